@@ -1,4 +1,4 @@
-//! `phaselink bench`: runs a load on a served drive, and measures it at the client.
+//! `phaselink bench`: runs a workload on a served drive, and measures it at the client.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     json: Option<Option<PathBuf>>,
 }
 
-/// Runs the command.
+/// Runs `phaselink bench`. Ends with `Off` if requests have failed.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let target = front::parse_target(&arguments.target)?;
     let unreachable = |error: std::io::Error| Problem::new(target.to_string(), None, error.to_string(), "");

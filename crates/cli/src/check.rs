@@ -11,7 +11,7 @@ use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
 use crate::{input, output};
 
-/// Host on which stacks are set side by side if none is named.
+/// Host for which the stages of two stacks are compared if `--host` is not given.
 const STAGES_HOST: &str = "cascade-lake-4210r";
 
 const EXAMPLES: &str = include_str!("../help/check.txt");
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Runs the command.
+/// Runs `phaselink check`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     if let Some(what) = &arguments.schema {
         output::print_json(&match what.as_str() {
@@ -69,7 +69,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     Ok(Ending::Fine)
 }
 
-/// Returns the list of all shipped drives and presets.
+/// Returns a text with tables of all shipped drives and presets.
 fn list() -> String {
     let mut drives = Table::new().left("drive").left("");
     for drive in shipped::names().filter_map(Drive::shipped) {
@@ -94,7 +94,8 @@ fn list() -> String {
     )
 }
 
-/// Returns the stages of two stacks on a host, and the factors of all hosts.
+/// Returns a text with a table of the stages of two software stacks on a host, and a table of the factors of all hosts.
+/// `stacks` has two names with a comma.
 fn stages(stacks: &str, host: &str) -> Result<String, Problems> {
     let Some((first, second)) = stacks.split_once(',') else {
         let problem = Problem::new("--stages", None, format!("`{stacks}`"), "two stacks, as in linux-5,linux-6");

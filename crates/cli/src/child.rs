@@ -1,4 +1,4 @@
-//! Shell commands whose output is read, and which are ended when they take too long.
+//! Shell commands whose output is read, and which are killed when they take too long.
 
 use std::io::{self, PipeReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-/// Time between two polls of the stop flag.
+/// Longest time between two checks of the stop condition.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Way in which a command has ended.
+/// Outcome of a shell command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandEnd {
     Exited(i32),
-    /// By a signal that another program has sent.
+    /// The command was killed by a signal with this number, which another program has sent.
     Killed(i32),
-    /// By us, because it took longer than allowed.
+    /// phaselink killed the command, because it took longer than allowed.
     TimedOut,
-    /// By us, because the user has stopped phaselink.
+    /// phaselink killed the command, because the user has stopped phaselink.
     Stopped,
 }
 
 impl CommandEnd {
-    /// Returns the end in words, to follow "the check".
+    /// Returns a phrase for the outcome, to follow "the check".
     pub(crate) fn words(self) -> String {
         match self {
             CommandEnd::Exited(code) => format!("ended with exit code {code}"),
@@ -35,17 +35,18 @@ impl CommandEnd {
     }
 }
 
-/// Creates a shell command in a process group of its own.
+/// Returns a shell command that runs in a process group of its own, without standard input.
 pub(crate) fn shell(text: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", text]).stdin(Stdio::null()).process_group(0);
     command
 }
 
-/// Runs a command until it ends, `limit` is over, or `stopped` returns true, and passes everything that it writes to
-/// `output`. Processes of its group that are still running are ended, too.
+/// Runs a command until it ends, `limit` is over, or `stopped` returns true, and passes its output to `hear`. Kills the
+/// remaining processes of its group.
 ///
 /// # Errors
+///
 /// If the command cannot be run.
 pub(crate) fn run(
     command: &mut Command,
@@ -67,7 +68,8 @@ pub(crate) fn run(
     })
 }
 
-/// Reads output until the command must end. Returns the reason; `None` if it has ended by itself.
+/// Reads a command's output until it ends or must be killed. Returns the reason for killing, or none if it has ended by
+/// itself.
 fn listen(
     child: &mut Child,
     mut output: PipeReader,
@@ -103,8 +105,8 @@ fn listen(
     }
 }
 
-/// Reads the output that there is now; returns false at its end. The output of a command that never stops printing is
-/// left for the next call.
+/// Reads the output that is available now. Returns false at the end of the output. Stops after 1 MiB, so that a command
+/// that prints without end cannot hold up the caller.
 fn drain(output: &mut PipeReader, hear: &mut impl FnMut(&[u8])) -> io::Result<bool> {
     let mut piece = [0; 1 << 16];
     for _ in 0..16 {
@@ -119,7 +121,8 @@ fn drain(output: &mut PipeReader, hear: &mut impl FnMut(&[u8])) -> io::Result<bo
     Ok(true)
 }
 
-/// Ends the remaining processes of a command. The group is still its own: the child has not been waited for.
+/// Kills the remaining processes of a command's group. The group identifier is still the command's, since the child has
+/// not been waited for.
 fn end_group(child: &Child) {
     // A group without processes has ended already.
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);

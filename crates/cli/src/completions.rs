@@ -1,4 +1,4 @@
-//! `phaselink completions`: prints shell completions for commands, flags, and the names that ship with the program.
+//! `phaselink completions`: prints shell completions for commands, flags and shipped names, or writes man pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     man: Option<PathBuf>,
 }
 
-/// Runs the command.
+/// Runs `phaselink completions`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     match (&arguments.man, arguments.shell) {
         (Some(folder), _) => write_man_pages(folder)?,
@@ -46,7 +46,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     Ok(Ending::Fine)
 }
 
-/// Writes `phaselink.1` and a page `phaselink-COMMAND.1` for each command, and prints their paths.
+/// Writes `phaselink.1`, and `phaselink-COMMAND.1` for each command, to a folder, and prints their paths.
 fn write_man_pages(folder: &Path) -> Result<(), Failure> {
     output::create_directory(folder)?;
     let program = crate::command().disable_help_subcommand(true);
@@ -66,7 +66,7 @@ fn write_man_pages(folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the grammar in which arguments that name something shipped list those names.
+/// Returns the command line grammar with shipped names as possible values of the arguments that take them.
 fn with_names(command: Command) -> Command {
     command.mut_subcommands(|verb| verb.mut_args(with_names_of))
 }
@@ -79,7 +79,7 @@ fn with_names_of(argument: Arg) -> Arg {
     }
 }
 
-/// Returns the shipped names that the argument of this name may take.
+/// Returns the shipped names that the argument with this identifier accepts, or none if it takes other values.
 fn names(argument: &str) -> Vec<&'static str> {
     match argument {
         "drive" | "drives" => shipped::names().collect(),
@@ -95,8 +95,8 @@ fn names(argument: &str) -> Vec<&'static str> {
     }
 }
 
-/// Returns a script in which drives, devices and presets may be files as well. zsh takes a list of values for all that there is; the
-/// other shells look for files where no name fits.
+/// Returns a completion script in which drives, devices and presets may also be files. Only the script for zsh changes;
+/// other shells offer files where no name fits.
 fn with_files(shell: Shell, script: &str) -> String {
     if shell != Shell::Zsh {
         return script.into();

@@ -1,4 +1,4 @@
-//! Formats numbers, lists and drives as people write them.
+//! Formats numbers, lists and descriptions of drives for people.
 
 pub(crate) use phaselink_core::compare::promise;
 use phaselink_core::config::engine::{EngineOptions, IoEngine, polls};
@@ -12,12 +12,13 @@ use phaselink_core::workload::Job;
 
 use crate::output::width;
 
-/// Breaks a paragraph into lines of at most 100 columns, or of the terminal; `indent` stands before the second and later ones.
+/// Breaks a paragraph into lines of at most 100 columns, or of the terminal's width. `indent` precedes each line but
+/// the first.
 pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {
     broken(paragraph, indent, width::prose())
 }
 
-/// Breaks each line of a text that is wider than the terminal; a pipe gets the text as it is.
+/// Breaks the lines of a text that are wider than the terminal. Without a known width, returns the text as it is.
 pub(crate) fn fitted(text: &str, indent: &str) -> String {
     match width::columns() {
         Some(columns) => text.lines().map(|line| broken(line, indent, columns)).collect(),
@@ -44,7 +45,8 @@ fn broken(paragraph: &str, indent: &str, width: usize) -> String {
     text.replace(UNBROKEN, " ")
 }
 
-/// Returns three significant digits without a prefix, for columns that name their unit: `0.125`, `3.67`, `2550`.
+/// Formats a value with three significant digits and no unit prefix, for columns whose heading names the unit: `0.125`,
+/// `3.67`, `2550`.
 pub(crate) fn figure(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 99.95 => 0,
@@ -55,7 +57,7 @@ pub(crate) fn figure(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Describes the memory of a drive in one line.
+/// Describes the memory of a drive, or the volume, in one line.
 pub(crate) fn memory(drive: &Drive) -> String {
     let media = &drive.media;
     if drive.volume.is_there() {
@@ -77,7 +79,7 @@ pub(crate) fn memory(drive: &Drive) -> String {
     )
 }
 
-/// Describes the limits of a volume in one line.
+/// Describes the capacity, limits and latencies of a volume in one line.
 fn volume(drive: &Drive) -> String {
     let (volume, capacity_mib) = (&drive.volume, drive.media.capacity_mib);
     let mut parts = vec![format!("volume of {}", capacity(drive.media.capacity_bytes()))];
@@ -112,13 +114,15 @@ pub(crate) fn link(drive: &Drive) -> String {
     )
 }
 
-/// Describes the host of a drive in one line, without the parts that belong to the interface.
+/// Describes the host of a drive in one line: cores, clock and context switch. Software and completion method are left
+/// out.
 pub(crate) fn host(drive: &Drive) -> String {
     let cores = counted(drive.host.cores.into(), "core");
     format!("{cores} at {} GHz, {} for a context switch", drive.host.core_ghz, units::span(drive.host.context_switch))
 }
 
-/// Describes the interface of a drive with the software above it in one line, as the first of these jobs meets it.
+/// Describes the interface of a drive in one line: protocol, completion method and software stack, as the first of
+/// `jobs` uses it.
 pub(crate) fn interface(drive: &Drive, jobs: &[Job]) -> String {
     let protocol = drive.protocol();
     if let Some((engine, switches)) = engine(drive, jobs) {
@@ -137,7 +141,7 @@ fn waiting(wait: Wait) -> &'static str {
     }
 }
 
-/// Returns the I/O engine of the first job, if jobs choose among several.
+/// Returns the I/O engine and its options of the first job, or none if the drive's interface has no choice of engines.
 fn engine(drive: &Drive, jobs: &[Job]) -> Option<(IoEngine, EngineOptions)> {
     let support = drive.limits().ways_in?;
     let first = jobs.first();
@@ -155,7 +159,8 @@ fn software(drive: &Drive) -> String {
     format!("through {} ({})", listed(&names), units::span(total))
 }
 
-/// Describes the stages that a request of an I/O engine passes; those that are counted together are named once.
+/// Names the software stages that a request of an I/O engine passes. Stages that share a column of tables are named
+/// once.
 fn software_of(drive: &Drive, engine: IoEngine, switches: EngineOptions) -> String {
     let words = drive.stack.words(engine, switches);
     let mut names: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! `phaselink docs`: prints the documentation of this version, wherever the program is installed.
+//! `phaselink docs`: prints the documentation of this version, which is part of the program.
 
 use std::io::Read;
 use std::sync::LazyLock;
@@ -14,10 +14,11 @@ use crate::output;
 
 const EXAMPLES: &str = include_str!("../help/docs.txt");
 
-/// Names and texts of all pages, each with a zero byte behind it, in the order of the book: packed by `build.rs`.
+/// Names and texts of all documentation pages, compressed by `build.rs`, in the order of the book. A zero byte ends
+/// each.
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/docs.gz"));
 
-/// Returns names and texts of all pages, in the order of reading for a newcomer.
+/// Returns name and text of each documentation page, in the order of the book.
 fn pages() -> impl Iterator<Item = (&'static str, &'static str)> {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         let mut text = String::new();
@@ -37,7 +38,7 @@ pub(crate) struct Arguments {
     page: Option<String>,
 }
 
-/// Runs the command.
+/// Runs `phaselink docs`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     match &arguments.page {
         None => output::print(&output::shown(&list()))?,
@@ -46,7 +47,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     Ok(Ending::Fine)
 }
 
-/// Returns the names of all pages.
+/// Returns the names of all documentation pages.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     pages().map(|(name, _)| name)
 }
@@ -59,7 +60,7 @@ fn list() -> Table {
     table
 }
 
-/// Returns the heading of a page.
+/// Returns the heading of a documentation page.
 fn title(text: &str) -> &str {
     text.lines().next().map_or("", |line| line.trim_start_matches("# "))
 }

@@ -1,4 +1,4 @@
-//! Flags that change a drive, shared by every command that takes one.
+//! Command line options that change a drive, shared by every command that takes one.
 
 use std::path::Path;
 
@@ -37,10 +37,11 @@ pub(crate) struct DriveFlags {
 }
 
 impl DriveFlags {
-    /// Returns the overrides, those of `--set` last.
+    /// Returns the overrides of all options, those of `--set` after those of presets.
     ///
     /// # Errors
-    /// Every flag that is not a key with a value.
+    ///
+    /// If an option is invalid; all problems are listed.
     pub(crate) fn resolve(&self) -> Result<Vec<Override>, Problems> {
         let presets = self.presets().map(|(section, name)| {
             let given = format!("--{section} {name}");
@@ -52,7 +53,7 @@ impl DriveFlags {
         input::all(presets.chain(set).chain(trouble))
     }
 
-    /// Returns the key of the lines of trouble, those of files included; none without any.
+    /// Returns an override with all lines of `--trouble`, those of files included. None without the option.
     fn trouble_override(&self) -> Option<Result<String, Problems>> {
         let lines = |given: &String| {
             let is_file = Path::new(given).exists() || !given.contains(' ') && !trouble::is_line(given);
@@ -68,14 +69,14 @@ impl DriveFlags {
         (!self.trouble.is_empty()).then(lines)
     }
 
-    /// Returns the overrides as they could be typed with `--set`.
+    /// Returns the overrides in the syntax of `--set`.
     pub(crate) fn texts(&self) -> Vec<String> {
         let presets = self.presets().map(|(section, name)| format!("{section}.preset={name}"));
         let trouble = self.trouble_override().and_then(Result::ok);
         presets.chain(self.set.iter().cloned()).chain(trouble).collect()
     }
 
-    /// Sections with the preset that a flag of their own names.
+    /// Returns each section with the preset that its own option names.
     fn presets(&self) -> impl Iterator<Item = (&'static str, &String)> {
         let presets = [("media", &self.media), ("link", &self.link), ("host", &self.host), ("stack", &self.stack)];
         presets.into_iter().filter_map(|(section, name)| Some((section, name.as_ref()?)))

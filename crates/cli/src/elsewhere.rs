@@ -1,6 +1,6 @@
-//! Commands that serve real hosts, on systems other than Linux: they are known, and say that they need Linux.
+//! Commands that serve real hosts, on systems other than Linux. They exist there, but only report that they need Linux.
 
-/// A module for each command, with the names that the command's own module has on Linux.
+/// Defines a module for each command, with the items that the command's own module has on Linux.
 macro_rules! linux_commands {
     ($($name:ident: $about:literal)+) => {
         $(pub(crate) mod $name {

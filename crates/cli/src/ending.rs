@@ -1,4 +1,4 @@
-//! Results of a command, and the exit code that the shell gets.
+//! Results of a command, and the exit code of its process.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,25 +8,25 @@ use phaselink_core::problem::{Problem, Problems};
 use crate::interrupt::INTERRUPTED;
 use crate::output;
 
-/// Largest number of problems that are printed; a thousand are hardly mistakes, but another kind of file.
+/// Maximum number of problems that are printed. A file with more is hardly of the expected kind.
 const LINES_MAX: usize = 1000;
 
-/// Result of a command that has done its work.
+/// Result of a command that has done its work, which decides on the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Fine,
-    /// A simulated figure is off, a check has failed.
+    /// The work is done, but a simulated figure is off or a check has failed: exit code 1.
     Off,
-    /// The user has stopped the command; results so far have been printed.
+    /// The user has stopped the command, after which it has printed its results so far: exit code 130.
     Interrupted,
 }
 
-/// Reason why a command could not do its work.
+/// Reason why a command could not do its work; exit code 2.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// All problems of the input.
+    /// The input is invalid; all its problems are listed.
     Wrong(Problems),
-    /// Standard output does not accept the result.
+    /// Standard output refuses the result.
     Output(io::Error),
 }
 
@@ -48,9 +48,9 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Prints failures to standard error, one problem a line, and returns the exit code of the process.
+/// Prints the problems of a failed command to standard error, one a line, and returns the exit code of the process.
 ///
-/// A reader that has closed the pipe has seen what it wanted: that is no failure.
+/// A closed pipe counts as success, since its reader has seen enough.
 pub(crate) fn exit_code(ending: Result<Ending, Failure>) -> u8 {
     match ending {
         Ok(Ending::Fine) => 0,
@@ -68,7 +68,8 @@ pub(crate) fn exit_code(ending: Result<Ending, Failure>) -> u8 {
     }
 }
 
-/// Returns the problems in their order, each once, because several drives may share one, and at most [`LINES_MAX`].
+/// Returns the problems as lines in their order, without repetitions, since several drives may share one. At most
+/// [`LINES_MAX`] lines and the number of others.
 fn distinct(problems: &Problems) -> Vec<String> {
     let mut told = BTreeSet::new();
     let lines = problems.0.iter().map(Problem::to_string);

@@ -1,4 +1,4 @@
-//! `phaselink explore`: serves the explorer's page on this machine; this program simulates for it.
+//! `phaselink explore`: serves the explorer's web page on this machine, and simulates for it.
 
 use clap::Args;
 use phaselink_core::problem::Problem;
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     port: u16,
 }
 
-/// Runs the command.
+/// Runs `phaselink explore` until a signal stops it.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let explorer = Explorer::bind(arguments.port)?;
     let failed = |error: std::io::Error| Problem::new("explore", None, format!("cannot go on: {error}"), "");

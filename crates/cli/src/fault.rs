@@ -1,4 +1,4 @@
-//! `phaselink fault`: adds, lists and clears faults of a served drive through its control socket.
+//! `phaselink fault`: adds, lists and clears fault rules of a served drive through its control socket.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use crate::output;
 
 const EXAMPLES: &str = include_str!("../help/fault.txt");
 
-/// Longest time to wait for the server's answer.
+/// Longest time to wait for the server's response.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Add, list or clear faults of a drive that is being served.
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Runs the command.
+/// Runs `phaselink fault`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let unreachable = |error: io::Error| {
         let found = format!("no server answers there: {error}");
@@ -57,7 +57,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    /// Returns the lines to send to the server.
+    /// Returns the lines to send to the server: first removals, then additions, then the list.
     fn lines(&self) -> Vec<String> {
         let clear = |number: &String| if number == "all" { String::from("clear") } else { format!("clear {number}") };
         let mut lines: Vec<String> = self.clear.iter().map(clear).collect();
@@ -80,7 +80,7 @@ impl Control {
         Ok(Control(BufReader::new(stream)))
     }
 
-    /// Sends a line, and returns the server's answer.
+    /// Sends a line to the server, and returns its response.
     fn ask(&mut self, line: &str) -> io::Result<Value> {
         self.0.get_mut().write_all(format!("{line}\n").as_bytes())?;
         let mut answer = String::new();
@@ -91,7 +91,7 @@ impl Control {
     }
 }
 
-/// Returns the problems that the server has found in a line.
+/// Returns the problems that a response of the server lists.
 fn problems(answer: &Value) -> Vec<Problem> {
     let told = answer["problems"].as_array().into_iter().flatten().filter_map(Value::as_str);
     told.map(|text| text.split_once(": ").unwrap_or(("control", text)))
@@ -99,7 +99,7 @@ fn problems(answer: &Value) -> Vec<Problem> {
         .collect()
 }
 
-/// Formats an answer for people.
+/// Formats a response of the server for people.
 fn told(answer: &Value) -> String {
     if let Some(number) = answer["added"].as_u64() {
         return format!("rule {number} holds\n");
@@ -122,7 +122,7 @@ fn table(faults: &[Value]) -> String {
     output::shown(&table)
 }
 
-/// Formats a rule so that it can be given to `--add` again.
+/// Formats a fault rule in the syntax of `--add`.
 fn rule(fault: &Value) -> String {
     let keys = fault.as_object().into_iter().flatten();
     keys.map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>().join(", ")

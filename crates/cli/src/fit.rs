@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Runs the command.
+/// Runs `phaselink fit`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let keys = fit::keys(described.drive(), &arguments.keys)?;
@@ -74,7 +74,7 @@ impl Arguments {
     }
 }
 
-/// Runs the simulations of one step on all processors.
+/// Runs the simulations of one step of the fit in parallel, and returns their figures in order.
 fn side_by_side(trials: &[FitTrial], answer: &(dyn Fn(&FitTrial) -> TrialFigures + Sync)) -> Vec<TrialFigures> {
     trials.par_iter().map(answer).collect()
 }

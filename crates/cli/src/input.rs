@@ -1,4 +1,4 @@
-//! Reads the inputs of commands, drives by name or file and job files, and reports all problems of each.
+//! Reads the inputs of commands: drives by name or file, job files and results. Reports all problems of each.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,25 +15,25 @@ use crate::describe::listed;
 use crate::notes;
 use crate::output::claims::{self, Role};
 
-/// Largest size of a drive or job file: a longer one is something else.
+/// Maximum size of a drive file or job file in bytes. A longer file is of another kind.
 const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
-/// Largest size of a measured result: some KiB per job, and with json+ some hundred.
+/// Maximum size of a measured result in bytes. A job takes some KiB, with json+ some hundred.
 const RESULT_BYTES_MAX: u64 = 256 << 20;
-/// Largest size of a text from a pipe or a device, whose length is not known beforehand.
+/// Maximum size in bytes of a text from a pipe or a device, whose length is unknown beforehand.
 const STREAM_BYTES_MAX: u64 = 1 << 30;
-/// Number of bytes read before the text is examined again.
+/// Number of bytes that are read before the text is examined again.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// Drive that has been read, with what its reader decided beside its text.
+/// Drive that has been read, with the decisions of the reader that its text does not contain.
 struct ReadDrive {
     described: Described,
-    /// Key that was set so that the drive raises the interrupts for which its stack waits.
+    /// Key that was set because the drive's stack waits for interrupts, or none.
     interrupts: Option<&'static str>,
-    /// True if the stack of the overrides is not for the drive's interface, so that it keeps its own.
+    /// True if the stack of the overrides does not fit the drive's interface, so that the drive keeps its own.
     keeps_stack: bool,
 }
 
-/// Returns the names of drives that a command line has, or the usual ones of the command.
+/// Returns the drive names of a command line, or the default ones if it has none.
 pub(crate) fn names_or(named: &[String], usual: &[&str]) -> Vec<String> {
     match named {
         [] => usual.iter().map(|name| String::from(*name)).collect(),
@@ -41,11 +41,12 @@ pub(crate) fn names_or(named: &[String], usual: &[&str]) -> Vec<String> {
     }
 }
 
-/// Returns the drive of this name, or in this file, with the overrides applied. A shipped drive goes before a file of
-/// the same name, which is meant with `./`. Replaced keys and assumed parts are named on standard error.
+/// Returns the drive with this name or in this file, with overrides. A shipped drive precedes a file of the same name,
+/// for which the user writes `./`. Replaced keys and assumed sections are reported on standard error.
 ///
 /// # Errors
-/// All problems of the drive.
+///
+/// If the drive or an override is invalid; all problems are listed.
 pub(crate) fn drive(word: &str, overrides: &[Override]) -> Result<Described, Problems> {
     Ok(told(vec![read_drive(word, overrides)?]).remove(0))
 }
@@ -62,7 +63,7 @@ fn read_drive(word: &str, overrides: &[Override]) -> Result<ReadDrive, Problems>
     Ok(ReadDrive { described, interrupts, keeps_stack: false })
 }
 
-/// Names on standard error what was replaced, assumed and set in these drives, and returns them.
+/// Reports on standard error which parts of the drives were replaced, assumed or set, and returns the drives.
 fn told(drives: Vec<ReadDrive>) -> Vec<Described> {
     let tell = |note: String| notes::tell(&format!("note: {note}"));
     for ReadDrive { described, .. } in &drives {
@@ -88,10 +89,11 @@ fn told(drives: Vec<ReadDrive>) -> Vec<Described> {
     drives.into_iter().map(|drive| drive.described).collect()
 }
 
-/// Returns the device or drive of this name, or in this file, of which only the path to host memory is simulated.
+/// Returns the device or drive with this name or in this file, of which only the path to host memory is simulated.
 ///
 /// # Errors
-/// All problems of the device.
+///
+/// If the device or an override is invalid; all problems are listed.
 pub(crate) fn device(word: &str, overrides: &[Override]) -> Result<Drive, Problems> {
     let (file, text) = match shipped::find_device(word) {
         None if is_path(word) => (String::from(word), description(word)?),
@@ -103,32 +105,35 @@ pub(crate) fn device(word: &str, overrides: &[Override]) -> Result<Drive, Proble
     Ok(device)
 }
 
-/// Returns the drive with the constants of one random draw; `None` if they contradict each other.
+/// Returns the drive with the constants of one random draw, or none if they contradict each other.
 pub(crate) fn drawn(described: &Described, draws: &Draws, draw: usize) -> Option<Drive> {
     described.with(&draws.overrides(described.drive(), draw)).ok().map(Described::into_drive)
 }
 
-/// Reads a drive file, a file that one starts from, or a plan.
+/// Reads a drive file, a file that it refers to, or the plan of a sweep.
 ///
 /// # Errors
-/// If it cannot be read, or is no text.
+///
+/// If the file cannot be read, is too long or is no text.
 pub(crate) fn description(path: &str) -> Result<String, Problem> {
     text(path, DESCRIPTION_BYTES_MAX)
 }
 
-/// Returns the drives of several words.
+/// Returns the drives with these names or in these files, with overrides.
 ///
 /// # Errors
-/// All problems of any of them.
+///
+/// If any of them is invalid; all problems are listed.
 pub(crate) fn drives(words: &[String], overrides: &[Override]) -> Result<Vec<Described>, Problems> {
     Ok(told(all(words.iter().map(|word| read_drive(word, overrides)))?))
 }
 
-/// Returns drives to be compared: a stack of the overrides is for those whose interface takes it, and the others keep
-/// their own, if it is for any.
+/// Returns drives to be compared, with overrides. A stack of the overrides applies to drives whose interface takes it;
+/// the others keep their own stack, if it applies to any.
 ///
 /// # Errors
-/// All problems of any of them.
+///
+/// If any of the drives is invalid; all problems are listed.
 pub(crate) fn drives_side_by_side(words: &[String], overrides: &[Override]) -> Result<Vec<Described>, Problems> {
     let read: Vec<_> = words.iter().map(|word| read_drive(word, overrides)).collect();
     let rest: Vec<Override> = overrides.iter().filter(|given| !given.is_of("stack")).cloned().collect();
@@ -142,28 +147,30 @@ pub(crate) fn drives_side_by_side(words: &[String], overrides: &[Override]) -> R
     Ok(told(all(words.iter().zip(read).map(beside))?))
 }
 
-/// Reads a job file.
+/// Reads and parses a job file of fio.
 ///
 /// # Errors
-/// All problems of the file.
+///
+/// If the file cannot be read or is invalid; all problems are listed.
 pub(crate) fn job_file(path: &str) -> Result<JobFile, Problems> {
     fio::parse(path, &text(path, DESCRIPTION_BYTES_MAX)?)
 }
 
-/// Reads a result of fio.
+/// Reads a result file of fio.
 ///
 /// # Errors
-/// If it cannot be read, or is no text.
+///
+/// If the file cannot be read, is too long or is no text.
 pub(crate) fn result(path: &str) -> Result<String, Problem> {
     text(path, RESULT_BYTES_MAX)
 }
 
-/// Returns true if a word means a file rather than the name of a drive.
+/// Returns true if a word of the command line means a file, not the name of a drive.
 pub(crate) fn is_path(word: &str) -> bool {
     word.ends_with(".toml") || word.contains(std::path::is_separator) || Path::new(word).exists()
 }
 
-/// Reads the text of a file.
+/// Reads the text of a file of at most `bytes_max` bytes.
 fn text(path: &str, bytes_max: u64) -> Result<String, Problem> {
     let unreadable = |error: io::Error| Problem::new(path, None, format!("cannot be read: {error}"), "");
     claims::note(Role::Input, Path::new(path));
@@ -185,7 +192,7 @@ fn text(path: &str, bytes_max: u64) -> Result<String, Problem> {
     Err(Problem::new(path, line, "bytes that are not text", "UTF-8"))
 }
 
-/// Reads a file up to its end, or to a piece that shows that it is too long or no text: a device may have no end.
+/// Reads a file up to its end, or up to a piece that shows that it is too long or no text. A device may have no end.
 fn read_text(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut rest = file.take(bytes_max + 1);
     let mut bytes = Vec::new();

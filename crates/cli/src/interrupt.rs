@@ -4,13 +4,13 @@ use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Exit code of a command that Ctrl-C has ended, as shells report it: 128 + SIGINT.
+/// Exit code of a command that a signal has stopped, as shells report it: 128 + SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// True once a signal has asked the command to stop.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Calls `stop` at the first signal. A second one ends the process at once.
+/// Sets a handler that calls `stop` at the first signal. A second signal ends the process at once.
 pub(crate) fn on_first(stop: impl Fn() + Send + 'static) {
     let handler = move || {
         if ASKED.swap(true, Ordering::Relaxed) {
@@ -22,7 +22,7 @@ pub(crate) fn on_first(stop: impl Fn() + Send + 'static) {
     let _ = ctrlc::set_handler(handler);
 }
 
-/// Returns a flag that the first signal sets.
+/// Returns a flag that the first signal sets, after which the command should stop.
 pub(crate) fn flag() -> Arc<AtomicBool> {
     let stopped = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stopped);
@@ -30,7 +30,7 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
     stopped
 }
 
-/// Ends the process if a signal has asked for that: called in waits of a command that has no result yet.
+/// Ends the process if a signal has asked for that. Commands call this while they wait and have no result yet.
 pub(crate) fn exit_if_asked() {
     if ASKED.load(Ordering::Relaxed) {
         process::exit(INTERRUPTED.into());

@@ -1,5 +1,5 @@
-//! Intervals on request: all constants in doubt are drawn from their ranges, and every figure gets what nine draws of ten
-//! leave of it.
+//! Prediction intervals (`--intervals`): all uncertain constants are drawn at random from their ranges. The interval of
+//! a figure contains its values in 90 % of the draws.
 
 use clap::Args;
 use phaselink_core::drive::Drive;
@@ -12,9 +12,9 @@ use crate::describe;
 pub(crate) use phaselink_core::uncertainty::{Doubted, DoubtedFigure, Named, SEED, of_run};
 
 const DRAWS_DEFAULT: &str = "40";
-/// Largest number of draws: each is a run.
+/// Maximum number of draws, each of which is a run.
 const DRAWS_MAX: usize = 1_000_000;
-/// Constants that are named in a sentence.
+/// Maximum number of constants that a sentence names.
 const NAMED_MAX: usize = 3;
 
 /// The flag, the same for every command that has it.
@@ -27,34 +27,35 @@ pub(crate) struct IntervalFlags {
 }
 
 impl IntervalFlags {
-    /// Returns the number of draws, if intervals are asked for.
+    /// Returns the number of draws of `--intervals`, or none without it.
     pub(crate) fn draws(&self) -> Option<usize> {
         self.intervals
     }
 
-    /// Draws for all constants in doubt of a drive, if they are asked for. Those that drives have in common are drawn alike.
+    /// Returns random draws of all uncertain constants of a drive, or none without `--intervals`. Constants that
+    /// several drives have get equal values.
     pub(crate) fn draws_of(&self, drive: &Drive) -> Option<Draws> {
         self.draws().map(|draws| Draws::of([drive], draws, SEED))
     }
 }
 
-/// Number of draws, as many as give both ends of an interval a meaning.
+/// Parses the number of draws, at least as many as give an interval.
 fn number_of_draws(text: &str) -> Result<usize, String> {
     let draws = text.parse().ok().filter(|draws| (DRAWS_MIN..=DRAWS_MAX).contains(draws));
     draws.ok_or_else(|| format!("{DRAWS_MIN} to {DRAWS_MAX}: fewer draws have no interval in which nine of ten lie"))
 }
 
-/// A subject of doubt.
+/// Subject of which prediction intervals are computed.
 pub(crate) struct Subject<T> {
-    /// Constants and their values in each draw.
+    /// Uncertain constants with their values in each draw.
     pub draws: Draws,
-    /// Its figures with the constants as they are.
+    /// Figures of the subject with the constants of its description.
     pub central: Named,
     pub subject: T,
 }
 
-/// The intervals of each subject's figures: `drawn` gives those in a draw, or none if its job cannot run there. On all
-/// processors.
+/// Returns the prediction intervals of each subject's figures. `drawn` computes the figures in a draw, or none if the
+/// job cannot run then; it is called in parallel.
 pub(crate) fn intervals<T: Sync>(
     subjects: Vec<Subject<T>>,
     drawn: impl Fn(&T, &Draws, usize) -> Option<Named> + Sync,
@@ -71,13 +72,13 @@ pub(crate) fn intervals<T: Sync>(
     subjects.into_iter().map(of_subject).collect()
 }
 
-/// Value and ends of the figures of a run that have a heading, with the constants that contribute most.
+/// Returns a text with the prediction intervals of a run's figures, with the constants that contribute most.
 pub(crate) fn table_of_run(doubted: &Doubted) -> String {
     let (explanation, table) = of_run_in_rows(doubted);
     format!("{}\n{table}", describe::wrapped(&explanation, ""))
 }
 
-/// Explanation of a run's intervals, and their table.
+/// Returns the explanation of a run's prediction intervals, and their table.
 pub(crate) fn of_run_in_rows(doubted: &Doubted) -> (String, Table) {
     let shown = |name: &str| {
         let figure = phaselink_core::results::find(name)?;
@@ -87,17 +88,18 @@ pub(crate) fn of_run_in_rows(doubted: &Doubted) -> (String, Table) {
     rows_of(rows.map(|(heading, figure, shown)| (String::from(heading), figure, shown)))
 }
 
-/// Figures of a run that people are shown.
+/// Names of a run's figures whose intervals are shown.
 const RUN_FIGURES: [&str; 9] =
     ["iops", "bytes_per_s", "mean_ns", "p50_ns", "p99_ns", "p99_9_ns", "busy_cores", "server_w", "joules_per_io"];
 
-/// A line for each figure that has an interval: what it is called, the figure, and how to print a value of it.
+/// Returns a text with prediction intervals. Each row has the name of a figure, the figure, and a function that formats
+/// its values.
 pub(crate) fn table<'a, P: Fn(f64) -> String>(rows: impl Iterator<Item = (String, &'a DoubtedFigure, P)>) -> String {
     let (explanation, table) = rows_of(rows);
     format!("{}\n{table}", describe::wrapped(&explanation, ""))
 }
 
-/// Explanation of intervals, and a row for each figure that has one.
+/// Returns the explanation of prediction intervals, and a table with a row for each figure that has one.
 fn rows_of<'a, P: Fn(f64) -> String>(rows: impl Iterator<Item = (String, &'a DoubtedFigure, P)>) -> (String, Table) {
     let mut table = Table::new().left("figure").right("value").right("from").right("to").left("most of it from");
     let (mut draws, mut model_error) = (0, None);
@@ -111,7 +113,7 @@ fn rows_of<'a, P: Fn(f64) -> String>(rows: impl Iterator<Item = (String, &'a Dou
     (explanation(draws, model_error), table)
 }
 
-/// Explains intervals in a sentence, or two if some have the model's own error.
+/// Explains prediction intervals in a sentence, and in another one the model's own error if it is included.
 pub(crate) fn explanation(draws: usize, model_error: Option<(f64, f64)>) -> String {
     let own = model_error.map_or(String::new(), |(low, high)| {
         format!(
@@ -129,7 +131,8 @@ fn contribution(part: &phaselink_core::uncertainty::Contribution) -> String {
     format!("{} {:+.2}", part.key, part.correlation)
 }
 
-/// The constants that contribute most to several intervals of one figure, as `link.one_way_ns, stack.…`.
+/// Returns the keys of the constants that contribute most to several intervals of one figure, such as
+/// `link.one_way_ns`.
 pub(crate) fn contributors<'a>(intervals: impl Iterator<Item = &'a Interval>) -> Vec<String> {
     let mut sums: Vec<(&str, f64)> = Vec::new();
     for part in intervals.flat_map(|interval| &interval.contributions) {

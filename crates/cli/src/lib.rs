@@ -1,8 +1,8 @@
-//! The program `phaselink`: a thin shell over `phaselink-core`. It reads files and flags, runs the core's simulations
-//! on all processors, and prints; all models of storage are in the core.
+//! Program `phaselink`, which reads files and options, runs the simulations of `phaselink-core` in parallel, and
+//! prints. All models of storage are in the core.
 //!
-//! The program is a library with one function because cargo begins to compile a library as soon as it knows the
-//! signatures of what that depends on, and a program only when all of that is there.
+//! The program is a library with one function, to build faster: cargo begins to compile a library once it knows the
+//! signatures of its dependencies, but a program only once they are compiled.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 // Parts of the program that only the commands of Linux use.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
@@ -53,12 +53,12 @@ mod traces;
 mod validate;
 mod whatif;
 
-/// The page on front-ends, whose example runs as a test.
+/// Documentation page on front-ends, whose example runs as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/adding-a-front-end.md")]
 pub struct AddingAFrontEnd;
 
-/// The page on embedded drives, whose examples run as tests.
+/// Documentation page on embedded drives, whose examples run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/embed.md")]
 pub struct EmbeddedDrives;
@@ -116,15 +116,16 @@ enum Command {
     Completions(completions::Arguments),
 }
 
-/// Runs the command of this process's command line, and returns the exit code.
+/// Runs the command line of this process, and returns its exit code.
 pub fn main() -> ExitCode {
     ExitCode::from(run(std::env::args_os()))
 }
 
-/// Runs a command, and returns the exit code of its process: 0 fine, 1 the result is off, 2 wrong input, 130 interrupted.
+/// Runs a command line and returns its exit code: 0 if all is fine, 1 if the result is off, 2 for wrong input, 130 if
+/// interrupted.
 ///
-/// `arguments` are words of a command line, of which the first is the name of the program. The command prints to standard output,
-/// which is flushed at the end, and to standard error. Ctrl-C may end the process.
+/// `arguments` are the words of the command line, of which the first is the program's name. Results go to standard
+/// output, which is flushed at the end, and messages to standard error. Ctrl-C may end the process.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let matches = command().try_get_matches_from(with_files(arguments.into_iter()));
     let code = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
@@ -175,12 +176,13 @@ fn ended(arguments: Arguments) -> Result<Ending, Failure> {
     }
 }
 
-/// Returns the command line's grammar. A negative number is a value, so that its flag says what is allowed.
+/// Returns the command line grammar. Negative numbers are values of options, so that an option reports which values it
+/// allows.
 fn command() -> clap::Command {
     Arguments::command().mut_subcommands(|verb| verb.allow_negative_numbers(true))
 }
 
-/// Returns the unknown flag of an error and its name as an option of fio, if it is one.
+/// Returns the unknown option of a command line error, and its name in fio, if fio has such an option.
 fn fio_option(error: &clap::Error) -> Option<(String, String)> {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
     let name = flag.strip_prefix("--")?.replace('-', "_");
@@ -189,10 +191,11 @@ fn fio_option(error: &clap::Error) -> Option<(String, String)> {
     (is_unknown && is_option).then(|| (flag.clone(), name))
 }
 
-/// Flags whose file is optional, with the ending of a file name that may follow behind a space.
+/// Options whose file is optional, each with the file name ending by which the next word is taken as the file.
 const FILE_FLAGS: [(&str, &str); 3] = [("--json", ".json"), ("--csv", ".csv"), ("--record", ".json")];
 
-/// Replaces `--json out.json` by `--json=out.json`. Without the ending, the word is a drive or a job.
+/// Joins an option and its file, `--json out.json`, to `--json=out.json`. A word without the ending is a drive or a
+/// job.
 fn with_files(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
     for word in arguments {

@@ -1,4 +1,4 @@
-//! Starts the program; all of it is in the library beside this file.
+//! Starts the program, all of whose code is in the library beside this file.
 
 fn main() -> std::process::ExitCode {
     phaselink::main()

@@ -1,5 +1,5 @@
-//! Mounts a served drive as a plain file or as a file system, for applications that speak no protocol of the server. The work is
-//! done by programs of others, in user space and without root.
+//! Mounts a served drive as a plain file or as a file system, for applications that speak none of the server's
+//! protocols. External programs (nbdfuse, fuse2fs) do the work, in user space and without root.
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,31 +13,32 @@ use std::time::{Duration, Instant};
 use phaselink_core::problem::Problem;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Longest time for mounting and for unmounting.
+/// Longest time for mounting, and for unmounting; `LOOK` is the pause between two checks.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
-/// Place of the magic number of ext2 on a drive, and the number (include/linux/magic.h).
+/// Byte offset of the magic number in an ext2 file system, and the number itself (include/linux/magic.h).
 const EXT2_MAGIC: (u64, [u8; 2]) = (1080, [0x53, 0xef]);
 
-/// Program that a mount needs.
+/// External program that a mount needs, with the packages that contain it.
 #[derive(Debug)]
 pub(crate) struct Tool {
     name: &'static str,
     packages: &'static str,
 }
 
-/// Program that makes a file of a drive.
+/// External program that presents an NBD export as a plain file.
 const NBDFUSE: Tool = Tool { name: "nbdfuse", packages: "libnbd-bin of Debian and Ubuntu, nbdfuse of Fedora" };
-/// Programs that a mounted file needs.
+/// External programs that are needed to mount a drive as a plain file.
 pub(crate) const FILE_TOOLS: &[Tool] = &[NBDFUSE, Tool { name: "fusermount3", packages: "fuse3" }];
-/// Programs that a mounted file system needs on top of a mounted file.
+/// Further external programs that are needed to mount a file system.
 pub(crate) const FOLDER_TOOLS: &[Tool] =
     &[Tool { name: "mke2fs", packages: "e2fsprogs" }, Tool { name: "fuse2fs", packages: "fuse2fs" }];
 
-/// Checks that this machine has what a mount needs, so that all that is missing is told before anything is served.
+/// Checks that this machine has the programs and the device that a mount needs, before anything is served.
 ///
 /// # Errors
-/// If programs or the device of FUSE are missing.
+///
+/// If programs or `/dev/fuse` are missing; all missing programs are listed.
 pub(crate) fn check(flag: &str, tools: &[&[Tool]]) -> Result<(), Problem> {
     let missing = || tools.iter().copied().flatten().filter(|tool| !is_there(tool.name));
     if missing().next().is_some() {
@@ -54,16 +55,16 @@ pub(crate) fn check(flag: &str, tools: &[&[Tool]]) -> Result<(), Problem> {
     })
 }
 
-/// Returns true if a program is on the path, or where administrators have theirs.
+/// Returns true if a program is on PATH, or in /usr/sbin or /sbin.
 fn is_there(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from)).any(|folder| folder.join(name).is_file())
 }
 
-/// Folders of programs for administrators, which are not on the path of everybody.
+/// Folders with programs for administrators, which are not on every user's PATH.
 const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
 
-/// Returns the command of a program with these folders behind those of the path.
+/// Returns a command whose PATH also has the folders of administrators' programs.
 fn tool(name: &str) -> Command {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
@@ -74,22 +75,23 @@ fn tool(name: &str) -> Command {
     command
 }
 
-/// Mounted drive or file system; dropping it unmounts.
+/// Mounted plain file or file system. Dropping it unmounts it.
 #[derive(Debug)]
 pub(crate) struct Mount {
     flag: &'static str,
     program: &'static str,
     child: Child,
-    /// Path at which it is mounted.
+    /// Path of the file or folder to unmount.
     point: PathBuf,
 }
 
 impl Mount {
-    /// Mounts the export at `uri`, of `capacity_bytes`, as a plain file at `file`: over the file that is there, or in a folder
-    /// that has no such file.
+    /// Mounts the export at `uri` as a plain file of `capacity_bytes` at `file`: over an existing file, or in a folder
+    /// without it.
     ///
     /// # Errors
-    /// If nbdfuse cannot mount it.
+    ///
+    /// If nbdfuse cannot mount the export.
     pub(crate) fn file(flag: &'static str, file: &Path, uri: &str, capacity_bytes: u64) -> Result<Mount, Problem> {
         let folder = file.parent().unwrap_or(Path::new("."));
         let point = if file.exists() { file } else { folder };
@@ -99,9 +101,11 @@ impl Mount {
         mount.wait_until(|| fs::metadata(file).is_ok_and(|metadata| metadata.len() == capacity_bytes))
     }
 
-    /// Mounts the file system in a plain file as `folder`, and makes one of `bytes` first if there is none.
+    /// Mounts the ext2 file system in a plain file at `folder`. Makes a file system of `bytes` first if the file has
+    /// none.
     ///
     /// # Errors
+    ///
     /// If mke2fs or fuse2fs fails.
     pub(crate) fn folder(flag: &'static str, file: &Path, folder: &Path, bytes: u64) -> Result<Mount, Problem> {
         if !is_ext2(file) {
@@ -136,10 +140,11 @@ impl Mount {
         Ok(self)
     }
 
-    /// Unmounts; cached data of the system is written to the drive.
+    /// Unmounts, which writes cached data of the system to the drive.
     ///
     /// # Errors
-    /// If another program still uses what is mounted.
+    ///
+    /// If another program still uses the mounted file or folder.
     pub(crate) fn finish(mut self) -> Result<(), Problem> {
         let until = Instant::now() + PATIENCE;
         while self.child.try_wait().is_ok_and(|status| status.is_none()) {
@@ -170,7 +175,7 @@ fn failed(flag: &str, program: &str, error: &io::Error) -> Problem {
     Problem::new(flag, None, format!("{program} cannot be run: {error}"), "")
 }
 
-/// Returns true if a plain file has a file system of the family of ext2.
+/// Returns true if a plain file contains a file system of the ext2 family.
 fn is_ext2(file: &Path) -> bool {
     let (place, magic) = EXT2_MAGIC;
     let read = || {
@@ -181,7 +186,7 @@ fn is_ext2(file: &Path) -> bool {
     read().is_ok_and(|found: [u8; 2]| found == magic)
 }
 
-/// Makes a file system of so many bytes at the beginning of a plain file.
+/// Makes an ext2 file system of `bytes` bytes at the beginning of a plain file.
 fn make_file_system(flag: &str, file: &Path, bytes: u64) -> Result<(), Problem> {
     const BLOCK_BYTES: u64 = 4096;
     let mut command = tool("mke2fs");
@@ -196,7 +201,7 @@ fn make_file_system(flag: &str, file: &Path, bytes: u64) -> Result<(), Problem> 
     }
 }
 
-/// Starts to unmount. The mount is gone when its program ends.
+/// Requests unmounting. The mount is gone when its program ends.
 fn unmount(point: &Path, flags: &[&str]) {
     for program in ["fusermount3", "fusermount"] {
         let mut command = Command::new(program);

@@ -1,20 +1,20 @@
-//! Notes beside the results: printed to standard error, unless `--quiet` is given.
+//! Notes that accompany results: printed to standard error, unless `--quiet` is given.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Turns notes and progress off or on.
+/// Sets if notes and progress bars are suppressed.
 pub(crate) fn quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
 }
 
-/// Returns true if notes and progress are off.
+/// Returns true if notes and progress bars are suppressed.
 pub(crate) fn are_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// Prints a note.
+/// Prints a note to standard error, unless notes are suppressed.
 pub(crate) fn tell(note: &str) {
     if !are_quiet() {
         eprintln!("{note}");

@@ -1,21 +1,22 @@
-//! `--precision 1%`: a run goes on until its mean and p99 are known so well.
+//! `--precision 1%`: a run ends when its mean and p99 are known with this relative precision.
 
 use phaselink_core::precision::{BATCHES, KnownFigure, Measurement, PrecisionEstimate};
 pub(crate) use phaselink_core::precision::{IOS_MAX, check, document, measure};
 use phaselink_core::results::units;
 use phaselink_core::time::Span;
 
-/// A share above 0 and at most 1, from a text like `0.5%`.
+/// Parses a percentage from 0.01% to 100%, such as `0.5%`, to a share.
 ///
 /// # Errors
-/// What is allowed instead.
+///
+/// A description of the allowed values.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     let percent: Option<f64> = text.strip_suffix('%').and_then(|number| number.trim().parse().ok());
     let percent = percent.filter(|percent| (0.01..=100.0).contains(percent));
     percent.map(|percent| percent / 100.0).ok_or_else(|| String::from("per cent from 0.01% to 100%, as in 1%"))
 }
 
-/// Formats the reached precision as a sentence.
+/// Returns a sentence on the precision that a measurement has reached, compared with the demanded one.
 pub(crate) fn text(measurement: &Measurement, share: f64) -> String {
     let percent = 100.0 * share;
     match measurement.estimate() {
@@ -43,7 +44,7 @@ fn known(estimate: &PrecisionEstimate) -> String {
     )
 }
 
-/// `13.7 us ± 21.0 ns`
+/// Formats a figure with its confidence interval, as in `13.7 us ± 21.0 ns`.
 fn interval(known: &KnownFigure) -> String {
     let span = |ns| units::span(Span::from_ns_f64(ns));
     format!("{} \u{b1} {}", span(known.value_ns), span(known.half_width_ns))

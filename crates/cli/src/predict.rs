@@ -1,4 +1,4 @@
-//! `phaselink predict`: what closed forms say of drives, without simulating them.
+//! `phaselink predict`: computes latency, limits and bottleneck of drives in closed form, without simulation.
 
 use clap::Args;
 use phaselink_core::drive_file::{Described, shipped};
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Run the command.
+/// Runs `phaselink predict`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let described = input::drives(&arguments.drives, &arguments.flags.resolve()?)?;
     let workloads = input::all(described.iter().map(|it| arguments.workload.resolve(&it.drive().limits())))?;
@@ -52,7 +52,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    /// The intervals of the figures of each drive, if they are asked for.
+    /// Returns the prediction intervals of each drive's figures. Empty if they are not asked for.
     fn doubted(&self, described: &[Described], workloads: &[Workload], predictions: &[Prediction]) -> Vec<Doubted> {
         let pairs = described.iter().zip(workloads).zip(predictions);
         let subjects = pairs.filter_map(|((described, workload), prediction)| {
@@ -86,7 +86,7 @@ fn text(workloads: &[Workload], predictions: &[Prediction]) -> String {
     }
 }
 
-/// A value in the unit of its name.
+/// Formats a value in the unit that the figure's name implies.
 fn shown(name: &str, value: f64) -> String {
     match name {
         name if name.contains("_ns") => units::quantity(value / 1e9, "s"),
@@ -96,7 +96,7 @@ fn shown(name: &str, value: f64) -> String {
     }
 }
 
-/// A table of intervals for each drive.
+/// Returns a table of prediction intervals for each drive.
 fn doubts(predictions: &[Prediction], doubted: &[Doubted]) -> String {
     let one = |(prediction, doubted): (&Prediction, &Doubted)| {
         let rows = doubted.figures().map(|figure| (figure.name.clone(), figure, |value| shown(&figure.name, value)));

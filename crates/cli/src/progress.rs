@@ -1,4 +1,5 @@
-//! Progress bar for work that takes longer than a moment. Nothing is drawn when output is piped.
+//! Progress bar for work that takes longer than a moment. It is drawn only if standard output and standard error are
+//! terminals.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -10,14 +11,14 @@ use phaselink_core::timeline::Timeline;
 
 use crate::notes;
 
-/// Steps of the bar for one simulation.
+/// Number of steps of the bar for one simulation.
 const STEPS: u64 = 1000;
-/// Number of events between two looks at the clock: some 10 ms of work.
+/// Number of simulated events between two updates of the bar, which take some 10 ms.
 const EVENTS: u64 = 1 << 17;
-/// Time before which no bar is drawn.
+/// Time after which the bar is first drawn.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// Progress bar of a number of simulations, which may run in parallel.
+/// Progress bar of several simulations, which may run in parallel.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -26,7 +27,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Creates a bar that is not drawn yet.
+    /// Returns a bar for a number of simulations, which is not drawn yet.
     pub(crate) fn of(simulations: usize) -> Progress {
         let bar = ProgressBar::with_draw_target(Some(STEPS * simulations as u64), ProgressDrawTarget::hidden());
         let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed} passed, {eta} left")
@@ -36,12 +37,12 @@ impl Progress {
         Progress { bar, started: Instant::now(), wanted }
     }
 
-    /// Runs a simulation to its end, or until `stop` returns true.
+    /// Runs a simulation to its end, or until `stop` returns true, and advances the bar.
     pub(crate) fn drive(&self, simulation: &mut Simulation, stop: impl Fn() -> bool) {
         self.go_on(simulation, Simulation::step, stop);
     }
 
-    /// Runs a simulation as [`drive`](Self::drive) does, and records a timeline.
+    /// Runs a simulation like [`drive`](Self::drive), and records it in a timeline.
     pub(crate) fn watch(&self, simulation: &mut Simulation, timeline: &mut Timeline, stop: impl Fn() -> bool) {
         self.go_on(simulation, |simulation, events| timeline.step(simulation, events), stop);
     }
@@ -67,7 +68,7 @@ impl Progress {
         simulation.outcome()
     }
 
-    /// Counts one finished simulation.
+    /// Advances the bar by one finished simulation.
     pub(crate) fn one(&self) {
         self.advance(STEPS);
     }
@@ -79,7 +80,7 @@ impl Progress {
         self.bar.inc(steps);
     }
 
-    /// Removes the bar.
+    /// Removes the bar from the terminal.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }

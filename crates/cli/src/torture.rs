@@ -1,4 +1,4 @@
-//! `phaselink torture`: tries random drives, jobs and faults until an invariant breaks.
+//! `phaselink torture`: simulates random drives, jobs and faults until an invariant breaks.
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -19,13 +19,13 @@ use crate::{interrupt, output};
 
 const EXAMPLES: &str = include_str!("../help/torture.txt");
 
-/// Duration in seconds if neither seeds nor seconds are given.
+/// Duration in seconds if neither `--seeds`, `--seed` nor `--seconds` is given.
 const SECONDS: u64 = 10;
-/// Number of failing seeds after which the rest is left.
+/// Number of failing seeds after which no more seeds are tried.
 const FAILURES_MAX: usize = 3;
-/// Number of seeds that reach every feature; fewer are not reported for features they leave out.
+/// Number of seeds that normally reach every feature. With fewer, features that were not reached are not reported.
 const SEEDS_FOR_ALL: u64 = 5000;
-/// Number of ladder lines that are printed at its beginning, and at its end.
+/// Number of lines of a packet diagram that are printed from its beginning, and from its end.
 const LADDER_LINES: usize = 30;
 
 /// Try random drives under random jobs and random faults, with real bytes, and find what breaks.
@@ -44,11 +44,11 @@ pub(crate) struct Arguments {
 }
 
 thread_local! {
-    /// Place of this thread's last panic.
+    /// Source file and line of this thread's last panic.
     static PANICKED_AT: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs the command.
+/// Runs `phaselink torture`. Ends with `Off` if an invariant broke.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let stopped = interrupt::flag();
     // A panic is a finding, and reported as one.
@@ -90,7 +90,7 @@ impl Arguments {
     }
 }
 
-/// Seeds that all processors try.
+/// Seeds that all processors try together, with their limits and results.
 struct Hunt {
     next: AtomicU64,
     last: u64,
@@ -99,7 +99,7 @@ struct Hunt {
     found: Mutex<HuntResults>,
 }
 
-/// Results of the seeds so far.
+/// Results of the seeds that have been tried.
 #[derive(Default)]
 struct HuntResults {
     tried: u64,
@@ -117,7 +117,7 @@ impl Hunt {
         });
     }
 
-    /// Tries the next seed, if there is one and time for it.
+    /// Tries the next seed. Breaks if no seed or no time is left, or too many seeds have failed.
     fn one(&self) -> ControlFlow<()> {
         let is_late = self.until.is_some_and(|until| Instant::now() >= until);
         let Some(seed) = Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed <= self.last && !is_late)
@@ -166,7 +166,7 @@ fn report(found: &HuntResults, time: Duration) -> String {
     text
 }
 
-/// Describes a failure: how to see it again, its smallest form, and its packets.
+/// Describes a failure: the command to reproduce it, its smallest form, and its packets.
 fn told(broken: &Broken, place: &str) -> String {
     let Broken { seed, finding, least, found, ladder } = broken;
     let place = if found.kind == FailureKind::Panic { format!(" ({place})") } else { String::new() };
@@ -176,7 +176,7 @@ fn told(broken: &Broken, place: &str) -> String {
     )
 }
 
-/// Returns the first and the last lines of a long ladder.
+/// Returns the first and the last lines of a long packet diagram.
 fn ends(ladder: &str) -> String {
     let lines: Vec<&str> = ladder.lines().collect();
     let left_out = lines.len().saturating_sub(2 * LADDER_LINES);

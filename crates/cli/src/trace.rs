@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Runs the command.
+/// Runs `phaselink trace`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let timeline = arguments.perfetto.as_deref().map(|path| Target::create("--perfetto", path)).transpose()?;

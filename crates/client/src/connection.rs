@@ -1,4 +1,4 @@
-//! Connection to a device: the shared memory, and a socket that tells when either side has gone.
+//! Connection of a client to a device: the shared memory, and a socket that shows when the other process has gone.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -35,13 +35,13 @@ impl Connection {
         Ok(Connection { socket: stream, memory, welcome, looks_ns })
     }
 
-    /// Wakes the device.
+    /// Wakes the device by a byte on the socket.
     pub(crate) fn ring(&self) {
         // A full socket has enough wake-ups in it, and a broken one is noticed at the next time-out.
         let _ = rustix::net::send(&self.socket, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Checks that the device is still there.
+    /// Checks that the server has not closed the connection.
     pub(crate) fn check(&self) -> io::Result<()> {
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
         match rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {

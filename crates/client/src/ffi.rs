@@ -10,7 +10,7 @@ use std::slice;
 
 use crate::{Client, Options, Queue, Slot};
 
-/// Returns an error as a number for C; an error without a number counts as a failure of the device.
+/// Returns the negative error number for C: that of the system error or of its kind, or -5 (EIO) for any other.
 fn number(error: &io::Error) -> c_int {
     let kinds = [
         (io::ErrorKind::InvalidInput, 22),

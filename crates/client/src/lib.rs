@@ -50,7 +50,7 @@ pub struct Options {
     pub depth: u32,
     /// Longest transfer in bytes, 512 to 131072; longer requests are split.
     pub transfer_bytes: u32,
-    /// True if the client wants to write, which a server may refuse.
+    /// True if the client intends to write, which a server may refuse.
     pub writes: bool,
 }
 
@@ -60,8 +60,8 @@ impl Default for Options {
     }
 }
 
-/// Connection to a device. Queues stay usable after the client is dropped, and the connection ends with the last of
-/// them.
+/// Connection to a device, with the queues that no thread has taken yet. Queues stay usable after the client is
+/// dropped, and the connection ends with the last of them.
 #[derive(Debug)]
 pub struct Client {
     connection: Arc<Connection>,
@@ -83,7 +83,7 @@ impl Client {
         Ok(Client { queues: (0..connection.welcome.layout.queues).map(queue).collect(), connection })
     }
 
-    /// Returns the bytes of the drive that this client sees.
+    /// Returns the size in bytes of the drive, as far as this client sees it.
     pub fn capacity_bytes(&self) -> u64 {
         self.connection.welcome.capacity_bytes
     }
@@ -93,7 +93,7 @@ impl Client {
         self.connection.welcome.block_bytes
     }
 
-    /// Returns the next queue, for a thread of its own.
+    /// Removes and returns the next queue, for use by one thread. None if all are taken.
     pub fn take_queue(&mut self) -> Option<Queue> {
         self.queues.pop_front()
     }

@@ -1,4 +1,5 @@
-//! Queue pair of one thread: commands into the ring, reads completed by their tags, writes by their status.
+//! Queue pair of one thread: commands go to the ring, reads complete by their tags, and writes and flushes by their
+//! status.
 
 use std::hint;
 use std::io;
@@ -18,12 +19,12 @@ use crate::connection::Connection;
 
 /// Number of failed polls of a slot, some microseconds, before the clock is read and the processor is yielded.
 const LOOKS: u32 = 1024;
-/// Time after which a read may be stuck: longer than a device takes whose thread keeps its processor.
+/// First time-out of a command, after which a read may be stuck. A device whose thread keeps its processor takes less.
 const TIMEOUT: Duration = Duration::from_millis(1);
-/// Longest time-out. Time-outs double up to it: the device is slow, not the tag wrong.
+/// Longest time-out of a command. Time-outs double up to this value, since a slow device does not mean a wrong tag.
 const TIMEOUT_MAX: Duration = Duration::from_secs(1);
-/// Remaining time at which data is copied out early, after which the thread waits for the rest: the time to copy a page
-/// (measured: 70 to 130 ns).
+/// Time in nanoseconds before the modelled completion at which a thread begins to copy the data: the time to copy a
+/// page (measured: 70 to 130 ns).
 const COPY_NS: u64 = 150;
 
 /// Slot of a queue that a command occupies until it completes.
@@ -42,31 +43,31 @@ impl Slot {
     }
 }
 
-/// Command in flight.
+/// Command in flight, by its slot.
 #[derive(Debug)]
 struct Asked {
     offset: u64,
     tag: u64,
     bytes: u32,
     operation: Operation,
-    /// Submission time, where the device wants a time stamp.
+    /// Submission time in nanoseconds of the steady clock; 0 if timing is off.
     asked_ns: u64,
-    /// True if data has been copied before its completion time.
+    /// True if the data has arrived before its completion time, and its buffer has been prefetched.
     is_near: bool,
     looks: u32,
-    /// State of a command that takes long, once the clock has been read. Most commands complete before.
+    /// Time-out of a command that takes long. None before the clock is read, when most commands have completed.
     late: Option<Box<Late>>,
 }
 
-/// Command that takes long.
+/// Time-out of a command that takes long.
 #[derive(Debug)]
 struct Late {
     since: Instant,
-    /// Time that may pass since then before something is wrong.
+    /// Time after `since` at which the command is examined.
     timeout: Duration,
 }
 
-/// Queue pair. One thread at a time may use it; each thread takes one of its own.
+/// Queue pair of a client, which one thread at a time may use.
 #[derive(Debug)]
 pub struct Queue {
     connection: Arc<Connection>,
@@ -75,9 +76,9 @@ pub struct Queue {
     pass: u8,
     free: Vec<u16>,
     asked: Vec<Option<Asked>>,
-    /// Number of uses of each slot, which tells a new status from an old one.
+    /// Number of uses of each slot, modulo 256, which distinguishes a new status from an old one.
     attempts: Vec<u8>,
-    /// Tag and length in bytes for which the free buffer of each slot is marked already.
+    /// Tag and length in bytes for which the buffer of each free slot is marked already, or none if it is not.
     marked: Vec<Option<(u64, u32)>>,
     tags: TagSource,
     collisions: u64,
@@ -101,53 +102,56 @@ impl Queue {
         }
     }
 
-    /// Returns the number of commands that can be in flight.
+    /// Returns the maximum number of commands in flight.
     pub fn depth(&self) -> usize {
         self.asked.len()
     }
 
-    /// Returns the longest transfer of one command in bytes.
+    /// Returns the maximum length of one command's transfer in bytes.
     pub fn transfer_bytes_max(&self) -> u32 {
         self.connection.welcome.layout.transfer_bytes
     }
 
-    /// Returns the number of reads whose data ended in the tag, and that were repeated with another one.
+    /// Returns the number of reads that were repeated with another tag, because their data ended in the tag.
     pub fn collisions(&self) -> u64 {
         self.collisions
     }
 
-    /// Sets the tag of the next reads, to test data that ends in it.
+    /// Replaces the source of tags, for tests with data that ends in the tag.
     #[doc(hidden)]
     pub fn replace_tags(&mut self, tags: TagSource) {
         self.tags = tags;
     }
 
-    /// Submits a read; returns none if the queue is full.
+    /// Submits a read of `bytes` bytes from `offset` on, and returns its slot, or none if the queue is full.
     ///
     /// # Errors
-    /// If the read is longer than [`Queue::transfer_bytes_max`], or no whole number of sectors.
+    ///
+    /// If the read is longer than [`Queue::transfer_bytes_max`], or no whole number of blocks.
     pub fn submit_read(&mut self, offset: u64, bytes: u32) -> io::Result<Option<Slot>> {
         self.submit(Operation::Read, offset, bytes, &[])
     }
 
-    /// Submits a write; returns none if the queue is full.
+    /// Submits a write of `data` from `offset` on, and returns its slot, or none if the queue is full.
     ///
     /// # Errors
-    /// As [`Queue::submit_read`].
+    ///
+    /// Errors of [`Queue::submit_read`].
     pub fn submit_write(&mut self, offset: u64, data: &[u8]) -> io::Result<Option<Slot>> {
         let bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
         self.submit(Operation::Write, offset, bytes, data)
     }
 
-    /// Submits a flush of everything that has completed so far; returns none if the queue is full.
+    /// Submits a flush of all completed writes, and returns its slot, or none if the queue is full.
     ///
     /// # Errors
+    ///
     /// None yet.
     pub fn submit_flush(&mut self) -> io::Result<Option<Slot>> {
         self.submit(Operation::Flush, 0, 0, &[])
     }
 
-    /// Returns true if the command in `slot` has completed. Data of a read has then been copied to `into`, as much as
+    /// Returns true if the command in `slot` has completed. The data of a read is then copied to `into`, as much as
     /// fits, and the slot is free.
     ///
     /// # Errors
@@ -178,9 +182,9 @@ impl Queue {
         }
     }
 
-    /// Checks for completion where the model determines the time. Data arrives as soon as the device can send it, and
-    /// the status with the modelled latency once the model has decided. This thread waits for the rest of that latency,
-    /// so that neither real memory nor the copy adds to it.
+    /// Checks a command for completion with timing on. Data arrives as soon as the device can send it, and the status
+    /// with the modelled latency when the model has decided. This thread spins for the rest of that latency, so that
+    /// neither real memory nor the copy adds to it.
     fn complete_in_time(&mut self, slot: u16, into: &mut [u8]) -> io::Result<bool> {
         let &Asked { tag, bytes, operation, asked_ns, is_near, .. } =
             self.asked[usize::from(slot)].as_ref().expect("checked by the caller");
@@ -214,7 +218,7 @@ impl Queue {
         status.result().map(|()| true)
     }
 
-    /// Reads and waits.
+    /// Reads from `offset` on into `into`, and waits. A long read is split into several commands.
     ///
     /// # Errors
     /// The error that the device reports, or that it has gone.
@@ -226,10 +230,11 @@ impl Queue {
         Ok(())
     }
 
-    /// Writes and waits.
+    /// Writes `data` from `offset` on, and waits. A long write is split into several commands.
     ///
     /// # Errors
-    /// As [`Queue::read`].
+    ///
+    /// Errors of [`Queue::read`].
     pub fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
         let step = self.transfer_bytes_max() as usize;
         for (at, piece) in (offset..).step_by(step).zip(data.chunks(step)) {
@@ -276,7 +281,7 @@ impl Queue {
         Ok(Some(Slot(slot)))
     }
 
-    /// Returns the time for a command's stamp, where the device wants one.
+    /// Returns the submission time for a command in nanoseconds, or 0 if timing is off.
     #[inline]
     fn now_ns(&self) -> u64 {
         if self.connection.welcome.modelled { clock::now_ns() } else { 0 }
@@ -286,9 +291,9 @@ impl Queue {
         self.tags.current().expect("random tags never run out")
     }
 
-    /// Marks a buffer ahead of its next read, which is likely to be as long as the last one. The device has the cache
-    /// line of the mark, and a command must not be seen before it: marked now, the line returns while the caller uses
-    /// its data.
+    /// Marks a slot's buffer ahead of its next read, which is likely to be as long as the last one. The device has the
+    /// cache line of the mark, and a command must not be seen before the mark. So the line returns while the caller
+    /// uses the data of the last read.
     #[inline]
     fn mark_ahead(&mut self, slot: u16, bytes: u32) {
         let tag = self.fresh_tag();
@@ -300,7 +305,8 @@ impl Queue {
         Tag { value, width: self.connection.welcome.tag_width }
     }
 
-    /// Writes the command of `slot` into the ring.
+    /// Writes the command of `slot` into the ring, after marking the buffer of a read, and wakes the device if it
+    /// sleeps.
     #[inline]
     fn enqueue(&mut self, slot: u16) {
         let place = usize::from(slot);
@@ -324,8 +330,8 @@ impl Queue {
         }
     }
 
-    /// Wakes a sleeping device. A device that is about to sleep says so, and polls once more: either it sees the
-    /// command, or this thread sees that it sleeps.
+    /// Wakes the device if its mode word says that it sleeps. A device that is about to sleep says so, and polls once
+    /// more: either it sees the command, or this thread sees that it sleeps.
     fn ring_if_asked(&self) {
         fence(Ordering::SeqCst);
         let mode = self.connection.memory.word(self.places.mode_word);
@@ -338,7 +344,7 @@ impl Queue {
         self.asked[usize::from(slot)].as_mut().expect("checked by the caller")
     }
 
-    /// Checks, after many polls, whether something is wrong with a command that has not completed.
+    /// Counts a failed poll of a command. After many of them, checks if something is wrong with the command.
     #[inline]
     fn look_closer(&mut self, slot: u16) -> io::Result<bool> {
         let asked = self.asked_mut(slot);
@@ -358,7 +364,8 @@ impl Queue {
         self.on_timeout(slot)
     }
 
-    /// Handles a read that takes too long: it was refused, its data ends in the tag, or the device is slow or gone.
+    /// Handles the time-out of a command: a read was refused or its data ends in the tag, or the device is slow or
+    /// gone.
     fn on_timeout(&mut self, slot: u16) -> io::Result<bool> {
         let status = self.status(slot);
         let &mut Asked { operation, bytes, tag, ref mut late, .. } = self.asked_mut(slot);
@@ -384,7 +391,7 @@ impl Queue {
         }
     }
 
-    /// Repeats a read whose data ends in the tag with another tag.
+    /// Submits a read again with another tag, because its data ends in the old one.
     fn retry(&mut self, slot: u16) {
         self.collisions += 1;
         self.tags.renew();

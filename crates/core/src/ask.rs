@@ -1,5 +1,5 @@
-//! Questions of the explorer's page and what comes back: the documents that the program prints. The module for WebAssembly and
-//! the server behind the page both ask here.
+//! Questions of the explorer's web page, and their answers: the documents that the program prints. The WebAssembly
+//! module and the page's server both call this module.
 
 use std::collections::BTreeMap;
 
@@ -19,26 +19,27 @@ use crate::workload::{Job, Trace, UnresolvedJobs, fio, with_defaults};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Events between two looks whether the run is over.
+/// Number of simulation events between two checks whether a run is to be given up.
 const EVENTS: u64 = 1 << 20;
 
-/// A question.
+/// Question that the explorer's page asks; the key `verb` names its kind.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "verb", rename_all = "lowercase", deny_unknown_fields)]
 enum PageQuestion {
-    /// Lists drives, presets, and stages in their order.
+    /// Asks for a catalog: the shipped drives, the presets, and the latency stages in their order.
     Catalog,
-    /// The drive as `check --toml` prints it, and every key with its value.
+    /// Asks for the drive as `check --toml` prints it, and for every key with its value.
     Check { drive: DriveWords },
-    /// The document of `run --json`.
+    /// Asks for a run of one job, and for the document that `run --json` prints.
     Run { drive: DriveWords, job: Vec<(String, String)>, seed: u64 },
-    /// The object of `predict --json`.
+    /// Asks for a prediction for one job, as the object that `predict --json` prints.
     Predict { drive: DriveWords, job: Vec<(String, String)> },
-    /// The steps of one request in the middle of a stream, and the ladder that `trace` prints.
+    /// Asks for the steps of one request in the middle of a stream of equal ones, and for the ladder that `trace`
+    /// prints.
     Trace { drive: DriveWords, rw: String, bs: String, iodepth: String, skip: u64, seed: u64 },
 }
 
-/// A drive by its name, or the text of a drive file; with overrides as they could be typed after `--set`.
+/// Drive by its shipped name, or by the text of a drive file; with overrides as they could be typed after `--set`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DriveWords {
@@ -50,8 +51,8 @@ struct DriveWords {
     set: Vec<String>,
 }
 
-/// The answer to a question as JSON, or all that is wrong with it; `is_over` says of a run that takes long whether it is to be
-/// given up.
+/// Returns the answer to a question of the explorer's page as JSON, or all that is wrong with the question. A run that
+/// takes long is given up, with a problem, once `is_over` returns true.
 ///
 /// ```
 /// use phaselink_core::ask;
@@ -130,7 +131,7 @@ impl DriveWords {
     }
 }
 
-/// The one job that options describe, on a drive.
+/// Returns a list with the one job that fio options describe, checked against the limits of a drive.
 fn jobs(options: &[(String, String)], drive: &Drive) -> Result<Vec<Job>, Problems> {
     let given: Vec<_> = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     UnresolvedJobs::new([fio::from_flags(&with_defaults(&given))?], no_traces)?.on(&drive.limits())

@@ -1,4 +1,4 @@
-//! A drive: everything that a run needs to know of host, link, protocol and memory.
+//! Complete description of a drive: everything that a run needs to know of host, link, protocol and memory.
 
 use std::borrow::Cow;
 
@@ -54,7 +54,7 @@ macro_rules! drive_of {
         names! { Interface { $($name => $Protocol,)+ } }
 
         impl Interface {
-            /// All protocols, in the order of their list.
+            /// All protocols, in the order in which they are listed.
             pub const ALL: &[Interface] = &[$(Interface::$Protocol,)+];
         }
 
@@ -63,30 +63,30 @@ macro_rules! drive_of {
         /// Two drives are equal if every value is; where the values come from does not count.
         #[derive(Clone, Debug)]
         pub struct Drive {
-            /// Name under which results appear.
+            /// Name under which results show the drive.
             pub name: String,
             /// Summary of the drive in one line.
             pub summary: String,
             /// Protocol that host and device speak.
             pub interface: Interface,
-            /// Faults that are injected into a run.
+            /// Fault rules, whose faults are injected into a run.
             pub faults: Vec<Fault>,
-            /// Number of equal drives in one host.
+            /// Number of equal drives in the host.
             pub drives: u16,
             $($(#[doc = $about])+ pub $section: crate::config::$Section,)+
             $(
                 #[doc = concat!("Keys of the protocol `", $name, "`.")]
                 pub $protocol: crate::protocol::$protocol::config::$Protocol,
             )+
-            /// Keys whose value in effect is a fitted one.
+            /// Keys of the drive whose value in effect has been fitted to measurements.
             pub fitted: Vec<UncertainConstant>,
-            /// Keys whose value in effect is assumed.
+            /// Keys of the drive whose value in effect is assumed, without a source.
             pub assumed: Vec<UncertainConstant>,
             pub(crate) sources: Sources,
         }
 
         impl Drive {
-            /// Drive in which every key has its default.
+            /// Returns a drive in which every key has its default value.
             pub(crate) fn blank() -> Drive {
                 let Header { name, summary, interface, faults, drives, .. } = Header::default();
                 Drive {
@@ -103,17 +103,18 @@ macro_rules! drive_of {
                 }
             }
 
-            /// All sections, in the order in which they are explained.
+            /// Returns all sections of the drive's description, in the order in which they are explained.
             pub(crate) fn sections(&self) -> Vec<&dyn Section> {
                 vec![$(&self.$section,)+ $(&self.$protocol,)+]
             }
 
-            /// All sections in the same order, to be changed.
+            /// Returns all sections of the drive's description for changing, in the order in which they are explained.
             pub(crate) fn sections_mut(&mut self) -> Vec<&mut dyn Section> {
                 vec![$(&mut self.$section,)+ $(&mut self.$protocol,)+]
             }
 
-            /// Takes a section that all drives share from another drive.
+            /// Replaces the section named `path`, one that all drives share, by that of another drive. Does nothing for
+            /// a protocol's section.
             pub(crate) fn take_section(&mut self, path: &str, other: Drive) {
                 match path {
                     $(stringify!($section) => self.$section = other.$section,)+
@@ -134,7 +135,8 @@ macro_rules! drive_of {
     };
 }
 
-/// Puts the list of sections that all drives share before the list of protocols. A new section is one line here.
+/// Hands the list of sections that all drives share, and then the list of protocols, to `drive_of`. A new section is
+/// one line here.
 macro_rules! with_shared_sections {
     ($($protocols:tt)+) => {
         drive_of! {
@@ -179,26 +181,26 @@ macro_rules! with_shared_sections {
 protocols!(with_shared_sections);
 
 impl Drive {
-    /// Copy of this drive without injected faults.
+    /// Returns a copy of this drive without injected faults.
     pub fn without_faults(&self) -> Drive {
         Drive { faults: Vec::new(), ..self.clone() }
     }
 
-    /// True if the memory is flash behind a translation layer and a write buffer, whose speed depends on what was written before.
+    /// True if the drive's memory is flash behind a translation layer and a write buffer, whose speed depends on what
+    /// was written before.
     pub fn is_flash(&self) -> bool {
         self.translation.mapping == Mapping::Page
     }
 
-    /// True if the drive is a volume with bursts that its credits end.
+    /// True if the drive is a volume whose burst rate lasts only as long as its burst credits.
     pub fn has_credits(&self) -> bool {
         self.volume.has_credits(self.media.capacity_mib)
     }
 
-    /// This drive in the state in which `jobs` are to find it. `translation.precondition = "auto"` is the steady state of random
-    /// overwrites for jobs that write at random and are measured in the steady state, and otherwise a drive written in order, as one
-    /// with zones always is.
-    /// `volume.credits = "auto"` is no credits for jobs that are measured in the steady state, unless they replay a trace, whose
-    /// pauses earn credits.
+    /// Returns this drive in the initial state that `jobs` need. `translation.precondition = "auto"` becomes the steady
+    /// state of random overwrites if a job writes at random and is measured in the steady state. Otherwise, and always
+    /// with zones, it becomes a drive written in order. `volume.credits = "auto"` becomes no credits if a job is
+    /// measured in the steady state, unless it replays a trace, whose pauses earn credits.
     pub fn preconditioned_for(&self, jobs: &[Job]) -> Cow<'_, Drive> {
         let mut drive = Cow::Borrowed(self);
         if self.translation.precondition == Precondition::Auto {
@@ -214,8 +216,8 @@ impl Drive {
         drive
     }
 
-    /// This drive as a machine with all hosts that share it: with the cores of all, and with messages that are routed by
-    /// port.
+    /// Returns the machine of all hosts that share this drive: with the cores of all of them, and with a link whose
+    /// messages are routed by port. Returns the drive unchanged if no hosts share it.
     pub fn for_all_hosts(&self) -> Cow<'_, Drive> {
         let mut drive = Cow::Borrowed(self);
         if self.switch.has_hosts() {
@@ -226,12 +228,12 @@ impl Drive {
         drive
     }
 
-    /// Copy of this drive that stands alone in its host.
+    /// Returns a copy of this drive that is the only one in its host.
     pub fn alone(&self) -> Drive {
         Drive { drives: 1, ..self.clone() }
     }
 
-    /// Copy of this drive whose host polls for completions, without a software stack above the driver.
+    /// Returns a copy of this drive whose host polls for completions, without a software stack above the driver.
     pub fn polled(&self) -> Drive {
         let mut drive = self.clone();
         drive.host.wait = Wait::Spin;
@@ -239,7 +241,7 @@ impl Drive {
         drive
     }
 
-    /// Name of the drive, with the number of drives if there are several.
+    /// Returns the name of the drive, with the number of drives if there are several.
     pub fn title(&self) -> String {
         match self.drives {
             1 => self.name.clone(),
@@ -247,13 +249,13 @@ impl Drive {
         }
     }
 
-    /// Time for which the port at the upper end of a drive's link is busy with a posted packet. A root port takes its own
-    /// time to accept one; a switch accepts at line rate.
+    /// Returns the time for which the port at the upper end of a drive's link is busy with one posted packet. A root
+    /// port takes its own time to accept one; a switch accepts at line rate.
     pub fn write_accept(&self) -> Span {
         if self.switch.is_there() { Span::ZERO } else { self.root_complex.write_accept }
     }
 
-    /// Payload of the packets that carry a read's data from the drive.
+    /// Returns the largest payload in bytes of the packets that carry a read's data from the drive.
     pub fn data_payload_bytes(&self) -> u32 {
         match (self.peer.is_there(), self.peer.payload_bytes) {
             (false, _) | (true, 0) => self.link.max_payload_bytes,
@@ -261,12 +263,13 @@ impl Drive {
         }
     }
 
-    /// Time that a switch adds to a packet that finds its uplink free; zero without a switch.
+    /// Returns the time that a switch adds to a packet that finds its uplink free; zero without a switch.
     pub fn switch_time(&self) -> Span {
         if self.switch.direction().is_some() { self.switch.pass } else { Span::ZERO }
     }
 
-    /// Every key of the drive with its value, in the key's unit and the schema's order.
+    /// Returns every key of the drive with its value as JSON, in the key's unit and the schema's order. Leaves out
+    /// sections that the drive does not use.
     pub fn resolved(&self) -> Json {
         let mut resolved = section::values(&self.header());
         // Lines of trouble are among the faults.
@@ -308,8 +311,8 @@ impl Drive {
         Json::Object(resolved)
     }
 
-    /// Factor that scales the costs of the software stack to this host. The stack states the clock and the core that its
-    /// costs hold for; where it states none, they are taken as the host's own.
+    /// Returns the factor that scales the costs of the software stack to this host. The stack states the clock and the
+    /// core that its costs hold for; where it states none, they are taken as the host's own.
     pub fn software_ratio(&self) -> f64 {
         let (host, stack) = (&self.host, &self.stack);
         if stack.clock_ghz == 0.0 {
@@ -319,25 +322,26 @@ impl Drive {
         stack.clock_ghz / host.core_ghz * (ipc / host.ipc)
     }
 
-    /// True if an acknowledged write outlives power: it is in the cells, or in a buffer with power-loss protection.
+    /// True if an acknowledged write outlives a loss of power: it is in the cells, or in a buffer with power-loss
+    /// protection.
     pub fn keeps_acknowledged(&self) -> bool {
         !self.protocol().acknowledges_early(self) || self.buffer.power_loss_protection
     }
 
-    /// True if a fault rule cuts the power in its runs.
+    /// True if a fault rule of this drive cuts its power during a run.
     pub fn loses_power(&self) -> bool {
         self.faults.iter().any(|fault| fault.action == FaultAction::PowerCut)
     }
 
-    /// Idle media of the drive, with the processors, buffer, translation layer and limits in front of it. Random choices follow
-    /// from `seed`.
+    /// Returns the idle media of the drive, behind its processors, write buffer, translation layer, zones and rate
+    /// limits. Random choices follow from `seed`.
     pub fn memory(&self, seed: u64) -> media::Media {
         let Drive { media, controller, buffer, translation, placement, zones, volume, .. } = self;
         let memory = media::Media::of(media, seed).behind(media, controller, buffer, translation, placement, seed);
         memory.with_zones(media, translation, zones).limited(volume, media.capacity_mib)
     }
 
-    /// Number and size of the zones, in logical blocks, if the drive has zones.
+    /// Returns the number, size and limits of the zones, in logical blocks; `None` if the drive has no zones.
     pub fn zone_layout(&self) -> Option<ZoneLayout> {
         let blocks = |mib: u64| (mib << 20) / u64::from(self.limits().block_bytes);
         let Zoning { size_mib, active_max, open_max, .. } = self.zones;
@@ -350,7 +354,8 @@ impl Drive {
         })
     }
 
-    /// Room of the values, if the drive stores values by their keys.
+    /// Returns the capacity for values in bytes, its granule, and the largest number of keys; `None` unless the drive
+    /// stores values by their keys.
     pub fn key_layout(&self) -> Option<KeyLayout> {
         self.key_value.is_there().then(|| KeyLayout {
             capacity_bytes: self.value_room_bytes(),
@@ -359,33 +364,33 @@ impl Drive {
         })
     }
 
-    /// Bytes of the media that hold values: all that the index leaves, in whole granules.
+    /// Returns the bytes of the media that hold values: all that the key index leaves, in whole granules.
     pub(crate) fn value_room_bytes(&self) -> u64 {
         let index_bytes = if self.key_value.index_cache_kib > 0 { self.index_bytes() } else { 0 };
         let left = self.media.capacity_bytes().saturating_sub(index_bytes);
         left - left % u64::from(self.protocol().limits(self).block_bytes)
     }
 
-    /// Bytes of an index of all keys, in whole pages.
+    /// Returns the size in bytes of an index of all keys, in whole pages.
     pub(crate) fn index_bytes(&self) -> u64 {
         let page_bytes = self.translation.unit_bytes;
         u64::from(IndexPages::count(self.key_value.keys_max, page_bytes)) * u64::from(page_bytes)
     }
 
-    /// Pages of the index, if only a part of it is in memory.
+    /// Returns the pages of the key index if only a part of it is in the drive's memory; otherwise `None`.
     pub fn index_pages(&self) -> Option<IndexPages> {
         let cached_bytes = self.key_value.index_cache_kib << 10;
         let layout = self.key_layout().filter(|_| cached_bytes > 0)?;
         Some(IndexPages::new(&layout, self.translation.unit_bytes, cached_bytes))
     }
 
-    /// Streams among which hosts choose, if they can place data.
+    /// Returns the streams among which hosts choose when they place data; `None` if they cannot place data.
     pub fn placed_streams(&self) -> Option<PlacedStreams> {
         let DataPlacement { handles, groups, isolation } = self.placement;
         self.placement.is_there().then_some(PlacedStreams { handles, groups, isolation })
     }
 
-    /// Keys above all sections, with their values.
+    /// Returns the keys above all sections of the description, with their values.
     pub(crate) fn header(&self) -> Header {
         Header {
             name: self.name.clone(),

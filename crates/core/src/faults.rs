@@ -5,23 +5,23 @@ use crate::random::Random;
 use crate::request::{Io, Op};
 use crate::time::Time;
 
-/// A fault rule, with the number of its matches and effects so far.
+/// Fault rule of a run, with the number of its matches and effects so far.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// The rule as described.
+    /// Fault that the rule injects, as described by the user.
     pub fault: Fault,
-    /// Number of matches so far.
+    /// Number of events that have matched the rule so far, whether they triggered the fault or not.
     met: u64,
-    /// Number of times that the fault has been triggered.
+    /// Number of times that the rule has triggered its fault.
     happened: u64,
-    /// Instants of the first and of the last trigger.
+    /// Instants of the first and of the last trigger; `None` before the first.
     span: Option<(Time, Time)>,
-    /// Stream of random numbers for `probability`.
+    /// Stream of random numbers that decides by the rule's `probability`.
     random: Random,
 }
 
 impl Rule {
-    /// Makes the rules that apply to `subject`, each with its own stream of random numbers.
+    /// Makes a rule of each fault that concerns `subject`, with its own stream of random numbers.
     pub fn about(subject: FaultSubject, faults: &[Fault], seed: u64) -> Vec<Rule> {
         let numbered = faults.iter().enumerate().filter(|(_, fault)| fault.subject() == subject);
         numbered
@@ -35,17 +35,17 @@ impl Rule {
             .collect()
     }
 
-    /// Makes a single rule, whose random numbers depend on `seed` alone.
+    /// Makes a single fault rule, whose random numbers depend on `seed` alone.
     pub fn new(fault: Fault, seed: u64) -> Rule {
         Rule { fault, met: 0, happened: 0, span: None, random: Random::stream(seed, "fault") }
     }
 
-    /// True if this is the rule that `fault` describes.
+    /// True if `fault` describes this rule.
     pub fn is(&self, fault: &Fault) -> bool {
         self.fault == *fault
     }
 
-    /// Counts a match at `now`; returns true if the match triggers the fault.
+    /// Counts an event that matches the rule at `now`. Returns true if the match triggers the fault.
     pub fn meets(&mut self, now: Time) -> bool {
         if !self.is_time(now) {
             return false;
@@ -61,19 +61,21 @@ impl Rule {
         true
     }
 
-    /// Counts a match if the rule applies to a request of `thread`; returns true if the match triggers the fault.
+    /// Counts a request of `thread` as a match, if the rule applies to it. Returns true if the match triggers the
+    /// fault.
     pub fn meets_request(&mut self, now: Time, io: &Io, thread: u16) -> bool {
         self.fault.is_about(io, thread) && self.meets(now)
     }
 
-    /// True if `now` is in the time in which the rule matches.
+    /// True if the rule can match at `now`: it has begun and has not ended.
     pub fn is_time(&self, now: Time) -> bool {
         let Fault { from, until, lasts, .. } = self.fault;
         let is_in_time = now >= Time::ZERO + from && (until.is_zero() || now < Time::ZERO + until);
         is_in_time && (lasts.is_zero() || self.span.is_none_or(|(first, _)| now < first + lasts))
     }
 
-    /// End of the time in which a rule that has been triggered matches; the start of the run if it has no end.
+    /// Returns when the rule stops matching: at its fixed end, or `lasts` after its first trigger; `Time::ZERO` if it
+    /// has no end.
     pub fn end(&self) -> Time {
         let Fault { until, lasts, .. } = self.fault;
         let from_first = self.span.filter(|_| !lasts.is_zero()).map(|(first, _)| first + lasts);
@@ -81,55 +83,56 @@ impl Rule {
         from_first.into_iter().chain(fixed).min().unwrap_or(Time::ZERO)
     }
 
-    /// Counts one effect at an instant.
+    /// Counts one effect of the fault, at the instant `now`.
     pub fn happens_at(&mut self, now: Time) {
         self.happened += 1;
         let first = self.span.map_or(now, |(first, _)| first);
         self.span = Some((first, now));
     }
 
-    /// Instants of the first and of the last effect, if there was any.
+    /// Returns the instants of the fault's first and last effect; `None` if it had none.
     pub fn span(&self) -> Option<(Time, Time)> {
         self.span
     }
 
-    /// Takes back `count` matches that did not come about after all.
+    /// Takes back `count` matches of the rule whose events did not happen after all, such as packets that were not
+    /// sent.
     pub fn forget(&mut self, count: u32) {
         self.met = self.met.saturating_sub(count.into());
     }
 
-    /// Number of the next event of the run that triggers the fault; `None` if no further one does.
+    /// Returns the number of the simulation event that triggers the fault next; `None` if none does any more.
     pub fn next_event(&self) -> Option<u64> {
         let Fault { first, every, times, .. } = self.fault;
         let is_left = times == 0 || self.happened < times;
         is_left.then(|| first.saturating_add(every.saturating_mul(self.happened)))
     }
 
-    /// Counts one effect, for triggers that are decided elsewhere.
+    /// Counts one effect of the fault without its time, for triggers that are decided elsewhere.
     pub fn happens(&mut self) {
         self.happened += 1;
     }
 
-    /// Numbers of matches and of effects so far.
+    /// Returns two numbers: that of the rule's matches so far, and that of its effects.
     pub fn counts(&self) -> (u64, u64) {
         (self.met, self.happened)
     }
 
-    /// Name of the effect's counter, and the number of effects so far.
+    /// Returns the name of the effect's counter, and the number of effects so far.
     pub fn count(&self) -> (&'static str, u64) {
         (self.fault.action.counter(), self.happened)
     }
 }
 
 impl Fault {
-    /// Returns this rule with its times counted from `now`.
+    /// Returns this fault with its times, which are relative to `now`, converted to times since the start of the run.
     pub fn from_now(&self, now: Time) -> Fault {
         let passed = now.since(Time::ZERO);
         let until = if self.until.is_zero() { self.until } else { passed + self.until };
         Fault { from: passed + self.from, until, ..self.clone() }
     }
 
-    /// True if the rule applies to this request of this thread.
+    /// True if the fault applies to this request of this thread, by its operation, its range and its thread.
     fn is_about(&self, io: &Io, thread: u16) -> bool {
         let is_operation = match self.action.operation().unwrap_or(self.operation) {
             FaultOperation::Any => true,

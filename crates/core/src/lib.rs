@@ -1,6 +1,6 @@
-//! phaselink's models. Pure: no I/O, no clock, no thread, no unsafe, no async.
+//! Models of the phaselink simulator. Pure: no I/O, no clock, no thread, no unsafe, no async.
 //!
-//! From the ground up; what may import what is kept by `tests/house/`.
+//! The modules are listed from the ground up; a test in `tests/house/` checks which module may import which.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -69,7 +69,7 @@ pub mod whatif;
 #[cfg(test)]
 mod tests;
 
-/// The front page of the crate, whose example runs as a test.
+/// Front page of the crate, whose example runs as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;

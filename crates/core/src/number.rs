@@ -1,51 +1,52 @@
-//! Conversions between widths of numbers that the standard library leaves to `as`, each named for what it promises.
+//! Conversions between integer and floating-point types for which the standard library has only `as`. Each is named for
+//! what it promises.
 
 const _: () = assert!(usize::BITS >= u32::BITS && usize::BITS <= u64::BITS, "an index has 32 to 64 bits");
 
-/// Index or length in memory, from a number of 32 bits. Lossless, since an index has at least as many.
+/// Returns a number of 32 bits as an index or length in memory. Lossless, since an index has at least as many bits.
 #[inline(always)]
 pub const fn index(number: u32) -> usize {
     number as usize
 }
 
-/// Length in memory, or a place there, as a number of 64 bits. Lossless, since an index has no more.
+/// Returns an index or length in memory as a number of 64 bits. Lossless, since an index has no more bits.
 #[inline(always)]
 pub const fn length(length: usize) -> u64 {
     length as u64
 }
 
-/// Length in memory as a number of 32 bits.
+/// Returns a length in memory as a number of 32 bits.
 ///
 /// # Panics
-/// If it does not fit, which a length of commands, packets and tables does.
+/// If the length does not fit; lengths of commands, packets and tables do.
 #[inline(always)]
 pub const fn short_length(length: usize) -> u32 {
     assert!(length <= u32::MAX as usize, "a length fits 32 bits");
     length as u32
 }
 
-/// Lowest 32 bits of a word.
+/// Returns the lowest 32 bits of a word.
 #[inline(always)]
 pub const fn low_u32(word: u64) -> u32 {
     word as u32
 }
 
-/// Lowest 16 bits of a word.
+/// Returns the lowest 16 bits of a word.
 #[inline(always)]
 pub const fn low_u16(word: u64) -> u16 {
     word as u16
 }
 
-/// Lowest 8 bits of a word.
+/// Returns the lowest 8 bits of a word.
 #[inline(always)]
 pub const fn low_u8(word: u64) -> u8 {
     word as u8
 }
 
-/// Number in a narrower type, which the caller knows it to fit.
+/// Converts a number to a narrower type, which the caller knows it to fit.
 ///
 /// # Panics
-/// If it does not fit.
+/// If the number does not fit the narrower type.
 #[inline(always)]
 pub fn narrow<N: TryFrom<W>, W>(number: W) -> N {
     match N::try_from(number) {
@@ -60,13 +61,13 @@ fn does_not_fit() -> ! {
     panic!("a number does not fit the type that it was to have");
 }
 
-/// Number as a floating-point one, rounded to the nearest that there is.
+/// Returns an integer as a floating-point number, rounded to the nearest representable one.
 #[inline(always)]
 pub const fn real(number: u64) -> f64 {
     number as f64
 }
 
-/// Whole part of a floating-point number; 0 below zero, and the largest number beyond that.
+/// Returns the whole part of a floating-point number: 0 if it is negative, `u64::MAX` if it is larger than that.
 #[inline(always)]
 pub const fn whole(number: f64) -> u64 {
     number as u64

@@ -3,19 +3,19 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-/// Length above which a text is cut in the middle when it is printed; such texts quote an input.
+/// Number of characters above which a text, which quotes an input, is cut in the middle when it is printed.
 const TOLD_CHARACTERS_MAX: usize = 1000;
 
-/// One mistake in a drive file, job file, trace or command line.
+/// Mistake in a drive file, job file, trace or command line, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Name of the file, or a stand-in for it (`--set`, `command line`).
     pub file: String,
     /// Line in the file, counted from 1; `None` if it is not known.
     pub line: Option<usize>,
-    /// Text that says what was found.
+    /// Text that says what was found in the input.
     pub found: String,
-    /// Text that says what is allowed, as the end of "allowed: …"; empty if `found` says it already.
+    /// Text that says what is allowed in the input, as the end of "allowed: …"; empty if `found` says it already.
     pub allowed: String,
 }
 
@@ -24,7 +24,7 @@ pub struct Problem {
 pub struct Problems(pub Vec<Problem>);
 
 impl Problem {
-    /// Makes a problem at a known or unknown line of `file`.
+    /// Makes a problem at a line of `file`, or at no known line of it.
     pub fn new(
         file: impl Into<String>,
         line: impl Into<Option<usize>>,
@@ -42,7 +42,7 @@ impl Problems {
     }
 }
 
-/// Collects the values of all parts, or the problems of all parts.
+/// Returns the values of all results, or the problems of all results if any of them has problems.
 ///
 /// # Errors
 /// Problems of every part that has any, in order.
@@ -70,7 +70,7 @@ pub fn is_unprintable(character: char) -> bool {
         || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Writes a text in one line, with the characters that a terminal would obey as escapes.
+/// Returns a text in one line, with escapes in place of the characters that a terminal would obey.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
         return text.into();
@@ -85,7 +85,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// Makes a text that may quote an input short and printable.
+/// Returns a text that may quote an input, cut to some 1000 characters and printable.
 fn shortened(text: &str) -> Cow<'_, str> {
     let half = TOLD_CHARACTERS_MAX / 2;
     let Some((end_of_head, _)) = text.char_indices().nth(half) else { return printable(text) };
@@ -132,19 +132,19 @@ impl std::error::Error for Problem {}
 
 impl std::error::Error for Problems {}
 
-/// A condition between keys that a drive does not meet.
+/// Condition between keys of a drive's description that their values do not meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenCondition {
-    /// Full names of the keys that the condition involves.
+    /// Full names of the keys that the broken condition involves.
     pub keys: &'static [&'static str],
-    /// Text that says what was found.
+    /// Text that says what values were found.
     pub found: String,
-    /// Text that says what is allowed.
+    /// Text that says what values are allowed.
     pub allowed: String,
 }
 
 impl BrokenCondition {
-    /// Returns the condition if `is_broken`.
+    /// Returns the broken condition if `is_broken` is true.
     pub(crate) fn when(
         is_broken: bool,
         keys: &'static [&'static str],

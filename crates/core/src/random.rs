@@ -3,12 +3,12 @@
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A stream of random numbers.
+/// Stream of pseudo-random numbers (xoshiro256++).
 #[derive(Clone, Debug)]
 pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// Stream called `name` of a run with this seed.
+    /// Creates the stream of random numbers called `name` of a run with this seed.
     pub fn stream(seed: u64, name: &str) -> Random {
         let mut key = mix(seed);
         for byte in name.bytes() {

@@ -1,4 +1,4 @@
-//! Requests: what an application asks for, and what is known of each request in flight.
+//! Requests of applications: operation, range and drive, and the state of each request in flight.
 
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ pub enum Op {
     Read,
     /// Moves data from the host to the device.
     Write,
-    /// Makes all acknowledged writes durable. A flush has neither place nor length.
+    /// Makes all acknowledged writes durable. A flush has neither offset nor length.
     Flush,
     /// Tells the device that the data of a range is no longer needed (trim, deallocate).
     Discard,
@@ -30,7 +30,8 @@ pub enum Op {
     WriteZeroes,
 }
 
-/// Direction in which a request moves data, for parts that know reads and writes alone: media, software, closed forms.
+/// Direction in which a request moves data, for models that tell apart only reads and writes: media, software, closed
+/// forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DataDirection {
     /// From the device to the host.
@@ -40,10 +41,10 @@ pub enum DataDirection {
 }
 
 impl Op {
-    /// All operations.
+    /// All operations that a request may have.
     pub const ALL: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes];
 
-    /// Name of the operation in messages.
+    /// Returns the name of the operation in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Op::Read => "read",
@@ -54,7 +55,8 @@ impl Op {
         }
     }
 
-    /// Direction as the block layer of Linux sees it: whatever is no read is handled like a write (`op_is_write`).
+    /// Returns the direction of the operation as the block layer of Linux sees it: whatever is no read is handled like
+    /// a write (`op_is_write`).
     #[inline(always)]
     pub const fn direction(self) -> DataDirection {
         match self {
@@ -79,81 +81,85 @@ impl From<DataDirection> for Op {
     }
 }
 
-/// Operation of a request: kind, place and length.
+/// Operation of a request with its range on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Io {
-    /// Operation of the request.
+    /// Operation of the request: read, write, flush and so on.
     pub op: Op,
-    /// First byte on the device; 0 in a flush. Random requests start at multiples of `bytes` from the job's first byte.
+    /// Offset in bytes of the first byte on the device; 0 in a flush. Random requests start at multiples of `bytes`
+    /// from the job's first byte.
     pub offset: u64,
-    /// Length in bytes, at least 1; 0 in a flush.
+    /// Length of the request in bytes, at least 1; 0 in a flush.
     pub bytes: u32,
 }
 
 impl Io {
-    /// A flush, which has neither place nor length.
+    /// Returns a flush, which has neither offset nor length.
     pub const fn flush() -> Io {
         Io { op: Op::Flush, offset: 0, bytes: 0 }
     }
 
-    /// Bytes that move between host and device.
+    /// Returns the number of bytes that move between host and device; zero for operations without data.
     #[inline(always)]
     pub const fn data_bytes(&self) -> u32 {
         if self.op.has_data() { self.bytes } else { 0 }
     }
 }
 
-/// Next request of a thread.
+/// Request that a thread will issue next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
-    /// Operation, place and length.
+    /// Operation, offset and length of the request.
     pub io: Io,
-    /// Instant at which the application wants it. A request that is due later is issued then. One that was due earlier (an
-    /// open loop that has fallen behind) is issued at once, and its latency counts from here.
+    /// Instant at which the application wants to issue the request. A request whose instant is still to come is issued
+    /// then. One whose instant has passed (an open loop that has fallen behind) is issued at once, and its latency
+    /// counts from here.
     pub due: Time,
-    /// Drive that it is for, where there are several.
+    /// Number of the drive that the request is for, where there are several.
     pub drive: u16,
-    /// True if its completion ends a commit: it is a flush, or the last request before one that the drive does not need.
+    /// True if the request's completion ends a commit: it is a flush, or the last request before a flush that the drive
+    /// does not need.
     pub ends_commit: bool,
-    /// Place of its placement identifier in the drive's list of them, if it is a write that names one.
+    /// Index of the write's placement identifier in the drive's list of them; `None` if the request names none.
     pub placement: Option<u16>,
 }
 
 /// Request of an application that is in flight.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Operation, place and length.
+    /// Operation, offset and length of the request.
     pub io: Io,
-    /// Thread that has issued it.
+    /// Number of the thread that has issued the request.
     pub thread: u16,
-    /// Drive that it is for, where there are several.
+    /// Number of the drive that the request is for, where there are several.
     pub drive: u16,
-    /// True if its completion ends a commit (see [`Next::ends_commit`]).
+    /// True if the request's completion ends a commit (see [`Next::ends_commit`]).
     pub ends_commit: bool,
-    /// Place of its placement identifier in the drive's list of them (see [`Next::placement`]).
+    /// Index of the write's placement identifier in the drive's list of them (see [`Next::placement`]).
     pub placement: Option<u16>,
-    /// Name that its sender has given it, if it came from outside.
+    /// Number by which a sender from outside the simulation knows the request; `None` for a request of a simulated
+    /// application.
     pub token: Option<u32>,
-    /// Bus address of its data buffer.
+    /// Bus address of the request's data buffer in the host.
     pub buffer: u64,
-    /// Instant at which the application issued it.
+    /// Instant at which the application issued the request.
     pub issued: Time,
-    /// Instant at which the driver had handed it to the device.
+    /// Instant at which the driver had submitted the request to the device.
     pub submitted: Time,
-    /// Instant at which its completion became visible, once it has one.
+    /// Instant at which the request's completion became visible to the host; `Time::NEVER` before.
     pub visible: Time,
-    /// Request that it is a part of, if that moves more data than one command.
+    /// Request that this one is a part of, if that moves more data than one command may; otherwise `None`.
     pub parent: Option<RequestId>,
-    /// Number of the request in the order of issue.
+    /// Number of the request in the order of issue, from 1.
     pub number: u64,
-    /// Number of its parts in flight, if it has any.
+    /// Number of this request's parts in flight; 0 if it is not split.
     pub parts_left: u32,
-    /// Stages of its life, and the time that each took.
+    /// Time that each stage of the request's life has taken so far.
     pub ledger: Ledger,
 }
 
 impl Default for Request {
-    /// Empty place for a request, to be [opened](Request::open).
+    /// Returns an empty entry for a request, to be [opened](Request::open).
     fn default() -> Request {
         Request {
             io: Io { op: Op::Read, offset: 0, bytes: 0 },
@@ -175,7 +181,7 @@ impl Default for Request {
 }
 
 impl Request {
-    /// Opens a new request in this place: number `number`, issued at `now` by a thread.
+    /// Turns this entry into a new request: number `number`, issued at `now` by a thread, with an empty ledger.
     pub fn open(&mut self, number: u64, next: Next, now: Time, thread: u16, token: Option<u32>) {
         (self.number, self.io, self.thread, self.drive, self.token) = (number, next.io, thread, next.drive, token);
         (self.ends_commit, self.placement) = (next.ends_commit, next.placement);
@@ -184,12 +190,12 @@ impl Request {
         self.ledger.open(next.due);
     }
 
-    /// Charges it for so long a wait for its thread's core, which does something else.
+    /// Charges `time` to this request as a wait for its thread's core, which is busy with other work.
     pub fn wait_for_core(&mut self, time: Span) {
         self.ledger.until(Stage::CoreWait, self.ledger.cursor() + time);
     }
 
-    /// Moves its issue to a later instant than was planned.
+    /// Delays the issue of the request by `delay`, and everything charged since then.
     pub fn postpone(&mut self, delay: Span) {
         self.issued += delay;
         self.ledger.postpone(delay);
@@ -200,17 +206,18 @@ impl Request {
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
     table: Table<Request>,
-    /// Requests whose completion the driver has just found.
+    /// Requests whose completions the driver has just found, to be handed to their threads.
     pub completed: Vec<RequestId>,
-    /// Completed requests whose commands the controller has refused.
+    /// Completed requests of which the controller has refused a command.
     pub refused: Vec<RequestId>,
-    /// Commands of real hosts that are completed: names of their senders, and the requests that they were counted as.
+    /// Completed commands of real hosts: the number by which the sender knows each, and the request that it was counted
+    /// as.
     pub answered: VecDeque<(u32, Option<RequestId>)>,
-    /// Room for the parts of a request that is split, empty in between.
+    /// Buffer for the parts of a request while it is being split; empty otherwise.
     pub split: Vec<RequestId>,
     /// Number of the request that was issued last.
     pub issued: u64,
-    /// The request whose command the device has just accepted.
+    /// Request whose command the device has just accepted.
     pub accepted: Option<RequestId>,
 }
 
@@ -230,36 +237,36 @@ impl IndexMut<RequestId> for Requests {
 }
 
 impl Requests {
-    /// Adds a request. Returns its place until that is vacated.
+    /// Adds a request, and returns its index, which is valid until it is vacated.
     #[inline]
     pub fn insert(&mut self, request: Request) -> RequestId {
         self.table.insert(request)
     }
 
-    /// Takes a place for a request, to be [opened](Request::open).
+    /// Reserves an entry for a request, to be [opened](Request::open), and returns its index.
     #[inline]
     pub fn occupy(&mut self) -> RequestId {
         self.table.occupy()
     }
 
-    /// Number of places that are or have been in use.
+    /// Returns the number of entries that are or have been in use.
     #[cfg(test)]
     pub(crate) fn places(&self) -> RequestId {
         self.table.places()
     }
 
-    /// Frees the place of a request that is over.
+    /// Frees the entry of a request that is over.
     #[inline]
     pub fn vacate(&mut self, id: RequestId) {
         self.table.vacate(id);
     }
 
-    /// Forgets all requests in flight, whose device has lost them with its power.
+    /// Forgets all requests in flight, which the device has lost with its power.
     pub fn forget_all(&mut self) {
         *self = Requests { issued: self.issued, ..Requests::default() };
     }
 
-    /// Charges the time up to `until` to a stage of a request, if there is one.
+    /// Charges the time since the last charge up to `until` to a stage of a request; does nothing without a request.
     #[inline]
     pub fn charge(&mut self, request: Option<RequestId>, stage: Stage, until: Time) {
         if let Some(request) = request {
@@ -267,7 +274,7 @@ impl Requests {
         }
     }
 
-    /// Charges stages that follow each other, each up to its instant, to a request, if there is one.
+    /// Charges consecutive stages of a request, each up to its instant; does nothing without a request.
     #[inline]
     pub fn charge_all<const STAGES: usize>(&mut self, request: Option<RequestId>, stages: [(Stage, Time); STAGES]) {
         if let Some(request) = request {
@@ -276,8 +283,8 @@ impl Requests {
         }
     }
 
-    /// Charges an access to the memory to a request: until the drive's own processors are through with it, until bank and
-    /// bus are free for it, and until it is over.
+    /// Charges a media access to a request, if there is one: firmware up to `admitted`, waiting for bank and bus up to
+    /// `started`, and media up to `until`.
     #[inline(always)]
     pub fn charge_memory(&mut self, request: Option<RequestId>, [admitted, started, until]: [Time; 3]) {
         if let Some(request) = request {
@@ -290,8 +297,8 @@ impl Requests {
         }
     }
 
-    /// Charges the time up to `until` for something that costs nothing if it has happened while the request was busy
-    /// elsewhere.
+    /// Charges the time up to `until` to a stage of a request, unless the request has been charged for that time
+    /// already.
     pub fn charge_late(&mut self, request: Option<RequestId>, stage: Stage, until: Time) {
         if let Some(request) = request {
             let ledger = &mut self[request].ledger;

@@ -1,20 +1,20 @@
 //! Suggestions for names that do not exist: the known name of the most similar spelling.
 
-/// Least similarity of a name that is worth suggesting, from 0 to 1.
+/// Least similarity at which a known name is suggested for an unknown one, from 0 to 1.
 const LIKENESS_MIN: f64 = 0.5;
-/// Least similarity for suggestions from many names, one of which is always similar by chance.
+/// Least similarity for suggestions from many names, one of which is always similar by chance; from 0 to 1.
 pub(crate) const LIKENESS_AMONG_MANY_MIN: f64 = 0.75;
 /// Least length in bytes of a word that is suggested as the beginning of a longer name.
 const BEGINNING_BYTES_MIN: usize = 3;
-/// Largest length in bytes of a word that is compared: the comparison takes quadratic time.
+/// Largest length in bytes of a word that is compared with known names: the comparison takes quadratic time.
 const WORD_BYTES_MAX: usize = 64;
 
-/// Candidate most similar to `word`, if any is similar enough.
+/// Returns the candidate most similar to `word`; `None` if none is similar enough to be suggested.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     nearest_above(LIKENESS_MIN, word, candidates)
 }
 
-/// Candidate most similar to `word` whose similarity is above `likeness_min`, if there is one.
+/// Returns the candidate most similar to `word` whose similarity is above `likeness_min`, if there is one.
 pub(crate) fn nearest_above<'a>(
     likeness_min: f64,
     word: &str,
@@ -33,7 +33,7 @@ pub(crate) fn nearest_above<'a>(
     best.1
 }
 
-/// All candidates, sorted by descending similarity to `word`.
+/// Returns all candidates, sorted by descending similarity to `word`.
 pub fn most_alike_first<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut candidates: Vec<&str> = candidates.into_iter().collect();
     if word.len() <= WORD_BYTES_MAX {
@@ -42,8 +42,8 @@ pub fn most_alike_first<'a>(word: &str, candidates: impl IntoIterator<Item = &'a
     candidates
 }
 
-/// Similarity of a word and a candidate, from 0 to 1. A word that is the beginning of the candidate gets at least the
-/// least similarity for suggestions from many names, and more, the less of the candidate is missing.
+/// Returns the similarity of a word and a candidate, from 0 to 1. A word that is the beginning of the candidate gets at
+/// least the similarity that suggestions from many names need, and more, the less of the candidate is missing.
 fn likeness(word: &str, candidate: &str) -> f64 {
     let likeness = strsim::normalized_damerau_levenshtein(word, candidate);
     let is_beginning = word.len() >= BEGINNING_BYTES_MIN && candidate.starts_with(word);
@@ -51,7 +51,7 @@ fn likeness(word: &str, candidate: &str) -> f64 {
     from + (1.0 - from) * likeness
 }
 
-/// Text `, did you mean sleep?`, or an empty text.
+/// Returns a text such as `, did you mean sleep?`; an empty text without a suggestion.
 pub fn question(meant: Option<&str>) -> String {
     meant.map_or(String::new(), |meant| format!(", did you mean {meant}?"))
 }

@@ -1,4 +1,4 @@
-//! Every step of single requests out of a stream of equal ones: what a ladder or a timeline draws.
+//! Steps of single requests out of a stream of equal requests, as a packet ladder or a timeline draws them.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use crate::report;
 use crate::results::words;
 use crate::workload::fio;
 
-/// Steps recorded at most: some ten thousand requests of the largest size.
+/// Largest number of recorded steps: enough for some ten thousand requests of the largest size.
 const STEPS_MAX: usize = 4 << 20;
-/// Requests that follow the last one that is wanted, so that it is one of a stream to its end.
+/// Number of further requests after the last one shown, so that this one meets the load of a stream until it completes.
 const FOLLOWING: u64 = 64;
 
-/// The requests, and which of them are wanted.
+/// Stream of equal requests, and the range of requests in it whose steps are shown.
 #[derive(Clone, Debug)]
 pub struct RequestStream<'a> {
     /// Access pattern of the requests, in fio's spelling: `randread`.
@@ -24,25 +24,25 @@ pub struct RequestStream<'a> {
     pub bs: &'a str,
     /// Number of requests in flight, in fio's spelling.
     pub iodepth: &'a str,
-    /// Requests before the first that is wanted.
+    /// Number of requests before the first one whose steps are shown.
     pub skip: u64,
-    /// Requests that are wanted; at least one.
+    /// Number of requests whose steps are shown; at least one.
     pub requests: u64,
     /// Seed of the simulation's random numbers.
     pub seed: u64,
 }
 
-/// The steps of a stream.
+/// Recorded steps of a stream of requests, and the numbers of the requests that are shown.
 #[derive(Clone, Debug)]
 pub struct Steps {
     all: Trace,
-    /// Numbers of the wanted requests that left steps, in their order; never empty.
+    /// Numbers of the shown requests that left steps, in order of their first steps; never empty.
     wanted: Vec<u64>,
     title: String,
 }
 
 impl RequestStream<'_> {
-    /// Run it on `drive`, whose software takes its mean time: one request stands for all, on one of several drives too.
+    /// Runs the stream on one drive alone, whose software takes exactly its mean time, and returns the recorded steps.
     ///
     /// # Errors
     /// Everything that keeps the requests from the drive, and a request that has left no steps.
@@ -85,22 +85,23 @@ impl RequestStream<'_> {
 }
 
 impl Steps {
-    /// The steps of the first wanted request.
+    /// Returns the steps of the first request that is shown.
     pub fn first(&self) -> Trace {
         self.all.of_request(self.wanted[0])
     }
 
-    /// The packets of the first wanted request, with time running down.
+    /// Returns a packet ladder of the first request that is shown, with time running down.
     pub fn ladder(&self) -> String {
         report::ladder(&self.first(), &self.title)
     }
 
-    /// A timeline of all wanted requests for Perfetto's viewer.
+    /// Returns a timeline of all requests that are shown, for Perfetto's viewer.
     pub fn perfetto(&self) -> String {
         report::perfetto(&self.window())
     }
 
-    /// The steps of the wanted requests, and those of nobody that fall between their first and their last.
+    /// Returns the steps of the requests that are shown, and the steps of no request that fall between their first and
+    /// their last.
     fn window(&self) -> Trace {
         let wanted: BTreeSet<u64> = self.wanted.iter().copied().collect();
         let records = self.all.records();
@@ -121,7 +122,7 @@ impl Steps {
     }
 }
 
-/// The requests in the order in which their first steps begin.
+/// Returns the numbers of the requests in a trace, in the order in which their first steps begin.
 fn requests(trace: &Trace) -> Vec<u64> {
     let mut seen = BTreeSet::new();
     let owners = trace.in_order().into_iter().filter_map(|record| record.request);

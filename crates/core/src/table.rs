@@ -4,11 +4,10 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::{Index, IndexMut};
 
-/// Number of vacant slots that builds with debug assertions search for one that is vacated twice: all slots, unless a
-/// great many have been in use at once.
+/// Number of vacant slots, the latest ones, that debug builds search for a slot that is being vacated twice.
 const VACANT_CHECKED: usize = 256;
 
-/// Values by slot number. A vacated slot keeps its old value until it is used again.
+/// Table of values by slot number. A vacated slot keeps its old value until it is used again.
 #[derive(Clone, Debug)]
 pub struct Table<T> {
     places: Vec<T>,
@@ -22,7 +21,8 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Stores `value`, and returns its slot, which stays valid until it is vacated.
+    /// Stores `value` in a vacant slot of the table, and returns the slot's number, which stays valid until it is
+    /// vacated.
     #[inline]
     pub fn insert(&mut self, value: T) -> u32 {
         let Some(place) = self.vacant.pop() else { return self.add(value) };
@@ -30,14 +30,15 @@ impl<T> Table<T> {
         place
     }
 
-    /// Adds a slot. This is rare: soon there are enough slots.
+    /// Adds a slot with `value` at the end of the table, and returns its number. This is rare: vacated slots are
+    /// reused.
     #[cold]
     fn add(&mut self, value: T) -> u32 {
         self.places.push(value);
         self.places.len() as u32 - 1
     }
 
-    /// Takes a slot to be filled by the caller; it still holds its old value.
+    /// Reserves a slot for the caller to fill, and returns its number. The slot still holds its old value.
     #[inline]
     pub fn occupy(&mut self) -> u32
     where
@@ -49,7 +50,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Vacates a slot and returns its value.
+    /// Vacates a slot of the table, and returns its value.
     #[inline]
     pub fn take(&mut self, place: u32) -> T
     where
@@ -59,23 +60,23 @@ impl<T> Table<T> {
         self.places[place as usize]
     }
 
-    /// Number of slots that are or have been in use.
+    /// Returns the number of slots that are or have been in use.
     #[cfg(test)]
     pub(crate) fn places(&self) -> u32 {
         self.places.len() as u32
     }
 
-    /// Number of slots in use.
+    /// Returns the number of slots in use.
     pub fn len(&self) -> usize {
         self.places.len() - self.vacant.len()
     }
 
-    /// True if no slot is in use.
+    /// True if no slot of the table is in use.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Frees a slot for reuse. Its owner must not use it any more.
+    /// Frees a slot of the table for reuse. Its owner must not use it any more.
     pub fn vacate(&mut self, place: u32) {
         let latest = || self.vacant.iter().rev().take(VACANT_CHECKED);
         debug_assert!(latest().all(|vacant| *vacant != place), "place {place} is vacated twice");
@@ -96,7 +97,7 @@ impl<T> IndexMut<usize> for Table<T> {
     }
 }
 
-/// Map of a few keys in ascending order, whose memory is used again: one that empties and fills allocates nothing.
+/// Map of a few keys in ascending order. Its memory is reused: a map that empties and fills again allocates nothing.
 #[derive(Clone, Debug)]
 pub struct SortedMap<K, V> {
     entries: VecDeque<(K, V)>,
@@ -122,22 +123,22 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         self.entries.is_empty()
     }
 
-    /// Number of entries.
+    /// Returns the number of entries in the map.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns the value of a key, if it has one.
+    /// Returns the value of a key; `None` if the map does not have the key.
     pub fn get(&self, key: &K) -> Option<&V> {
         self.find(key).ok().map(|place| &self.entries[place].1)
     }
 
-    /// Returns the value of a key, if it has one.
+    /// Returns the value of a key for changing, if the key has one.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.find(key).ok().map(|place| &mut self.entries[place].1)
     }
 
-    /// Gives a key a value, and returns the one that it had.
+    /// Sets the value of a key, and returns the previous value, if any.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self.find(&key) {
             Ok(place) => Some(std::mem::replace(&mut self.entries[place].1, value)),
@@ -148,34 +149,35 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         }
     }
 
-    /// Removes a key, and returns its value.
+    /// Removes a key from the map, and returns its value, if there was one.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let place = self.find(key).ok()?;
         self.entries.remove(place).map(|(_, value)| value)
     }
 
-    /// Returns the entry with the smallest key.
+    /// Returns the entry with the smallest key of the map; `None` if the map is empty.
     pub fn first(&self) -> Option<&(K, V)> {
         self.entries.front()
     }
 
-    /// Removes the entry with the smallest key, and returns it.
+    /// Removes and returns the entry with the smallest key of the map; `None` if the map is empty.
     pub fn pop_first(&mut self) -> Option<(K, V)> {
         self.entries.pop_front()
     }
 
-    /// Returns the smallest key that is not below `from`.
+    /// Returns the smallest key of the map that is not below `from`; `None` if there is none.
     pub fn key_from(&self, from: &K) -> Option<K> {
         let place = self.find(from).unwrap_or_else(|place| place);
         self.entries.get(place).map(|(key, _)| *key)
     }
 }
 
-/// Map of many numbers whose order does not matter: nobody may iterate over it where order shows. It grows by doubling, so that
-/// keys that come and go allocate nothing.
+/// Hash map of many numbers, in no defined order: nobody may iterate over it where order shows. It grows by doubling,
+/// so that keys that come and go allocate nothing.
 pub type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
-/// Hash of numbers, which is the same on every machine: each is mixed in by a multiplication with 2^64 divided by the golden ratio.
+/// Hasher of numbers with the same result on every machine: mixes each number in by a multiplication with 2^64 divided
+/// by the golden ratio.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NumberHasher(u64);
 

@@ -12,11 +12,11 @@ use serde::Serialize;
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
-/// An instant, in picoseconds since the start of the run.
+/// Instant of simulated time, in picoseconds since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Time(u64);
 
-/// A length of time in picoseconds.
+/// Length of simulated time, in picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Span(u64);
 
@@ -31,79 +31,79 @@ impl Time {
         Time(ps)
     }
 
-    /// Picoseconds since the start of the run.
+    /// Returns the picoseconds since the start of the run.
     pub const fn as_ps(self) -> u64 {
         self.0
     }
 
-    /// Nanoseconds since the start of the run.
+    /// Returns the nanoseconds since the start of the run.
     pub fn as_ns(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// Time from `earlier` to this instant, or zero if `earlier` is in fact later.
+    /// Returns the time from `earlier` to this instant, or zero if `earlier` is in fact later.
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl Span {
-    /// No time at all.
+    /// Span of length zero.
     pub const ZERO: Span = Span(0);
     /// Longest span that a user can ask for: 26 days.
     pub const MAX: Span = Span(1 << 61);
 
-    /// Span of `ps` picoseconds, but not more than [`Span::MAX`].
+    /// Returns a span of `ps` picoseconds, but not more than [`Span::MAX`].
     const fn at_most_max(ps: u64) -> Span {
         if ps < Span::MAX.0 { Span(ps) } else { Span::MAX }
     }
 
-    /// Span of `ps` picoseconds.
+    /// Returns a span of `ps` picoseconds, without a limit.
     pub const fn from_ps(ps: u64) -> Span {
         Span(ps)
     }
 
-    /// Span of `ns` whole nanoseconds, at most [`Span::MAX`].
+    /// Returns a span of `ns` whole nanoseconds, at most [`Span::MAX`].
     pub const fn from_ns(ns: u64) -> Span {
         Span::at_most_max(ns.saturating_mul(1_000))
     }
 
-    /// Span of `us` whole microseconds, at most [`Span::MAX`].
+    /// Returns a span of `us` whole microseconds, at most [`Span::MAX`].
     pub const fn from_us(us: u64) -> Span {
         Span::at_most_max(us.saturating_mul(1_000_000))
     }
 
-    /// Span of `ms` whole milliseconds, at most [`Span::MAX`].
+    /// Returns a span of `ms` whole milliseconds, at most [`Span::MAX`].
     pub const fn from_ms(ms: u64) -> Span {
         Span::at_most_max(ms.saturating_mul(1_000_000_000))
     }
 
-    /// Span of `s` whole seconds, at most [`Span::MAX`].
+    /// Returns a span of `s` whole seconds, at most [`Span::MAX`].
     pub const fn from_s(s: u64) -> Span {
         Span::at_most_max(s.saturating_mul(1_000_000_000_000))
     }
 
-    /// Span of `ns` nanoseconds, rounded to the nearest picosecond; negative or NaN gives zero.
+    /// Returns a span of `ns` nanoseconds, rounded to the nearest picosecond; zero for a negative number or NaN.
     pub fn from_ns_f64(ns: f64) -> Span {
         Span::at_most_max((ns * 1e3).round() as u64)
     }
 
-    /// Length in picoseconds.
+    /// Returns the length of the span in picoseconds.
     pub const fn as_ps(self) -> u64 {
         self.0
     }
 
-    /// Length in nanoseconds.
+    /// Returns the length of the span in nanoseconds.
     pub fn as_ns(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// Length in microseconds.
+    /// Returns the length of the span in microseconds.
     pub fn as_us(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// Length in seconds.
+    /// Returns the length of the span in seconds.
     pub fn as_s(self) -> f64 {
         self.0 as f64 / 1e12
     }
@@ -113,17 +113,17 @@ impl Span {
         self.0 == 0
     }
 
-    /// Span multiplied by a ratio (a change of clock frequency, say), to the nearest picosecond.
+    /// Returns the span multiplied by a ratio (a change of clock frequency, say), to the nearest picosecond.
     pub fn scale(self, ratio: f64) -> Span {
         Span::at_most_max((self.0 as f64 * ratio).round() as u64)
     }
 
-    /// Span minus `other`, or zero if `other` is longer.
+    /// Returns the span minus `other`, or zero if `other` is longer.
     pub const fn saturating_sub(self, other: Span) -> Span {
         Span(self.0.saturating_sub(other.0))
     }
 
-    /// Span multiplied by a factor in units of 2^-16.
+    /// Returns the span multiplied by a factor in units of 2^-16, rounded down to a picosecond.
     #[inline]
     pub const fn paced(self, factor: u32) -> Span {
         Span(((self.0 as u128 * factor as u128) >> 16) as u64)
@@ -197,7 +197,8 @@ impl std::iter::Sum for Span {
 }
 
 impl fmt::Display for Span {
-    /// Writes the span in the unit that a person would choose: `76 ns`, `2.432 us`, `1.5 ms`.
+    /// Writes the span with up to three decimals in the largest unit that is not longer than the span: `76 ns`, `2.432
+    /// us`, `1.5 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, unit) = match self.0 {
             0..1_000 => (self.0 as f64, "ps"),

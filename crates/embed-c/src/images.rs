@@ -1,4 +1,5 @@
-//! Images that a power cut may leave, of drives and of recordings: lists of them, their bytes, and cuts that leave one.
+//! Images of power cuts for C: data states that a power cut may leave, of drives and of recordings. C gets lists of
+//! them, their data, and power cuts that leave one.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::{ptr, slice};
@@ -7,7 +8,7 @@ use phaselink_embed::{LegalImage, Misuse, Survival, Time};
 
 use super::{ARGUMENT, DESCRIPTION, OpenDrive, fail, misuse, null, result, text};
 
-/// Images with their names and explanations as C reads them.
+/// List of images, with their names and explanations as C strings.
 #[derive(Debug)]
 pub struct ImageList {
     images: Vec<(LegalImage, CString, CString)>,
@@ -35,7 +36,7 @@ pub unsafe extern "C" fn phaselink_drive_images(
 }
 
 impl ImageList {
-    /// Returns images for C, which frees them.
+    /// Allocates a list of images for C, which must free it.
     fn give(images: Vec<LegalImage>) -> *mut ImageList {
         let named = images.into_iter().map(|image| {
             let name = CString::new(image.name()).unwrap_or_default();
@@ -46,7 +47,7 @@ impl ImageList {
     }
 }
 
-/// Gives C a list of one image.
+/// Stores a list with one image to `into` and returns 0, or returns the number of the error.
 fn give_one(found: Result<LegalImage, Misuse>, into: &mut *mut ImageList) -> c_int {
     match found {
         Err(error) => misuse(&error),

@@ -1,7 +1,7 @@
 //! C interface of an embedded drive; `include/phaselink_drive.h` has its declarations and documentation.
 //!
-//! Errors are negative numbers: those of [`Misuse::code`], and two of this interface. The sentence on the last error is kept for
-//! each thread.
+//! Errors are negative numbers: the negated values of [`Misuse::code`], and two of this interface. The message of the
+//! last error is kept for each thread.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod images;
@@ -15,9 +15,9 @@ use phaselink_embed::{
     Completion, Description, Drive, Misuse, Operation, OperationKind, Problems, Snapshot, Survival, Ticket, Time,
 };
 
-/// Error of a wrong description.
+/// Error number of an invalid description or recording.
 const DESCRIPTION: c_int = -100;
-/// Error of a null pointer, a text that is no UTF-8, or a number without a meaning.
+/// Error number of a null pointer, a text that is no UTF-8, or a number without a meaning.
 const ARGUMENT: c_int = -101;
 
 const WITHOUT_DATA: u32 = 1;
@@ -28,7 +28,7 @@ const FLAGS: u32 = WITHOUT_DATA | STAGES | POWER_CUTS | HOST_SOFTWARE;
 
 const DURABLE: u32 = 1;
 
-/// Version of the library, as C reads it.
+/// Version of the library as a C string.
 const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
     Ok(version) => version,
     Err(_) => panic!("a version has no zero"),
@@ -38,24 +38,24 @@ thread_local! {
     static ERROR: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// Drive with the stages of the completion that was taken last.
+/// Open drive, with the stages of the completion that was taken last.
 #[derive(Debug)]
 pub struct OpenDrive {
     drive: Drive,
-    /// Names of stages that have occurred, which completions share.
+    /// Names of all stages that have occurred, as C strings that completions share.
     names: Vec<CString>,
-    /// Stages of the completion: the place of each name, and its time.
+    /// Stages of the last completion: index of the stage's name, and time in picoseconds.
     stages: Vec<(usize, u64)>,
 }
 
 impl OpenDrive {
-    /// Opened drive.
+    /// Returns an open drive for C, from which no completion has been taken.
     fn new(drive: Drive) -> OpenDrive {
         OpenDrive { drive, names: Vec::new(), stages: Vec::new() }
     }
 }
 
-/// Operation as C describes it.
+/// Operation in the layout of the C interface.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct OperationRecord {
@@ -67,13 +67,13 @@ pub struct OperationRecord {
 }
 
 impl OperationRecord {
-    /// Read of so many bytes, as C would describe it.
+    /// Returns a read of `bytes` bytes from `offset` on, in the layout of the C interface.
     pub fn read(offset: u64, bytes: u64) -> OperationRecord {
         OperationRecord { kind: 0, flags: 0, offset, bytes, data: ptr::null() }
     }
 }
 
-/// Completion as C reads it.
+/// Completion in the layout of the C interface.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CompletionRecord {
@@ -87,13 +87,13 @@ pub struct CompletionRecord {
 }
 
 impl Default for CompletionRecord {
-    /// Record to be filled by a call.
+    /// Returns an empty record, for a call to fill.
     fn default() -> CompletionRecord {
         CompletionRecord { ticket: 0, submitted_ps: 0, at_ps: 0, status: 0, reserved: 0, data: ptr::null(), bytes: 0 }
     }
 }
 
-/// Keeps the sentence on an error, and returns the error's number.
+/// Records the message of an error for this thread, and returns the error's number.
 #[cold]
 fn fail(number: c_int, sentence: &str) -> c_int {
     let text = CString::new(sentence.replace('\0', " ")).unwrap_or_default();
@@ -115,7 +115,7 @@ fn result(done: Result<(), Misuse>) -> c_int {
     done.map_or_else(|error| misuse(&error), |()| 0)
 }
 
-/// Returns a text of C.
+/// Returns a C string as text, or the number of the error if it is null or no UTF-8.
 ///
 /// # Safety
 /// `text` is null or ends in a zero.
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn phaselink_drive_close(drive: *mut OpenDrive) {
     }
 }
 
-/// Makes functions that return a property of an open drive, or a stand-in for a null pointer.
+/// Defines `extern "C"` functions that return a property of an open drive, or a default value for a null pointer.
 macro_rules! properties {
     ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $value:expr, or $other:expr;)+) => {$(
         $(#[doc = $doc])+
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn phaselink_drive_submit(
     }
 }
 
-/// Returns the operation of a record.
+/// Converts an operation record of C to an operation. Returns the number of the error if the record is invalid.
 ///
 /// # Safety
 /// The data of a write is null or has as many bytes as the record says.
@@ -340,7 +340,7 @@ pub unsafe extern "C" fn phaselink_drive_advance_to_completion(drive: *mut OpenD
         .map_or_else(|error| misuse(&error), c_int::from)
 }
 
-/// Returns the place of a stage's name among those that have occurred.
+/// Returns the index of a stage's name in the list of names, and adds the name if it is new.
 fn name_place(names: &mut Vec<CString>, name: &str) -> usize {
     let known = names.iter().position(|known| known.as_bytes() == name.as_bytes());
     known.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Descriptions of drives, from a name or a drive file to the open drive.
+//! Descriptions of drives: from a name or a drive file, with options, to an open drive.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use phaselink_core::problem::{Problem, Problems};
 
 use crate::drive::{Attachment, Drive, Options};
 
-/// Largest size of a drive file in bytes: a longer one is something else.
+/// Maximum size of a drive file in bytes. A longer file cannot be a drive file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Description of a drive, with what the program wants of it: the drive is [opened](Description::open) from it, as often as
-/// needed.
+/// Description of a drive, with options of the program that embeds it. [`Description::open`] opens any number of drives
+/// from it.
 #[derive(Clone, Debug)]
 pub struct Description {
     described: Described,
@@ -21,7 +21,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// Returns the shipped drive of this name (`phaselink check` lists them).
+    /// Returns the description of the shipped drive with this name (`phaselink check` lists them).
     ///
     /// # Errors
     /// If there is no such drive; the message names similar ones.
@@ -29,28 +29,32 @@ impl Description {
         Description::of(Described::shipped(name, &[], file_text)?)
     }
 
-    /// Returns the drive of a drive file's text. Errors and relative paths refer to `file_name`.
+    /// Returns the description in the text of a drive file. Errors and relative paths refer to `file_name`.
     ///
     /// # Errors
-    /// All problems of the text.
+    ///
+    /// If the text is no valid drive file; all problems are listed.
     pub fn from_toml(file_name: &str, text: &str) -> Result<Description, Problems> {
         Description::of(Described::read(file_name, text, &[], file_text)?)
     }
 
-    /// Returns the drive of a drive file.
+    /// Returns the description in the drive file at a path.
     ///
     /// # Errors
-    /// If the file cannot be read, and all problems of its text.
+    ///
+    /// If the file cannot be read or is no valid drive file; all problems are listed.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Description, Problems> {
         let name = path.as_ref().to_string_lossy();
         let text = file_text(&name)?;
         Description::from_toml(&name, &text)
     }
 
-    /// Returns the drive that a word names: a shipped drive, or a drive file if the word ends in `.toml` or has a `/`.
+    /// Returns the description of a shipped drive by its name, or of a drive file if `word` ends in `.toml` or contains
+    /// a slash or backslash.
     ///
     /// # Errors
-    /// As [`Description::shipped`] and [`Description::from_file`].
+    ///
+    /// Errors of [`Description::shipped`] and [`Description::from_file`].
     pub fn named(word: &str) -> Result<Description, Problems> {
         let is_path = word.contains(['/', '\\']) || word.ends_with(".toml");
         if shipped::find(word).is_none() && is_path { Description::from_file(word) } else { Description::shipped(word) }
@@ -69,53 +73,56 @@ impl Description {
     /// Returns the description with one key of the drive file set, as in `media.capacity_mib=64`.
     ///
     /// # Errors
-    /// All problems of the setting, by itself and on this drive.
+    ///
+    /// If the setting is invalid by itself or for this drive; all problems are listed.
     pub fn with(self, setting: &str) -> Result<Description, Problems> {
         let setting = Override::parse_given_as("setting", setting)?;
         let described = self.described.with(&[setting])?;
         Ok(Description { options: self.options, ..Description::of(described)? })
     }
 
-    /// Returns the description with this seed, from which all random choices of the drive follow; 1 without a call.
+    /// Sets the seed of all random choices of the drive. The default is 1.
     pub fn seed(mut self, seed: u64) -> Description {
         self.options.seed = seed;
         self
     }
 
-    /// Returns the description of a drive that holds no bytes: reads return none, and writes need none.
+    /// Makes the drive hold no data: reads return none, and writes need none. It cannot follow power cuts then.
     pub fn without_data(mut self) -> Description {
         self.options.keeps_data = false;
         self.options.follows_power = false;
         self
     }
 
-    /// Returns the description of a drive that keeps the stages of each operation for its completion.
+    /// Makes completions list the stages of their operations; see [`Completion::stages`](crate::Completion::stages).
     pub fn with_stages(mut self) -> Description {
         self.options.keeps_stages = true;
         self
     }
 
-    /// Returns the description of a drive that follows which writes a power cut may take, so that it can lose power. Each write
-    /// costs an allocation then.
+    /// Makes the drive record which writes a power cut may lose, so that the program can cut its power. The drive holds
+    /// data then, and each write costs an allocation.
     pub fn with_power_cuts(mut self) -> Description {
         self.options.follows_power = true;
         self.options.keeps_data = true;
         self
     }
 
-    /// Returns the description of a drive behind the simulated software of the drive file's host. Operations are then
-    /// submitted by an application, each queue by a thread of its own, and complete when the application has the result.
-    /// Without this call the program itself is the host's software, and operations are submitted at the driver, except to a drive
-    /// whose driver cannot poll for completions: that always has the software.
+    /// Puts the drive behind the simulated software of the drive file's host. An application submits operations, each
+    /// queue by a thread of its own, and an operation completes when the application has the result. Without this call,
+    /// the program itself is the host's software and submits operations at the driver. A drive whose driver cannot poll
+    /// for completions always has the simulated software.
     pub fn with_host_software(mut self) -> Description {
         self.options.attachment = Attachment::Application;
         self
     }
 
-    /// Opens the drive: idle, at instant zero, all bytes zero.
+    /// Opens the drive: idle, at time zero, with all bytes zero.
     ///
     /// # Errors
-    /// If a machine with several drives is to have simulated software of a host, or power cuts, and if there are to be both.
+    ///
+    /// If the drive has zones or stores values by keys. Also for power cuts behind simulated host software, and for
+    /// either on a machine with several drives.
     pub fn open(&self) -> Result<Drive, Problems> {
         let drive = self.described.drive();
         let attachment = if can_poll(drive) { self.options.attachment } else { Attachment::Application };
@@ -144,13 +151,13 @@ impl Description {
     }
 }
 
-/// True if the driver of this drive's protocol can poll for completions.
+/// Returns true if the driver of this drive's protocol can poll for completions.
 fn can_poll(drive: &drive::Drive) -> bool {
     let polled = drive.polled();
     polled.protocol().broken(&polled).is_empty()
 }
 
-/// Returns the text of a drive file.
+/// Reads the text of a drive file of at most [`FILE_BYTES_MAX`] bytes.
 fn file_text(path: &str) -> Result<String, Problem> {
     let wrong = |found: String| Problem::new(path, None, found, "a drive file in TOML");
     let bytes = std::fs::metadata(path).map_err(|error| wrong(format!("cannot be read: {error}")))?.len();

@@ -1,4 +1,4 @@
-//! Open drive: operations go in, time advances, completions come out.
+//! Open drive in virtual time: the caller submits operations, advances the time, and takes completions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use crate::store::Store;
 use crate::summary::{self, OperationSummary};
 use crate::tracker::Tracker;
 
-/// Most queues of a machine that an embedded drive has.
+/// Maximum number of queues of an embedded machine, over all its drives.
 const QUEUES_MAX: u32 = 1024;
 
-/// Place at which operations enter the modelled machine.
+/// Point of the modelled machine at which operations are submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attachment {
-    /// The driver: the program is the host's software.
+    /// Operations are submitted to the driver: the embedding program is the host's software.
     Driver,
-    /// The application's end of the simulated software.
+    /// Operations are submitted by a simulated application, through the simulated host software.
     Application,
 }
 
-/// Properties of an open drive that its description does not determine.
+/// Options of an open drive that its description file does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) seed: u64,
@@ -48,18 +48,18 @@ impl Default for Options {
     }
 }
 
-/// Modelled drive in the caller's time, with the bytes that it holds.
+/// Modelled drive in virtual time, with the data that it holds.
 pub struct Drive {
     state: State,
 }
 
-/// State of a drive at an instant, to which the drive can [return](Drive::restore).
+/// Complete state of a drive at an instant, to which [`Drive::restore`] returns the drive.
 #[derive(Clone)]
 pub struct Snapshot {
     state: State,
 }
 
-/// Everything that an open drive consists of.
+/// Complete state of an open drive.
 #[derive(Clone)]
 struct State {
     drive: Arc<drive::Drive>,
@@ -70,16 +70,16 @@ struct State {
     now: Time,
     slots: Slots,
     changes: ChangesInFlight,
-    /// Bytes of each drive of the machine.
+    /// Data of each drive of the machine.
     stores: Vec<Store>,
     tracker: Option<Tracker>,
-    /// Bytes of the largest read or write so far.
+    /// Length in bytes of the largest read or write so far.
     largest: usize,
-    /// True if a durable write needs a flush behind it.
+    /// True if a durable write needs a flush after it.
     is_volatile: bool,
     /// Number of queues of each drive of the machine.
     queues: u16,
-    /// Number of queues that have a thread in the machine: those up to the last that was used.
+    /// Number of queues for which the machine has a thread: all up to the last one used.
     threads: u16,
 }
 
@@ -126,28 +126,29 @@ impl Drive {
         self.state.limits.capacity_bytes
     }
 
-    /// Returns the bytes of a block: offsets and lengths of operations are multiples of it.
+    /// Returns the block size in bytes. Offsets and lengths of all operations must be multiples of it.
     pub fn block_bytes(&self) -> u32 {
         self.state.limits.block_bytes.max(self.state.limits.write_block_bytes)
     }
 
-    /// Returns the number of queues, each that of a thread on a core of its own: queue i uses the drive's queue pair i, modulo their
-    /// number. A machine with several drives has the queues of the first drive first, then those of the second, and so on.
+    /// Returns the number of queues. Each is used by a thread on a core of its own; queue i uses the drive's queue pair
+    /// i, modulo their number. On a machine with several drives, the first drive's queues come first, then those of the
+    /// second, and so on.
     pub fn queues(&self) -> u16 {
         self.state.queues * self.state.limits.drives as u16
     }
 
-    /// True if the drive has a command for operations of this kind.
+    /// True if the drive has a command for this kind of operation.
     pub fn supports(&self, kind: OperationKind) -> bool {
         self.state.limits.supports(kind.op())
     }
 
-    /// True if completed writes may be lost with power unless a flush follows them.
+    /// True if a completed write may be lost in a power cut unless a flush follows it.
     pub fn is_volatile(&self) -> bool {
         self.state.is_volatile
     }
 
-    /// Returns the instant that the drive has reached.
+    /// Returns the virtual time that the drive has reached.
     pub fn now(&self) -> Time {
         self.state.now
     }
@@ -157,46 +158,51 @@ impl Drive {
         self.state.slots.in_flight()
     }
 
-    /// Returns the earliest instant at which an operation may complete; none if no operation is in flight. To advance to it is
-    /// always safe, and often completes nothing yet.
+    /// Returns the earliest instant at which an operation may complete, or none if no operation is in flight. Advancing
+    /// to it is always safe, and often completes nothing yet.
     pub fn next_at(&self) -> Option<Time> {
         if self.in_flight() == 0 { None } else { self.state.engine.next_at() }
     }
 
-    /// Submits an operation to a queue at `now`, to which the drive advances.
+    /// Submits an operation to a queue at `now`, to which the drive advances first.
     ///
     /// # Errors
-    /// If the instant lies before the drive's own, there is no such queue, or the drive cannot carry the operation out.
+    ///
+    /// If `now` lies before the drive's time, the queue does not exist, or the drive cannot execute the operation.
     pub fn submit(&mut self, now: Time, queue: u16, operation: Operation) -> Result<Ticket, Misuse> {
         self.check(now, queue, &operation)?;
         self.state.advance_to(now);
         Ok(self.state.submit(queue, &operation))
     }
 
-    /// Checks that the drive would take an operation at `now`, and changes nothing.
+    /// Checks that the drive would accept an operation at `now`, without changing anything.
     ///
     /// # Errors
-    /// If the instant lies before the drive's own, there is no such queue, or the drive cannot carry the operation out.
+    ///
+    /// If `now` lies before the drive's time, the queue does not exist, or the drive cannot execute the operation.
     pub fn check(&self, now: Time, queue: u16, operation: &Operation) -> Result<(), Misuse> {
         self.state.check_instant(now)?;
         self.state.check(queue, operation)
     }
 
-    /// Advances the drive to an instant. Operations that have completed by then can be taken.
+    /// Advances the drive to an instant. Completions up to then can be taken afterwards.
     ///
     /// # Errors
-    /// If the instant lies before the drive's own, or 106 days after its start.
+    ///
+    /// If `to` lies before the drive's time, or at least 106 days after its start.
     pub fn advance(&mut self, to: Time) -> Result<(), Misuse> {
         self.state.check_instant(to)?;
         self.state.advance_to(to);
         Ok(())
     }
 
-    /// Advances the drive to the next completion of an operation, or to `to` if none completes until then. True if an operation
-    /// has completed. [`Time::NEVER`] sets no end: if nothing completes, the drive stays at its instant.
+    /// Advances the drive to the next completion of an operation, or to `to` if none completes until then. Returns true
+    /// if an operation has completed. [`Time::NEVER`] sets no end: if nothing completes, the drive's time does not
+    /// change.
     ///
     /// # Errors
-    /// If the instant lies before the drive's own, or 106 days after its start.
+    ///
+    /// If `to` lies before the drive's time, or at least 106 days after its start.
     pub fn advance_to_completion(&mut self, to: Time) -> Result<bool, Misuse> {
         if to != Time::NEVER {
             self.state.check_instant(to)?;
@@ -204,15 +210,16 @@ impl Drive {
         Ok(self.state.advance_to_completion(to))
     }
 
-    /// Takes the next completion in the order of time; none if no operation has completed that was not taken.
+    /// Takes the earliest completion that has not been taken, or returns none if there is none.
     pub fn next_completion(&mut self) -> Option<Completion<'_>> {
         let ticket_place = self.state.slots.take_next()?;
         Some(self.state.completion(ticket_place))
     }
 
-    /// Takes the completion of one operation.
+    /// Takes the completion of the operation with this ticket.
     ///
     /// # Errors
+    ///
     /// If the operation has not completed, or its completion has been taken.
     pub fn take(&mut self, ticket: Ticket) -> Result<Completion<'_>, Misuse> {
         let place = self.state.slots.place(ticket)?;
@@ -223,11 +230,13 @@ impl Drive {
         Ok(self.state.completion(place))
     }
 
-    /// Advances the drive until one operation has completed, and takes its completion. Those of others stay to be taken.
+    /// Advances the drive until the operation with this ticket has completed, and takes its completion. Other
+    /// completions can be taken later.
     ///
     /// # Errors
-    /// If the ticket names no operation, or if the operation never completes, as an injected fault has lost its completion. The drive
-    /// has then advanced past all other completions, which stay to be taken.
+    ///
+    /// If the ticket names no operation, or the operation never completes, because an injected fault has lost its
+    /// completion. The drive has then advanced past all other completions, which can be taken later.
     pub fn wait(&mut self, ticket: Ticket) -> Result<Completion<'_>, Misuse> {
         let place = self.state.slots.place(ticket)?;
         while self.state.slots.get(place).progress != Progress::Completed {
@@ -238,16 +247,18 @@ impl Drive {
         self.take(ticket)
     }
 
-    /// Returns the state of the drive, with its bytes. Pages of bytes are shared with the drive until either changes them.
+    /// Returns the complete state of the drive, with its data. Pages of data are shared with the drive until either
+    /// changes them.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot { state: self.state.clone() }
     }
 
-    /// Returns the drive to the state of a snapshot, with its instant and its operations in flight. Tickets of operations that
-    /// were submitted later name nothing.
+    /// Returns the drive to the state of a snapshot, with its time and its operations in flight. Tickets of operations
+    /// submitted after the snapshot become invalid.
     ///
     /// # Errors
-    /// If the snapshot is one of a drive that was opened from another description, or with another seed or other options.
+    ///
+    /// If the snapshot's drive was opened from another description, or with another seed or other options.
     pub fn restore(&mut self, snapshot: &Snapshot) -> Result<(), Misuse> {
         if !self.state.is_opened_like(&snapshot.state) {
             let [snapshot, drive] = [&snapshot.state, &self.state].map(|state| state.drive.name.clone());
@@ -257,11 +268,13 @@ impl Drive {
         Ok(())
     }
 
-    /// Injects trouble from now on: a line of a timeline, as in `at=2s for=500ms stall`, or one rule of a drive file's
-    /// `[[faults]]` in one line, as in `action = "error", operation = "read", every = 4`. Its times and requests count from now.
+    /// Adds a fault rule, whose times and requests count from now. `rule` is a line of a timeline, such as `at=2s
+    /// for=500ms stall`, or a rule of a drive file's `[[faults]]` in one line, such as `action = "error", operation =
+    /// "read", every = 4`.
     ///
     /// # Errors
-    /// If the rule is none of this drive, or cuts its power, which [`Drive::cut_power`] does.
+    ///
+    /// If the rule does not apply to this drive, or cuts its power, for which there is [`Drive::cut_power`].
     pub fn inject_fault(&mut self, rule: &str) -> Result<(), Misuse> {
         let State { drive, engine, options, .. } = &mut self.state;
         if drive.drives > 1 {
@@ -277,12 +290,13 @@ impl Drive {
         Ok(())
     }
 
-    /// Cuts the drive's power at `now`, and starts it again at once with the bytes that `survival` says. Operations in flight
-    /// complete with [`Status::PowerLost`].
+    /// Cuts the drive's power at `now`, and restarts it at once with the data that `survival` selects. Operations in
+    /// flight complete with [`Status::PowerLost`].
     ///
     /// # Errors
-    /// If the drive does not follow power cuts, the instant lies before the drive's own, or the image is not one of this drive at
-    /// this instant.
+    ///
+    /// If the drive was not opened with power cuts, `now` lies before the drive's time, or the image does not belong to
+    /// this drive at this time.
     pub fn cut_power(&mut self, now: Time, survival: Survival) -> Result<(), Misuse> {
         self.state.check_instant(now)?;
         if self.state.tracker.is_none() {
@@ -303,36 +317,44 @@ impl Drive {
         Ok(())
     }
 
-    /// Returns up to `wanted` of the states that a power cut may leave at the drive's instant: all, if there are no more.
-    /// Otherwise states of every kind are drawn in turn, from `seed`.
+    /// Returns up to `wanted` of the data states that a power cut at the drive's present time may leave. If there are
+    /// more, states of every kind are drawn in turn, by `seed`.
     ///
     /// # Errors
-    /// If the drive does not follow power cuts.
+    ///
+    /// If the drive was not opened with power cuts.
     pub fn images(&self, wanted: usize, seed: u64) -> Result<Vec<LegalImage>, Misuse> {
         Ok(self.cut_state()?.images(wanted, seed))
     }
 
-    /// Returns the state with this [name](LegalImage::name), if a power cut at the drive's instant may leave it.
+    /// Returns the data state with this [name](LegalImage::name), if a power cut at the drive's present time may leave
+    /// it.
     ///
     /// # Errors
-    /// If the drive does not follow power cuts, or may not be left in such a state now.
+    ///
+    /// If the drive was not opened with power cuts, or cannot be in this state now.
     pub fn image(&self, name: &str) -> Result<LegalImage, Misuse> {
         self.cut_state()?.image(name)
     }
 
-    /// Returns the state that a power cut at the drive's instant leaves with [`Survival::Drawn`] and this seed.
+    /// Returns the data state that a power cut at the drive's present time would leave with [`Survival::Drawn`] and
+    /// this seed.
     ///
     /// # Errors
-    /// If the drive does not follow power cuts.
+    ///
+    /// If the drive was not opened with power cuts.
     pub fn drawn_image(&self, seed: u64) -> Result<LegalImage, Misuse> {
         Ok(self.cut_state()?.drawn(seed))
     }
 
-    /// Replaces the bytes of the drive by those of an image, of this drive or of a recording: an application goes on with what a
-    /// power cut has left. It takes no time, and all bytes are durable afterwards. What a flash drive knows of its blocks stays.
+    /// Replaces the drive's data by an image, of this drive or of a recording, so that an application can go on after a
+    /// power cut. The call takes no virtual time, and all data is durable afterwards. The mapping of a flash drive's
+    /// translation layer stays as it is.
     ///
     /// # Errors
-    /// If operations are in flight, the drive keeps no data, or the image has bytes beyond it.
+    ///
+    /// If operations are in flight, the drive holds no data, the machine has several drives, or the image has data
+    /// beyond the drive's end.
     pub fn load_image(&mut self, image: &LegalImage) -> Result<(), Misuse> {
         let (in_flight, state) = (self.in_flight(), &mut self.state);
         let refused = |reason: String| Err(Misuse::CannotLoad(reason));
@@ -361,9 +383,10 @@ impl Drive {
         Ok(tracker.state(ImageOrigin::Drive { seed: self.state.options.seed, now: self.state.now }))
     }
 
-    /// Reads bytes of a drive of the machine as they are now, without an operation and without time.
+    /// Reads the present data of one of the machine's drives, without an operation and without taking virtual time.
     ///
     /// # Errors
+    ///
     /// If the range ends beyond the drive, or there is no such drive.
     pub fn peek(&self, drive: u16, offset: u64, into: &mut [u8]) -> Result<(), Misuse> {
         let drives = self.state.stores.len() as u16;
@@ -373,13 +396,14 @@ impl Drive {
         Ok(())
     }
 
-    /// Returns a summary of the commands that have completed since the drive was opened, by kind.
+    /// Returns a summary for each kind of command, over all commands completed since the drive was opened.
     pub fn summary(&self) -> Vec<OperationSummary> {
         summary::of(&self.state.engine.outcome(&self.state.drive, self.state.options.seed), &self.state.stack)
     }
 }
 
-/// True if a number is a multiple of a block. Nearly all blocks are a power of two, for which no division is needed.
+/// Returns true if a number is a multiple of the block size. Nearly all block sizes are powers of two, for which no
+/// division is needed.
 fn is_aligned(number: u64, block_bytes: u32) -> bool {
     let block_bytes = u64::from(block_bytes);
     match block_bytes.is_power_of_two() {
@@ -401,7 +425,8 @@ impl fmt::Debug for Snapshot {
 }
 
 impl State {
-    /// Writes what tells drives apart: all of the machine would be tens of thousands of characters.
+    /// Writes what distinguishes drives: name, time, operations in flight, and recorded requests. The whole state would
+    /// be tens of thousands of characters.
     fn describe(&self, what: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut description = f.debug_struct(what);
         description.field("name", &self.drive.name).field("now", &self.now).field("in_flight", &self.slots.in_flight());
@@ -411,7 +436,7 @@ impl State {
         description.finish_non_exhaustive()
     }
 
-    /// True if both drives were opened from the same description, with the same seed and options.
+    /// Returns true if both drives were opened from the same description, with the same seed and options.
     fn is_opened_like(&self, other: &State) -> bool {
         let is_same = Arc::ptr_eq(&self.drive, &other.drive);
         // Drives of the same description are the same once one has been restored to a state of the other.
@@ -425,7 +450,7 @@ impl State {
         if at >= Time::NEVER { Err(Misuse::TimeTooLate { at }) } else { Ok(()) }
     }
 
-    /// Checks that the drive can carry an operation out.
+    /// Checks that the drive can execute an operation of a queue.
     fn check(&self, queue: u16, operation: &Operation) -> Result<(), Misuse> {
         let queues = self.queues * self.limits.drives as u16;
         if queue >= queues {
@@ -503,7 +528,7 @@ impl State {
         self.slots.ticket(place)
     }
 
-    /// Adds the thread of the next queue.
+    /// Adds a thread for the next queue to the machine.
     #[cold]
     fn add_thread(&mut self) {
         let iodepth = self.limits.queue_slots();
@@ -515,7 +540,7 @@ impl State {
         self.threads += 1;
     }
 
-    /// Gives the command of an operation to the machine.
+    /// Submits the command of the operation in slot `place` to the machine at `at`.
     fn inject(&mut self, at: Time, place: u32, kind: OperationKind) {
         let slot = self.slots.get(place);
         let io = match kind {
@@ -538,13 +563,13 @@ impl State {
         }
     }
 
-    /// Advances to `to` with all that is due until then.
+    /// Advances to `to` and handles all events until then.
     #[inline(never)]
     fn handle_to(&mut self, to: Time) {
         while self.advance_to_completion(to) {}
     }
 
-    /// Advances to the next completion of an operation, or to `to`; true if an operation has completed.
+    /// Advances to the next completion of an operation, or to `to`. Returns true if an operation has completed.
     fn advance_to_completion(&mut self, to: Time) -> bool {
         loop {
             let (_, done) = self.engine.run_some_until_completed(to, u64::MAX);
@@ -561,7 +586,8 @@ impl State {
         }
     }
 
-    /// Handles the completion of a command; true if its operation has completed.
+    /// Handles the completion of a command. Returns true if its operation has completed; a durable write may need a
+    /// flush first.
     fn on_command_completed(&mut self, done: &Completed) -> bool {
         let place = done.token;
         let stages = self.engine.take_completed_stages();
@@ -598,8 +624,8 @@ impl State {
         true
     }
 
-    /// Moves the bytes of an operation, which takes effect when its command completes. Where it overlaps a change that was submitted
-    /// later and has completed already, it changes nothing: the order of submission decides, as in the record of power cuts.
+    /// Executes an operation on the data when its command completes. Where a change that was submitted later has
+    /// already taken effect, it changes nothing. So the order of submission decides, as in the record for power cuts.
     fn execute(&mut self, place: u32) {
         if !self.options.keeps_data {
             return;
@@ -625,7 +651,7 @@ impl State {
         }
     }
 
-    /// Returns the completion at a place that has just been taken.
+    /// Returns the completion of the operation in a slot whose completion has just been taken.
     fn completion(&self, place: u32) -> Completion<'_> {
         let slot = self.slots.get(place);
         let has_data = slot.kind == OperationKind::Read && slot.status.is_success();

@@ -25,8 +25,8 @@
 //! - [`Description`] says which drive: a shipped one, or a drive file of one's own, with overrides.
 //! - [`Drive`] is the open drive; [`Operation`] is what it is asked for, [`Completion`] how that ended.
 //! - [`Survival`] and [`LegalImage`] say what a power cut leaves.
-//! - [`Misuse`] is the error of every call that the drive cannot carry out. The drive stays as it was (a [`Drive::wait`] for an
-//!   operation that never completes has advanced it).
+//! - [`Misuse`] is the error of every call that the drive cannot carry out. The drive is then unchanged, except after a
+//! [`Drive::wait`] for an operation that never completes.
 //!
 //! The public items of this crate are stable: they change by the rules of Semantic Versioning.
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! Calls that a drive cannot carry out, each with its reason. The drive stays as it was before the call, except for a wait that does
-//! not end: that has advanced the drive past all other completions.
+//! Errors of calls that a drive cannot carry out. The drive is unchanged afterwards, except after a wait that does not
+//! end: that has advanced the drive past all other completions.
 
 use std::error::Error;
 use std::fmt;
@@ -8,23 +8,23 @@ use phaselink_core::time::Time;
 
 use crate::operation::{OperationKind, Ticket};
 
-/// Reason why a drive has not carried out a call.
+/// Reason why a drive has refused a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Misuse {
-    /// The instant lies before the drive's own, which never runs backwards.
+    /// The call's instant lies before the drive's time, which never runs backwards.
     TimeBackwards {
         /// Instant of the call.
         at: Time,
-        /// Instant that the drive has reached.
+        /// Time that the drive has reached.
         now: Time,
     },
-    /// The instant lies beyond the last that a drive can reach, 106 days after its start.
+    /// The call's instant lies beyond the last one that a drive can reach, 106 days after its start.
     TimeTooLate {
         /// Instant of the call.
         at: Time,
     },
-    /// The drive has no such queue.
+    /// The drive has no queue of this number.
     NoSuchQueue {
         /// Number of the queue in the call.
         queue: u16,
@@ -42,65 +42,65 @@ pub enum Misuse {
     Unsupported {
         /// Kind of the operation.
         kind: OperationKind,
-        /// Sentence that says which operations the drive has.
+        /// Sentence that tells which operations the drive supports.
         reason: String,
     },
-    /// Offset or length is no multiple of the drive's block, or the length is zero.
+    /// Offset or length is no multiple of the drive's block size, or the length is zero.
     Unaligned {
-        /// First byte of the operation.
+        /// Offset on the drive of the operation's first byte.
         offset: u64,
         /// Length of the operation in bytes.
         bytes: u64,
-        /// Bytes of a block.
+        /// Block size of the drive in bytes.
         block_bytes: u32,
     },
-    /// The range ends beyond the drive.
+    /// The range of the operation ends beyond the drive.
     BeyondEnd {
-        /// First byte of the operation.
+        /// Offset on the drive of the operation's first byte.
         offset: u64,
         /// Length of the operation in bytes.
         bytes: u64,
         /// Capacity of the drive in bytes.
         capacity_bytes: u64,
     },
-    /// The operation is longer than an operation can be.
+    /// The operation is longer than one operation can be.
     TooLong {
         /// Length of the operation in bytes.
         bytes: u64,
-        /// Largest length in bytes.
+        /// Maximum length of an operation in bytes.
         bytes_max: u64,
     },
-    /// A drive that keeps data got a write without any.
+    /// The drive holds data, and the write has none.
     NoData,
     /// The ticket names no operation: its completion has been taken, or it was never given out.
     UnknownTicket(Ticket),
-    /// The operation of the ticket has not completed.
+    /// The operation with this ticket has not completed.
     NotComplete(Ticket),
-    /// The operation of the ticket never completes: an injected fault has lost its completion.
+    /// The operation with this ticket never completes, because an injected fault has lost its completion.
     NeverCompletes(Ticket),
-    /// The drive does not follow what a power cut leaves.
+    /// The drive was not opened with power cuts, so the data states after one are unknown.
     PowerNotFollowed,
-    /// The image belongs to another state of the drive.
+    /// The image does not belong to the present state of the drive.
     ForeignImage,
-    /// The drive has no image of this name at its instant; the text says why.
+    /// The drive has no image of this name at its present time, for the reason in the text.
     NoSuchImage(String),
-    /// The snapshot is one of a drive that was opened in another way.
+    /// The snapshot's drive was opened from another description, or with another seed or other options.
     ForeignSnapshot {
-        /// Name of the drive of the snapshot.
+        /// Name of the drive in the snapshot.
         snapshot: String,
-        /// Name of the drive of the call.
+        /// Name of the drive to be restored.
         drive: String,
     },
     /// The call is not possible on a machine with several drives.
     SeveralDrives,
-    /// The rule of a fault cannot be applied; the text says why.
+    /// The fault rule cannot be applied, for the reason in the text.
     Fault(String),
-    /// The image cannot be put on the drive; the text says why.
+    /// The image cannot be loaded to the drive, for the reason in the text.
     CannotLoad(String),
 }
 
 impl Misuse {
-    /// Returns a number of the reason for interfaces of other languages: from 1 on, and never given to another reason.
+    /// Returns a stable number of the reason for other languages: from 1 on, and never reused for another reason.
     pub fn code(&self) -> i32 {
         match self {
             Misuse::TimeBackwards { .. } => 1,
@@ -178,7 +178,7 @@ impl Misuse {
         if is_within { Ok(()) } else { Err(Misuse::BeyondEnd { offset, bytes, capacity_bytes }) }
     }
 
-    /// Returns the reason of a misuse whose sentence has no numbers.
+    /// Returns the message of a misuse whose sentence contains no numbers.
     fn reason(&self) -> &str {
         match self {
             Misuse::Unsupported { reason, .. }

@@ -1,4 +1,4 @@
-//! Operations that a drive is asked for, and their completions.
+//! Operations that a program submits to a drive, and their completions.
 
 use std::fmt;
 
@@ -10,20 +10,20 @@ use phaselink_core::time::{Span, Time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OperationKind {
-    /// Moves data from the drive to the host.
+    /// Transfers data from the drive to the host.
     Read,
-    /// Moves data from the host to the drive.
+    /// Transfers data from the host to the drive.
     Write,
-    /// Makes all writes durable that were completed before.
+    /// Makes all writes durable that have completed before.
     Flush,
     /// Tells the drive that a range is no longer needed; it reads as zeros afterwards.
     Discard,
-    /// Fills a range with zeros, without moving data.
+    /// Fills a range with zeros, without transferring data.
     WriteZeroes,
 }
 
 impl OperationKind {
-    /// All kinds of operations.
+    /// All kinds of operations, in a fixed order.
     pub const ALL: [OperationKind; 5] = [
         OperationKind::Read,
         OperationKind::Write,
@@ -32,12 +32,12 @@ impl OperationKind {
         OperationKind::WriteZeroes,
     ];
 
-    /// Returns the name of the operation in messages.
+    /// Returns the name of the kind, as messages use it.
     pub fn name(self) -> &'static str {
         self.op().name()
     }
 
-    /// True if operations of this kind change bytes.
+    /// True if operations of this kind change data.
     pub(crate) fn is_change(self) -> bool {
         !matches!(self, OperationKind::Read | OperationKind::Flush)
     }
@@ -53,7 +53,7 @@ impl OperationKind {
     }
 }
 
-/// Operation on a drive: kind, place, length, and the data of a write.
+/// Operation on a drive: kind, offset, length, durability, and the data of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation<'a> {
     pub(crate) kind: OperationKind,
@@ -68,38 +68,40 @@ impl<'a> Operation<'a> {
         Operation { kind, offset, bytes, is_durable: false, data: None }
     }
 
-    /// Read of `bytes` bytes from byte `offset` of the drive on, both multiples of the drive's block.
+    /// Returns a read of `bytes` bytes from offset `offset` of the drive on. Both must be multiples of the drive's
+    /// block size.
     pub fn read(offset: u64, bytes: u32) -> Operation<'static> {
         Operation::new(OperationKind::Read, offset, bytes.into())
     }
 
-    /// Write of `data` at byte `offset` of the drive; both are multiples of the drive's block.
+    /// Returns a write of `data` at offset `offset` of the drive. Offset and length must be multiples of the drive's
+    /// block size.
     pub fn write(offset: u64, data: &'a [u8]) -> Operation<'a> {
         Operation { data: Some(data), ..Operation::new(OperationKind::Write, offset, data.len() as u64) }
     }
 
-    /// Write of `bytes` bytes for a drive that keeps no data, whose time alone is asked for.
+    /// Returns a write of `bytes` bytes for a drive without data, of which only the timing is modelled.
     pub fn write_without_data(offset: u64, bytes: u32) -> Operation<'static> {
         Operation::new(OperationKind::Write, offset, bytes.into())
     }
 
-    /// Flush, which has neither place nor length.
+    /// Returns a flush, which makes all completed writes durable.
     pub fn flush() -> Operation<'static> {
         Operation::new(OperationKind::Flush, 0, 0)
     }
 
-    /// Discard (trim, deallocate) of a range.
+    /// Returns a discard (trim, deallocate) of `bytes` bytes from offset `offset` on.
     pub fn discard(offset: u64, bytes: u32) -> Operation<'static> {
         Operation::new(OperationKind::Discard, offset, bytes.into())
     }
 
-    /// Write of zeros to a range, without moving data.
+    /// Returns a write of zeros to `bytes` bytes from offset `offset` on, which transfers no data.
     pub fn write_zeroes(offset: u64, bytes: u32) -> Operation<'static> {
         Operation::new(OperationKind::WriteZeroes, offset, bytes.into())
     }
 
-    /// The operation with force unit access (FUA): what it changes is durable when it completes. A drive with a volatile buffer
-    /// flushes behind it.
+    /// Returns the operation with force unit access (FUA): its changes are durable when it completes. A drive with a
+    /// volatile buffer executes a flush after it.
     pub fn durable(self) -> Operation<'a> {
         Operation { is_durable: true, ..self }
     }
@@ -110,17 +112,17 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// Name of a submitted operation, until its completion has been taken.
+/// Identifier of a submitted operation, valid until its completion has been taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub(crate) u64);
 
 impl Ticket {
-    /// Returns the ticket as a number, for interfaces of other languages.
+    /// Returns the ticket's number, for other languages.
     pub fn number(self) -> u64 {
         self.0
     }
 
-    /// Returns the ticket of a [number](Ticket::number).
+    /// Returns the ticket with this [number](Ticket::number).
     pub fn from_number(number: u64) -> Ticket {
         Ticket(number)
     }
@@ -132,7 +134,7 @@ impl fmt::Display for Ticket {
     }
 }
 
-/// Result of an operation.
+/// Result of a completed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Status {
@@ -140,7 +142,7 @@ pub enum Status {
     Success,
     /// The drive reported an error, which an injected fault has caused.
     MediaError,
-    /// The host gave the operation up after its time-out.
+    /// The host aborted the operation after its time-out.
     TimedOut,
     /// The drive has been removed.
     Removed,
@@ -154,7 +156,7 @@ impl Status {
         self == Status::Success
     }
 
-    /// Returns the number of the status for interfaces of other languages: 0 for success, and never given to another status.
+    /// Returns a stable number of the status for other languages: 0 for success, and never reused for another status.
     pub fn code(self) -> u8 {
         match self {
             Status::Success => 0,
@@ -165,7 +167,7 @@ impl Status {
         }
     }
 
-    /// Returns the status of an operation with this error number of Linux, if any.
+    /// Returns the status for a Linux error number, or for success if there is none.
     pub(crate) fn of(error: Option<u32>) -> Status {
         match error {
             None => Status::Success,
@@ -188,7 +190,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// Completion of an operation. The data of a read is lent until the next call of the drive.
+/// Completion of an operation. It borrows the data of a read from the drive until the drive's next call.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion<'a> {
     pub(crate) ticket: Ticket,
@@ -226,14 +228,14 @@ impl<'a> Completion<'a> {
         self.status
     }
 
-    /// Returns the data of a successful read; empty for every other operation, and on a drive without data.
+    /// Returns the data of a successful read. Empty for every other operation, and on a drive without data.
     pub fn data(&self) -> &'a [u8] {
         self.data
     }
 
-    /// Returns the stages of the operation's life in which any time was spent, in order, which sum to its latency. There are none
-    /// unless the drive was opened with [`with_stages`](crate::Description::with_stages), and none of an operation whose power
-    /// was cut.
+    /// Returns the stages of the operation in which it spent any time, in order, with their times, whose sum is its
+    /// latency. Empty unless the drive was opened with [`with_stages`](crate::Description::with_stages), and after a
+    /// power cut.
     pub fn stages(&self) -> impl Iterator<Item = (&'a str, Span)> + use<'a> {
         let stack = self.stack;
         self.stages.into_iter().flat_map(move |stages| stages.named(stack))

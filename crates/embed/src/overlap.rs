@@ -1,18 +1,19 @@
-//! Changes in flight that overlap: they take effect in the order of their submission, whatever the order of their completions.
+//! Overlapping changes in flight: they take effect in the order of their submission, whatever the order of their
+//! completions.
 
 use std::ops::Range;
 
-/// Change in flight: a write, a discard or a write of zeros.
+/// Write, discard or write of zeros that is in flight.
 #[derive(Clone, Debug)]
 struct FlyingChange {
     place: u32,
     drive: u16,
-    /// Number of changes that were submitted before.
+    /// Number of changes that were submitted before this one.
     sequence: u64,
     range: Range<u64>,
 }
 
-/// All changes in flight, in no order.
+/// All changes in flight, in no particular order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChangesInFlight {
     changes: Vec<FlyingChange>,
@@ -20,19 +21,20 @@ pub(crate) struct ChangesInFlight {
 }
 
 impl ChangesInFlight {
-    /// Makes room for as many changes as there are operations in flight, whatever they are, so that later ones need none.
+    /// Reserves memory for as many changes as there are operations in flight, so that later submissions allocate
+    /// nothing.
     pub(crate) fn make_room(&mut self, operations: usize) {
         self.changes.reserve(operations.saturating_sub(self.changes.len()));
     }
 
-    /// Notes that the operation at a place is submitted, which changes a range of a drive.
+    /// Adds the change of a range of a drive by the operation in slot `place`.
     pub(crate) fn submit(&mut self, place: u32, drive: u16, range: Range<u64>) {
         self.changes.push(FlyingChange { place, drive, sequence: self.submitted, range });
         self.submitted += 1;
     }
 
-    /// Notes that the operation at a place ends, and calls `cover` for each older change in flight that overlaps it: with the place
-    /// of that change, and the range in which it has no effect any more.
+    /// Removes the change of the operation in slot `place`, which takes effect. Calls `cover` for each older change in
+    /// flight that overlaps it, with the older one's slot and the range in which it then has no effect.
     pub(crate) fn land(&mut self, place: u32, mut cover: impl FnMut(u32, Range<u64>)) {
         let Some(landed) = self.remove(place) else { return };
         for older in self.changes.iter().filter(|one| one.drive == landed.drive && one.sequence < landed.sequence) {
@@ -43,12 +45,12 @@ impl ChangesInFlight {
         }
     }
 
-    /// Notes that the operation at a place ends without an effect.
+    /// Removes the change of the operation in slot `place`, which has failed.
     pub(crate) fn fail(&mut self, place: u32) {
         self.remove(place);
     }
 
-    /// Notes that all operations in flight end without an effect.
+    /// Removes all changes in flight, after a power cut.
     pub(crate) fn clear(&mut self) {
         self.changes.clear();
     }
@@ -59,12 +61,12 @@ impl ChangesInFlight {
     }
 }
 
-/// Parts of a change's range that younger changes have overwritten: in ascending order, none touches the next.
+/// Parts of a change's range that younger changes have overwritten, in ascending order. No two of them touch.
 #[derive(Clone, Debug)]
 pub(crate) struct Covered(Vec<Range<u64>>);
 
 impl Default for Covered {
-    /// An empty set with room for the few ranges that most changes ever have.
+    /// Returns an empty set, with memory for the few ranges that most changes ever have.
     fn default() -> Covered {
         Covered(Vec::with_capacity(4))
     }
@@ -75,7 +77,7 @@ impl Covered {
         self.0.clear();
     }
 
-    /// Adds a range.
+    /// Adds a range to the covered parts, and joins it with those that it touches.
     pub(crate) fn add(&mut self, mut range: Range<u64>) {
         let first = self.0.partition_point(|one| one.end < range.start);
         let end = self.0.partition_point(|one| one.start <= range.end);
@@ -88,7 +90,7 @@ impl Covered {
         }
     }
 
-    /// Calls `act` for each part of a range that is not covered.
+    /// Calls `act` for each part of a range that no covered part contains.
     pub(crate) fn for_each_gap(&self, range: Range<u64>, mut act: impl FnMut(Range<u64>)) {
         let mut at = range.start;
         for covered in &self.0 {

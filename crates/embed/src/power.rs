@@ -1,4 +1,4 @@
-//! Power cuts: the states that a drive may be in afterwards, the bytes of each, and why it is legal.
+//! Power cuts: the data states that a drive may be in afterwards, and the reason why each is legal.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,56 +13,56 @@ use crate::misuse::Misuse;
 use crate::store::Store;
 use crate::tracker::lay_all;
 
-/// State that a power cut leaves the drive in.
+/// Data state in which a power cut leaves the drive.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Survival<'a> {
-    /// Everything that had been submitted survives, except for what failed.
+    /// All submitted changes survive, except for failed ones.
     Everything,
-    /// Only what had to survive does.
+    /// Only changes survive that are durable by then.
     DurableOnly,
-    /// A state is drawn: each write that may be lost is there, missing or torn.
+    /// A state is drawn at random: each write that may be lost is whole, missing or torn.
     Drawn {
-        /// Seed of the draw.
+        /// Seed of the random draw.
         seed: u64,
     },
-    /// The state is one of [`Drive::images`](crate::Drive::images) of this instant.
+    /// The state is one of [`Drive::images`](crate::Drive::images) at this instant.
     Image(&'a LegalImage),
 }
 
-/// State that a power cut may leave: what had to survive, and some of what might.
+/// Data state that a power cut may leave: all durable changes, and some of the others.
 #[derive(Clone, Debug)]
 pub struct LegalImage {
     pub(crate) image: Image,
     pub(crate) state: Arc<CutState>,
 }
 
-/// Everything that is known of a drive at the instant of a power cut.
+/// Record of a drive at the instant of a power cut, from which its legal images follow.
 #[derive(Debug)]
 pub(crate) struct CutState {
-    /// Number of events and power cuts before it.
+    /// Number of events and power cuts before this instant.
     pub(crate) instant: u64,
-    /// Bytes before the first request of the recording.
+    /// Data before the first request of the recording.
     pub(crate) base: Store,
     pub(crate) recording: Recording,
     pub(crate) timeline: CutTimeline,
-    /// Places of the requests that failed.
+    /// Indices in the recording of the requests that failed.
     pub(crate) failed: BTreeSet<usize>,
     pub(crate) rules: LossRules,
     pub(crate) origin: ImageOrigin,
 }
 
-/// Place that images come from.
+/// Source of images, by which a message says how to replay one.
 #[derive(Clone, Debug)]
 pub(crate) enum ImageOrigin {
-    /// An open drive of this seed at this instant.
+    /// An open drive with this seed at this time.
     Drive { seed: u64, now: Time },
-    /// A recording in a file.
+    /// A recording in the file of this name.
     Recording { file: String },
 }
 
 impl ImageOrigin {
-    /// Returns a sentence that says how to get an image again.
+    /// Returns a sentence that says how to replay an image.
     fn replay(&self, image: &str) -> String {
         match self {
             ImageOrigin::Drive { seed, now } => format!(
@@ -78,20 +78,21 @@ impl ImageOrigin {
 }
 
 impl CutState {
-    /// Returns up to `wanted` images of this state: all, if there are no more.
+    /// Returns up to `wanted` images of this state. If there are more, images of every kind are drawn in turn, by
+    /// `seed`.
     pub(crate) fn images(self, wanted: usize, seed: u64) -> Vec<LegalImage> {
         let state = Arc::new(self);
         let images = sample::images_of_last_cut(&state.recording, &state.timeline, wanted, seed);
         images.into_iter().map(|image| LegalImage { image, state: state.clone() }).collect()
     }
 
-    /// Returns the image that a power cut draws from `seed`.
+    /// Returns the image that a random power cut with `seed` leaves.
     pub(crate) fn drawn(self, seed: u64) -> LegalImage {
         let image = sample::drawn(&self.recording, &self.timeline, self.recording.events.len(), seed);
         LegalImage { image, state: Arc::new(self) }
     }
 
-    /// Returns what is known of a recording, whose drive was all zeros at first.
+    /// Decodes a recording, whose drive held only zeros at first.
     fn of_recording(file: &str, bytes: &[u8]) -> Result<Arc<CutState>, Problems> {
         let recording = format::decode(bytes)
             .map_err(|found| Problem::new(file, None, found, "a recording that `phaselink crash --record` made"))?;
@@ -107,10 +108,11 @@ impl CutState {
         }))
     }
 
-    /// Returns the image of a name.
+    /// Returns the image with this name.
     ///
     /// # Errors
-    /// If this state has no such image.
+    ///
+    /// If no power cut at this instant leaves such an image.
     pub(crate) fn image(self, name: &str) -> Result<LegalImage, Misuse> {
         let image = Image::parse(name, &self.recording, &self.timeline);
         let image = image.map_err(|problem| Misuse::NoSuchImage(problem.found))?;
@@ -125,9 +127,10 @@ impl CutState {
 }
 
 impl LegalImage {
-    /// Reads bytes of the drive in this state, from byte `offset` on.
+    /// Reads the drive's data in this state, from offset `offset` on.
     ///
     /// # Errors
+    ///
     /// If the range ends beyond the drive.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Misuse> {
         let capacity_bytes = self.state.recording.capacity_bytes;
@@ -136,14 +139,15 @@ impl LegalImage {
         Ok(())
     }
 
-    /// Returns the name of the state, as in `cut=12,missing=3,torn=4:0-1`, with numbers of the drive's record; `cut` is the number of
-    /// events that had happened. [`Drive::image`](crate::Drive::image) finds the state again by its name.
+    /// Returns the name of the state, such as `cut=12,missing=3,torn=4:0-1`, with numbers of the drive's record. `cut`
+    /// is the number of events that had happened. [`Drive::image`](crate::Drive::image) finds the state by its name.
     pub fn name(&self) -> String {
         self.image.name(&self.state.recording, &self.state.timeline)
     }
 
-    /// Returns a sentence for each write in which this state differs from what reads returned: one that is missing or torn, or one
-    /// that failed and is there all the same, with the rule that allows it. The last sentence says how to replay the state.
+    /// Returns a sentence for each write in which this state differs from what reads returned: missing, torn, or
+    /// present although it failed. Each names the rule that allows it, and the last sentence says how to replay the
+    /// state.
     pub fn explanation(&self) -> Vec<String> {
         let CutState { recording, timeline, rules, failed, origin, .. } = &*self.state;
         let mut lines = rules.explanation(&ImageState { recording, timeline, image: &self.image, failed });
@@ -153,30 +157,32 @@ impl LegalImage {
         lines
     }
 
-    /// Returns the bytes of the drive in this state.
+    /// Returns the drive's data in this state.
     pub(crate) fn bytes(&self) -> Store {
         let mut bytes = self.state.base.clone();
         lay_all(&self.state.recording, &self.image, &mut bytes);
         bytes
     }
 
-    /// Returns up to `wanted` states that a power cut may leave at any event of a recording, which `phaselink crash --record` made:
-    /// all, if there are no more. Otherwise states of every kind are drawn in turn, from `seed`. `file` is the name of the
-    /// recording in messages. No drive is opened; [`Drive::load_image`](crate::Drive::load_image) puts such a state on one, and
-    /// its name is one for `phaselink crash --image`, too.
+    /// Returns up to `wanted` data states that a power cut may leave at any event of a recording made by `phaselink
+    /// crash --record`. If there are more, states of every kind are drawn in turn, by `seed`. `file` is the recording's
+    /// name in messages. No drive is opened; [`Drive::load_image`](crate::Drive::load_image) loads a state to one.
+    /// `phaselink crash --image` knows a state by the same name.
     ///
     /// # Errors
-    /// If the bytes are no recording.
+    ///
+    /// If `bytes` is no recording.
     pub fn of_recording(file: &str, bytes: &[u8], wanted: usize, seed: u64) -> Result<Vec<LegalImage>, Problems> {
         let state = CutState::of_recording(file, bytes)?;
         let images = sample::images(&state.recording, &state.timeline, wanted, seed);
         Ok(images.into_iter().map(|image| LegalImage { image, state: state.clone() }).collect())
     }
 
-    /// Returns the state of a recording that has this [name](LegalImage::name), which is also what `phaselink crash` calls it.
+    /// Returns the data state of a recording with this [name](LegalImage::name), which `phaselink crash` also uses.
     ///
     /// # Errors
-    /// If the bytes are no recording, or the recording has no such state.
+    ///
+    /// If `bytes` is no recording, or the recording has no such state.
     pub fn named_of_recording(file: &str, bytes: &[u8], name: &str) -> Result<LegalImage, Problems> {
         let state = CutState::of_recording(file, bytes)?;
         let image = Image::parse(name, &state.recording, &state.timeline)

@@ -1,5 +1,5 @@
-//! Places of operations between their submission and the taking of their completion. A place is used again, with its buffer, so
-//! that operations allocate nothing once there are enough.
+//! Slots of operations, from their submission until their completion is taken. A free slot is reused with its buffer,
+//! so that operations allocate nothing once there are enough slots.
 
 use std::collections::VecDeque;
 
@@ -10,25 +10,25 @@ use crate::misuse::Misuse;
 use crate::operation::{OperationKind, Status, Ticket};
 use crate::overlap::Covered;
 
-/// Progress of an operation.
+/// State of a slot: vacant, or the progress of its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// The place holds no operation.
+    /// The slot has no operation.
     Vacant,
-    /// The drive works on the operation.
+    /// The drive executes the operation's command.
     InFlight,
-    /// The drive works on the flush behind a durable write.
+    /// The drive executes the flush after a durable write.
     Flushing,
-    /// The operation has completed, and nobody has taken its completion.
+    /// The operation has completed, and its completion has not been taken.
     Completed,
 }
 
-/// Operation in its place.
+/// Slot of an operation: its parameters, progress, data and result.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
-    /// Number of operations that have had this place.
+    /// Number of operations that have left this slot, which makes tickets unique.
     generation: u32,
-    /// Number of operations that were submitted before.
+    /// Number of operations that were submitted before this one.
     sequence: u64,
     pub(crate) progress: Progress,
     pub(crate) kind: OperationKind,
@@ -40,11 +40,11 @@ pub(crate) struct Slot {
     pub(crate) submitted: Time,
     pub(crate) at: Time,
     pub(crate) status: Status,
-    /// Data of a write until its completion, and of a read from then on.
+    /// Data of a write until its completion, and data of a read after its completion.
     pub(crate) data: Vec<u8>,
-    /// Place of the operation in the record of what a power cut may take.
+    /// Number of the operation in the record for power cuts.
     pub(crate) recorded: u64,
-    /// Parts of a change that have no effect, as younger changes have completed there.
+    /// Parts of a change that have no effect, since younger changes to the same blocks have completed first.
     pub(crate) covered: Covered,
     pub(crate) stages: Option<Box<StageTimes>>,
 }
@@ -72,24 +72,24 @@ impl Default for Slot {
     }
 }
 
-/// All places.
+/// All slots, with the order of completions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slots {
     slots: Vec<Slot>,
     vacant: Vec<u32>,
-    /// Tickets of completed operations, in order; those that were taken by their tickets are passed over.
+    /// Tickets of completed operations, in order. Completions that were taken by their tickets are skipped.
     completed: VecDeque<Ticket>,
     in_flight: usize,
     submitted: u64,
 }
 
 impl Slots {
-    /// Number of operations in flight.
+    /// Returns the number of operations in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Takes a place for an operation that is submitted, and returns its number.
+    /// Assigns a slot to a newly submitted operation, and returns the slot's index.
     pub(crate) fn occupy(&mut self) -> u32 {
         self.in_flight += 1;
         let place = self.vacant.pop().unwrap_or_else(|| {
@@ -102,12 +102,12 @@ impl Slots {
         place
     }
 
-    /// Returns the ticket of the operation at a place.
+    /// Returns the ticket of the operation in a slot.
     pub(crate) fn ticket(&self, place: u32) -> Ticket {
         Ticket(u64::from(self.slots[place as usize].generation) << 32 | u64::from(place))
     }
 
-    /// Returns the ticket of the operation that has just left a place.
+    /// Returns the ticket of the operation that has just left a slot.
     pub(crate) fn taken_ticket(&self, place: u32) -> Ticket {
         let generation = self.slots[place as usize].generation.wrapping_sub(1);
         Ticket(u64::from(generation) << 32 | u64::from(place))
@@ -121,7 +121,7 @@ impl Slots {
         &mut self.slots[place as usize]
     }
 
-    /// Ends an operation.
+    /// Completes the operation in a slot, with its time and status.
     pub(crate) fn complete(&mut self, place: u32, at: Time, status: Status) {
         let slot = &mut self.slots[place as usize];
         (slot.progress, slot.at, slot.status) = (Progress::Completed, at, status);
@@ -129,9 +129,10 @@ impl Slots {
         self.completed.push_back(self.ticket(place));
     }
 
-    /// Returns the place of a ticket's operation.
+    /// Returns the index of the slot that holds a ticket's operation.
     ///
     /// # Errors
+    ///
     /// If the ticket names no operation.
     pub(crate) fn place(&self, ticket: Ticket) -> Result<u32, Misuse> {
         let place = ticket.0 as u32;
@@ -140,7 +141,7 @@ impl Slots {
         is_known.then_some(place).ok_or(Misuse::UnknownTicket(ticket))
     }
 
-    /// Takes the next completion in the order of time; none if there is none.
+    /// Takes the earliest completion and returns its slot, or returns none if there is none.
     pub(crate) fn take_next(&mut self) -> Option<u32> {
         loop {
             let ticket = self.completed.pop_front()?;
@@ -151,7 +152,8 @@ impl Slots {
         }
     }
 
-    /// Takes the completion of this place. Completions that were taken leave the queue once they come to its front.
+    /// Takes the completion of the operation in a slot. Taken completions are removed from the queue when they reach
+    /// its front, or when it grows too long.
     pub(crate) fn take(&mut self, place: u32) {
         self.vacate(place);
         while self.completed.front().is_some_and(|ticket| self.place(*ticket).is_err()) {
@@ -164,7 +166,7 @@ impl Slots {
         }
     }
 
-    /// Frees a place. What it holds stays until its next use.
+    /// Frees a slot. Its content stays readable until its next use.
     fn vacate(&mut self, place: u32) {
         let slot = &mut self.slots[place as usize];
         slot.progress = Progress::Vacant;
@@ -172,7 +174,7 @@ impl Slots {
         self.vacant.push(place);
     }
 
-    /// Returns the places of all operations in flight, in the order of their submission.
+    /// Returns the slots of all operations in flight, in the order of their submission.
     pub(crate) fn flying(&self) -> Vec<u32> {
         let is_flying = |slot: &Slot| matches!(slot.progress, Progress::InFlight | Progress::Flushing);
         let mut places: Vec<u32> =

@@ -1,22 +1,22 @@
-//! Bytes of a drive, by pages that copies share until one of them is written.
+//! Data of an embedded drive, in pages that copies share until one of them is written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Most pages of discarded bytes that are kept to be written again.
+/// Maximum number of pages of discarded data that are kept for reuse.
 const SPARE_PAGES_MAX: usize = 1024;
 
-/// Bytes of a page.
+/// Content of a page of 4 KiB.
 type Page = [u8; PAGE_BYTES];
 
-/// Bytes of a drive, all zero until written. A copy costs a pointer for each page.
+/// Data of an embedded drive, all zero until written. Cloning costs a pointer for each page.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
-    /// Pages that were ever written; a page that has been zeroed since has no bytes.
+    /// Pages that were ever written, by their numbers. A page that has been zeroed since has no content.
     pages: BTreeMap<u64, Option<Arc<Page>>>,
-    /// Pages of zeroed bytes, so that discards and later writes allocate nothing.
+    /// Freed pages for reuse, so that discards and later writes allocate nothing.
     spare: Vec<Arc<Page>>,
 }
 
@@ -35,7 +35,7 @@ impl PartialEq for Store {
 impl Eq for Store {}
 
 impl Store {
-    /// Reads the bytes from `offset` on.
+    /// Reads the data from `offset` on into `into`.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) {
         for_each_page(offset, into.len(), |page, start, range| {
             let into = &mut into[range];
@@ -46,18 +46,18 @@ impl Store {
         });
     }
 
-    /// Pages that have bytes, in ascending order.
+    /// Returns the number and content of each page that has content, in ascending order.
     fn written(&self) -> impl DoubleEndedIterator<Item = (u64, &Arc<Page>)> {
         self.pages.iter().filter_map(|(page, bytes)| Some((*page, bytes.as_ref()?)))
     }
 
-    /// Returns the end of the last page that has a byte other than zero.
+    /// Returns the end in bytes of the last page that has a byte other than zero; 0 if there is none.
     pub(crate) fn end(&self) -> u64 {
         let has_bytes = |(_, bytes): &(u64, &Arc<Page>)| bytes.iter().any(|byte| *byte != 0);
         self.written().rev().find(has_bytes).map_or(0, |(page, _)| (page + 1) * PAGE_BYTES as u64)
     }
 
-    /// Writes bytes at `offset`.
+    /// Writes `from` at `offset`.
     pub(crate) fn write(&mut self, offset: u64, from: &[u8]) {
         let Store { pages, spare } = self;
         for_each_page(offset, from.len(), |page, start, range| {
@@ -68,7 +68,7 @@ impl Store {
         });
     }
 
-    /// Fills a range with zeros. Whole pages take no memory afterwards, but for a few that wait to be written again.
+    /// Fills a range with zeros. Its whole pages are freed, some of them for reuse.
     pub(crate) fn zero(&mut self, offset: u64, bytes: u64) {
         let (first, end) = (offset.div_ceil(PAGE_BYTES as u64), (offset + bytes) / PAGE_BYTES as u64);
         if first >= end {
@@ -85,7 +85,7 @@ impl Store {
         }
     }
 
-    /// Fills a range of less than two pages with zeros, as far as it was ever written.
+    /// Fills a range of less than two pages with zeros, if its pages have content.
     fn zero_parts(&mut self, offset: u64, bytes: u64) {
         for_each_page(offset, bytes as usize, |page, start, range| {
             if let Some(held) = self.pages.get_mut(&page).and_then(Option::as_mut) {
@@ -95,14 +95,15 @@ impl Store {
     }
 }
 
-/// Returns a page of zeros: one that is spare, or a new one.
+/// Returns a page of zeros, reused or new.
 fn zeroed_page(spare: &mut Vec<Arc<Page>>) -> Arc<Page> {
     let Some(mut page) = spare.pop() else { return Arc::new([0; PAGE_BYTES]) };
     Arc::make_mut(&mut page).fill(0);
     page
 }
 
-/// Calls `act` for each page of a range: with its number, the first byte in it, and the part of the range in it.
+/// Calls `act` for each page of a range, with the page's number, the offset in the page, and the part of the range in
+/// it.
 fn for_each_page(offset: u64, bytes: usize, mut act: impl FnMut(u64, usize, std::ops::Range<usize>)) {
     let mut done = 0;
     while done < bytes {

@@ -1,11 +1,12 @@
-//! Summary of all operations of a drive so far.
+//! Summary of all completed operations of an embedded drive.
 
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
 use phaselink_core::time::Span;
 
 use crate::operation::OperationKind;
 
-/// Completed commands of one kind. A durable write on a drive with a volatile buffer counts as a write and a flush.
+/// Statistics of the completed commands of one kind. A durable write on a drive with a volatile buffer counts as a
+/// write and a flush.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OperationSummary {
@@ -13,19 +14,19 @@ pub struct OperationSummary {
     pub kind: OperationKind,
     /// Number of successful operations.
     pub operations: u64,
-    /// Bytes that they were about.
+    /// Number of bytes that the operations transferred, discarded or filled with zeros.
     pub bytes: u64,
-    /// Mean latency.
+    /// Mean latency of the operations.
     pub mean: Span,
     /// Latency that 99 of 100 operations do not exceed.
     pub p99: Span,
-    /// Longest latency.
+    /// Longest latency of any operation.
     pub max: Span,
-    /// Stages with the time spent in each, over all operations.
+    /// Stages with the time that all operations together spent in each.
     pub stages: Vec<(String, Span)>,
 }
 
-/// Returns the summaries of an outcome, without those of operations that did not occur.
+/// Returns the summaries of the kinds of operations that occurred in an outcome.
 pub(crate) fn of(outcome: &Outcome, stack: &[String]) -> Vec<OperationSummary> {
     let summaries = OperationKind::ALL.into_iter().map(|kind| of_kind(outcome, kind, stack));
     summaries.filter(|summary| summary.operations > 0).collect()

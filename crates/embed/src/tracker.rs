@@ -1,13 +1,13 @@
-//! Record of what a drive was asked to change, from which the states follow that a power cut may leave.
+//! Record of the changes that were submitted to a drive, from which the data states follow that a power cut may leave.
 //!
-//! The rules are those of [`phaselink_core::crash`]: a completed write is durable once a flush that arrived after its completion
-//! has completed, once it has completed itself if it was durable (FUA), or if the drive's buffer outlives power. Changes apply in
-//! the order of their arrival.
+//! The rules are those of [`phaselink_core::crash`]. A completed write is durable if the drive's buffer survives a
+//! power cut, or if it was submitted as durable (FUA). Otherwise it is durable once a flush that arrived after its
+//! completion has completed. Changes apply in the order of their arrival.
 //!
-//! A write that failed may have changed the drive or not (NVM Command Set Specification 1.0, section 2.1.4: after an error, reads of
-//! a write of at most AWUPF return all old or all new data). This drive's reads return the old data from then on. With a volatile
-//! buffer, the new data may still appear after a power cut, until a later flush has completed. Where the buffer outlives power, they
-//! never appear.
+//! A write that failed may have changed the drive or not (NVM Command Set Specification 1.0, section 2.1.4: after an
+//! error, reads of a write of at most AWUPF return all old or all new data). This drive's reads return the old data
+//! from then on. With a volatile buffer, the new data may still appear after a power cut, until a later flush has
+//! completed. If the buffer survives power cuts, the new data never appears.
 
 use phaselink_core::crash::explain::LossRules;
 use phaselink_core::crash::recording::{
@@ -20,26 +20,27 @@ use crate::operation::{Operation, OperationKind};
 use crate::power::{CutState, ImageOrigin, Survival};
 use crate::store::Store;
 
-/// Number of events after which changes that are durable for good are taken out of the record.
+/// Number of events after which durable changes are first removed from the record.
 const EVENTS_KEPT: usize = 256;
 
-/// Record of the changes of a drive since the last state that is durable as a whole.
+/// Record of the changes of a drive since the last state of which all changes are durable.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracker {
-    /// Bytes before the first request of the record.
+    /// Data before the first request of the record.
     base: Store,
     recording: Recording,
-    /// Number of each request of the record, in ascending order.
+    /// Number of each request in the record, in ascending order.
     numbers: Vec<u64>,
-    /// Number of the next request.
+    /// Number that the next request gets.
     next_number: u64,
-    /// Flushes in flight, with the number of events before their arrival.
+    /// Numbers of the flushes in flight, each with the number of events before its arrival.
     flushes: Vec<(u64, u64)>,
-    /// Failed changes that a power cut may still bring about, with the number of events before their failure.
+    /// Numbers of the failed changes that may still appear after a power cut, each with the number of events before its
+    /// failure.
     failed: Vec<(u64, u64)>,
-    /// Number of events at which the record is next shortened.
+    /// Length of the record, in events, at which it is next shortened.
     shorten_at: usize,
-    /// Number of events and power cuts so far, by which states are told apart.
+    /// Number of events and power cuts so far, which distinguishes the states of the drive.
     instant: u64,
     rules: LossRules,
 }
@@ -76,7 +77,7 @@ impl Tracker {
         self.numbers.len()
     }
 
-    /// Notes that an operation arrives, and returns its number. Reads change nothing.
+    /// Records the arrival of an operation, and returns the number of its request. Reads are not recorded.
     pub(crate) fn on_arrival(&mut self, operation: &Operation) -> u64 {
         let kind = match operation.kind {
             OperationKind::Read => return u64::MAX,
@@ -98,7 +99,7 @@ impl Tracker {
         number
     }
 
-    /// Notes that the operation of this number has completed.
+    /// Records the completion of the request with this number.
     pub(crate) fn on_completion(&mut self, number: u64) {
         let flush = self.flushes.iter().position(|(flush, _)| *flush == number);
         if let Some(flush) = flush {
@@ -112,7 +113,7 @@ impl Tracker {
         }
     }
 
-    /// Notes that a durable operation has changed the drive, but that the flush behind it has failed.
+    /// Records the completion of a durable change whose flush has failed: it is not durable.
     pub(crate) fn on_completion_without_flush(&mut self, number: u64) {
         if let Some(place) = self.place(number) {
             self.recording.requests[place].durable = false;
@@ -120,7 +121,7 @@ impl Tracker {
         self.on_completion(number);
     }
 
-    /// Notes that the operation of this number has failed.
+    /// Records the failure of the request with this number.
     pub(crate) fn on_failure(&mut self, number: u64) {
         let Some(place) = self.place(number) else { return };
         self.flushes.retain(|(flush, _)| *flush != number);
@@ -135,7 +136,8 @@ impl Tracker {
         }
     }
 
-    /// Takes the failed changes out of the record that failed before an event: a flush has made durable what reads return.
+    /// Removes the failed changes from the record that failed before event number `before`. A completed flush has made
+    /// the data durable that reads return.
     fn settle_failed(&mut self, before: u64) {
         if self.failed.iter().all(|(_, at)| *at >= before) {
             return;
@@ -147,7 +149,7 @@ impl Tracker {
         self.keep(|place| places.binary_search(&place).is_err());
     }
 
-    /// Returns the place of a request in the record.
+    /// Returns the index in the record of the request with this number, or none if it is not there.
     fn place(&self, number: u64) -> Option<usize> {
         self.numbers.binary_search(&number).ok()
     }
@@ -157,8 +159,8 @@ impl Tracker {
         self.instant += 1;
     }
 
-    /// Takes requests out of the record that no power cut can change any more: durable ones with no older change of the same blocks
-    /// in the record, and those that a younger durable one has overwritten.
+    /// Removes requests from the record that no power cut can affect any more. These are durable ones with no older
+    /// change of the same blocks in the record, and those that a younger durable one has overwritten.
     #[cold]
     fn shorten(&mut self) {
         let cut = self.recording.events.len();
@@ -191,7 +193,7 @@ impl Tracker {
         self.shorten_at = EVENTS_KEPT.max(2 * self.recording.events.len());
     }
 
-    /// Takes all requests out of the record but those whose places are kept, and the events of the others.
+    /// Removes all requests from the record for whose indices `is_kept` is false, with their events.
     fn keep(&mut self, is_kept: impl Fn(usize) -> bool) {
         let mut places = 0;
         let moved: Vec<Option<usize>> = (0..self.numbers.len())
@@ -213,7 +215,7 @@ impl Tracker {
         }));
     }
 
-    /// Returns everything that is known of the drive now; images of it come from `origin`.
+    /// Returns a copy of the record at this instant, with the source of its images.
     pub(crate) fn state(&self, origin: ImageOrigin) -> CutState {
         let timeline = CutTimeline::new(&self.recording);
         let failed = self.failed.iter().filter_map(|(number, _)| self.place(*number)).collect();
@@ -221,12 +223,13 @@ impl Tracker {
         CutState { instant: self.instant, base, recording, timeline, failed, rules, origin }
     }
 
-    /// True if a state was taken from this record at this instant.
+    /// Returns true if a state was taken from this record at this instant.
     fn has_state(&self, state: &CutState) -> bool {
         state.instant == self.instant && state.recording == self.recording && state.base == self.base
     }
 
-    /// Returns the bytes after a power cut, with which the record begins anew; none if the state is not one of this instant.
+    /// Cuts the power: returns the data that survives, and begins the record anew with it. None if the image is not one
+    /// of this instant.
     pub(crate) fn cut(&mut self, survival: Survival) -> Option<Store> {
         let cut = self.recording.events.len();
         let image = match survival {
@@ -244,7 +247,7 @@ impl Tracker {
         Some(self.base.clone())
     }
 
-    /// Begins the record anew with these bytes, all of which are durable.
+    /// Begins the record anew with this data, all of which is durable.
     pub(crate) fn load(&mut self, bytes: Store) {
         self.base = bytes;
         self.begin_anew();
@@ -263,17 +266,17 @@ fn end(request: &RecordedCommand) -> u64 {
     request.offset + u64::from(request.bytes)
 }
 
-/// True if a request changes all blocks that another changes.
+/// Returns true if a request changes all blocks that another one changes.
 fn covers(request: &RecordedCommand, other: &RecordedCommand) -> bool {
     request.offset <= other.offset && end(other) <= end(request)
 }
 
-/// True if two requests change a block both.
+/// True if two requests have a block in common.
 fn overlaps(request: &RecordedCommand, other: &RecordedCommand) -> bool {
     request.offset < end(other) && other.offset < end(request)
 }
 
-/// Applies all requests of a record, as far as they are in the image, in the order of their arrival.
+/// Applies all requests of a record to `bytes` in the order of their arrival, as far as they survive in the image.
 pub(crate) fn lay_all(recording: &Recording, image: &Image, bytes: &mut Store) {
     let events = &recording.events[..image.cut];
     let arrived = events.iter().filter(|event| matches!(event, RecordedEvent::Arrived(_))).count();
@@ -282,7 +285,7 @@ pub(crate) fn lay_all(recording: &Recording, image: &Image, bytes: &mut Store) {
     }
 }
 
-/// Applies a request, as far as it is there.
+/// Applies a request to `bytes`, except for what `loss` says is lost.
 fn lay(request: &RecordedCommand, rules: &DurabilityRules, loss: Option<&Loss>, bytes: &mut Store) {
     let block_bytes = rules.block_bytes as usize;
     let mut apply = |first: usize, end: usize| {
@@ -310,7 +313,7 @@ mod tests {
 
     use super::*;
 
-    /// First bytes of the drive in all states that a power cut may leave, in ascending order.
+    /// Returns the first byte of the drive in all states that a power cut may leave, in ascending order.
     fn first_bytes(tracker: &Tracker) -> Vec<u8> {
         let byte = |image: crate::LegalImage| {
             let mut found = [0];

@@ -15,7 +15,7 @@ use pyo3::types::PyCapsule;
 #[derive(Debug)]
 pub struct Arrow(RecordBatch);
 
-/// Value of a table cell. Types are tried in this order: True is no number.
+/// Value of a table cell. Types are tried in the order of the variants, so that True is no number.
 #[derive(Clone, Debug, FromPyObject)]
 enum Cell {
     Switch(bool),
@@ -48,7 +48,7 @@ fn refused(error: ArrowError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Returns an array of the narrowest type that holds all cells, and of numbers if no cell is known.
+/// Returns an Arrow array of the narrowest type that holds all cells; an array of numbers if no cell is known.
 fn array(name: &str, cells: &[Option<Cell>]) -> PyResult<ArrayRef> {
     let all = |fits: fn(&Cell) -> bool| cells.iter().flatten().all(fits);
     let is_known = cells.iter().any(Option::is_some);

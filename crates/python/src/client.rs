@@ -19,7 +19,7 @@ pub struct Client(Mutex<Option<native::Client>>);
 #[derive(Debug)]
 pub struct Queue(Mutex<Option<native::Queue>>);
 
-/// Runs `use_it` on the locked value, if it has not been closed and no other thread uses it.
+/// Calls `use_it` with the locked value. Fails if the value has been closed or another thread uses it.
 fn with<T, R>(place: &Mutex<Option<T>>, what: &str, use_it: impl FnOnce(&mut T) -> R) -> PyResult<R> {
     let mut held = place.try_lock().map_err(|_| PyRuntimeError::new_err(format!("another thread uses this {what}")))?;
     held.as_mut().map(use_it).ok_or_else(|| PyValueError::new_err(format!("this {what} is closed")))

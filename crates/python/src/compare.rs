@@ -1,4 +1,4 @@
-//! Comparison of drives.
+//! Comparison of drives under the same jobs, for Python.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -68,13 +68,13 @@ fn points(grid: &Grid, jobs: &Jobs, drives: &[drive::Drive]) -> Result<Vec<Compa
     }))
 }
 
-/// Returns the options besides the sizes, as `name=value`.
+/// Returns the options of the jobs, other than their sizes, as `name=value`.
 fn options(jobs: &Jobs) -> Vec<String> {
     let others = jobs.options.iter().filter(|(name, _)| !["rw", "readwrite"].contains(&name.as_str()));
     others.map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-/// Runs all points on all drives.
+/// Runs all points on all drives, in parallel.
 fn groups(
     points: &[ComparedPoint],
     drives: &[drive::Drive],
@@ -104,7 +104,7 @@ fn groups(
     Ok(points.iter().map(group).collect())
 }
 
-/// Adds the intervals of its figures to every cell.
+/// Adds prediction intervals of the figures to every cell.
 fn add_intervals(
     groups: &mut [ComparedGroup],
     points: &[ComparedPoint],

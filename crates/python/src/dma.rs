@@ -1,4 +1,4 @@
-//! Devices that only read and write host memory.
+//! DMA transfers of devices that only read and write host memory, for Python.
 
 use std::result::Result;
 
@@ -51,7 +51,7 @@ fn described(device: &str, text: Option<&str>, overrides: &[String]) -> Result<d
     drive::Drive::device_from_files(file, text, &input::overrides(overrides)?, input::text)
 }
 
-/// Returns a question for each size.
+/// Returns the measurement to simulate for each transfer size.
 fn questions(sizes: &[String], options: &Options, device: &drive::Drive) -> Result<Vec<Question>, Problems> {
     let question = Question::from_options(options)?;
     let sizes = all(sizes.iter().map(|text| {

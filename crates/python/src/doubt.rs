@@ -12,7 +12,8 @@ use rayon::prelude::*;
 
 use crate::interrupt::outcome;
 
-/// Returns the intervals of some figures: `drawn` returns them for a drawn drive, or none where the job cannot run.
+/// Returns the prediction intervals of some figures. `drawn` returns the figures for a drive with drawn constants, or
+/// none if the job cannot run.
 pub(crate) fn doubted(
     described: &Described,
     draws: usize,
@@ -28,7 +29,7 @@ pub(crate) fn doubted(
     Doubted::of(&draws, central, &all)
 }
 
-/// Returns the figures of a simulation that runs to its end, or to the requested precision.
+/// Runs a simulation to its end, or to the precision `share`, and returns its figures.
 pub(crate) fn figures(mut simulation: Simulation, share: Option<f64>, stopped: &AtomicBool) -> Named {
     let outcome = match share {
         None => outcome(simulation, stopped),

@@ -1,4 +1,4 @@
-//! Drives: reading, overrides, explanations.
+//! Drives for Python: reading, overrides, explanations.
 
 use phaselink_core::drive_file::{self, Described, presets as rows};
 use phaselink_core::problem::Problems;
@@ -49,7 +49,7 @@ impl Drive {
 }
 
 impl Drive {
-    /// Returns every key with its value.
+    /// Returns every key of the drive with its value, as a JSON object.
     pub fn resolved(&self) -> Value {
         self.0.drive().resolved()
     }

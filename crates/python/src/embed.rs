@@ -1,4 +1,4 @@
-//! Embedded drive for Python: a modelled drive in the caller's time.
+//! Embedded drive for Python: a modelled drive in virtual time.
 
 use std::sync::Mutex;
 
@@ -72,7 +72,7 @@ pub(crate) fn recording_images(
     Ok(found.into_iter().map(DriveImage).collect())
 }
 
-/// Returns so many zeros, for bytes that are read.
+/// Returns a buffer of `bytes` zeros into which data is read. MemoryError if there is no memory for it.
 fn room(bytes: usize) -> PyResult<Vec<u8>> {
     let mut found = Vec::new();
     let beyond = |_| pyo3::exceptions::PyMemoryError::new_err("there is no memory for so many bytes");
@@ -81,13 +81,14 @@ fn room(bytes: usize) -> PyResult<Vec<u8>> {
     Ok(found)
 }
 
-/// Completion as Python reads it: ticket, instants of submission and completion in picoseconds, status, data, stages.
+/// Completion as a Python tuple: ticket, times of submission and completion in picoseconds, status, data, stages.
 type CompletionTuple = (u64, u64, u64, String, Py<PyBytes>, Vec<(String, u64)>);
 
-/// Results of a batch: instants of submission and of completion in picoseconds as 64-bit numbers, and a byte of status each.
+/// Results of a batch of operations in three columns: submission times and completion times in picoseconds, as 64-bit
+/// numbers, and statuses, a byte each.
 type BatchResult = (Py<PyBytes>, Py<PyBytes>, Py<PyBytes>);
 
-/// Names of the statuses of a batch, by number. The first ones are those of the C interface.
+/// Names of the statuses in a batch's results, by number. The first five are those of the C interface.
 const BATCH_STATUSES: [&str; 7] =
     ["success", "media error", "timed out", "drive removed", "power lost", "never completes", "not submitted"];
 const NEVER_COMPLETES: u8 = 5;
@@ -108,7 +109,7 @@ fn tuple(py: Python<'_>, done: &Completion<'_>) -> CompletionTuple {
     (ticket, submitted, at, done.status().to_string(), data, stages)
 }
 
-/// Returns an operation of these words.
+/// Returns the operation of a kind, given as a Python word, with its range, data and durability.
 fn operation<'a>(
     kind: &str,
     offset: u64,
@@ -131,7 +132,7 @@ fn operation<'a>(
     Ok(if is_durable { operation.durable() } else { operation })
 }
 
-/// Returns 64-bit numbers of the machine's own order.
+/// Splits bytes into 64-bit numbers in the machine's byte order.
 fn numbers(bytes: &[u8]) -> impl ExactSizeIterator<Item = u64> + '_ {
     bytes.as_chunks::<8>().0.iter().map(|number| u64::from_ne_bytes(*number))
 }
@@ -147,7 +148,7 @@ impl EmbeddedDrive {
     }
 }
 
-/// Something that is wanted of a drive beyond its description.
+/// Option that is applied to a description before the drive is opened.
 type Step = fn(Description) -> Description;
 
 fn open(drive: (&str, &str), settings: &[String], seed: u64, wants: [bool; 4]) -> Result<Drive, Problems> {
@@ -361,7 +362,8 @@ impl EmbeddedDrive {
     }
 }
 
-/// Result of one operation of a batch; instants that never come are the largest number.
+/// Result of one operation of a batch: times in picoseconds, and a status number. A time that never comes is the
+/// largest number.
 #[derive(Clone, Copy)]
 struct BatchRow {
     submitted: u64,
@@ -369,7 +371,7 @@ struct BatchRow {
     status: u8,
 }
 
-/// Checks that the drive takes all operations of a batch, before it gets any.
+/// Checks that the drive accepts all operations of a batch, before any of them is submitted.
 fn check_all(drive: &Drive, queue: u16, operations: &[Operation], instants: Option<&[u64]>) -> Result<(), Misuse> {
     let mut now = drive.now();
     for (place, operation) in operations.iter().enumerate() {
@@ -383,7 +385,8 @@ fn check_all(drive: &Drive, queue: u16, operations: &[Operation], instants: Opti
     Ok(())
 }
 
-/// Carries out the operations of a batch: all of them, or none if the drive does not take one.
+/// Executes the operations of a batch: all of them, or none if the drive refuses one. Without submission times in
+/// `instants`, keeps up to `depth` operations in flight.
 fn carry_out(
     drive: &mut Drive,
     queue: u16,

@@ -1,4 +1,5 @@
-//! Inputs of a call: overrides, jobs and the files that they name, each with all its problems.
+//! Inputs of Python calls: overrides, jobs and the files that they name. All problems of an input are reported
+//! together.
 
 use std::fs;
 
@@ -27,7 +28,7 @@ pub(crate) fn sections() -> Vec<String> {
     properties.filter(|(_, schema)| schema["type"] == "object").map(|(name, _)| name.clone()).collect()
 }
 
-/// Returns a problem in the words of Python, where others have a command line: keywords instead of flags.
+/// Rewrites a problem for Python users, with keywords in place of command line flags.
 fn in_words_of_python(problem: &Problem) -> Problem {
     let file = match problem.file.as_str() {
         "command line" => "arguments",
@@ -36,7 +37,8 @@ fn in_words_of_python(problem: &Problem) -> Problem {
     Problem::new(file, problem.line, without_flags(&problem.found), without_flags(&problem.allowed))
 }
 
-/// Returns a text in which flags of phaselink are keywords: `--number-ios` is `number_ios`. Flags of fio stay.
+/// Replaces phaselink's command line flags in a text by keywords: `--number-ios` becomes `number_ios`. Flags of fio
+/// stay.
 fn without_flags(text: &str) -> String {
     let mut words = Vec::new();
     for word in text.split(' ') {
@@ -49,7 +51,7 @@ fn without_flags(text: &str) -> String {
     words.join(" ")
 }
 
-/// Returns the exception for problems.
+/// Returns the Python exception for the problems of an input.
 pub(crate) fn error(py: Python<'_>, problems: &Problems) -> PyErr {
     let problems = Problems(problems.0.iter().map(in_words_of_python).collect());
     let error = InputError::new_err(problems.to_string());
@@ -60,15 +62,16 @@ pub(crate) fn error(py: Python<'_>, problems: &Problems) -> PyErr {
     }
 }
 
-/// Returns overrides as they could be typed after `--set`.
+/// Parses overrides in the syntax of `--set`.
 ///
 /// # Errors
-/// Every one that is no key with a value.
+///
+/// If an override is no key with a value; all problems are listed.
 pub(crate) fn overrides(texts: &[String]) -> Result<Vec<Override>, Problems> {
     all(texts.iter().map(|text| Override::parse(text).map_err(Problems::from)))
 }
 
-/// Returns the text of a file.
+/// Reads the text of a file.
 ///
 /// # Errors
 /// If it cannot be read, or is no text.
@@ -76,17 +79,18 @@ pub(crate) fn text(path: &str) -> Result<String, Problem> {
     fs::read_to_string(path).map_err(|error| Problem::new(path, None, format!("cannot be read: {error}"), ""))
 }
 
-/// Returns a block trace.
+/// Reads a block trace.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+///
+/// If the trace cannot be read or is invalid; all problems are listed.
 pub(crate) fn trace(wanted: &NamedTrace) -> Result<Trace, Problems> {
     let path = &wanted.path;
     let bytes = fs::read(path).map_err(|error| Problem::new(path, None, format!("cannot be read: {error}"), ""))?;
     trace::read(&[File::at_hand(path, &bytes)], &wanted.selection)
 }
 
-/// Options with their values.
+/// Options of a job, as pairs of name and value.
 pub(crate) type Options = Vec<(String, String)>;
 
 /// Jobs before a drive is known: options of one job, or fio job files.
@@ -114,15 +118,16 @@ impl Jobs {
 }
 
 impl Jobs {
-    /// Returns the options as pairs of words.
+    /// Returns the options as pairs of name and value.
     pub fn given(&self) -> Vec<(&str, &str)> {
         self.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
     }
 
-    /// Returns the jobs, with more options for one that is not in a file, and the usual defaults for omitted options.
+    /// Returns the jobs: those of the files, or one of the options and `more`, with defaults for omitted options.
     ///
     /// # Errors
-    /// Everything that is wrong with options and traces.
+    ///
+    /// If options or traces are invalid; all problems are listed.
     pub fn written(&self, more: &[(&str, &str)]) -> Result<UnresolvedJobs, Problems> {
         if let Some(written) = &self.files {
             return Ok(written.clone());
@@ -131,10 +136,11 @@ impl Jobs {
         UnresolvedJobs::new([fio::from_flags(&with_defaults(&given))?], trace)
     }
 
-    /// Returns the jobs, each ending after this many requests of each thread unless another option ends it.
+    /// Returns the jobs, ending after `ios` requests of each thread unless another option ends them.
     ///
     /// # Errors
-    /// As [`Jobs::written`].
+    ///
+    /// Errors of [`Jobs::written`].
     pub fn ending_after(&self, ios: u64) -> Result<UnresolvedJobs, Problems> {
         match has_end(&self.given()) {
             true => self.written(&[]),

@@ -1,4 +1,4 @@
-//! Long work that Ctrl-C ends.
+//! Runs long work so that Ctrl-C can end it, and reports its progress to Python.
 
 use std::panic;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Number of events between two checks for a request to stop: some 10 ms of work.
 pub(crate) const EVENTS: u64 = 1 << 17;
 
-/// Function of Python that is told which share of a call is done, and the count behind it.
+/// Python function that is told the completed share of a call, with the number of completed parts.
 #[derive(Debug)]
 pub(crate) struct Progress {
     call: Option<Py<PyAny>>,
@@ -24,27 +24,29 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Makes a progress of `parts` parts; without a function nobody is told.
+    /// Returns the progress of a call with `parts` parts. Without a function, nothing is reported.
     pub(crate) fn new(call: Option<Py<PyAny>>, parts: usize) -> Progress {
         Progress { call, done: AtomicUsize::new(0), parts: parts.max(1) }
     }
 
-    /// Counts one more part that is done.
+    /// Counts one more completed part.
     pub(crate) fn advance(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Tells the share that is done, by the parts that have been counted.
+    /// Reports the completed share, by the number of completed parts, to the Python function.
     ///
     /// # Errors
+    ///
     /// What the function raises.
     pub(crate) fn tell_parts(&self, py: Python<'_>) -> PyResult<()> {
         self.tell(py, self.done.load(Ordering::Relaxed) as f64 / self.parts as f64)
     }
 
-    /// Tells a share from 0 to 1.
+    /// Reports a share from 0 to 1 to the Python function.
     ///
     /// # Errors
+    ///
     /// What the function raises.
     pub(crate) fn tell(&self, py: Python<'_>, share: f64) -> PyResult<()> {
         match &self.call {
@@ -54,7 +56,7 @@ impl Progress {
     }
 }
 
-/// Runs work as [`watched`] does, of which nobody is told.
+/// Runs work like [`watched`], without reporting progress.
 ///
 /// # Errors
 /// What a signal handler has raised: `KeyboardInterrupt`, mostly.
@@ -62,8 +64,8 @@ pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBo
     watched(py, &Progress::new(None, 1), work)
 }
 
-/// Runs work without the interpreter's lock until it is done, or a signal or the progress's function raises an exception.
-/// After an exception the work is asked to stop, and waited for.
+/// Runs work without the interpreter's lock until it is done, or a signal handler or the progress function raises an
+/// exception. After an exception, asks the work to stop, and waits for it.
 ///
 /// # Errors
 /// What a signal handler has raised (`KeyboardInterrupt`, mostly), or the function.
@@ -95,7 +97,7 @@ pub(crate) fn watched<T: Send>(
     })
 }
 
-/// Returns the outcome of a simulation that runs to its end, or until it is asked to stop.
+/// Runs a simulation to its end, or until `stopped` is set, and returns its outcome.
 pub(crate) fn outcome(mut simulation: Simulation, stopped: &AtomicBool) -> Outcome {
     while !stopped.load(Ordering::Relaxed) && simulation.step(EVENTS) {}
     simulation.outcome()

@@ -1,4 +1,4 @@
-//! Closed forms.
+//! Predictions by closed forms, for Python.
 
 use phaselink_core::predict as forms;
 use phaselink_core::problem::Problems;

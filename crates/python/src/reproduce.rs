@@ -1,4 +1,4 @@
-//! Published results beside simulated ones.
+//! Experiments of published papers with judged results, for Python.
 
 use phaselink_core::problem::{Problems, all};
 use phaselink_core::report::headed;

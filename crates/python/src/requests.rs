@@ -14,7 +14,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-/// Number of requests in a batch.
+/// Number of requests in an Arrow batch.
 const BATCH: usize = 1 << 14;
 
 /// Requests that a run has kept.
@@ -25,9 +25,9 @@ pub struct Requests(Arc<Table>);
 #[derive(Debug)]
 struct Table {
     requests: KeptRequests,
-    /// Names of jobs.
+    /// Names of the jobs, by index.
     jobs: Vec<String>,
-    /// Stages in which any request spent time, with the names of their columns.
+    /// Stages in which any kept request spent time, with the names of their columns.
     stages: Vec<(Stage, String)>,
 }
 
@@ -69,7 +69,7 @@ impl Requests {
     }
 }
 
-/// Returns the column of a stage: `stage.system_call_ns`.
+/// Returns the column name of a stage, such as `stage.system_call_ns`.
 fn column(stage: &str) -> String {
     format!("stage.{}_ns", stage.replace([' ', '-'], "_"))
 }
@@ -79,7 +79,7 @@ fn refused(error: ArrowError) -> PyErr {
 }
 
 impl Table {
-    /// Returns all batches, each made on demand; one empty batch, for its schema, if there is no request.
+    /// Returns a reader of all batches, each made on demand. Without requests, there is one empty batch for its schema.
     fn batches(self: Arc<Table>) -> Result<Box<dyn RecordBatchReader + Send>, ArrowError> {
         let schema = self.batch(0)?.schema();
         let count = self.requests.kept().len().div_ceil(BATCH).max(1);

@@ -1,4 +1,4 @@
-//! Runs of one drive under one workload.
+//! Runs of one drive under one workload, for Python.
 
 use std::sync::OnceLock;
 
@@ -34,13 +34,13 @@ pub struct Result {
     drive: Py<Drive>,
     outcome: Outcome,
     figures: OnceLock<Figures>,
-    /// Resource that limits the drive.
+    /// Conclusion of the run: findings, utilisation of resources, and evidence.
     concluded: RunConclusion,
     /// Reached and requested precision of mean and p99.
     measured: Option<(Measurement, f64)>,
     /// Prediction intervals of the figures from uncertain constants, if they were requested.
     doubted: Option<Doubted>,
-    /// Single requests, if they were to be kept.
+    /// Single requests of the run, if they were to be kept.
     requests: Option<Requests>,
 }
 
@@ -98,7 +98,8 @@ pub(crate) fn run(
     Ok(Result { drive, outcome, figures: OnceLock::new(), concluded, measured, doubted, requests })
 }
 
-/// Runs to the end, or to the requested precision.
+/// Runs a simulation to its end, or to the requested precision, with checks for signals. Returns the measurement and
+/// the precision if one was requested.
 fn finish(
     py: Python<'_>,
     simulation: &mut Simulation,
@@ -210,7 +211,7 @@ impl Result {
 }
 
 impl Result {
-    /// Returns the latencies of one kind, of reads, writes or both.
+    /// Returns the latencies of one kind (total, submission or completion) of reads, writes or both, over all jobs.
     fn latency(&self, kind: &str, direction: Option<&str>) -> PyResult<Latency> {
         if !matches!(direction, None | Some("read" | "write")) {
             return Err(PyValueError::new_err("a direction is \"read\", \"write\" or None"));

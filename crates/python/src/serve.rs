@@ -1,4 +1,4 @@
-//! Drive served by this process, from threads that do not hold the interpreter's lock.
+//! Drive served by the Python process, from threads that do not hold the interpreter's lock.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use pyo3::prelude::*;
 use crate::drive::Drive;
 use crate::input;
 
-/// Ways to wait, by the words that the program accepts.
+/// Waiting methods of serving threads, by the words that the program accepts.
 const WAITS: [(&str, Wait); 3] = [("adaptive", Wait::Adaptive), ("spin", Wait::Spin), ("block", Wait::Block)];
 
 /// Served drive.
@@ -30,7 +30,7 @@ pub struct Server {
     drive: Py<Drive>,
     addresses: Vec<String>,
     stop: Arc<Stop>,
-    /// Running server, until it is stopped.
+    /// Server that is running, or none after it has been stopped.
     running: Mutex<Option<Running>>,
 }
 
@@ -41,11 +41,11 @@ struct Running {
     thread: JoinHandle<io::Result<Summary>>,
 }
 
-/// Options of a server.
+/// Options of a server, as Python passes them.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 struct Options {
-    /// Addresses by the flag of their front-end.
+    /// Addresses of each front-end, by its command line flag.
     fronts: Vec<(String, Vec<String>)>,
     timing: bool,
     wait: String,
@@ -132,13 +132,13 @@ fn text(summary: &Summary, timing: bool, tolerance: Span) -> String {
 }
 
 impl Drop for Server {
-    /// Stops the server, as no reference to it is left.
+    /// Stops the server, since no reference to it is left.
     fn drop(&mut self) {
         self.stop.request();
     }
 }
 
-/// Opens and binds everything; nothing is served yet.
+/// Opens the store and binds all addresses, without serving yet.
 fn bound(drive: &Drive, options: &Options) -> Result<server::Server, Problems> {
     let drive = drive.0.drive();
     let asked = asked(&options.fronts)?;

@@ -1,4 +1,4 @@
-//! Plans of many runs: points by number, rows as lines that other processes and files accept.
+//! Plans of many runs for Python: points by number, and results as lines of a state file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,10 +20,10 @@ use crate::interrupt::{Progress, interruptible, outcome, watched};
 #[derive(Debug)]
 pub struct Plan(Sweep);
 
-/// Drive that a plan names: its name there, the file to name in messages, and its text.
+/// Drive that a plan names: its name in the plan, the file name for messages, and its text.
 type Named = (String, String, String);
 
-/// Valid points, each with its hash, and the problems of the others.
+/// Valid points of a plan, each with its hash, and the problems of the other points.
 type Checked = (Vec<(usize, String)>, Vec<String>);
 
 #[pymethods]
@@ -135,7 +135,7 @@ impl Plan {
     }
 }
 
-/// Returns the line of a point that runs to its end.
+/// Runs a point to its end, and returns its line of the state file. Returns an empty line if `stopped` is set before.
 fn line(resolver: &mut Resolver, point: usize, stopped: &AtomicBool) -> Result<String, Problems> {
     if stopped.load(Ordering::Relaxed) {
         return Ok(String::new());

@@ -1,4 +1,4 @@
-//! Recorded steps of single requests.
+//! Recorded steps of single requests, for Python.
 
 use phaselink_core::ledger::trace::{Record, Step};
 use phaselink_core::stream::{self, RequestStream};
@@ -33,7 +33,7 @@ pub(crate) fn trace(
     recorded.map(Steps).map_err(|problems| input::error(py, &problems))
 }
 
-/// Step: request, begin and end in ns, actor, activity, packets and bytes on the wire.
+/// Step of a request as a tuple: request, begin and end in ns, actor, activity, packets and bytes on the wire.
 type Row<'a> = (Option<u64>, f64, f64, &'static str, &'a str, Option<u32>, Option<u32>);
 
 #[pymethods]

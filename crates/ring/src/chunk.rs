@@ -68,7 +68,8 @@ pub trait Word: Sized {
     fn store_all(words: &[Self], from: &[u8]) {
         store_words(words, from);
     }
-    /// Copies words that others may be changing to words, in any order. A later store with release makes them visible.
+    /// Copies words that other threads may be changing to other words, in any order. A later store with release makes
+    /// them visible.
     fn copy_all(from: &[Self], into: &[Self]) {
         copy_words(from, into);
     }
@@ -104,7 +105,7 @@ pub fn prefetch_to_write<W: Word>(buffer: &[W]) {
     buffer[..buffer.len().min(AHEAD_WORDS)].iter().step_by(LINE_WORDS).for_each(Word::prefetch_to_write);
 }
 
-/// Copies data into a receive buffer, with the trailer of each chunk last. The device completes a read so.
+/// Copies data into a receive buffer, and stores the trailer of each chunk last. The device completes a read by this.
 ///
 /// # Panics
 /// If the data is no whole number of words or longer than the buffer.
@@ -120,8 +121,8 @@ pub fn deliver<W: Word>(buffer: &[W], data: &[u8]) {
     }
 }
 
-/// Copies data that is in shared words itself, which others may be changing, into a receive buffer, with the trailer of each
-/// chunk last.
+/// Copies data from shared words, which other threads may be changing, into a receive buffer. Stores the trailer of
+/// each chunk last.
 ///
 /// # Panics
 /// If the data is longer than the buffer.
@@ -135,7 +136,8 @@ pub fn forward<W: Word>(buffer: &[W], data: &[W]) {
     }
 }
 
-/// Copies data out of shared words. An earlier load with acquire, of a trailer or a command, has made them visible.
+/// Copies the content of shared words to bytes. An earlier load with acquire, of a trailer or a command, has made the
+/// words visible.
 #[inline]
 pub fn copy_out<W: Word>(buffer: &[W], into: &mut [u8]) {
     W::load_all(buffer, into);
@@ -168,7 +170,8 @@ pub(crate) fn copy_words<W: Word>(from: &[W], into: &[W]) {
     }
 }
 
-/// Writes a command into an entry of the command ring, its first word last. The host submits a command so.
+/// Writes a command into an entry of the command ring, its first word last with release. The host submits a command by
+/// this.
 #[inline]
 pub fn publish<W: Word>(entry: &[W], command: &[u8; COMMAND_BYTES]) {
     store_words(&entry[1..], &command[WORD_BYTES..]);
@@ -195,7 +198,7 @@ mod tests {
     use super::*;
     use crate::trailer::TagWidth;
 
-    /// Word that one thread uses.
+    /// Word that only one thread uses.
     struct Lone(Cell<u64>);
 
     impl Word for Lone {

@@ -9,15 +9,15 @@ pub const COMMAND_BYTES: usize = 64;
 /// Operation of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Read into the buffer.
+    /// Reads data from the device into the buffer of the command.
     Read = 1,
-    /// Write from the buffer.
+    /// Writes data from the buffer of the command to the device.
     Write = 2,
-    /// Flush: all completed writes become durable.
+    /// Makes all completed writes durable.
     Flush = 3,
 }
 
-/// Fields of a command.
+/// Fields of a command in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
     /// Operation to execute.
@@ -26,20 +26,20 @@ pub struct Command {
     pub pass: u8,
     /// Number of the slot, which has one buffer and one status word.
     pub slot: u16,
-    /// Number of the attempt to use the slot, by which a late status is recognised.
+    /// Number of the command's use of its slot, modulo 256, by which the late status of an earlier use is recognised.
     pub attempt: u8,
-    /// First byte on the device.
+    /// Offset on the device of the first byte.
     pub offset: u64,
-    /// Length in bytes.
+    /// Length of the transfer in bytes.
     pub bytes: u32,
-    /// Bus address of the buffer.
+    /// Bus address of the host's buffer.
     pub buffer: u64,
     /// Incomplete tag that the host wrote into the trailers of the buffer.
     pub tag: u64,
 }
 
 impl Command {
-    /// Returns the entry of the ring.
+    /// Encodes the command as an entry of the ring.
     #[inline]
     pub fn encode(&self) -> [u8; COMMAND_BYTES] {
         let (operation, pass) = (self.operation as u64, u64::from(self.pass));
@@ -52,7 +52,7 @@ impl Command {
         bytes
     }
 
-    /// Returns the command in an entry, or none if the operation is unknown.
+    /// Decodes the command in an entry of the ring, or returns none if the operation is unknown.
     #[inline]
     pub fn decode(bytes: &[u8; COMMAND_BYTES]) -> Option<Command> {
         let words = bytes.as_chunks::<8>().0;
@@ -69,7 +69,7 @@ impl Command {
         })
     }
 
-    /// Returns true if the command names at least one block, in whole blocks, within a device of this size.
+    /// Returns true if the command's range is one or more whole blocks within a device of this size.
     #[inline]
     pub fn is_within(&self, capacity_bytes: u64, block_bytes: u32) -> bool {
         let (block, bytes) = (u64::from(block_bytes), u64::from(self.bytes));

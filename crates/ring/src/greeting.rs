@@ -27,12 +27,12 @@ pub struct Hello {
     pub writes: bool,
 }
 
-/// Message from the server that grants a request.
+/// Message from the server that grants a client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Welcome {
-    /// Bytes of the part of the drive that the client sees, from offset 0 on.
+    /// Size in bytes of the part of the drive that the client sees, from offset 0 on.
     pub capacity_bytes: u64,
-    /// Unit in bytes of offsets and lengths.
+    /// Block size in bytes, of which offsets and lengths are multiples.
     pub block_bytes: u32,
     /// Width of incomplete tags.
     pub tag_width: TagWidth,
@@ -40,7 +40,7 @@ pub struct Welcome {
     pub layout: Layout,
     /// True if the client may write.
     pub writes: bool,
-    /// True if the device may sleep, so that the client has to ring when the mode word says so.
+    /// True if the device may sleep. The client must then wake it when the mode word says so.
     pub doorbells: bool,
     /// True if timing is on: commands carry their submission time, and statuses the time at which to report completion.
     pub modelled: bool,
@@ -60,7 +60,7 @@ pub enum Refusal {
 }
 
 impl Hello {
-    /// Returns the bytes of the message.
+    /// Encodes the client's message.
     pub fn encode(&self) -> [u8; HELLO_BYTES] {
         let Layout { queues, entries, transfer_bytes } = self.layout;
         let mut message = [0; HELLO_BYTES];
@@ -69,7 +69,7 @@ impl Hello {
         message
     }
 
-    /// Returns the message in these bytes, or none if they are malformed.
+    /// Decodes the client's message, or returns none if the bytes are malformed.
     pub fn decode(message: &[u8]) -> Option<Hello> {
         let words = numbers::<HELLO_BYTES>(message)?;
         let [version, queues, entries, transfer_bytes, writes, 0] = words[..] else { return None };
@@ -78,7 +78,7 @@ impl Hello {
 }
 
 impl Welcome {
-    /// Returns the bytes of the message that grants a request or refuses it.
+    /// Encodes the server's message, which grants a request or refuses it.
     pub fn encode(granted: Result<Welcome, Refusal>) -> [u8; WELCOME_BYTES] {
         let mut message = [0; WELCOME_BYTES];
         message[..8].copy_from_slice(&MAGIC.to_le_bytes());
@@ -95,10 +95,11 @@ impl Welcome {
         message
     }
 
-    /// Returns the grant in these bytes.
+    /// Decodes the server's message.
     ///
     /// # Errors
-    /// If they are malformed, or refuse the request.
+    ///
+    /// If the bytes are malformed, or the server refuses the request.
     pub fn decode(message: &[u8]) -> io::Result<Welcome> {
         let invalid = || io::Error::new(io::ErrorKind::InvalidData, "the server's greeting is malformed");
         let words = numbers::<WELCOME_BYTES>(message).ok_or_else(invalid)?;
@@ -144,7 +145,7 @@ fn put(message: &mut [u8], numbers: &[u32]) {
     }
 }
 
-/// Returns the numbers after the magic of a message of exactly this length.
+/// Returns the 32-bit numbers after the magic of a message, or none unless the message has exactly `BYTES` bytes.
 fn numbers<const BYTES: usize>(message: &[u8]) -> Option<Vec<u32>> {
     let body = message.strip_prefix(&MAGIC.to_le_bytes()).filter(|_| message.len() == BYTES)?;
     Some(body.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect())

@@ -47,10 +47,10 @@ pub struct Layout {
     pub transfer_bytes: u32,
 }
 
-/// Offsets of the parts of one queue in the shared memory, in bytes.
+/// Byte offsets of one queue's parts in the shared memory.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueOffsets {
-    /// Offset of the mode word, in which the device says that it polls or that it has to be woken.
+    /// Offset of the mode word, in which the device says if it polls or must be woken.
     pub mode_word: u64,
     ring: u64,
     statuses: u64,
@@ -59,7 +59,7 @@ pub struct QueueOffsets {
 }
 
 impl Layout {
-    /// Returns true if a server grants these queues.
+    /// Returns true if number and size of the queues are within the limits of a server.
     pub fn is_allowed(&self) -> bool {
         (1..=QUEUES_MAX).contains(&self.queues)
             && (2..=ENTRIES_MAX).contains(&self.entries)
@@ -74,12 +74,12 @@ impl Layout {
         self.entries - 1
     }
 
-    /// Returns the size of the memory in bytes.
+    /// Returns the size in bytes of the memory that client and device share.
     pub fn memory_bytes(&self) -> u64 {
         u64::from(self.queues) * self.queue_bytes()
     }
 
-    /// Returns the offsets of the parts of a queue.
+    /// Returns the offsets of the parts of the queue with this number.
     pub fn places(&self, queue: u32) -> QueueOffsets {
         let mode_word = u64::from(queue) * self.queue_bytes();
         let ring = mode_word + LINE_BYTES;
@@ -100,33 +100,33 @@ impl Layout {
 }
 
 impl QueueOffsets {
-    /// Returns the offset of an entry of the command ring.
+    /// Returns the byte offset in the shared memory of an entry of the command ring.
     #[inline]
     pub fn entry(&self, index: u32) -> u64 {
         self.ring + u64::from(index) * COMMAND_BYTES as u64
     }
 
-    /// Returns the offset of the status word of a slot.
+    /// Returns the byte offset in the shared memory of the status word of a slot.
     #[inline]
     pub fn status(&self, slot: u32) -> u64 {
         self.statuses + u64::from(slot) * LINE_BYTES
     }
 
-    /// Returns the offset of the latency word of a slot: nanoseconds from the submission of its command to the time at which the
-    /// client reports completion.
+    /// Returns the byte offset in the shared memory of the latency word of a slot. The word has the nanoseconds from
+    /// the submission of its command to the time at which the client reports completion.
     #[inline]
     pub fn latency(&self, slot: u32) -> u64 {
         self.status(slot) + WORD_BYTES as u64
     }
 
-    /// Returns the offset of the buffer of a slot.
+    /// Returns the byte offset in the shared memory of the buffer of a slot.
     #[inline]
     pub fn buffer(&self, slot: u32) -> u64 {
         self.buffers + u64::from(slot) * self.stride_bytes
     }
 }
 
-/// Index of the word of a command that holds its submission time, which the simulator does not use.
+/// Index of the word of a command that holds its submission time. The simulator does not use the word.
 const STAMP_WORD: usize = 5;
 
 /// Writes the submission time into a command, in nanoseconds of the steady clock; 0 if timing is off.
@@ -135,13 +135,13 @@ pub fn stamp(command: &mut [u8; COMMAND_BYTES], submitted_ns: u64) {
     command.as_chunks_mut().0[STAMP_WORD] = submitted_ns.to_le_bytes();
 }
 
-/// Returns the submission time of a command in nanoseconds of the steady clock.
+/// Returns the submission time of a command in nanoseconds of the steady clock; 0 if timing is off.
 #[inline]
 pub fn stamped_ns(command: &[u8; COMMAND_BYTES]) -> u64 {
     u64::from_le_bytes(command.as_chunks().0[STAMP_WORD])
 }
 
-/// Returns the number of whole words in `bytes` bytes.
+/// Returns the number of whole 64-bit words in `bytes` bytes.
 pub fn words(bytes: u32) -> usize {
     bytes as usize / WORD_BYTES
 }

@@ -1,17 +1,17 @@
 //! Status of a command, which the device stores in the status word of the slot after all effects of the command.
 //!
-//! A write or a flush is complete once its status has been stored. A read is complete once its tags are overwritten; the host
-//! looks at the status of a read only after a time-out, when the read was refused, its data ends in the tag, or it is still in
-//! flight.
+//! A write or a flush is complete once its status has been stored. A read is complete once its tags are overwritten.
+//! The host reads the status of a read only after a time-out: to learn if the read was refused, its data ends in the
+//! tag, or it is still in flight.
 
 use std::io;
 
-/// Result of a command.
+/// Result of a command, which the device stores in the slot's status word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// The command was executed.
     Success = 1,
-    /// The operation is unknown, or the bytes lie outside the device or its blocks.
+    /// The operation is unknown, or the range does not lie in whole blocks within the device.
     Invalid = 2,
     /// The client may not write.
     ReadOnly = 3,
@@ -22,13 +22,13 @@ pub enum Status {
 }
 
 impl Status {
-    /// Returns the status word for this attempt to use the slot.
+    /// Encodes the status word for this use of the slot.
     #[inline]
     pub fn word(self, attempt: u8) -> u64 {
         u64::from(attempt) << 8 | self as u64
     }
 
-    /// Returns the status in a status word, or none if the word belongs to another attempt.
+    /// Decodes a status word, or returns none if it belongs to another use of the slot.
     #[inline]
     pub fn from_word(word: u64, attempt: u8) -> Option<Status> {
         let all = [Status::Success, Status::Invalid, Status::ReadOnly, Status::NoSpace, Status::Failed];
@@ -43,9 +43,10 @@ impl Status {
         }
     }
 
-    /// Returns the status as a result.
+    /// Converts the status to a result.
     ///
     /// # Errors
+    ///
     /// If the command failed.
     pub fn result(self) -> io::Result<()> {
         Err(match self {

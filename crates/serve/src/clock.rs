@@ -1,19 +1,19 @@
-//! The wall clock of a server, and the ways in which its threads wait.
+//! Clock of a server, and the ways in which its threads wait for work.
 
 use std::time::Duration;
 
 use phaselink_core::time::{Span, Time};
 use phaselink_ring::shared::clock;
 
-/// Clock that a run follows. Its instants count from the start of the run.
+/// Clock of a server or a benchmark. Its instants count from the start of the clock.
 #[derive(Clone, Debug)]
 pub enum Clock {
     /// The system's monotonic clock.
     Steady {
-        /// Reading of the system's clock at the start of the run, in nanoseconds.
+        /// Reading of the system's clock at instant zero of this clock, in nanoseconds.
         start_ns: u64,
     },
-    /// Clock that its owner sets, for tests and replays.
+    /// Clock that stands still until its owner sets it, for tests and replays.
     Set(Time),
 }
 
@@ -23,7 +23,7 @@ impl Clock {
         Clock::Steady { start_ns: clock::now_ns() }
     }
 
-    /// Returns the present instant.
+    /// Returns the present instant of the clock.
     #[inline]
     pub fn now(&self) -> Time {
         match self {
@@ -32,7 +32,8 @@ impl Clock {
         }
     }
 
-    /// Returns the instant at which the system's clock showed `ns`; none before the start, or on a clock that is set.
+    /// Returns the instant of this clock at which the system's monotonic clock showed `ns` nanoseconds. Returns none
+    /// for a reading before the start, or if the clock is set by its owner.
     #[inline]
     pub fn at_ns(&self, ns: u64) -> Option<Time> {
         match self {
@@ -47,14 +48,15 @@ pub fn span(duration: Duration) -> Span {
     Span::from_ps(u64::try_from(duration.as_nanos().saturating_mul(1000)).unwrap_or(u64::MAX))
 }
 
-/// Way in which a thread passes the time while it has no work.
+/// Way in which a thread waits while it has no work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// Spins while there is work and for a moment longer, then sleeps until there is some.
+    /// Spins while there is work and for a moment longer, then sleeps until there is work again.
     #[default]
     Adaptive,
-    /// Spins for ever: the least lag, at the cost of a core.
+    /// Spins without end: the least lag, at the cost of a whole core.
     Spin,
-    /// Sleeps until the next arrival or the next event of the model: little processor time, and tens of microseconds of lag.
+    /// Sleeps until the next request arrives or the model's next event is due: little processor time, but tens of
+    /// microseconds of lag.
     Block,
 }

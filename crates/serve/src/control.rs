@@ -11,8 +11,8 @@
 //!   < {"problems":["control: faults.action is \"eror\", did you mean error?; allowed: …"]}
 //! ```
 //!
-//! Each line gets one response, in order. [`Conversation`] is the protocol without a socket: any bytes have a response,
-//! and none takes more memory than a line and a response.
+//! Each line gets one response, in order. [`Conversation`] is the protocol without the socket. It accepts any bytes,
+//! and keeps no more than two lines and a response in memory.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
@@ -29,15 +29,16 @@ use crate::device::Device;
 use crate::device::faults::Faults;
 use crate::front::bind_unix;
 
-/// Most bytes of a line.
+/// Maximum length of a line from a control client, in bytes.
 pub const LINE_BYTES_MAX: usize = 4096;
-/// Most clients at a time; one more replaces the oldest.
+/// Maximum number of control clients at a time. A further client replaces the one that connected first.
 pub const CLIENTS_MAX: usize = 8;
-/// Name that stands for a file where the problems of a line are reported.
+/// Name that messages about a client's line carry in place of a file name.
 const PLACE: &str = "control";
 const VERBS: &str = "add RULE, list, clear or clear NUMBER";
 
-/// Listening control socket. Its file is removed when the value is dropped. Only the account that serves may connect.
+/// Listening Unix socket for control clients. Its file is removed when the value is dropped. Only the server's own user
+/// account may connect.
 #[derive(Debug)]
 pub struct ControlSocket {
     listener: UnixListener,
@@ -45,7 +46,7 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Listens for clients at `path`.
+    /// Creates the control socket at `path`, and listens for clients.
     ///
     /// # Errors
     /// If the path is taken, or no socket can be created there.
@@ -60,7 +61,7 @@ impl ControlSocket {
         })
     }
 
-    /// Returns the path of the socket.
+    /// Returns the file path of the control socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -73,7 +74,8 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Responds to every line until the device is told to stop. A client that does not read its responses is disconnected.
+/// Executes every line of every control client, and sends the response, until the device is told to stop. A client that
+/// does not read its responses is disconnected.
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
@@ -106,7 +108,7 @@ struct Client {
 }
 
 impl Client {
-    /// Responds to the lines that have arrived.
+    /// Reads what the client has sent, executes every complete line, and sends the responses.
     ///
     /// # Errors
     /// If the client has disconnected, or does not read its responses.
@@ -125,21 +127,22 @@ impl Client {
     }
 }
 
-/// Bytes of a client that have not been processed yet.
+/// Control protocol of one client, without its socket: keeps the bytes that have been received and not executed yet.
 #[derive(Debug, Default)]
 pub struct Conversation {
     heard: Vec<u8>,
-    /// True after a line that is too long, as the start of the next one is unknown.
+    /// True once a line was too long. Nothing more is executed then, as the start of the next line is unknown.
     is_over: bool,
 }
 
 impl Conversation {
-    /// Adds bytes that have arrived. All lines before have been processed.
+    /// Adds bytes that a control client has sent, once `answer` has returned none for the bytes before.
     pub fn hear(&mut self, bytes: &[u8]) {
         self.heard.extend(bytes);
     }
 
-    /// Returns the response to the next line, or none until a line is complete.
+    /// Executes the next complete line and returns the response. Returns none if no line is complete, or after a line
+    /// that was too long.
     pub fn answer(&mut self, drive: &Drive, faults: &Faults) -> Option<Value> {
         if self.is_over {
             return None;
@@ -165,7 +168,7 @@ impl Conversation {
         json!({ "problems": [format!("{PLACE}: a line has more than {LINE_BYTES_MAX} bytes")] })
     }
 
-    /// Returns the number of bytes that are kept.
+    /// Returns the number of bytes that have been received and not executed yet.
     pub fn kept_bytes(&self) -> usize {
         self.heard.len()
     }
@@ -175,7 +178,7 @@ fn wrong(found: impl Into<String>) -> Problems {
     Problem::new(PLACE, None, found, VERBS).into()
 }
 
-/// Executes the command of a line.
+/// Executes one line (`add`, `list` or `clear`) on the fault rules, and returns the response.
 fn obey(line: &str, drive: &Drive, faults: &Faults) -> Result<Value, Problems> {
     let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     match (verb, rest.trim()) {

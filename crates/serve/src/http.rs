@@ -1,66 +1,66 @@
-//! HTTP/1.1 (RFC 9112) for the two small servers on this machine, the explorer's page and the metrics: reads a request and
-//! decides who may send it, and formats a response. No I/O.
+//! HTTP/1.1 (RFC 9112) for two small servers on this machine, of the explorer's page and of the metrics. Parses
+//! requests, decides who may send them, and formats responses, without I/O.
 //!
 //! Web pages of other sites run in the same browser as the user, and must not reach these servers. A browser names the site in
 //! `Origin` (RFC 6454). A site that resolves its own name to this machine has that name in `Host`. Both are checked.
 
 use std::net::IpAddr;
 
-/// Maximum length of the head of a request, in bytes.
+/// Maximum length of the head of an HTTP request (request line and header fields), in bytes.
 pub const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Maximum length of the body of a request, in bytes; a drive file has some thousand.
+/// Maximum length of the body of an HTTP request, in bytes. (The usual body, a drive file, has a few thousand.)
 pub const BODY_BYTES_MAX: usize = 1 << 20;
-/// Content type of plain text.
+/// `Content-Type` of a plain-text response.
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Request that a server answers.
+/// Combination of method and path that an HTTP server answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Method, in capitals.
+    /// HTTP method in capitals, such as `GET`.
     pub method: &'static str,
-    /// Path, without query.
+    /// Path of the URL without a query, such as `/ask`.
     pub path: &'static str,
-    /// True if the request has a body, whose length `Content-Length` tells.
+    /// True if the request must have a body, whose length the `Content-Length` field gives.
     pub has_body: bool,
 }
 
-/// State of the bytes that a client has sent so far.
+/// State of an HTTP request of which some or all bytes have been received.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RequestState<'a> {
-    /// More bytes have to arrive.
+    /// The request is incomplete: more bytes have to arrive.
     Incomplete,
-    /// The request is complete and may be answered.
+    /// The request is complete, and may be answered.
     Complete {
-        /// Path of the route that it matches.
+        /// Path of the route that the request matches.
         path: &'static str,
-        /// Body, empty for a route without one.
+        /// Body of the request; empty for a route without a body.
         body: &'a [u8],
     },
-    /// The request is refused with this status.
+    /// The request is refused: the response carries this status.
     Refused(HttpStatus),
 }
 
-/// Status of a response.
+/// Status of an HTTP response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpStatus {
-    /// The response is the requested document.
+    /// The response carries the requested document.
     Ok,
     /// The request is malformed or ambiguous.
     BadRequest,
     /// The request does not name this machine as its host, or a page of another site sent it.
     Forbidden,
-    /// The server has no such path.
+    /// No route of the server has the requested path.
     NotFound,
-    /// The path exists, but not with this method.
+    /// The requested path exists, but not with the request's method.
     MethodNotAllowed,
-    /// The head or the body is longer than allowed.
+    /// The head or the body of the request is longer than allowed.
     TooLarge,
-    /// The server has as many clients as it allows.
+    /// The server has as many clients as it allows, and refuses a further one.
     Unavailable,
 }
 
 impl HttpStatus {
-    /// Returns status code and reason phrase.
+    /// Returns the status code and the reason phrase, such as `404 Not Found`.
     pub fn code_and_reason(self) -> &'static str {
         match self {
             HttpStatus::Ok => "200 OK",
@@ -74,13 +74,13 @@ impl HttpStatus {
     }
 }
 
-/// Header lines of every response: a page may run its own scripts and connect to its own server, and nothing else; no site may
-/// frame it, and no cache may store it.
+/// Security header fields of every HTTP response. A page may run its own scripts and connect to its own server only. No
+/// other site may embed it in a frame, and no cache may store it.
 const SECURITY_HEADERS: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
      Content-Security-Policy: default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
      connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n";
 
-/// Returns a response that ends the connection.
+/// Returns the bytes of an HTTP response with this status, content type and body. The connection closes after it.
 pub fn response(status: HttpStatus, content_type: &str, body: &[u8]) -> Vec<u8> {
     let (status, length) = (status.code_and_reason(), body.len());
     let head = format!(
@@ -90,22 +90,23 @@ pub fn response(status: HttpStatus, content_type: &str, body: &[u8]) -> Vec<u8> 
     [head.as_bytes(), body].concat()
 }
 
-/// Returns the response to a refused request: its status, as text.
+/// Returns the bytes of the response to a refused request. Its body is the status as plain text.
 pub fn refusal(status: HttpStatus) -> Vec<u8> {
     response(status, TEXT, format!("{}\n", status.code_and_reason()).as_bytes())
 }
 
-/// Header fields that decide about a request.
+/// Header fields that decide if an HTTP request is answered: `Host`, `Origin` and `Content-Length`.
 #[derive(Debug, Default)]
 struct RequestHead<'a> {
     host: Option<&'a str>,
     origin: Option<&'a str>,
     body_bytes: Option<usize>,
-    /// True if a field is malformed, unsupported or given twice.
+    /// True if a header field is malformed, unsupported or given twice.
     is_invalid: bool,
 }
 
-/// Reads the bytes that a client has sent, as a request for one of `routes`.
+/// Parses the bytes that a client has sent so far as an HTTP request. Refuses a request that matches none of `routes`,
+/// is malformed or may come from another site.
 pub fn read_request<'a>(bytes: &'a [u8], routes: &[Route]) -> RequestState<'a> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         let is_too_long = bytes.len() >= HEAD_BYTES_MAX + 4;

@@ -1,15 +1,18 @@
 //! phaselink on the wall clock: the same controllers as in a simulation, with real bytes, for real hosts.
 //!
-//! I/O, threads and `unsafe` are here, in `phaselink-client` and in [`phaselink_ring::shared`] alone. There is no latency
-//! constant: what takes how long is the core's to say. A front-end is a function that runs on a thread of its own with a
-//! [`Device`](device::Device) at hand: the bytes, the description, the counters and the sign to stop.
+//! I/O, threads and `unsafe` occur only in this crate, in `phaselink-client` and in [`phaselink_ring::shared`]. All
+//! modelled times come from the core: this crate has no latency constants. A front-end runs on threads of its own and
+//! serves a shared [`Device`](device::Device): the bytes, the drive's description, the counters and the request to
+//! stop.
 //!
-//! - [`device`] holds the bytes, in a file or in memory, and counts what is asked of them.
-//! - [`model`] drives the core's engine by a clock, records its lag, and lets other threads ask it.
-//! - [`front`] is the ways to it: NBD, DC Express in shared memory, and [`nvme`] over vfio-user. [`server`] runs them.
-//! - [`explore`] serves the explorer's page, and asks the simulator what the page asks.
-//! - [`control`] is where faults are added meanwhile.
-//! - [`bench`] loads what is served.
+//! - [`device`] holds the bytes, in a file or in memory, and counts requests.
+//! - [`model`] lets the core's engine follow the wall clock, records its lag, and lets several threads submit requests
+//!   to it.
+//! - [`front`] has the front-ends by which hosts reach a device: NBD, DC Express in shared memory, [`nvme`] over
+//!   vfio-user, and a block device over vhost-user. [`server`] runs them.
+//! - [`explore`] serves the explorer's page, and answers its questions by simulation.
+//! - [`control`] adds and clears fault rules while a drive is served.
+//! - [`bench`] loads a server as its client, and measures it.
 //!
 //! Real hosts are served on Linux, whose sealed memory files and eventfds the front-ends use. The explorer's server builds anywhere.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]

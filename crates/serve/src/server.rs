@@ -1,5 +1,5 @@
-//! A server: one device behind several front-ends, each a function on a thread of its own until
-//! [`Device::stop`](crate::device::Device::stop) says so. Which there are is [`front::KINDS`](crate::front::KINDS)'s to say.
+//! Server of one device behind several front-ends, which [`front::KINDS`](crate::front::KINDS) lists. Each front-end
+//! runs on a thread of its own until [`Device::stop`](crate::device::Device::stop) is requested.
 
 use std::io;
 use std::net::TcpListener;
@@ -19,47 +19,49 @@ use crate::model::engine_thread;
 use crate::model::exchange::Exchange;
 use crate::model::shared::SharedEngine;
 
-/// Server of one device, behind several front-ends.
+/// Settings and bound addresses of a server that offers one device through several front-ends.
 #[derive(Debug)]
 pub struct Server {
-    /// Served device.
+    /// Device that all front-ends serve.
     pub device: Device,
-    /// True if requests complete when the model says, false if as soon as possible.
+    /// True if requests complete at the modelled time (timing on), false if they complete as soon as they are executed.
     pub timing: bool,
-    /// Way in which threads pass idle time.
+    /// Way in which the server's threads wait for work: spinning, sleeping, or spinning for a moment first.
     pub wait: Wait,
-    /// Seed of everything random.
+    /// Seed of all random numbers of the server and its model.
     pub seed: u64,
-    /// Front-ends with their addresses bound.
+    /// Front-ends to run, whose sockets are bound already.
     pub fronts: Vec<Box<dyn Front>>,
-    /// Socket at which Prometheus finds the counts.
+    /// Listening TCP socket at which Prometheus reads the counters; none if metrics are off.
     pub metrics: Option<TcpListener>,
     /// Number of device threads among which each front-end divides its queues or connections. With more than one and timing on,
     /// the model has a thread of its own.
     pub device_threads: usize,
-    /// Socket at which faults are added and cleared meanwhile.
+    /// Control socket at which fault rules are added and cleared while the server runs, if there is one.
     pub control: Option<ControlSocket>,
 }
 
-/// Most device threads: more have nothing to do, since clients have few queues.
+/// Maximum number of device threads of each front-end. Clients have few queues, so that more threads would be idle.
 pub const DEVICE_THREADS_MAX: usize = 16;
 
-/// Account of a server that has stopped.
+/// Results of a server that has stopped.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// Account of the model with timing on; with timing off, what was measured at the server.
+    /// Outcome of the simulation with timing on; with timing off, what the server itself measured.
     pub outcome: Outcome,
-    /// Counts.
+    /// Counts of requests, summed over all threads.
     pub tally: Tally,
-    /// Exchanges in which nothing is done, with timing on: the least that clients see of their own ways.
+    /// Times of an empty exchange over each front-end's transport, measured before serving: the least overhead that
+    /// clients see beyond the modelled time. Empty with timing off.
     pub exchanges: Vec<EmptyExchange>,
 }
 
 impl Server {
-    /// Serves until the device is told to stop. Everything acknowledged is on the disk when this returns.
+    /// Runs all front-ends until the device is told to stop, and returns their results. Every acknowledged write is on
+    /// the disk when this returns.
     ///
     /// # Errors
-    /// The first of a front-end that cannot go on, or of the disk. All of them have stopped by then.
+    /// Returns the first error of a front-end that cannot go on, or of the disk. All front-ends have stopped by then.
     pub fn run(&self) -> io::Result<Summary> {
         let exchanges = self.exchanges()?;
         let started = Instant::now();
@@ -102,19 +104,21 @@ impl Server {
         Ok(Summary { outcome, tally, exchanges })
     }
 
-    /// Measures exchanges before anything else takes the machine's time.
+    /// Measures one empty exchange per front-end, before the server's threads compete for the processors. Returns an
+    /// empty list with timing off.
     fn exchanges(&self) -> io::Result<Vec<EmptyExchange>> {
         self.fronts.iter().filter(|_| self.timing).map(|front| front.empty_exchange()).collect()
     }
 
-    /// Returns the front-ends; the first of them runs the engine, if one device thread serves.
+    /// Returns all front-ends, those that prefer to run the engine on their own thread first. With one device thread,
+    /// the first of the list runs the engine.
     fn engine_owner_first(&self) -> impl Iterator<Item = &dyn Front> {
         let fronts =
             |first| self.fronts.iter().map(Box::as_ref).filter(move |front| front.prefers_own_engine() == first);
         fronts(true).chain(fronts(false))
     }
 
-    /// Makes the engine of all front-ends, if timing is on.
+    /// Makes the engine that all front-ends share; none with timing off.
     fn engine<'a>(&self, exchange: &'a Exchange) -> io::Result<Option<SharedEngine<'a>>> {
         let Some(front) = self.engine_owner_first().next().filter(|_| self.timing) else { return Ok(None) };
         let drive = front.modelled_drive(&self.device.drive);
@@ -126,7 +130,8 @@ impl Server {
         Ok(Some(engine.outcome()))
     }
 
-    /// Runs a front-end; whatever ends it, the others end with it.
+    /// Runs `front` on the calling thread. When it ends, even by an error or a panic, all other threads of the server
+    /// are told to stop.
     fn until_stopped<T>(&self, front: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let _stop = self.device.stop.at_the_end();
         front()

@@ -1,4 +1,4 @@
-//! Simulator for hosts of WebAssembly: a question as JSON goes in, an answer as JSON comes out.
+//! Simulator for WebAssembly hosts: a question in JSON goes in, an answer in JSON comes out.
 //!
 //! No pointer of the caller is trusted: the caller asks for room with [`room`], writes the question there, calls
 //! [`ask`], and reads as many bytes as it returned from [`answer`] on. [`phaselink_core::ask`] defines the questions;
@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 static QUESTION: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 static ANSWER: Mutex<String> = Mutex::new(String::new());
 
-/// Returns the value of a mutex, even if an earlier question has ended in a panic.
+/// Locks a mutex, even if an earlier question has ended in a panic.
 fn locked<T>(place: &'static Mutex<T>) -> MutexGuard<'static, T> {
     place.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,5 @@
-//! `phaselink breakeven`: after how long without an access a block belongs on the drive rather than in memory.
+//! `phaselink breakeven`: computes the time between accesses beyond which a block costs less on the drive than in
+//! memory.
 
 mod page;
 
@@ -16,7 +17,7 @@ use crate::{describe, input, output};
 
 const EXAMPLES: &str = include_str!("../../help/breakeven.txt");
 
-/// Growth of each input of which the effect is shown.
+/// Relative growth of each input in the sensitivity table.
 const GROWTH: f64 = 0.1;
 
 /// Compute after how long without an access a block belongs on the drive rather than in memory (the five-minute rule)
@@ -51,7 +52,7 @@ pub(crate) struct Arguments {
     report: ReportFlags,
 }
 
-/// Runs the command.
+/// Runs `phaselink breakeven`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let description = arguments.described()?;
     let report = arguments.report.open()?;
@@ -129,7 +130,7 @@ impl Arguments {
     }
 }
 
-/// One or two sentences: how long blocks belong in memory.
+/// Returns a sentence with the break-even times of the smallest and the largest block.
 fn conclusion(times: &[BreakEven]) -> String {
     let place =
         |it: &BreakEven| format!("{} for a block of {}", time(it.seconds()), describe::size(it.block_bytes.into()));
@@ -162,7 +163,7 @@ fn table(times: &[BreakEven]) -> Table {
     table
 }
 
-/// Returns the changes of a break-even time as a table.
+/// Returns a table of the relative changes of a break-even time, one for each input that grows by a tenth.
 fn changes(changes: &[(&str, f64)]) -> Table {
     let mut table = Table::new().left("a tenth more of").right("changes the time by");
     for (name, change) in changes {
@@ -171,7 +172,7 @@ fn changes(changes: &[(&str, f64)]) -> Table {
     table
 }
 
-/// Returns the rule's history as a table.
+/// Returns a table of the published versions of the five-minute rule.
 fn history() -> Table {
     let mut table = Table::new().right("year").left("behind memory").right("page").right("break-even").left("inputs");
     for rule in HISTORY {
@@ -181,7 +182,7 @@ fn history() -> Table {
     table
 }
 
-/// Formats seconds, and long times in minutes or hours.
+/// Formats a time in seconds: long times in minutes or hours.
 fn time(seconds: f64) -> String {
     match seconds {
         s if s < 600.0 => quantity(s, "s"),

@@ -1,4 +1,4 @@
-//! Break-even times as a page, for `--report`.
+//! HTML page of break-even times, for `--report`.
 
 use phaselink_core::breakeven::{BreakEven, Description, HISTORY, PARTS, sensitivity};
 use phaselink_core::ledger::stage::LatencyCause;
@@ -11,7 +11,7 @@ use phaselink_core::report::html::page::{Page, paragraph, side_by_side};
 use super::{GROWTH, assumptions, changes, conclusion, history, table, time};
 use crate::describe;
 
-/// The page.
+/// Returns the HTML page of the break-even times.
 pub(super) fn page(description: &Description, times: &[BreakEven]) -> String {
     let bytes = times[0].block_bytes;
     let plots = [parts(times), rule(times)];
@@ -30,7 +30,7 @@ pub(super) fn page(description: &Description, times: &[BreakEven]) -> String {
 const HOW: &str = "A block that is accessed again within the break-even time costs less in memory, another one on the drive. The \
                    rule's history is drawn as far as its inputs are published; the page of each year is in the table.";
 
-/// Break-even times by block size, stacked from what they come from.
+/// Returns a plot of break-even times by block size, as stacked columns of their parts.
 fn parts(times: &[BreakEven]) -> String {
     let y = PlotAxis { name: "break-even time", scale: Scale::Linear, shown: &time };
     let causes = [LatencyCause::Software, LatencyCause::Copy, LatencyCause::Memory];
@@ -42,7 +42,7 @@ fn parts(times: &[BreakEven]) -> String {
     columns("block", &y, &keys, &drawn, 0.0, "What the time comes from")
 }
 
-/// The rule since 1987, and the times of this description.
+/// Returns a plot of the published break-even times since 1987 and those of this description, by year.
 fn rule(times: &[BreakEven]) -> String {
     let year = |year: f64| format!("{year:.0}");
     let x = PlotAxis { name: "year", scale: Scale::Linear, shown: &year };
@@ -57,5 +57,5 @@ fn rule(times: &[BreakEven]) -> String {
     lines(&x, &y, &[of("disk"), of("flash"), here], "The rule's history")
 }
 
-/// Year of the prices and rates of the shipped descriptions.
+/// Year at which the plot shows the break-even times of the description.
 const YEAR_OF_PRICES: f64 = 2026.0;

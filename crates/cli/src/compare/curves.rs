@@ -1,4 +1,4 @@
-//! Curves of a comparison: drives over block size, depth and threads, and the tails of their latencies.
+//! Plots of a comparison: drives over block size, queue depth and threads, and the tails of their latencies.
 
 use phaselink_core::compare::{Cell, ComparedGroup, Label, means_ns, named};
 use phaselink_core::report::html::axis::{PlotAxis, Scale};
@@ -12,12 +12,12 @@ use phaselink_core::results::units;
 use super::Comparison;
 use crate::describe;
 
-/// Fewer values of a size make no curve.
+/// Least number of values of a size for which a curve is drawn.
 const VALUES_MIN: usize = 3;
-/// Drives in one plot of percentiles: as many as there are colours.
+/// Maximum number of drives in one plot of percentiles, which has as many colours.
 const DRIVES_MAX: usize = 8;
 
-/// A size of jobs: how it is called, its value in a label, and how a value is shown.
+/// Size of jobs over which curves are drawn: its name, its value in a group's label, and the format of a value.
 struct Size {
     name: &'static str,
     of: fn(&Label) -> Option<u64>,
@@ -34,13 +34,13 @@ const SIZES: [Size; 3] = [
     Size { name: "threads", of: |label| Some(label.threads.into()), shown: |threads| format!("{threads:.0}") },
 ];
 
-/// Groups that differ in one size alone, in its order, and which groups these are.
+/// Groups that differ in one size only, each with its value of the size, in ascending order.
 struct Curve<'a> {
     title: String,
     groups: Vec<(u64, &'a ComparedGroup)>,
 }
 
-/// Every section that these groups have enough for.
+/// Returns the titles and contents of all plot sections for which there are enough groups.
 pub(super) fn sections(compared: &Comparison, groups: &[ComparedGroup]) -> Vec<(String, String)> {
     let over = SIZES.iter().enumerate().flat_map(|(place, size)| {
         let curves = curves(groups, place);
@@ -50,7 +50,7 @@ pub(super) fn sections(compared: &Comparison, groups: &[ComparedGroup]) -> Vec<(
     over.chain([(String::from("Percentiles"), tails(compared, groups))]).collect()
 }
 
-/// The curves over a size: groups whose other sizes are the same.
+/// Returns the curves over the size with index `size`: sets of groups whose other sizes are equal.
 fn curves(groups: &[ComparedGroup], size: usize) -> Vec<Curve<'_>> {
     let others = |group: &ComparedGroup| {
         let others = SIZES.iter().enumerate().filter(|(place, _)| *place != size);
@@ -71,7 +71,7 @@ fn curves(groups: &[ComparedGroup], size: usize) -> Vec<Curve<'_>> {
     curves
 }
 
-/// Returns the settings that the groups of a curve share: `8 threads, depth 4`.
+/// Returns the settings that all groups of a curve share, such as `8 threads, depth 4`.
 fn title(size: usize, label: &Label) -> String {
     let bytes = label.bytes.map(|bytes| describe::size(bytes.into()));
     let depth = label.iodepth.map(|depth| format!("depth {depth}"));
@@ -80,7 +80,7 @@ fn title(size: usize, label: &Label) -> String {
     parts.filter_map(|(_, part)| part).collect::<Vec<_>>().join(", ")
 }
 
-/// Rates and latencies of all drives, and what each drive's latency is spent on.
+/// Returns the plots of one curve: throughput and latencies of all drives, and each drive's mean latency by cause.
 fn drawn(compared: &Comparison, size: &Size, curve: &Curve) -> String {
     let x = PlotAxis { name: size.name, scale: Scale::Logarithmic, shown: &size.shown };
     let plot = |name: &str, scale, shown: &dyn Fn(f64) -> String, figure: fn(&Cell) -> f64| {
@@ -101,7 +101,7 @@ fn drawn(compared: &Comparison, size: &Size, curve: &Curve) -> String {
     heading(&curve.title) + &side_by_side(&plots) + &heading("Where the time of a request goes") + &side_by_side(&spent)
 }
 
-/// A line for each drive.
+/// Returns a plot line of a figure for each drive, over the groups of a curve.
 fn of_drives(compared: &Comparison, curve: &Curve, figure: fn(&Cell) -> f64) -> Vec<PlotLine> {
     let line = |(place, name): (usize, &String)| {
         let point = |(value, group): &(u64, &ComparedGroup)| (*value as f64, group.cells[place].as_ref().map(figure));
@@ -110,7 +110,8 @@ fn of_drives(compared: &Comparison, curve: &Curve, figure: fn(&Cell) -> f64) -> 
     compared.drives.iter().map(|drive| &drive.name).enumerate().map(line).collect()
 }
 
-/// The latency of one drive in columns, stacked by what it is spent on; all drives on one scale.
+/// Returns a plot of one drive's mean latency, as columns stacked by cause. `longest_ns` scales the axis equally for
+/// all drives.
 fn stacked(compared: &Comparison, size: &Size, curve: &Curve, drive: usize, longest_ns: f64) -> String {
     let column = |(value, group): &(u64, &ComparedGroup)| {
         let figures = &group.cells[drive].as_ref()?.all;
@@ -124,7 +125,7 @@ fn stacked(compared: &Comparison, size: &Size, curve: &Curve, drive: usize, long
     columns(size.name, &y, &comparison::causes(), &stacked, longest_ns, name)
 }
 
-/// The percentiles of all drives in each group.
+/// Returns a plot for each group with the latency percentiles of all drives.
 fn tails(compared: &Comparison, groups: &[ComparedGroup]) -> String {
     let named = named(groups);
     let of_group = |group: &ComparedGroup| {

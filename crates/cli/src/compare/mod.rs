@@ -1,4 +1,4 @@
-//! `phaselink compare`: drives side by side, doing the same work.
+//! `phaselink compare`: runs the same workload on several drives and shows the results side by side.
 
 mod curves;
 mod page;
@@ -67,29 +67,29 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Outcome of a run, and how well its figures are known if a precision was asked for.
+/// Outcome of a run, and the measured precision of its figures if `--precision` is given.
 type RanCell = (Outcome, Option<Measurement>);
 
-/// Points, each to be run on every drive.
+/// Drives and lines of a comparison: the jobs of each line run on every drive.
 struct Comparison {
     described: Vec<Described>,
     drives: Vec<Drive>,
     intervals: IntervalFlags,
-    /// Relative precision of mean and p99 that ends a run, if one is asked for.
+    /// Relative precision of mean and p99 at which a run ends, or none without `--precision`.
     precision: Option<f64>,
     lines: Vec<Line>,
-    /// Options of the jobs besides their sizes, as `name=value`.
+    /// Options of the jobs, other than their sizes, as `name=value`.
     options: Vec<String>,
     seed: u64,
-    /// Overrides as typed.
+    /// Overrides of drive keys, as typed.
     set: Vec<String>,
-    /// True if the table shows energy.
+    /// True if the table shows energy (`--energy`).
     energy: bool,
-    /// True if all that was assumed is shown.
+    /// True if all assumptions are shown (`--explain`).
     explain: bool,
 }
 
-/// Run the command.
+/// Runs `phaselink compare`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let mut comparison = arguments.resolve()?;
     comparison.tell_engine_without_effect();
@@ -136,7 +136,7 @@ impl Arguments {
 }
 
 impl Arguments {
-    /// The drives to compare: those of sets in the place of the sets' names.
+    /// Returns the drives to compare, with the names of sets replaced by their drives.
     fn names(&self) -> Vec<String> {
         let of_set = |name: &str| -> Vec<String> { shipped::set(name).into_iter().map(String::from).collect() };
         if self.drives.is_empty() {
@@ -158,7 +158,7 @@ impl Comparison {
         tell_engine_without_effect(jobs.filter_map(|(drive, jobs)| Some((drive, jobs.as_deref()?))));
     }
 
-    /// Runs all of it, on all processors, line by line; runs that the user has stopped have no result.
+    /// Runs all lines on all drives, in parallel. Runs that the user has stopped have no result.
     fn run(&self, stopped: &AtomicBool) -> Result<Vec<ComparedGroup>, Problems> {
         let pairs = self.lines.iter().flat_map(|line| self.drives.iter().zip(&line.point.jobs));
         let simulation = |(drive, jobs): (_, &Option<Vec<Job>>)| {
@@ -191,14 +191,14 @@ impl Comparison {
 }
 
 impl Comparison {
-    /// Tells how many runs were finished when the user stopped the comparison.
+    /// Returns a note with the number of runs that were finished when the user stopped the comparison.
     fn finished(&self, groups: &[ComparedGroup]) -> String {
         let runs = self.lines.iter().flat_map(|line| &line.point.jobs).flatten().count();
         let finished = groups.iter().flat_map(|group| &group.cells).flatten().count();
         format!("stopped: {finished} of {runs} runs are finished")
     }
 
-    /// Keeps the lines that are finished on all drives; with `partly`, also those that are finished on any.
+    /// Removes the lines that are not finished on all drives; with `partly`, only those that are finished on none.
     fn keep_finished(&mut self, groups: &mut Vec<ComparedGroup>, partly: bool) {
         let is_kept = |line: &Line, group: &ComparedGroup| {
             is_finished(line, group) || (partly && group.cells.iter().any(Option::is_some))
@@ -210,7 +210,7 @@ impl Comparison {
         groups.retain(|_| of_groups.next() == Some(&true));
     }
 
-    /// Runs to the end, to the precision that is asked for, or until the user stops it.
+    /// Runs a simulation to its end, to the precision of `--precision`, or until the user stops it.
     fn run_one(&self, simulation: &mut Simulation, progress: &Progress, stopped: &AtomicBool) -> Option<Measurement> {
         let stop = || stopped.load(Ordering::Relaxed);
         match self.precision {
@@ -222,7 +222,8 @@ impl Comparison {
         }
     }
 
-    /// Gives every cell the intervals of its figures, if they are asked for and the user does not stop it.
+    /// Adds prediction intervals to the figures of every cell, if they are asked for and the user does not stop their
+    /// computation.
     fn doubt(&self, groups: &mut [ComparedGroup], stopped: &AtomicBool) {
         let pairs = self.lines.iter().flat_map(|line| self.described.iter().map(move |it| (&line.point, it)));
         let cells = groups.iter().flat_map(|group| &group.cells);
@@ -247,7 +248,7 @@ impl Comparison {
     }
 }
 
-/// True if every drive that can run the jobs of a line has a result.
+/// Returns true if each drive that can run the jobs of a line has a result.
 fn is_finished(line: &Line, group: &ComparedGroup) -> bool {
     line.point.jobs.iter().zip(&group.cells).all(|(jobs, cell)| jobs.is_some() == cell.is_some())
 }

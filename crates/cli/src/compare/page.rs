@@ -1,4 +1,4 @@
-//! The comparison as a page, `--report`.
+//! HTML page of a comparison, for `--report`.
 
 use phaselink_core::compare::{Cell, ComparedGroup, means_ns, named};
 use phaselink_core::drive::Drive;
@@ -8,7 +8,7 @@ use phaselink_core::results::Finding;
 use super::{Comparison, curves, text};
 use crate::describe;
 
-/// The page.
+/// Returns the HTML page of a comparison.
 pub(super) fn page(compared: &Comparison, groups: &[ComparedGroup]) -> String {
     let named = named(groups);
     let group = |group: &ComparedGroup| {

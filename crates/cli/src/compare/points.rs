@@ -1,4 +1,4 @@
-//! The jobs of a comparison: every combination of the sizes that are asked for.
+//! Jobs of a comparison: every combination of the given block sizes, queue depths and thread counts.
 
 use clap::Args;
 use phaselink_core::compare::{ComparedPoint, Grid};
@@ -29,18 +29,19 @@ pub(super) struct PointFlags {
     job: JobFlags,
 }
 
-/// A line of the comparison, and what its jobs are in words.
+/// Line of a comparison: jobs of one combination of sizes, with a description in words.
 pub(super) struct Line {
     pub point: ComparedPoint,
     pub summary: String,
 }
 
 impl PointFlags {
-    /// The lines in the order in which they are printed, where nothing else says otherwise each with `ios_default`
-    /// requests.
+    /// Returns the lines in the order of printing. A job without an end of its own gets `ios_default` requests.
     ///
     /// # Errors
-    /// Everything that is wrong with the jobs, and everything but short queues that keeps them from any of the drives.
+    ///
+    /// Everything that is wrong with the jobs, or that keeps them from any of the drives, except for queues that are
+    /// too short.
     pub(super) fn resolve(&self, drives: &[Drive], ios_default: Option<u64>) -> Result<Vec<Line>, Problems> {
         if self.job.has_files() {
             return Ok(vec![self.line(&[], drives)?]);
@@ -56,7 +57,7 @@ impl PointFlags {
         }))
     }
 
-    /// Options besides the sizes, as `name=value`; nothing of job files.
+    /// Returns the options of the jobs other than their sizes, as `name=value`. Options in job files are not included.
     pub(super) fn options(&self) -> Result<Vec<String>, Problems> {
         let given = self.job.given()?;
         let others = given.iter().filter(|(name, _)| !["rw", "readwrite"].contains(name));

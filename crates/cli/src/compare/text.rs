@@ -1,4 +1,4 @@
-//! The comparison for people: what is compared, the table, and what stands out in it.
+//! Text of a comparison: conclusion, table, further findings and assumptions.
 
 use std::fmt::Write;
 
@@ -16,9 +16,9 @@ use super::{Comparison, is_finished, trust};
 use crate::describe;
 use crate::output::{Style, shown, styled};
 
-/// Figures of the table where all requests are of one kind.
+/// Columns of the table if all requests are of one kind.
 const COLUMNS: [&str; 7] = ["mean_ns", "p50_ns", "p99_ns", "p99_9_ns", "iops", "bytes_per_s", "busy_cores"];
-/// Figures of the table for reads and writes side by side.
+/// Columns of the table for mixes of reads and writes.
 const COLUMNS_OF_MIXES: [&str; 8] = [
     "read_mean_ns",
     "read_p99_ns",
@@ -29,21 +29,21 @@ const COLUMNS_OF_MIXES: [&str; 8] = [
     "bytes_per_s",
     "busy_cores",
 ];
-/// Figures of the table for jobs that flush.
+/// Columns of the table for jobs that flush.
 const COLUMNS_OF_COMMITS: [&str; 6] =
     ["commit_mean_ns", "commit_p99_ns", "commits", "write_mean_ns", "flush_mean_ns", "flushes"];
-/// Figures of the table for jobs whose reads make queries.
+/// Columns of the table for jobs whose reads belong to queries.
 const COLUMNS_OF_QUERIES: [&str; 6] =
     ["query_mean_ns", "query_p99_ns", "queries_per_s", "read_mean_ns", "read_iops", "busy_cores"];
-/// Figures of energy, which is the host's.
+/// Additional columns of the table with `--energy`, for the energy of the host.
 const COLUMNS_OF_ENERGY: [&str; 2] = ["joules_per_io", "joules_per_io_above_idle"];
 
-/// Returns figures of these names.
+/// Returns the figures with these names.
 pub(super) fn columns(names: &[&str]) -> Vec<&'static Figure> {
     names.iter().filter_map(|name| find(name)).collect()
 }
 
-/// The whole page.
+/// Returns the whole text of a comparison.
 pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let findings = findings(comparison, groups);
     let (conclusion, others): (Vec<&Finding>, Vec<&Finding>) = findings.iter().partition(|it| it.kind.is_conclusion());
@@ -64,13 +64,14 @@ pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String 
     text
 }
 
-/// Returns the findings; none if lines are finished on some drives only, of which a finding would say nothing true.
+/// Returns the findings of a comparison. Empty if some lines are finished on only some drives, since findings would
+/// then be false.
 pub(super) fn findings(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<Finding> {
     let is_whole = comparison.lines.iter().zip(groups).all(|(line, group)| is_finished(line, group));
     if is_whole { compare::findings(&comparison.drives, groups) } else { Vec::new() }
 }
 
-/// Returns what the figures rest on, in at most five lines.
+/// Returns the assumptions of a comparison, in at most five lines.
 pub(super) fn assumptions(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let host = compare::shared(comparison.drives.iter().map(describe::host));
     let host = host.unwrap_or_else(|| String::from("several, as the drives' files say"));
@@ -84,7 +85,8 @@ pub(super) fn assumptions(comparison: &Comparison, groups: &[ComparedGroup]) -> 
     lines.into_iter().flatten().map(|line| describe::wrapped(&line, "  ")).collect()
 }
 
-/// Returns the states in which flash drives and volumes with credits were measured, if there are any.
+/// Returns a line about the state in which flash drives and volumes with credits were measured, or none if there are no
+/// such drives.
 fn measured(comparison: &Comparison, groups: &[ComparedGroup]) -> Option<String> {
     let mut states: Vec<(String, Vec<String>)> = Vec::new();
     for (drive, cell) in groups.iter().flat_map(|group| comparison.drives.iter().zip(&group.cells)) {
@@ -111,7 +113,7 @@ fn measured(comparison: &Comparison, groups: &[ComparedGroup]) -> Option<String>
     (!told.is_empty()).then(|| format!("Measured: {}.", told.join("; ")))
 }
 
-/// Returns the title of a comparison: `8 drives: random reads, 20,000 requests for each line, seed 1`.
+/// Returns the title of a comparison, such as `8 drives: random reads, 20,000 requests for each line, seed 1`.
 pub(super) fn title(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     format!(
         "{}: {}, seed {}",
@@ -121,7 +123,7 @@ pub(super) fn title(comparison: &Comparison, groups: &[ComparedGroup]) -> String
     )
 }
 
-/// Returns the head of a comparison: completion methods, memories, links and hosts.
+/// Returns all assumptions of a comparison: completion methods, options, memories, links, hosts and interfaces.
 pub(super) fn heading(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let drives = &comparison.drives;
     let mut text = String::new();
@@ -148,7 +150,7 @@ pub(super) fn heading(comparison: &Comparison, groups: &[ComparedGroup]) -> Stri
     text
 }
 
-/// Returns the work that all lines share: `random reads, 20,000 requests for each line`.
+/// Returns a phrase for the workload that all lines share, such as `random reads, 20,000 requests for each line`.
 fn work(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let Some(rw) = groups.first().and_then(|group| group.label.rw) else {
         let summary = comparison.lines.first().and_then(|line| line.summary.lines().next()).unwrap_or_default();
@@ -164,13 +166,13 @@ fn work(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     }
 }
 
-/// Requests of a line, if their number ends it.
+/// Returns the number of requests of a line over all its threads, or none if something else ends it.
 fn ios(line: &Line) -> Option<u64> {
     let jobs = line.point.jobs.iter().flatten().next()?;
     jobs.iter().map(|job| job.ios?.checked_mul(job.threads.into())).try_fold(0u64, |sum, ios| sum.checked_add(ios?))
 }
 
-/// Returns the completion methods of threads, options besides the sizes, and notes on traces.
+/// Returns lines about the completion method of threads, options of the jobs, and traces.
 fn notes(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<String> {
     let is_asynchronous = groups.iter().any(|group| group.label.iodepth != Some(1));
     let mut notes = vec![String::from(match is_asynchronous {
@@ -184,12 +186,12 @@ fn notes(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<String> {
     notes
 }
 
-/// Returns notes on the traces that are replayed.
+/// Returns descriptions of the traces that are replayed.
 fn traces(comparison: &Comparison) -> impl Iterator<Item = &str> {
     comparison.lines.iter().take(1).flat_map(|line| line.summary.lines().skip(1))
 }
 
-/// One line if the drives have this part in common, otherwise one for each.
+/// Writes one line of `label` if `describe` gives one text for all drives, otherwise one line for each drive.
 fn write_shared(text: &mut String, label: &str, drives: &[Drive], describe: fn(&Drive) -> String) {
     let described: Vec<String> = drives.iter().map(describe).collect();
     if described.iter().all(|line| *line == described[0]) {
@@ -202,7 +204,7 @@ fn write_shared(text: &mut String, label: &str, drives: &[Drive], describe: fn(&
     }
 }
 
-/// All figures.
+/// Returns the table of all figures: a row for each group and drive.
 pub(super) fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table {
     let named = named(groups);
     let mut table = Table::new().left("block");
@@ -230,7 +232,7 @@ pub(super) fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table 
     table
 }
 
-/// Returns the figures that the question of these groups needs.
+/// Returns the columns that suit the workload of the groups.
 fn columns_of(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<&'static Figure> {
     let names: &[&str] = match JudgedLatency::of(groups) {
         [JudgedLatency::Commits] => &COLUMNS_OF_COMMITS,
@@ -248,7 +250,7 @@ fn figures(cell: &Cell, columns: &[&Figure]) -> Vec<String> {
     columns.iter().map(shown).chain([busiest]).collect()
 }
 
-/// Returns a value without its unit, which stands in the heading of its column.
+/// Formats a value in its column's unit, which the heading names.
 fn bare(figure: &Figure, value: f64) -> String {
     match figure.unit {
         Unit::Cores => format!("{value:.2}"),
@@ -257,13 +259,13 @@ fn bare(figure: &Figure, value: f64) -> String {
     }
 }
 
-/// The figures of a drive that has none, with the reason: queues that are too short for the depth, or a run that the
-/// user has stopped.
+/// Returns the cells of a drive without results. The last one is the reason: queues too short for the depth, or a run
+/// that the user has stopped.
 fn blank(columns: &[&Figure], missing: &str) -> Vec<String> {
     columns.iter().map(|_| String::from("-")).chain([String::from(missing)]).collect()
 }
 
-/// Returns the utilisation of a resource, as in `98 % cores`.
+/// Formats the utilisation of a resource, as in `98 % cores`.
 fn used(used: &ResourceUse) -> String {
     format!("{:3.0} % {}", 100.0 * used.share, used.resource)
 }

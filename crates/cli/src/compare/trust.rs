@@ -1,4 +1,4 @@
-//! Uncertainty of the figures of a comparison, in words and tables: from sampling, and from uncertain constants.
+//! Uncertainty of a comparison's figures as text: sampling errors, and prediction intervals from uncertain constants.
 
 use phaselink_core::compare::{Cell, ComparedGroup, named};
 use phaselink_core::precision::Measurement;
@@ -10,17 +10,17 @@ use super::{Comparison, text};
 use crate::output::shown;
 use crate::{describe, intervals, precision};
 
-/// Figures whose intervals are shown.
+/// Figures whose prediction intervals are shown.
 const COLUMNS: [&str; 7] = ["mean_ns", "p99_ns", "p99_9_ns", "iops", "bytes_per_s", "busy_cores", "joules_per_io"];
 
-/// All that is asked for.
+/// Returns the text on sampling errors with `--precision`, and on prediction intervals if they are asked for.
 pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let known = comparison.precision.map(|share| known(comparison, groups, share));
     let doubted = comparison.intervals.draws().map(|_| doubted(comparison, groups));
     [known, doubted].into_iter().flatten().map(|part| format!("\n{part}")).collect()
 }
 
-/// A line for each drive and group.
+/// Returns a line for each drive and group on the precision that its figures have reached.
 fn known(comparison: &Comparison, groups: &[ComparedGroup], share: f64) -> String {
     let named = named(groups);
     let line = |group: &ComparedGroup, name: &str, measurement: &Measurement| {
@@ -35,7 +35,7 @@ fn known(comparison: &Comparison, groups: &[ComparedGroup], share: f64) -> Strin
     groups.iter().map(each).collect()
 }
 
-/// The intervals in a table, and for each drive what most of them comes from.
+/// Returns a table of prediction intervals, and for each drive the constants that contribute most to them.
 fn doubted(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let of_means = || cells(groups).filter_map(|cell| interval(cell, "mean_ns"));
     let draws = of_means().map(|interval| interval.draws).max().unwrap_or(0);
@@ -84,7 +84,7 @@ fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table {
     table
 }
 
-/// `9.8 to 12.1`
+/// Formats the ends of a figure's prediction interval, as in `9.8 to 12.1`.
 fn ends(cell: &Cell, figure: &Figure) -> String {
     let shown = |value: f64| describe::figure(value / figure.column.1);
     interval(cell, figure.name)

@@ -1,4 +1,4 @@
-//! Runs the user's check command on image after image, with one worker per processor.
+//! Runs the user's check command on a series of images, with one worker per processor.
 
 use std::io;
 use std::ops::Range;
@@ -22,61 +22,61 @@ use super::served::{self, SocketFolder};
 use crate::child::{self, CommandEnd};
 use crate::progress::Progress;
 
-/// Number of images that a worker takes at once: neighbours, which differ by little.
+/// Number of images that a worker takes at once. Adjacent images of the series differ by little.
 const IMAGES: usize = 8;
-/// Number of bytes kept of a check's output.
+/// Maximum number of bytes that are kept of a check's output.
 const SAID_BYTES_MAX: usize = 4096;
 
-/// Recording whose images are checked, with the check command.
+/// Recording whose images are checked, with the check command and its limits.
 #[derive(Debug)]
 pub(super) struct Checks<'a> {
     pub recording: &'a Recording,
     pub timeline: &'a CutTimeline,
     footprint: Vec<Range<usize>>,
     command: &'a str,
-    /// Drive with which the command gets each image over vfio-user, too.
+    /// Drive with which each image is also served to the command over vfio-user, or none.
     drive: Option<&'a Drive>,
     limit: Duration,
     pub stopped: &'a AtomicBool,
 }
 
-/// Exit status of a check, with the beginning of its output.
+/// Outcome of a check command, with the beginning of its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CheckVerdict {
     pub end: CommandEnd,
     pub said: String,
 }
 
-/// Results of a number of checks.
+/// Counts of checked images, with the images on which the check failed.
 #[derive(Debug, Default)]
 pub(super) struct CheckResults {
     pub tested: usize,
     pub timed_out: usize,
-    /// Images on which the check failed, in their order.
+    /// Images on which the check failed, in ascending order.
     pub failed: Vec<Image>,
 }
 
-/// Worker that runs checks, with an image file of its own.
+/// Worker that runs the check command, with an image file of its own.
 #[derive(Debug)]
 pub(super) struct Worker<'a> {
     checks: &'a Checks<'a>,
     view: ImageView<'a>,
     image: PlainFile,
     printed: std::path::PathBuf,
-    /// Place of the socket of an image over vfio-user.
+    /// Folder of the socket at which an image is served over vfio-user.
     socket: SocketFolder,
 }
 
 impl CheckVerdict {
-    /// Returns true if the check says that the application has survived.
+    /// Returns true if the check exited with 0, so that the application has survived.
     pub(super) fn is_good(&self) -> bool {
         self.end == CommandEnd::Exited(0)
     }
 }
 
 impl<'a> Checks<'a> {
-    /// Creates the checks of a recording by this shell command, each within `limit`. The command gets the images over vfio-user as well
-    /// if `drive` is given, which is the recorded one.
+    /// Returns the checks of a recording by a shell command, each within `limit`. If `drive` is given, which must be
+    /// the recorded one, images are also served over vfio-user.
     pub(super) fn new(
         recording: &'a Recording,
         timeline: &'a CutTimeline,
@@ -88,10 +88,11 @@ impl<'a> Checks<'a> {
         Checks { recording, timeline, footprint: footprint(recording), command, drive, limit, stopped }
     }
 
-    /// Creates a worker with its files in a new folder.
+    /// Returns a worker with its files in a new folder.
     ///
     /// # Errors
-    /// If they cannot be made.
+    ///
+    /// If the files cannot be made.
     pub(super) fn worker(&'a self, folder: &Path) -> Result<Worker<'a>, Problem> {
         let made = std::fs::create_dir(folder).and_then(|()| {
             let blocks = self.recording.blocks();
@@ -103,10 +104,11 @@ impl<'a> Checks<'a> {
         Ok(Worker { checks: self, view, image, printed: folder.join("printed"), socket })
     }
 
-    /// Checks all images, which are in the order of their cuts, until the user stops it.
+    /// Checks all images, which are in the order of their cuts, in parallel until the user stops it.
     ///
     /// # Errors
-    /// If an image cannot be written, or the check not run.
+    ///
+    /// If an image cannot be written, or the check cannot be run.
     pub(super) fn all(&'a self, images: &[Image], folder: &Path, progress: &Progress) -> Result<CheckResults, Problem> {
         let workers = thread::available_parallelism().map_or(1, |number| number.get()).min(images.len());
         let (next, findings) = (AtomicUsize::new(0), Mutex::new(CheckResults::default()));
@@ -145,17 +147,18 @@ impl CheckResults {
         }
     }
 
-    /// Returns the failing image with the fewest missing writes.
+    /// Returns the failing image with the fewest lost or torn writes.
     pub(super) fn smallest(&self) -> Option<&Image> {
         self.failed.iter().min_by_key(|image| (image.lost.len(), image.cut))
     }
 }
 
 impl Worker<'_> {
-    /// Runs the check on one image.
+    /// Runs the check command on one image.
     ///
     /// # Errors
-    /// If the image cannot be written, or the check not run.
+    ///
+    /// If the image cannot be written, or the check cannot be run.
     pub(super) fn check(&mut self, image: &Image) -> Result<CheckVerdict, Problem> {
         let Checks { recording, footprint, drive, .. } = self.checks;
         self.image.hold(self.view.show(image), footprint).map_err(unwritable)?;
@@ -168,7 +171,7 @@ impl Worker<'_> {
         ran.map_err(|error| Problem::new("--check", None, format!("the command cannot be run: {error}"), ""))
     }
 
-    /// Runs the check while the image is served over vfio-user.
+    /// Runs the check command while the image is also served over vfio-user.
     fn run_served(&mut self, drive: &Drive, image: &Image) -> Result<io::Result<CheckVerdict>, Problem> {
         let Checks { recording, timeline, footprint, stopped, .. } = self.checks;
         let failed = |found: String| Problem::new("crash", None, found, "");

@@ -1,5 +1,5 @@
-//! `phaselink crash`: tests that an application survives power cuts at every point of its writes, with every state that
-//! the drive may leave behind.
+//! `phaselink crash`: tests that an application survives power cuts at every point of its writes, with every data state
+//! that the drive may leave.
 
 mod check;
 mod plain;
@@ -38,17 +38,17 @@ use record::NamedTrace;
 
 const EXAMPLES: &str = include_str!("../../help/crash.txt");
 
-/// Largest number of checks in the search for the smallest failure.
+/// Maximum number of checks in the search for the smallest failing image.
 const SHRINKING_CHECKS_MAX: usize = 200;
-/// Largest number of bytes read of a file: more than any recording has.
+/// Maximum number of bytes that are read of a file. No recording has more.
 const FILE_BYTES_MAX: u64 = 2 * record::RECORDING_BYTES_MAX;
-/// Size of a drive without zones for which none is given.
+/// Default size in bytes of a drive without zones.
 const SIZE_BYTES: u64 = 64 << 20;
-/// Largest zone: a request of a recording has fewer bytes than 32 bits count.
+/// Maximum size of a zone in bytes, since a recorded request has a length of 32 bits.
 const ZONE_BYTES_MAX: u64 = 2 << 30;
-/// Block size of a drive without a description, as most NVMe drives have it.
+/// Block size in bytes of a drive without a description, as of most NVMe drives.
 const BLOCK_BYTES: u32 = 512;
-/// Block size below which blocks are lines of a memory.
+/// Minimum block size in bytes, for memories whose blocks are cache lines.
 const BLOCK_BYTES_MIN: u32 = 64;
 
 /// Crash-test an application: record what it writes, then check every state that a power cut may leave behind.
@@ -108,7 +108,7 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Results of checking a recording.
+/// Results of checking the images of a recording.
 struct CrashReport<'a> {
     recording: &'a Recording,
     timeline: &'a CutTimeline,
@@ -120,11 +120,11 @@ struct CrashReport<'a> {
     failure: Option<SmallestFailure>,
 }
 
-/// Smallest image that fails.
+/// Smallest image on which the check fails, and the command to check it again.
 struct SmallestFailure {
     image: Image,
     verdict: CheckVerdict,
-    /// Command that checks the image again.
+    /// Command line that checks the image again.
     command: String,
 }
 
@@ -133,7 +133,7 @@ fn size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("a size up to {} GiB, as in 64m", CAPACITY_BYTES_MAX >> 30))
 }
 
-/// Runs the command.
+/// Runs `phaselink crash`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let create = |flag, path: Option<&Path>| path.map(|path| Target::create(flag, path)).transpose();
     let replayed = arguments.replay.as_deref().map(read).transpose()?;
@@ -188,9 +188,10 @@ fn no_folder(error: io::Error) -> Problem {
     Problem::new(folder.display().to_string(), None, format!("no folder can be made: {error}"), "TMPDIR elsewhere")
 }
 
-/// Runs the check on the image in which nothing is missing. A check that fails there would fail everywhere.
+/// Runs the check on the image with all writes, where it must succeed. Otherwise it would fail on all images.
 ///
 /// # Errors
+///
 /// If the check fails on that image.
 fn see_that_the_check_works(checks: &Checks<'_>, folder: &Path) -> Result<(), Problem> {
     let whole = Image::whole(checks.recording.events.len());
@@ -204,7 +205,7 @@ fn see_that_the_check_works(checks: &Checks<'_>, folder: &Path) -> Result<(), Pr
     Err(Problem::new("--check", None, found, "a command that ends with 0 where power did not fail"))
 }
 
-/// Reads a recording from a file.
+/// Reads and decodes a recording from a file.
 fn read(path: &Path) -> Result<Recording, Problem> {
     claims::note(Role::Input, path);
     let wrong = |found: String| Problem::new(path.display().to_string(), None, found, "");
@@ -212,7 +213,8 @@ fn read(path: &Path) -> Result<Recording, Problem> {
     format::decode(&bytes).map_err(|found| wrong(String::from(found)))
 }
 
-/// Reads a file, or enough of it to show that it is no recording: it may be a device without an end.
+/// Reads a file. If its beginning shows that it is no recording, only the beginning is read, since it may be a device
+/// without an end.
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let (mut file, mut bytes) = (File::open(path)?, Vec::new());
     (&mut file).take(format::MAGIC_BYTES as u64).read_to_end(&mut bytes)?;
@@ -222,7 +224,7 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes the recording to the file of `--record`.
+/// Writes a recording to the file of `--record`.
 fn keep(target: Target, recording: &Recording) -> Result<(), Problem> {
     let (mut file, unfinished) = target.begin()?;
     match file.write_all(&format::encode(recording)) {
@@ -231,7 +233,7 @@ fn keep(target: Target, recording: &Recording) -> Result<(), Problem> {
     }
 }
 
-/// Writes the recording to a new file that is kept.
+/// Writes a recording to a new temporary file that is kept, and returns its path.
 fn keep_anyway(recording: &Recording) -> Result<PathBuf, Problem> {
     let file = tempfile::Builder::new().prefix("crash-").suffix(".recording").tempfile().map_err(no_folder)?;
     let unwritable = |error: io::Error| claims::unwritable(file.path(), &error);
@@ -240,7 +242,7 @@ fn keep_anyway(recording: &Recording) -> Result<PathBuf, Problem> {
 }
 
 impl Arguments {
-    /// Returns the drive that is named, or the plain one.
+    /// Returns the drive of the command line with its overrides, or the default drive.
     fn drive(&self) -> Result<Drive, Problems> {
         match &self.drive {
             Some(word) => Ok(input::drive(word, &self.flags.resolve()?)?.into_drive()),
@@ -248,7 +250,7 @@ impl Arguments {
         }
     }
 
-    /// Checks that the commands can use what a drive stores.
+    /// Checks that shell commands can use the drive: it has blocks, and zones only with `--vfio-user`.
     fn check_drive(&self, drive: &Drive) -> Result<(), Problem> {
         let (found, allowed) = match (drive.zones.is_there() && !self.vfio_user, drive.key_value.is_there()) {
             (_, true) => (
@@ -286,7 +288,8 @@ impl Arguments {
         })
     }
 
-    /// Returns the size of `--size`, or that of a drive to which none is given.
+    /// Returns the size of the recorded drive in bytes, from `--size` or by default. It must be a whole number of
+    /// blocks or zones.
     fn capacity_bytes(&self, drive: &Drive, block_bytes: u32) -> Result<u64, Problem> {
         let wrong = |found: String, allowed: String| Err(Problem::new("--size", None, found, allowed));
         let zone_bytes = drive.zones.is_there().then_some(drive.zones.size_mib << 20);
@@ -309,10 +312,11 @@ impl Arguments {
         }
     }
 
-    /// Returns the drive of a recording, with which its images are served over vfio-user.
+    /// Returns the drive with which a recording's images are served over vfio-user.
     ///
     /// # Errors
-    /// If a drive is named that has no use, or it is another one than was recorded.
+    ///
+    /// If a drive is named without `--vfio-user`, or it is not the recorded one.
     fn replayed_drive(&self, drive: Drive, recording: &Recording) -> Result<Drive, Problem> {
         if self.drive.is_some() && !self.vfio_user {
             let allowed = "no DRIVE, or --vfio-user with the drive that was recorded";
@@ -327,7 +331,7 @@ impl Arguments {
         Ok(drive)
     }
 
-    /// Returns the atomic write size of `--atomic-write` on a drive with such blocks.
+    /// Returns the atomic write size of `--atomic-write` in bytes, if given. It must be a multiple of the block size.
     fn atomic_bytes(&self, block_bytes: u32) -> Result<Option<u32>, Problem> {
         let Some(bytes) = self.atomic_write else { return Ok(None) };
         match u32::try_from(bytes) {
@@ -339,14 +343,14 @@ impl Arguments {
         }
     }
 
-    /// Returns the recording with the atomic write size of `--atomic-write`, if that is given.
+    /// Replaces the atomic write size of a recording by that of `--atomic-write`, if given.
     fn with_atomic_write(&self, mut recording: Recording) -> Result<Recording, Problem> {
         let DurabilityRules { block_bytes, atomic_bytes, .. } = recording.rules;
         recording.rules.atomic_bytes = self.atomic_bytes(block_bytes)?.unwrap_or(atomic_bytes);
         Ok(recording)
     }
 
-    /// Returns the drive that is used if none is named; no key of it can be changed.
+    /// Returns the default drive, for which no overrides are allowed.
     fn plain_drive(&self) -> Result<Drive, Problem> {
         if let Some(text) = self.flags.texts().first() {
             return Err(Problem::new(
@@ -386,7 +390,7 @@ impl Arguments {
         })
     }
 
-    /// Searches for a smaller image that fails. Returns it with the command that checks it again.
+    /// Searches for the smallest failing image from `image` on. Returns it, with the command that checks it again.
     fn smallest(&self, checks: &Checks<'_>, image: &Image, folder: &Path) -> Result<SmallestFailure, Problem> {
         let mut worker = checks.worker(&folder.join("smallest"))?;
         let (mut verdict, mut problem) = (None, None);
@@ -421,7 +425,7 @@ impl Arguments {
         Ok(SmallestFailure { image, verdict: verdict_again, command: again })
     }
 
-    /// Returns the command that checks an image again.
+    /// Returns the command line that checks an image of the recording in `file` again.
     fn again(&self, file: &Path, image: &str, rules: DurabilityRules) -> String {
         let file = quoted(&file.display().to_string());
         // A recording contains the atomic write size of its drive.
@@ -431,7 +435,7 @@ impl Arguments {
         format!("phaselink crash{drive} --replay {file}{atomic} --image {image} --check {}", quoted(&self.check))
     }
 
-    /// Returns the words of the command line that name the drive over vfio-user.
+    /// Returns the words of the command line that name the served drive, with its overrides and `--vfio-user`.
     fn served_drive(&self) -> String {
         let set = self.flags.texts().into_iter().map(|text| format!(" --set {}", quoted(&text)));
         let named = self.drive.iter().map(|drive| format!(" {}", quoted(drive)));
@@ -451,7 +455,7 @@ impl Arguments {
     }
 }
 
-/// Returns a drive with as many of its zones as fit so many bytes; a drive without zones stays as it is.
+/// Reduces the capacity of a drive with zones to `capacity_bytes`. A drive without zones is unchanged.
 fn of_size(mut drive: Drive, capacity_bytes: u64) -> Drive {
     if drive.zones.is_there() {
         drive.media.capacity_mib = capacity_bytes >> 20;
@@ -459,7 +463,7 @@ fn of_size(mut drive: Drive, capacity_bytes: u64) -> Drive {
     drive
 }
 
-/// Returns a word quoted for the shell.
+/// Quotes a word for the shell, if necessary.
 fn quoted(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,+@%".contains(&byte);
     match !word.is_empty() && word.bytes().all(is_plain) {

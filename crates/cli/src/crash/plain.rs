@@ -1,7 +1,7 @@
-//! Plain file that holds one image after another, whatever a check has done to it in between.
+//! Plain file that holds one image after another, even if a check writes to it in between.
 //!
-//! The content of the file is known as long as no other process writes to it; then an image costs only its differences
-//! from the one before. Otherwise everything else is compared as well.
+//! As long as no other process writes to the file, its content is known, and an image costs only the blocks that differ
+//! from the image before. Otherwise the rest of the file is compared as well.
 
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io;
@@ -17,40 +17,41 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{FallocateFlags, FsWord, SeekFrom};
 use rustix::io::Errno;
 
-/// Unit of comparing and writing: the page size of every file system's cache.
+/// Unit in bytes in which the file is compared and written: a page of the page cache.
 const PAGE_BYTES: u64 = 4096;
-/// Number of bytes read at a time: they stay in a processor's cache until they are compared.
+/// Number of bytes read at a time, so that they stay in a processor's cache until they are compared.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// File systems that update a file's timestamps when memory mapped from it is written: each calls file_update_time of
-/// Linux when a page becomes writable. tmpfs does not.
+/// Magic numbers of file systems that update a file's timestamps when memory mapped from it is written: they call
+/// file_update_time of Linux when a page becomes writable. tmpfs does not.
 const STAMPING: [FsWord; 3] =
     [0xef53 /* ext2, ext3, ext4 */, 0x5846_5342 /* XFS */, 0x9123_683e /* Btrfs */];
 
-/// Seconds and nanoseconds of the last modification, and of the last status change, which no program can set.
+/// Seconds and nanoseconds of a file's last modification and of its last status change. No program can set the latter.
 type Stamps = [(i64, i64); 2];
 
-/// File that holds the images.
+/// File that holds the images, with its known content.
 #[derive(Debug)]
 pub(super) struct PlainFile {
     pub path: PathBuf,
     file: File,
-    /// Watch on other processes that write to the file; `None` if the system has no watch left, and then any process
-    /// may have written.
+    /// Watch on other processes that write to the file. None if the system has no watch left, so that any process may
+    /// have written.
     watch: Option<OwnedFd>,
-    /// Timestamps of the last change, on file systems where they show every change.
+    /// Timestamps after the last image was written, on file systems where they show every change.
     stamps: Option<Stamps>,
-    /// Content of the file if no other process has written to it.
+    /// Source of each block's content, if no other process has written to the file.
     held: Vec<BlockSource>,
     wanted: Vec<u8>,
     found: Vec<u8>,
 }
 
 impl PlainFile {
-    /// Creates a file of `blocks` blocks of zeros, each of `block_bytes`.
+    /// Creates a file of `blocks` blocks of zeros, each of `block_bytes` bytes.
     ///
     /// # Errors
-    /// If it cannot be made.
+    ///
+    /// If the file cannot be made.
     pub(super) fn create(path: &Path, blocks: usize, block_bytes: u32) -> io::Result<PlainFile> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         file.set_len(blocks as u64 * u64::from(block_bytes))?;
@@ -59,10 +60,11 @@ impl PlainFile {
         Ok(PlainFile { path: path.into(), file, watch, stamps: None, held, wanted, found })
     }
 
-    /// Makes the file hold these blocks, all of which are zeros except in `footprint`, and nothing else.
+    /// Makes the file hold exactly the blocks of an image, all of which are zeros outside `footprint`.
     ///
     /// # Errors
-    /// Errors of the file system.
+    ///
+    /// If the file system refuses an access.
     pub(super) fn hold(&mut self, image: ImageBlocks<'_>, footprint: &[Range<usize>]) -> io::Result<()> {
         if !self.is_in_place()? {
             remove(&self.path)?;
@@ -83,21 +85,21 @@ impl PlainFile {
         Ok(())
     }
 
-    /// Returns true if the path still leads to the file: a check may have replaced it.
+    /// Returns true if the path still leads to the open file. A check may have replaced it.
     fn is_in_place(&self) -> io::Result<bool> {
         let own = self.file.metadata()?;
         let is_own = |found: fs::Metadata| (found.dev(), found.ino()) == (own.dev(), own.ino());
         Ok(fs::symlink_metadata(&self.path).is_ok_and(is_own))
     }
 
-    /// Returns true if another process may have written to the file. Many checks open it for writing, as databases do,
-    /// and do not write.
+    /// Returns true if another process may have written to the file since the last image. Many checks, as those of
+    /// databases, open it for writing without doing so.
     fn was_written(&self) -> io::Result<bool> {
         Ok(self.was_opened()? && (self.stamps.is_none() || self.stamps != Some(stamps(&self.file)?)))
     }
 
-    /// Returns true if another process may have opened the file for writing since the last call. A process that maps
-    /// the file is noticed when it closes it; files left open by a process that ends are noticed, too.
+    /// Returns true if another process may have written to the file, or closed it after opening it for writing, since
+    /// the last call. A process that maps the file is noticed when it closes it or ends.
     fn was_opened(&self) -> io::Result<bool> {
         let Some(watch) = &self.watch else { return Ok(true) };
         let (mut events, mut was_opened) = ([0; 4096], false);
@@ -110,7 +112,8 @@ impl PlainFile {
         }
     }
 
-    /// Writes the differences from the file's content, in ascending ranges of bytes.
+    /// Writes the blocks that differ from the file's known content. Returns the written byte ranges, in ascending
+    /// order.
     fn write_differences(&mut self, image: ImageBlocks<'_>, footprint: &[Range<usize>]) -> io::Result<Vec<Range<u64>>> {
         let block_bytes = u64::from(image.recording.rules.block_bytes);
         let (gap, longest) = (PAGE_BYTES / block_bytes, PIECE_BYTES / block_bytes);
@@ -127,8 +130,8 @@ impl PlainFile {
         Ok(written)
     }
 
-    /// Undoes the writes of a check everywhere except in `written`, the ranges just written: reads and compares the
-    /// file.
+    /// Undoes the writes of a check by reading and comparing the file. `written` has the ranges that were just written
+    /// and need no comparison.
     fn mend(&mut self, image: ImageBlocks<'_>, footprint: &[Range<usize>], written: &[Range<u64>]) -> io::Result<()> {
         let pages = pages(footprint, image.recording);
         rest(&pages, written).into_iter().try_for_each(|range| self.mend_range(range, image))?;
@@ -152,7 +155,7 @@ impl PlainFile {
         Ok(())
     }
 
-    /// Deallocates data that a check has written outside of these ranges.
+    /// Deallocates the data that a check has written outside the ranges `kept`.
     fn clear_but(&self, kept: &[Range<u64>], capacity_bytes: u64) -> io::Result<()> {
         let starts = std::iter::once(0).chain(kept.iter().map(|range| range.end));
         let ends = kept.iter().map(|range| range.start).chain([capacity_bytes]);
@@ -165,7 +168,7 @@ impl PlainFile {
         Ok(())
     }
 
-    /// Returns the first range of data between two offsets.
+    /// Returns the first range of data between two offsets of the file, or none if there is only a hole.
     fn data(&self, from: u64, to: u64) -> io::Result<Option<Range<u64>>> {
         if from >= to {
             return Ok(None);
@@ -191,8 +194,8 @@ impl PlainFile {
     }
 }
 
-/// Sets the file's modification time to long ago, so that any later change alters it. Returns the timestamps; `None`
-/// where mapped memory can be written without updating them.
+/// Sets the file's modification time to 1970, so that any later change alters it. Returns the timestamps, or none on
+/// file systems where writes to mapped memory may not update them.
 fn stamped(file: &File) -> io::Result<Option<Stamps>> {
     if !STAMPING.contains(&rustix::fs::fstatfs(file)?.f_type) {
         return Ok(None);
@@ -206,14 +209,14 @@ fn stamps(file: &File) -> io::Result<Stamps> {
     Ok([(found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec())])
 }
 
-/// Creates a watch on all processes that write to this file.
+/// Returns a watch on processes that write to a file.
 fn watch(path: &Path) -> io::Result<OwnedFd> {
     let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     inotify::add_watch(&watch, path, WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE)?;
     Ok(watch)
 }
 
-/// Returns the whole pages that contain these blocks.
+/// Returns the byte ranges of the whole pages that contain ranges of blocks.
 fn pages(blocks: &[Range<usize>], recording: &Recording) -> Vec<Range<u64>> {
     let block_bytes = u64::from(recording.rules.block_bytes);
     let mut pages: Vec<Range<u64>> = Vec::new();
@@ -229,7 +232,7 @@ fn pages(blocks: &[Range<usize>], recording: &Recording) -> Vec<Range<u64>> {
     pages
 }
 
-/// Returns the parts of `ranges` that are not in `written`; both are in ascending order.
+/// Returns the parts of `ranges` that are not in `written`. Both are in ascending order.
 fn rest(ranges: &[Range<u64>], written: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut rest = Vec::new();
     for range in ranges {
@@ -245,8 +248,8 @@ fn rest(ranges: &[Range<u64>], written: &[Range<u64>]) -> Vec<Range<u64>> {
     rest
 }
 
-/// Returns the pages that differ, neighbours merged: writing a part of a large folio of the cache costs as much as
-/// writing all of it.
+/// Returns the byte ranges of the pages that differ, adjacent ones merged. Writing part of a large folio of the page
+/// cache costs as much as writing all of it.
 fn changed_pages(found: &[u8], wanted: &[u8]) -> Vec<Range<usize>> {
     let mut changed: Vec<Range<usize>> = Vec::new();
     let page = PAGE_BYTES as usize;
@@ -282,7 +285,7 @@ mod tests {
     const BLOCK: u32 = 500;
     const CAPACITY: usize = 100_000;
 
-    /// A recording of a drive whose parts have been written again and again.
+    /// Returns a recording that writes each of these values to three parts of the drive.
     fn recording(values: Range<u8>) -> Recording {
         let write = |value: u8, range: Range<usize>| RecordedCommand {
             kind: RecordedOp::Write(vec![value; range.len()].into()),
@@ -304,7 +307,7 @@ mod tests {
         }
     }
 
-    /// Makes a file hold image after image, with a check that changes it after each.
+    /// Makes a file hold one image after another, and changes it by a check after each.
     fn hold(checks: &[fn(&Path)], is_watched: bool) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");

@@ -1,4 +1,4 @@
-//! Records the writes of an application: serves a drive while the user's command runs.
+//! Records the writes of an application: serves a drive while the user's commands run.
 
 use std::fs;
 use std::io::{self, PipeReader};
@@ -24,39 +24,40 @@ use super::served::{self, SocketFolder};
 use crate::child::{self, CommandEnd};
 use crate::mount::{self, FILE_TOOLS, Mount};
 
-/// Largest size of a recording.
+/// Maximum size of a recording in bytes.
 pub(super) const RECORDING_BYTES_MAX: u64 = 2 << 30;
 
-/// Parameters of a recording.
+/// Parameters of a recording: the drive, its durability rules, and the commands to run.
 #[derive(Debug)]
 pub(super) struct NamedTrace<'a> {
     pub drive: Drive,
     pub capacity_bytes: u64,
     pub rules: DurabilityRules,
-    /// Zones, which only drives over vfio-user have.
+    /// Zones of the drive, which only a drive over vfio-user can have.
     pub zones: Option<ZoneLayout>,
     pub prepare: Option<&'a str>,
     pub run: &'a str,
     pub file: bool,
-    /// True if commands get the drive over vfio-user.
+    /// True if commands access the drive over vfio-user, not over NBD.
     pub vfio_user: bool,
 }
 
-/// Way in which commands reach the recorded drive.
+/// Bound front-end of the recorded drive, and the address that commands get.
 #[derive(Debug)]
 struct CommandAccess {
-    /// Variable of the commands' environment, with its value.
+    /// Name and value of the environment variable that tells commands the address.
     variable: (&'static str, String),
-    /// Address over NBD, from which the plain file is mounted; empty over vfio-user.
+    /// Address over NBD, by which the plain file is mounted; empty over vfio-user.
     uri: String,
-    /// Bound front-end.
+    /// Front-end that is bound to the address.
     front: Box<dyn Front>,
 }
 
-/// Serves the drive while its commands run, and records their requests.
+/// Serves the drive while its commands run, and records their requests. Returns none if the user has stopped it.
 ///
 /// # Errors
-/// If something cannot be started, a command fails, or too much is written.
+///
+/// If the server or a command cannot be started, a command fails, or the recording grows too long.
 pub(super) fn record(
     wanted: NamedTrace<'_>,
     folder: &Path,
@@ -104,7 +105,7 @@ impl NamedTrace<'_> {
         }
     }
 
-    /// Binds the address of the drive, in or below a folder.
+    /// Binds the drive's address to a socket in a folder or below it.
     fn bind(&self, folder: &Path) -> Result<CommandAccess, Problem> {
         let failed = |error: io::Error| Problem::new("crash", None, error.to_string(), "");
         if self.vfio_user {
@@ -125,7 +126,7 @@ impl NamedTrace<'_> {
     }
 }
 
-/// Runs both commands; returns false if the user has stopped them.
+/// Runs the commands of `--prepare` and `--run`. Returns false if the user has stopped them.
 fn commands(
     wanted: &NamedTrace<'_>,
     variable: (&str, String),
@@ -167,7 +168,8 @@ fn commands(
     Ok(is_done)
 }
 
-/// Runs a command and reads its standard output; returns false if the user has stopped it.
+/// Runs a command and passes its standard output to `hear`. Returns false if the user has stopped it; fails unless it
+/// exits with 0.
 fn is_done(
     flag: &str,
     mut command: Command,

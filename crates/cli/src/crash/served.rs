@@ -1,4 +1,5 @@
-//! Drive that commands reach over vfio-user: while it is recorded, and after a power cut, with the blocks and zones of an image.
+//! Drive that is served to commands over vfio-user: while it is recorded, and after a power cut with the blocks and
+//! zones of an image.
 
 use std::fs;
 use std::io;
@@ -20,19 +21,20 @@ use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser, socket_path}
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 
-/// Longest range of an image in bytes that is copied to a store at once.
+/// Maximum number of bytes of an image that are copied to a store at once.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// Socket at which a command finds the drive.
+/// Folder with the socket at which a command finds the drive.
 #[derive(Clone, Debug)]
 pub(super) struct SocketFolder {
     folder: PathBuf,
 }
 
 impl SocketFolder {
-    /// Makes a folder for a socket, which user-space drivers look for by the name of the folder.
+    /// Makes the folder for a socket below `within`. User-space drivers are given the folder's path, not the socket's.
     ///
     /// # Errors
+    ///
     /// If the folder cannot be made.
     pub(super) fn create(within: &Path) -> io::Result<SocketFolder> {
         let folder = within.join("drive");
@@ -40,15 +42,17 @@ impl SocketFolder {
         Ok(SocketFolder { folder })
     }
 
-    /// Returns the path of the socket.
+    /// Returns the path of the socket in the folder.
     pub(super) fn path(&self) -> PathBuf {
         socket_path(&self.folder)
     }
 
-    /// Binds the socket for clients of a drive of this size.
+    /// Binds the socket and returns the front-end for clients of the drive.
     ///
     /// # Errors
-    /// If hosts cannot have the drive, it has metadata beside its blocks, or the socket cannot be bound.
+    ///
+    /// If the protocol cannot express the drive, the drive has metadata beside its blocks, or the socket cannot be
+    /// bound.
     pub(super) fn bind(&self, drive: &Drive, geometry: Geometry) -> Result<Box<dyn Front>, Problem> {
         let socket = ControllerSocket::bind(&self.folder, drive, geometry, 0)?;
         if socket.limits().metadata.is_some() {
@@ -59,7 +63,7 @@ impl SocketFolder {
     }
 }
 
-/// Makes a server of a store with timing off.
+/// Returns a server for a store, with timing off and one front-end.
 pub(super) fn server(
     drive: &Drive,
     store: Store,
@@ -88,11 +92,12 @@ pub(super) fn server(
     }
 }
 
-/// Serves until `work` has returned, which gets a function that says when to stop: once the user has asked for it, or the server has
-/// ended by itself, as its clients would wait for ever.
+/// Runs the server until `work` has returned. `work` gets a function that is true when it should stop: the user has
+/// asked for that, or the server has ended by itself, so that clients would wait for ever.
 ///
 /// # Errors
-/// If the server cannot go on.
+///
+/// If the server fails.
 pub(super) fn during<T>(
     server: &Server,
     stopped: &AtomicBool,
@@ -108,9 +113,11 @@ pub(super) fn during<T>(
     })
 }
 
-/// Makes a store with the blocks of an image, all of which are zeros except in `footprint`, and with its zones.
+/// Returns a store in memory with the blocks of an image, all of which are zeros outside `footprint`, and with zones if
+/// given.
 ///
 /// # Errors
+///
 /// If the system has no memory for it.
 pub(super) fn store_of(
     image: ImageBlocks<'_>,

@@ -1,4 +1,4 @@
-//! Formats the results of a crash test: as text, as a table and as JSON.
+//! Results of a crash test as text and as JSON.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use super::{CrashReport, SmallestFailure};
 use crate::describe;
 
-/// Largest number of requests that are listed one by one.
+/// Maximum number of lost requests or zones that are listed one by one.
 const TOLD_MAX: usize = 10;
-/// Largest number of lines shown of a check's output.
+/// Maximum number of lines that are shown of a check's output.
 const SAID_LINES_MAX: usize = 12;
-/// Largest number of failing images in the JSON document.
+/// Maximum number of failing images that the JSON document names.
 const NAMED_MAX: usize = 100;
 
-/// Returns the results as text.
+/// Returns the results of a crash test as text.
 pub(super) fn text(report: &CrashReport<'_>) -> String {
     let mut text = format!("{}\n{}\n", describe::wrapped(&durability(report.recording), ""), table(report));
     text += &describe::wrapped(&conclusion(report), "  ");
@@ -32,7 +32,7 @@ pub(super) fn text(report: &CrashReport<'_>) -> String {
     text
 }
 
-/// Describes the durability rules of the drive.
+/// Returns a sentence on the size and the durability rules of the recorded drive.
 fn durability(recording: &Recording) -> String {
     let DurabilityRules { block_bytes, atomic_bytes, durability } = recording.rules;
     let (size, block) = (describe::size(recording.capacity_bytes), describe::size(block_bytes.into()));
@@ -55,7 +55,7 @@ fn durability(recording: &Recording) -> String {
     format!("A drive of {size}: {kept}, and {whole}.{zones}")
 }
 
-/// Number of requests of each kind.
+/// Number of recorded requests of each kind, and number of written bytes.
 struct RequestCounts {
     writes: u64,
     bytes: u64,
@@ -83,7 +83,7 @@ fn counts(recording: &Recording) -> RequestCounts {
     }
 }
 
-/// Returns the number of writes with force unit access.
+/// Returns the number of changes of blocks with force unit access.
 fn count_durable(recording: &Recording) -> u64 {
     let is_action = |kind: &RecordedOp| matches!(kind, RecordedOp::Reset | RecordedOp::Finish);
     recording.requests.iter().filter(|request| request.durable && !is_action(&request.kind)).count() as u64
@@ -111,7 +111,7 @@ fn table(report: &CrashReport<'_>) -> Table {
     table
 }
 
-/// Returns the number of tested images and their rate, in words.
+/// Returns the number of tested images, the time and the rate, in words.
 pub(super) fn rate(report: &CrashReport<'_>) -> String {
     let (tested, seconds) = (report.findings.tested as u64, report.elapsed.as_secs_f64());
     let rate = units::count((tested as f64 / seconds.max(1e-9)).round());
@@ -157,7 +157,7 @@ fn failure(report: &CrashReport<'_>, smallest: &SmallestFailure) -> String {
     text + &format!("\nTo see it again:\n  {command}\n")
 }
 
-/// Describes an image: the instant of the power cut, and the writes that are missing.
+/// Describes an image: the instant of the power cut, the last completed flush, and the writes that are missing or torn.
 fn image_words(report: &CrashReport<'_>, image: &Image) -> String {
     let CrashReport { recording, timeline, .. } = report;
     let when = match image.cut.checked_sub(1).map(|last| recording.events[last]) {
@@ -194,7 +194,8 @@ fn image_words(report: &CrashReport<'_>, image: &Image) -> String {
     text + &format!("  {rest} that had arrived is there.\n") + &zone_words(report, image)
 }
 
-/// Describes the zones that have lost something: their states after the power cut, and how far they had been written.
+/// Describes the zones that have lost writes: their states after the power cut, and the blocks written before and
+/// after.
 fn zone_words(report: &CrashReport<'_>, image: &Image) -> String {
     let CrashReport { recording, timeline, .. } = report;
     let zones = |image: &Image| zones::zones(recording, timeline, image).ok().flatten();
@@ -215,13 +216,13 @@ fn zone_words(report: &CrashReport<'_>, image: &Image) -> String {
     lossy.iter().take(TOLD_MAX).map(words).collect::<String>() + &more
 }
 
-/// Returns the rules that allow the losses of an image.
+/// Returns the durability rules that allow the losses of an image, as sentences.
 fn rules(report: &CrashReport<'_>, image: &Image) -> Vec<String> {
     let CrashReport { recording, timeline, rules, .. } = report;
     rules.applied(&ImageState { recording, timeline, image, failed: &BTreeSet::new() })
 }
 
-/// Describes a request, as in `write 57 (4 KiB at 81920)`.
+/// Describes the request with index `place`, as in `request 57 (write of 4 KiB at 81920)`.
 fn request(recording: &Recording, place: usize) -> String {
     let request = &recording.requests[place];
     let kind = match request.kind {
@@ -243,7 +244,7 @@ fn zone(recording: &Recording, place: usize) -> u32 {
     recording.zone(place).expect("actions on zones have one")
 }
 
-/// Returns the results as a JSON document.
+/// Returns the results of a crash test as a JSON document.
 pub(super) fn document(seed: u64, report: &CrashReport<'_>) -> Value {
     let CrashReport { recording, timeline, .. } = report;
     let RequestCounts { writes, bytes, trims, zeroes, resets, finishes, flushes, durable } = counts(recording);

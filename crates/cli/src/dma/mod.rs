@@ -1,4 +1,4 @@
-//! `phaselink dma`: measures the transfers of a simulated device to and from host memory.
+//! `phaselink dma`: measures DMA transfers of a simulated device to and from host memory.
 
 mod page;
 mod text;
@@ -70,7 +70,7 @@ pub(crate) struct Arguments {
     link: Option<String>,
 }
 
-/// Sizes that one part of the list of `--size` stands for.
+/// Transfer sizes in bytes of one item in the list of `--size`.
 #[derive(Clone, Debug)]
 struct Sizes(Vec<u32>);
 
@@ -92,7 +92,7 @@ fn transfers() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(1..=dma::TRANSFERS_MAX)
 }
 
-/// Runs the command.
+/// Runs `phaselink dma`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let device = arguments.device()?;
     let questions = arguments.questions(&device)?;
@@ -119,14 +119,14 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    /// Returns the device with the changes of the command line.
+    /// Returns the device with the overrides of the command line.
     fn device(&self) -> Result<Drive, Problems> {
         let link = self.link.iter().map(|name| format!("link.preset={name}"));
         let texts: Vec<String> = link.chain(self.set.iter().cloned()).collect();
         input::device(&self.device, &input::all(texts.iter().map(|text| Ok(changed(text)?)))?)
     }
 
-    /// Returns the question to simulate for each size.
+    /// Returns the measurement to simulate for each transfer size.
     fn questions(&self, device: &Drive) -> Result<Vec<Question>, Problems> {
         let flags = [("op", Some(&self.op)), ("cache", self.cache.as_ref()), ("node", self.node.as_ref())];
         let flags = flags.into_iter().chain([("iommu", self.iommu.as_ref())]);
@@ -147,7 +147,7 @@ impl Arguments {
     }
 }
 
-/// Parses an override of a section that affects transfers.
+/// Parses an override. Fails if its section does not affect transfers.
 fn changed(text: &str) -> Result<Override, Problem> {
     let section = text.split(['.', '=']).next().unwrap_or_default().trim();
     if text.contains('.') && !SECTIONS.contains(&section) {

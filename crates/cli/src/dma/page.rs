@@ -1,4 +1,4 @@
-//! Formats transfers as a page, for `--report`.
+//! HTML page of measured transfers, for `--report`.
 
 use phaselink_core::dma::Measured;
 use phaselink_core::drive::Drive;
@@ -12,16 +12,16 @@ use phaselink_core::results::units;
 use super::text::{asked, table};
 use crate::describe;
 
-/// Largest number of sizes in one plot of percentiles: as many as there are colours.
+/// Maximum number of sizes in one plot of percentiles, which has as many colours.
 const SIZES_MAX: usize = 8;
 
-/// Results of one direction: for each size those with one transfer at a time, and with many.
+/// Results of one transfer direction: for each size, those of one transfer at a time and those of many in flight.
 struct Direction<'a> {
     name: &'static str,
     sizes: Vec<(u32, &'a DirectionOutcome, &'a DirectionOutcome)>,
 }
 
-/// Returns the page.
+/// Returns the HTML page of measured transfers.
 pub(super) fn page(device: &Drive, measured: &[Measured]) -> String {
     let Some(first) = measured.first() else { return Page::new(&device.name, &[]).finish() };
     let told = [device.summary.clone(), describe::link(device), asked(&first.question, device)];

@@ -1,4 +1,4 @@
-//! Formats transfers as a table.
+//! Text and table of measured transfers.
 
 use phaselink_core::config::Placement;
 use phaselink_core::dma::{Measured, Op, Question};
@@ -8,7 +8,8 @@ use phaselink_core::results::in_tables;
 
 use crate::{describe, output};
 
-/// Returns the question in words, and a table with a row for each size.
+/// Returns a text with the device, the conditions of the measurement, and a table with a row for each size and
+/// direction.
 pub(super) fn text(device: &Drive, measured: &[Measured]) -> String {
     let Some(first) = measured.first() else { return String::new() };
     let title =
@@ -19,7 +20,7 @@ pub(super) fn text(device: &Drive, measured: &[Measured]) -> String {
     format!("{lines}\n{}", output::shown(&table))
 }
 
-/// Returns a table with a row for each size and direction.
+/// Returns a table of latencies and throughput with a row for each transfer size and direction.
 pub(super) fn table(measured: &[Measured]) -> Table {
     let (op, many) = measured.first().map_or((Op::Read, 1), |it| (it.question.op, it.question.outstanding));
     let mut table = Table::new().right("bytes");
@@ -51,7 +52,7 @@ fn shown(ns: Option<f64>) -> String {
     ns.map_or(String::from("-"), |ns| format!("{ns:.1}"))
 }
 
-/// Returns the question in a sentence.
+/// Returns a sentence on the conditions of a measurement: operation, DMA engine, cache state, NUMA node and IOMMU.
 pub(super) fn asked(question: &Question, device: &Drive) -> String {
     let root_complex = question.applied(device).root_complex;
     let transfers = match question.op {

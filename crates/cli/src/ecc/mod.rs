@@ -1,4 +1,4 @@
-//! `phaselink ecc`: error rates of the sector code, and the endurance that they allow.
+//! `phaselink ecc`: computes error rates of the sector code, and the endurance that they allow.
 
 mod text;
 
@@ -13,9 +13,9 @@ use crate::output;
 
 const EXAMPLES: &str = include_str!("../../help/ecc.txt");
 
-/// Raw bit error rates of the table.
+/// Raw bit error rates for which the table has a row.
 const RAW_RATES: [f64; 8] = [1e-6, 1e-5, 1e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2];
-/// Number of trials in one piece of work: a fraction of a second.
+/// Number of trials that one task runs, which takes a fraction of a second.
 const PIECE: u64 = 20_000;
 
 /// Decode damaged sectors of nine chips: rates of uncorrectable and wrong sectors, and the endurance they allow.
@@ -36,13 +36,13 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Results of the trials.
+/// Results of all trials: error rates by raw bit error rate, and outcomes by kind of damage.
 struct EccFindings {
     rates: Vec<(f64, SampledRates)>,
     faults: Vec<(SectorDamage, OutcomeCounts)>,
 }
 
-/// Runs the command.
+/// Runs `phaselink ecc`. Ends with `Off` if damage that the code can correct is not always corrected.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let codec = SectorCodec::new();
     let sample = |&raw: &f64| (raw, rates::sample(&codec, raw, arguments.trials, arguments.seed));
@@ -60,7 +60,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    /// Runs all trials of one kind of damage, on all processors; each piece has a seed of its own.
+    /// Runs all trials of one kind of damage in parallel. Each task has a seed of its own.
     fn damage(&self, codec: &SectorCodec, fault: SectorDamage) -> OutcomeCounts {
         let pieces = self.inject.div_ceil(PIECE);
         let trials = |piece| PIECE.min(self.inject - piece * PIECE);

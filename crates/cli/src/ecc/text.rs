@@ -1,4 +1,4 @@
-//! Formats the results as tables and as a JSON document.
+//! Results of `phaselink ecc` as tables and as a JSON document.
 
 use phaselink_core::media::ecc::endurance::{CELLS_OF_A_CHIP, Endurance, EnduranceSpread, SpreadFamily, spread_needed};
 use phaselink_core::media::ecc::rates::{self, ProbabilityEstimate};
@@ -12,24 +12,24 @@ use super::{Arguments, EccFindings};
 /// Uncorrectable bit error rate of the requirement "better than 10^-16" (PSS, section 1).
 const UBER: f64 = 1e-16;
 
-/// Statement of the PSS paper about the factor by which the code extends the life of a chip.
+/// Statement of a paper on the write cycles of a chip before the first error, and those that the code makes it endure.
 struct PaperStatement {
     words: &'static str,
     first_cycles: f64,
     until_cycles: f64,
 }
 
-/// Statements of sections 1 and 3 a: "several million" and "tens of millions", read as 3 and 30 million.
+/// Statements of sections 1 and 3 a. "Several million" and "tens of millions" are read as 3 and 30 million.
 const STATEMENTS: [PaperStatement; 2] = [
     PaperStatement { words: "NVMW 2014, section 1: 10^6, with correction 10^9", first_cycles: 1e6, until_cycles: 1e9 },
     PaperStatement { words: "NVMW 2014, section 3: measured, 3 and 30 million", first_cycles: 3e6, until_cycles: 3e7 },
 ];
 
-/// Numbers of cells among which the first failure is looked for: fewer cells see it later than a whole chip does.
+/// Numbers of cells of which the first error is observed. Fewer cells have it later than a whole chip.
 const WATCHED: [(&str, f64); 3] =
     [("a chip", CELLS_OF_A_CHIP), ("1024 sectors", 1024.0 * 4608.0), ("a sector", 4608.0)];
 
-/// Returns the results as text.
+/// Returns the results of all trials as text.
 pub(super) fn text(arguments: &Arguments, findings: &EccFindings) -> String {
     let tolerated = rates::tolerated_raw_bit_error_rate(UBER);
     format!(
@@ -88,7 +88,7 @@ fn fault_table(findings: &EccFindings) -> Table {
     table
 }
 
-/// Returns a table with the spread of endurance that each statement needs.
+/// Returns a table with the spread of cell endurance that each statement requires.
 fn spread_table() -> Table {
     let mut table = Table::new().left("cycles to the first error, and to UBER 10^-16").left("first error of");
     table = table.right("lognormal sigma").right("Weibull shape");
@@ -103,7 +103,8 @@ fn spread_table() -> Table {
     table
 }
 
-/// Returns a table with the consequences of each lognormal spread of a whole chip over the card's life.
+/// Returns a table of error rates over write cycles, for the lognormal endurance of a chip that agrees with each
+/// statement.
 fn cycle_table() -> Table {
     let mut table = Table::new().right("cycles");
     let endurances: Vec<Endurance> = STATEMENTS.iter().filter_map(PaperStatement::endurance).collect();
@@ -126,7 +127,7 @@ impl PaperStatement {
         spread_needed(family, cells, self.until_cycles / self.first_cycles, UBER)
     }
 
-    /// Returns the lognormal endurance of a chip that agrees with the statement.
+    /// Returns the lognormal endurance of a chip's cells that agrees with the statement, or none if there is none.
     fn endurance(&self) -> Option<Endurance> {
         let spread = self.spread(SpreadFamily::Lognormal, CELLS_OF_A_CHIP)?;
         Some(Endurance { cells: CELLS_OF_A_CHIP, first_cycles: self.first_cycles, spread })
@@ -140,12 +141,12 @@ fn number(spread: &EnduranceSpread) -> String {
     }
 }
 
-/// Formats a rate; one below what anyone can observe is 0.
+/// Formats a rate in scientific notation. A rate below 1e-99 is 0.
 fn scientific(rate: f64) -> String {
     if rate < 1e-99 { String::from("0") } else { format!("{rate:.1e}") }
 }
 
-/// Returns the results as a JSON document.
+/// Returns the results of all trials as a JSON document.
 pub(super) fn document(arguments: &Arguments, findings: &EccFindings) -> Value {
     let rows = findings.rates.iter().map(|(raw, sampled)| {
         json!({

@@ -1,4 +1,4 @@
-//! Lifetime of flash behind a translation layer, as data sheets state it.
+//! Lifetime of flash behind a translation layer, with the figures of data sheets.
 
 use phaselink_core::drive::Drive;
 use phaselink_core::predict::lifetime::{FlashLifetime, WARRANTY_YEARS, WrittenPattern, flash_lifetime};
@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use super::{Arguments, duration};
 use crate::{describe, input, output};
 
-/// Sizes of sequential and of random writes if none are asked for.
+/// Default size in bytes of sequential writes; `RANDOM` is that of random writes.
 const SEQUENTIAL: &[u32] = &[131_072];
 const RANDOM: &[u32] = &[4096];
 
-/// Lifetimes of a drive's flash, and the bytes written a day for which years are asked.
+/// Lifetimes of a drive's flash by write pattern and size, and the bytes written a day for which a lifetime in years is
+/// shown.
 #[derive(Debug)]
 pub(super) struct FlashLifetimes {
     lifetimes: Vec<FlashLifetime>,
@@ -67,7 +68,7 @@ impl FlashLifetimes {
         format!("{}\n{}\n{}", self.conclusion(drive), output::shown(&table), notes(drive))
     }
 
-    /// Returns one or two sentences: the bytes that may be written in the worst of the cases, and in the best.
+    /// Returns a sentence on the bytes that can be written in the worst case, and in the best.
     fn conclusion(&self, drive: &Drive) -> String {
         let by_bytes = |one: &&FlashLifetime, other: &&FlashLifetime| one.written_bytes.total_cmp(&other.written_bytes);
         let told = |lifetime: &FlashLifetime| {
@@ -120,7 +121,7 @@ fn patterns(names: &[String]) -> Result<Vec<WrittenPattern>, Problems> {
     input::all(names.iter().map(|name| WrittenPattern::named(name).ok_or_else(|| unknown(name).into())))
 }
 
-/// Returns the assumptions behind the figures: endurance, spare cells, wear levelling and the policy.
+/// Returns the assumptions of the figures: endurance, over-provisioning, wear levelling and garbage collection policy.
 fn notes(drive: &Drive) -> String {
     let (media, translation) = (&drive.media, &drive.translation);
     let text = format!(

@@ -1,5 +1,5 @@
-//! `phaselink endurance`: computes the lifetime of a memory: of flash behind a translation layer by its write amplification, of
-//! any other by its lines, with and without wear levelling.
+//! `phaselink endurance`: computes the lifetime of a memory. Flash behind a translation layer: by its write
+//! amplification. Any other memory: by its lines, with and without wear levelling.
 
 mod flash;
 
@@ -18,7 +18,7 @@ use crate::ending::{Ending, Failure};
 use crate::{describe, input, output};
 
 const EXAMPLES: &str = include_str!("../../help/endurance.txt");
-/// Seed of the shuffle if none is given.
+/// Default seed of the shuffle of lines.
 const SEED: u64 = 1;
 
 /// Compute the lifetime of a memory: of flash, terabytes written and drive writes a day; of others, line writes with and
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Runs the command.
+/// Runs `phaselink endurance`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
     if drive.is_flash() {
@@ -62,7 +62,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     of_lines(&drive, arguments)
 }
 
-/// Prints the lifetimes of a memory without a translation layer.
+/// Prints the lifetimes of a memory without a translation layer, for each workload and kind of wear levelling.
 fn of_lines(drive: &Drive, arguments: &Arguments) -> Result<Ending, Failure> {
     for (flag, is_given) in [("--bs", !arguments.bs.is_empty()), ("--per-day", arguments.per_day.is_some())] {
         if is_given {
@@ -145,12 +145,12 @@ fn row(lifetime: &Lifetime, is_first: bool) -> [String; 6] {
     ]
 }
 
-/// Formats a share in per cent, with as many digits as a small share needs.
+/// Formats a share in per cent, a small one in scientific notation.
 fn share(share: f64) -> String {
     if share >= 0.001 { units::percent(share) } else { format!("{:.1e} %", share * 100.0) }
 }
 
-/// Formats a duration in the unit that a person would choose.
+/// Formats a duration of `years` in years, days, hours or seconds, whichever suits its length.
 fn duration(years: f64) -> String {
     let days = years * 365.25;
     match days {

@@ -1,4 +1,4 @@
-//! Answers as JSON.
+//! JSON document of `phaselink kvcache`.
 
 use phaselink_core::inference::study::{CacheLifetime, SampledTime};
 use phaselink_core::inference::tiers::BlockCount;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{AnsweredDrive, CacheQuestion};
 
-/// The document.
+/// Returns the JSON document of all drives' results.
 pub(super) fn document(question: &CacheQuestion, answered: &[AnsweredDrive]) -> Value {
     let (plan, sums) = (&question.plan, question.source.sums());
     json!({

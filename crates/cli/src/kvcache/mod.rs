@@ -1,4 +1,4 @@
-//! `phaselink kvcache`: drives under the key-value cache of an inference server.
+//! `phaselink kvcache`: simulates drives that hold the key-value cache of an inference server.
 
 mod json;
 mod page;
@@ -25,14 +25,14 @@ use crate::{input, interrupt, output};
 use trace::TraceFlags;
 
 const EXAMPLES: &str = include_str!("../../help/kvcache.txt");
-/// Drives that are compared if none is named.
+/// Drives that are compared if the command line names none.
 const DRIVES: [&str; 3] = ["tlc-gen4", "tlc-gen5", "xl-flash"];
-/// Accesses of all windows together, of each drive.
+/// Number of drive accesses that are simulated of each drive, over all sampled windows.
 const PIECES: u64 = 8000;
-/// Windows in which the drive runs at full rate, and their accesses at most.
+/// Number of windows in which the drive runs at full rate; `CLOSED_PIECES` is the maximum number of accesses in each.
 const CLOSED: usize = 10;
 const CLOSED_PIECES: usize = 800;
-/// Windows that are simulated side by side: each has a copy of the drive.
+/// Number of windows that are simulated in parallel, each with a copy of the drive.
 const SIDE_BY_SIDE: usize = 4;
 
 /// Put the key-value cache of an inference server on drives: hits, reads, writes, time to the first token, life of the drive
@@ -104,7 +104,7 @@ struct CacheFlags {
     utilisation: Option<f64>,
 }
 
-/// Everything but the drives.
+/// Parameters of the study, apart from the drives.
 struct CacheQuestion {
     source: PromptSource,
     plan: CachePlan,
@@ -116,14 +116,14 @@ struct CacheQuestion {
     seed: u64,
 }
 
-/// A drive with its answer.
+/// Drive with its cache plan and its results.
 struct AnsweredDrive {
     drive: Drive,
     plan: CachePlan,
     answer: CacheAnswer,
 }
 
-/// Runs the command.
+/// Runs `phaselink kvcache`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drives = arguments.drives()?;
     let model = arguments.cache.model()?;
@@ -216,12 +216,12 @@ impl CacheFlags {
 }
 
 impl CacheQuestion {
-    /// Number of windows at full rate.
+    /// Returns the number of windows in which the drive runs at full rate.
     fn closed_windows(&self) -> usize {
         CLOSED.min(self.windows as usize)
     }
 
-    /// The cache with its room on these drives.
+    /// Returns the cache plan with the capacity of these drives, or `--drive-size`, for the third tier.
     fn plan_on(&self, drive: &Drive) -> Result<CachePlan, Problem> {
         // Chunks are whole on each drive.
         let capacity_bytes = drive.limits().capacity_bytes / self.io_bytes * self.io_bytes * self.drives;
@@ -265,12 +265,12 @@ impl CacheQuestion {
     }
 }
 
-/// Bytes of an object of a full block.
+/// Returns the size in bytes of an object of a full block.
 fn object_bytes(plan: &CachePlan) -> u64 {
     plan.layout.objects(&plan.model, plan.block_tokens).1
 }
 
-/// Simulates `count` of the windows, evenly chosen, on all processors.
+/// Simulates `count` evenly spaced windows of those sampled, in parallel, and returns their results in order.
 fn run<T: Send>(
     walk: &CacheWalk,
     count: usize,

@@ -1,4 +1,4 @@
-//! Answers as a page, for `--report`.
+//! HTML page of `phaselink kvcache`, for `--report`.
 
 use phaselink_core::inference::tiers::TIER_NAMES;
 use phaselink_core::ledger::stage::LatencyCause;
@@ -11,7 +11,7 @@ use phaselink_core::results::units;
 use super::text::{assumptions, blocks, conclusion, table, title};
 use super::{AnsweredDrive, CacheQuestion};
 
-/// The page.
+/// Returns the HTML page of all drives' results.
 pub(super) fn page(question: &CacheQuestion, answered: &[AnsweredDrive]) -> String {
     let plots = [first_tokens(question, answered), places(question, answered)];
     let mut page = Page::new("Key-value cache on drives", &[assumptions(question, answered)])

@@ -1,4 +1,4 @@
-//! Answers as text: the conclusion, a table of drives, and where blocks were found.
+//! Text of `phaselink kvcache`: conclusion, table of drives, and the tiers in which blocks were found.
 
 use phaselink_core::inference::source::PromptSource;
 use phaselink_core::inference::study::{CacheAnswer, CacheLifetime, CacheLoad, SampledTime};
@@ -9,10 +9,10 @@ use phaselink_core::results::units::{self, grouped, quantity};
 use super::{AnsweredDrive, CacheQuestion};
 use crate::{describe, output};
 
-/// Years that are as good as for ever.
+/// Lifetime in years above which it is shown as unlimited.
 const YEARS_MAX: f64 = 1000.0;
 
-/// All of the answer.
+/// Returns the whole text.
 pub(super) fn text(question: &CacheQuestion, answered: &[AnsweredDrive]) -> String {
     let conclusion: String =
         conclusion(question, answered).iter().map(|sentence| describe::wrapped(sentence, "")).collect();
@@ -27,14 +27,14 @@ pub(super) fn text(question: &CacheQuestion, answered: &[AnsweredDrive]) -> Stri
     text + "\n" + &describe::wrapped(&assumptions(question, answered), "  ")
 }
 
-/// Names of the drives that have the totals of one of them.
+/// Returns a phrase that names the drives whose totals equal those of the drive at index `place`.
 fn names_of_totals(answered: &[AnsweredDrive], place: usize) -> String {
     let same = answered.iter().filter(|other| other.answer.totals == answered[place].answer.totals);
     let names: Vec<String> = same.map(|one| one.drive.name.clone()).collect();
     format!("Blocks with {}", describe::listed(&names))
 }
 
-/// Title of a drive, with their number.
+/// Returns the name of a drive with the number of drives, as in `4 x tlc-gen5`.
 pub(super) fn title(question: &CacheQuestion, one: &AnsweredDrive) -> String {
     match question.drives {
         1 => one.drive.name.clone(),
@@ -42,7 +42,7 @@ pub(super) fn title(question: &CacheQuestion, one: &AnsweredDrive) -> String {
     }
 }
 
-/// The answer in a sentence or two for each drive.
+/// Returns the conclusion as a sentence or two for each drive: hits, time to the first token, lifetime.
 pub(super) fn conclusion(question: &CacheQuestion, answered: &[AnsweredDrive]) -> Vec<String> {
     let mut sentences = Vec::new();
     let all_alike = answered.windows(2).all(|pair| pair[0].answer.totals == pair[1].answer.totals);
@@ -82,13 +82,13 @@ pub(super) fn conclusion(question: &CacheQuestion, answered: &[AnsweredDrive]) -
     sentences
 }
 
-/// A mean with the ends of its interval.
+/// Formats a mean time with its confidence interval.
 fn interval(time: &SampledTime) -> String {
     let [low, high] = time.interval_s.map(|s| quantity(s, "s"));
     format!("{} ({low} to {high})", quantity(time.mean_s, "s"))
 }
 
-/// Says the load of drives that may not keep up; empty for others.
+/// Returns a phrase on the load of drives that may not keep up; empty for others.
 fn doubtful_load(load: CacheLoad) -> String {
     let [low, high] = load.interval.map(units::percent);
     if load.interval[1] > 1.0 { format!("; it may not keep up, its load is {low} to {high}") } else { String::new() }
@@ -106,7 +106,7 @@ fn life(per_day: f64, lifetime: &CacheLifetime) -> String {
     }
 }
 
-/// Formats a lifetime.
+/// Formats a lifetime in years or days.
 pub(super) fn years(years: f64) -> String {
     match years {
         years if years > YEARS_MAX => format!("over {YEARS_MAX:.0} years"),
@@ -115,7 +115,7 @@ pub(super) fn years(years: f64) -> String {
     }
 }
 
-/// Reasons why questions have no answer.
+/// Returns sentences on the lifetimes and waits that are unknown, with the reasons.
 fn missing(answered: &[AnsweredDrive]) -> Vec<String> {
     let lives = answered.iter().filter_map(|one| match &one.answer.lifetime {
         CacheLifetime::Missing(why) => Some(format!("How long {} lasts is unknown: {why}.", one.drive.name)),
@@ -130,7 +130,7 @@ fn missing(answered: &[AnsweredDrive]) -> Vec<String> {
     lives.chain(waits).collect()
 }
 
-/// Headers of the figures of a drive.
+/// Headings of the table's figures for each drive.
 const FIGURES: [&str; 14] = [
     "reads",
     "writes",
@@ -148,7 +148,7 @@ const FIGURES: [&str; 14] = [
     "placed (FDP)",
 ];
 
-/// A row for each drive.
+/// Returns the table of figures with a row for each drive.
 pub(super) fn table(answered: &[AnsweredDrive]) -> Table {
     let mut table = Table::new().left("drive").left("interface");
     for header in FIGURES {
@@ -189,7 +189,7 @@ pub(super) fn table(answered: &[AnsweredDrive]) -> Table {
     table
 }
 
-/// Exact numbers of blocks by the tier that had them.
+/// Returns a table of the exact numbers of blocks, tokens and bytes by the tier in which they were found.
 pub(super) fn blocks(one: &AnsweredDrive) -> Table {
     let totals = &one.answer.totals;
     let mut table = Table::new().left("");
@@ -217,7 +217,7 @@ pub(super) fn blocks(one: &AnsweredDrive) -> Table {
     table
 }
 
-/// Assumptions behind the figures.
+/// Returns the assumptions of the figures as a paragraph.
 pub(super) fn assumptions(question: &CacheQuestion, answered: &[AnsweredDrive]) -> String {
     let (plan, sums) = (&question.plan, question.source.sums());
     let unnamed = answered.first().map_or(0, |one| one.answer.totals.unnamed_tokens);
@@ -252,7 +252,7 @@ pub(super) fn assumptions(question: &CacheQuestion, answered: &[AnsweredDrive]) 
     text
 }
 
-/// Number of requests whose waits were simulated.
+/// Returns a phrase on the number of requests whose waits were simulated.
 fn waits(question: &CacheQuestion, answered: &[AnsweredDrive]) -> String {
     match answered.iter().find(|one| !one.answer.falls_behind()) {
         Some(one) => {

@@ -1,4 +1,4 @@
-//! Flags that name a trace of inference, or a generated one.
+//! Command line options that name a trace of inference requests, or describe a generated one.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -51,10 +51,11 @@ impl TraceFlags {
         self.trace_format.as_deref().and_then(TokenTraceFormat::named)
     }
 
-    /// Reads the trace once, or sums up the generated one.
+    /// Opens the trace of `--trace` and reads it once, or sums up the generated one.
     ///
     /// # Errors
-    /// Everything that is wrong with the trace.
+    ///
+    /// If the trace or an option is invalid; all problems are listed.
     pub(super) fn source(&self, seed: u64) -> Result<PromptSource, Problems> {
         if let Some(path) = &self.trace {
             let mut files = traces::files(path);
@@ -82,9 +83,10 @@ impl TraceFlags {
         Ok(source)
     }
 
-    /// Writes the generated requests to the file that the flags name, if they do, and says so.
+    /// Writes the generated requests to the file of `--save-trace`, if given, and returns a note about it.
     ///
     /// # Errors
+    ///
     /// If the file cannot be written.
     pub(super) fn save(&self, source: &PromptSource, model: &LanguageModel) -> Result<Option<String>, Problems> {
         let (Some(path), PromptSource::Generated(trace, sums)) = (&self.save_trace, source) else { return Ok(None) };

@@ -1,9 +1,9 @@
-//! Protects files against being overwritten: files that a command reads, stores in or listens at are claimed here, and
-//! no output is written there.
+//! Protects files against being overwritten. A command claims the files that it reads, stores in or listens at, and
+//! writes no output there.
 //!
-//! A file is identified by its device and inode (where the system has them) and by its place in its folder, so that no other path, symbolic link or
-//! hard link to it deceives. Files that no command has named are recognised by their content: a store, or the finished
-//! runs of a sweep, is never overwritten, nor is a file that a running program has locked.
+//! A file is identified by device and inode (where the system has them) and by its name in its folder, so that another
+//! path, symbolic link or hard link is no way around. Files that no command has named are recognised by their content.
+//! A store, the finished runs of a sweep, or a file locked by a running program is never overwritten.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -16,33 +16,33 @@ use phaselink_core::sweep::state;
 
 use super::system::{self, FileId};
 
-/// Paths that are allowed, for error messages about a refused output.
+/// Description of allowed paths, for error messages about a refused output.
 const ALLOWED: &str = "a path of its own: a new file, an earlier result or a pipe";
 /// Description of a sweep's state file, for error messages.
 const RUNS: &str = "the finished runs of a sweep";
-/// First bytes of a store, which `phaselink serve` makes.
+/// First bytes of a store file, by which it is recognised.
 const STORE_MAGIC: [u8; 8] = *b"phaselnk";
 /// Number of bytes from which the kind of a file is recognised.
 const BEGINNING_BYTES: u64 = 4096;
-/// Largest number of symbolic links followed to a file that does not exist yet: as many as Linux follows
+/// Maximum number of symbolic links followed to a file that does not exist yet, which is that of Linux
 /// (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 
-/// Role of a file in this command.
+/// Role of a file in the present command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Input that the command reads.
+    /// Input file that the command reads.
     Input,
-    /// Store with the bytes of a served drive.
+    /// Store file with the bytes of a served drive.
     Store,
     /// State file with the finished runs of a sweep.
     Runs,
     Socket,
-    /// Output of the flag of this name.
+    /// Output file of the option with this name.
     Output(&'static str),
 }
 
-/// File with its role in this command.
+/// File that the command has claimed, with its role and identity.
 #[derive(Debug)]
 struct Claim {
     role: Role,
@@ -50,36 +50,38 @@ struct Claim {
     identity: Identity,
 }
 
-/// Identity of the file that a path leads to: the file itself, if there is one, and its place in its folder, which a
-/// file that is still to be made has too. Terminals and `/dev/null` have none: everyone may write there.
+/// Identity of the file at a path: the file itself, if it exists, and its name in its folder, which a new file has too.
+/// Terminals and `/dev/null` have no identity, since everyone may write there.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Identity {
     file: Option<FileId>,
     place: Option<(FileId, OsString)>,
 }
 
-/// Claims of this process, kept globally so that no command can forget to pass on what it has read.
+/// Claims of this process, kept globally so that no command can forget to pass on which files it reads.
 static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
 
-/// Claims a file for a role from now on.
+/// Claims a file for a role, from now on.
 pub(crate) fn note(role: Role, path: &Path) {
     claims().push(Claim { role, path: path.into(), identity: Identity::of(path) });
 }
 
-/// Claims a file that `flag` is going to change.
+/// Claims a file that the option `flag` is going to change.
 ///
 /// # Errors
-/// If the file has another role in this command already.
+///
+/// If the command has claimed the file already.
 pub(crate) fn claim(role: Role, flag: &str, path: &Path) -> Result<(), Problem> {
     check_claims(flag, path)?;
     note(role, path);
     Ok(())
 }
 
-/// Checks that no claim forbids `flag` to write to a path.
+/// Checks that the option `flag` may write to a path.
 ///
 /// # Errors
-/// If this command has a claim to the file.
+///
+/// If the command has claimed the file.
 pub(crate) fn check_claims(flag: &str, path: &Path) -> Result<(), Problem> {
     let identity = Identity::of(path);
     match claims().iter().find(|claim| claim.identity.is(&identity)) {
@@ -88,11 +90,12 @@ pub(crate) fn check_claims(flag: &str, path: &Path) -> Result<(), Problem> {
     }
 }
 
-/// Checks that the file at `path` may take the role: be replaced by an output, be written if it is a pipe or a
-/// terminal, or take more finished runs.
+/// Checks that the existing file at `path`, if any, may be used in a role: an output may replace it, a pipe or terminal
+/// may be written, and a sweep may add runs to its state file.
 ///
 /// # Errors
-/// If it is anything but an ordinary file of no importance to us.
+///
+/// If the file is something that must not be overwritten, such as a directory, a store, or a file of another kind.
 pub(crate) fn check_contents(role: Role, flag: &str, path: &Path) -> Result<(), Problem> {
     let kind = match fs::metadata(path) {
         Ok(metadata) => metadata.file_type(),
@@ -111,7 +114,7 @@ pub(crate) fn check_contents(role: Role, flag: &str, path: &Path) -> Result<(), 
     }
 }
 
-/// Returns the path of a file that exists, or will be made, without symbolic links.
+/// Returns a path without symbolic links, for a file that exists or is still to be made.
 pub(crate) fn destination(path: &Path) -> PathBuf {
     if let Ok(whole) = fs::canonicalize(path) {
         return whole;
@@ -124,12 +127,12 @@ pub(crate) fn destination(path: &Path) -> PathBuf {
     path
 }
 
-/// Returns the folder that a file is in.
+/// Returns the folder that contains a file.
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Returns the problem of an output that cannot be written, with the system's reason.
+/// Returns the problem of an output file that cannot be written, with the system's reason.
 pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Problem {
     Problem::new(path.display().to_string(), None, format!("cannot be written: {error}"), "")
 }
@@ -142,7 +145,7 @@ fn claims() -> MutexGuard<'static, Vec<Claim>> {
     CLAIMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the description of a file's content that must not be overwritten; `None` if the file may be.
+/// Returns a description of a file's content if it must not be overwritten in this role, or none if it may.
 fn in_file(role: Role, path: &Path) -> io::Result<Option<&'static str>> {
     let file = File::open(path)?;
     let mut first = Vec::new();
@@ -163,11 +166,11 @@ fn in_file(role: Role, path: &Path) -> io::Result<Option<&'static str>> {
     Ok(is_locked.then_some("a file that a running program has locked"))
 }
 
-/// Beginnings of the files with the values of a report's drawings.
+/// First characters of the CSV files with the values of a report's plots.
 const VALUES_OF_DRAWINGS: [&str; 7] =
     ["line,x,y", "line,percent,ns", "column,part,", "part,share,", "drive,cause,", "from_ns,to_ns,", "id,error_pct,"];
 
-/// Returns the description of a file that begins with these bytes if no earlier output of `flag` does.
+/// Returns a description of a file that begins with `first`, if the file cannot be an earlier output of `flag`.
 fn of_another_kind(flag: &str, first: &[u8]) -> Option<&'static str> {
     let text = String::from_utf8_lossy(first);
     let text = text.trim_start();
@@ -182,7 +185,7 @@ fn of_another_kind(flag: &str, first: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// True if a text begins as a TOML file, a job file or a JSON document does: with a section, a key and its value, or an
+/// True if a text begins like a TOML file, a job file or a JSON document: with a section, a key and its value, or an
 /// object.
 fn is_description(text: &str) -> bool {
     let is_comment = |line: &&str| line.is_empty() || line.starts_with(['#', ';']);

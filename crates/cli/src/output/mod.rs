@@ -1,4 +1,4 @@
-//! Output to the terminal and to files. Text is styled only on a terminal: never in pipes, never under `NO_COLOR`.
+//! Output to the terminal and to files. Text is styled only on a terminal, and not if `NO_COLOR` is set.
 
 pub(crate) mod claims;
 mod report;
@@ -17,7 +17,7 @@ pub(crate) use report::{Report, ReportFlags};
 pub(crate) use stamp::stamped;
 pub(crate) use target::{Target, Unfinished, create_directory};
 
-/// Style that makes a piece of text stand out.
+/// Style that highlights text on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Bold,
@@ -35,40 +35,42 @@ impl Style {
     }
 }
 
-/// Prints to standard output.
+/// Prints a text to standard output.
 ///
 /// # Errors
-/// If it does not accept the text; a closed pipe is one such error, not a panic.
+///
+/// If standard output refuses the text. A closed pipe is one such error, not a panic.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
 }
 
-/// Prints a JSON document, indented, to standard output.
+/// Prints a JSON document to standard output, indented.
 ///
 /// # Errors
-/// As [`print`].
+///
+/// Errors of [`print`].
 pub(crate) fn print_json(document: &Value) -> io::Result<()> {
     print(&json_text(document))
 }
 
-/// Returns a JSON document as text, indented, with a line end.
+/// Formats a JSON document as indented text, with a line end.
 pub(crate) fn json_text(document: &Value) -> String {
     format!("{document:#}\n")
 }
 
-/// Returns `text` in a style if standard output is a terminal.
+/// Returns `text` with a style if standard output is a terminal.
 pub(crate) fn styled(text: &str, style: Style) -> String {
     paint(text, style, io::stdout().is_terminal())
 }
 
-/// Returns a table that follows the width of the terminal and whose head stands out there.
+/// Formats a table in the width of the terminal, with a bold heading there.
 pub(crate) fn shown(table: &Table) -> String {
     with_bold_head(&width::columns().map_or_else(|| table.to_string(), |columns| table.within(columns)))
 }
 
-/// Returns a table whose head stands out on a terminal.
+/// Returns a formatted table with a bold heading if standard output is a terminal.
 pub(crate) fn with_bold_head(table: &str) -> String {
     match table.split_once('\n') {
         Some((head, rest)) => format!("{}\n{rest}", styled(head, Style::Bold)),
@@ -76,7 +78,7 @@ pub(crate) fn with_bold_head(table: &str) -> String {
     }
 }
 
-/// Prints errors to standard error, a line each.
+/// Prints errors to standard error, one a line.
 pub(crate) fn errors(lines: impl IntoIterator<Item = String>) {
     let mut stderr = io::stderr().lock();
     let is_terminal = stderr.is_terminal();
@@ -89,7 +91,7 @@ pub(crate) fn errors(lines: impl IntoIterator<Item = String>) {
     }
 }
 
-/// Breaks an error message between words for the terminal, as it follows its label.
+/// Breaks an error message between words for the width of the terminal. Its first line follows the label `error: `.
 fn broken(line: &str) -> String {
     let (width, mut text, mut used) = (width::prose(), String::new(), "error: ".len());
     for word in line.split(' ') {

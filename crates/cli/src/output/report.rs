@@ -1,4 +1,4 @@
-//! Files of `--report DIR`: a page to look at, each of its plots as a file, and the result that it shows.
+//! Files of `--report DIR`: an HTML page, each of its plots as SVG and CSV files, and the JSON result.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(crate) struct ReportFlags {
     report: Option<PathBuf>,
 }
 
-/// Files of a report that are going to be written.
+/// Files of a report that a command is going to write.
 #[derive(Debug)]
 pub(crate) struct Report {
     directory: PathBuf,
@@ -26,10 +26,11 @@ pub(crate) struct Report {
 }
 
 impl ReportFlags {
-    /// Checks that the files of the report can be written, if the flag is given.
+    /// Checks that the files of the report can be written, if `--report` is given.
     ///
     /// # Errors
-    /// As [`Target::create`].
+    ///
+    /// Errors of [`Target::create`].
     pub(crate) fn open(&self) -> Result<Option<Report>, Problems> {
         self.report.as_deref().map(Report::create).transpose()
     }
@@ -43,18 +44,20 @@ impl Report {
         Ok(Report { directory: directory.to_path_buf(), page, document })
     }
 
-    /// Writes the page, the document, and each drawing of the page as a file of its own.
+    /// Writes the HTML page, the JSON document, and each plot of the page to files of their own.
     ///
     /// # Errors
-    /// As [`Target::write`].
+    ///
+    /// Errors of [`Target::write`].
     pub(crate) fn write(self, page: &str, document: &Value) -> Result<(), Problems> {
         self.write_text(page, &json_text(document))
     }
 
-    /// Writes the page, a document that is a text already, and each drawing.
+    /// Writes the HTML page, a document that is text already, and each plot of the page to files of their own.
     ///
     /// # Errors
-    /// As [`Target::write`].
+    ///
+    /// Errors of [`Target::write`].
     pub(crate) fn write_text(self, page: &str, document: &str) -> Result<(), Problems> {
         let pictures = pictures(page);
         for picture in &pictures {
@@ -69,8 +72,8 @@ impl Report {
     }
 }
 
-/// Returns the page with a line at its end that says how it was made: version, machine, day and command. No line breaks within
-/// a word of the command.
+/// Adds a line to the end of a page that says how it was made: version, machine, day and command. Words of the command
+/// are not broken over lines.
 fn with_foot(page: &str) -> String {
     let words = std::iter::once(String::from("phaselink")).chain(std::env::args().skip(1).map(|word| quoted(&word)));
     let words: Vec<String> = words.map(|word| format!("<span>{}</span>", escape(&word))).collect();
@@ -84,8 +87,8 @@ fn with_foot(page: &str) -> String {
     page.replacen("</body>", &format!("{foot}</body>"), 1)
 }
 
-/// Returns the kind of machine: its processors, where the system tells them, and its system. Its name is left out, because a
-/// page is passed on to others; so are the processors of a page that has to be made again to the last byte.
+/// Returns a description of this machine: its processors, where known, and its system. The host name is left out, since
+/// pages are passed on. A page that must be reproducible byte by byte has no processors either.
 fn machine() -> String {
     let system = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
     let told = match stamp::is_repeatable() {
@@ -95,14 +98,14 @@ fn machine() -> String {
     told.map_or(system.clone(), |processors| format!("{processors} ({system})"))
 }
 
-/// Returns number and kind of the processors that Linux lists; none if it names no kind.
+/// Returns number and model name of the processors that /proc/cpuinfo lists, or none if it names no model.
 fn processors(cpuinfo: &str) -> Option<String> {
     let mut kinds = cpuinfo.lines().filter_map(|line| line.strip_prefix("model name")?.split_once(':'));
     let (_, kind) = kinds.next()?;
     Some(format!("{} x {}", 1 + kinds.count(), kind.trim()))
 }
 
-/// Returns a word as a shell reads it.
+/// Quotes a word for the shell, if necessary.
 fn quoted(word: &str) -> String {
     let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-_./=,:%+@".contains(sign);
     match !word.is_empty() && word.chars().all(is_plain) {

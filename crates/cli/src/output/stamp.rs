@@ -1,4 +1,4 @@
-//! Date and time of a measurement, in the keys that fio has for it.
+//! Date and time of a measurement, under the keys of fio's JSON output.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,8 +8,8 @@ const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAY_S: u64 = 24 * 60 * 60;
 
-/// Adds `timestamp`, `timestamp_ms` and `time` of now behind the version of a document in fio's shape. Simulated
-/// results have none of them: the same description gives the same bytes at any time.
+/// Adds the present `timestamp`, `timestamp_ms` and `time` to a document in fio's format, after its version. Simulated
+/// results have none, so that a description gives the same bytes at any time.
 pub(crate) fn stamped(document: Value) -> Value {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     at(document, now)
@@ -32,8 +32,8 @@ fn at(document: Value, now: Duration) -> Value {
     Value::Object(stamped)
 }
 
-/// Returns the day of now in UTC, as in `2026-11-23`; if SOURCE_DATE_EPOCH is set, the day of that second instead, so that a
-/// page can be made again to the last byte.
+/// Returns the present day in UTC, as in `2026-11-23`. If SOURCE_DATE_EPOCH is set, returns the day of that second, so
+/// that a page can be reproduced byte by byte.
 pub(super) fn day() -> String {
     let given = source_date();
     let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -41,7 +41,7 @@ pub(super) fn day() -> String {
     format!("{year}-{:02}-{:02}", month + 1, day + 1)
 }
 
-/// Returns true if SOURCE_DATE_EPOCH is set: what is written then has to be the same on any machine and day.
+/// Returns true if SOURCE_DATE_EPOCH is set, so that pages must be equal on any machine and day.
 pub(super) fn is_repeatable() -> bool {
     source_date().is_some()
 }
@@ -50,7 +50,7 @@ fn source_date() -> Option<u64> {
     std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok())
 }
 
-/// Returns year, month and day, the latter two counted from 0, of a day since 1970.
+/// Converts a number of days since 1970 to year, month and day of the month; month and day are counted from 0.
 fn calendar(day: u64) -> (u64, usize, u64) {
     let (mut year, mut rest) = (1970, day);
     while rest >= days_of(year) {
@@ -65,7 +65,7 @@ fn calendar(day: u64) -> (u64, usize, u64) {
     (year, month, rest)
 }
 
-/// Formats a UTC date as C's asctime does (C17, 7.27.3.1): `Mon Nov 23 05:01:43 2026`.
+/// Formats a time in seconds since 1970 as asctime does (C17, 7.27.3.1): `Mon Nov 23 05:01:43 2026`, in UTC.
 fn date(seconds: u64) -> String {
     let (day, second) = (seconds / DAY_S, seconds % DAY_S);
     let (year, month, rest) = calendar(day);

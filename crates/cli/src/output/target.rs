@@ -1,4 +1,4 @@
-//! Files that a command writes: whole or not at all.
+//! Output files of a command, which are written as a whole or not at all.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -9,11 +9,11 @@ use phaselink_core::problem::{Problem, Problems};
 use super::claims::{self, Role, unwritable};
 use super::system;
 
-/// Largest number of partial files left beside a file by programs that were killed; more are a mistake.
+/// Maximum number of names that are tried for a temporary file, since killed programs may have left theirs.
 const PARTIAL_FILES_MAX: usize = 100;
 
-/// File that a command is going to write. It is found to be writable before the command does its work, and left alone
-/// until then: a command that fails leaves the old file.
+/// File that a command is going to write. The command checks first that it is writable, and changes it only at the end,
+/// so that a failing command leaves an old file as it is.
 #[derive(Debug)]
 pub(crate) struct Target {
     flag: &'static str,
@@ -21,28 +21,30 @@ pub(crate) struct Target {
     way: WriteMethod,
 }
 
-/// Method of writing the file.
+/// Method of writing an output file.
 #[derive(Debug)]
 enum WriteMethod {
-    /// Under a temporary name in the same folder, and renamed to this path when whole.
+    /// The file is written under a temporary name in the same folder, and renamed to this path when complete.
     Beside(PathBuf),
-    /// Directly: a pipe, a terminal, or the file behind our own standard output.
+    /// The file is written directly: it is a pipe, a terminal, or the process's own standard output.
     Direct(File),
 }
 
-/// File that is being written.
+/// Output file that is being written.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     target: Target,
-    /// Path of its bytes until the file is whole, if that is another one.
+    /// Path of the temporary file, or none if the output is written directly.
     partial: Option<PathBuf>,
 }
 
 impl Target {
-    /// Checks that `path` can be written, as `flag` asks. A file there is not touched.
+    /// Checks that `path` can be written for the option `flag`, without changing an existing file.
     ///
     /// # Errors
-    /// If it cannot be written, or if that would destroy something: a file that this command reads, serves or writes elsewhere, a store, a socket, a file in use.
+    ///
+    /// If the path cannot be written, or writing would destroy a file: one that this command reads, serves or writes
+    /// elsewhere, a store, a socket, or a file in use.
     pub(crate) fn create(flag: &'static str, path: &Path) -> Result<Target, Problem> {
         claims::check_claims(flag, path)?;
         let way = write_method(flag, path)?;
@@ -50,10 +52,11 @@ impl Target {
         Ok(Target { flag, path: path.into(), way })
     }
 
-    /// Writes the whole text.
+    /// Writes a text as the whole content of the file.
     ///
     /// # Errors
-    /// If the disk is full, for example; a file that was there is then unchanged.
+    ///
+    /// If a write fails, for example because the disk is full. An existing file is then unchanged.
     pub(crate) fn write(self, text: &str) -> Result<(), Problems> {
         let (mut file, unfinished) = self.begin()?;
         match file.write_all(text.as_bytes()) {
@@ -62,9 +65,10 @@ impl Target {
         }
     }
 
-    /// Begins to write. Returns the file to write to, and the handle by which it is finished.
+    /// Begins to write. Returns the file to write to, and the handle that finishes it.
     ///
     /// # Errors
+    ///
     /// If no temporary file can be made.
     pub(crate) fn begin(self) -> Result<(File, Unfinished), Problem> {
         let begun = match &self.way {
@@ -79,10 +83,11 @@ impl Target {
 }
 
 impl Unfinished {
-    /// Moves the whole file to its place.
+    /// Renames the finished temporary file to its destination, after fsync; does nothing if it was written directly.
     ///
     /// # Errors
-    /// If that is not possible; the problem says where the bytes are instead.
+    ///
+    /// If the file cannot be renamed, or the destination must not be overwritten. The problem names the temporary file.
     pub(crate) fn finish(self, file: &File) -> Result<(), Problem> {
         let (WriteMethod::Beside(destination), Some(partial)) = (&self.target.way, &self.partial) else {
             return Ok(());
@@ -96,7 +101,7 @@ impl Unfinished {
         renamed.map_err(|error| self.kept_beside(unwritable(&self.target.path, &error)))
     }
 
-    /// Removes the partial file and returns the problem of bytes that could not all be written.
+    /// Removes the temporary file, and returns the problem of a failed write.
     pub(crate) fn give_up(self, error: &io::Error) -> Problem {
         if let Some(partial) = &self.partial {
             // Best effort: the original error matters more than a file that stays.
@@ -105,7 +110,7 @@ impl Unfinished {
         unwritable(&self.target.path, error)
     }
 
-    /// Returns the path of the bytes until the file is whole.
+    /// Returns the path of the temporary file, or of the output if it is written directly.
     pub(crate) fn path(&self) -> &Path {
         self.partial.as_deref().unwrap_or(&self.target.path)
     }
@@ -118,15 +123,16 @@ impl Unfinished {
     }
 }
 
-/// Creates a directory and those above it.
+/// Creates a directory, with its parents.
 ///
 /// # Errors
-/// If that is not possible.
+///
+/// If the system refuses it.
 pub(crate) fn create_directory(path: &Path) -> Result<(), Problem> {
     fs::create_dir_all(path).map_err(|error| unwritable(path, &error))
 }
 
-/// Returns the way of writing `path`, tried as far as that changes nothing.
+/// Returns the method of writing `path`, and checks that it can be written. Files keep their contents.
 fn write_method(flag: &'static str, path: &Path) -> Result<WriteMethod, Problem> {
     let failed = |error: io::Error| unwritable(path, &error);
     if let Some(stream) = system::own_stream(path) {
@@ -151,8 +157,8 @@ fn write_method(flag: &'static str, path: &Path) -> Result<WriteMethod, Problem>
     Ok(WriteMethod::Beside(destination))
 }
 
-/// Creates a temporary file beside `destination`: `NAME.partial`, or `NAME.2.partial` and so on where a program that
-/// was killed has left one.
+/// Creates a temporary file beside `destination`: `NAME.partial`, or `NAME.2.partial` and so on if a killed program has
+/// left one.
 fn create_partial(destination: &Path) -> io::Result<(File, PathBuf)> {
     let name = destination.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     for number in 1..=PARTIAL_FILES_MAX {
@@ -168,7 +174,7 @@ fn create_partial(destination: &Path) -> io::Result<(File, PathBuf)> {
     Err(io::Error::other("too many files beside it that end in .partial"))
 }
 
-/// Gives the new file the owner and the permissions of the file that it replaces.
+/// Gives a new file the owner and the permissions of the file that it replaces.
 fn keep_permissions(replaced: &Path, file: &File) -> io::Result<()> {
     let Ok(metadata) = fs::metadata(replaced) else { return Ok(()) };
     system::keep_owner(&metadata, file);

@@ -1,5 +1,5 @@
-//! Influence of uncertain constants on the results of a paper: the rows that each constant moves, and the intervals of
-//! all together.
+//! Influence of uncertain constants on the results of a paper: the rows that each constant changes, and the prediction
+//! intervals from all of them together.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,13 +17,15 @@ use rayon::prelude::*;
 use crate::progress::Progress;
 use crate::{input, intervals};
 
-/// Number of ends of a range that a constant is moved to.
+/// Number of ends of a constant's range.
 const ENDS: usize = 2;
 
-/// Moves each uncertain constant to the ends of its range, one at a time, and notes the rows that change.
+/// Sets each uncertain constant to the ends of its range, one constant at a time, and returns the rows that change with
+/// it.
 ///
 /// # Errors
-/// If a constant cannot be moved.
+///
+/// If a constant cannot be set to an end of its range.
 pub(super) fn measure(
     experiments: &Experiments,
     outcomes: &[Outcome],
@@ -42,7 +44,8 @@ pub(super) fn measure(
     Ok(dependence)
 }
 
-/// Returns the rows that change with a constant. Rows that one end changes are not run at the other.
+/// Returns the identifiers of the rows that change with a constant. Rows that change at one end are not simulated at
+/// the other.
 fn moved_by<'a>(
     experiments: &'a Experiments,
     outcomes: &[Outcome],
@@ -62,8 +65,8 @@ fn moved_by<'a>(
     Ok(moved)
 }
 
-/// Reports at once, before anything runs, the constants that cannot be moved. Runs of one drive are handled together:
-/// reading the drive takes longer than all else.
+/// Checks, before anything runs, that all constants can be set to the ends of their ranges. Runs of one drive are
+/// checked together, since reading the drive takes longest.
 pub(super) fn check(experiments: &Experiments) -> Result<(), Problems> {
     let mut alike: Vec<Vec<&ExperimentRun>> = Vec::new();
     for run in &experiments.runs {
@@ -84,12 +87,12 @@ pub(super) fn check(experiments: &Experiments) -> Result<(), Problems> {
     input::all(alike.into_par_iter().map(of_drive).collect::<Vec<_>>()).map(drop)
 }
 
-/// Returns every uncertain constant that any of the drives has.
+/// Returns every constant that is uncertain in any of the drives, with the cause.
 pub(super) fn constants<'a>(drives: impl Iterator<Item = &'a Drive>) -> BTreeSet<(UncertaintyCause, String)> {
     drives.flat_map(|drive| drive.doubts().into_iter().map(|(cause, doubt)| (cause, doubt.key.clone()))).collect()
 }
 
-/// Returns the override that moves a constant to one end of its range, if it is uncertain in this drive.
+/// Returns the override that sets a constant to one end of its range, or none if the constant is certain in this drive.
 fn to_end(drive: &Drive, cause: UncertaintyCause, key: &str, end: usize) -> Vec<Override> {
     let doubts = drive.doubts();
     let doubt = doubts.iter().find(|(of, doubt)| *of == cause && doubt.key == key);
@@ -97,7 +100,8 @@ fn to_end(drive: &Drive, cause: UncertaintyCause, key: &str, end: usize) -> Vec<
     ends.into_iter().nth(end).into_iter().collect()
 }
 
-/// Draws all constants at once from their ranges, and gives each row the interval of its values.
+/// Draws all uncertain constants at once from their ranges, and adds to each row of a number the prediction interval of
+/// its values.
 pub(super) fn intervals(
     experiments: &Experiments,
     outcomes: &[Outcome],

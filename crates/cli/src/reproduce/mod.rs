@@ -1,4 +1,4 @@
-//! `phaselink reproduce`: compares published results with simulated ones.
+//! `phaselink reproduce`: runs the experiments of published papers, and compares published with simulated results.
 
 mod doubt;
 mod page;
@@ -55,13 +55,13 @@ pub(crate) struct Arguments {
     depends: Option<Option<PathBuf>>,
 }
 
-/// Results of a paper, each with its verdict.
+/// Results of a paper with their verdicts, and the paper's figures.
 pub(crate) struct JudgedPaper {
     rows: Vec<Row>,
     figures: Vec<PaperFigure>,
 }
 
-/// Runs the command.
+/// Runs `phaselink reproduce`. Ends with `Off` if a result is off.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let papers = arguments.papers()?;
     if arguments.list {
@@ -111,8 +111,8 @@ impl Arguments {
         Ok(papers)
     }
 
-    /// Computes the influence of uncertain constants on the results of one paper, if that is asked for.
-    /// `None` if the user has stopped that.
+    /// Judges the results of one paper, after measuring the influence of uncertain constants as far as that is asked
+    /// for. None if the user has stopped that.
     fn doubted(
         &self,
         experiments: &mut Experiments,
@@ -152,8 +152,8 @@ fn write(path: &Path, dependence: &Dependence) -> Result<(), Problems> {
     Target::create("--depends", path)?.write(&dependence.to_csv())
 }
 
-/// Runs everything that the papers need, on all processors, and judges the results of those that were finished when
-/// the user stopped it.
+/// Runs all experiments of the papers in parallel, and judges the results of each paper whose experiments were finished
+/// when the user stopped it.
 fn judged(papers: &[Paper], arguments: &Arguments, stopped: &AtomicBool) -> Result<Vec<JudgedPaper>, Problems> {
     let reproductions = input::all(papers.iter().map(Paper::load))?;
     for note in reproductions.iter().flat_map(|reproduction| reproduction.notes()) {
@@ -172,8 +172,8 @@ fn judged(papers: &[Paper], arguments: &Arguments, stopped: &AtomicBool) -> Resu
     Ok(input::all(judged)?.into_iter().flatten().collect())
 }
 
-/// Runs experiments in their order, so that the papers are finished one after the other; `None` for a run that the user
-/// has stopped.
+/// Runs experiments in their order, in parallel, so that papers finish one after the other. The outcome of a run that
+/// the user has stopped is none.
 fn outcomes(runs: &[&ExperimentRun], stopped: &AtomicBool) -> Vec<Option<Outcome>> {
     let progress = Progress::of(runs.len());
     let stop = || stopped.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Formats judged results as a page, for `--report`.
+//! HTML page of judged results, for `--report`.
 
 use phaselink_core::report::html::page::{Page, list, paragraph, side_by_side};
 use phaselink_core::report::html::{Compared, against};
@@ -7,7 +7,7 @@ use phaselink_core::reproduce::{ClaimKind, Row, Verdict};
 use super::JudgedPaper;
 use super::text::{conclusion, count, is_statement, page_table, summary_table, value};
 
-/// Returns the page.
+/// Returns the HTML page of all papers' results.
 pub(super) fn page(papers: &[JudgedPaper]) -> String {
     let rows: Vec<Row> = papers.iter().flat_map(|paper| paper.rows.iter().cloned()).collect();
     let title = match papers {
@@ -32,7 +32,7 @@ pub(super) fn page(papers: &[JudgedPaper]) -> String {
     page.finish()
 }
 
-/// Returns a table of published numbers and the errors of simulated ones.
+/// Returns a plot of published numbers with the relative errors of the simulated ones.
 fn numbers(rows: &[Row]) -> String {
     let compared: Vec<Compared> = rows.iter().filter_map(compared).collect();
     if compared.is_empty() {

@@ -1,4 +1,4 @@
-//! Formats judged results as a table, as JSON and as comma-separated values.
+//! Judged results of papers as tables, JSON and comma-separated values.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::describe;
 use crate::output::{Style, shown, styled, with_bold_head};
 
-/// Longest description of a quantity in the table.
+/// Maximum number of characters of a quantity's description in the table.
 const QUANTITY_CHARACTERS_MAX: usize = 30;
 
-/// Returns the table, the reasons for results that are not reproduced, and a count.
+/// Returns the table of each paper, the reasons for results that are not reproduced, and a count by verdict.
 pub(super) fn text(rows: &[Row]) -> String {
     let mut text = String::new();
     for paper in rows.chunk_by(|left, right| left.paper == right.paper) {
@@ -34,12 +34,13 @@ pub(super) fn text(rows: &[Row]) -> String {
     text
 }
 
-/// Returns a table with a line for each paper: predictions, results that depend on fitted constants, and inputs.
+/// Returns the formatted table of verdicts, with a line for each paper; see [`summary_table`].
 pub(super) fn summary(rows: &[Row]) -> String {
     shown(&summary_table(rows))
 }
 
-/// Returns a line for each paper: predictions, results that depend on fitted constants, and inputs.
+/// Returns a table with a line for each paper: counts of predictions, of results that depend on fitted constants, of
+/// inputs and of fitted constants.
 pub(super) fn summary_table(rows: &[Row]) -> Table {
     let mut table = Table::new().left("source").right("predicted").right("reproduced").right("others");
     for column in ["reproduced", "inputs", "fitted constants"] {
@@ -59,7 +60,8 @@ pub(super) fn summary_table(rows: &[Row]) -> Table {
     table
 }
 
-/// Returns what a page says first: how many results are reproduced, and which of those that are not is farthest off.
+/// Returns the sentences at the top of a page: how many results are reproduced, and which other one has the largest
+/// error.
 pub(super) fn conclusion(rows: &[Row]) -> Vec<String> {
     let results = || rows.iter().filter(|row| row.kind != ClaimKind::Input);
     let share = |leaning: bool| {
@@ -90,7 +92,7 @@ pub(super) fn conclusion(rows: &[Row]) -> Vec<String> {
     sentences
 }
 
-/// Returns the table of a page, in which verdicts stand beside the names of results.
+/// Returns the table of a page, in which each verdict follows the result's identifier.
 pub(super) fn page_table(rows: &[Row]) -> Table {
     let mut table = Table::new().left("id").left("verdict").right("published").right("simulated").left("unit");
     for column in ["error %", "allowed"] {
@@ -115,12 +117,13 @@ pub(super) fn page_table(rows: &[Row]) -> Table {
     table
 }
 
-/// Returns the results of one paper in Markdown, to follow its name.
+/// Returns the results of one paper as a Markdown section with its name.
 pub(super) fn markdown(rows: &[Row]) -> String {
     rows.first().map_or(String::new(), |first| format!("## {}\n\n{}\n", first.paper, table(rows).markdown()))
 }
 
-/// Counts results by verdict: those that no fitted constant moves, those that depend on one, and inputs apart.
+/// Returns a sentence with the number of results by verdict: predictions, results that depend on fitted constants, and
+/// inputs.
 pub(super) fn count(rows: &[Row]) -> String {
     let (inputs, results): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.kind == ClaimKind::Input);
     let (predictions, leaning): (Vec<&Row>, Vec<&Row>) = results.iter().partition(|row| is_prediction(row));
@@ -144,12 +147,12 @@ pub(super) fn count(rows: &[Row]) -> String {
     text
 }
 
-/// True if no constant was taken from the row or its table.
+/// True if no constant was fitted to the row or its table, so that the row is a prediction.
 fn is_prediction(row: &Row) -> bool {
     row.provenance == Provenance::Predicted
 }
 
-/// Counts verdicts, as in `12: 9 reproduced, 2 off, 1 unexplained`.
+/// Formats the number of rows by verdict, as in `12 (9 reproduced, 2 off, 1 unexplained)`.
 fn verdicts(rows: &[&Row]) -> String {
     let count = |wanted: Verdict| rows.iter().filter(|row| row.verdict == wanted).count();
     let all = [Verdict::Given, Verdict::Reproduced, Verdict::Off, Verdict::Unexplained];
@@ -162,7 +165,7 @@ fn verdicts(rows: &[&Row]) -> String {
     format!("{} ({})", rows.len(), parts.join(", "))
 }
 
-/// Returns a table with a row for each result.
+/// Returns a table with a row for each result, and with columns for prediction intervals if there are any.
 pub(super) fn table(rows: &[Row]) -> Table {
     let mut table = Table::new().left("id").left("quantity").right("published").right("simulated").left("unit");
     for column in ["error %", "allowed"] {
@@ -199,7 +202,8 @@ fn counted(number: usize) -> String {
     if number == 0 { String::new() } else { number.to_string() }
 }
 
-/// Returns the deviation that printed digits and words allow: `2`, or `0 to 10` where more is allowed on one side.
+/// Returns the deviation in per cent that the printed digits and words of a paper allow: `2`, or `-1 to 10` if the
+/// sides differ.
 fn allowed(row: &Row) -> String {
     if is_statement(row) || row.kind == ClaimKind::Input {
         return String::new();
@@ -212,7 +216,8 @@ fn allowed(row: &Row) -> String {
     }
 }
 
-/// Returns both ends of the interval, if the published value lies between them, and the constants that contribute most.
+/// Returns the cells about a row's prediction interval: both ends, if the published value lies inside, and the
+/// constants that contribute most.
 fn interval(row: &Row) -> [String; 4] {
     let Some(interval) = &row.interval else { return Default::default() };
     let names: Vec<String> =
@@ -221,12 +226,12 @@ fn interval(row: &Row) -> [String; 4] {
     [number(interval.low), number(interval.high), String::from(place), names.join(", ")]
 }
 
-/// Returns true if a row is a statement that holds or does not, rather than a number.
+/// Returns true if a row is a statement that holds or does not, not a number.
 pub(super) fn is_statement(row: &Row) -> bool {
     row.unit.is_empty() && row.accepted == (1.0, 1.0)
 }
 
-/// Formats a number, or the truth of a statement.
+/// Formats a number, or for a statement if it holds.
 pub(super) fn value(row: &Row, value: Option<f64>) -> String {
     match value {
         None => String::from("-"),
@@ -235,7 +240,7 @@ pub(super) fn value(row: &Row, value: Option<f64>) -> String {
     }
 }
 
-/// Formats five significant digits, or all digits before the point.
+/// Formats a number with five significant digits, or with all digits before the point.
 fn number(value: f64) -> String {
     let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
     let decimals = (4 - magnitude).clamp(0, 9) as usize;
@@ -270,7 +275,7 @@ fn shortened(text: &str) -> String {
     format!("{}...", kept.trim_end())
 }
 
-/// Highlights the rows that are not reproduced, on a terminal.
+/// Returns the table with rows that are off in red and unexplained ones in yellow, if output goes to a terminal.
 fn coloured(table: &str, rows: &[Row]) -> String {
     const HEAD_LINES: usize = 2;
     let table = with_bold_head(table);
@@ -304,7 +309,7 @@ fn object(row: &Row) -> Value {
     serde_json::to_value(row).expect("a row is plain data")
 }
 
-/// Returns all results as lines of comma-separated values, with the keys of [`object`] at their head.
+/// Returns all results as comma-separated values. The first line has the keys of [`object`].
 pub(super) fn csv(rows: &[Row]) -> String {
     let objects: Vec<Value> = rows.iter().map(object).collect();
     let mut text = String::new();
@@ -318,12 +323,12 @@ pub(super) fn csv(rows: &[Row]) -> String {
     text
 }
 
-/// Formats a field, quoted where RFC 4180 requires it.
+/// Formats a field for comma-separated values, quoted if RFC 4180 requires it.
 fn cell(value: &Value) -> String {
     quoted(plain(value))
 }
 
-/// Formats a value without quotes; the items of a list are separated by blanks.
+/// Formats a value without quotes. The items of a list are separated by blanks.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -1,4 +1,4 @@
-//! Distributions of latencies, a file for each job and direction: `--hgrm`.
+//! Latency distributions of `--hgrm`, in a file for each job and direction.
 
 use std::path::Path;
 
@@ -10,17 +10,19 @@ use super::workload::Workload;
 use crate::input;
 use crate::output::{self, Target};
 
-/// A file that is ready, and whose latencies it is for.
+/// Output file for the latency distribution of one job and direction.
 pub(super) struct Distribution {
     target: Target,
     job: usize,
     is_write: bool,
 }
 
-/// The files of all jobs, if they are asked for; of a direction without requests none is written.
+/// Returns output files for the read and write latencies of all jobs in a directory; none without a directory. A
+/// direction without requests gets no file later.
 ///
 /// # Errors
-/// As [`Target::create`].
+///
+/// Errors of [`Target::create`].
 pub(super) fn open(directory: Option<&Path>, workload: &Workload) -> Result<Vec<Distribution>, Problems> {
     let Some(directory) = directory else { return Ok(Vec::new()) };
     output::create_directory(directory)?;
@@ -39,16 +41,17 @@ pub(super) fn open(directory: Option<&Path>, workload: &Workload) -> Result<Vec<
     }))
 }
 
-/// A job's name as far as every file system takes it.
+/// Returns a job's name with all characters replaced by `_` that a file system might refuse.
 fn file_name(job: &str) -> String {
     let kept = |letter: char| if letter.is_alphanumeric() || letter == '-' || letter == '_' { letter } else { '_' };
     job.chars().map(kept).collect()
 }
 
-/// Write those of which there are any.
+/// Writes the latency distributions of all directions that have requests.
 ///
 /// # Errors
-/// As [`Target::write`].
+///
+/// Errors of [`Target::write`].
 pub(super) fn write(distributions: Vec<Distribution>, outcome: &Outcome) -> Result<(), Problems> {
     for Distribution { target, job, is_write } in distributions {
         let Some(job) = outcome.jobs.get(job) else { continue };

@@ -1,4 +1,4 @@
-//! `phaselink run`: one drive under one workload, in detail.
+//! `phaselink run`: simulates one drive under one workload, and shows the results in detail.
 
 mod distributions;
 mod page;
@@ -31,10 +31,10 @@ use crate::{describe, input, interrupt, intervals, precision};
 use distributions::Distribution;
 use workload::{Workload, WorkloadFlags};
 
-/// Steps of a timeline: as many as the viewer shows without delay.
+/// Maximum number of steps in a timeline, which the viewer shows without delay.
 const TIMELINE_STEPS_MAX: usize = 200_000;
 
-/// Days of simulated time that a run has at most: 2^63 ps.
+/// Maximum simulated time of a run in days: 2^63 ps.
 const END_DAYS: u32 = 106;
 
 const EXAMPLES: &str = include_str!("../../help/run.txt");
@@ -85,7 +85,7 @@ struct ResultFlags {
     perfetto: Option<PathBuf>,
 }
 
-/// The files to write.
+/// Output files of a run, apart from standard output.
 struct Targets {
     document: Option<Target>,
     report: Option<Report>,
@@ -93,13 +93,13 @@ struct Targets {
     distributions: Vec<Distribution>,
 }
 
-/// Flags for the uncertainty of a run.
+/// Uncertainty of a run's figures: measured precision and prediction intervals, as far as they are asked for.
 struct Trust {
     measurement: Option<Measurement>,
     doubted: Option<Doubted>,
 }
 
-/// Run the command.
+/// Runs `phaselink run`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let drive = described.drive();
@@ -143,7 +143,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     Ok(ending(&simulation, outcome.finished, stopped.load(Ordering::Relaxed)))
 }
 
-/// Tells what went wrong, and returns how the run has ended.
+/// Prints data errors and a run that simulated time has cut short, and returns the ending of the command.
 fn ending(simulation: &Simulation, is_finished: bool, is_stopped: bool) -> Ending {
     for problem in simulation.data_problems() {
         eprintln!("error: {problem}");
@@ -161,7 +161,7 @@ fn ending(simulation: &Simulation, is_finished: bool, is_stopped: bool) -> Endin
     }
 }
 
-/// Returns what a run has shown in a sentence or two, the state in which the drive was, and how well it is known.
+/// Returns the conclusion of a run, the state in which the drive was measured, and the evidence for the model.
 fn conclusion(concluded: &RunConclusion, outcome: &Outcome) -> String {
     let sentences = concluded.findings.iter().map(|it| styled(&describe::wrapped(&it.sentence, ""), Style::Bold));
     let state = words::measured(outcome.measured).map(|state| describe::wrapped(&format!("Measured {state}."), ""));
@@ -170,7 +170,7 @@ fn conclusion(concluded: &RunConclusion, outcome: &Outcome) -> String {
 }
 
 impl Arguments {
-    /// The jobs on the drive, which end where the requested precision needs no more requests.
+    /// Returns the jobs for the drive. With `--precision`, a job without an end of its own gets a limit of requests.
     fn workload(&self, drive: &Drive) -> Result<Workload, Problems> {
         let limits = drive.limits();
         let workload = match self.precision {
@@ -182,8 +182,7 @@ impl Arguments {
         Ok(workload)
     }
 
-    /// Run to the end, where somebody wants to know how it goes in time with a timeline, or to the precision that is
-    /// asked for.
+    /// Runs the simulation: to the precision of `--precision`, or to its end. Records a timeline if one is given.
     fn run(
         &self,
         simulation: &mut Simulation,
@@ -200,7 +199,7 @@ impl Arguments {
         None
     }
 
-    /// The intervals of all figures, if they are asked for.
+    /// Returns the prediction intervals of all figures, or none if they are not asked for.
     fn doubted(
         &self,
         described: &Described,

@@ -1,4 +1,4 @@
-//! The page of a run, `--report`: what is stated above its figures, and the packets of one of its requests.
+//! HTML page of a run, for `--report`: the conclusion above its figures, and the packets of one request.
 
 use phaselink_core::compare::{Label, RunConclusion};
 use phaselink_core::drive::Drive;
@@ -13,12 +13,12 @@ use super::workload::Workload;
 use crate::describe;
 use crate::intervals::{self, Doubted};
 
-/// Requests before the one that is drawn: by then a drive's queues and tables are as they stay.
+/// Number of requests before the drawn one, after which the drive's queues and tables have reached their usual state.
 const SKIPPED: u64 = 64;
-/// Larger requests have more packets than anyone looks at.
+/// Maximum size in bytes of the drawn request. A larger one has too many packets for a drawing.
 const BYTES_MAX: u32 = 64 << 10;
 
-/// Contents of the page besides what a run concludes.
+/// Drive, workload and results from which the page of a run (`--report`) is made.
 pub(super) struct Contents<'a> {
     pub drive: &'a Drive,
     pub workload: &'a Workload,
@@ -27,7 +27,7 @@ pub(super) struct Contents<'a> {
 }
 
 impl Contents<'_> {
-    /// The page; with intervals of figures and their explanation, if they were asked for.
+    /// Returns the HTML page of a run, with prediction intervals if there are any.
     pub(super) fn page(&self, concluded: &RunConclusion, doubted: Option<&Doubted>, seed: u64) -> String {
         let Contents { drive, workload, outcome, timeline } = self;
         let packets = packets(drive, workload, seed);
@@ -47,7 +47,7 @@ impl Contents<'_> {
     }
 }
 
-/// The job, and what it runs on.
+/// Returns lines about the jobs, and the interface, memory, link and host of the drive.
 fn heading(drive: &Drive, workload: &Workload, behind: &[Evidence]) -> Vec<String> {
     let parts = [
         ("interface", describe::interface(drive, &workload.jobs)),
@@ -67,8 +67,8 @@ fn heading(drive: &Drive, workload: &Workload, behind: &[Evidence]) -> Vec<Strin
         .collect()
 }
 
-/// The steps of one request like those of the job, alone, so that all packets are its own; of a mixed job, a read. None if its
-/// requests differ in size, or are too large to look at.
+/// Simulates one request like those of the jobs, alone, and returns a title and its packets. The request of a mixed job
+/// is a read. None if the jobs' requests differ in size, or are too large to draw.
 fn packets(drive: &Drive, workload: &Workload, seed: u64) -> Option<(String, Trace)> {
     let label = Label::of(&workload.jobs);
     let bytes = label.bytes.filter(|bytes| *bytes <= BYTES_MAX)?;

@@ -1,4 +1,4 @@
-//! The workload of a run: job files, a trace, or one job from flags named as in fio.
+//! Workload of a run: job files, a trace, or one job from options named as in fio.
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -87,31 +87,32 @@ pub(crate) struct JobFlags {
     trace_closed: bool,
 }
 
-/// Jobs that fit the drive, and what they are in words.
+/// Jobs for a drive, with a description of them in words.
 pub(crate) struct Workload {
     pub jobs: Vec<Job>,
     pub summary: String,
     written: UnresolvedJobs,
 }
 
-/// Jobs as they are written, and what they are in words.
+/// Jobs as they are written in options or files, with a description of them in words.
 pub(crate) struct Told {
     pub written: UnresolvedJobs,
-    /// Lines that describe the workload.
+    /// Lines of text that describe the workload.
     pub summary: String,
 }
 
 impl WorkloadFlags {
-    /// Adds more job files to the flags.
+    /// Adds job files to those of the options.
     pub(crate) fn with_files(mut self, files: Vec<String>) -> WorkloadFlags {
         self.job.fio.extend(files);
         self
     }
 
-    /// Read what the flags name, for a drive with these limits.
+    /// Reads the jobs of the options, for a drive with these limits.
     ///
     /// # Errors
-    /// Everything that is wrong with flags, job files and traces, and everything that the drive cannot do.
+    ///
+    /// If options, job files or traces are invalid, or the drive cannot run a job; all problems are listed.
     pub(crate) fn resolve(&self, limits: &Limits) -> Result<Workload, Problems> {
         let sizes = [("bs", &self.bs), ("iodepth", &self.iodepth), ("numjobs", &self.numjobs)];
         let sizes: Vec<_> = sizes.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect();
@@ -119,7 +120,7 @@ impl WorkloadFlags {
         Ok(Workload { jobs: written.on(limits)?, summary, written })
     }
 
-    /// Returns the flags with a limit of requests for each thread, where nothing else ends the job.
+    /// Returns the options with a limit of `ios` requests for each thread, unless something else ends the job.
     pub(crate) fn ending_after(&self, ios: u64) -> WorkloadFlags {
         let mut flags = self.clone();
         flags.job.end_after(ios);
@@ -128,13 +129,13 @@ impl WorkloadFlags {
 }
 
 impl Workload {
-    /// Returns the jobs on a drive with other limits; none if it cannot run them.
+    /// Returns the jobs for a drive with other limits, or none if it cannot run them.
     pub(crate) fn on(&self, limits: &Limits) -> Option<Vec<Job>> {
         self.written.on(limits).ok()
     }
 }
 
-/// Says on standard error which drives treat the I/O engine of the jobs as any other, and what to do instead.
+/// Reports on standard error the drives on which the jobs' I/O engine has no effect, and what to do about that.
 pub(crate) fn tell_engine_without_effect<'a>(jobs: impl Iterator<Item = (&'a Drive, &'a [Job])>) {
     let (mut names, mut engine) = (Vec::new(), "");
     for (drive, jobs) in jobs {
@@ -152,10 +153,11 @@ pub(crate) fn tell_engine_without_effect<'a>(jobs: impl Iterator<Item = (&'a Dri
 }
 
 impl JobFlags {
-    /// Read what the flags name, with these sizes for a job that is not in a file.
+    /// Reads the jobs of the options. `sizes` are further options of a job that is not in a file.
     ///
     /// # Errors
-    /// Everything that is wrong with flags, job files and traces.
+    ///
+    /// If options, job files or traces are invalid; all problems are listed.
     pub(crate) fn written(&self, sizes: &[(&str, &str)]) -> Result<Told, Problems> {
         match self.fio.is_empty() {
             true => self.one_job(sizes),
@@ -163,7 +165,7 @@ impl JobFlags {
         }
     }
 
-    /// End the job after so many requests of each thread if nothing else ends it.
+    /// Limits the job to `ios` requests of each thread, unless something else ends it or it is in a file.
     pub(crate) fn end_after(&mut self, ios: u64) {
         let is_ended = self.given().map_or(true, |given| has_end(&given));
         if !self.has_files() && !is_ended {
@@ -171,7 +173,7 @@ impl JobFlags {
         }
     }
 
-    /// True if the jobs come from files.
+    /// True if the jobs come from job files.
     pub(crate) fn has_files(&self) -> bool {
         !self.fio.is_empty()
     }
@@ -201,10 +203,12 @@ impl JobFlags {
         Ok(Told { written, summary })
     }
 
-    /// Options with their values, in the order of the help; those of --option last, so that they count.
+    /// Returns all given options with their values, in the order of `--help`. Those of `--option` come last, so that
+    /// they take precedence.
     ///
     /// # Errors
-    /// Every --option that is no name with a value.
+    ///
+    /// If an `--option` is not of the form `NAME=VALUE`; all problems are listed.
     pub(crate) fn given(&self) -> Result<Vec<(&str, &str)>, Problems> {
         let named = [
             ("rw", &self.rw),
@@ -226,7 +230,7 @@ impl JobFlags {
     }
 }
 
-/// `NAME=VALUE`.
+/// Splits an option of the form `NAME=VALUE`.
 fn option(text: &str) -> Result<(&str, &str), Problems> {
     let pair = text.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
     pair.filter(|(name, value)| !name.is_empty() && !value.is_empty()).ok_or_else(|| {
@@ -234,7 +238,7 @@ fn option(text: &str) -> Result<(&str, &str), Problems> {
     })
 }
 
-/// A multiple of the recorded rate in per cent, as fio's `replay_time_scale` has it.
+/// Converts a multiple of the recorded rate to per cent, the unit of fio's `replay_time_scale`.
 fn percent_of_rate(text: &str) -> Result<String, String> {
     let percent = text.parse::<f64>().ok().map(|speed| speed * 100.0);
     let whole = percent.filter(|percent| (1.0..=1e6).contains(percent) && (percent - percent.round()).abs() < 1e-6);

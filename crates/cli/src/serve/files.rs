@@ -1,4 +1,4 @@
-//! The served drive as a plain file, or as a folder of files, for applications that speak no protocol of the server.
+//! Serves a drive as a plain file, or as a folder of files, for applications that speak none of the server's protocols.
 //!
 //! ```text
 //! application ── --folder: fuse2fs ── --file: nbdfuse ── NBD, at a socket of its own ── device
@@ -27,9 +27,9 @@ use tempfile::TempDir;
 use crate::child::{self, CommandEnd};
 use crate::mount::{self, FILE_TOOLS, FOLDER_TOOLS, Mount};
 
-/// Time between two polls of the stop flag.
+/// Time between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(50);
-/// Smallest file system that mke2fs makes and an application can use.
+/// Minimum size in bytes of a new file system, which mke2fs makes and an application can use.
 const FOLDER_BYTES_MIN: u64 = 1 << 20;
 
 /// Flags of a drive that is served as a file or a folder.
@@ -49,7 +49,7 @@ pub(super) struct FileFlags {
     prepare: Option<String>,
 }
 
-/// Returns a path that commands find wherever they are.
+/// Converts a path to an absolute one, which commands find from any folder.
 fn absolute(text: &str) -> io::Result<PathBuf> {
     std::path::absolute(text)
 }
@@ -60,21 +60,22 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 impl FileFlags {
-    /// Returns true if the drive is served as a file or a folder.
+    /// Returns true if the drive is to be served as a file or a folder.
     pub(super) fn is_mounted(&self) -> bool {
         self.file.is_some() || self.folder.is_some()
     }
 
-    /// Returns true if requests are served that are not to be recorded.
+    /// Returns true if requests precede the recording: those that make a file system, or those of `--prepare`.
     pub(super) fn prepares(&self) -> bool {
         self.folder.is_some() || self.prepare.is_some()
     }
 
-    /// Checks that the drive can be mounted on this machine at these paths, and returns what the session needs; nothing if
-    /// no command and no mount asks for one.
+    /// Checks that the drive can be mounted at these paths on this machine, and returns the mounts and commands of the
+    /// server. None if neither a mount nor `--prepare` is asked for.
     ///
     /// # Errors
-    /// If programs are missing, a path is taken, or the drive is smaller than the file system.
+    ///
+    /// If programs are missing, a path is occupied, or the drive is smaller than the file system.
     pub(super) fn session<'a>(&'a self, run: Option<&'a str>, drive: &Drive) -> Result<Option<Session<'a>>, Problem> {
         if !self.is_mounted() && self.prepare.is_none() {
             return Ok(None);
@@ -98,7 +99,7 @@ impl FileFlags {
     }
 }
 
-/// Checks that nothing is at a path, which a mount would hide.
+/// Checks that no file is at a path, since a mount would hide it.
 fn check_free(flag: &str, path: &Path) -> Result<(), Problem> {
     match fs::symlink_metadata(path) {
         Ok(_) => {
@@ -118,7 +119,7 @@ fn failed(path: &Path, error: &io::Error) -> Problem {
 pub(super) struct Session<'a> {
     flags: &'a FileFlags,
     run: Option<&'a str>,
-    /// Folder of the socket, and of the drive's file below a file system.
+    /// Temporary folder with the server's socket, and with the drive's file if that is below a file system.
     own: TempDir,
     capacity_bytes: u64,
 }
@@ -128,8 +129,8 @@ impl Session<'_> {
         Uri { place: Address::Unix(self.own.path().join("drive.sock")), export: String::new() }
     }
 
-    /// Binds the front-end that the mount is a client of; nothing if nothing is mounted. A file may be written anywhere: partial
-    /// blocks become whole ones, as in the page cache of a host.
+    /// Binds the front-end whose client is the mount, or returns none if nothing is mounted. Its block size is 1 byte,
+    /// since a file may be written anywhere. Partial blocks become whole ones, as in the page cache of a host.
     pub(super) fn front(&self, geometry: Geometry) -> Result<Option<Nbd>, Problem> {
         if !self.flags.is_mounted() {
             return Ok(None);
@@ -139,10 +140,11 @@ impl Session<'_> {
         Ok(Some(Nbd(vec![ExportSocket { listener: Listener::bind(&self.uri())?, export }])))
     }
 
-    /// Mounts the drive, runs the commands, and unmounts; without a command, waits until `stopped`. Returns true if `--run` has
-    /// succeeded.
+    /// Mounts the drive, runs the commands, and unmounts. Without `--run`, waits until `stopped` is set. Returns true
+    /// if `--run` has succeeded, or there was none.
     ///
     /// # Errors
+    ///
     /// If something cannot be mounted or unmounted, or `--prepare` fails.
     pub(super) fn run(&self, uri: &str, device: &Device, stopped: &AtomicBool) -> Result<bool, Problems> {
         let _stop = device.stop.at_the_end();
@@ -199,7 +201,7 @@ impl Session<'_> {
         })
     }
 
-    /// Does something while the folder is mounted, if there is to be one.
+    /// Calls `work` while the folder of `--folder` is mounted, or at once without that option.
     fn with_folder<T>(
         &self,
         file: &Path,
@@ -216,7 +218,7 @@ impl Session<'_> {
     }
 }
 
-/// Surroundings of the commands of a session.
+/// Address, device and stop flag for the commands that run while the drive is served.
 #[derive(Debug)]
 struct SessionEnvironment<'a> {
     uri: &'a str,
@@ -229,7 +231,7 @@ impl SessionEnvironment<'_> {
         self.stopped.load(Ordering::Relaxed) || self.device.stop.is_requested()
     }
 
-    /// Runs a shell command, whose output is shown.
+    /// Runs a shell command with its output on standard output, until it ends or the server stops.
     fn run(&self, text: &str, file: &Path, folder: Option<&Path>) -> Result<CommandEnd, Problem> {
         let failed = |error: io::Error| Problem::new("--run", None, format!("the command cannot be run: {error}"), "");
         let (output, writer): (PipeReader, _) = io::pipe().map_err(failed)?;
@@ -241,7 +243,7 @@ impl SessionEnvironment<'_> {
         child::run(&mut command, output, None, || self.is_stopped(), show).map_err(failed)
     }
 
-    /// Waits until the server is told to stop.
+    /// Waits until the server is to stop.
     fn wait(&self) {
         while !self.is_stopped() {
             thread::sleep(LOOK);

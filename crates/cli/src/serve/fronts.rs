@@ -1,4 +1,4 @@
-//! Flags of the front-ends that [`KINDS`] lists.
+//! Command line options of the front-ends that [`KINDS`] lists.
 
 use std::path::PathBuf;
 
@@ -10,29 +10,30 @@ use phaselink_serve::front::{self, Front, FrontArguments, FrontKind, KINDS, STRI
 
 use crate::input;
 
-/// Options of each front-end that the command line asks for.
+/// Front-ends that the command line asks for, with the options of each.
 #[derive(Clone, Debug)]
 pub(super) struct FrontFlags(Vec<(&'static FrontKind, FrontArguments)>);
 
 impl FrontFlags {
-    /// Checks that this drive can be served through all of them, with its timing or without. A mount is a client over NBD.
+    /// Checks that all these front-ends can serve the drive, with timing on or off. A mount needs the NBD front-end
+    /// too.
     pub(super) fn check(&self, drive: &Drive, timing: bool, is_mounted: bool) -> Result<(), Problem> {
         let mount = is_mounted.then_some(&nbd::KIND);
         let kinds: Vec<_> = self.0.iter().map(|(kind, _)| *kind).chain(mount).collect();
         front::check(&kinds, drive, timing)
     }
 
-    /// Returns true if host behaviour that the specification leaves undefined is reported.
+    /// Returns true if strict checks are on, which report host behaviour that the specification leaves undefined.
     pub(super) fn is_strict(&self) -> bool {
         self.0.iter().any(|(_, asked)| asked.switches.contains(&STRICT))
     }
 
-    /// Returns true if any front-end sends real interrupts.
+    /// Returns true if any of the front-ends sends real interrupts.
     pub(super) fn send_interrupts(&self) -> bool {
         self.0.iter().any(|(kind, _)| kind.sends_interrupts)
     }
 
-    /// Returns the paths of the Unix sockets. All addresses have been parsed when this returns.
+    /// Returns the paths of all Unix sockets, after parsing the addresses of all front-ends.
     pub(super) fn sockets(&self) -> Result<Vec<PathBuf>, Problems> {
         let sockets = self.0.iter().flat_map(|(kind, asked)| {
             asked.addresses.iter().map(|address| (kind.socket)(address).map_err(Problems::from))
@@ -40,7 +41,7 @@ impl FrontFlags {
         Ok(input::all(sockets)?.into_iter().flatten().collect())
     }
 
-    /// Binds all addresses.
+    /// Binds the addresses of all front-ends.
     pub(super) fn bind(&self, drive: &Drive, geometry: Geometry) -> Result<Vec<Box<dyn Front>>, Problems> {
         self.0.iter().map(|(kind, asked)| (kind.bind)(asked, drive, geometry)).collect()
     }

@@ -85,7 +85,7 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Decides if completions wait for the modelled time.
+/// Setting of `--timing`: on if completions wait for the modelled time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Timing {
     On,
@@ -103,7 +103,7 @@ fn positive(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|us: &f64| us.is_finite() && *us > 0.0).ok_or(String::from("a number above zero"))
 }
 
-/// Runs the command.
+/// Runs `phaselink serve`. Ends with `Off` if the lag exceeds the tolerance, or the command of `--run` fails.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
     let targets = arguments.targets()?;
@@ -123,7 +123,8 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     Ok(if trusted && command.unwrap_or(true) { Ending::Fine } else { Ending::Off })
 }
 
-/// Runs the server, and the commands meanwhile. Returns the summary, and true if `--run` has succeeded, if it is given.
+/// Runs the server, and meanwhile the commands. Returns the server's summary, and true if `--run` has succeeded; none
+/// without commands.
 fn run_with_commands(
     server: &Server,
     session: Option<&Session<'_>>,
@@ -149,14 +150,14 @@ fn run_with_commands(
     })
 }
 
-/// Files to write.
+/// Output files of a server: the JSON result, and the recorded trace.
 struct ServeTargets {
     json: Option<Target>,
     record: Option<Target>,
 }
 
 impl Arguments {
-    /// Checks that the store and the outputs are different files, and that none of them has another use.
+    /// Claims the store, the sockets and the output files, and checks that they are different files.
     fn targets(&self) -> Result<ServeTargets, Problems> {
         if let Some(path) = &self.store {
             claims::claim(Role::Store, "--store", path)?;
@@ -171,8 +172,8 @@ impl Arguments {
         })
     }
 
-    /// Opens and binds everything; nothing is served yet. Returns the server with the file of the recorded trace, if
-    /// there is one.
+    /// Opens the store and binds all addresses, without serving yet. Returns the server, with the handle of the
+    /// recorded trace if there is one.
     fn server(
         &self,
         drive: Drive,
@@ -216,7 +217,7 @@ impl Arguments {
         Ok((server, unfinished))
     }
 
-    /// Returns the fault rules of the drive file.
+    /// Returns the fault rules of the drive file, for a server with these front-ends.
     fn faults(&self, drive: &Drive) -> Result<Faults, Problems> {
         let reach = FaultScope { model: self.timing == Timing::On, interrupts: self.fronts.send_interrupts() };
         let faults = Faults::new(reach);
@@ -279,7 +280,7 @@ impl Arguments {
     }
 }
 
-/// Opens the store of a drive: the file at `path`, or memory. It has the zones or the keys of the drive.
+/// Opens the store of a drive in the file at `path`, or in memory, with the zones or the keys of the drive.
 fn open_store(path: Option<&Path>, drive: &Drive) -> Result<Store, Problem> {
     let geometry = device::geometry(drive);
     let (kind, in_file) = match drive.key_layout() {
@@ -298,7 +299,8 @@ fn open_store(path: Option<&Path>, drive: &Drive) -> Result<Store, Problem> {
     }
 }
 
-/// Makes a recording, which begins now or waits until preparations are over. Until the end, the trace is beside the requested file: `FILE.partial`.
+/// Creates the recording of a trace, which begins now, or later if `waits` is true. Until it ends, the trace is in
+/// `FILE.partial`.
 fn begin(target: Target, waits: bool) -> Result<(Arc<Record>, Unfinished), Problem> {
     let (file, unfinished) = target.begin()?;
     let record = if waits { Record::waiting(file) } else { Record::new(file) };
@@ -306,7 +308,7 @@ fn begin(target: Target, waits: bool) -> Result<(Arc<Record>, Unfinished), Probl
     Ok((Arc::new(record), unfinished))
 }
 
-/// Moves the trace to the requested path. A trace that could not be written whole stays beside it.
+/// Ends the recording, and renames the trace to its destination. An incomplete trace stays in `FILE.partial`.
 fn finish(record: &Record, unfinished: Unfinished) -> Result<(), Problem> {
     match record.finish() {
         Ok(file) => unfinished.finish(&file),
@@ -314,12 +316,12 @@ fn finish(record: &Record, unfinished: Unfinished) -> Result<(), Problem> {
     }
 }
 
-/// Returns the addresses at which clients find the drive.
+/// Returns the addresses of all front-ends, at which clients find the drive.
 fn addresses(server: &Server) -> impl Iterator<Item = String> {
     server.fronts.iter().flat_map(|front| front.addresses())
 }
 
-/// Prints on standard error what is served, once connections are accepted.
+/// Prints the drive, its timing and all addresses to standard error, once connections are accepted.
 fn announce(server: &Server) -> io::Result<()> {
     let Device { drive, .. } = &server.device;
     let timing = if server.timing { "on" } else { "off" };
@@ -342,7 +344,7 @@ fn announce(server: &Server) -> io::Result<()> {
     Ok(())
 }
 
-/// Warns if there are more polling threads than processors: they disturb each other.
+/// Warns if there are more polling threads than processors, so that the threads slow each other down.
 fn note_processors(server: &Server) {
     let wanted = server.device_threads + usize::from(server.timing && server.device_threads > 1);
     let processors = thread::available_parallelism().map_or(1, usize::from);

@@ -9,11 +9,11 @@ use phaselink_core::results::units;
 use phaselink_serve::device::Device;
 use phaselink_serve::device::tally::Tally;
 
-/// Time between two checks of the stop flag.
+/// Time between two checks of the stop flag; `LINE` is the time between two status lines.
 const TICK: Duration = Duration::from_millis(100);
 const LINE: Duration = Duration::from_secs(1);
 
-/// Renews the line every second until the device is told to stop. Nothing is drawn where output is piped.
+/// Updates the status line every second until the device is to stop. Does nothing if output does not go to a terminal.
 pub(super) fn show(device: &Device) {
     if !(io::stdout().is_terminal() && io::stderr().is_terminal()) {
         return;
@@ -35,7 +35,7 @@ fn draw(text: &str) {
     let _ = write!(io::stderr(), "\r\x1b[K{text}");
 }
 
-/// Formats the rates of the last second and the latencies since the start.
+/// Formats a status line: rates since `before`, and latencies and lag since the start.
 fn line(before: &Tally, now: &Tally, seconds: f64) -> String {
     let rate = |count: &dyn Fn(&Tally) -> u64| count(now).saturating_sub(count(before)) as f64 / seconds;
     let iops = rate(&|tally| tally.read.ios + tally.write.ios).round();

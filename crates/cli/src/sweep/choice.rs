@@ -1,4 +1,4 @@
-//! Which rows of a sweep are shown, and in which order.
+//! Selection and order of the rows that a sweep shows.
 
 use clap::Args;
 use phaselink_core::problem::Problem;
@@ -20,7 +20,7 @@ pub(super) struct ChoiceFlags {
     best: Option<usize>,
 }
 
-/// Which rows are shown, read from the flags.
+/// Selection and order of rows: bounds on figures, the figure to sort by, and the maximum number.
 pub(super) struct Choice {
     bounds: Target,
     order: Option<(&'static Figure, bool)>,
@@ -28,10 +28,11 @@ pub(super) struct Choice {
 }
 
 impl ChoiceFlags {
-    /// Reads the choice of rows from the flags.
+    /// Reads the selection of rows from the options.
     ///
     /// # Errors
-    /// If they name no figure, or no bound.
+    ///
+    /// If an option names no figure, or has no valid bound.
     pub(super) fn read(&self) -> Result<Choice, Problem> {
         let bounds = self.where_.as_deref().map(Target::parse).transpose()?.unwrap_or_default();
         let order = self.sort.as_deref().map(order).transpose()?;
@@ -49,7 +50,7 @@ fn order(text: &str) -> Result<(&'static Figure, bool), Problem> {
 }
 
 impl Choice {
-    /// The rows that are wanted, in their order. Those without the figure come last.
+    /// Returns the rows to show, in their order. Rows without the figure to sort by come last.
     pub(super) fn of<'a>(&self, mut rows: Vec<RanPoint<'a>>) -> Vec<RanPoint<'a>> {
         rows.retain(|row| self.bounds.is_met(row.figures));
         if let Some((figure, is_falling)) = self.order {

@@ -1,5 +1,5 @@
-//! The runs of a sweep with intervals: each point as it is, and once for each draw of its constants in doubt. They are kept
-//! by their hashes as all other runs are, so that a sweep that was stopped goes on with them, too.
+//! Runs of a sweep with prediction intervals: each point with its own constants, and with those of each random draw.
+//! Their results are saved by hash like all others, so that a sweep that was stopped continues with them too.
 
 use phaselink_core::problem::Problems;
 use phaselink_core::simulation::Simulation;
@@ -11,7 +11,8 @@ use super::Points;
 use super::state_file::StateFile;
 use crate::{input, intervals};
 
-/// A run: a point as it is, or in a draw of the point that has this place.
+/// Run of a point: with its own constants, or with those of a draw. `draw` has the index among the drawn points, and
+/// the number of the draw.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
     pub point: usize,
@@ -19,7 +20,7 @@ pub(super) struct Work {
     pub hash: Hash,
 }
 
-/// The draws of a point, and the hash of each that can run.
+/// Random draws of a point's uncertain constants, with the hash of each draw that can run.
 pub(super) struct Drawn {
     place: usize,
     point: usize,
@@ -28,10 +29,11 @@ pub(super) struct Drawn {
     hashes: Vec<Option<Hash>>,
 }
 
-/// The draws of each point.
+/// Returns `count` random draws for each point.
 ///
 /// # Errors
-/// Everything that keeps a point from running.
+///
+/// If a point cannot run; all problems are listed.
 pub(super) fn of(sweep: &Sweep, points: &Points, count: usize) -> Result<Vec<Drawn>, Problems> {
     let of_point = |resolver: &mut Resolver, (place, (point, hash)): (usize, &(usize, Hash))| {
         let draws = resolver.draws(*point, count, intervals::SEED)?;
@@ -43,13 +45,14 @@ pub(super) fn of(sweep: &Sweep, points: &Points, count: usize) -> Result<Vec<Dra
 }
 
 impl Drawn {
-    /// The runs that there are.
+    /// Returns the runs of all draws that can run.
     pub(super) fn work(&self) -> impl Iterator<Item = Work> {
         let runs = self.hashes.iter().enumerate().filter_map(|(draw, hash)| Some((draw, (*hash)?)));
         runs.map(|(draw, hash)| Work { point: self.point, draw: Some((self.place, draw)), hash })
     }
 
-    /// The interval of each column of the plan, of runs that are over.
+    /// Returns the prediction interval of each column of the plan, from the results in `state`. None for a column
+    /// without enough values.
     pub(super) fn intervals(&self, plan: &Plan, state: &StateFile) -> Vec<Option<Interval>> {
         let interval = |column| {
             let figure = |hash: Hash| state.figures(hash)?.get(column);
@@ -61,7 +64,7 @@ impl Drawn {
 }
 
 impl Work {
-    /// The run, ready to go.
+    /// Returns the simulation of the run, ready to start.
     pub(super) fn simulation(&self, resolver: &mut Resolver, drawn: &[Drawn]) -> Result<Simulation, Problems> {
         let Some((place, draw)) = self.draw else { return resolver.simulation(self.point) };
         let simulation = resolver.drawn_simulation(self.point, &drawn[place].draws, draw);

@@ -1,4 +1,4 @@
-//! `phaselink sweep`: all the points of a plan, on all processors, with what has finished kept in a file.
+//! `phaselink sweep`: runs all points of a plan in parallel, and saves finished runs in a file.
 
 mod choice;
 mod drawn;
@@ -77,10 +77,10 @@ pub(crate) struct Arguments {
     search: SearchFlags,
 }
 
-/// The points that can run, in the order of the plan, and the hash of each.
+/// Points that can run, in the order of the plan, each with its hash.
 type Points = Vec<(usize, Hash)>;
 
-/// Run the command.
+/// Runs `phaselink sweep`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     arguments.check()?;
     let (choice, target) = (arguments.choice.read()?, arguments.search.target()?);
@@ -124,7 +124,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     Ok(Ending::Fine)
 }
 
-/// The files to write.
+/// Output files of a sweep, apart from standard output.
 struct SweepOutputs {
     csv: Option<Target>,
     json: Option<Target>,
@@ -143,7 +143,7 @@ impl Arguments {
         Err(Problem::new("command line", None, found, "one of them, or --csv=FILE or --json=FILE"))
     }
 
-    /// The plan and all files that it names.
+    /// Reads the plan, and all files that it names.
     fn sweep(&self) -> Result<Sweep, Problems> {
         let file = self.plan.display().to_string();
         let mut plan = Plan::parse(&file, &input::description(&file)?)?;
@@ -158,10 +158,11 @@ impl Arguments {
         Ok(Sweep::new(plan, files)?.until(self.precision))
     }
 
-    /// Every point that can run.
+    /// Returns all points that can run.
     ///
     /// # Errors
-    /// What keeps the others from it, unless they are to be skipped and one is left.
+    ///
+    /// The problems of the other points, unless `--skip-invalid` is given and some point can run.
     fn valid(&self, sweep: &Sweep) -> Result<Points, Problems> {
         let plan = sweep.plan();
         let checked = (0..plan.points()).into_par_iter();
@@ -219,17 +220,18 @@ impl Arguments {
     }
 }
 
-/// Returns the points that have not run, each hash once.
+/// Returns the runs that have no saved result. Of runs with equal hashes, returns only the first.
 fn pending(work: &[Work], state: &StateFile) -> Vec<Work> {
     let mut seen = BTreeSet::new();
     let is_new = |work: &&Work| state.figures(work.hash).is_none() && seen.insert(work.hash);
     work.iter().filter(is_new).copied().collect()
 }
 
-/// Run the points on all processors until they are done, or until `stopped`.
+/// Runs `pending` in parallel, and saves each result, until all are done or `stopped` is set.
 ///
 /// # Errors
-/// If the state file can no longer be written; what was written before is kept.
+///
+/// If a run fails, or the state file cannot be written. Results that were written before are kept.
 fn run(
     sweep: &Sweep,
     precision: Option<f64>,
@@ -264,7 +266,7 @@ fn run(
     shared.into_inner().unwrap_or_else(PoisonError::into_inner).1.or(())
 }
 
-/// The figures of a run at its end, or once they are known as well as is asked for; none of one that was stopped.
+/// Runs a simulation to its end, or to the demanded precision, and returns its figures. None if it was stopped.
 fn ended(
     mut simulation: Simulation,
     wanted: Option<f64>,
@@ -283,7 +285,7 @@ fn ended(
     (outcome.finished || measurement.is_known()).then(|| Figures::of(&outcome).known_to(known))
 }
 
-/// Say on standard error how much of a sweep is not run again.
+/// Reports on standard error how many runs of a sweep have saved results.
 fn tell_kept(kept: usize, points: usize, noun: &str, state: &StateFile) {
     if kept > 0 {
         let (kept, points) = (units::grouped(kept as u64), units::grouped(points as u64));
@@ -291,7 +293,7 @@ fn tell_kept(kept: usize, points: usize, noun: &str, state: &StateFile) {
     }
 }
 
-/// Say how to go on.
+/// Reports on standard error how many runs are finished, and how to continue.
 fn tell_stopped(done: usize, points: usize, noun: &str, state: &StateFile) {
     let (done, points) = (units::grouped(done as u64), units::grouped(points as u64));
     eprintln!("stopped: {done} of {points} {noun} are in {}; the same command goes on from there", state.path());

@@ -1,4 +1,4 @@
-//! A sweep for people: what was found, the table, and what was assumed.
+//! Text of a sweep for people: conclusion, table, and assumptions.
 
 use phaselink_core::sweep::Sweep;
 use phaselink_core::sweep::findings::findings;
@@ -7,10 +7,10 @@ use phaselink_core::sweep::text::{self, RanPoint};
 use crate::describe;
 use crate::output::{self, Style, styled};
 
-/// Lines of what was assumed, where not all of it is asked for.
+/// Maximum number of lines of assumptions, unless all of them are asked for.
 const ASSUMED_MAX: usize = 4;
 
-/// Returns the whole text; with `is_explained`, all that was assumed.
+/// Returns the whole text of a sweep; with all assumptions if `is_explained`.
 pub(super) fn text(sweep: &Sweep, rows: &[RanPoint], is_explained: bool) -> String {
     let plan = sweep.plan();
     let found = findings(plan, rows);
@@ -31,7 +31,7 @@ pub(super) fn text(sweep: &Sweep, rows: &[RanPoint], is_explained: bool) -> Stri
     told
 }
 
-/// Returns what was assumed in a few lines.
+/// Shortens the assumptions to a few lines.
 fn assumed(heading: &str) -> String {
     let lines: Vec<String> = heading
         .lines()
@@ -42,7 +42,7 @@ fn assumed(heading: &str) -> String {
     kept.chain([format!("{more}All that was assumed: --explain.\n")]).collect()
 }
 
-/// Returns all that was assumed: plan and job, and the drive of the first point with its memory, link and host.
+/// Returns all assumptions: plan and job, and the drive of the first point with its interface, memory, link and host.
 fn explained(sweep: &Sweep, rows: &[RanPoint], heading: &str) -> String {
     let mut resolver = sweep.resolver();
     let first = rows.first().and_then(|row| resolver.resolve(row.point).ok());

@@ -1,4 +1,4 @@
-//! The cheapest point of a plan that meets a target. The core decides which points run, wave by wave.
+//! Search for the cheapest point of a plan that meets a target. The core decides which points run next.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,34 +34,36 @@ pub(super) struct SearchFlags {
     costs: Option<PathBuf>,
 }
 
-/// Points that a search chooses from.
+/// Points from which a search chooses, with the plan and its sweep.
 pub(super) struct Among<'a> {
     pub plan: &'a Path,
     pub sweep: &'a Sweep,
     pub points: &'a Points,
 }
 
-/// Result of a search.
+/// State and result of a search for the cheapest point.
 struct Found<'a> {
     among: &'a Among<'a>,
     target: &'a Target,
     search: Search,
     /// Unit of the cost.
     unit: String,
-    /// Points that closed forms rule out.
+    /// Number of points that the closed forms rule out.
     ruled_out: usize,
 }
 
 impl SearchFlags {
-    /// Returns the target of the search, if there is one.
+    /// Returns the target of the search, or none without `--target`.
     ///
     /// # Errors
-    /// If that is no target.
+    ///
+    /// If the target is invalid.
     pub(super) fn target(&self) -> Result<Option<Target>, Problem> {
         self.target.as_deref().map(Target::parse).transpose()
     }
 
-    /// Search, and print what is found: as text, or as a document, which is also written to a file if there is one.
+    /// Searches for the cheapest point, and prints the result as text, or as JSON if `document` is given. If it
+    /// contains a file, writes the JSON there and prints the text.
     pub(super) fn command(
         &self,
         target: &Target,
@@ -93,7 +95,7 @@ impl SearchFlags {
         Ok(if found.search.best().is_some() { Ending::Fine } else { Ending::Off })
     }
 
-    /// Prices, and where they stand.
+    /// Returns the prices, with the name of their file for messages.
     fn costs(&self, plan: &Path) -> Result<(String, PriceList), Problems> {
         if let Some(key) = self.minimise.as_deref().filter(|key| *key != "cost") {
             return Ok((String::from("--minimise"), PriceList::of_key(key)));
@@ -110,7 +112,7 @@ impl SearchFlags {
     }
 }
 
-/// Every point with its cost, but those that closed forms rule out.
+/// Returns all points with their costs, except for those that the closed forms rule out.
 fn candidates(among: &Among<'_>, target: &Target, file: &str, costs: &PriceList) -> Result<Vec<Candidate>, Problems> {
     let candidate = |resolver: &mut Resolver<'_>, point: usize| {
         let (drive, jobs) = resolver.resolve(point)?;
@@ -124,7 +126,7 @@ fn candidates(among: &Among<'_>, target: &Target, file: &str, costs: &PriceList)
 }
 
 impl Found<'_> {
-    /// Run waves until the answer is known, or until `stopped`.
+    /// Runs the points that the search asks for, step by step, until the result is known or `stopped` is set.
     fn search(&mut self, state: &mut StateFile, stopped: &AtomicBool) -> Result<(), Problems> {
         loop {
             let wave: Vec<Work> = self.search.wave().into_iter().filter_map(|point| self.work(point)).collect();
@@ -149,7 +151,7 @@ impl Found<'_> {
         Some(Work { point, draw: None, hash: self.hash(point)? })
     }
 
-    /// The points that have run, the cheapest first.
+    /// Returns the rows of the points that have run, the cheapest first.
     fn rows<'a>(&self, state: &'a StateFile) -> Vec<RanPoint<'a>> {
         let row = |(candidate, verdict): (&Candidate, CandidateState)| {
             let hash = self.hash(candidate.point)?;
@@ -176,7 +178,7 @@ impl Found<'_> {
         format!("{}\n{table}\n{}\n{answer}\n", text::heading(plan, self.among.points.len()), self.spared())
     }
 
-    /// Returns a sentence on the runs that were not needed.
+    /// Returns a sentence on the number of runs that were not needed.
     fn spared(&self) -> String {
         let [slower, dearer] =
             [CandidateState::Slower, CandidateState::Dearer].map(|state| grouped(self.search.count(state) as u64));

@@ -1,4 +1,4 @@
-//! The file that keeps finished runs of a sweep, open for one program at a time.
+//! State file with the finished runs of a sweep, which one program at a time may open.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -11,10 +11,10 @@ use phaselink_core::sweep::{Figures, Hash};
 
 use crate::output::claims::{self, Role};
 
-/// A line that is longer is none of ours: a run has some dozens of figures.
+/// Maximum length of a line in bytes. A longer line is none of a state file, whose runs have some dozens of figures.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
-/// Finished runs, in memory and in the file.
+/// Finished runs of a sweep, in memory and in the open state file.
 #[derive(Debug)]
 pub(super) struct StateFile {
     path: PathBuf,
@@ -23,12 +23,12 @@ pub(super) struct StateFile {
 }
 
 impl StateFile {
-    /// Open the file, or make it, and read what it holds. A last line that was not finished is cut off; `fresh`
-    /// forgets all of them.
+    /// Opens or makes the state file, locks it, and reads its runs. An incomplete last line is cut off; with `fresh`,
+    /// all runs are.
     ///
     /// # Errors
-    /// If it cannot be read and written, is another program's, holds something else than runs, or another sweep is
-    /// writing it.
+    ///
+    /// If the file cannot be read and written, is no state file, or another sweep has locked it.
     pub(super) fn open(path: &Path, fresh: bool) -> Result<StateFile, Problem> {
         let failed = |error: io::Error| cannot(path, "opened", &error);
         claims::check_contents(Role::Runs, "--state", path)?;
@@ -44,15 +44,16 @@ impl StateFile {
         Ok(state)
     }
 
-    /// The figures of a run that has finished.
+    /// Returns the figures of the finished run with a hash, or none if it has not finished.
     pub(super) fn figures(&self, hash: Hash) -> Option<&Figures> {
         self.runs.get(&hash)
     }
 
-    /// Keep a run.
+    /// Adds a finished run to the file.
     ///
     /// # Errors
-    /// A problem if the disk is full, say.
+    ///
+    /// If the file cannot be written, for example because the disk is full.
     pub(super) fn add(&mut self, hash: Hash, figures: Figures) -> Result<(), Problems> {
         let written = self.file.write_all(line(hash, &figures).as_bytes());
         written.map_err(|error| cannot(&self.path, "written", &error))?;
@@ -60,12 +61,12 @@ impl StateFile {
         Ok(())
     }
 
-    /// Returns the path of the file.
+    /// Returns the path of the state file, for messages.
     pub(super) fn path(&self) -> String {
         self.path.display().to_string()
     }
 
-    /// Read the runs; how many bytes of the file are whole lines.
+    /// Reads the runs of the file. Returns the length in bytes of its complete lines.
     fn read(&mut self, fresh: bool) -> Result<u64, Problem> {
         let mut reader = BufReader::new(&self.file);
         let mut whole_bytes = 0;
@@ -96,7 +97,7 @@ impl StateFile {
         Ok(whole_bytes)
     }
 
-    /// Leave whole lines only, and go to the end.
+    /// Cuts the file to its complete lines, and moves to its end. An empty file gets the header.
     fn cut(&mut self, whole_bytes: u64) -> io::Result<()> {
         self.file.set_len(whole_bytes)?;
         self.file.seek(SeekFrom::End(0))?;
@@ -107,7 +108,7 @@ impl StateFile {
     }
 }
 
-/// Keep other sweeps from the file for as long as it is open.
+/// Locks the state file against other sweeps for as long as it is open.
 fn lock(path: &Path, file: &File) -> Result<(), Problem> {
     file.try_lock().map_err(|error| match error {
         TryLockError::WouldBlock => {

@@ -1,26 +1,26 @@
-//! Advice on replaying a trace: the command, and what to know before.
+//! Advice on replaying a trace: the command to use, and notes on it.
 
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
 use phaselink_core::time::Span;
 use phaselink_core::workload::trace::{Format, Info};
 
-/// Default number of requests in flight in a replay.
+/// Number of requests in flight in a replay without `--iodepth`.
 const IODEPTH_DEFAULT: u64 = 32;
-/// Sets of drives that are or were sold with a capacity of today.
+/// Sets of shipped drives that are or were on sale with present-day capacities.
 const SETS_SOLD: [&str; 2] = ["2018", "2026"];
-/// Smallest block of a drive, where memory takes single lines.
+/// Minimum block size in bytes of the drives considered, which excludes memories whose blocks are cache lines.
 const SECTOR_BYTES: u32 = 512;
 const MIB: u64 = 1 << 20;
 
 /// Advice on replaying a trace.
 pub(super) struct Advice {
-    /// Command that replays the trace; `None` if no drive accepts it.
+    /// Command line that replays the trace, or none if no drive accepts its requests.
     pub command: Option<String>,
     pub notes: Vec<String>,
 }
 
-/// Returns the command that replays a trace at this path, and what to know before.
+/// Returns advice on replaying the trace at `path`. `forced` is the format that the user has named.
 pub(super) fn of(info: &Info, path: &str, forced: Option<Format>) -> Advice {
     let fits = |drive: &Drive| {
         let limits = drive.limits();
@@ -74,7 +74,7 @@ fn notes(info: &Info) -> Vec<String> {
     notes
 }
 
-/// Returns a word quoted for the shell.
+/// Quotes a word for the shell, if necessary.
 fn quoted(word: &str) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./,:+=@%".contains(character);
     match !word.is_empty() && word.chars().all(is_plain) {

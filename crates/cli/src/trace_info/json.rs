@@ -1,4 +1,4 @@
-//! The document of a trace.
+//! JSON document that describes a trace.
 
 use phaselink_core::results::documents::{
     LeftOutRecords, OpName, SizePercentile, SizedRequests, TraceDevice, TraceFootprint, TraceInfoDocument,
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::advice::Advice;
 use crate::output;
 
-/// Returns the whole document.
+/// Returns the JSON document of `phaselink trace-info`.
 pub(super) fn document(path: &str, info: &Info, advice: &Advice) -> Value {
     let seconds = info.span.as_s();
     let requests = info.summary.count;

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Runs the command.
+/// Runs `phaselink trace-info`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let format = arguments.trace_format.as_deref().and_then(Format::named);
     let selection = Selection { device: arguments.trace_device.clone(), format };

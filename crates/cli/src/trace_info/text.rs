@@ -1,4 +1,4 @@
-//! Formats the content of a trace as text.
+//! Text that describes a trace.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,12 +9,12 @@ use phaselink_core::workload::trace::{Footprint, Info};
 use super::advice::Advice;
 use crate::describe::{counted, size, wrapped};
 
-/// Largest number of devices and sizes that are listed.
+/// Maximum number of devices and of sizes that are listed.
 const LISTED: usize = 5;
 /// Indentation of the second and later lines of a value.
 const INDENT: &str = "             ";
 
-/// Returns the text.
+/// Returns the text of `phaselink trace-info`.
 pub(super) fn text(path: &str, info: &Info, advice: &Advice) -> String {
     let mut text = String::new();
     let mut line = |label: &str, value: String| {

@@ -1,4 +1,4 @@
-//! Block traces: finds and opens their files, and checks that they have not changed during a run.
+//! Block traces: finds and opens their files, and checks that they do not change during a run.
 
 use std::fs;
 use std::path::Path;
@@ -14,13 +14,14 @@ use crate::output::claims::{self, Role};
 
 mod unpack;
 
-/// Traces that are read from their files during runs.
+/// Traces whose requests are read from their files during runs.
 static STREAMED: Mutex<Vec<TraceRequests>> = Mutex::new(Vec::new());
 
-/// Reads a block trace once through; long ones are read again for each replay.
+/// Reads a block trace once. The requests of a long one are not kept in memory, but read again for each replay.
 ///
 /// # Errors
-/// All problems of the trace.
+///
+/// If the trace cannot be read or is invalid; all problems are listed.
 pub(crate) fn read(wanted: &NamedTrace) -> Result<Trace, Problems> {
     let trace = trace::read(&files(&wanted.path), &wanted.selection)?;
     if trace.requests.are_streamed() {
@@ -29,19 +30,19 @@ pub(crate) fn read(wanted: &NamedTrace) -> Result<Trace, Problems> {
     Ok(trace)
 }
 
-/// Returns the problems of traces that could not be read again.
+/// Returns the problems of traces that could not be read again during runs.
 pub(crate) fn failures() -> Problems {
     let streamed = STREAMED.lock().unwrap_or_else(PoisonError::into_inner);
     Problems(streamed.iter().filter_map(|requests| requests.failure().cloned()).collect())
 }
 
-/// Returns the ending of a command, or the problems of its traces that could not be read again.
+/// Returns the ending of a command, or else the problems of traces that could not be read again.
 pub(crate) fn checked(ending: Result<Ending, Failure>) -> Result<Ending, Failure> {
     ending.and_then(|ending| Ok(failures().or(ending)?))
 }
 
-/// Returns the files of a trace: the named one, or those that blktrace wrote, one for each processor, if their common
-/// beginning is named (`sda` for `sda.blktrace.0`, `sda.blktrace.1` …).
+/// Returns the files of a trace: the named one, or those of blktrace for all processors if `path` is their common
+/// beginning (`sda` for `sda.blktrace.0`, `sda.blktrace.1` and so on).
 pub(crate) fn files(path: &str) -> Vec<File> {
     if Path::new(path).exists() {
         if let Some(device) = device_of(path) {
@@ -69,7 +70,7 @@ fn file(path: String) -> File {
     if is_lasting { File::lasting(path, open) } else { File::passing(path, open) }
 }
 
-/// Returns the files of blktrace with this beginning, in the order of their processors.
+/// Returns the paths of the files of blktrace with this beginning, in the order of their processors.
 fn of_processors(device: &str) -> Vec<String> {
     let path = Path::new(device);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -87,7 +88,7 @@ fn of_processors(device: &str) -> Vec<String> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// Returns the part of a path before `.blktrace.` and the number of a processor.
+/// Returns the part of a path before `.blktrace.` and a processor's number, or none if the path has another form.
 fn device_of(path: &str) -> Option<&str> {
     processor_of(path)?;
     path.rsplit_once(".blktrace.").map(|(device, _)| device)

@@ -1,4 +1,4 @@
-//! Reads files, unpacked if gzip or zstd packed them, a piece at a time.
+//! Reads files in pieces, and decompresses those in gzip or zstd format.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,19 +10,20 @@ use phaselink_core::workload::trace::Pieces;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// Number of bytes that are read and unpacked at a time.
+/// Number of bytes that are read and decompressed at a time.
 const PIECE_BYTES: usize = 256 << 10;
-/// Largest size of a text from a pipe or a device, which cannot be read again and has to be kept.
+/// Maximum size in bytes of a text from a pipe or a device, which must be kept since it cannot be read again.
 const STREAM_BYTES_MAX: u64 = 1 << 30;
 
-/// First bytes of gzip and zstd files (RFC 1952, section 2.3.1; RFC 8878, section 3.1.1).
+/// First bytes of gzip files (RFC 1952, section 2.3.1); `ZSTD` has those of zstd files (RFC 8878, section 3.1.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Returns the bytes of a file, unpacked if its first ones say that it is packed.
+/// Returns the content of a file in pieces, decompressed if its first bytes are those of gzip or zstd.
 ///
 /// # Errors
-/// If it cannot be opened.
+///
+/// If the file cannot be opened.
 pub(super) fn pieces(path: &str, is_lasting: bool) -> Result<Pieces, Problem> {
     let unreadable = |error: io::Error| Problem::new(path, None, format!("cannot be read: {error}"), "");
     let mut file = BufReader::with_capacity(PIECE_BYTES, File::open(Path::new(path)).map_err(unreadable)?);
@@ -40,7 +41,7 @@ pub(super) fn pieces(path: &str, is_lasting: bool) -> Result<Pieces, Problem> {
 struct Unpacked {
     path: String,
     reader: Box<dyn Read + Send + Sync>,
-    /// Number of bytes that may still come.
+    /// Number of bytes that may still follow.
     left: u64,
     is_over: bool,
 }
@@ -73,7 +74,7 @@ impl Iterator for Unpacked {
     }
 }
 
-/// Reader of all frames of a zstd file, one after the other.
+/// Reader that decompresses all frames of a zstd file, one after the other.
 struct Zstd<R> {
     source: R,
     decoder: FrameDecoder,
@@ -85,7 +86,7 @@ impl<R: BufRead> Zstd<R> {
         Zstd { source, decoder: FrameDecoder::new(), is_in_frame: false }
     }
 
-    /// Starts the next frame; returns false at the end of the file.
+    /// Starts the next zstd frame. Returns false at the end of the file.
     fn begin(&mut self) -> io::Result<bool> {
         while !self.source.fill_buf()?.is_empty() {
             match self.decoder.reset(&mut self.source) {
@@ -105,7 +106,7 @@ impl<R: BufRead> Zstd<R> {
         Ok(false)
     }
 
-    /// Ends a frame. Its checksum, if it has one, has to be right.
+    /// Ends a zstd frame, and checks its checksum if it has one.
     fn end(&mut self) -> io::Result<()> {
         self.is_in_frame = false;
         let written = self.decoder.get_checksum_from_data();

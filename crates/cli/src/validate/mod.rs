@@ -1,4 +1,4 @@
-//! `phaselink validate`: sets measurements of many machines beside the model's values.
+//! `phaselink validate`: compares measurements of many machines with the model's values.
 
 mod page;
 mod shipped;
@@ -65,14 +65,14 @@ pub(crate) struct Arguments {
     report: ReportFlags,
 }
 
-/// Measurements beside the model's values, with the summaries of their sources.
+/// Measurements beside the model's values, with summaries by source and in total.
 pub(crate) struct Validated {
     rows: Vec<ValidatedRow>,
     sources: Vec<ValidatedSource>,
     total: ValidatedSource,
 }
 
-/// Runs the command.
+/// Runs `phaselink validate`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let data = arguments.data.as_deref().map_or_else(DataSet::shipped, DataSet::of)?;
     let plans = chosen(&data.plans, &arguments.sources)?;
@@ -115,7 +115,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     Ok(Ending::Fine)
 }
 
-/// Estimates and judges every fold, and prints the tables.
+/// Runs the cross-validation: estimates the parameters of each fold, judges its left-out rows, and prints the tables.
 fn folds(
     arguments: &Arguments,
     validation: &Validation,
@@ -147,7 +147,7 @@ fn folds(
     Ok(Ending::Fine)
 }
 
-/// Plans of the sources that are named, or all.
+/// Returns the plans of the named sources, or all plans if none is named.
 fn chosen(plans: &[SourcePlan], names: &[String]) -> Result<Vec<SourcePlan>, Problems> {
     let known: Vec<&str> = plans.iter().map(|plan| plan.source.as_str()).collect();
     let unknown = names.iter().filter(|name| !known.contains(&name.as_str())).map(|name| {
@@ -159,7 +159,7 @@ fn chosen(plans: &[SourcePlan], names: &[String]) -> Result<Vec<SourcePlan>, Pro
     problems.or(plans.iter().filter(is_chosen).cloned().collect())
 }
 
-/// Runs everything on all processors; `None` if the user has stopped it.
+/// Runs all experiments in parallel, and returns their outcomes in order. None if the user has stopped them.
 fn outcomes(runs: &[ExperimentRun], stopped: &AtomicBool) -> Option<Vec<Outcome>> {
     let progress = Progress::of(runs.len());
     let stop = || stopped.load(Ordering::Relaxed);
@@ -178,7 +178,7 @@ fn outcomes(runs: &[ExperimentRun], stopped: &AtomicBool) -> Option<Vec<Outcome>
     outcomes
 }
 
-/// Number of measurements of a source.
+/// Returns the number of measurements of a source.
 fn count(measurements: &[MeasuredValue], source: &str) -> usize {
     measurements.iter().filter(|measurement| measurement.source() == source).count()
 }

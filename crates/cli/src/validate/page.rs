@@ -1,4 +1,4 @@
-//! Formats measurements beside the model's values as a page, for `--report`.
+//! HTML page of measurements beside the model's values, for `--report`.
 
 use phaselink_core::report::html::page::{Page, side_by_side};
 use phaselink_core::report::html::scatter::{ScatterPoint, ScatterSeries, scatter};
@@ -8,12 +8,12 @@ use phaselink_core::validate::{MeasuredKind, ValidatedRow, in_smallest_unit};
 use super::Validated;
 use super::text::{classes, conclusion, largest_errors, provenances, sources};
 
-/// Number of rows with the largest errors that are listed for each source.
+/// Number of rows with the largest errors that the page lists for each source.
 const WORST: usize = 10;
-/// Number of sources with a colour of their own; the smaller ones share one.
+/// Maximum number of sources with a colour of their own in a plot. All others share one.
 const COLOURS_MAX: usize = 7;
 
-/// Returns the page.
+/// Returns the HTML page of the validation.
 pub(super) fn page(validated: &Validated) -> String {
     let told = [conclusion(&validated.total), format!("By provenance: {}.", provenances(&validated.total.provenance))];
     let plots = [
@@ -35,7 +35,7 @@ pub(super) fn page(validated: &Validated) -> String {
     page.finish()
 }
 
-/// Returns the plot of one kind of figure; none if no row has it.
+/// Returns a plot of predicted against measured values of one kind of figure, or none if no row has it.
 fn plot(validated: &Validated, kind: MeasuredKind, title: &str, shown: &dyn Fn(f64) -> String) -> Option<String> {
     let is_drawn = |row: &&ValidatedRow| row.figure == kind && row.predicted.is_some();
     let count = |source: &str| validated.rows.iter().filter(is_drawn).filter(|row| row.source == source).count();

@@ -1,4 +1,4 @@
-//! Measurements and plans: those that come with the program, or those of a folder.
+//! Measurements and plans of the validation: those shipped with the program, or those in a folder.
 
 use std::fs;
 use std::io::Read;
@@ -11,20 +11,20 @@ use phaselink_core::validate::{Calibration, MeasuredValue, SourcePlan, read};
 use crate::input;
 use crate::output::claims::{self, Role};
 
-/// Name of the table in a folder, and of the packed one.
+/// Name of the table of measurements in a folder; `PACKED_TABLE` is its name if compressed.
 const TABLE: &str = "measurements.csv";
 const PACKED_TABLE: &str = "measurements.csv.gz";
-/// Name of the file with parameters and folds.
+/// Name of the file with the parameters and folds of the cross-validation.
 const FOLDS: &str = "folds.toml";
-/// Largest size of an unpacked table.
+/// Maximum size in bytes of a decompressed table.
 const TABLE_BYTES_MAX: u64 = 64 << 20;
 
-/// Packed table that comes with the program.
+/// Compressed table of measurements that is shipped with the program.
 static MEASUREMENTS: &[u8] = include_bytes!("../../validation/measurements.csv.gz");
 
 macro_rules! plans {
     ($($name:literal)+) => {
-        /// Plans that come with the program, by file name.
+        /// Plans that are shipped with the program, each with its file name.
         const PLANS: &[(&str, &str)] = &[$((concat!($name, ".toml"), include_str!(concat!("../../validation/", $name, ".toml")))),+];
     };
 }
@@ -34,17 +34,17 @@ plans! {
     "mitigations" "opencapi" "pcie-bench" "reported-drives" "spdk-blog" "translation" "vldb" "xrp"
 }
 
-/// Measurements with the plans that answer them.
+/// Measurements, with the plans that say how the model answers them.
 #[derive(Debug)]
 pub(super) struct DataSet {
     pub measurements: Vec<MeasuredValue>,
     pub plans: Vec<SourcePlan>,
-    /// Parameters and folds of a cross-validation; a folder may have none.
+    /// Parameters and folds of the cross-validation, which a folder may lack.
     pub calibration: Option<Calibration>,
 }
 
 impl DataSet {
-    /// Data set that comes with the program.
+    /// Returns the data set that is shipped with the program.
     pub(super) fn shipped() -> Result<DataSet, Problems> {
         let measurements = read(TABLE, &unpacked(PACKED_TABLE, MEASUREMENTS)?)?;
         let plans = PLANS.iter().map(|(name, text)| SourcePlan::read(&format!("validation/{name}"), text));
@@ -53,7 +53,7 @@ impl DataSet {
         Ok(DataSet { measurements, plans: input::all(plans)?, calibration: Some(calibration) })
     }
 
-    /// Data set of a folder: a table, packed or not, and a plan for each source.
+    /// Reads a data set from a folder: a table, compressed or not, and a plan for each source.
     pub(super) fn of(folder: &Path) -> Result<DataSet, Problems> {
         let packed = folder.join(PACKED_TABLE);
         let (path, table) = match packed.exists() {

@@ -1,4 +1,4 @@
-//! Formats measurements beside the model's values as tables, lists and comma-separated values.
+//! Measurements beside the model's values as tables, lists and comma-separated values.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,10 +13,10 @@ use super::{Validated, count};
 use crate::describe;
 use crate::output::{Style, shown, styled};
 
-/// Number of classes that are listed; further ones are counted.
+/// Maximum number of classes of unanswered measurements that are listed. The rest are counted together.
 const CLASSES_MAX: usize = 40;
 
-/// Returns the tables of folds and parameters, on a terminal or in Markdown.
+/// Returns the tables of a cross-validation: folds, sources and parameters, for a terminal or in Markdown.
 pub(super) fn folds(found: &FoldsDocument, is_markdown: bool) -> String {
     let formatted = |table: &Table| if is_markdown { table.markdown() } else { shown(table) };
     let mut folds = Table::new().left("left out").right("rows").right("estimated from").right("median error %");
@@ -61,7 +61,7 @@ fn headed(title: &str, is_markdown: bool) -> String {
     if is_markdown { format!("### {title}\n") } else { styled(title, Style::Bold) }
 }
 
-/// Returns the table of points of the curve.
+/// Returns a table of errors against the number of sources from which parameters were estimated.
 fn curve(found: &FoldsDocument) -> Table {
     let mut table = Table::new().left("left out, and estimated from").right("rows").right("estimated from");
     table = table.right("rates: WMAPE %").right("latencies: median %");
@@ -73,7 +73,7 @@ fn curve(found: &FoldsDocument) -> Table {
     table
 }
 
-/// Returns the table of parameters.
+/// Returns a table of the parameters, with their estimates from all rows and in each fold.
 fn parameters(found: &FoldsDocument) -> Table {
     let mut table =
         Table::new().left("parameter").left("key").right("range").right("rows").left("of").right("estimate");
@@ -91,7 +91,7 @@ fn parameters(found: &FoldsDocument) -> Table {
     table
 }
 
-/// Returns the table of constants that rows of one machine set.
+/// Returns a table of constants that were set from rows of a single machine.
 fn singles(found: &FoldsDocument) -> Table {
     let mut table = Table::new().left("of").left("key").right("value").left("from");
     for it in &found.singles {
@@ -100,7 +100,7 @@ fn singles(found: &FoldsDocument) -> Table {
     table
 }
 
-/// Says which parameters the rows cannot tell apart.
+/// Returns a sentence on the pairs of parameters that the rows cannot tell apart.
 fn confounded(found: &FoldsDocument) -> String {
     if found.confounded.is_empty() {
         return String::from("All parameters can be told apart.\n");
@@ -110,7 +110,8 @@ fn confounded(found: &FoldsDocument) -> String {
     format!("Cannot be told apart, with the correlation of their errors: {}.\n", pairs.join("; "))
 }
 
-/// Says how far left-out rows are off on average, of folds and of sources, and what the intervals hold.
+/// Returns a summary of the cross-validation: mean errors of left-out rows by fold and by source, and the coverage of
+/// prediction intervals.
 fn verdict(found: &FoldsDocument) -> String {
     let folds: Vec<&Agreement> =
         found.folds.iter().filter(|fold| !fold.order_only).map(|fold| &fold.agreement).collect();
@@ -135,7 +136,7 @@ fn verdict(found: &FoldsDocument) -> String {
     )
 }
 
-/// Returns the sources with their numbers of rows.
+/// Returns the sources with their titles and numbers of rows.
 pub(super) fn list(plans: &[SourcePlan], measurements: &[MeasuredValue]) -> String {
     let mut table = Table::new().left("source").right("rows").left("title");
     for plan in plans {
@@ -144,7 +145,8 @@ pub(super) fn list(plans: &[SourcePlan], measurements: &[MeasuredValue]) -> Stri
     shown(&table)
 }
 
-/// Returns the conclusion, the summaries, what is not answered, and the rows with the largest errors.
+/// Returns the text of a validation: conclusion, summary by source, unanswered measurements, and the `worst` rows of
+/// each source with the largest errors.
 pub(super) fn text(validated: &Validated, worst: usize) -> String {
     let mut text = describe::wrapped(&conclusion(&validated.total), "");
     let _ = writeln!(text, "\n{}", shown(&sources(validated)));
@@ -163,7 +165,7 @@ pub(super) fn text(validated: &Validated, worst: usize) -> String {
     text
 }
 
-/// Returns the conclusion and the tables of sources and classes in Markdown.
+/// Returns the conclusion and the tables of sources and of unanswered classes in Markdown.
 pub(super) fn markdown(validated: &Validated) -> String {
     format!(
         "{}\n\n{}\n{}",
@@ -173,7 +175,7 @@ pub(super) fn markdown(validated: &Validated) -> String {
     )
 }
 
-/// Says in two sentences what is answered and how far it is off.
+/// Returns two sentences: how many measurements are answered, and how far the predictions are off.
 pub(super) fn conclusion(total: &ValidatedSource) -> String {
     let (answerable, predicted) = (total.rows - total.unanswerable, total.predicted.rows);
     let share = 100.0 * total.answered as f64 / (answerable as f64).max(1.0);
@@ -191,7 +193,7 @@ pub(super) fn conclusion(total: &ValidatedSource) -> String {
     text
 }
 
-/// Returns a table with a line for each source, and one for all.
+/// Returns a table with a line for each source, and one for all together.
 pub(super) fn sources(validated: &Validated) -> Table {
     let mut table = Table::new().left("source");
     for column in ["rows", "answered", "median error %", "rates: WMAPE %", "latencies: median %", "WMAPE %", "bias %"] {
@@ -222,7 +224,7 @@ fn pct(value: Option<f64>) -> String {
     value.map_or(String::from("-"), |value| format!("{value:.1}"))
 }
 
-/// Returns a table of what is not answered, by class, the largest class first.
+/// Returns a table of unanswered measurements by class, the largest class first.
 pub(super) fn classes(total: &ValidatedSource) -> Table {
     let mut table = Table::new().left("class").right("rows");
     let mut classes: Vec<(&String, &usize)> = total.left_out.iter().collect();
@@ -237,7 +239,8 @@ pub(super) fn classes(total: &ValidatedSource) -> Table {
     table
 }
 
-/// Returns a table of the answered rows of a source with the largest errors, each with the reason as far as it is known.
+/// Returns a table of the `worst` answered rows of a source with the largest errors, each with the reason if it is
+/// known.
 pub(super) fn largest_errors(rows: &[ValidatedRow], source: &str, worst: usize) -> Table {
     let mut rows: Vec<(&ValidatedRow, f64)> = rows
         .iter()
@@ -263,7 +266,7 @@ pub(super) fn largest_errors(rows: &[ValidatedRow], source: &str, worst: usize) 
     table
 }
 
-/// Returns all rows as comma-separated values, with the keys of the JSON document at their head.
+/// Returns all rows as comma-separated values. The first line has the keys of the JSON document.
 pub(super) fn csv(rows: &[ValidatedRow]) -> String {
     let objects: Vec<serde_json::Value> =
         rows.iter().map(|row| serde_json::to_value(row).unwrap_or_default()).collect();
@@ -288,7 +291,7 @@ fn plain(value: &serde_json::Value) -> String {
     }
 }
 
-/// Counts rows by provenance, as in `12 fitted, 30 predicted`.
+/// Formats the number of rows by provenance, as in `12 fitted, 30 predicted`.
 pub(super) fn provenances(counts: &BTreeMap<Provenance, usize>) -> String {
     let parts = Provenance::ALL.iter().filter_map(|it| Some(format!("{} {}", counts.get(it)?, it.word())));
     parts.collect::<Vec<_>>().join(", ")

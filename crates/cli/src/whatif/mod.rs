@@ -1,4 +1,5 @@
-//! `phaselink whatif`: a recorded application on other drives and stacks, ranked, with the interval of each gain.
+//! `phaselink whatif`: replays a recorded application on other drives and stacks, and ranks them by gain, each with its
+//! prediction interval.
 
 mod page;
 mod replays;
@@ -20,13 +21,13 @@ use crate::output::ReportFlags;
 use crate::{describe, input, interrupt, output, traces};
 
 const EXAMPLES: &str = include_str!("../../help/whatif.txt");
-/// Drives that are tried if none is named.
+/// Drives that are tried if the command line names none.
 const DRIVES: [&str; 6] = ["tlc-gen4", "tlc-gen5", "xl-flash", "optane-p5800x", "optane-p4800x", "tlc-gen3"];
-/// Stacks that are tried if none is named.
+/// Software stacks that are tried if the command line names none.
 const STACKS: [&str; 2] = ["linux-6", "user-space"];
-/// Windows of a long recording.
+/// Number of windows in which a long recording is replayed.
 const WINDOWS: u64 = 8;
-/// Gain from which on a drive is worth a purchase: a twentieth is less than machines differ by.
+/// Minimum gain, as a ratio of times, for which a drive pays. Machines differ by more than a smaller gain.
 const WORTH: f64 = 1.05;
 
 /// Replay a recording of yours on other drives and stacks, with its pauses: would it pay?
@@ -75,52 +76,52 @@ fn draws(text: &str) -> Result<usize, String> {
     draws.ok_or_else(|| format!("{DRAWS_MIN} to 10000: fewer draws have no interval in which nine of ten lie"))
 }
 
-/// A drive under a stack.
+/// Drive with a software stack, on which the recording is replayed.
 struct Candidate {
     described: Described,
     stack: String,
 }
 
-/// Everything that is asked.
+/// Parameters of the study: candidates, recording and draws.
 struct WhatIf {
     candidates: Vec<Candidate>,
-    /// Place of the drive that the application has now.
+    /// Index of the candidate on which the application runs now.
     now: usize,
-    /// Drive that was recorded; none if it is the one of now.
+    /// Drive of the machine on which the application was recorded.
     recorded_on: RecordedDrive,
     windows: Vec<RecordedWindow>,
-    /// Requests and flushes of the whole recording.
+    /// Number of requests and flushes in the whole recording.
     recorded_requests: u64,
     file: String,
     draws: usize,
     seed: u64,
 }
 
-/// Drive of the machine that was recorded.
+/// Drive of the machine on which the application was recorded.
 enum RecordedDrive {
-    /// The one that the application has now.
+    /// The drive that the application has now.
     Now,
-    /// One that took no time.
+    /// A drive that takes no time.
     Instant,
-    /// Another one.
+    /// Another drive.
     Other(Box<Described>),
 }
 
-/// Gain of a candidate, and what its requests take.
+/// Results of a candidate: its gain and the latencies of its requests.
 struct RankedCandidate {
-    /// Place among the candidates.
+    /// Index among the candidates.
     place: usize,
-    /// Ratio of the time on the drive of now to the time on this one.
+    /// Ratio of the time on the present drive to the time on this one, with its prediction interval.
     gain: Interval,
     central: f64,
-    /// Seconds of the replayed part, and of those, seconds in which requests were in flight.
+    /// Duration in seconds of the replayed windows; `waited_s` is the part of it in which requests were in flight.
     elapsed_s: f64,
     waited_s: f64,
-    /// Mean latencies of reads, writes and flushes in seconds.
+    /// Mean latencies in seconds of reads, writes and flushes.
     means_s: [Option<f64>; 3],
 }
 
-/// Answer to whether a drive pays.
+/// Verdict if a candidate pays.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Now,
@@ -153,7 +154,7 @@ impl Verdict {
     }
 }
 
-/// Runs the command.
+/// Runs `phaselink whatif`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let report = arguments.report.open()?;
     let (asked, unfit) = arguments.resolve()?;
@@ -171,7 +172,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    /// Returns the question, and why other drives cannot replay the recording.
+    /// Returns the parameters of the study, with the reasons why other drives cannot replay the recording.
     fn resolve(&self) -> Result<(WhatIf, Vec<String>), Problems> {
         let format = self.trace_format.as_deref().and_then(Format::named);
         let selection = Selection { device: self.trace_device.clone(), format };
@@ -214,7 +215,8 @@ impl Arguments {
         if self.stack.is_empty() { STACKS.map(String::from).to_vec() } else { self.stack.clone() }
     }
 
-    /// Every drive under every stack, that of now first and marked; drives that keep their own stack once.
+    /// Returns each drive with each stack, first the present drive with the first stack, which is marked true. A drive
+    /// that keeps its own stack occurs once.
     fn candidates(&self, now: &String) -> Result<Vec<(bool, Candidate)>, Problems> {
         let mut names = input::names_or(&self.drives, &DRIVES);
         names.retain(|name| name != now);
@@ -240,7 +242,7 @@ impl Arguments {
     }
 }
 
-/// Reason why a drive cannot replay a recording; none if it can.
+/// Returns the reason why a drive cannot replay a recording, or none if it can.
 fn reason_against(described: &Described, trace: &Trace) -> Option<String> {
     let (drive, limits, summary) = (described.drive(), described.drive().limits(), trace.requests.summary());
     let name = &drive.name;

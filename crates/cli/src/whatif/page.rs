@@ -1,4 +1,4 @@
-//! The ranking as a page, for `--report`.
+//! HTML page of the ranking, for `--report`.
 
 use phaselink_core::ledger::stage::LatencyCause;
 use phaselink_core::report::html::axis::{PlotAxis, Scale};
@@ -11,7 +11,7 @@ use super::text::{assumptions, conclusion, name, table};
 use super::{RankedCandidate, WhatIf};
 use crate::describe;
 
-/// The page.
+/// Returns the HTML page of the ranking.
 pub(super) fn page(asked: &WhatIf, ranked: &[RankedCandidate], unfit: &[String]) -> String {
     let names = ranked.iter().enumerate().map(|(place, one)| format!("{}: {}", place + 1, name(asked, one)));
     let names: Vec<String> = names.collect();
@@ -33,7 +33,8 @@ fn key(name: &str, cause: LatencyCause) -> LegendKey {
     LegendKey { name: name.into(), colour: colour::of_cause(cause) }
 }
 
-/// Gains: what is sure, up to the value, and up to the upper end.
+/// Returns a plot of the candidates' gains as columns: up to the lower end of the interval, the value, and the upper
+/// end.
 fn gains(ranked: &[RankedCandidate]) -> String {
     let times = |gain: f64| describe::figure(gain);
     let y = PlotAxis { name: "times as fast as now", scale: Scale::Linear, shown: &times };

@@ -1,4 +1,4 @@
-//! Replays of all candidates in all draws.
+//! Replays of all candidates with the constants of all draws.
 
 use phaselink_core::drive::Drive;
 use phaselink_core::results::documents::Interval;
@@ -10,10 +10,10 @@ use super::{RankedCandidate, RecordedDrive, WhatIf};
 use crate::input;
 use crate::progress::Progress;
 
-/// Requests of each window with what they wait for.
+/// Requests of each window, with the earlier requests that they wait for.
 type Dependent = Vec<Vec<DependentRequest>>;
 
-/// Returns the candidates, the fastest first.
+/// Replays the recording on all candidates, in parallel. Returns the candidates, the fastest first.
 pub(super) fn ranked(asked: &WhatIf) -> Vec<RankedCandidate> {
     let recorded = match &asked.recorded_on {
         RecordedDrive::Other(described) => Some(described.drive()),
@@ -54,12 +54,13 @@ pub(super) fn ranked(asked: &WhatIf) -> Vec<RankedCandidate> {
     ranked
 }
 
-/// Drops the instants of single requests, which nobody asks for any more.
+/// Drops the completion times of single requests, which are not needed any more.
 fn without_instants(replayed: ReplayedWindow) -> ReplayedWindow {
     ReplayedWindow { done: Vec::new(), ..replayed }
 }
 
-/// Drive with the constants of a draw; of draw 0, as they are.
+/// Returns a drive with the constants of a draw; draw 0 has the constants of the description. None if they contradict
+/// each other.
 fn drawn(described: &phaselink_core::drive_file::Described, draws: &Draws, draw: usize) -> Option<Drive> {
     match draw {
         0 => Some(described.drive().clone()),
@@ -67,7 +68,8 @@ fn drawn(described: &phaselink_core::drive_file::Described, draws: &Draws, draw:
     }
 }
 
-/// Infers what requests wait for, on the drive that was recorded.
+/// Infers which earlier requests each request waited for, with the constants of a draw for the recorded drive. None if
+/// these contradict each other.
 fn dependent(asked: &WhatIf, draws: &Draws, draw: usize) -> Option<Dependent> {
     let described = match &asked.recorded_on {
         RecordedDrive::Now => Some(&asked.candidates[asked.now].described),
@@ -88,7 +90,7 @@ fn dependent(asked: &WhatIf, draws: &Draws, draw: usize) -> Option<Dependent> {
     Some(asked.windows.iter().map(of_window).collect())
 }
 
-/// Seconds of all windows, each as often as its weight says.
+/// Returns the weighted sum of the windows' durations in seconds.
 fn elapsed_s(windows: &[ReplayedWindow], weights: &[f64]) -> f64 {
     windows.iter().zip(weights).map(|(window, weight)| weight * window.elapsed.as_s()).sum()
 }

@@ -1,4 +1,4 @@
-//! The ranking as text: the conclusion, the table, and what it rests on.
+//! Text of the ranking: conclusion, table and assumptions.
 
 use phaselink_core::report::Table;
 use phaselink_core::results::units::{self, grouped, quantity};
@@ -7,7 +7,7 @@ use phaselink_core::whatif;
 use super::{RankedCandidate, RecordedDrive, Verdict, WORTH, WhatIf};
 use crate::{describe, output};
 
-/// All of the answer.
+/// Returns the whole text of the ranking.
 pub(super) fn text(asked: &WhatIf, ranked: &[RankedCandidate], unfit: &[String]) -> String {
     let conclusion: String = conclusion(asked, ranked).iter().map(|sentence| describe::wrapped(sentence, "")).collect();
     let unfit: String = unfit.iter().map(|reason| describe::wrapped(&format!("Left out: {reason}."), "  ")).collect();
@@ -16,7 +16,7 @@ pub(super) fn text(asked: &WhatIf, ranked: &[RankedCandidate], unfit: &[String])
     format!("{conclusion}\n{}\n{unfit}{assumptions}", output::shown(&table(asked, ranked)))
 }
 
-/// Name of a candidate: its drive, and its stack.
+/// Returns the name of a candidate: its drive, and its software stack if that is not the drive's own.
 pub(super) fn name(asked: &WhatIf, one: &RankedCandidate) -> String {
     let candidate = &asked.candidates[one.place];
     match candidate.stack.as_str() {
@@ -25,7 +25,7 @@ pub(super) fn name(asked: &WhatIf, one: &RankedCandidate) -> String {
     }
 }
 
-/// The answer in a few sentences.
+/// Returns the conclusion in a few sentences.
 pub(super) fn conclusion(asked: &WhatIf, ranked: &[RankedCandidate]) -> Vec<String> {
     let Some(now) = ranked.iter().find(|one| one.place == asked.now) else { return Vec::new() };
     let share = now.waited_s / now.elapsed_s.max(1e-12);
@@ -70,7 +70,7 @@ pub(super) fn conclusion(asked: &WhatIf, ranked: &[RankedCandidate]) -> Vec<Stri
     sentences
 }
 
-/// A row for each candidate, the fastest first.
+/// Returns a table with a row for each candidate, the fastest first.
 pub(super) fn table(asked: &WhatIf, ranked: &[RankedCandidate]) -> Table {
     let mut table = Table::new().left("drive").left("stack").labels().left("pays");
     for header in ["times as fast", "from", "to", "time", "in flight", "read mean", "write mean", "flush mean"] {
@@ -99,7 +99,7 @@ pub(super) fn table(asked: &WhatIf, ranked: &[RankedCandidate]) -> Table {
     table
 }
 
-/// Assumptions behind the figures.
+/// Returns the assumptions of the figures as a paragraph.
 pub(super) fn assumptions(asked: &WhatIf) -> String {
     let replayed = u64::from(whatif::requests_of(&asked.windows));
     let part = match replayed == asked.recorded_requests {

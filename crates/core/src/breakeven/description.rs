@@ -1,11 +1,11 @@
-//! Description of prices, rates and hosts: a file of the user's, or a shipped one.
+//! Description of prices, rates and hosts for the break-even time: a file of the user's, or a shipped one.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::problem::{Problem, Problems};
 
-/// Shipped descriptions, by name.
+/// Name and text of each shipped description.
 const SHIPPED: [(&str, &str); 6] = [
     ("slc-cpu", include_str!("slc-cpu.breakeven.toml")),
     ("slc-gpu", include_str!("slc-gpu.breakeven.toml")),
@@ -15,11 +15,11 @@ const SHIPPED: [(&str, &str); 6] = [
     ("slc-large-cpu", include_str!("slc-large-cpu.breakeven.toml")),
 ];
 
-/// Prices, rates and a host: everything that a break-even time depends on.
+/// Prices, rates and a host: all inputs of a break-even time.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
-    /// Drive and host in one line.
+    /// Summary of drive and host in one line.
     #[serde(default)]
     pub summary: String,
     /// Share of the drive's rate that is used, above 0 and at most 1.
@@ -28,105 +28,105 @@ pub struct Description {
     /// Share of all reads that are no slower than the tail latency, above 0 and below 1.
     #[serde(default = "ninety_nine")]
     pub percentile: f64,
-    /// FlashCells and channels of the drive, from which its rate and cost follow.
+    /// Flash cells and channels of the drive, from which its rate and cost follow.
     pub cells: Option<FlashCells>,
-    /// A drive whose rate and price are known, instead of cells.
+    /// Drive whose rate and price are known, instead of its cells.
     pub rated: Option<RatedDrive>,
-    /// Prices.
+    /// Prices of host and drive components.
     pub costs: PartPrices,
-    /// The host.
+    /// Host, and the drives that share it.
     #[serde(default)]
     pub host: Host,
 }
 
-/// FlashCells of a drive, and the way to them.
+/// Flash cells of a drive, with the channels, mapping table and link in front of them.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashCells {
-    /// Time of a read of the cells in nanoseconds.
+    /// Time in which a die reads a page from its cells, in ns.
     pub sense_ns: f64,
-    /// Time of a program in nanoseconds.
+    /// Time in which a die programs a page, in ns.
     pub program_ns: f64,
-    /// Bytes of a page.
+    /// Size of a flash page in bytes.
     pub page_bytes: u32,
-    /// Planes of a die.
+    /// Number of planes of a die, which work at the same time.
     pub planes: u32,
-    /// Bytes of a die.
+    /// Capacity of a flash die in bytes.
     pub die_bytes: f64,
-    /// Channels of the drive.
+    /// Number of flash channels of the drive.
     pub channels: u32,
-    /// Dies at each channel.
+    /// Number of flash dies at each channel.
     pub dies_per_channel: u32,
-    /// Time of a command on the channel in nanoseconds.
+    /// Time that a command takes on the channel, in ns.
     pub command_ns: f64,
-    /// Bytes that a channel carries in a nanosecond.
+    /// Bandwidth of a channel in bytes per ns.
     pub channel_bytes_per_ns: f64,
-    /// Reads of the host for each of its writes.
+    /// Number of reads of the host for each of its writes.
     pub reads_per_write: f64,
-    /// Programs of the cells for each write of the host.
+    /// Write amplification: bytes that are programmed for each byte that the host writes.
     pub write_amplification: f64,
-    /// Bytes of an entry of the mapping table.
+    /// Size of an entry of the mapping table in bytes.
     #[serde(default = "entry_bytes")]
     pub mapping_entry_bytes: u32,
-    /// Bytes that an entry maps.
+    /// Number of bytes of the drive that an entry of the mapping table maps.
     #[serde(default = "unit_bytes")]
     pub mapping_unit_bytes: u32,
-    /// Bytes that the memory of the mapping table delivers in a nanosecond.
+    /// Bandwidth of the memory that holds the mapping table, in bytes per ns.
     #[serde(default = "mapping_rate")]
     pub mapping_bytes_per_ns: f64,
-    /// Bytes that the link to the host carries in a nanosecond; without it, the link does not limit.
+    /// Bandwidth of the link to the host in bytes per ns; without it, the link does not limit.
     pub link_bytes_per_ns: Option<f64>,
 }
 
-/// A drive whose rate and price are known.
+/// Drive whose rate and price are known, in place of a description of its cells.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RatedDrive {
-    /// Price of the drive.
+    /// Price of the drive, in the unit of all prices.
     pub cost: f64,
-    /// Operations a second by block size: pairs of bytes and rate, by rising size.
+    /// Operations a second by block size: pairs of block size in bytes and rate, by rising size.
     pub iops: Vec<(u32, f64)>,
 }
 
-/// Prices, all in one unit.
+/// Prices of the components of host and drive, all in one unit.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartPrices {
-    /// Unit of the prices, such as `USD`.
+    /// Currency or other unit of the prices, such as `USD`.
     #[serde(default)]
     pub unit: String,
-    /// Price of the drive's controller.
+    /// Price of the drive's controller, in the unit of all prices.
     #[serde(default)]
     pub controller: f64,
-    /// Price of a die of flash.
+    /// Price of a flash die, in the unit of all prices.
     #[serde(default)]
     pub flash_die: f64,
-    /// Price of a die of the drive's own memory.
+    /// Price of a die of the drive's own memory, in the unit of all prices.
     #[serde(default)]
     pub drive_memory_die: f64,
-    /// Bytes of a die of the drive's own memory.
+    /// Capacity of a die of the drive's own memory in bytes.
     #[serde(default = "gigabyte")]
     pub drive_memory_die_bytes: f64,
-    /// Price of a die of the host's memory, or of any other amount that the next two keys describe.
+    /// Price of a die of the host's memory, or of any other amount whose capacity and bandwidth the next two keys give.
     pub memory_die: f64,
-    /// Bytes of a die of the host's memory.
+    /// Capacity of a die of the host's memory in bytes.
     pub memory_die_bytes: f64,
-    /// Bytes that a die of the host's memory delivers in a nanosecond.
+    /// Bandwidth of a die of the host's memory in bytes per ns.
     pub memory_bytes_per_ns: f64,
-    /// Price of a processor core.
+    /// Price of a processor core, in the unit of all prices.
     pub core: f64,
-    /// Operations a second that a core issues and completes.
+    /// Number of operations a second that a processor core submits and completes.
     pub core_iops: f64,
 }
 
-/// The host.
+/// Host of the drives.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
-    /// Number of drives that share the host's rate.
+    /// Number of drives that share the host's operations.
     #[serde(default = "one")]
     pub drives: u32,
-    /// Most operations a second of the host; without it, the host does not limit.
+    /// Largest number of operations a second of the host; without it, the host does not limit.
     pub iops: Option<f64>,
 }
 
@@ -164,10 +164,10 @@ fn one() -> u32 {
     1
 }
 
-/// A description with one input multiplied by a factor.
+/// Function that returns a description with one input multiplied by a factor.
 type Grown = fn(&Description, f64) -> Description;
 
-/// Pairs each name with a function that multiplies the field of that path.
+/// Pairs the name of each input with a function that multiplies the field at that path by a factor.
 macro_rules! inputs {
     ($($name:literal => $($field:ident).+ ;)*) => {
         [$(($name, (|description: &Description, factor: f64| {
@@ -179,18 +179,19 @@ macro_rules! inputs {
 }
 
 impl Description {
-    /// Names of the shipped descriptions.
+    /// Returns the names of the shipped descriptions.
     pub fn shipped_names() -> impl Iterator<Item = &'static str> {
         SHIPPED.iter().map(|(name, _)| *name)
     }
 
-    /// Returns the shipped description of this name.
+    /// Returns the shipped description of this name, if there is one.
     pub fn shipped(name: &str) -> Option<Description> {
         let (_, text) = SHIPPED.iter().find(|(shipped, _)| *shipped == name)?;
         Some(Description::parse(name, text).unwrap_or_else(|problems| panic!("{problems}")))
     }
 
-    /// Returns the shipped description of this name with overrides, each as `cells.channels=24`.
+    /// Returns the shipped description of this name with overrides, each in the form `cells.channels=24`.
+    ///
     ///
     /// # Errors
     /// An unknown name, keys that no description has, and values that contradict each other.
@@ -212,7 +213,8 @@ impl Description {
         Ok(description)
     }
 
-    /// Reads a description in TOML.
+    /// Reads a description from TOML; `file` is its name for messages.
+    ///
     ///
     /// # Errors
     /// Text that is no such description, with its line, and prices and rates that contradict each other.
@@ -230,7 +232,8 @@ impl Description {
         Ok(description)
     }
 
-    /// Checks that the values do not contradict each other; `file` is where they come from.
+    /// Checks that the values of the description do not contradict each other; `file` is its name for messages.
+    ///
     ///
     /// # Errors
     /// All values that no drive, host or price can have.
@@ -263,7 +266,8 @@ impl Description {
         refusals.problems.or(())
     }
 
-    /// Inputs that a break-even time depends on, each with what makes it grow.
+    /// Returns the inputs on which a break-even time depends: name, and the function that multiplies the input by a
+    /// factor.
     pub(super) fn inputs(&self) -> Vec<(&'static str, Grown)> {
         let prices = inputs! {
             "costs.memory_die" => costs.memory_die;
@@ -299,7 +303,7 @@ impl Description {
         changed
     }
 
-    /// The description as JSON: what every figure rests on.
+    /// Returns the description as JSON: utilisation, prices and rates on which all figures are based.
     pub fn document(&self) -> Value {
         let PartPrices { unit, core, core_iops, memory_die, memory_die_bytes, memory_bytes_per_ns, .. } = &self.costs;
         json!({
@@ -319,7 +323,7 @@ impl Description {
     }
 }
 
-/// Puts the values of `changes` in the place of those of `table`, section by section.
+/// Replaces values of `table` by those of `changes`, section by section; other values stay.
 fn merge(table: &mut toml::Table, changes: toml::Table) {
     for (key, value) in changes {
         match (table.get_mut(&key), value) {
@@ -329,7 +333,7 @@ fn merge(table: &mut toml::Table, changes: toml::Table) {
     }
 }
 
-/// Values of a file that have been refused.
+/// Values of a description that are refused, with the name of its file.
 struct ValueProblems<'a> {
     file: &'a str,
     problems: Problems,

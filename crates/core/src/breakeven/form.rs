@@ -1,28 +1,30 @@
 //! Rates and latencies of a drive from its cells and channels, in closed form.
 //!
-//! `G` reads come with each write of the host, and each write becomes `F` programs and `F - 1` more reads. So of all operations on
-//! the cells, `(G + F - 1) / (G + 2F - 1)` are reads and `F / (G + 2F - 1)` programs. The form averages the rates of a channel that
-//! both share, which overstates them by some per cent: a shared bus gives the harmonic mean.
+//!
+//! `G` reads come with each write of the host, and each write becomes `F` programs and `F - 1` more reads. So of all
+//! operations on the cells, `(G + F - 1) / (G + 2F - 1)` are reads and `F / (G + 2F - 1)` programs. The form averages
+//! the rates of a channel that both share, which overstates them by some per cent: a shared bus gives the harmonic
+//! mean.
 
 use super::description::{Description, FlashCells, RatedDrive};
 
 /// Resource that limits the rate of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateLimit {
-    /// The dies.
+    /// The flash dies limit the drive's rate.
     Dies,
-    /// The channels between dies and controller.
+    /// The channels between flash dies and controller limit the drive's rate.
     Channels,
-    /// The memory that holds the mapping table.
+    /// The bandwidth of the memory that holds the mapping table limits the drive's rate.
     Mapping,
-    /// The link to the host.
+    /// The link to the host limits the drive's rate.
     Link,
-    /// The rate is given, and not what limits it.
+    /// The limiting resource is unknown, because the description gives the drive's rate itself.
     Given,
 }
 
 impl RateLimit {
-    /// Returns the name in tables.
+    /// Returns the name of the resource in tables.
     pub fn name(self) -> &'static str {
         match self {
             RateLimit::Dies => "dies",
@@ -34,16 +36,16 @@ impl RateLimit {
     }
 }
 
-/// Most operations a second of a drive.
+/// Largest number of operations a second of a drive, and the resource that limits it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceRate {
-    /// Reads and writes of the host, a second.
+    /// Reads and writes of the host per second.
     pub iops: f64,
-    /// Resource that limits them.
+    /// Resource that limits the rate.
     pub limit: RateLimit,
 }
 
-/// Returns the most operations a second of a drive, of blocks of `block_bytes`.
+/// Returns the largest number of operations a second of a drive, for blocks of `block_bytes` bytes.
 pub fn device_rate(description: &Description, block_bytes: u32) -> DeviceRate {
     match (&description.cells, &description.rated) {
         (Some(cells), _) => of_cells(cells, block_bytes),
@@ -52,8 +54,8 @@ pub fn device_rate(description: &Description, block_bytes: u32) -> DeviceRate {
     }
 }
 
-/// Rate of a size between those that are given: in proportion to the logarithms; beyond them that of the nearest by its bytes a
-/// second for larger blocks, and the same for smaller ones.
+/// Interpolates the rate of a block size between given pairs of size and rate, in proportion to the logarithms. Below
+/// the smallest size, the rate stays as it is; above the largest, the bandwidth does.
 fn rated(iops: &[(u32, f64)], block_bytes: u32) -> f64 {
     let block = f64::from(block_bytes);
     let next = iops.iter().position(|(bytes, _)| *bytes >= block_bytes);
@@ -90,9 +92,9 @@ fn of_cells(cells: &FlashCells, block_bytes: u32) -> DeviceRate {
     DeviceRate { iops, limit }
 }
 
-/// Returns the latency that all but the slowest reads do not exceed at this share of the drive's rate: each channel as a queue
-/// with random arrivals and constant service (M/D/1, its tail as if exponential), and one read of the cells. Transfer and command
-/// of the read itself are left out, as its source does.
+/// Returns the tail latency of reads in ns, at the share `utilisation` of the drive's rate; none if its cells are not
+/// described. Each channel is a queue with random arrivals and constant service (M/D/1, with an exponential tail),
+/// followed by one read of the cells. Transfer and command of the read itself are left out, as in the source.
 pub fn tail_ns(description: &Description, device: &DeviceRate, utilisation: f64) -> Option<f64> {
     let cells = description.cells.as_ref()?;
     let service_ns = f64::from(cells.channels) / device.iops * 1e9;
@@ -101,7 +103,8 @@ pub fn tail_ns(description: &Description, device: &DeviceRate, utilisation: f64)
     Some(service_ns * waiting * late + cells.sense_ns)
 }
 
-/// Returns the cost of a drive: its controller, its dies, and the memory that holds its mapping table.
+/// Returns the price of a drive: its controller, its flash dies, and the memory that holds its mapping table; or its
+/// given price.
 pub fn drive_cost(description: &Description) -> f64 {
     let costs = &description.costs;
     match (&description.cells, &description.rated) {

@@ -1,30 +1,32 @@
-//! The rule's history, as far as its inputs are published: one price of a drive, its rate, and the price of memory.
+//! History of the five-minute rule, as far as its inputs are published: price and rate of a device, and the price of
+//! memory.
 
-/// A published form of the rule, with its inputs.
+/// Published version of the five-minute rule, with its inputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HistoricRule {
     /// Year of the publication.
     pub year: u32,
-    /// Kind of device behind the memory.
+    /// Kind of device that the rule weighs against memory.
     pub device: &'static str,
-    /// Bytes of a page or record.
+    /// Size of a page or record in bytes.
     pub page_bytes: f64,
-    /// Price of one access a second, in dollars.
+    /// Price of a device that does one access a second, in dollars.
     pub dollars_per_access: f64,
     /// Price of a MiB of memory in dollars (1987: 1,024 KB at $5 each).
     pub dollars_per_mib: f64,
-    /// Where the inputs are printed.
+    /// Publication from which prices and rates are taken.
     pub source: &'static str,
 }
 
 impl HistoricRule {
-    /// Interval between accesses, in seconds, at which memory and device cost the same.
+    /// Returns the break-even time: the interval between accesses, in seconds, at which memory and device cost the
+    /// same.
     pub fn seconds(&self) -> f64 {
         self.dollars_per_access / (self.page_bytes / f64::from(1 << 20) * self.dollars_per_mib)
     }
 }
 
-/// All forms, oldest first.
+/// All published versions of the rule, oldest first.
 pub const HISTORY: [HistoricRule; 4] = [
     HistoricRule {
         year: 1987,

@@ -1,10 +1,11 @@
-//! The five-minute rule, from first principles: after how long without an access a block belongs on the drive rather than in
-//! memory.
+//! Five-minute rule from first principles: time without an access after which a block belongs on the drive rather than
+//! in memory.
 //!
-//! A block in memory costs its share of a memory die. A block on the drive costs, for each access, a share of a processor core, of
-//! the memory's bandwidth, and of the drive. The interval between accesses at which both cost the same is the break-even time
-//! (Gray and Putzolu, SIGMOD 1987). The rate of a drive follows from its cells and channels ([`form`]), after Zhang et al.,
-//! "Five-Minute Rule 40 Years Later", arXiv 2511.03944; or it is given.
+//!
+//! A block in memory costs its share of a memory die. A block on the drive costs, for each access, a share of a
+//! processor core, of the memory's bandwidth, and of the drive. The interval between accesses at which both cost the
+//! same is the break-even time (Gray and Putzolu, SIGMOD 1987). The rate of a drive is either given or follows from its
+//! cells and channels ([`form`]), after Zhang et al., "Five-Minute Rule 40 Years Later", arXiv 2511.03944.
 
 mod description;
 pub mod form;
@@ -14,33 +15,33 @@ pub use description::{Description, FlashCells, Host, PartPrices, RatedDrive};
 pub use form::{DeviceRate, RateLimit};
 pub use history::{HISTORY, HistoricRule};
 
-/// Break-even time of one block size, with what it consists of.
+/// Break-even time of one block size, with its parts and the rate of the drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BreakEven {
-    /// Bytes of the block.
+    /// Block size in bytes.
     pub block_bytes: u32,
-    /// Most operations a second of the drive, and what limits them.
+    /// Largest number of operations a second of the drive, and the resource that limits it.
     pub device: DeviceRate,
-    /// Operations a second of each drive that are used.
+    /// Operations a second of each drive that are used: a share of the drive's rate, unless the host limits them.
     pub used_iops: f64,
-    /// Latency at that load which the share [`Description::percentile`] of all reads do not exceed, if the drive's cells are
-    /// described.
+    /// Tail latency of reads in ns at the used rate, which the share [`Description::percentile`] of all reads do not
+    /// exceed; none if the drive's cells are not described.
     pub tail_ns: Option<f64>,
-    /// Seconds that come from processor cores, from the bandwidth of memory, and from the drive.
+    /// Parts of the break-even time in seconds: from processor cores, from the bandwidth of memory, and from the drive.
     pub parts_s: [f64; 3],
 }
 
 impl BreakEven {
-    /// Interval between accesses, in seconds, at which memory and drive cost the same.
+    /// Returns the break-even time: the interval between accesses, in seconds, at which memory and drive cost the same.
     pub fn seconds(&self) -> f64 {
         self.parts_s.iter().sum()
     }
 }
 
-/// Names of the parts of a break-even time.
+/// Names of the parts of a break-even time, in the order of the parts in `BreakEven`.
 pub const PARTS: [&str; 3] = ["cores", "memory bandwidth", "drive"];
 
-/// Returns the break-even time of blocks of `block_bytes`.
+/// Returns the break-even time of blocks of `block_bytes` bytes, with the prices and rates of a description.
 pub fn break_even(description: &Description, block_bytes: u32) -> BreakEven {
     let Description { costs, host, .. } = description;
     let device = form::device_rate(description, block_bytes);
@@ -63,7 +64,8 @@ pub fn break_even(description: &Description, block_bytes: u32) -> BreakEven {
     }
 }
 
-/// Change of the break-even time, as a share, for each input that grows by `by` (0.1 for a tenth), largest first.
+/// Returns the inputs of a break-even time with the change of the time, as a share, if the input grows by the share
+/// `by` (0.1 for a tenth). The largest change comes first; inputs without effect are left out.
 pub fn sensitivity(description: &Description, block_bytes: u32, by: f64) -> Vec<(&'static str, f64)> {
     let base_s = break_even(description, block_bytes).seconds();
     let mut changes: Vec<(&'static str, f64)> = description

@@ -4,7 +4,7 @@ fn shipped(name: &str) -> Description {
     Description::shipped(name).unwrap()
 }
 
-/// Table II of the paper: peaks in M operations a second at 512 B and 4 KiB, to the digits that are printed.
+/// Table II of the paper: largest rates in M operations a second at 512 B and 4 KiB, to the digits that are printed.
 #[test]
 fn peaks_of_drives_are_those_of_the_paper() {
     for (name, small, large) in [("slc-cpu", 57.4, 11.1), ("slc-small-cpu", 39.4, 8.5), ("slc-large-cpu", 79.3, 13.8)] {

@@ -1,9 +1,9 @@
-//! Rounds of garbage collection, as a recurrence over the operations of one channel's dies.
+//! Garbage collection in closed form: a recurrence over the operations of one channel's dies gives the time of a round.
 //!
-//! Each line of the user begins a round: a part of a victim block is read, row by row from all dies, and the lines that its
-//! valid units fill are programmed once all of it has been read. Dies work in the order in which they are asked, so that
-//! those with fewer programs in a round wait for the others before the next one. A drive takes no line sooner than that, and its
-//! dies are not always busy.
+//! Each line that the host fills begins a round. In it, a part of a victim block is read, row by row from all dies.
+//! Once all of it has been read, the lines that its valid units fill are programmed. Dies serve operations in the order
+//! of submission, so that dies with fewer programs in a round wait for the others. This bounds the rate at which a
+//! drive takes lines, and its dies are not always busy.
 //!
 //! ```text
 //!     die 0   read read | program program | read read | program .........|
@@ -19,32 +19,33 @@ use crate::media::flash::layout::FlashLayout;
 use crate::media::timing::Bus;
 use crate::time::{Span, Time};
 
-/// Rounds until dies are at work as in any later round, and rounds that are measured.
+/// Number of rounds before the dies reach their steady state. The next constant is the number of rounds that are
+/// averaged.
 const FIRST_ROUNDS: u32 = 16;
 const ROUNDS: u32 = 128;
 
-/// Queue of a die as a round sees it.
+/// Work queue of one flash die: start of its last operation, and end of all its operations.
 #[derive(Clone, Copy, Debug, Default)]
 struct DieQueue {
-    /// Start of the last operation, at which registers can take data for the next one.
+    /// Start of the die's last queued operation. From then on its registers can take data for the next one.
     last_begins_at: Time,
     over_at: Time,
 }
 
-/// Dies of one channel with its bus, and the amounts of garbage collection of a line of the user.
+/// Dies of one channel with their bus, and the work of garbage collection for each line that the host writes.
 #[derive(Clone, Debug)]
 struct CollectionRounds {
     dies: Vec<DieQueue>,
     bus: Bus,
     costs: FlashCosts,
     pages_per_line: u32,
-    /// Pages of a program on the bus, and the time of one.
+    /// Number of page transfers on the bus for one program. The next field is the time of one transfer.
     program_pages: u32,
     page_transfer: Span,
-    /// Array reads of a round, and the time of one on the bus.
+    /// Number of array reads in a round. The next field is the time of one on the bus.
     reads: f64,
     read_transfer: Span,
-    /// Lines that the moved units of a round fill.
+    /// Number of flash lines that the valid units moved in a round fill.
     lines: f64,
 }
 
@@ -56,8 +57,8 @@ impl DieQueue {
     }
 }
 
-/// Returns the mean time of a round of garbage collection, in which the user fills one line, with this write
-/// amplification.
+/// Returns the mean time of a garbage collection round at this write amplification. In a round, the host fills one
+/// line.
 pub(super) fn round_time(media: &config::Media, translation: &config::Translation, amplification: f64) -> Span {
     let (costs, layout) = (FlashCosts::of(&media.in_the_mean()), FlashLayout::of(media, translation));
     let row_units = f64::from(layout.row_units);
@@ -84,7 +85,7 @@ pub(super) fn round_time(media: &config::Media, translation: &config::Translatio
 }
 
 impl CollectionRounds {
-    /// Runs rounds. Returns the end of all their operations.
+    /// Runs rounds of garbage collection. Returns the time at which all dies have finished.
     fn run(&mut self, rounds: std::ops::Range<u32>) -> Time {
         let first = |round: u32, each: f64| (f64::from(round) * each) as u32;
         for round in rounds {
@@ -98,7 +99,7 @@ impl CollectionRounds {
         self.dies.iter().map(|die| die.over_at).max().unwrap_or(Time::ZERO)
     }
 
-    /// Reads a row of the victim. Returns when it is in the buffer.
+    /// Reads one row of the victim block. Returns the time at which its data is in the buffer.
     fn read(&mut self, row: u32) -> Time {
         let (now, die) = (self.now(), (row / self.pages_per_line) as usize % self.dies.len());
         let array = self.costs.reads[(row % self.pages_per_line) as usize];
@@ -106,7 +107,8 @@ impl CollectionRounds {
         self.bus.promise(now, read_at, self.read_transfer) + self.read_transfer
     }
 
-    /// Programs a line with data that is there at `at`, page by page over the bus with a page's time between.
+    /// Programs a line whose data is available at `at`. Its pages cross the bus with a gap of one page's time between
+    /// them.
     fn program(&mut self, line: u32, at: Time) {
         let (now, die) = (self.now(), line as usize % self.dies.len());
         let mut ready = self.dies[die].last_begins_at.max(at);
@@ -118,7 +120,8 @@ impl CollectionRounds {
         self.dies[die].enqueue(crossed, self.costs.program);
     }
 
-    /// Earliest instant at which the bus can be asked for another transfer.
+    /// Returns the earliest time for which a new bus transfer can still be requested: the earliest start of any die's
+    /// last operation.
     fn now(&self) -> Time {
         self.dies.iter().map(|die| die.last_begins_at).min().unwrap_or(Time::ZERO)
     }

@@ -1,6 +1,6 @@
-//! Times of the device's reads of a write's data in closed form: one read after the other, as tags and wires allow.
+//! Device reads of a write's data from host memory, in closed form: one after the other, as tags and wires allow.
 //!
-//! Wires and host memory serve the reads in order, so that a recurrence gives the instants of each. They are those of a
+//! Wires and host memory serve the reads in order, so that a recurrence gives the times of each. They equal those of a
 //! simulation in which nothing else is in flight.
 
 use std::collections::VecDeque;
@@ -13,35 +13,36 @@ use crate::link::wire::{CreditClass, Wire};
 use crate::time::{Span, Time};
 use crate::tlp::Packet;
 
-/// The device's read of a piece of a write's data.
+/// One of the device's reads of a write's data from host memory, with the times of its requests and completions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataRead {
-    /// Length in bytes.
+    /// Bytes that the device reads from host memory.
     pub bytes: u32,
-    /// Instant at which the device issued the read.
+    /// Time at which the device issued this read of host memory.
     pub asked: Time,
-    /// Instants at which its requests went on the wire, and at which the last of them had arrived.
+    /// Time at which the read's requests start on the wire. The next field is the time at which the last of them has
+    /// arrived.
     requested: Time,
     arrived: Time,
-    /// Instants at which its data went on the wire, and at which the last of it had arrived.
+    /// Time at which the read's completions start on the wire.
     answered: Time,
-    /// Instant at which all data is in the device.
+    /// Time at which all data of the read has arrived in the device.
     pub there: Time,
 }
 
-/// A wire of one direction, with the DLLPs that it has to send for packets that have arrived from the other direction,
-/// and the instants from which on.
+/// Wire of one direction. `owed` lists DLLPs that it must send for packets of the other direction: earliest time and
+/// duration of each.
 #[derive(Clone, Debug, Default)]
 struct WireDirection {
     wire: Wire,
     owed: VecDeque<(Time, Span)>,
 }
 
-/// Reads in flight.
+/// Pipeline of the device's reads of a write's data: free tags, both wires, and the reads in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct DataReads<'a> {
     parts: &'a Parts<'a>,
-    /// Free tags, and the tags that completions will return.
+    /// Number of free read tags. The next field lists times at which completions return tags, and how many.
     tags_free: u32,
     tags_back: VecDeque<(Time, u32)>,
     waiting: VecDeque<(Time, u32)>,
@@ -51,7 +52,7 @@ pub(crate) struct DataReads<'a> {
 }
 
 impl<'a> DataReads<'a> {
-    /// Makes an empty set of reads.
+    /// Returns an empty pipeline of device reads in which all read tags are free.
     pub(crate) fn new(parts: &'a Parts<'a>) -> DataReads<'a> {
         DataReads {
             parts,
@@ -64,13 +65,13 @@ impl<'a> DataReads<'a> {
         }
     }
 
-    /// Issues a read of `bytes`, no sooner than the read before it.
+    /// Issues a device read of `bytes` bytes at `now`. It starts after all reads issued before.
     pub(crate) fn ask(&mut self, now: Time, bytes: u32) {
         self.waiting.push_back((now, bytes));
     }
 
-    /// Completes the next read. The burst that can go on a wire first goes first, because the other wire may have to
-    /// send DLLPs for it.
+    /// Runs the pipeline until the oldest read completes, and returns that read. `None` if no read is in flight. The
+    /// burst that can start first goes first, because the other wire may have to send DLLPs for it.
     pub(crate) fn answer(&mut self) -> Option<DataRead> {
         loop {
             match (self.next_request(), self.next_answer()) {
@@ -82,7 +83,7 @@ impl<'a> DataReads<'a> {
         }
     }
 
-    /// Instant at which the next requests can go on the wire, if there will be tags for them.
+    /// Returns the time at which the requests of the next read can start on the wire. `None` if it never gets its tags.
     fn next_request(&self) -> Option<Time> {
         let &(asked, bytes) = self.waiting.front()?;
         let (mut free, mut since) = (self.tags_free, Time::ZERO);
@@ -109,8 +110,8 @@ impl<'a> DataReads<'a> {
         self.requested.push_back(DataRead { bytes, asked, requested, arrived, answered: arrived, there: arrived });
     }
 
-    /// Instant at which the next completions can go on the wire. Host memory is read from the first of the read's
-    /// requests on.
+    /// Returns the time at which the completions of the oldest requested read can start on the wire. Host memory is
+    /// read from the arrival of the first request on.
     fn next_answer(&self) -> Option<Time> {
         let read = self.requested.front()?;
         let requests = self.parts.data_read(read.bytes);
@@ -129,23 +130,22 @@ impl<'a> DataReads<'a> {
         Some(read)
     }
 
-    /// Number of tags that a read holds; a read with more requests than there are tags holds all of them.
+    /// Returns the number of tags that a read of `bytes` bytes holds: one per request, at most all tags of the link.
     fn tags(&self, bytes: u32) -> u32 {
         self.parts.data_read(bytes).count().min(self.parts.drive.link.read_tags.into())
     }
 }
 
 impl WireDirection {
-    /// Adds the acknowledgements and credits for packets that arrive at `arrived`. With granularity "packet", they find
-    /// other gaps between packets.
+    /// Adds the acknowledgements and credit updates for packets that arrive at `arrived`. With granularity "packet",
+    /// they fit into gaps between packets and cost nothing here.
     fn owe(&mut self, arrived: Time, parts: &Parts, packet: &Packet) {
         if parts.drive.link.granularity != Granularity::Packet {
             self.owed.push_back((arrived, parts.link.acknowledgement_time(packet.kind) * u64::from(packet.count())));
         }
     }
 
-    /// Puts packets that are ready on the free wire; returns the instants at which they start and at which they have
-    /// passed.
+    /// Puts packets on the wire, at `ready` or as soon as it is free. Returns the times at which they start and end.
     fn send(&mut self, ready: Time, class: CreditClass, length: Span) -> (Time, Time) {
         while let Some(&(since, span)) = self.owed.front()
             && since <= ready
@@ -160,7 +160,7 @@ impl WireDirection {
 }
 
 impl DataRead {
-    /// Charges the travel times of the read's requests and data to `ledger`.
+    /// Adds the times of this device read to `ledger`: waits, its requests and its data on the wires, and host memory.
     pub(crate) fn charge(&self, parts: &Parts, ledger: &mut Ledger) {
         ledger.until(Stage::LinkWait, self.requested);
         ledger.spend(Stage::Transfer, parts.on_wire(&parts.data_read(self.bytes)));
@@ -172,7 +172,8 @@ impl DataRead {
 }
 
 impl Parts<'_> {
-    /// Charges the least time of reads of these pieces, from the first request to the last byte.
+    /// Adds to a request's ledger of stage times the least time of a device read from host memory. `first_bytes` is the
+    /// size of its first piece; `answers` is the wire time of all completions.
     pub fn spend_data_reads_least(&self, first_bytes: u32, answers: Span, ledger: &mut Ledger) {
         let requests = self.data_read(first_bytes);
         ledger.spend(Stage::Transfer, self.on_wire(&requests));

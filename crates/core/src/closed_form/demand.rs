@@ -1,77 +1,78 @@
-//! Demands of requests on resources, and the throughput at which a resource is busy all the time.
+//! Service demands of requests on resources, and the throughput at which each resource saturates.
 
 use crate::time::Span;
 
-/// A resource, and the time for which the mean request occupies it.
+/// Service demand of the mean request on one resource, such as a wire, the memory banks or the cores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
-    /// Name for the reader: `wire to host`, `media banks`, `cores`.
+    /// Name of the resource in reports, such as `wire to host`, `media banks` or `cores`.
     pub resource: String,
-    /// Number of equal servers of the resource, in all drives together.
+    /// Number of identical servers of the resource, summed over all drives.
     pub servers: f64,
-    /// Time for which a request occupies one server, over all its uses.
+    /// Time in nanoseconds for which a request occupies one server of the resource, summed over all its uses of it.
     pub busy_ns: f64,
-    /// Sum of the squares of the times of a request's uses, and the number of uses of equal length that would have
-    /// these sums.
+    /// Sum of the squared durations of a request's uses of the resource. The next field is the number of equally long
+    /// uses that have the same sum and the same sum of squares.
     squares_ns2: f64,
     uses: f64,
     owner: Owner,
 }
 
-/// Owner of a resource.
+/// Owner of a resource, which decides whether more drives bring more of its servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// A drive of the host: every drive has as many servers.
+    /// Each drive has this resource, so that the number of its servers grows with the number of drives.
     Drive,
     Host,
 }
 
-/// Resources of a link, with their names if the link is the uplink of a switch.
+/// Names of a link's resources, each with the name that it gets on the uplink of a switch.
 const UPLINK: [(&str, &str); 3] = [
     ("wire to host", "uplinks to host"),
     ("wire to device", "uplinks to drives"),
     ("root complex", "root ports of uplinks"),
 ];
 
-/// Resources of a link, with their names if the link is that of a peer.
+/// Names of a link's resources, each with the name that it gets on the link of a peer device.
 const PEER: [(&str, &str); 2] = [("wire to host", "wire to peer"), ("wire to device", "wire from peer")];
 
-/// Demands of a request on several resources, each named once.
+/// Service demands of one request on several resources. Each resource has one entry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Demands(Vec<Demand>);
 
 impl Demand {
-    /// Requests per second at which the resource is busy all the time, which bounds the throughput (utilisation law).
+    /// Returns the throughput in requests per second at which the resource saturates, an upper bound (utilisation law).
     pub fn bound_iops(&self) -> f64 {
         self.servers / self.busy_ns * 1e9
     }
 
-    /// Extra time that a request waits for the use in service because uses have different lengths, if it always finds
-    /// one in service: a long use is met more often than a short one (Kleinrock, Queueing Systems, volume 1, 1975,
-    /// section 5.2).
+    /// Returns the extra nanoseconds that a request waits for the use in service because uses differ in length. This
+    /// holds if a request always finds one in service: a long use is met more often than a short one (Kleinrock,
+    /// Queueing Systems, volume 1, 1975, section 5.2).
     pub(crate) fn uneven_ns(&self) -> f64 {
         let (found, mean) = (self.use_ns() / 2.0, self.busy_ns / self.uses);
         (found - mean).max(0.0)
     }
 
-    /// Mean length of the use in service at an instant at which the resource is busy.
+    /// Returns the mean duration in nanoseconds of the use in service, seen at a random time at which the resource is
+    /// busy.
     pub(crate) fn use_ns(&self) -> f64 {
         self.squares_ns2 / self.busy_ns
     }
 }
 
 impl Demands {
-    /// Adds `times` uses, each of length `busy`, of one of `servers` equal servers of a drive.
+    /// Adds `times` uses of length `busy` of a resource that each drive has, with `servers` identical servers.
     pub fn add(&mut self, resource: &str, servers: f64, busy: Span, times: f64) {
         self.add_uses(resource, servers, busy, times, Owner::Drive);
     }
 
-    /// Adds `times` uses, each of length `busy`, of one of `servers` equal servers of the host, which all drives share.
+    /// Adds `times` uses of length `busy` of a host resource with `servers` identical servers, which all drives share.
     pub fn add_of_host(&mut self, resource: &str, servers: f64, busy: Span, times: f64) {
         self.add_uses(resource, servers, busy, times, Owner::Host);
     }
 
-    /// Adds all demands of another request, weighted by its share of the requests.
+    /// Adds the service demands of another kind of request, multiplied by its share of all requests (0 to 1).
     pub fn add_share(&mut self, other: &Demands, share: f64) {
         for demand in other.0.iter().filter(|demand| demand.busy_ns * share > 0.0) {
             let (busy_ns, squares_ns2) = (demand.busy_ns * share, demand.squares_ns2 * share);
@@ -82,13 +83,14 @@ impl Demands {
         }
     }
 
-    /// Demands on the uplinks that drives share, of which there are `uplinks`: those on wires and root ports, out of
-    /// all demands on a link.
+    /// Returns the service demands on the uplinks of a switch, made from those on a link: its wires and its root port.
+    /// `uplinks` is the number of uplinks that the drives share.
     pub fn of_uplinks(self, uplinks: f64) -> Demands {
         self.of_shared(&UPLINK, uplinks)
     }
 
-    /// Demands on the link of a peer, which all drives share, out of all demands on a link.
+    /// Returns the service demands on the link of a peer device, made from those on a link: its wires only. All drives
+    /// share it.
     pub fn of_peer(self) -> Demands {
         self.of_shared(&PEER, 1.0)
     }
@@ -101,14 +103,15 @@ impl Demands {
         Demands(shared.collect())
     }
 
-    /// Demands on `drives` drives together, to which requests go in turn.
+    /// Multiplies the servers of every resource of the drive by `drives`, for requests that go to that many drives in
+    /// turn.
     pub fn over(mut self, drives: u32) -> Demands {
         let of_drives = self.0.iter_mut().filter(|demand| demand.owner == Owner::Drive);
         of_drives.for_each(|demand| demand.servers *= f64::from(drives));
         self
     }
 
-    /// Demands on all resources but this one.
+    /// Removes the demand on the resource of this name.
     pub fn without(mut self, resource: &str) -> Demands {
         self.0.retain(|demand| demand.resource != resource);
         self
@@ -126,7 +129,7 @@ impl Demands {
         found.uses = found.busy_ns * found.busy_ns / found.squares_ns2;
     }
 
-    /// Finds the demand on the resource of `empty`, or adds `empty` if there is none.
+    /// Returns the service demand on the resource that `empty` names. Adds `empty` if there is none.
     fn entry(&mut self, empty: Demand) -> &mut Demand {
         let found = self.0.iter().position(|demand| demand.resource == empty.resource);
         let place = found.unwrap_or_else(|| {
@@ -136,12 +139,13 @@ impl Demands {
         &mut self.0[place]
     }
 
-    /// Iterates over all demands.
+    /// Returns an iterator over the demands on all resources.
     pub fn iter(&self) -> impl Iterator<Item = &Demand> {
         self.0.iter()
     }
 
-    /// Demands sorted by the throughput at which they saturate, lowest first.
+    /// Returns the service demands sorted by the throughput at which their resource saturates: the bottleneck comes
+    /// first.
     pub fn by_bound(&self) -> Vec<Demand> {
         let mut demands = self.0.clone();
         demands.sort_by(|left, right| left.bound_iops().total_cmp(&right.bound_iops()));

@@ -1,4 +1,4 @@
-//! A drive's processors and flash in closed form: least time of a lone request, and its demands on dies, channels and
+//! Flash drive in closed form: least time of a lone request, and its demands on processors, dies, channels and write
 //! buffer.
 
 use super::Parts;
@@ -14,49 +14,49 @@ use crate::media::spread::ArraySpread;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
-/// Name of garbage collection as a resource: its rounds follow each other.
+/// Resource name of garbage collection, whose rounds run one after another.
 pub(crate) const GARBAGE_COLLECTION: &str = "garbage collection";
-/// Share of its region that a job overwrites, below which a drive stays in the state in which it begins.
+/// Overwritten share of a job's region below which the job is too short to change the drive's initial state.
 const SHARE_OF_SHORT: f64 = 0.01;
-/// Number of lines from which on a region holds all kinds of pages alike, within 1 %.
+/// Number of flash lines above which a region has every kind of page equally often, within 1 %.
 const LINES_ALIKE: f64 = 100.0;
 
 impl Parts<'_> {
-    /// True if a translation layer is in front of the memory.
+    /// True if the drive has a flash translation layer in front of its memory.
     pub fn is_mapped(&self) -> bool {
         self.drive.translation.mapping == Mapping::Page
     }
 
-    /// True if the drive has processors or a translation layer in front of its memory.
+    /// True if the drive has processors or a flash translation layer in front of its memory.
     pub fn has_inside(&self) -> bool {
         self.is_mapped() || DriveProcessors::of(&self.drive.controller).is_some()
     }
 
-    /// Mean times of the operations of a die.
+    /// Returns the mean times of a flash die's operations: command, read, program and erase.
     fn flash_costs(&self) -> FlashCosts {
         FlashCosts::of(&self.drive.media.in_the_mean())
     }
 
-    /// True if equal operations of the drive take different times.
+    /// True if operations of the drive vary at random, so that equal ones take different times.
     pub fn has_spread(&self) -> bool {
         ArraySpread::of(&self.drive.media, 0).is_some() || self.drive.controller.pipeline_spread > 0.0
     }
 
-    /// Time of a lone command in the drive's processors and logic.
+    /// Returns the time that a lone command takes in the drive's own processors and logic.
     pub fn firmware(&self, direction: DataDirection) -> Span {
         let firmware = DriveProcessors::of(&self.drive.controller);
         firmware.map_or(Span::ZERO, |mut firmware| firmware.admit(Time::ZERO, direction).since(Time::ZERO))
     }
 
-    /// Adds the demand of a request on the drive's processors, at least that of one command.
+    /// Adds the service demand of a request on the drive's own processors: the time of one command, a lower bound.
     pub fn demand_firmware(&self, demands: &mut Demands, class: &Class) {
         let controller = &self.drive.controller;
         let core = if class.direction == DataDirection::Read { controller.read_core } else { controller.write_core };
         demands.add("drive processors", controller.cores.into(), core, 1.0);
     }
 
-    /// Time of a request in flash. A read is known exactly if all its bytes surely come out of one page and all pages
-    /// take equally long. A write has only a lower bound, because the buffer may be full.
+    /// Returns the time of a request in flash. A read is exact only if all its bytes certainly come from one page and
+    /// all pages take equally long. A write has only a lower bound, because the write buffer may be full.
     pub fn flash_access(&self, workload: &Workload, class: &Class) -> Access {
         let least = self.flash_least(workload, class);
         let bounded = Access { idle: least, waited: Span::ZERO, least, regular: false };
@@ -78,14 +78,15 @@ impl Parts<'_> {
         }
     }
 
-    /// Time from the start of the array read until the data can start towards the host.
+    /// Returns the time from the start of an array read until its data can start to flow to the host without a gap.
     fn flash_read_alone(&self, array: Span, bytes: u32) -> Span {
         let (costs, chunk) = (self.flash_costs(), self.drive.data_payload_bytes());
         let there = |bytes| Time::ZERO + costs.command + array + costs.bus.transfer_time(bytes) + costs.ecc_decode;
         self.link.stream_start_time(bytes, chunk, there(bytes.min(chunk)), there(bytes)).since(Time::ZERO)
     }
 
-    /// Time from the start of a lone array read of the fastest page until all of its bytes are there.
+    /// Returns the time of a lone read of the fastest kind of page: command, array read, transfer of all bytes, and
+    /// decoding.
     pub fn flash_read_whole(&self, bytes: u32) -> Span {
         let costs = self.flash_costs();
         let array = self.flash_reads().into_iter().min().unwrap_or_default();
@@ -106,20 +107,20 @@ impl Parts<'_> {
         }
     }
 
-    /// Array read times of the pages of a word line.
+    /// Returns the array read time of each page on a word line.
     fn flash_reads(&self) -> Vec<Span> {
         let media = &self.drive.media;
         self.flash_costs().reads[..(media.program_bytes / media.stripe_bytes) as usize].to_vec()
     }
 
-    /// True if reads may be served without the cells: data that was just written, never written, or read ahead.
+    /// True if reads may be served without the flash cells: data just written, never written, or read ahead.
     fn may_be_buffered(&self, workload: &Workload) -> bool {
         let writes = workload.classes.iter().any(|class| class.direction == DataDirection::Write);
         let ahead = workload.sequential && self.drive.buffer.read_ahead_kib > 0;
         writes || ahead || self.drive.translation.precondition == Precondition::None
     }
 
-    /// Adds the demands of a request on dies, channels and buffer.
+    /// Adds the service demands of a request on flash dies, channels and the write buffer.
     pub fn demand_flash(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
         match class.direction {
             DataDirection::Read => self.demand_flash_read(demands, workload, class),
@@ -139,7 +140,7 @@ impl Parts<'_> {
         self.demand_commands(demands, reads * from_cells);
     }
 
-    /// Adds the demand of so many commands on the bus that carries them.
+    /// Adds the service demand of this many flash commands on the bus that carries commands, if its time is modelled.
     fn demand_commands(&self, demands: &mut Demands, commands: f64) {
         let resource = match self.drive.media.command_bus {
             CommandBus::Unlimited => return,
@@ -149,8 +150,8 @@ impl Parts<'_> {
         demands.add(resource, self.drive.media.channels.into(), self.drive.media.command, commands);
     }
 
-    /// Least number of array reads of a request, each of which holds planes that read together, and the bytes that each
-    /// brings.
+    /// Returns the smallest number of array reads that a request causes, and the bytes that each of them delivers. An
+    /// array read occupies all planes that read together.
     fn array_reads(&self, workload: &Workload, class: &Class) -> (f64, f64) {
         let (media, translation) = (&self.drive.media, &self.drive.translation);
         let page_bytes = f64::from(media.stripe_bytes) / self.planes_apart();
@@ -172,7 +173,7 @@ impl Parts<'_> {
         (reads, f64::from(class.bytes) / reads)
     }
 
-    /// Share of the reads that surely come from the cells.
+    /// Returns the share of reads that certainly come from the flash cells, 0 to 1.
     fn share_from_cells(&self, workload: &Workload) -> f64 {
         let writes = workload.classes.iter().any(|class| class.direction == DataDirection::Write);
         match (self.drive.translation.precondition, writes) {
@@ -186,7 +187,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Mean array read time of the pages of a region, or the least one where the region may lie on few kinds of pages.
+    /// Returns the mean array read time of the pages in a job's region. A small region may have few kinds of pages;
+    /// then it is the shortest read time.
     fn page_read_time(&self, workload: &Workload) -> Span {
         let reads = self.flash_reads();
         match workload.region_bytes as f64 >= LINES_ALIKE * self.line_bytes() {
@@ -235,7 +237,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Units of a write of which only a part is written, whose rest is read before they are programmed.
+    /// Returns the number of mapping units of a write that it covers only in part (0 or 1). The rest of such a unit is
+    /// read before it is programmed.
     fn partial_units(&self, workload: &Workload, class: &Class) -> f64 {
         let translation = &self.drive.translation;
         let is_whole = class.bytes.is_multiple_of(translation.unit_bytes);
@@ -243,7 +246,8 @@ impl Parts<'_> {
         if is_whole || workload.sequential || !has_rest { 0.0 } else { 1.0 }
     }
 
-    /// Bytes that a write takes in a line: whole units, unless the next write fills the rest of them.
+    /// Returns the bytes that a write occupies in a flash line: whole mapping units, or its own bytes if the next write
+    /// fills the rest.
     fn line_space(&self, workload: &Workload, class: &Class) -> f64 {
         let unit_bytes = self.drive.translation.unit_bytes;
         match workload.sequential {
@@ -252,7 +256,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Bytes of a write that leave the buffer while requests are counted. Data that is overwritten in the buffer does not.
+    /// Returns the bytes per write that leave the write buffer for flash while requests are counted. Data that is
+    /// overwritten in the buffer never does.
     fn leaving_bytes(&self, workload: &Workload, class: &Class) -> f64 {
         // Each thread fills zones of its own.
         if self.drive.zones.is_there() {
@@ -265,7 +270,7 @@ impl Parts<'_> {
         self.line_space(workload, class) * workload.leaving_share * (1.0 - again) * around / together
     }
 
-    /// Capacity of the write buffer in bytes.
+    /// Returns the capacity of the drive's write buffer in bytes.
     pub fn buffer_bytes(&self) -> f64 {
         (self.drive.buffer.capacity_kib << 10) as f64
     }
@@ -279,8 +284,9 @@ impl Parts<'_> {
         f64::from(self.drive.media.channels) * f64::from(self.drive.media.banks_per_channel)
     }
 
-    /// Number of dies that the user's writes can use at a time: each thread writes one zone, if zones have dies of their own. While the
-    /// end of a zone leaves the write buffer, its thread fills the next one, on other dies.
+    /// Returns the number of dies that host writes can use at a time. If zones have dies of their own, each thread
+    /// writes to one zone. While the end of a zone leaves the write buffer, its thread fills the next one, on other
+    /// dies.
     fn dies_written(&self, workload: &Workload) -> f64 {
         let zones = &self.drive.zones;
         if zones.dies == 0 {
@@ -291,20 +297,21 @@ impl Parts<'_> {
         (f64::from(workload.threads) * f64::from(zones.dies) * beside).min(self.dies())
     }
 
-    /// Number of planes of a die that read independently of each other.
+    /// Returns the number of planes of a die that can read independently of each other.
     fn planes_apart(&self) -> f64 {
         let media = &self.drive.media;
         if media.plane_reads == PlaneReads::Independent { media.planes.into() } else { 1.0 }
     }
 
-    /// Time of a byte on a channel.
+    /// Returns the nanoseconds for which one byte occupies a flash channel.
     fn transfer_ns(&self) -> f64 {
         self.flash_costs().bus.transfer_time(1 << 20).as_ns() / f64::from(1 << 20)
     }
 
-    /// Least write amplification, in writes to the cells for each write of the user. On a drive that begins in the steady
-    /// state of random writes, a short job finds that, whatever it writes. In long jobs, sequential writes leave whole
-    /// blocks invalid, and random ones reach a steady state of their own. It is 1 for drives with spare blocks to use up.
+    /// Returns a lower bound of the write amplification: bytes programmed per byte that the host writes. A short job
+    /// finds the drive's initial steady state of random writes, whatever it writes. In long jobs, sequential writes
+    /// invalidate whole blocks, and random ones reach a steady state of their own. It is 1 for drives that still have
+    /// spare blocks.
     fn amplification(&self, workload: &Workload) -> f64 {
         let translation = &self.drive.translation;
         if translation.precondition != Precondition::Random {
@@ -323,8 +330,8 @@ impl Parts<'_> {
         shape.steady_amplification(region_units, largest / translation.unit_bytes)
     }
 
-    /// Largest share of a job's region that it overwrites, its ramp included: no more than the memory of the write buffer
-    /// takes in that time.
+    /// Returns the largest share of its region that a job overwrites, ramp included. In each period, it writes no more
+    /// than the memory of the write buffer can take.
     fn overwritten_share(&self, workload: &Workload) -> f64 {
         let bytes_per_ns = 4096.0 / self.drive.buffer.page.as_ns();
         let bytes_in = |time: Span| if time.is_zero() { 0.0 } else { bytes_per_ns * time.as_ns() };

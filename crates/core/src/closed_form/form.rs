@@ -1,4 +1,4 @@
-//! Closed form of one kind of request, as a protocol gives it, and its parts that all protocols share.
+//! Closed form of one kind of request: latency and demands. A protocol completes the parts that all protocols share.
 
 use super::Parts;
 use super::demand::Demands;
@@ -14,40 +14,41 @@ use crate::tlp::Direction;
 const FLASH_VARIES: &str = "pages, the buffer and the cleaning of flash make requests take different times";
 const LIE_DIFFERENTLY: &str = "requests lie differently in stripes and program units";
 
-/// Certainty of a latency in closed form.
+/// Certainty of a request's closed-form latency: exact, a mean, or a lower bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certainty {
-    /// Every lone request takes exactly this time.
+    /// Every lone request (queue depth 1) takes exactly this time.
     Exact,
-    /// Lone requests take this time on average; holds the reason why they differ.
+    /// Lone requests take this time on average. The text says why they differ.
     Mean(&'static str),
-    /// No lone request takes less; holds the reason why it may take more.
+    /// No lone request takes less than this time. The text says why it may take more.
     AtLeast(&'static str),
 }
 
-/// Latency of a lone request.
+/// Latency of a lone request (queue depth 1) by stage, with its certainty and a lower bound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latency {
-    /// Time in each stage.
+    /// Time that the request spends in each stage.
     pub stages: StageTimes,
-    /// Certainty of the sum of the stages.
+    /// Certainty of the request's total latency, the sum of its stages.
     pub certainty: Certainty,
-    /// Lower bound of a request among others, which may be spared an interrupt or a poll.
+    /// Lower bound of the latency at any queue depth. Among others, a request may save the wait for an interrupt or a
+    /// poll.
     pub least: Span,
 }
 
-/// Closed form of one kind of request on one drive.
+/// Closed form of one kind of request on one drive: latency of a lone request, and demands on resources.
 #[derive(Clone, Debug)]
 pub struct Form {
-    /// Latency of a lone request; `None` if it has no closed form.
+    /// Latency of a lone request; `None` if there is no closed form for it.
     pub latency: Option<Latency>,
-    /// Demands on resources.
+    /// Service demands of the request on each resource, such as wires, memory banks and cores.
     pub demands: Demands,
 }
 
 impl Form {
-    /// Closed form that holds for any protocol: demands on memory, on the software above the driver, and of the data on
-    /// the wire.
+    /// Returns a closed form that holds for any protocol. It has demands on memory, on the software above the driver,
+    /// and of user data on the wire, but no latency.
     pub fn of_data(parts: &Parts, workload: &Workload, class: &Class) -> Form {
         let mut demands = Form::shared(parts, workload, class, Span::ZERO, false);
         match class.direction {
@@ -57,7 +58,8 @@ impl Form {
         Form { latency: None, demands }
     }
 
-    /// Demands on memory and cores, the driver's own processor time included.
+    /// Returns the service demands of a request on memory and cores. `driver` is the driver's own processor time;
+    /// `interrupts` is true if completions can raise interrupts.
     pub fn shared(parts: &Parts, workload: &Workload, class: &Class, driver: Span, interrupts: bool) -> Demands {
         let mut demands = Demands::default();
         parts.demand_pollers(&mut demands, workload, class, driver);
@@ -70,7 +72,7 @@ impl Form {
 }
 
 impl Latency {
-    /// Makes the latency of a request from its complete ledger.
+    /// Returns the latency from the complete ledger of a lone request. `access` is its time in the memory.
     pub fn new(ledger: &Ledger, access: Access, certainty: Certainty) -> Latency {
         let stages = ledger.close(ledger.cursor()).clone();
         let least = stages.total() - spared(&stages) - (access.idle - access.least);
@@ -78,20 +80,22 @@ impl Latency {
     }
 }
 
-/// Time that a request among others may be spared.
+/// Returns the part of a lone request's latency that a request among others may save: polls, interrupts and waits.
 fn spared(stages: &StageTimes) -> Span {
     let spared =
         [Stage::Poll, Stage::PollWait, Stage::Interrupt, Stage::ContextSwitch, Stage::CoreWait, Stage::LinkWait];
     spared.iter().map(|stage| stages.get(*stage)).sum()
 }
 
-/// First reason whose condition is true.
+/// Returns the text of the first pair whose condition is true: the reason why a latency is not exact. `None` if no
+/// condition is.
 pub(crate) fn first_reason(doubts: &[(bool, &'static str)]) -> Option<&'static str> {
     doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason)
 }
 
 impl Parts<'_> {
-    /// Adds the least demand on the device's DMA engine, which all user data passes.
+    /// Adds the least service demand on the device's DMA engine, through which all user data passes. The latency
+    /// becomes a lower bound.
     pub fn with_engine(&self, mut form: Form, class: &Class) -> Form {
         let dma = &self.drive.dma;
         if !dma.is_there() {
@@ -115,7 +119,7 @@ impl Parts<'_> {
         form
     }
 
-    /// Reason why a request of any protocol may take longer than its closed form, if there is one. `behind` is the
+    /// Returns a reason why a request of any protocol may take longer than its closed form, or `None`. `behind` is the
     /// number of short packets that follow its posted data.
     pub fn doubt(&self, access: Access, data_bytes: u32, behind: u32) -> Option<&'static str> {
         let doubts = [
@@ -127,7 +131,7 @@ impl Parts<'_> {
         found.or_else(|| self.chance())
     }
 
-    /// Reason why link or host make some requests take longer at random, if there is one.
+    /// Returns a reason why the link or the host makes some requests take longer at random, or `None`.
     pub fn chance(&self) -> Option<&'static str> {
         let (link, root) = (&self.drive.link, &self.drive.root_complex);
         let chance = link.bit_error_rate > 0.0 || root.late_write_ratio > 0.0;
@@ -142,15 +146,16 @@ impl Parts<'_> {
         first_reason(&doubts)
     }
 
-    /// True if reads of host memory may meet its DRAM refresh.
+    /// True if the device's reads of host memory go to DRAM and may have to wait for its refresh.
     pub fn refreshes(&self) -> bool {
         let root = &self.drive.root_complex;
         let in_dram = |placement| matches!(placement, Placement::Dram | Placement::RemoteDram);
         (in_dram(root.placement) || in_dram(root.data_placement)) && !root.refresh.is_zero()
     }
 
-    /// Latency of requests that start at these offsets, from the ledger of one at each. `at(None)` is the ledger of a
-    /// request that takes the least time at any offset, among others too. Without `offsets` only that bound is known.
+    /// Returns the latency of requests that start at these byte offsets. `at(Some(offset))` gives the ledger of a
+    /// request there; `at(None)` gives that of the fastest request at any offset, even among others. Without `offsets`,
+    /// only this lower bound is known.
     pub fn latency_at(
         &self,
         offsets: Option<Vec<u64>>,

@@ -1,4 +1,4 @@
-//! The host in closed form: software on submission and completion, and the time until a thread learns of its
+//! Host in closed form: software time to submit and complete a request, and the time until a thread notices its
 //! completion.
 
 use super::demand::Demands;
@@ -13,7 +13,8 @@ use crate::request::{DataDirection, Io};
 use crate::time::{Span, Time};
 
 impl Parts<'_> {
-    /// Capacity of the cores that `threads` threads use, in cores: the second thread of a core adds its yield.
+    /// Returns the compute capacity that `threads` threads use, in cores. The second hardware thread of a core adds
+    /// less than one.
     fn cores_used(&self, threads: u32) -> f64 {
         let host = &self.drive.host;
         let alone = threads.min(host.cores.into());
@@ -21,12 +22,12 @@ impl Parts<'_> {
         f64::from(alone) + f64::from(beside) * host.thread_yield
     }
 
-    /// Time that a core waits for something outside of it, at the clock at which the cores run.
+    /// Scales the time of an operation outside the core, such as a poll of memory, to the actual clock of the cores.
     pub fn at_clock(&self, cost: Span) -> Span {
         cost.scale(self.drive.host.clock_ratio())
     }
 
-    /// Time of the kernel's own code on these cores.
+    /// Scales the time of the kernel's own code to the speed of this host's cores.
     fn on_core(&self, cost: Span) -> Span {
         cost.scale(self.drive.host.cost_ratio())
     }
@@ -35,7 +36,8 @@ impl Parts<'_> {
         Stack::new(&self.drive.stages(), &self.drive.stack, self.drive.software_ratio())
     }
 
-    /// Ledger of a request from the application to the driver, without contention.
+    /// Returns the ledger (time by stage) of submitting one request, from the application down to the driver, without
+    /// contention.
     pub fn descend(&self, direction: DataDirection, bytes: u32) -> Ledger {
         let mut ledger = Ledger::new(Time::ZERO);
         if let Some(engaged) = &self.engaged {
@@ -54,7 +56,8 @@ impl Parts<'_> {
         ledger
     }
 
-    /// Charges the way of a request from the driver back to the application.
+    /// Adds to a request's ledger of stage times the software time of completing one request, from the driver up to the
+    /// application, without contention.
     pub fn ascend(&self, ledger: &mut Ledger, direction: DataDirection, bytes: u32) {
         if let Some(engaged) = &self.engaged {
             let costs = &engaged.software.up;
@@ -70,7 +73,7 @@ impl Parts<'_> {
         self.go_alone(path, ledger);
     }
 
-    /// True if threads sleep until an interrupt.
+    /// True if threads block until an interrupt; false if they poll for completions.
     pub fn sleeps(&self) -> bool {
         match &self.engaged {
             Some(engaged) => !engaged.software.polls(),
@@ -78,23 +81,24 @@ impl Parts<'_> {
         }
     }
 
-    /// True if a kernel poll thread submits requests and collects their completions.
+    /// True if a kernel poll thread submits requests and collects completions in place of the application's threads.
     pub fn has_poller(&self) -> bool {
         self.engaged.as_ref().is_some_and(|engaged| engaged.software.switches.sqthread_poll)
     }
 
-    /// Time that a thread needs after submitting a request to enter the call that waits for it.
+    /// Returns the time after submitting a request until its thread has entered the call that waits for completions.
     fn call(&self) -> Span {
         self.engaged.as_ref().map_or(Span::ZERO, |engaged| engaged.software.wait_time())
     }
 
-    /// Time that a request is spared whose thread finds its completion without waiting for it.
+    /// Returns the time that a request saves if its thread finds the completion without having to wait.
     pub fn spared_calls(&self) -> Span {
         let batch = self.engaged.iter().flat_map(|engaged| &engaged.software.up.batch);
         batch.filter(|cost| cost.if_waited).map(|cost| cost.time).sum()
     }
 
-    /// Processor time of a request above the driver, with the smallest possible share of the costs of a batch.
+    /// Returns the processor time of a request in the software above the driver. Costs of a batch are divided by the
+    /// largest batch.
     pub fn software(&self, direction: DataDirection, bytes: u32) -> Span {
         let Some(EngineSoftware { software, together }) = &self.engaged else {
             let mut ledger = self.descend(direction, bytes);
@@ -113,8 +117,8 @@ impl Parts<'_> {
         ledger.cursor().since(ledger.start()) + shares
     }
 
-    /// Largest number of requests that share one doorbell, and of completions that share one. Completions that are
-    /// collected together may belong to one drive.
+    /// Returns the largest number of submissions that share one doorbell write, and the largest number of completions
+    /// that do. Completions that are collected together may all belong to one drive.
     pub fn sharing(&self, workload: &Workload) -> (f64, f64) {
         let Some(EngineSoftware { together, .. }) = &self.engaged else { return (1.0, 1.0) };
         let submitted = f64::from(together.submit) / workload.told(together.submit);
@@ -124,7 +128,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Charges a path on which locks are free and cache lines are present.
+    /// Adds a path through the software stack to a request's ledger of stage times, if all locks are free and all cache
+    /// lines present.
     fn go_alone(&self, mut path: Path, ledger: &mut Ledger) {
         let stack = self.stack();
         while let Some(step) = stack.advance(&mut path, ledger) {
@@ -135,8 +140,9 @@ impl Parts<'_> {
         }
     }
 
-    /// Charges the wait of a lone request whose thread hands it over to the kernel's worker: wake-up, switch away from
-    /// the thread, switch to the worker. Requests of many threads need not wait: a busy worker is awake.
+    /// Adds to a request's ledger of stage times the wait of a lone request that its thread passes to a worker of the
+    /// kernel: wake-up, switch away from the thread, switch to the worker. With many threads, the worker is awake and
+    /// nobody waits.
     pub fn hand_over(&self, ledger: &mut Ledger) {
         let stages = self.drive.stages();
         let Some(place) = stages.iter().position(|stage| stage.hand_over) else { return };
@@ -146,20 +152,22 @@ impl Parts<'_> {
         ledger.spend(Stage::ContextSwitch, switch);
     }
 
-    /// Charges the time until a polling thread sees data that has become visible.
+    /// Adds to a request's ledger of stage times the time until a polling thread sees data that has become visible in
+    /// memory.
     pub fn see(&self, ledger: &mut Ledger) {
         ledger.spend(Stage::Poll, self.at_clock(self.drive.host.poll));
     }
 
-    /// Charges the time until a thread that submitted its request at `since` sees the completion, once it is in its
-    /// call.
+    /// Adds to a request's ledger of stage times the time until a polling thread sees a completion. The thread
+    /// submitted the request at `since`, and must first have entered the call that waits for it.
     pub fn see_since(&self, ledger: &mut Ledger, since: Time) {
         self.see(ledger);
         ledger.until(Stage::CoreWait, ledger.cursor().max(since + self.call()));
     }
 
-    /// Instant at which the handler of an interrupt has run whose message reaches the root complex at `now`. The
-    /// handler runs on the core of its thread, which polls, or went to sleep at `since` and has left the core idle.
+    /// Returns the time at which an interrupt handler ends whose message reaches the root complex at `now`. The handler
+    /// runs on the core of its thread. That thread polls (`since` is `None`), or went to sleep at `since` and left the
+    /// core idle.
     pub fn handled(&self, now: Time, since: Option<Time>) -> Time {
         let host = &self.drive.host;
         let free_at = since.map_or(Time::ZERO, |since| since + self.call() + self.on_core(host.deactivate()));
@@ -171,22 +179,22 @@ impl Parts<'_> {
         delivered.max(free_at) + self.on_core(host.interrupt_handler)
     }
 
-    /// Charges the wake-up of a thread that went to sleep at `since` by an interrupt whose message has just reached the
-    /// root complex: delivery, handler, context switch.
+    /// Adds to a request's ledger of stage times the wake-up of a thread that went to sleep at `since`: interrupt
+    /// delivery, handler and context switch. The interrupt message has just reached the root complex.
     pub fn wake(&self, ledger: &mut Ledger, since: Time) {
         self.wake_by(ledger, since, Span::ZERO);
     }
 
-    /// Charges the wake-up of a thread that went to sleep at `since` by an interrupt whose handler takes `longer` than
-    /// usual.
+    /// Adds to a request's ledger of stage times the wake-up, by an interrupt, of a thread that went to sleep at
+    /// `since`. The interrupt handler takes `longer` more than usual.
     pub fn wake_by(&self, ledger: &mut Ledger, since: Time, longer: Span) {
         let handled = self.handled(ledger.cursor(), Some(since)) + longer;
         ledger.until(Stage::Interrupt, handled);
         self.rouse(ledger, handled);
     }
 
-    /// Charges the wake-up of a thread by a handler that runs until `busy_until` and has just found the thread's
-    /// completion, and the switch of its core.
+    /// Adds to a request's ledger of stage times the wake-up of a thread whose completion an interrupt handler has just
+    /// found, and the context switch. The handler keeps the core busy until `busy_until`.
     pub fn rouse(&self, ledger: &mut Ledger, busy_until: Time) {
         let (found, wake) = (ledger.cursor(), self.on_core(self.drive.host.wake));
         let stage = if wake.is_zero() { Stage::CoreWait } else { Stage::Interrupt };
@@ -197,8 +205,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Adds the demand of a request on the cores of its threads: `software`, and a share of an interrupt that can serve
-    /// all requests outstanding on a queue.
+    /// Adds the service demand of a request on the cores and locks of the host: `software` time, and a share of an
+    /// interrupt. One interrupt can serve all requests in flight on a queue.
     pub fn demand_cores(&self, demands: &mut Demands, workload: &Workload, software: Span, interrupts: bool) {
         let cores = self.cores_used(workload.threads);
         demands.add_of_host("cores", cores, software, 1.0);
@@ -215,15 +223,16 @@ impl Parts<'_> {
         }
     }
 
-    /// Adds the demand of `writes` register writes of a request on the processors that post them, if draining them
-    /// takes time.
+    /// Adds the service demand of a request's `writes` posted register writes on the processors. It is zero if draining
+    /// them takes no time.
     pub fn demand_posted(&self, demands: &mut Demands, workload: &Workload, writes: f64) {
         let host = &self.drive.host;
         let posting = f64::from(workload.threads.min(host.processors().into()));
         demands.add_of_host("register writes", posting, host.mmio_drain, writes);
     }
 
-    /// Adds the demand of a request on the poll thread of its ring, which writes the doorbell for its batch.
+    /// Adds the service demand of a request on the kernel poll thread of its ring. `driver` is the driver's processor
+    /// time for it.
     pub fn demand_pollers(&self, demands: &mut Demands, workload: &Workload, class: &Class, driver: Span) {
         let Some(EngineSoftware { software, .. }) = self.engaged.as_ref().filter(|_| self.has_poller()) else { return };
         let mut ledger = Ledger::new(Time::ZERO);
@@ -233,7 +242,8 @@ impl Parts<'_> {
         demands.add_of_host("poll threads", workload.threads.into(), each, 1.0);
     }
 
-    /// Adds the demand on locks that the stages of an I/O engine hold for every request.
+    /// Adds the service demand of each request on the locks that an I/O engine's stages take. Each drive has its own
+    /// locks.
     fn demand_engine_locks(&self, demands: &mut Demands, workload: &Workload) {
         let Some(EngineSoftware { software, .. }) = self.engaged.as_ref().filter(|_| !self.has_poller()) else {
             return;
@@ -249,7 +259,8 @@ impl Parts<'_> {
     }
 }
 
-/// Charges the costs of stages for a request without contention.
+/// Adds the processor times and lock hold times of software stages to a request's ledger of stage times, without
+/// contention.
 fn spend(ledger: &mut Ledger, costs: &[Cost], direction: DataDirection, bytes: u32) {
     let io = Io { op: direction.into(), offset: 0, bytes };
     for cost in costs {

@@ -1,4 +1,4 @@
-//! The link in closed form: times of bursts on idle wires, and their demands on wires, credits and tags.
+//! Link in closed form: times of packet bursts on idle wires, and their demands on wires, credits and tags.
 
 use super::Parts;
 use super::demand::Demands;
@@ -7,80 +7,81 @@ use crate::link::credits::data_credits;
 use crate::time::Span;
 use crate::tlp::{Direction, Kind, Packet, Token};
 
-/// Payload of the shortest packet with data: a register write.
+/// Payload in bytes of the shortest packet with data: a register write.
 const REGISTER_BYTES: u32 = 4;
 
-/// Token of all packets: closed forms do not depend on it.
+/// Placeholder token of packets: closed forms do not depend on the token.
 const NO_TOKEN: Token = Token { role: 0, context: 0 };
 
 impl Parts<'_> {
-    /// Burst with the data of a read, from device to host.
+    /// Returns the burst of posted writes that carries the data of a host read from device to host.
     pub fn data(&self, bytes: u32) -> Packet {
         Packet { chunk_bytes: self.drive.data_payload_bytes(), ..self.write(Direction::Up, bytes) }.user_data(0, None)
     }
 
-    /// Burst of the device's requests for data of a write.
+    /// Returns the burst of memory read requests by which the device fetches `bytes` bytes of a write's data.
     pub fn data_read(&self, bytes: u32) -> Packet {
         self.read(bytes).user_data(0, None)
     }
 
-    /// Burst of the completions with data of a write.
+    /// Returns the burst of completions that carries `bytes` bytes of a write's data to the device.
     pub fn data_answer(&self, bytes: u32) -> Packet {
         self.answer(bytes).user_data(0, None)
     }
 
-    /// Burst with a message of `bytes`, in packets of the largest payload.
+    /// Returns a burst of posted writes with `bytes` bytes, each packet with the largest payload.
     pub fn write(&self, direction: Direction, bytes: u32) -> Packet {
         Packet::write(direction, 0, bytes, self.drive.link.max_payload_bytes, NO_TOKEN)
     }
 
-    /// Burst of the device's requests to read `bytes` of host memory.
+    /// Returns the burst of memory read requests by which the device reads `bytes` bytes of host memory.
     pub fn read(&self, bytes: u32) -> Packet {
         Packet::read(0, bytes, self.drive.link.max_read_request_bytes, NO_TOKEN)
     }
 
-    /// Burst of the completions with `bytes` of host memory.
+    /// Returns the burst of completions that carries `bytes` bytes of host memory to the device.
     pub fn answer(&self, bytes: u32) -> Packet {
         let chunk_bytes = self.drive.link.completion_bytes_max();
         Packet { kind: Kind::Completion, ..Packet::write(Direction::Down, 0, bytes, chunk_bytes, NO_TOKEN) }
     }
 
-    /// Wire time of each packet of a burst but the last.
+    /// Returns the wire time of one packet of a burst, except for the last, which may be shorter.
     fn each(&self, packet: &Packet) -> Span {
         self.link.packet_times(packet).0
     }
 
-    /// Wire time of a burst's packets.
+    /// Returns the wire time of all packets of a burst.
     pub fn on_wire(&self, packet: &Packet) -> Span {
         let (each, last) = self.link.packet_times(packet);
         each * u64::from(packet.count() - 1) + last
     }
 
-    /// Time from sending a burst until its last packet has arrived at the other end.
+    /// Returns the time from sending a burst until its last packet has arrived at the far end of an idle link.
     pub fn sent(&self, packet: &Packet) -> Span {
         self.on_wire(packet) + self.link.one_way()
     }
 
-    /// Time from the arrival of a read's last request until the first packet of its completions leaves. Host memory is
-    /// read from the first request on.
+    /// Returns the time from the arrival of a read's last request at the host until the first completion leaves. Host
+    /// memory is read from the arrival of the first request on.
     pub fn host_memory(&self, bytes: u32) -> Span {
         let requests = self.read(bytes);
         self.root_complex.read_latency() - (self.on_wire(&requests) - self.each(&requests))
     }
 
-    /// Time from the arrival of the last request for user data until the first packet of its completions leaves.
+    /// Returns the time from the arrival of the last read request for user data at the host until the first completion
+    /// leaves.
     pub fn data_memory(&self, bytes: u32) -> Span {
         let requests = self.data_read(bytes);
         self.root_complex.data_read_latency() - (self.on_wire(&requests) - self.each(&requests))
     }
 
-    /// Time from the device's read of `bytes` of host memory until the last of them has arrived.
+    /// Returns the time from the start of a device read of `bytes` bytes of host memory until all of them have arrived.
     pub fn round_trip(&self, bytes: u32) -> Span {
         self.sent(&self.read(bytes)) + self.host_memory(bytes) + self.sent(&self.answer(bytes))
     }
 
-    /// True if a burst that finds all credits available never waits for more, nor do `behind` short packets that follow
-    /// it: credits suffice, or are returned in time.
+    /// True if a burst never waits for flow-control credits, nor do `behind` short packets that follow it. All credits
+    /// are free at its start, and they suffice or are returned in time.
     pub fn flows(&self, packet: &Packet, behind: u32) -> bool {
         let link = &self.drive.link;
         let (each, packets) = (self.each(packet), packet.count() + behind);
@@ -103,7 +104,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Adds the demands of `times` such bursts: on their wire, on the other wire for acknowledgements, and on credits.
+    /// Adds the service demands of `times` bursts: on their wire, on the opposite wire for acknowledgements, and on
+    /// flow-control credits.
     pub fn demand_burst(&self, demands: &mut Demands, packet: &Packet, times: f64) {
         let (direction, packets) = (packet.direction, f64::from(packet.count()) * times);
         demands.add(self.wire_name(direction), 1.0, self.on_wire(packet), times);
@@ -128,7 +130,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Adds the demands of `times` such reads of host memory: on the wires for requests and completions, and on tags.
+    /// Adds the service demands of `times` device reads of host memory: on the wires for requests and completions, and
+    /// on read tags.
     pub fn demand_read(&self, demands: &mut Demands, requests: &Packet, times: f64) {
         let answers = Packet { user_data: requests.user_data, ..self.answer(requests.bytes) };
         self.demand_burst(demands, requests, times);
@@ -151,8 +154,8 @@ impl Parts<'_> {
     }
 }
 
-/// Names of the resources posted header credits, posted data credits, receiver of posted packets, and non-posted
-/// credits.
+/// Returns the resource names of posted header credits, posted data credits, the receiver of posted packets, and
+/// non-posted credits of one direction.
 fn credit_names(direction: Direction) -> [&'static str; 4] {
     match direction {
         Direction::Up => ["header credits to host", "data credits to host", "root complex", "read credits to host"],

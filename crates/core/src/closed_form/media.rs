@@ -1,5 +1,4 @@
-//! The memory in closed form: time of a request on an idle one, its least time on any, and its demands on banks and
-//! buses.
+//! Memory in closed form: time of a request on an idle memory, a lower bound on any, and demands on banks and buses.
 
 use super::Parts;
 use super::demand::Demands;
@@ -11,28 +10,29 @@ use crate::media::wear::LineLayout;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
-/// Largest number of different places in stripe and program unit that are examined one by one; above it, all are taken
-/// to differ.
+/// Largest number of different positions within stripe and program unit that are examined one by one. Above it, all are
+/// assumed to differ.
 const PLACES_MAX: u64 = 64;
 
-/// Time of a request in the memory: until its data can start towards the host, or until a write is acknowledged.
+/// Time of a request in the memory: of a read, until its data can start towards the host; of a write, until it is
+/// acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Time on an idle memory, and the part of it for which the deciding piece waits for another piece's bank or bus.
+    /// Time of the request on an idle memory.
     pub idle: Span,
-    /// Part of `idle` for which the deciding piece waits for another piece's bank or bus.
+    /// Part of `idle` for which the slowest piece of the request waits for a bank or bus that another piece uses.
     pub waited: Span,
-    /// Least time on any memory of this kind, busy or idle.
+    /// Lower bound of the request's time in the memory, busy or idle.
     pub least: Span,
-    /// True if every request of its kind takes the same time on an idle memory; otherwise `idle` is `least`.
+    /// True if every request of its kind takes the same time on an idle memory. Otherwise, `idle` equals `least`.
     pub regular: bool,
 }
 
-/// Spread of a request over stripes, banks and buses.
+/// Work of one request in the memory: number of stripes and program units, and its times on banks and buses.
 #[derive(Clone, Copy, Debug)]
 struct RequestSpread {
-    /// Least number of stripes that it covers, with their work in all: transfers as banks wait for them, transfers
-    /// summed over the buses, and number of programs.
+    /// Smallest number of stripes that the request covers. The next fields are programmed units, transfer time as banks
+    /// wait for it, transfer time summed over all buses, and program time.
     pieces: u64,
     units: u64,
     transfer: Span,
@@ -41,14 +41,14 @@ struct RequestSpread {
 }
 
 impl Parts<'_> {
-    /// Time of a request in the memory, as one command.
+    /// Returns the time of a request in the memory, network of a volume included, if it is one command.
     pub fn access(&self, workload: &Workload, class: &Class) -> Access {
         let access = self.access_behind_limits(workload, class);
         let network = self.network(class.direction);
         Access { idle: access.idle + network, least: access.least + network, ..access }
     }
 
-    /// Time of a request in the memory alone, as one command.
+    /// Returns the time of a request in the memory if it is one command, without the network of a volume.
     fn access_behind_limits(&self, workload: &Workload, class: &Class) -> Access {
         if self.is_mapped() {
             return self.flash_access(workload, class);
@@ -66,8 +66,9 @@ impl Parts<'_> {
         }
     }
 
-    /// First byte of one request at each different place in the memory. `None` if there are too many places, or if
-    /// chance, pauses or gap moves make equal requests take different times.
+    /// Returns the offset of one request at each different position within stripes and program units. `None` if there
+    /// are too many positions. `None` also if chance, pauses or wear levelling make equal requests take different
+    /// times.
     pub fn places(&self, workload: &Workload, class: &Class) -> Option<impl Iterator<Item = u64> + use<>> {
         let (stripe, unit) = (self.geometry.stripe_bytes, self.timing().program_bytes);
         let units_repeat =
@@ -78,8 +79,8 @@ impl Parts<'_> {
         are_known.then(|| (0..count).map(move |place| offset + place * bytes))
     }
 
-    /// Number of requests after which places within a stripe repeat; requests that divide a stripe evenly all have one
-    /// place.
+    /// Returns the number of consecutive requests after which their positions within a stripe repeat. Requests that
+    /// divide a stripe evenly all count as one position.
     fn place_count(&self, workload: &Workload, class: &Class) -> u64 {
         let (stripe, bytes) = (u64::from(self.geometry.stripe_bytes), u64::from(class.bytes));
         // Which buses a part of a stripe needs depends on its place, where chips are told apart.
@@ -90,20 +91,20 @@ impl Parts<'_> {
         }
     }
 
-    /// True if a request within one stripe programs the same number of units at any place in it.
+    /// True if a request within one stripe programs the same number of units at any position in the stripe.
     fn fits_units(&self, class: &Class) -> bool {
         let unit = self.timing().program_bytes;
         class.direction == DataDirection::Read || unit.is_multiple_of(class.bytes) || class.bytes.is_multiple_of(unit)
     }
 
-    /// True if a bank may get parts of two program units by a request whose stripes are smaller than these.
+    /// True if one write may cover parts of two program units in a bank, which needs stripes smaller than a unit.
     fn crosses_units(&self, class: &Class) -> bool {
         let unit = u64::from(self.timing().program_bytes) * u64::from(self.banks());
         let has_more = self.geometry.stripe_bytes < self.timing().program_bytes;
         class.direction == DataDirection::Write && has_more && !unit.is_multiple_of(class.bytes.into())
     }
 
-    /// Time of a request that reaches the memory in `commands` commands, one after the other.
+    /// Returns the time in the memory of a request that arrives as `commands` commands one after the other.
     pub fn access_by(&self, workload: &Workload, class: &Class, commands: u32) -> Access {
         let access = self.access(workload, class);
         match commands {
@@ -112,7 +113,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Least time of `bytes` in any memory like this one.
+    /// Returns a lower bound of the time of `bytes` bytes in this memory, whatever its state.
     pub fn least(&self, direction: DataDirection, bytes: u32) -> Span {
         match direction {
             DataDirection::Read => self.read_least(bytes),
@@ -120,12 +121,12 @@ impl Parts<'_> {
         }
     }
 
-    /// Time for which all buses together carry `bytes`, if each has its share.
+    /// Returns the time for which the memory's buses carry `bytes` bytes if they share the work evenly.
     pub fn on_buses(&self, direction: DataDirection, bytes: u32) -> Span {
         self.spread(direction, bytes).bus_time / u64::from(self.buses())
     }
 
-    /// True if chance, pauses or gap moves make equal requests take different times.
+    /// True if chance, pauses or wear levelling make equal requests take different times.
     fn is_interrupted(&self, direction: DataDirection) -> bool {
         let media = &self.drive.media;
         let pauses = !media.housekeeping.is_zero();
@@ -135,7 +136,7 @@ impl Parts<'_> {
             || direction == DataDirection::Write && (moves || media.data_pattern == DataPattern::Random)
     }
 
-    /// Time that a read waits in an idle memory, and time until its data can start to flow.
+    /// Returns the time that a read waits in an idle memory, and the time until its data can start to flow to the host.
     fn read_idle(&self, offset: u64, bytes: u32) -> (Span, Span) {
         let chunk_bytes = self.drive.data_payload_bytes();
         let timing = self.media.clone().read(Time::ZERO, offset, bytes, bytes.min(chunk_bytes));
@@ -143,14 +144,14 @@ impl Parts<'_> {
         (timing.started.since(Time::ZERO), start.since(Time::ZERO))
     }
 
-    /// Time that a write waits in an idle memory, and time until it is acknowledged.
+    /// Returns the time that a write waits in an idle memory, and the time until it is acknowledged.
     fn write_idle(&self, offset: u64, bytes: u32) -> (Span, Span) {
         let timing = self.media.clone().write(Time::ZERO, offset, bytes);
         (timing.started.since(Time::ZERO), timing.acknowledged_at.since(Time::ZERO))
     }
 
-    /// Least time until a read's data starts to flow, however its pieces meet: its first packet has come from the
-    /// cells, and the rest has used the buses and banks that it needs.
+    /// Returns a lower bound of the time until a read's data starts to flow, however its pieces collide. The first
+    /// packet has come from the cells, and the rest has used the buses and banks that it needs.
     fn read_least(&self, bytes: u32) -> Span {
         let (before, spread) = (self.before(DataDirection::Read), self.spread(DataDirection::Read, bytes));
         let chunk_bytes = bytes.min(self.drive.data_payload_bytes());
@@ -161,8 +162,8 @@ impl Parts<'_> {
         first.max(over_buses.max(over_banks).saturating_sub(before_last)) + self.drive.media.ecc_decode
     }
 
-    /// Least time until a write is acknowledged: its last byte has crossed a bus, its cells are programmed if the
-    /// acknowledgement is late, and banks have done all work that may not follow the acknowledgement.
+    /// Returns a lower bound of the time until a write is acknowledged. Its last byte has crossed a bus, and a late
+    /// acknowledgement waits for the program. Banks have done all work that may not follow the acknowledgement.
     fn write_least(&self, bytes: u32) -> Span {
         let (timing, spread) = (self.timing(), self.spread(DataDirection::Write, bytes));
         let banks = u64::from(self.banks());
@@ -180,13 +181,13 @@ impl Parts<'_> {
         }
     }
 
-    /// Least number of commands of a write for which banks wait: the command of a piece that joins its unit is sent
-    /// beside transfers.
+    /// Returns the smallest number of commands of a write for which banks wait. The command of a piece that joins an
+    /// open program unit overlaps with transfers.
     fn commands_least(&self, spread: RequestSpread) -> u64 {
         if self.chips.is_some() { spread.pieces } else { spread.pieces.min(spread.units) }
     }
 
-    /// Least time of a program operation, whatever random data it gets.
+    /// Returns the least time of a program operation over all data patterns that the drive may get.
     pub(crate) fn program_least(&self) -> Span {
         let (media, cells) = (&self.drive.media, Cells::of(&self.drive.media));
         match media.data_pattern {
@@ -195,7 +196,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Spread of a request that starts at the beginning of a stripe.
+    /// Returns the work in the memory of a request that starts at the beginning of a stripe.
     fn spread(&self, direction: DataDirection, bytes: u32) -> RequestSpread {
         let pieces = bytes.div_ceil(self.geometry.stripe_bytes);
         let units = self.units(bytes);
@@ -203,8 +204,8 @@ impl Parts<'_> {
         RequestSpread { pieces: pieces.into(), units, transfer, bus_time, program: self.program_least() * units }
     }
 
-    /// Least number of units that a request programs. The bytes that a bank gets of a request are adjacent in it, and
-    /// are programmed unit by unit; whole stripes go to the banks in turn.
+    /// Returns the smallest number of program units that a request writes. The bytes that one bank gets are adjacent
+    /// and are programmed unit by unit; whole stripes go to the banks in turn.
     fn units(&self, bytes: u32) -> u64 {
         let (stripe, unit, banks) = (self.geometry.stripe_bytes, self.timing().program_bytes, self.banks());
         let whole = bytes / stripe;
@@ -216,9 +217,9 @@ impl Parts<'_> {
         of_bank(whole / banks + 1) * u64::from(more) + of_bank(whole / banks) * u64::from(banks - more)
     }
 
-    /// Share of a write's programs that cannot be saved by joining those of other writes. It is 1, unless the write is
-    /// part of a unit and follows another write, is written by other threads as well, or meets by chance a write that
-    /// waits for its turn or in a write buffer.
+    /// Returns the share (0 to 1) of a write's program operations that cannot be saved by merging them with other
+    /// writes. It is less than 1 for part of a unit that follows another write or that other threads write too. It is
+    /// also less if the write may meet another one that waits at a bank or in a write buffer.
     fn programs_alone(&self, workload: &Workload, class: &Class, units: u64) -> f64 {
         let unit_bytes = f64::from(self.timing().program_bytes);
         let least = (f64::from(class.bytes) / unit_bytes / units as f64).min(1.0);
@@ -233,7 +234,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Transfer times of a request, as banks wait for them and summed over the buses.
+    /// Returns two transfer times of a request: as the banks wait for it, and summed over all buses.
     fn transfers(&self, direction: DataDirection, bytes: u32) -> (Span, Span) {
         let Some(chips) = &self.chips else {
             let transfer = self.timing().bus.transfer_time(bytes);
@@ -252,7 +253,8 @@ impl Parts<'_> {
         (transfer, time(1) * count)
     }
 
-    /// Time before the first transfer on a bus.
+    /// Returns the time of a request in a bank before its first transfer on a bus: the command and, for a read, the
+    /// array access.
     fn before(&self, direction: DataDirection) -> Span {
         match direction {
             DataDirection::Read if self.chips.is_none() => self.timing().read_access_time(),
@@ -260,7 +262,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Least time until the first bytes have crossed the buses.
+    /// Returns the least time until the first `bytes` bytes have crossed the memory's buses.
     fn first_transfer(&self, bytes: u32) -> Span {
         match &self.chips {
             None => self.timing().bus.transfer_time(bytes / self.buses()),
@@ -268,7 +270,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Time for which every bus carries a request that is spread evenly.
+    /// Returns the time for which each bus carries its share of a request, if the request is spread evenly.
     fn bus_share(&self, direction: DataDirection, bytes: u32) -> Span {
         match &self.chips {
             None => self.timing().bus.transfer_time(bytes / self.buses()),
@@ -276,7 +278,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Adds the demands of a request on the banks and buses that hold its job's region.
+    /// Adds the service demands of a request on the memory. Only the banks and buses that the job's region reaches
+    /// count.
     pub fn demand_media(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
         self.demand_firmware(demands, class);
         self.demand_limits(demands, workload, class);
@@ -306,8 +309,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Adds the demand of wear levelling: each line that a write covers has its share in moving a line, which is a read
-    /// and a write of it.
+    /// Adds the service demand of wear levelling on banks and buses. Each written line causes its share of a line move,
+    /// which reads and writes one line.
     fn demand_gap_moves(&self, demands: &mut Demands, stripes: f64, bytes: u32) {
         if self.drive.media.wear_levelling == WearLevelling::None {
             return;
@@ -323,8 +326,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Least share of its time that a bank loses to housekeeping pauses: no access starts in a pause, but accesses in
-    /// progress go on.
+    /// Returns the smallest share of its time that a bank loses to housekeeping pauses. No access starts in a pause,
+    /// but accesses in progress continue.
     fn pause_share(&self, workload: &Workload) -> f64 {
         let (pause, interval) = (self.drive.media.housekeeping, self.drive.media.housekeeping_interval);
         if pause.is_zero() || interval.is_zero() {

@@ -1,5 +1,5 @@
-//! Building blocks of closed forms: the idle parts of a drive with the arithmetic of link, memory and host, kinds of
-//! requests, their demands on resources, and the latency of a lone request.
+//! Closed forms of latency and throughput: arithmetic of an idle drive's link, memory and host. From it follow the
+//! latency of a lone request and the demands of each kind of request on resources.
 //!
 //! [`Form::of_data`] gives the bounds that hold for any protocol. Each protocol's own form is in its folder, and
 //! [`crate::predict`] calls it.
@@ -30,36 +30,36 @@ use crate::media::{Geometry, Media};
 use crate::time::Span;
 use crate::workload::{BatchSizes, Job};
 
-/// Idle parts of a drive, as closed forms use them.
+/// Components of an idle drive with its host, from which closed forms compute times and demands.
 #[derive(Clone, Debug)]
 pub struct Parts<'a> {
-    /// Description of the drive.
+    /// Configuration of the drive and its host.
     pub drive: &'a Drive,
-    /// The link.
+    /// Link between the drive and the host (or the switch), in its idle state.
     pub link: Link,
-    /// The root complex.
+    /// Root complex of the host, in its idle state.
     pub root_complex: RootComplex,
-    /// Distribution of addresses over channels and banks.
+    /// Layout of the memory: distribution of addresses over its channels and banks.
     pub geometry: Geometry,
-    /// The memory itself, without a write buffer or translation layer in front of it, with the mean of its times.
+    /// Memory alone, without a write buffer or translation layer in front, and with mean instead of random times.
     pub media: Media,
-    /// Chips of the memory, if they are modelled one by one.
+    /// Memory chips behind the banks. `None` if the drive does not model individual chips.
     pub chips: Option<BankChips>,
-    /// Software of the job's I/O engine, on stacks that differ by engine.
+    /// Software of the job's I/O engine. `None` on software stacks that are the same for all engines.
     pub engaged: Option<EngineSoftware>,
 }
 
-/// Software of an I/O engine, and the sizes of its batches.
+/// Software stages of an I/O engine, and the batch sizes in which it submits and completes requests.
 #[derive(Clone, Debug)]
 pub struct EngineSoftware {
-    /// Stages of the engine's software.
+    /// Software stages of the I/O engine, with their costs.
     pub software: Software,
-    /// Numbers of requests that are submitted and completed together.
+    /// Number of requests that the engine submits together, and number that it completes together.
     pub together: BatchSizes,
 }
 
 impl Parts<'_> {
-    /// Makes the idle parts of this drive.
+    /// Returns the idle components of this drive and its host.
     pub fn new(drive: &Drive) -> Parts<'_> {
         Parts {
             drive,
@@ -73,13 +73,13 @@ impl Parts<'_> {
         }
     }
 
-    /// Returns these parts with the uplink of a switch in place of the link, if there is one.
+    /// Returns these components with the switch's uplink instead of the drive's link. `None` if there is no switch.
     pub fn uplink(&self) -> Option<Self> {
         let config = self.drive.switch.is_there().then(|| self.drive.switch.uplink(&self.drive.link))?;
         Some(self.with_link(&config, self.drive.root_complex.write_accept))
     }
 
-    /// Returns these parts with the link of a peer in place of the link, if there is one.
+    /// Returns these components with the peer device's link instead of the drive's link. `None` if there is no peer.
     pub fn peer(&self) -> Option<Self> {
         let config = self.drive.peer.is_there().then(|| self.drive.peer.port(&self.drive.link))?;
         Some(self.with_link(&config, Span::ZERO))
@@ -89,14 +89,15 @@ impl Parts<'_> {
         Self { link: Link::new(config, accept, Span::ZERO, 0), ..self.clone() }
     }
 
-    /// Number of uplinks, in units of those that most drives share: they carry as large a share of the requests as they
-    /// have of the drives.
+    /// Returns the effective number of switch uplinks: all drives divided by the drives on the uplink that has most of
+    /// them. An uplink carries the same share of the requests as it has of the drives.
     pub fn uplinks(&self, workload: &Workload) -> f64 {
         let drives = workload.drives.max(1);
         f64::from(drives) / f64::from(self.drive.switch.drives_per_uplink(drives as u16).max(1))
     }
 
-    /// Returns these parts for the requests of a job.
+    /// Returns these components with the software of the job's I/O engine, where the software stack depends on the
+    /// engine.
     pub fn of_job(&self, job: &Job) -> Self {
         let limits = self.drive.limits();
         let engine = limits.ways_in.as_ref().and_then(|ways| ways.engine(job));

@@ -1,35 +1,35 @@
-//! Requests that are larger than a command, which drivers split into several.
+//! Requests larger than the maximum transfer size, which drivers split into several commands.
 
 use crate::time::Span;
 
-/// Commands into which one request is split.
+/// Commands into which a driver splits one request; all but the last are equally large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommandSplit {
-    /// Number of commands.
+    /// Number of commands into which the request is split.
     pub commands: u32,
-    /// Bytes of each command but the last.
+    /// Bytes of each command of a split request, except for the last one.
     pub each_bytes: u32,
-    /// Bytes of the last command.
+    /// Bytes of the last command of a split request.
     pub last_bytes: u32,
 }
 
-/// Reason why only a lower bound is known of a split request.
+/// Reason in reports why only a lower bound of a split request's latency is known.
 pub(crate) const OVERLAP: &str = "the commands of a large request overlap";
 
 impl CommandSplit {
-    /// Splits a request into commands of at most `max_transfer_kib`.
+    /// Splits a request of `bytes` into commands of at most `max_transfer_kib` KiB.
     pub(crate) fn new(bytes: u32, max_transfer_kib: u32) -> CommandSplit {
         let each_bytes = bytes.min(max_transfer_kib * 1024);
         let commands = bytes.div_ceil(each_bytes);
         CommandSplit { commands, each_bytes, last_bytes: bytes - each_bytes * (commands - 1) }
     }
 
-    /// True if there are several commands.
+    /// True if the request needs more than one command.
     pub(crate) fn is_split(&self) -> bool {
         self.commands > 1
     }
 
-    /// Size in bytes of every command.
+    /// Returns the sizes in bytes of all commands of the request, in order.
     pub(crate) fn sizes(&self) -> impl Iterator<Item = u32> + use<> {
         let (each_bytes, last_bytes) = (self.each_bytes, self.last_bytes);
         (1..self.commands).map(move |_| each_bytes).chain([last_bytes])
@@ -37,9 +37,10 @@ impl CommandSplit {
 }
 
 impl CommandSplit {
-    /// Least time that the memory adds to the time for which the request's data is on a wire. `in_all` is the time for
-    /// which the memory's buses carry all of it. The last command may be the first to have its data there; a full
-    /// command takes its own time beside that of the others' data, and the buses take theirs beside that of all.
+    /// Returns the least time that the memory adds to the wire time of a split request's data. `media` and `on_wire`
+    /// give the times of a command by its bytes; `in_all` is the time of all data on the memory's buses. The last
+    /// command's data may be ready first. A full command overlaps with the wire time of the others, and the buses with
+    /// that of all.
     pub(crate) fn media_least(&self, in_all: Span, media: impl Fn(u32) -> Span, on_wire: impl Fn(u32) -> Span) -> Span {
         let all: Span = self.sizes().map(&on_wire).sum();
         let others = all - on_wire(self.each_bytes);

@@ -1,4 +1,4 @@
-//! Limits and network of a volume in closed form.
+//! Cloud volume in closed form: its rate limits, and the network to its storage servers.
 
 use super::Parts;
 use super::demand::Demands;
@@ -7,20 +7,20 @@ use crate::config::{StartingCredits, VolumeLimit};
 use crate::request::DataDirection;
 use crate::time::Span;
 
-/// Name of the limit of operations a second as a resource.
+/// Resource name of a volume's limit in operations per second.
 pub(crate) const OPERATIONS_LIMIT: &str = "volume's limit of operations";
-/// Name of the limit of bytes a second as a resource.
+/// Resource name of a volume's limit in bytes per second.
 pub(crate) const BYTES_LIMIT: &str = "volume's limit of bytes";
 
 impl Parts<'_> {
-    /// Time of an access in the network and the storage servers of a volume.
+    /// Returns the time that an access spends in the network and the storage servers of a volume.
     pub fn network(&self, direction: DataDirection) -> Span {
         let volume = &self.drive.volume;
         if direction == DataDirection::Read { volume.read } else { volume.write }
     }
 
-    /// Adds the demands of a request on the limits of a volume: at the rate of bursts if the run begins with credits, which
-    /// may end before it does, and at the rate that lasts if it begins without.
+    /// Adds the service demands of a request on a volume's rate limits. If the run begins with burst credits, the burst
+    /// rate applies, although the credits may run out; otherwise the base rate does.
     pub fn demand_limits(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
         let (volume, capacity_mib) = (&self.drive.volume, self.drive.media.capacity_mib);
         let rate = |limit: VolumeLimit| match volume.credits {
@@ -41,7 +41,7 @@ impl Parts<'_> {
         add(BYTES_LIMIT, volume.bytes(capacity_mib), bytes);
     }
 
-    /// Least number of operations that a request counts as.
+    /// Returns the smallest number of operations that a volume's limit counts for one request.
     fn operations_of(&self, workload: &Workload, class: &Class) -> f64 {
         let volume = &self.drive.volume;
         let share = f64::from(class.bytes) / (f64::from(volume.operation_kib) * 1024.0);

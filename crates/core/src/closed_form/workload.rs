@@ -1,70 +1,71 @@
-//! Workload of a job as closed forms see it: kinds of requests with their shares, and the number outstanding.
+//! Workload of a job in the form that closed forms need: kinds of requests with their shares, and the queue depth.
 
 use crate::request::DataDirection;
 use crate::time::Span;
 use crate::workload::trace::Summary;
 use crate::workload::{BlockShare, Distribution, Job, Pattern, RateProcess};
 
-/// A kind of requests that are alike.
+/// Kind of request: all requests of a job with one direction and size, and their share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Class {
-    /// Read or write.
+    /// Direction of the user data: read or write.
     pub direction: DataDirection,
-    /// Length in bytes.
+    /// Size of a request in bytes.
     pub bytes: u32,
-    /// Share of all requests, 0 to 1.
+    /// Share of this kind among all requests of the job, 0 to 1.
     pub share: f64,
-    /// True if every request starts at the job's first byte plus a multiple of `bytes`.
+    /// True if each request starts at a multiple of `bytes` behind the first byte of the job's region.
     pub aligned: bool,
 }
 
-/// Arrival process of requests.
+/// Arrival process of requests: regular or random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
-    /// Each request follows an earlier one, in a closed loop or at a steady rate.
+    /// Each request follows an earlier one: a closed loop, or a constant rate.
     Regular,
-    /// Requests arrive at random instants.
+    /// Requests arrive at random times, as in a Poisson process or a replayed trace.
     Random,
 }
 
-/// Workload of a job as closed forms see it.
+/// Workload of a job in the form that closed forms need: kinds of requests, pattern, queue depth, and limits.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// Kinds of requests.
+    /// Kinds of requests that the job submits, by direction and size. Their shares sum to 1.
     pub classes: Vec<Class>,
-    /// True if requests have consecutive addresses.
+    /// True if the requests of a thread have consecutive addresses.
     pub sequential: bool,
-    /// True if every address of the region is equally likely.
+    /// True if every address of the job's region is equally likely; false for traces.
     pub uniform: bool,
-    /// Number of threads.
+    /// Number of threads that submit requests.
     pub threads: u32,
-    /// Largest number of outstanding requests, over all threads.
+    /// Largest number of requests in flight, summed over all threads.
     pub outstanding: u64,
-    /// Arrival process.
+    /// Arrival process of the requests: regular or random.
     pub arrivals: Arrivals,
-    /// Largest offered load in requests per second, if anything but the drive limits it.
+    /// Offered load in requests per second that rates, think times or a trace allow at most. `None` if only the drive
+    /// limits it.
     pub offered_iops: Option<f64>,
-    /// First byte of the region that the job accesses.
+    /// First byte on the drive of the region that the job accesses.
     pub offset: u64,
-    /// Length of the region that the job accesses.
+    /// Bytes of the region that the job accesses.
     pub region_bytes: u64,
-    /// Bytes that the job writes to a drive at most after its ramp, if the job says.
+    /// Largest number of bytes that the job writes to each drive after its ramp. `None` if time alone ends the job.
     pub written_bytes: Option<u64>,
-    /// Time before requests are counted.
+    /// Duration of the ramp (warm-up), before requests are counted.
     pub ramp_time: Span,
-    /// Longest time for which requests are counted, if the job says.
+    /// Longest time for which requests are counted. `None` if the job has no such limit.
     pub runtime: Option<Span>,
-    /// Share of the written bytes that leave a write buffer while requests are counted, 0 to 1.
+    /// Share of the written bytes that leave the drive's write buffer while requests are counted, 0 to 1.
     pub leaving_share: f64,
-    /// Number of drives among which the requests of all threads are divided, and number to which the requests of one
-    /// thread go in turn.
+    /// Number of drives that serve all requests. The next field is the number of drives to which one thread submits in
+    /// turn.
     pub drives: u32,
     in_turn: u32,
 }
 
 impl Workload {
-    /// Makes the workload of `job` on `drives` drives of this capacity, to which the requests of a thread go in turn. A
-    /// replayed trace stays on the one drive of its thread.
+    /// Returns the workload of `job` on `drives` drives of this capacity. Each thread submits to all drives in turn,
+    /// but a replayed trace stays on the one drive of its thread.
     pub fn new(job: &Job, capacity_bytes: u64, drives: u16) -> Workload {
         let (drives, in_turn) = match job.trace.is_some() {
             true => (job.threads.min(drives.into()), 1),
@@ -98,8 +99,8 @@ impl Workload {
         }
     }
 
-    /// Number of requests that may share cached or buffered data: threads that go through a region in order all start
-    /// with its first address, and writes with the addresses of reads.
+    /// Returns the number of requests that may share one piece of cached or buffered data. Threads of a sequential job
+    /// all start at the region's first address, and its writes use the same addresses as its reads. Otherwise it is 1.
     pub fn sharers(&self) -> f64 {
         let has = |direction| self.classes.iter().any(|class| class.direction == direction);
         match self.sequential {
@@ -110,26 +111,26 @@ impl Workload {
         }
     }
 
-    /// Least number of drives that `together` consecutive requests of a thread go to: reads and writes each go round
-    /// the drives.
+    /// Returns the smallest number of drives that `together` consecutive requests of a thread go to. Reads and writes
+    /// each take the drives in turn.
     pub fn told(&self, together: u32) -> f64 {
         let mixed = self.classes.iter().any(|class| class.direction != self.classes[0].direction);
         let of_one_round = f64::from(together) / if mixed { 2.0 } else { 1.0 };
         of_one_round.min(self.in_turn.into()).max(1.0)
     }
 
-    /// Mean size of a request in bytes.
+    /// Returns the mean size of a request in bytes, over all kinds of requests.
     pub fn mean_bytes(&self) -> f64 {
         self.mean(|class| f64::from(class.bytes))
     }
 
-    /// Mean of a figure over all requests.
+    /// Returns the mean of `figure` over all requests, each kind weighted by its share.
     pub fn mean(&self, figure: impl Fn(&Class) -> f64) -> f64 {
         self.classes.iter().map(|class| class.share * figure(class)).sum()
     }
 }
 
-/// Kinds of requests of a job that generates its requests.
+/// Returns the kinds of requests of a job that generates its requests, by direction and size.
 fn generated(job: &Job) -> Vec<Class> {
     let reads = job.read_percent / 100.0;
     let mut classes = Vec::new();
@@ -162,7 +163,7 @@ fn has_rate(job: &Job) -> bool {
     job.rate_iops_read.is_some() || job.rate_iops_write.is_some()
 }
 
-/// Bytes that a job writes at most, if a number of requests or bytes ends it.
+/// Returns the most bytes that a job writes, if a number of requests or bytes ends it. `None` if time does.
 fn written_bytes(job: &Job, classes: &[Class]) -> Option<u64> {
     let mean = |of: fn(&Class) -> bool| {
         classes.iter().filter(|class| of(class)).map(|class| class.share * f64::from(class.bytes)).sum::<f64>()
@@ -174,7 +175,8 @@ fn written_bytes(job: &Job, classes: &[Class]) -> Option<u64> {
     Some((ios * f64::from(job.threads) * written) as u64)
 }
 
-/// Largest offered load of a job, which rates, think times and traces limit.
+/// Returns the offered load in requests per second that a job's rates, think times or trace allow at most. `None` if
+/// nothing but the drive limits it.
 fn offered_iops(job: &Job) -> Option<f64> {
     if let Some(trace) = &job.trace {
         let span = trace.summary().ends_at.as_ns() * 100.0 / f64::from(job.replay_percent);

@@ -1,4 +1,4 @@
-//! Time of requests by cause: stages of the ledger gathered into what explains a difference between drives.
+//! Time of requests by cause: stages of the ledger, gathered into causes that explain a difference between drives.
 
 use crate::ledger::DirectionOutcome;
 use crate::ledger::stage::{LatencyCause, Stage};
@@ -14,7 +14,7 @@ pub fn means_ns(requests: &DirectionOutcome) -> Vec<(LatencyCause, f64)> {
     LatencyCause::ALL.iter().map(|cause| (*cause, mean_ns(*cause))).collect()
 }
 
-/// Returns the time that a request of the second saves by cause, in ns, the largest first.
+/// Returns the time that a request saves with `fast` compared with `slow`, by cause in ns, the largest saving first.
 pub(super) fn savings_ns(slow: &DirectionOutcome, fast: &DirectionOutcome) -> Vec<(LatencyCause, f64)> {
     let pairs = means_ns(slow).into_iter().zip(means_ns(fast));
     let mut savings: Vec<_> = pairs.map(|((cause, slow_ns), (_, fast_ns))| (cause, slow_ns - fast_ns)).collect();

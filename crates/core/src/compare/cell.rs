@@ -1,4 +1,4 @@
-//! Result of one drive in one line of a comparison, and the resource that limits it.
+//! Result of one drive in one line of a comparison, with the resource that limits it.
 
 use crate::drive::Drive;
 use crate::ledger::{DirectionOutcome, Outcome, Stage};
@@ -9,9 +9,9 @@ use crate::results::documents::ResourceUse;
 use crate::uncertainty::Doubted;
 use crate::workload::Job;
 
-/// Utilisation from which on a resource counts as full.
+/// Utilisation at which a resource counts as saturated.
 const FULL: f64 = 0.95;
-/// Stages in which a request waits for a resource.
+/// Stages in which a request waits for a resource, with the name of the resource.
 const WAITS: [(Stage, &str); 6] = [
     (Stage::FillBuffer, "fill buffers"),
     (Stage::RequestQueue, "request queue"),
@@ -20,10 +20,10 @@ const WAITS: [(Stage, &str); 6] = [
     (Stage::CoreWait, "cores"),
     (Stage::Translation, "translations"),
 ];
-/// Part of a request's time from which on waiting for a resource is more than now and then.
+/// Divisor for the smallest share of a request's time that waiting for a resource must take to limit a drive.
 const WAIT_PART: u64 = 4;
 
-/// Adds requests to a sum of them.
+/// Adds the figures of requests to a sum.
 fn add(sum: &mut DirectionOutcome, direction: &DirectionOutcome) {
     sum.ios += direction.ios;
     sum.bytes += direction.bytes;
@@ -32,33 +32,34 @@ fn add(sum: &mut DirectionOutcome, direction: &DirectionOutcome) {
     sum.stages.add(&direction.stages);
 }
 
-/// Result of one drive at one point.
+/// Result of one drive under the jobs of one line of a comparison.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Outcome of the run.
+    /// Outcome of the drive's run.
     pub outcome: Outcome,
-    /// Figures of the run.
+    /// Figures of the drive's run, such as its rate and mean latency.
     pub figures: Figures,
-    /// Reads and writes of all jobs together.
+    /// Sum of the reads and writes of all jobs.
     pub all: DirectionOutcome,
-    /// Reads of all jobs.
+    /// Sum of the reads of all jobs.
     pub reads: DirectionOutcome,
-    /// Writes of all jobs.
+    /// Sum of the writes of all jobs.
     pub writes: DirectionOutcome,
     /// Commits of all jobs: their latency, and the stages of their writes and flushes.
     pub commits: DirectionOutcome,
     /// Queries of all jobs: their latency, and the stages of their reads.
     pub queries: DirectionOutcome,
-    /// Utilisation of each resource, the busiest first.
+    /// Utilisation of each resource, by descending utilisation.
     pub usage: Vec<ResourceUse>,
-    /// Confidence in mean and p99, and the share to which they were to be known, if that ended the run.
+    /// Measurement of mean and p99 with their precision, and the required relative precision as a share, if the run
+    /// ended when it was reached.
     pub measurement: Option<(Measurement, f64)>,
-    /// Intervals of the figures, if they were asked for.
+    /// Prediction intervals of the figures, if they were computed.
     pub doubted: Option<Doubted>,
 }
 
 impl Cell {
-    /// Returns the result of `jobs` on `drive`.
+    /// Makes the result of `jobs` on `drive` from the outcome of their run.
     pub fn new(drive: &Drive, jobs: &[Job], outcome: Outcome) -> Cell {
         let [mut all, mut reads, mut writes, mut commits, mut queries] = <[DirectionOutcome; 5]>::default();
         for job in &outcome.jobs {
@@ -82,9 +83,9 @@ impl Cell {
         Cell { outcome, figures, all, reads, writes, commits, queries, usage, measurement: None, doubted: None }
     }
 
-    /// Returns the resource that keeps a drive from more throughput: one that is full, or that requests wait for, as for banks of which some
-    /// are idle while many ask for another.
-    /// None where neither is so: then only the latency of requests does, and more of them at once would be served.
+    /// Returns the resource that keeps a drive from more throughput: one that is saturated, or one for which requests
+    /// wait a large part of their time, as for a few busy banks while others are idle. None if there is no such
+    /// resource: then latency limits throughput, and more requests in flight would raise it.
     pub fn limit(&self) -> Option<&str> {
         let full = self.usage.first().filter(|used| used.share >= FULL).map(|used| used.resource.as_str());
         full.or_else(|| self.awaited())
@@ -97,7 +98,7 @@ impl Cell {
         waited.then(|| self.busiest_of_flash().filter(|_| *stage == Stage::MediaWait).unwrap_or(resource))
     }
 
-    /// Returns the busiest part of a flash drive, in place of the banks of other memories.
+    /// Returns the busiest part of a flash drive (dies or channels), in place of the banks of other memories.
     fn busiest_of_flash(&self) -> Option<&str> {
         let is_of_flash = |name: &str| self.outcome.parts.iter().any(|part| part.resource == name);
         self.usage.iter().map(|used| used.resource.as_str()).find(|name| is_of_flash(name))

@@ -18,26 +18,28 @@ use crate::time::Span;
 use crate::workload::Job;
 use serde_json::Value;
 
-/// Ratio of latencies below which drives count as equally fast.
+/// Ratio of latencies below which two drives count as equally fast.
 const RATIO_MIN: f64 = 1.02;
-/// Ratio of rates below which they are told as one.
+/// Ratio of rates below which two drives count as having the same rate.
 const EQUAL_MAX: f64 = 1.005;
-/// Number of causes that a sentence names.
+/// Largest number of causes that a finding names.
 const CAUSES_MAX: usize = 3;
-/// Least share of the difference that a cause has which a sentence names.
+/// Smallest share of the latency difference between two drives at which a finding names a cause.
 const CAUSE_SHARE_MIN: f64 = 0.05;
-/// Least share of the difference that is told if it is spent in return.
+/// Smallest share of the latency difference between two drives at which a finding names a cause on which the faster
+/// drive spends more time.
 const RETURN_SHARE_MIN: f64 = 0.01;
-/// Least utilisation of a resource that is said to limit a drive; requests may wait for one that is less busy, in turns.
+/// Smallest utilisation of a resource that is said to limit a drive. Requests may also wait for a less busy one, for
+/// instance if they come in bursts.
 const BUSY_MIN: f64 = 0.85;
-/// Words for a drive of which no resource is full.
+/// Words for the limit of a drive of which no resource is saturated.
 const LATENCY: &str = "the small number of requests in flight";
 
-/// Drive with its cell in a group.
+/// Drive with its result under the jobs of a group.
 type Entry<'a> = (&'a Drive, &'a Cell);
 
-/// Returns the findings of groups that have a cell for each of the drives: short queues; which drive has the least latency and
-/// why; what each step to it brings; which drive has the highest rate under load, and what limits each.
+/// Returns the findings of a comparison: drives whose queues are too short, the drive with the lowest latency and its
+/// reasons, the steps between drives, the highest rate under load, and the limit of each drive.
 pub fn findings(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
     let named = named(groups);
     let mut findings: Vec<Finding> = short_queues(drives, groups);
@@ -57,19 +59,19 @@ pub fn findings(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
     findings
 }
 
-/// Conclusion of a run of one drive.
+/// Conclusion of a run of one drive, for its report.
 #[derive(Clone, Debug)]
 pub struct RunConclusion {
-    /// Latency and rate of its requests, and the resource that limits it.
+    /// Findings on latency and rate of the requests, and on the resource that limits the drive.
     pub findings: Vec<Finding>,
-    /// Utilisation of each resource, the busiest first.
+    /// Utilisation of each resource, by descending utilisation.
     pub usage: Vec<ResourceUse>,
-    /// Measurements behind the drive, its host's software and its host.
+    /// Measurements behind the drive, its software stack and its host.
     pub evidence: Vec<Evidence>,
 }
 
 impl RunConclusion {
-    /// Adds the conclusion to the document of the run.
+    /// Adds the conclusion to the JSON document of the run.
     pub fn add_to(&self, document: &mut Value) {
         document["phaselink"]["findings"] = value(&self.findings);
         document["phaselink"]["usage"] = value(&self.usage);
@@ -77,7 +79,7 @@ impl RunConclusion {
     }
 }
 
-/// Returns the conclusion of a run of one drive under some jobs.
+/// Returns the conclusion of a run of one drive under these jobs, from its outcome.
 pub fn conclusion_of_run(drive: &Drive, jobs: &[Job], outcome: Outcome) -> RunConclusion {
     let mut group = ComparedGroup { label: Label::of(jobs), cells: vec![Some(Cell::new(drive, jobs, outcome))] };
     let groups = std::slice::from_ref(&group);
@@ -87,7 +89,7 @@ pub fn conclusion_of_run(drive: &Drive, jobs: &[Job], outcome: Outcome) -> RunCo
     RunConclusion { findings, usage, evidence: evidence::of_drives([drive]) }
 }
 
-/// Returns the finding that says how long requests of a drive take, and how many there are a second.
+/// Returns the finding about the latency of the requests of a drive and their number per second.
 fn result(drive: &Drive, groups: &[ComparedGroup]) -> Option<Finding> {
     let group = groups.first()?;
     let cell = group.cells.first()?.as_ref()?;
@@ -106,7 +108,7 @@ fn result(drive: &Drive, groups: &[ComparedGroup]) -> Option<Finding> {
     })
 }
 
-/// Returns the finding about the resources that limit the drives of a group.
+/// Returns the finding about the resource that limits each drive of a group.
 fn limit(drives: &[Drive], group: &ComparedGroup, named: Named) -> Option<Finding> {
     let mut limits: Vec<(Option<&str>, Vec<&str>)> = Vec::new();
     for (drive, cell) in entries(drives, group) {
@@ -155,13 +157,13 @@ fn limit_of_one(drive: &Drive, cell: &Cell) -> String {
     format!("nothing of {} is full{busiest}: latency limits.{share}", drive.name)
 }
 
-/// Returns a text with a large first letter.
+/// Returns a text with its first letter in upper case.
 fn with_large_initial(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Returns a finding for each drive that lacks a cell because its queues are too short.
+/// Returns a finding for each drive whose queues are too short for the jobs of some group.
 fn short_queues(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
     let lacking =
         drives.iter().enumerate().filter(|(place, _)| groups.iter().any(|group| group.cells[*place].is_none()));
@@ -180,7 +182,8 @@ fn short_queues(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
     lacking.map(finding).collect()
 }
 
-/// Returns the finding about drives that commit nothing, because their memory is lost with the power.
+/// Returns the finding about drives that are left out of the order of commits, because their memory loses its content
+/// without power; none if there is no such drive.
 fn volatile(drives: &[Drive]) -> Option<Finding> {
     let names: Vec<&str> = drives.iter().filter(|drive| is_volatile(drive)).map(|drive| drive.name.as_str()).collect();
     let told = listed(&names.iter().map(|name| String::from(*name)).collect::<Vec<_>>());
@@ -196,25 +199,25 @@ fn volatile(drives: &[Drive]) -> Option<Finding> {
     })
 }
 
-/// Returns true if the memory of a drive forgets without power.
+/// True if the memory of a drive loses its content without power.
 fn is_volatile(drive: &Drive) -> bool {
     drive.media.technology == Technology::Dram
 }
 
-/// Returns the groups of each block size with the most requests in flight; none if all have as many, as their rates then say
-/// no more than their latencies.
+/// Returns the groups with the most requests in flight, one for each block size. None are returned if all groups have
+/// equally many: their rates would then say no more than their latencies.
 fn most_loaded(groups: &[ComparedGroup]) -> impl Iterator<Item = &ComparedGroup> {
     let most = groups.iter().map(|group| group.label.outstanding()).max().unwrap_or(0);
     let is_only = groups.iter().all(|group| group.label.outstanding() == most);
     groups.iter().filter(move |group| !is_only && group.label.outstanding() == most)
 }
 
-/// Returns the drives that have a cell, with it.
+/// Returns the drives that have a result in a group, each with its result.
 fn entries<'a>(drives: &'a [Drive], group: &'a ComparedGroup) -> Vec<Entry<'a>> {
     drives.iter().zip(&group.cells).filter_map(|(drive, cell)| Some((drive, cell.as_ref()?))).collect()
 }
 
-/// Drives by the latency that matters, the slowest first.
+/// Drives ordered by mean latency, the slowest first.
 struct Ranking<'a> {
     judged: JudgedLatency,
     entries: Vec<Entry<'a>>,
@@ -228,13 +231,14 @@ impl<'a> Ranking<'a> {
         Ranking { judged, entries }
     }
 
-    /// Time that a request of one drive saves beside one of another, by cause, the largest first.
+    /// Returns the time that a request saves on the drive of `fast` compared with that of `slow`, by cause in ns, the
+    /// largest saving first.
     fn savings_ns(&self, slow: &Cell, fast: &Cell) -> Vec<(LatencyCause, f64)> {
         savings_ns(self.judged.requests(slow), self.judged.requests(fast))
     }
 }
 
-/// Returns the finding about the fastest drive beside the next one and the slowest.
+/// Returns the finding that compares the fastest drive with the next one and with the slowest.
 fn fastest(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Finding> {
     let [.., (next, next_cell), (fast, fast_cell)] = ranking.entries.as_slice() else { return None };
     let mean_ns = |cell| ranking.judged.mean_ns(cell);
@@ -281,12 +285,12 @@ fn fastest(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Fin
     })
 }
 
-/// Returns a time in words that no line break cuts.
+/// Formats a time in a suitable unit, with a space that no line break divides.
 fn time(ns: f64) -> String {
     units::span(Span::from_ns_f64(ns)).replace(' ', UNBROKEN)
 }
 
-/// Returns the finding about the fastest drive beside the slowest.
+/// Returns the finding that compares the fastest drive with the slowest, by cause.
 fn latency(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Finding> {
     let [(slow, slow_cell), .., (fast, fast_cell)] = ranking.entries.as_slice() else { return None };
     let (slow_ns, fast_ns) = (ranking.judged.mean_ns(slow_cell), ranking.judged.mean_ns(fast_cell));
@@ -318,7 +322,7 @@ fn latency(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Fin
     })
 }
 
-/// `saves 5.76 us of interrupt and wake-up, …`
+/// Returns the causes of a saving as text: `saves 5.76 us of interrupt and wake-up, …`.
 fn saved_in_words(savings: &[(LatencyCause, f64)], gap_ns: f64) -> String {
     // Requests of one commit overlap: their causes together take longer than the commit, of which each is a share.
     let saved_ns: f64 = savings.iter().map(|(_, ns)| ns).sum();
@@ -332,7 +336,7 @@ fn saved_in_words(savings: &[(LatencyCause, f64)], gap_ns: f64) -> String {
     format!("saves {}{extra}", listed(&large))
 }
 
-/// Returns the finding about how each drive improves on the next slower one.
+/// Returns the finding about the time that each drive saves compared with the next slower one.
 fn steps(group: &ComparedGroup, ranking: &Ranking) -> Option<Finding> {
     let [(slowest, _), _, _, ..] = ranking.entries.as_slice() else { return None };
     let mean_ns = |cell: &Cell| ranking.judged.mean_ns(cell);
@@ -356,7 +360,7 @@ fn steps(group: &ComparedGroup, ranking: &Ranking) -> Option<Finding> {
     })
 }
 
-/// Returns the finding about the drives with the highest and the lowest rate.
+/// Returns the finding about the drives with the highest and the lowest request rate.
 fn throughput(drives: &[Drive], group: &ComparedGroup, named: Named) -> Option<Finding> {
     let mut ranking = entries(drives, group);
     let iops = |cell: &Cell| cell.outcome.iops();

@@ -1,37 +1,41 @@
-//! Sizes of the jobs of a comparison: every combination of those that are asked for.
+//! Sizes of the jobs of a comparison: every combination of the requested block sizes, numbers of threads and queue
+//! depths.
 
 use crate::problem::{Problem, Problems};
 use crate::workload::has_end;
 
-/// Requests of a line of which nothing says when it ends.
+/// Number of requests of each line of a comparison whose job has no end of its own.
 const IOS_DEFAULT: u64 = 20_000;
 const BLOCKS_DEFAULT: [&str; 1] = ["4k"];
-/// One thread alone, and one on each core of the hosts whose drives are compared by default.
+/// Numbers of threads that are compared by default: one thread, and one on each core of the hosts of the default
+/// drives.
 const THREADS_DEFAULT: [&str; 2] = ["1", "8"];
-/// More cells than this are a mistake, or work for a script.
+/// Largest number of results (lines times drives) of a comparison; more are taken for a mistake, or work for a script.
 const CELLS_MAX: usize = 10_000;
 
-/// Sizes as they are asked for, in fio's spelling; an empty list stands for the defaults.
+/// Requested sizes of jobs, in fio's notation; an empty list stands for the defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
-    /// Request sizes (fio `bs`): `4k`.
+    /// Block sizes of requests (fio `bs`), such as `4k`.
     pub bs: Vec<String>,
     /// Numbers of requests that each thread keeps in flight (fio `iodepth`).
     pub iodepth: Vec<String>,
     /// Numbers of threads of a job (fio `numjobs`).
     pub numjobs: Vec<String>,
-    /// Requests of each line, over all its threads, where nothing else ends its job.
+    /// Number of requests of each line of a comparison, over all its threads, if nothing else ends its job.
     pub ios: Option<u64>,
 }
 
-/// Sizes of one job: names and values of options.
+/// Sizes of one job, as names and values of fio options.
 pub type Sizes<'a> = Vec<(&'static str, &'a str)>;
 
 impl Grid {
-    /// The sizes of each line beside the options `given`, in the order in which they are printed.
+    /// Returns the sizes of the job of each line, in the order in which the lines are printed. Options in `given` take
+    /// the place of default sizes.
+    ///
     ///
     /// # Errors
-    /// If there are more of them on so many drives than anyone reads.
+    /// If there are more combinations of sizes and drives than anyone reads.
     pub fn combinations(&self, given: &[(&str, &str)], drives: usize) -> Result<Vec<Sizes<'_>>, Problems> {
         let has = |names: &[&str]| given.iter().any(|(name, _)| names.contains(name));
         let replays = has(&["read_iolog"]);
@@ -58,7 +62,8 @@ impl Grid {
         }
     }
 
-    /// The requests of each thread of a line, if they end its job: those of the line are divided among its threads.
+    /// Returns the number of requests of each thread of a line of a comparison: the line's requests divided among its
+    /// threads. None if an option in `given` ends the job.
     pub fn ios_of_a_thread(&self, sizes: &Sizes, given: &[(&str, &str)]) -> Option<String> {
         if has_end(given) {
             return None;
@@ -73,7 +78,7 @@ fn too_many(cells: usize) -> Problem {
     Problem::new("command line", None, found, format!("at most {CELLS_MAX}"))
 }
 
-/// Each combination with each value.
+/// Returns each combination of sizes extended by each value of the option `name`.
 fn product<'a>(combinations: &[Sizes<'a>], name: &'static str, values: &[&'a str]) -> Vec<Sizes<'a>> {
     let with = |sizes: &Sizes<'a>, value| sizes.iter().copied().chain([(name, value)]).collect();
     combinations.iter().flat_map(|sizes| values.iter().map(move |value| with(sizes, *value))).collect()

@@ -1,25 +1,25 @@
-//! Drives under the same jobs, and which sizes of the jobs texts name.
+//! Results of all drives under the same jobs, and the sizes of the jobs that texts name.
 
 use super::{Cell, Label};
 use crate::results::words::{counted, listed, size};
 
-/// Results of all drives under the same jobs, in the order of the drives; none of a drive whose queues are too short.
+/// Results of all drives under the same jobs, in the order of the drives.
 #[derive(Clone, Debug)]
 pub struct ComparedGroup {
-    /// Size of the jobs.
+    /// Sizes of the jobs.
     pub label: Label,
-    /// Result of each drive.
+    /// Result of each drive; `None` for a drive whose queues are too short for the jobs.
     pub cells: Vec<Option<Cell>>,
 }
 
-/// Sizes of jobs that texts name: not those that all groups have, as one thread or depth 1.
+/// Sizes of jobs that texts name: threads unless all groups have one thread, queue depth unless all have depth 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
     threads: bool,
     depth: bool,
 }
 
-/// Returns the sizes that texts about these groups name.
+/// Returns which sizes of jobs (threads, queue depth) texts about these groups must name.
 pub fn named(groups: &[ComparedGroup]) -> Named {
     Named {
         threads: groups.iter().any(|group| group.label.threads != 1),
@@ -28,12 +28,12 @@ pub fn named(groups: &[ComparedGroup]) -> Named {
 }
 
 impl Named {
-    /// Returns headings of the columns between block size and drive.
+    /// Returns the headings of the table columns between block size and drive: threads and depth, if they are named.
     pub fn headings(self) -> impl Iterator<Item = &'static str> {
         [(self.threads, "threads"), (self.depth, "depth")].into_iter().filter_map(|(named, text)| named.then_some(text))
     }
 
-    /// Returns the cells of a row before the drive's name.
+    /// Returns the cells of a table row before the drive's name: block size, then threads and depth if they are named.
     pub fn cells(self, label: &Label) -> Vec<String> {
         let block = label.bytes.map_or(String::from("mixed"), |bytes| size(bytes.into()));
         let depth = || label.iodepth.map_or(String::from("mixed"), |depth| depth.to_string());
@@ -41,7 +41,7 @@ impl Named {
         [Some(block), threads, self.depth.then(depth)].into_iter().flatten().collect()
     }
 
-    /// Returns the size of jobs in words, as in `4 KiB, 8 threads and depth 4`.
+    /// Returns the sizes of jobs as text, such as `4 KiB, 8 threads and depth 4`.
     pub fn place(self, label: &Label) -> String {
         let block = label.bytes.map_or(String::from("mixed sizes"), |bytes| size(bytes.into()));
         let threads = self.threads.then(|| counted(label.threads.into(), "thread"));

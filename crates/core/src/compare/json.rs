@@ -1,4 +1,4 @@
-//! The document of a comparison.
+//! JSON document of a comparison.
 
 use serde_json::Value;
 
@@ -11,8 +11,8 @@ use crate::results::documents::{
     CellFigures, CellLabels, CompareDocument, ComparedCell, Description, MeasuredIn, RanCell, ShortCell, value,
 };
 
-/// Returns the document of drives in some groups of jobs, without its head. `options` are those of the jobs besides their sizes,
-/// as `name=value`, and `set` overrides of the drives as typed.
+/// Returns the JSON document of a comparison, without the head that all documents have. `options` are those of the jobs
+/// besides their sizes, as `name=value`; `set` are the overrides of the drives as the user has typed them.
 pub fn document(seed: u64, options: &[String], set: &[String], drives: &[Drive], groups: &[ComparedGroup]) -> Value {
     let cells = groups.iter().flat_map(|group| {
         let cells = drives.iter().zip(&group.cells);
@@ -30,7 +30,8 @@ pub fn document(seed: u64, options: &[String], set: &[String], drives: &[Drive],
     })
 }
 
-/// Figures of a drive; of one whose queues are too short, the requests that they hold.
+/// Returns the figures of a drive under the jobs of a group; for a drive whose queues are too short, the number of
+/// requests that they hold.
 fn entry(label: &Label, drive: &Drive, cell: Option<&Cell>) -> ComparedCell {
     let labels = CellLabels {
         drive: drive.name.clone(),

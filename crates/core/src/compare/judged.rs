@@ -1,27 +1,28 @@
-//! Latency by which drives are compared: that of all requests, of reads and of writes apart, of commits, or of queries.
+//! Latency by which drives are compared: that of all requests, of reads and of writes separately, of commits, or of
+//! queries.
 
 use super::{Cell, ComparedGroup, Label};
 use crate::ledger::DirectionOutcome;
 use crate::results::words::requests;
 
-/// Requests whose latency an application waits for.
+/// Kind of request whose latency an application waits for, and by which drives are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JudgedLatency {
-    /// All requests, which are of one kind.
+    /// All requests, which are either reads or writes.
     All,
-    /// Reads of a mix.
+    /// Reads of a mix of reads and writes.
     Reads,
-    /// Writes of a mix.
+    /// Writes of a mix of reads and writes.
     Writes,
-    /// Commits: writes up to the end of the flush behind them.
+    /// Commits: each lasts from a write to the end of the flush that follows.
     Commits,
-    /// Queries: chains of reads that follow from one another.
+    /// Queries: chains of reads, each of which depends on the one before.
     Queries,
 }
 
 impl JudgedLatency {
-    /// Returns the latencies that matter for these groups: commits if the jobs flush, queries if they make some, otherwise reads and
-    /// writes apart if there are both.
+    /// Returns the latencies by which drives are ranked: commits if the jobs flush, else queries if there are any, else
+    /// reads and writes separately if both occur, else all.
     pub fn of(groups: &[ComparedGroup]) -> &'static [JudgedLatency] {
         let cells = || groups.iter().flat_map(|group| group.cells.iter().flatten());
         let is_mixed = cells().any(|cell| cell.reads.ios > 0 && cell.writes.ios > 0);
@@ -33,7 +34,7 @@ impl JudgedLatency {
         }
     }
 
-    /// Returns the requests of a cell that it is about, with their latency and stages.
+    /// Returns those requests of a result by whose latency drives are ranked, with their latency and stages.
     pub(super) fn requests(self, cell: &Cell) -> &DirectionOutcome {
         match self {
             JudgedLatency::All => &cell.all,
@@ -44,12 +45,12 @@ impl JudgedLatency {
         }
     }
 
-    /// Returns its mean, in ns.
+    /// Returns the mean latency, in ns, of the requests by which drives are ranked.
     pub(super) fn mean_ns(self, cell: &Cell) -> f64 {
         self.requests(cell).total.mean_ns()
     }
 
-    /// Returns what drives are ranked by in words, for jobs of this label: `latency of random reads`.
+    /// Returns the latency by which drives are ranked as text, for jobs of this label: `latency of random reads`.
     pub(super) fn latency(self, label: &Label) -> String {
         match self {
             JudgedLatency::All => label.rw.map_or(String::from("latency"), |rw| format!("latency of {}", requests(rw))),
@@ -60,7 +61,7 @@ impl JudgedLatency {
         }
     }
 
-    /// Returns the requests that it is about in words, for jobs of this label: `random reads`.
+    /// Returns the requests by which drives are ranked as text, for jobs of this label: `random reads`.
     pub(super) fn name(self, label: &Label) -> &'static str {
         match self {
             JudgedLatency::All => label.rw.map_or("requests", requests),

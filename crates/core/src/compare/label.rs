@@ -1,23 +1,23 @@
-//! Sizes of jobs, which tell the lines of a comparison apart.
+//! Sizes of jobs, by which the lines of a comparison differ.
 
 use crate::results::FindingPlace;
 use crate::workload::Job;
 
-/// Sizes of the jobs of a line; none where they differ.
+/// Sizes of the jobs of one line of a comparison; a size is `None` if it differs between the jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Label {
-    /// Bytes of a request.
+    /// Size of a request in bytes.
     pub bytes: Option<u32>,
-    /// Threads of all jobs.
+    /// Number of threads of all jobs together.
     pub threads: u32,
-    /// Requests that each thread keeps in flight.
+    /// Number of requests that each thread keeps in flight.
     pub iodepth: Option<u32>,
-    /// fio's name for the access pattern.
+    /// fio's name for the access pattern, such as `randread`.
     pub rw: Option<&'static str>,
 }
 
 impl Label {
-    /// Returns the label of jobs that run together.
+    /// Returns the sizes of jobs that run together.
     pub fn of(jobs: &[Job]) -> Label {
         Label {
             bytes: shared(jobs.iter().flat_map(Job::sizes)),
@@ -27,18 +27,19 @@ impl Label {
         }
     }
 
-    /// Returns the size of the jobs as findings have it.
+    /// Returns the sizes of the jobs in the form that findings use.
     pub fn place(&self) -> FindingPlace {
         FindingPlace { bs: self.bytes, numjobs: self.threads, iodepth: self.iodepth }
     }
 
-    /// Returns the most requests in flight; of jobs with different depths, as many as there are threads.
+    /// Returns the largest number of requests in flight, threads times queue depth; with different depths, the number
+    /// of threads.
     pub fn outstanding(&self) -> u64 {
         u64::from(self.threads) * u64::from(self.iodepth.unwrap_or(1))
     }
 }
 
-/// Returns the value that all have in common.
+/// Returns the value that all of `values` have in common; none if they differ or there are none.
 pub fn shared<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Option<T> {
     let mut values = values.into_iter();
     let first = values.next()?;

@@ -1,8 +1,10 @@
-//! Comparisons: the same work on several drives.
+//! Comparisons: the same jobs on several drives.
 //!
-//! A [`Grid`] says of which sizes there is a line, a [`ComparedPoint`] is the jobs of such a line on each drive, a [`Cell`] the result of
-//! one of them, a [`ComparedGroup`] the cells of a line, and a [`document`] all of them for programs. [`findings`] say in words which
-//! drive is faster and why. The caller runs the jobs, in any order and on as many threads as it likes.
+//!
+//! A [`Grid`] gives the sizes of the jobs of each line, a [`ComparedPoint`] holds the jobs of a line for each drive, a
+//! [`Cell`] the result of one drive, a [`ComparedGroup`] the cells of a line, and a [`document`] all of them for
+//! programs. [`findings`] are sentences on which drive is faster and why. The caller runs the jobs, in any order and on
+//! as many threads as it likes.
 
 mod causes;
 mod cell;
@@ -25,10 +27,10 @@ pub use judged::JudgedLatency;
 pub use label::{Label, shared};
 pub use point::ComparedPoint;
 
-/// The set of drives that is compared where none is named.
+/// Name of the set of drives that is compared if the user names no drive.
 pub const SET_DEFAULT: &str = "interfaces";
 
-/// Returns the promise of a drive for a write that it has acknowledged.
+/// Returns the promise that a drive makes for a write that it has acknowledged, as text.
 pub fn promise(drive: &Drive) -> String {
     format!("an acknowledged write is {}", drive.protocol().promise(drive))
 }

@@ -1,26 +1,27 @@
-//! The jobs of one line of a comparison, on each drive.
+//! Jobs of one line of a comparison, for each drive.
 
 use super::label::Label;
 use crate::drive::Drive;
 use crate::problem::{Problems, all};
 use crate::workload::{Job, Limits, UnresolvedJobs};
 
-/// Jobs that run together, on each drive whose queues are long enough for them.
+/// Jobs that run together, for each drive whose queues are long enough for them.
 #[derive(Clone, Debug)]
 pub struct ComparedPoint {
-    /// Sizes of the jobs, by which the printed comparison tells its lines apart.
+    /// Sizes of the jobs, by which the lines of a comparison differ.
     pub label: Label,
     /// Jobs as resolved for each drive, in the order of the drives; `None` for a drive whose queues are too short.
     pub jobs: Vec<Option<Vec<Job>>>,
-    /// The jobs as they are written.
+    /// Jobs as written, before they are resolved for a drive.
     pub written: UnresolvedJobs,
 }
 
 impl ComparedPoint {
-    /// These jobs on each of `drives`.
+    /// Resolves jobs for each of `drives`.
+    ///
     ///
     /// # Errors
-    /// Everything but short queues that keeps them from any of the drives, and short queues if no drive has longer ones.
+    /// Any problem of the jobs on a drive other than short queues, and short queues if no drive has long enough ones.
     pub fn new(written: UnresolvedJobs, drives: &[Drive]) -> Result<ComparedPoint, Problems> {
         let jobs: Vec<Option<Vec<Job>>> = all(drives.iter().map(|drive| jobs_on(drive, &written)))?;
         if let Some(first) = jobs.iter().flatten().next() {
@@ -32,7 +33,7 @@ impl ComparedPoint {
     }
 }
 
-/// The jobs on a drive; none if only the drive's queues are too short for them.
+/// Resolves the jobs for a drive; `None` if only the drive's queues are too short for them.
 fn jobs_on(drive: &Drive, written: &UnresolvedJobs) -> Result<Option<Vec<Job>>, Problems> {
     let limits = drive.limits();
     let problems = match written.on(&limits) {

@@ -1,4 +1,4 @@
-//! Keys of a drive whose hosts say which writes belong together.
+//! Keys of a drive file about data placement, by which hosts say which of their writes belong together.
 
 use crate::config::section::{any, names, section};
 
@@ -15,13 +15,14 @@ section! {
 }
 
 impl DataPlacement {
-    /// True if hosts can place their data.
+    /// True if the drive supports data placement by the host.
     pub fn is_there(&self) -> bool {
         self.handles > 0
     }
 }
 
-/// Isolation of the data of different handles (types of reclaim unit handles, RUHT).
+/// Isolation between the data of different placement handles during garbage collection (types of reclaim unit handles,
+/// RUHT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
     /// Initially isolated: garbage collection may mix data of different handles of a group.

@@ -1,4 +1,4 @@
-//! Keys of a device's DMA engine.
+//! Keys of a drive file that describe the device's DMA engine.
 
 use crate::config::section::{any, section};
 use crate::config::spans::{LONGEST, ZERO};
@@ -43,12 +43,12 @@ section! {
 }
 
 impl Dma {
-    /// True if transfers occupy the engine, so that they take turns.
+    /// True if transfers occupy the DMA engine, so that they are served one after another.
     pub fn takes_turns(&self) -> bool {
         [self.from_host, self.to_host, self.piece, self.to_host_piece].iter().any(|time| !time.is_zero())
     }
 
-    /// True if there is a DMA engine, that is, if any key costs time or limits requests.
+    /// True if the device has a DMA engine, that is, if any of its keys costs time or limits requests.
     pub fn is_there(&self) -> bool {
         let times = [self.descriptor, self.from_host, self.to_host, self.piece, self.fetch];
         times.iter().any(|time| !time.is_zero())

@@ -1,7 +1,7 @@
-//! TOML text as a tree in which every key and value knows its file and line.
+//! TOML text as a tree in which every key and value has its file and line.
 //!
-//! The parser reports all syntax errors of a text at once. Of a text with such errors it still returns the entries that
-//! can be told apart, so that problems in their values are found in the same round.
+//! The parser reports all syntax errors of a text at once. Despite such errors, it still returns the entries that are
+//! certain, so that problems in their values are found in the same run.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,86 +11,87 @@ use toml::de::{DeString, DeTable, DeValue};
 
 use crate::problem::Problem;
 
-/// Longest piece of a value that an error message quotes, in characters.
+/// Largest number of characters of a value that an error message quotes.
 const QUOTE_CHARACTERS_MAX: usize = 40;
-/// Message of the TOML parser for a key or table given twice. After this error alone the structure of the rest of the
-/// text is still certain.
+/// Message of the TOML parser for a key or table that is given twice. After this error alone, the structure of the rest
+/// of the text is still certain.
 const DUPLICATE: &str = "duplicate key";
 
-/// Place of a key or value in a text: file and line, for error messages.
+/// Position of a key or value in a text: file and line, for error messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// Name of the file, or a stand-in such as `--set media.read_ns=300`.
+    /// Name of the file, or the command-line option that the text comes from, such as `--set media.read_ns=300`.
     pub file: Arc<str>,
-    /// Line, counted from 1; `None` for a text that has no lines.
+    /// Line of the key or value, from 1; `None` for a text that has no lines.
     pub line: Option<usize>,
 }
 
-/// A TOML value with its place in the text.
+/// TOML value with its position in the text.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// Place at which the value starts.
+    /// File and line at which the value starts.
     pub place: Place,
-    /// The parsed value.
+    /// Parsed TOML value, with its type.
     pub value: Value,
-    /// The value as written, cut to the length that a message quotes.
+    /// Text of the value as written, truncated to the length that a message quotes.
     pub quote: String,
 }
 
-/// A TOML value.
+/// TOML value of any type, such as an integer, a string or a table.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
-    /// Whole number; one with more digits than 128 bits hold is clamped to the nearest limit.
+    /// Whole number. A number that does not fit in 128 bits is clamped to the nearest limit.
     Integer(i128),
     Float(f64),
     Boolean(bool),
     String(String),
     Array(Vec<Node>),
     Table(Table),
-    /// Dates and times, which no key takes.
+    /// Date or time, which no key accepts.
     Datetime,
 }
 
-/// Entries of a TOML table in the order of the text.
+/// Entries of a TOML table, in the order of the text.
 pub(crate) type Table = Vec<Entry>;
 
-/// One entry of a TOML table: a key with its value.
+/// Entry of a TOML table: a key with its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// The key, without the names of the tables around it.
+    /// Name of the key, without the names of enclosing tables.
     pub key: String,
-    /// Place of the key; its value may be an array or table that ends lines further down.
+    /// Position of the key. The value may be an array or table that ends several lines below.
     pub place: Place,
-    /// The value.
+    /// Value of the entry, with a position of its own.
     pub node: Node,
 }
 
 /// Result of parsing a TOML text: its entries and its syntax errors.
 pub(crate) struct Document {
-    /// Entries at the top level; empty if a damaged table header makes all of them uncertain.
+    /// Entries at the top level of the text. Empty if a damaged table header makes all of them uncertain.
     pub table: Table,
-    /// Syntax errors, in the order of the text.
+    /// Syntax errors of the text, in order, at most one per line.
     pub problems: Vec<Problem>,
 }
 
-/// Finds the entry named `key` in a table.
+/// Returns the entry named `key` of a table, or `None`.
 pub(crate) fn entry<'a>(table: &'a Table, key: &str) -> Option<&'a Entry> {
     table.iter().find(|entry| entry.key == key)
 }
 
 impl Place {
-    /// Returns the place that stands for a whole text without lines: the command line, or a file as a whole.
+    /// Returns the position that stands for a text without lines: the command line, or a whole file.
     pub(crate) fn whole(file: impl Into<Arc<str>>) -> Place {
         Place { file: file.into(), line: None }
     }
 
-    /// Makes a problem at this place.
+    /// Returns a problem at this position: the text that was found, and a text of what is allowed.
     pub(crate) fn problem(&self, found: impl Into<String>, allowed: impl Into<String>) -> Problem {
         Problem::new(&*self.file, self.line, found, allowed)
     }
 }
 
-/// Parses a TOML text. The table is empty if a damaged header leaves open which section later keys belong to.
+/// Parses a TOML text. The returned table is empty if a damaged header makes it uncertain which section later keys
+/// belong to.
 pub(crate) fn parse(file: &str, text: &str) -> Document {
     if text.trim_start().starts_with('{') {
         let problem =
@@ -107,7 +108,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Document {
     Document { table, problems }
 }
 
-/// Parses a single TOML value.
+/// Parses a text that is a single TOML value, such as `300` or `"sleep"`.
 ///
 /// # Errors
 ///
@@ -118,11 +119,11 @@ pub(crate) fn parse_value(place: &Place, text: &str) -> Result<Node, String> {
     Ok(source.node(&value))
 }
 
-/// A TOML text with an index from byte offsets to lines.
+/// TOML text with the byte offsets of its lines, to find the line of a syntax element.
 struct TextSource<'a> {
     file: Arc<str>,
     text: &'a str,
-    /// Byte offset at which each line starts; `None` for a text whose lines are not named in messages.
+    /// Byte offset at which each line starts; `None` if messages do not name lines.
     line_starts: Option<Vec<usize>>,
 }
 
@@ -162,7 +163,7 @@ impl<'a> TextSource<'a> {
         self.text.lines().nth(number - 1).unwrap_or("").trim()
     }
 
-    /// True if an error leaves open to which section the keys below it belong.
+    /// True if a syntax error makes it uncertain which section the following keys belong to.
     fn damages_header(&self, error: &toml::de::Error) -> bool {
         let at = error.span().map_or(0, |span| span.start);
         error.message() != DUPLICATE && self.line(&self.place(at)).starts_with('[')
@@ -177,7 +178,8 @@ impl<'a> TextSource<'a> {
         table.iter().map(entry).collect()
     }
 
-    /// Converts a parsed value. The parser limits how deep values nest, and with it the depth of this recursion.
+    /// Converts a parsed value and everything inside it. The TOML parser limits the nesting, and so the depth of this
+    /// recursion.
     fn node(&self, value: &Spanned<DeValue<'_>>) -> Node {
         let converted = match value.get_ref() {
             DeValue::Integer(integer) => Value::Integer(whole_number(integer.as_str(), integer.radix())),
@@ -192,7 +194,7 @@ impl<'a> TextSource<'a> {
     }
 }
 
-/// Converts digits that the parser has checked: an integer that does not fit is one that is too large, and is clamped.
+/// Converts checked digits to an integer. An integer that does not fit in 128 bits becomes the nearest limit.
 fn whole_number(digits: &str, radix: u32) -> i128 {
     let limit = if digits.starts_with('-') { i128::MIN } else { i128::MAX };
     i128::from_str_radix(digits, radix).unwrap_or(limit)

@@ -21,25 +21,25 @@ section! {
     }
 }
 
-/// Reason why a constant is uncertain.
+/// Reason why the value of a constant is uncertain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UncertaintyCause {
-    /// No source gives the value.
+    /// Value is assumed, because no source gives it.
     Assumed,
-    /// The value was chosen so that a published result comes out.
+    /// Value was fitted so that a published result comes out.
     Fitted,
 }
 
-/// Share of a value that its range extends to either side if no range is given.
+/// Half width of the range of an uncertain constant that has no range of its own, as a fraction of its value.
 pub(crate) const SHARE_WITHOUT_RANGE: f64 = 0.1;
 
 impl UncertainConstant {
-    /// True if the constant is a number in a range, rather than a choice.
+    /// True if the constant is a number in a range; false if it is a choice.
     pub fn is_range(&self) -> bool {
         self.instead.is_empty()
     }
 
-    /// Lowest and highest possible value of the constant, given the value in effect.
+    /// Returns the lowest and the highest possible value of the constant, given its current value.
     pub fn range(&self, value: f64) -> (f64, f64) {
         match (self.low, self.high) {
             (0.0, 0.0) => (value * (1.0 - SHARE_WITHOUT_RANGE), value * (1.0 + SHARE_WITHOUT_RANGE)),

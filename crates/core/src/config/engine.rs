@@ -1,9 +1,9 @@
-//! I/O engines: system call interfaces through which a job's requests reach the host's software, named as in fio.
+//! I/O engines: the interfaces through which a job submits requests to the host's software, named as in fio.
 
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// I/O engine of a job, as fio's option `ioengine` names it.
+/// I/O engine of a job, as in fio's option `ioengine`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoEngine {
     /// Synchronous I/O: one system call for each request, which returns when the request is complete (read, preadv2).
@@ -18,12 +18,12 @@ pub enum IoEngine {
     Spdk,
 }
 
-/// Options of an I/O engine, each named as fio's option.
+/// Options of an I/O engine, each named as in fio.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EngineOptions {
-    /// True if the kernel polls for completions instead of waiting for interrupts.
+    /// True if the kernel polls for completions instead of using interrupts (fio's `hipri`).
     pub hipri: bool,
-    /// True if a kernel thread takes requests from the submission ring, so that submitting needs no system call.
+    /// True if a kernel thread takes requests from the submission ring, so that submission needs no system call.
     pub sqthread_poll: bool,
     /// True if buffers are registered with io_uring in advance.
     pub fixedbufs: bool,
@@ -33,10 +33,10 @@ pub struct EngineOptions {
     pub nonvectored: bool,
 }
 
-/// Condition words that are true for a job; a stage's `when` is compared with them.
+/// Condition words that are true for a job. The key `when` of a software stage is compared with them.
 pub type Words = BTreeSet<&'static str>;
 
-/// All words that a stage's `when` may use.
+/// All condition words that the key `when` of a software stage may use.
 pub const WORDS: &[&str] = &[
     "sync",
     "libaio",
@@ -60,11 +60,11 @@ pub const WORDS: &[&str] = &[
 ];
 
 impl IoEngine {
-    /// All engines.
+    /// All I/O engines that a job may use.
     pub const ALL: &[IoEngine] =
         &[IoEngine::Sync, IoEngine::Libaio, IoEngine::IoUring, IoEngine::IoUringCmd, IoEngine::Spdk];
 
-    /// Name in drive files (`stack.engines`, `when`).
+    /// Returns the name of this I/O engine in drive files (`stack.engines`, `when`).
     pub fn name(self) -> &'static str {
         match self {
             IoEngine::Sync => "sync",
@@ -75,12 +75,12 @@ impl IoEngine {
         }
     }
 
-    /// Engine with this name in drive files.
+    /// Returns the I/O engine with this name in drive files, or `None`.
     pub fn of_name(name: &str) -> Option<IoEngine> {
         IoEngine::ALL.iter().copied().find(|engine| engine.name() == name)
     }
 
-    /// Engine that fio's `ioengine` names, if it is one of these.
+    /// Returns the I/O engine that a value of fio's `ioengine` means, or `None` if it is not supported.
     pub fn of_fio(name: &str) -> Option<IoEngine> {
         match name {
             "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Some(IoEngine::Sync),
@@ -89,17 +89,17 @@ impl IoEngine {
         }
     }
 
-    /// True if requests go through the rings of io_uring.
+    /// True if requests go through the submission and completion rings of io_uring.
     pub fn has_rings(self) -> bool {
         matches!(self, IoEngine::IoUring | IoEngine::IoUringCmd)
     }
 
-    /// True if jobs with this engine poll for completions when they ask for it with `hipri`.
+    /// True if jobs with this engine poll for completions when their option `hipri` is set.
     pub fn polls_on_demand(self) -> bool {
         matches!(self, IoEngine::Sync | IoEngine::IoUring | IoEngine::IoUringCmd)
     }
 
-    /// Condition words that are true for jobs with this engine.
+    /// Returns the condition words that are true for jobs with this I/O engine.
     pub(crate) fn words(self) -> &'static [&'static str] {
         match self {
             IoEngine::Sync => &["sync"],
@@ -112,7 +112,7 @@ impl IoEngine {
 }
 
 impl EngineOptions {
-    /// Name of each of fio's options, with true if it is on.
+    /// Returns the name of each option in fio, with true if the option is on.
     pub fn named(self) -> [(&'static str, bool); 5] {
         [
             ("hipri", self.hipri),
@@ -123,13 +123,13 @@ impl EngineOptions {
         ]
     }
 
-    /// Condition words that are true for jobs with these options: the names of those that are on.
+    /// Returns the condition words that are true for jobs with these options: the names of all options that are on.
     pub(crate) fn words(self) -> impl Iterator<Item = &'static str> {
         self.named().into_iter().filter_map(|(name, is_on)| is_on.then_some(name))
     }
 }
 
-/// True if a job with this engine and these options polls for completions rather than sleeping until an interrupt.
+/// True if a job with this I/O engine and these options polls for completions; false if it sleeps until an interrupt.
 pub fn polls(engine: IoEngine, switches: EngineOptions) -> bool {
     engine == IoEngine::Spdk || switches.hipri
 }

@@ -1,5 +1,5 @@
-//! Keys of faults that are injected into a run. Mistakes in drive files, which are something else, are in
-//! [`super::refused`].
+//! Keys of fault rules, by which faults are injected into a run. Errors in drive files are in [`super::refused`]
+//! instead.
 
 use serde_json::Value as Json;
 
@@ -63,56 +63,56 @@ section! {
     }
 }
 
-/// Effect of an injected fault.
+/// Effect of an injected fault, such as an error, a delay or a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FaultAction {
-    /// The request fails with an error status.
+    /// Request fails with an error status.
     Error,
-    /// The device keeps the request for a further time.
+    /// Device holds the request for an additional time.
     Delay,
-    /// The device never executes the request.
+    /// Device never executes the request.
     Hang,
-    /// The request is executed, but its completion is never sent.
+    /// Request is executed, but its completion is never sent.
     DropCompletion,
-    /// The completion is sent a second time.
+    /// Completion of the request is sent a second time.
     RepeatCompletion,
-    /// The completion's new phase tag is there before its first double word.
+    /// Completion entry is torn: its new phase tag becomes visible before its first double word.
     TornCompletion,
-    /// The completion is there before its new phase tag.
+    /// Completion entry becomes visible before its new phase tag.
     StalePhase,
-    /// The device reads the doorbell late.
+    /// Device reads a doorbell late.
     LateDoorbellRead,
-    /// Only part of a write reaches the memory.
+    /// Write is torn: only part of its data reaches the memory.
     TornWrite,
-    /// A read finds flipped bits in each sector.
+    /// Read finds flipped bits in each sector.
     FlipBits,
-    /// A read finds one chip of each sector failed.
+    /// Read finds that one memory chip of each sector has failed.
     FailChip,
-    /// Accesses to one bank take longer.
+    /// Accesses to one memory bank take longer.
     SlowBank,
-    /// One bank starts no access.
+    /// Memory bank starts no access, so that all accesses to it wait.
     StuckBank,
-    /// A packet arrives damaged and is replayed.
+    /// Packet on the link arrives damaged and is replayed.
     CorruptPacket,
-    /// An interrupt message never arrives.
+    /// Interrupt message never arrives at the host.
     LoseInterrupt,
-    /// An interrupt message arrives a second time.
+    /// Interrupt message arrives at the host a second time.
     RepeatInterrupt,
-    /// The link goes down and comes back, possibly narrower or slower.
+    /// Link goes down and retrains, possibly with fewer lanes or a lower data rate.
     Retrain,
-    /// No flow-control credits are returned for a time.
+    /// Receiver returns no flow-control credits for a time.
     StarveCredits,
-    /// The device is reset.
+    /// Device is reset, and is out of service for a time.
     Reset,
-    /// The device is removed from its slot.
+    /// Device is removed from its slot and never returns.
     Remove,
-    /// The device loses power.
+    /// Device loses power, and restarts after an outage.
     PowerCut,
-    /// The device begins no request before the end of the rule's time.
+    /// Device starts no request until the fault rule's time ends.
     Stall,
-    /// The device takes longer for a request.
+    /// Device takes longer for each request, by a factor.
     SlowDown,
-    /// Requests pass no faster than at a rate.
+    /// Device limits the rate of requests or of their bytes.
     Throttle,
 }
 
@@ -145,69 +145,70 @@ names! {
     }
 }
 
-/// Requests that a fault rule matches.
+/// Operation of the requests that a fault rule matches: reads, writes or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultOperation {
-    /// Reads and writes.
+    /// Fault rule matches reads and writes.
     Any,
-    /// Reads alone.
+    /// Fault rule matches only reads.
     Read,
-    /// Writes alone.
+    /// Fault rule matches only writes.
     Write,
 }
 
 names! { FaultOperation { "any" => Any, "read" => Read, "write" => Write } }
 
-/// Direction of the packets that a fault affects.
+/// Direction of the packets on the link that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultDirection {
-    /// From the device to the host.
+    /// Fault affects packets from the device to the host.
     ToHost,
-    /// From the host to the device.
+    /// Fault affects packets from the host to the device.
     ToDevice,
 }
 
 names! { FaultDirection { "to-host" => ToHost, "to-device" => ToDevice } }
 
-/// Trigger of a power cut.
+/// Trigger of a power cut: a time, a simulated event, or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultMoment {
-    /// An instant of the run.
+    /// Power is cut at a given time of the run.
     Time,
-    /// An event of the run, by its number.
+    /// Power is cut after the simulated event of a given number.
     Event,
-    /// A request being submitted to the device.
+    /// Power is cut when a matching request is submitted to the device.
     Request,
 }
 
 names! { FaultMoment { "time" => Time, "event" => Event, "request" => Request } }
 
-/// Kind of object or moment that a fault applies to.
+/// Object that a fault applies to, which decides how its rule is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultSubject {
-    /// A request.
+    /// Fault applies to a request.
     Request,
-    /// A bank of the memory.
+    /// Fault applies to a bank of the memory.
     Bank,
-    /// A packet on the link.
+    /// Fault applies to a packet on the link.
     Packet,
-    /// An interrupt message.
+    /// Fault applies to an interrupt message.
     Interrupt,
-    /// The link or the device, at an instant of the run.
+    /// Fault applies to the link or the device, at a given time of the run.
     Instant,
-    /// The device, after an event of the run.
+    /// Fault applies to the device, after a given event of the run.
     Event,
 }
 
 impl Fault {
-    /// Table of this fault for a drive file: the keys that differ from their defaults, and those that name the part of the
-    /// memory that fails, as a reader does not know that 0 is meant.
+    /// Returns this fault rule as a table for a drive file: all keys that differ from their defaults. It also has the
+    /// bank or chip that fails, even if that is the default 0.
     pub fn table(&self) -> serde_json::Map<String, Json> {
         let named = self.values().into_iter().filter(|(key, _)| matches!(*key, "bank" | "chip") && self.takes(key));
         self.said().into_iter().chain(named).map(|(key, value)| (String::from(key), value)).collect()
     }
 
-    /// Keys of this fault whose values differ from their defaults, `action` first.
+    /// Returns the keys of this fault rule that differ from their defaults, with their values; always `action`, which
+    /// comes first.
     pub(crate) fn said(&self) -> Vec<(&'static str, Json)> {
         let usual = Fault::default().values();
         let said = self.values().into_iter().zip(usual);
@@ -215,7 +216,7 @@ impl Fault {
         said.map(|(said, _)| said).collect()
     }
 
-    /// Kind of object or moment that this fault applies to.
+    /// Returns the kind of object that this fault applies to, such as a request, a bank or a packet.
     pub fn subject(&self) -> FaultSubject {
         match (self.action, self.at) {
             (FaultAction::PowerCut, FaultMoment::Event) => FaultSubject::Event,
@@ -224,7 +225,7 @@ impl Fault {
         }
     }
 
-    /// True if a key has a meaning for this kind of fault.
+    /// True if a key of fault rules has a meaning for this kind of fault.
     pub fn takes(&self, key: &str) -> bool {
         use FaultAction::*;
         let (action, subject) = (self.action, self.subject());
@@ -264,7 +265,7 @@ impl Fault {
 }
 
 impl FaultAction {
-    /// All effects, in the order of their description.
+    /// All effects of faults, in the order of their description.
     pub const ALL: [FaultAction; 24] = [
         FaultAction::Error,
         FaultAction::Delay,
@@ -292,8 +293,8 @@ impl FaultAction {
         FaultAction::Throttle,
     ];
 
-    /// Kind of object or moment that this effect applies to. For a power cut, [`Fault::subject`] decides by its
-    /// trigger.
+    /// Returns the kind of object that this effect applies to. For a power cut, the trigger decides; see
+    /// [`Fault::subject`].
     fn subject(self) -> FaultSubject {
         use FaultAction::*;
         match self {
@@ -306,12 +307,12 @@ impl FaultAction {
         }
     }
 
-    /// True if this effect is on an entry or a doorbell of a queue, whatever the command is.
+    /// True if this effect is on a completion queue entry or a doorbell, regardless of the command.
     pub fn is_of_queue(self) -> bool {
         matches!(self, FaultAction::TornCompletion | FaultAction::StalePhase | FaultAction::LateDoorbellRead)
     }
 
-    /// Operation that this effect is limited to; `None` if it applies to any.
+    /// Returns the operation that this effect is limited to; `None` if it applies to any operation.
     pub fn operation(self) -> Option<FaultOperation> {
         match self {
             FaultAction::TornWrite => Some(FaultOperation::Write),
@@ -320,12 +321,12 @@ impl FaultAction {
         }
     }
 
-    /// True if the controller begins anew, at once or once the device is back.
+    /// True if this effect restarts the controller, immediately or after an outage.
     pub fn restarts_controller(self) -> bool {
         matches!(self, FaultAction::Reset | FaultAction::PowerCut)
     }
 
-    /// Name of the counter of this effect in results.
+    /// Returns the name of this effect's counter in results.
     pub fn counter(self) -> &'static str {
         use FaultAction::*;
         match self {

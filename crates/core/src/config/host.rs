@@ -1,4 +1,4 @@
-//! Keys of the host's processor cores.
+//! Keys of a drive file that describe the host's processor cores.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns, us};
@@ -85,35 +85,35 @@ section! {
 }
 
 impl Host {
-    /// Factor by which processor times of this host scale with the clock: nominal clock over actual clock.
+    /// Returns the factor by which processor times scale with the clock: nominal clock over actual clock.
     pub fn clock_ratio(&self) -> f64 {
         self.nominal_ghz / self.core_ghz
     }
 
-    /// Factor by which times of the kernel's own code scale: cycles stay cycles, and a core that executes more
-    /// instructions per clock needs fewer of them.
+    /// Returns the factor by which times of the kernel's own code scale. The number of instructions is constant, so
+    /// that clock and instructions per clock count.
     pub fn cost_ratio(&self) -> f64 {
         self.clock_ratio() * (self.nominal_ipc / self.ipc)
     }
 
-    /// Number of hardware threads of all cores together.
+    /// Returns the number of hardware threads of all cores together.
     pub fn processors(&self) -> u16 {
         self.cores * u16::from(self.threads_per_core)
     }
 }
 
 impl Host {
-    /// Processor time to take a thread off its core; `context_switch` if no time of its own is given.
+    /// Returns the processor time to take a thread off its core; the context switch time if none is given.
     pub fn deactivate(&self) -> Span {
         if self.deactivate.is_zero() { self.context_switch } else { self.deactivate }
     }
 
-    /// Processor time to put a woken thread onto an idle core; `context_switch` if no time of its own is given.
+    /// Returns the processor time to put a woken thread onto an idle core; the context switch time if none is given.
     pub fn reactivate(&self) -> Span {
         if self.reactivate.is_zero() { self.context_switch } else { self.reactivate }
     }
 
-    /// Exit latency and residency of each idle state that a core may enter, the lightest state first.
+    /// Returns exit latency and residency of each idle state that a core may enter, the lightest state first.
     pub fn idle_states(&self) -> Vec<(Span, Span)> {
         let states = [
             (IdleState::C1, self.c1_exit, self.c1_residency),
@@ -124,7 +124,8 @@ impl Host {
         allowed.map(|(_, exit, residency)| (exit, residency)).collect()
     }
 
-    /// Extra processor time of a core that has idled for `idle`, because caches and branch predictors have gone cold.
+    /// Returns the extra processor time of a core that has idled for `idle`, because its caches and branch predictors
+    /// are cold.
     pub fn cold_time(&self, idle: Span) -> Span {
         if self.cold.is_zero() {
             return Span::ZERO;
@@ -136,8 +137,8 @@ impl Host {
         self.cold.scale(share * self.cost_ratio())
     }
 
-    /// Extra time an interrupt needs to reach a core that expected to idle for `expected`. The core goes no deeper than
-    /// the deepest state whose residency is at most that time (the menu governor of Linux).
+    /// Returns the extra time an interrupt needs to reach a core that expected to idle for `expected`. The core enters
+    /// the deepest state whose residency is at most that time (as the menu governor of Linux).
     pub fn idle_exit_after(&self, expected: Span) -> Span {
         let mut states = self.idle_states().into_iter();
         let worth = states.rfind(|(_, residency)| *residency <= expected);
@@ -145,30 +146,30 @@ impl Host {
     }
 }
 
-/// Idle states (C-states) of a core, the lightest first.
+/// Idle state (C-state) of a core; states are ordered by depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IdleState {
-    /// No idle state is modelled; `idle_exit` alone is added.
+    /// Cores have no idle states. Only the time `idle_exit` is added to an interrupt that finds a core idle.
     None,
-    /// Halt state with the shortest exit.
+    /// Halt state (C1), the idle state with the shortest exit latency.
     C1,
-    /// C1 at reduced voltage and clock.
+    /// Halt state at reduced voltage and clock (C1E).
     C1e,
-    /// Deep state in which the core's power is off.
+    /// Deep idle state (C6) in which the core's power is off.
     C6,
 }
 
 names! { IdleState { "none" => None, "c1" => C1, "c1e" => C1e, "c6" => C6 } }
 
-/// Method by which a thread waits for a completion.
+/// Method by which a thread waits for a completion: polling, sleeping or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// Polls until the completion is there.
+    /// Thread polls until the completion is there.
     #[default]
     Spin,
-    /// Sleeps until an interrupt.
+    /// Thread sleeps until the device's interrupt.
     Sleep,
-    /// Sleeps for part of the expected time, then polls.
+    /// Thread sleeps for part of the expected latency, then polls.
     Hybrid,
 }
 

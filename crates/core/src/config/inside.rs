@@ -1,4 +1,4 @@
-//! Keys of the parts between a drive's protocol and its memory: its processors, its write buffer, and the flash
+//! Keys of a drive file that describe the components between protocol and memory: processors, write buffer, and flash
 //! translation layer.
 
 use crate::config::policies::PolicyName;
@@ -70,36 +70,36 @@ section! {
     }
 }
 
-/// Mapping of logical addresses to places in flash.
+/// Method by which logical addresses are mapped to flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// Every address has a fixed place.
+    /// Every logical address has a fixed position in flash.
     None,
-    /// A table maps each unit anywhere.
+    /// Mapping table places each unit anywhere in flash.
     Page,
 }
 
 names! { Mapping { "none" => None, "page" => Page } }
 
-/// State of a drive at the start of a run.
+/// State of a flash drive at the start of a run (preconditioning).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
-    /// Empty.
+    /// Drive is empty: no unit has been written.
     None,
-    /// Every unit written once, in the order of addresses.
+    /// Every unit of the drive has been written once, in the order of addresses.
     Sequential,
-    /// Steady state of random overwrites.
+    /// Drive is in the steady state of random overwrites.
     Random,
-    /// As the jobs of the run want it; a drive without jobs has been written in order.
+    /// Jobs of the run decide between random and sequential. A drive without jobs has been written in order.
     Auto,
 }
 
-/// Turn of garbage collection's reads on a die.
+/// Priority of garbage collection's reads on a flash die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CollectionReads {
-    /// Behind all operations that the die has been given.
+    /// Garbage collection's reads wait behind all operations queued on the die.
     Queued,
-    /// Before those that have not begun, as host reads.
+    /// Garbage collection's reads go before operations that have not begun, as host reads do.
     First,
 }
 

@@ -1,4 +1,4 @@
-//! Keys of a drive that stores values by their keys.
+//! Part of a drive file about drives that store values by keys instead of logical blocks.
 
 use crate::config::section::section;
 use crate::config::spans::{LONGEST, ZERO, ns};
@@ -26,7 +26,7 @@ impl KeyValues {
         self.value_max_kib > 0
     }
 
-    /// Returns the bytes of the largest value.
+    /// Returns the largest size of a stored value in bytes.
     pub fn value_max_bytes(&self) -> u32 {
         self.value_max_kib * 1024
     }

@@ -1,4 +1,4 @@
-//! Keys of the PCI Express link.
+//! Keys of a drive file that describe the PCI Express link.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
@@ -65,20 +65,20 @@ section! {
 }
 
 impl Link {
-    /// Payload of each completion packet of a read but the last. None carries more than a packet may, or than one
-    /// request has asked for (PCI Express Base Specification 6.0, section 2.3.1.1).
+    /// Returns the payload of each completion packet of a read, except for the last. It is at most the maximum payload,
+    /// and at most the size of one read request (PCI Express Base Specification 6.0, section 2.3.1.1).
     pub fn completion_bytes_max(&self) -> u32 {
         let size_max = self.max_payload_bytes.min(self.max_read_request_bytes);
         if self.completion_bytes == 0 { size_max } else { self.completion_bytes.min(size_max) }
     }
 }
 
-/// Duplex mode of a link.
+/// Duplex mode of a link: separate wires for each direction, or one shared wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplex {
-    /// Each direction has its own wires.
+    /// Each direction of the link has its own wires.
     Full,
-    /// Both directions share one wire.
+    /// Both directions of the link share one wire, on which one packet travels at a time.
     Shared,
 }
 
@@ -87,20 +87,20 @@ names! { Duplex { "full" => Full, "shared" => Shared } }
 /// Time at which a link sends the acknowledgement (ACK DLLP) of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkAcknowledge {
-    /// As soon as the wire has room.
+    /// ACK of a packet is sent as soon as the wire has room; other packets may pass meanwhile.
     Pipelined,
-    /// At once: the packet holds the wire until its own ACK has passed.
+    /// ACK is sent at once: the packet holds the wire until its own ACK has passed.
     Awaited,
 }
 
 names! { LinkAcknowledge { "pipelined" => Pipelined, "awaited" => Awaited } }
 
-/// Number of packets that one simulation event on the link stands for.
+/// Number of packets on the link that one simulation event represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granularity {
-    /// A burst of equal packets.
+    /// One simulation event represents a burst of equal packets.
     Train,
-    /// One packet.
+    /// One simulation event represents one packet.
     Packet,
 }
 

@@ -1,4 +1,4 @@
-//! Keys whose value is a list of tables, such as `stack.stages` and `faults`.
+//! Keys of a drive file whose value is a list of tables, such as `stack.stages` and `faults`.
 
 use serde_json::{Value as Json, json};
 
@@ -29,7 +29,7 @@ impl<T: Section + Default> KeyType for Vec<T> {
     }
 }
 
-/// Reads one item of a list of tables; its problems are added to `problems`.
+/// Reads one table of a list into a section. Adds the problems of its entries to `problems`.
 pub(crate) fn read_item<T: Section + Default>(node: &Node, problems: &mut Vec<Problem>) -> T {
     let mut item = T::default();
     let Value::Table(table) = &node.value else {

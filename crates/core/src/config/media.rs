@@ -1,4 +1,4 @@
-//! Keys of the drive's memory medium.
+//! Keys of a drive file that describe the memory medium.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns, us};
@@ -107,7 +107,7 @@ section! {
 }
 
 impl Media {
-    /// Bytes that the drive offers.
+    /// Returns the drive's capacity for user data in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_mib << 20
     }
@@ -131,9 +131,9 @@ names! { Technology { "pcm" => Pcm, "dram" => Dram, "nand" => Nand, "disk" => Di
 /// Pages that the planes of a flash bank can read at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaneReads {
-    /// Only the same page number in all planes.
+    /// All planes of a bank read pages of one number at a time.
     Together,
-    /// Another page in each plane.
+    /// Each plane of a bank can read a different page at a time.
     Independent,
 }
 
@@ -142,50 +142,50 @@ names! { PlaneReads { "together" => Together, "independent" => Independent } }
 /// Wires that carry the commands of a channel's flash dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandBus {
-    /// Wires of each die's own, so that no command waits for another.
+    /// Each die has its own wires, so that no command waits for another.
     Unlimited,
-    /// A command bus for each channel, beside its data bus.
+    /// Each channel has a command bus beside its data bus.
     Separate,
-    /// The channel's data bus.
+    /// Commands of flash dies use the channel's data bus.
     Shared,
 }
 
 names! { CommandBus { "unlimited" => Unlimited, "separate" => Separate, "shared" => Shared } }
 
-/// Time at which a write is acknowledged.
+/// Time at which the drive acknowledges a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledge {
-    /// As soon as its data is in a buffer.
+    /// Write is acknowledged as soon as its data is in a buffer.
     Early,
-    /// As soon as its cells are programmed.
+    /// Write is acknowledged only after its cells are programmed.
     Late,
 }
 
 names! { Acknowledge { "early" => Early, "late" => Late } }
 
-/// Data that writes carry, as far as programming time depends on it.
+/// Data that writes carry, for memory whose programming time depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataPattern {
-    /// Data that takes `program_ns`.
+    /// Writes carry typical data, which takes the programming time `program_ns`.
     Typical,
-    /// Zero bits alone.
+    /// Writes carry zero bits only.
     Zeros,
-    /// One bits alone.
+    /// Writes carry one bits only.
     Ones,
-    /// Random bits.
+    /// Writes carry random bits.
     Random,
 }
 
 names! { DataPattern { "typical" => Typical, "zeros" => Zeros, "ones" => Ones, "random" => Random } }
 
-/// Method by which writes are spread over the lines of a bank.
+/// Wear levelling: method by which writes are spread over the lines of a bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WearLevelling {
-    /// Every line stays in its place.
+    /// No wear levelling: every line keeps its position.
     None,
-    /// Start-gap: a spare line moves through the region (Qureshi et al., MICRO 2009).
+    /// Start-gap wear levelling: a spare line moves through the region (Qureshi et al., MICRO 2009).
     StartGap,
-    /// Start-gap behind a random permutation of the lines.
+    /// Start-gap wear levelling behind a random permutation of the lines.
     RandomisedStartGap,
 }
 

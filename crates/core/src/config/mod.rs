@@ -1,10 +1,10 @@
-//! A drive's description as plain values: one struct for each section of a drive file, with its keys, defaults and
+//! Description of a drive as plain values: one struct for each section of a drive file, with its keys, defaults and
 //! bounds.
 //!
 //! A key is one line of a `section!`. The last word of a key's name is its unit; a struct field of type
-//! [`Span`](crate::time::Span) drops that word (`one_way_ns` is read into `one_way`). [`crate::drive_file`] reads the
-//! files and checks the conditions between keys. Every description that it returns keeps the bounds given here, so the
-//! models do not check them again.
+//! [`Span`](crate::time::Span) omits that word (`one_way_ns` is read into `one_way`). [`crate::drive_file`] reads the
+//! files and checks the conditions between keys. Every description that it returns keeps the bounds given here, so that
+//! the models do not check them again.
 
 mod data_placement;
 mod dma;

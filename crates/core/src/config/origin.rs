@@ -1,52 +1,52 @@
-//! Record of the text from which the value of each key comes: default, preset, drive file or command line.
+//! Origin of each key's value: default, preset, drive file or command line.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-/// Kind of text that gave a key its value.
+/// Kind of source that gave a key of a drive its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The default of the schema.
+    /// Value is the default of the key.
     Default,
-    /// The preset of the key's section.
+    /// Value is from the preset of the section that the key belongs to.
     Preset,
-    /// A drive from which the file starts (`preset` above all sections).
+    /// Value is from a drive that the drive file is based on (`preset` above all sections).
     Base,
-    /// The drive file itself.
+    /// Value is from the drive file itself, rather than from a drive that it is based on.
     File,
-    /// An override, `--set` on the command line.
+    /// Value is from an override on the command line, `--set`.
     Set,
 }
 
-/// Origin of every key of a drive, and the presets in use.
+/// Origin of each key's value in a drive, and the presets in use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
-    /// Origin by full name of the key; keys at their default are missing.
+    /// Origin of each value, by full name of its key. Keys with their default value are missing.
     pub origins: BTreeMap<String, Origin>,
-    /// Preset of each section that has one, by section.
+    /// Name of the preset of each section that has one, by section.
     pub presets: BTreeMap<&'static str, String>,
-    /// Drives from which the file starts, nearest first: names of shipped ones, paths of others.
+    /// Drives that the drive file is based on, nearest first: names of shipped drives, paths of others.
     pub bases: Vec<String>,
-    /// Values that presets have replaced.
+    /// Values that were lost because a preset replaced their whole section.
     pub replaced: Vec<ReplacedValue>,
 }
 
-/// A value that a drive set beside its preset, until another preset replaced the whole section.
+/// Value of a key that a drive set beside its preset, until another preset replaced the whole section.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplacedValue {
-    /// Section of the key.
+    /// Name of the section that the key belongs to.
     pub section: &'static str,
-    /// Name of the key within its section.
+    /// Name of the key within its section, such as `read_ns`.
     pub key: &'static str,
-    /// ReplacedValue value, in the key's unit.
+    /// Value of the key before the replacement, in the key's unit.
     pub value: Json,
-    /// True if the preset that replaced it was named by an override.
+    /// True if an override (`--set`) named the replacing preset.
     pub is_set: bool,
 }
 
 impl Origin {
-    /// Word for this origin in the table of `phaselink check`.
+    /// Returns the word for this origin in the table of `phaselink check`.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Origin::Default => "default",
@@ -59,7 +59,7 @@ impl Origin {
 }
 
 impl Sources {
-    /// Origin of the key with this full name.
+    /// Returns the origin of the value of the key with this full name.
     pub(crate) fn of(&self, key: &str) -> Origin {
         self.origins.get(key).copied().unwrap_or(Origin::Default)
     }

@@ -1,4 +1,5 @@
-//! Keys of a peer device at the drives' switch, whose memory the drives reach without going through the host's.
+//! Keys of a drive file that describe a peer device, such as a GPU, whose memory the drives access through their
+//! switch.
 
 use crate::config::Link;
 use crate::config::section::{any, names, section};
@@ -23,27 +24,27 @@ section! {
     }
 }
 
-/// Contents of a peer's memory.
+/// Contents of a peer device's memory that would otherwise be in host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerHolds {
-    /// There is no peer.
+    /// No peer device exists, so that everything is in host memory.
     Nothing,
-    /// User data, while queues are in host memory.
+    /// User data is in the peer's memory, while queues are in host memory.
     Data,
-    /// User data and queues.
+    /// User data and queues are in the peer's memory.
     All,
 }
 
 names! { PeerHolds { "nothing" => Nothing, "data" => Data, "all" => All } }
 
 impl Peer {
-    /// True if there is a peer.
+    /// True if the drives have a peer device.
     pub fn is_there(&self) -> bool {
         self.holds != PeerHolds::Nothing
     }
 
-    /// True if a packet's payload comes from the peer's memory or goes there. `user_data` says whether the payload is
-    /// user data or anything else, such as queue entries.
+    /// True if a packet's payload is in the peer's memory rather than in host memory. `user_data` is false for any
+    /// other payload, such as queue entries.
     pub fn has(&self, user_data: bool) -> bool {
         match self.holds {
             PeerHolds::Nothing => false,
@@ -52,7 +53,8 @@ impl Peer {
         }
     }
 
-    /// Link from the peer to the switch: generation and lanes of its own, every other property as the drives' `link`.
+    /// Returns the link from the peer to the switch. It has its own generation and lanes; all else is as in the drives'
+    /// `link`.
     pub fn port(&self, link: &Link) -> Link {
         Link { generation: self.generation, lanes: self.lanes, lane_bytes_per_ns: 0.0, ..link.clone() }
     }

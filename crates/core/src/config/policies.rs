@@ -1,6 +1,8 @@
-//! List of the policies of flash translation layers. A policy is one file in `media/translation/policy/` and one line here.
+//! List of all policies of the flash translation layer. Each is one file in `media/translation/policy/` and one line
+//! here.
 
-/// Calls `$with!` with each policy: the type that implements it, its name in drive files, and its file.
+/// Calls `$with!` with the list of policies: for each, the type that implements it, its name in drive files, and its
+/// file.
 macro_rules! translation_policies {
     ($with:ident) => {
         $with! {
@@ -17,7 +19,7 @@ pub(crate) use translation_policies;
 
 macro_rules! policy_names {
     ($($policy:ident = $name:literal in $file:ident,)+) => {
-        /// Policy by which a translation layer places writes and collects garbage.
+        /// Policy by which a flash translation layer places writes and collects garbage.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum PolicyName {
             $(
@@ -27,7 +29,7 @@ macro_rules! policy_names {
         }
 
         impl PolicyName {
-            /// All policies, in the order of the list.
+            /// All policies of the flash translation layer, in the order of the list.
             pub const ALL: &[PolicyName] = &[$(PolicyName::$policy),+];
         }
 

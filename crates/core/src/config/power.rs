@@ -1,4 +1,4 @@
-//! Keys of the server's electric power.
+//! Keys of a drive file that describe the server's electric power consumption.
 
 use crate::config::section::section;
 use crate::config::spans::{LONGEST, ZERO, us};

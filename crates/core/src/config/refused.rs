@@ -1,5 +1,5 @@
-//! Error messages for an entry that a section refused: what was found, what is allowed, and which key was probably
-//! meant.
+//! Error messages for entries of a drive file that a section refuses: what was found, what is allowed, and which key
+//! was probably meant.
 
 use super::document::{Entry, Place};
 use super::section::{Section, full_name};
@@ -7,17 +7,17 @@ use super::value::{KeyFault, stem};
 use crate::problem::Problem;
 use crate::spelling::{LIKENESS_AMONG_MANY_MIN, nearest, nearest_above, question};
 
-/// Keys that have been given another name, by which they are read until the next release: section, former name and name.
+/// Renamed keys whose old names are accepted until the next release: section, old name and new name.
 const FORMER_KEYS: [(&str, &str, &str); 1] = [("translation", "cleaning", "policy")];
 
-/// Name that a key of this former name has now.
+/// Returns the new name of a key, given its section and its old name. `None` if the key was not renamed.
 pub(crate) fn current_key(section: &str, key: &str) -> Option<&'static str> {
     let former = FORMER_KEYS.iter().find(|(of, former, _)| *of == section && *former == key);
     former.map(|(.., name)| *name)
 }
 
-/// Problems to report for an entry that `section` refused. If the key is unknown, `all` sections are searched for the
-/// key that was probably meant.
+/// Returns the problems to report for an entry that `section` refused. If the key is unknown, `all` sections are
+/// searched for the key that was probably meant.
 pub(crate) fn problems_of(fault: KeyFault, entry: &Entry, section: &dyn Section, all: &[&dyn Section]) -> Vec<Problem> {
     let key = full_name(section.path(), &entry.key);
     let is = format!("{key} is {}", entry.node.quote);
@@ -32,15 +32,16 @@ pub(crate) fn problems_of(fault: KeyFault, entry: &Entry, section: &dyn Section,
     }
 }
 
-/// Values that a key of a section allows, in words.
+/// Returns a text that describes the values that a key of a section allows; empty if there is no such key.
 fn allowed(section: &dyn Section, key: &str) -> String {
     let key = section.keys().into_iter().find(|known| known.name == key);
     key.map_or(String::new(), |key| key.allowed)
 }
 
-/// Problem of a key that section `here` does not have, with the key that was probably meant. Candidates, in this order:
-/// a key of the section that differs only in its unit, or one spelt more like it (`lanes` rather than
-/// `lane_bytes_per_ns` for `lane`); a key of that name in another section; the key with the most similar spelling.
+/// Returns the problem of a key that section `here` does not have, with the key that was probably meant. First choice
+/// is a key of the section that differs only in its unit, or one spelt more like it (`lanes` rather than
+/// `lane_bytes_per_ns` for `lane`). Next are a key of that name in another section, and the key with the most similar
+/// spelling.
 pub(crate) fn unknown_key(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Problem {
     let names = names(here);
     let spelt = nearest(&entry.key, names.iter().copied());
@@ -57,18 +58,19 @@ pub(crate) fn unknown_key(entry: &Entry, here: &dyn Section, all: &[&dyn Section
     entry.place.problem(found + &question(meant.as_deref()), allowed)
 }
 
-/// Names of all keys of a section.
+/// Returns the names of all keys of a drive file's section.
 fn names(section: &dyn Section) -> Vec<&'static str> {
     section.keys().iter().map(|key| key.name).collect()
 }
 
-/// Finds the name that equals `word` without regard to units.
+/// Returns the first of `names` that equals `word` apart from units, or `None`.
 fn same_stem(word: &str, names: &[&'static str]) -> Option<&'static str> {
     let same = |name: &&&str| stem(name) == stem(word) || stem(name) == word;
     names.iter().find(same).copied()
 }
 
-/// Finds this key in other sections, with this unit or another, and says where it is.
+/// Returns where other sections have this key, with this unit or another, as text for a suggestion. `None` if none has
+/// it.
 fn elsewhere(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Option<String> {
     let find = |section: &&dyn Section| {
         let names = names(*section);
@@ -81,7 +83,7 @@ fn elsewhere(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Option<
     if meant.is_empty() { None } else { Some(meant.join(" or ")) }
 }
 
-/// Finds a key of similar spelling in any section, and says where it is.
+/// Returns where any section has a key of similar spelling, as text for a suggestion. `None` if none has one.
 fn alike_elsewhere(entry: &Entry, all: &[&dyn Section]) -> Option<String> {
     let find = |section: &&dyn Section| {
         let name = nearest_above(LIKENESS_AMONG_MANY_MIN, &entry.key, names(*section))?;
@@ -90,7 +92,8 @@ fn alike_elsewhere(entry: &Entry, all: &[&dyn Section]) -> Option<String> {
     all.iter().find_map(find)
 }
 
-/// Name of a key of another section, spelt as in a drive file or, for a text without lines, as after `--set`.
+/// Returns the name of a key in another section: `[media] read_ns` in a drive file, `media.read_ns` for a text without
+/// lines.
 fn in_section(place: &Place, path: &str, key: &str) -> String {
     match (path, place.line) {
         ("", _) => format!("{key} above all sections"),

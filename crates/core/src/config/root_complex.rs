@@ -1,4 +1,4 @@
-//! Keys of the root complex and the host memory behind it.
+//! Keys of a drive file that describe the root complex and the host memory behind it.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
@@ -50,7 +50,7 @@ section! {
     }
 }
 
-/// Place in which the device's reads of host memory find the data.
+/// Location in the host where the device's reads of host memory find the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// Last-level cache of the device's own socket.
@@ -79,7 +79,7 @@ names! {
 }
 
 impl Placement {
-    /// Returns this kind of place (cache, core or DRAM) on another socket if `is_remote`, else on the device's own
+    /// Returns this kind of location (cache, core or DRAM) on another socket if `is_remote`, else on the device's own
     /// socket.
     pub fn on_socket(self, is_remote: bool) -> Placement {
         match (self, is_remote) {
@@ -92,7 +92,7 @@ impl Placement {
         }
     }
 
-    /// True if the place belongs to another socket than the device's.
+    /// True if the location is on another socket than the device's.
     pub fn is_remote(self) -> bool {
         self == self.on_socket(true)
     }

@@ -1,40 +1,40 @@
-//! One declaration for each section of a drive file: struct, defaults, reader and explanation.
+//! Sections of a drive file, each declared once: struct, defaults, reader and explanation.
 //!
 //! `section!` turns a list of keys into a plain struct with public fields, and implements [`Section`] for it. Through
-//! that trait the reader, `phaselink check` and the results handle all sections alike.
+//! that trait, the reader, `phaselink check` and the results handle all sections alike.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::document::Node;
 use super::value::KeyFault;
 
-/// Description of one key: name, meaning, default and allowed values.
+/// Description of one key of a drive file: name, meaning, default and allowed values.
 pub(crate) struct KeyDescription {
-    /// Name as it stands in a drive file, unit included: `read_ns`.
+    /// Name of the key as in a drive file, unit included: `read_ns`.
     pub name: &'static str,
-    /// Meaning, as `phaselink describe` and docs/keys.md print it.
+    /// Meaning of the key, as `phaselink describe` and docs/keys.md print it.
     pub about: &'static str,
-    /// Default value in the key's unit.
+    /// Default value of the key, in the key's unit.
     pub default: Json,
-    /// Type and bounds in the key's unit, in words.
+    /// Text with the type and bounds of the key's value, in the key's unit.
     pub allowed: String,
-    /// Makes the JSON Schema of the key's type and bounds; called only when a schema is printed.
+    /// Function that returns the JSON Schema of the key's type and bounds. Called only when a schema is printed.
     pub schema: fn() -> Json,
 }
 
-/// A group of keys, which is a table in a drive file.
+/// Section of a drive file: a TOML table with a fixed set of keys.
 pub(crate) trait Section {
-    /// Name of the table; empty for the keys above all tables.
+    /// Returns the name of the section's table; empty for the keys above all tables.
     fn path(&self) -> &'static str;
-    /// Meaning of the section as a whole.
+    /// Returns the meaning of the drive file's section as a whole, as text.
     fn about(&self) -> &'static str;
-    /// All keys of the section, in the order in which they are explained.
+    /// Returns the descriptions of all keys of the section, in the order in which they are explained.
     fn keys(&self) -> Vec<KeyDescription>;
-    /// Sets one key to the value that a file gives it. On a fault the section stays as it was.
+    /// Sets one key to the value that a file gives it. If the key or value is refused, the section stays unchanged.
     fn set(&mut self, key: &str, node: &Node) -> Result<(), KeyFault>;
-    /// Value of each key in the key's unit, in the order of [`Section::keys`].
+    /// Returns the name and current value of each key, in the key's unit and in the order of [`Section::keys`].
     fn values(&self) -> Vec<(&'static str, Json)>;
-    /// Sets every key back to its default.
+    /// Sets all keys of the drive file's section to their defaults.
     fn reset(&mut self);
 }
 
@@ -113,7 +113,7 @@ pub(crate) use section;
 
 pub(crate) use super::value::{any, names};
 
-/// Full name of a key, section first: `media.read_ns`.
+/// Returns the full name of a key, section first: `media.read_ns`. `path` is empty for the keys above all tables.
 pub(crate) fn full_name(path: &str, key: &str) -> String {
     match path {
         "" => String::from(key),
@@ -121,12 +121,12 @@ pub(crate) fn full_name(path: &str, key: &str) -> String {
     }
 }
 
-/// JSON object that maps each key of a section to its value.
+/// Returns a JSON object with the name and value of each key of a section.
 pub(crate) fn values(section: &impl Section) -> serde_json::Map<String, Json> {
     section.values().into_iter().map(|(key, value)| (String::from(key), value)).collect()
 }
 
-/// JSON Schema of a section, which allows its keys and no others.
+/// Returns the JSON Schema of a section, which allows its own keys and no others.
 pub(crate) fn schema(section: &dyn Section) -> Json {
     let property = |key: KeyDescription| {
         let mut schema = (key.schema)();

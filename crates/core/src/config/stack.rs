@@ -1,4 +1,4 @@
-//! Keys of the host software above the protocol driver.
+//! Keys of a drive file that describe the host software above the protocol driver.
 
 use crate::config::engine::{EngineOptions, IoEngine, Words};
 use crate::config::section::{any, names, section};
@@ -91,60 +91,60 @@ section! {
     }
 }
 
-/// Program that issues the requests.
+/// Program that submits the requests of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Application {
-    /// A loop that does little besides submitting and waiting.
+    /// Minimal loop that does little besides submitting requests and waiting for completions.
     Loop,
-    /// The benchmark fio, with its own processor time per request.
+    /// Benchmark fio submits the requests, with its own processor time per request.
     Fio,
 }
 
 names! { Application { "loop" => Loop, "fio" => Fio } }
 
-/// File system between application and block device.
+/// File system between the application and the block device, opened with direct I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filesystem {
-    /// No file system: the block device itself.
+    /// Application opens the block device itself, without a file system.
     Raw,
-    /// The file system ext4.
+    /// File system ext4 lies between the application and the block device.
     Ext4,
-    /// The file system XFS.
+    /// File system XFS lies between the application and the block device.
     Xfs,
 }
 
 names! { Filesystem { "raw" => Raw, "ext4" => Ext4, "xfs" => Xfs } }
 
-/// I/O schedulers of the block layer of Linux (Documentation/block).
+/// I/O scheduler of the Linux block layer (Documentation/block).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoScheduler {
     /// No scheduler: requests go to the driver in order of arrival.
     None,
-    /// The scheduler `mq-deadline`.
+    /// Linux I/O scheduler `mq-deadline`.
     MqDeadline,
-    /// The scheduler `kyber`.
+    /// Linux I/O scheduler `kyber`.
     Kyber,
-    /// The scheduler `bfq`.
+    /// Linux I/O scheduler `bfq`.
     Bfq,
 }
 
 names! { IoScheduler { "none" => None, "mq-deadline" => MqDeadline, "kyber" => Kyber, "bfq" => Bfq } }
 
-/// Work of the kernel for a host's IOMMU at each request.
+/// Work that the kernel does for the host's IOMMU at each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IommuMode {
-    /// No work: no IOMMU, or one that lets addresses pass.
+    /// Kernel does no work: there is no IOMMU, or it does not translate addresses.
     Passthrough,
-    /// Buffers are mapped and unmapped; translations are invalidated together now and then.
+    /// Kernel maps and unmaps each buffer, and invalidates many translations together from time to time.
     Lazy,
-    /// Buffers are mapped and unmapped, and each unmapping waits for its invalidation.
+    /// Kernel maps and unmaps each buffer, and waits for an invalidation at each unmapping.
     Strict,
 }
 
 names! { IommuMode { "passthrough" => Passthrough, "lazy" => Lazy, "strict" => Strict } }
 
 impl IommuMode {
-    /// Condition word of a stage that stands for this work; none if there is no work.
+    /// Returns the condition word of software stages that stand for this IOMMU work; `None` if there is no work.
     pub fn word(self) -> Option<&'static str> {
         match self {
             IommuMode::Passthrough => None,
@@ -155,21 +155,22 @@ impl IommuMode {
 }
 
 impl Stack {
-    /// I/O engines that the stack supports, the default first; empty if its software is the same for every engine.
+    /// Returns the I/O engines that the stack supports, the default first; empty if its software is the same for every
+    /// engine.
     ///
     /// # Errors
-    /// The first word that is no engine.
+    /// The first word that is not the name of an engine.
     pub fn known_engines(&self) -> Result<Vec<IoEngine>, String> {
         let words = self.engines.split_whitespace();
         words.map(|word| IoEngine::of_name(word).ok_or_else(|| String::from(word))).collect()
     }
 
-    /// True if the stack differs by I/O engine, so that a job chooses one.
+    /// True if the software stack depends on the I/O engine, so that each job chooses one.
     pub fn has_engines(&self) -> bool {
         !self.engines.trim().is_empty()
     }
 
-    /// Condition words that are true for jobs with this engine and these options on this stack.
+    /// Returns the condition words that are true for jobs with this engine and these options on this software stack.
     pub fn words(&self, engine: IoEngine, switches: EngineOptions) -> Words {
         let filesystem = Some(self.filesystem.name()).filter(|_| self.filesystem != Filesystem::Raw);
         let scheduler = Some(self.scheduler.name()).filter(|_| self.scheduler != IoScheduler::None);
@@ -181,7 +182,7 @@ impl Stack {
 }
 
 impl StackStage {
-    /// True if requests of a job for which `words` are true pass this stage.
+    /// True if requests of a job with these condition words pass through this software stage.
     pub fn is_passed(&self, words: &Words) -> bool {
         self.when.split_whitespace().all(|word| match word.strip_prefix('!') {
             Some(word) => !words.contains(word),
@@ -189,24 +190,24 @@ impl StackStage {
         })
     }
 
-    /// Name under which the stage's time is counted: text in brackets, which distinguishes stages that are counted
-    /// together, is left out.
+    /// Returns the name under which results count the stage's time. It lacks the text in brackets that distinguishes
+    /// stages which are counted together.
     pub fn column(&self) -> &str {
         column_of(&self.name)
     }
 }
 
-/// Name under which the time of a stage called `name` is counted; see [`StackStage::column`].
+/// Returns the name under which results count the time of a stage called `name`; see [`StackStage::column`].
 pub fn column_of(name: &str) -> &str {
     name.split(" (").next().unwrap_or(name)
 }
 
-/// Time for which a stage's lock is held.
+/// Period for which a software stage holds its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockHeld {
-    /// For part of the stage's processor time (a spinlock).
+    /// Lock is held for part of the stage's processor time (a spinlock).
     Stage,
-    /// Until the request is complete (a mutex).
+    /// Lock is held until the request is complete (a mutex).
     Request,
 }
 

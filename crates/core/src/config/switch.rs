@@ -1,4 +1,4 @@
-//! Keys of the PCI Express switches between root ports and drives.
+//! Keys of a drive file that describe the PCI Express switches between root ports and drives.
 
 use crate::config::Link;
 use crate::config::section::section;
@@ -25,18 +25,18 @@ section! {
 }
 
 impl Switch {
-    /// True if drives are behind switches.
+    /// True if the drives are connected through switches.
     pub fn is_there(&self) -> bool {
         self.drives > 0
     }
 
-    /// True if several hosts share one device.
+    /// True if several hosts share one device through a switch.
     pub fn has_hosts(&self) -> bool {
         self.hosts > 0
     }
 
-    /// Direction in which packets reach a switch over a link that is not shared: up from one of several drives, or down
-    /// from one of several hosts; `None` without a switch.
+    /// Returns the direction in which packets reach a switch over a link that is not shared. It is up from one of
+    /// several drives, or down from one of several hosts. `None` without a switch.
     pub fn direction(&self) -> Option<Direction> {
         match (self.is_there(), self.has_hosts()) {
             (_, true) => Some(Direction::Down),
@@ -45,12 +45,13 @@ impl Switch {
         }
     }
 
-    /// Number of hosts.
+    /// Returns the number of hosts that use the device, at least 1.
     pub fn host_count(&self) -> u16 {
         self.hosts.max(1)
     }
 
-    /// Link of a port at which messages are routed: those of `link` with the identifiers of their ports.
+    /// Returns the link of a switch port with port-based routing: `link`, with the port identifiers added to the
+    /// overhead of its packets.
     pub fn routed(&self, link: &Link) -> Link {
         let longer = |overhead: u32| if overhead > 0 { overhead + self.route_bytes } else { 0 };
         Link {
@@ -62,13 +63,13 @@ impl Switch {
         }
     }
 
-    /// Link from a switch to its root port: generation and lanes of its own, every other property as the drives'
-    /// `link`.
+    /// Returns the link from a switch to its root port. It has its own generation and lanes; all else is as in the
+    /// drives' `link`.
     pub fn uplink(&self, link: &Link) -> Link {
         Link { generation: self.generation, lanes: self.lanes, lane_bytes_per_ns: 0.0, ..link.clone() }
     }
 
-    /// Number of drives that share one uplink if the host has `drives` of them.
+    /// Returns the number of drives that share one uplink, if the host has `drives` drives.
     pub fn drives_per_uplink(&self, drives: u16) -> u16 {
         self.drives.min(drives)
     }

@@ -1,4 +1,4 @@
-//! Trouble as a timeline: one event a line, for drives that are simulated, embedded or served.
+//! Timeline of faults as text, one event per line, for drives that are simulated, embedded or served.
 //!
 //! ```text
 //!   at=2s for=500ms stall                          in a time
@@ -8,9 +8,9 @@
 //!   at=8s return
 //! ```
 //!
-//! A line has words in any order: a kind of trouble, its beginning `at=`, its length `for=`, and keys of the kind. Each line is
-//! read into a fault rule ([`Fault`]), the form in which a drive keeps it, and [`Fault::line`] returns a line that is read into the
-//! same rule.
+//! A line has words in any order: the kind of fault, its beginning `at=`, its length `for=`, and keys of that kind.
+//! Each line is parsed into a fault rule ([`Fault`]), the form in which a drive stores it. [`Fault::line`] returns a
+//! line that is parsed into an equal rule.
 
 use serde_json::Value as Json;
 
@@ -22,37 +22,37 @@ use crate::problem::Problem;
 use crate::spelling::{nearest, question};
 use crate::time::{Span, Time};
 
-/// Other names of kinds of trouble, beside those of fault rules.
+/// Alternative names of kinds of faults in a timeline, beside the names in fault rules.
 const ALIASES: [(&str, FaultAction); 2] =
     [("lost-completion", FaultAction::DropCompletion), ("link", FaultAction::Retrain)];
-/// Other names of keys, beside those of fault rules without their units.
+/// Alternative names of keys in a timeline, beside the keys of fault rules without their units.
 const KEY_ALIASES: [(&str, &str); 3] =
     [("rate", "probability"), ("iops", "rate_iops"), ("mib_per_s", "rate_mib_per_s")];
-/// Keys of fault rules that `at=` and `for=` stand for.
+/// Keys of fault rules that a timeline expresses by the kind of fault, `at=` and `for=` instead.
 const TIMED: [&str; 5] = ["action", "at", "first", "times", "for_us"];
-/// Word that ends all trouble before it that has no length.
+/// Word that ends all earlier events of a timeline that have no length.
 const RETURN: &str = "return";
-/// Units of time, with their lengths in picoseconds; those that end in another one first.
+/// Units of time and their lengths in picoseconds. A unit comes before others that it ends in.
 const UNITS: [(&str, f64); 4] = [("ms", 1e9), ("us", 1e6), ("ns", 1e3), ("s", 1e12)];
 
-/// Events of a timeline, as fault rules.
+/// Timeline of faults: its events, each as a fault rule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TroubleTimeline(pub Vec<Fault>);
 
-/// Line of a timeline.
+/// Parsed line of a timeline: a fault event, or the end of earlier events.
 enum TroubleLine {
     Event { fault: Fault, has_end: bool },
     Return(Span),
 }
 
-/// Beginning or length of an event.
+/// Beginning or length of a timeline's event: a time, or a number of requests.
 enum TroubleMeasure {
     Time(Span),
     Requests(u64),
 }
 
 impl TroubleTimeline {
-    /// Reads the lines of a timeline, each with its place. Blank lines and those that begin with `#` say nothing.
+    /// Parses the lines of a timeline, each given with its position. Ignores blank lines and text from `#` on.
     pub(crate) fn read_lines<'a>(
         lines: impl Iterator<Item = (Place, &'a str)>,
     ) -> Result<TroubleTimeline, Vec<Problem>> {
@@ -75,15 +75,15 @@ impl TroubleTimeline {
         }
     }
 
-    /// Reads a text of lines, as in a file of trouble.
+    /// Parses the text of a file with a timeline, one event per line.
     pub(crate) fn read_text(file: &str, text: &str) -> Result<TroubleTimeline, Vec<Problem>> {
         let place = |line: usize| Place { file: file.into(), line: Some(line) };
         TroubleTimeline::read_lines(text.lines().enumerate().map(|(number, line)| (place(number + 1), line)))
     }
 }
 
-/// True if a text is a line of a timeline rather than the table of a fault rule: it has a beginning, a length, or among several
-/// words one that could be a kind of trouble. A table has quotes, or keys with spaces around their signs.
+/// True if a text is a line of a timeline rather than the TOML table of a fault rule. Such a line has a beginning, a
+/// length, or a word that could be a kind of fault. A table has quotes, or keys with spaces around `=`.
 pub(crate) fn is_line(text: &str) -> bool {
     let is_table = text.starts_with('{') || text.contains(['"', '\'']) || text.contains(" =") || text.contains("= ");
     if is_table {
@@ -96,7 +96,7 @@ pub(crate) fn is_line(text: &str) -> bool {
     is_timed || words.iter().any(is_known) || (words.len() > 1 && words.iter().any(|word| is_bare(word)))
 }
 
-/// Ends all events before a return that have no end yet.
+/// Ends all events that began before the time `at` of a `return` line and have no end yet.
 fn end(events: &mut [(Place, Fault, bool)], at: Span) {
     for (_, fault, has_end) in events.iter_mut().filter(|(_, fault, has_end)| !has_end && fault.from < at) {
         *has_end = true;
@@ -107,7 +107,7 @@ fn end(events: &mut [(Place, Fault, bool)], at: Span) {
     }
 }
 
-/// Problem of an event that would never end, although it must.
+/// Returns the problem of an event that has no end although its kind of fault needs one; otherwise `None`.
 fn endless(place: &Place, fault: &Fault, has_end: bool) -> Option<Problem> {
     use FaultAction::*;
     let must_end = matches!(fault.action, Stall | PowerCut | Reset | StarveCredits | StuckBank);
@@ -127,7 +127,7 @@ fn kinds() -> impl Iterator<Item = &'static str> {
     FaultAction::ALL.into_iter().map(FaultAction::name).chain(aliases).chain([RETURN])
 }
 
-/// Reads one line.
+/// Parses one line of a timeline of faults, such as `at=2s for=500ms stall`.
 fn read_line(place: &Place, line: &str) -> Result<TroubleLine, Problem> {
     let wrong = |found: String, allowed: &str| place.problem(format!("`{line}`: {found}"), allowed);
     let (pairs, names): (Vec<&str>, Vec<&str>) = line.split_whitespace().partition(|word| word.contains('='));
@@ -171,7 +171,7 @@ fn read_line(place: &Place, line: &str) -> Result<TroubleLine, Problem> {
     Ok(TroubleLine::Event { fault, has_end: has_end || has_until })
 }
 
-/// Sets the beginning of an event.
+/// Sets the beginning of an event in its fault rule. An error says what is allowed.
 fn begin(fault: &mut Fault, at: Option<TroubleMeasure>) -> Result<(), &'static str> {
     match at {
         None => {}
@@ -189,7 +189,7 @@ fn begin(fault: &mut Fault, at: Option<TroubleMeasure>) -> Result<(), &'static s
     Ok(())
 }
 
-/// Sets the length of an event; true if it has an end.
+/// Sets the length of an event in its fault rule. Returns true if the event has an end. An error says what is allowed.
 fn last(fault: &mut Fault, is_at_request: bool, length: Option<TroubleMeasure>) -> Result<bool, &'static str> {
     use FaultAction::*;
     let is_instant = matches!(fault.action, PowerCut | Reset | StarveCredits);
@@ -213,12 +213,12 @@ fn last(fault: &mut Fault, is_at_request: bool, length: Option<TroubleMeasure>) 
     Ok(true)
 }
 
-/// True if trouble of this kind that begins at a request goes on after it without a length.
+/// True if a fault of this kind that begins at a request continues after that request unless it has a length.
 fn goes_on(action: FaultAction) -> bool {
     matches!(action, FaultAction::Stall | FaultAction::SlowDown | FaultAction::Throttle | FaultAction::PowerCut)
 }
 
-/// Sets a key of an event; an error says what is allowed.
+/// Sets a key of an event's fault rule from text. An error says what is allowed.
 fn set(place: &Place, fault: &mut Fault, given: &str, text: &str) -> Result<(), String> {
     let name = KEY_ALIASES.iter().find(|(alias, _)| *alias == given).map_or(given, |(_, key)| key);
     let keys: Vec<_> = fault.keys().into_iter().filter(|key| !TIMED.contains(&key.name)).collect();
@@ -247,13 +247,13 @@ fn number_node(place: &Place, number: &Json) -> Option<Node> {
     Some(Node { place: place.clone(), value, quote: number.to_string() })
 }
 
-/// Word of a line that stands for a key of fault rules.
+/// Returns the word by which a timeline names a key of fault rules.
 fn word(key: &'static str) -> &'static str {
     let alias = KEY_ALIASES.iter().find(|(_, name)| *name == key).map(|(alias, _)| *alias);
     alias.unwrap_or_else(|| stem(key))
 }
 
-/// Reads a time with its unit.
+/// Parses a time with its unit, such as `500ms`. `None` if it is invalid or too long.
 fn time(text: &str) -> Option<Span> {
     let (number, ps) = UNITS.iter().find_map(|(unit, ps)| Some((text.strip_suffix(unit)?, ps)))?;
     let number: f64 = number.parse().ok().filter(|number: &f64| *number >= 0.0)?;
@@ -261,22 +261,22 @@ fn time(text: &str) -> Option<Span> {
     (Time::ZERO + span < Time::NEVER && number * ps <= 1e14).then_some(span)
 }
 
-/// Reads a number of requests above 0.
+/// Parses a number of requests above 0.
 fn requests(number: &str) -> Option<u64> {
     number.parse().ok().filter(|number| *number > 0)
 }
 
-/// Returns the number of `20requests` or `1request`.
+/// Returns the number in `20requests` or `1request`, or `None` for any other text.
 fn counted(text: &str) -> Option<u64> {
     requests(text.strip_suffix("requests").or_else(|| text.strip_suffix("request"))?)
 }
 
-/// Returns the number of `request:1000`.
+/// Returns the number in `request:1000`, or `None` for any other text.
 fn numbered(text: &str) -> Option<u64> {
     requests(text.strip_prefix("request:")?)
 }
 
-/// Reads the beginning of an event; an error says what is allowed.
+/// Parses the beginning of an event, a time or the number of a request. An error says what is allowed.
 fn beginning(text: &str) -> Result<TroubleMeasure, String> {
     let found = numbered(text).map(TroubleMeasure::Requests).or_else(|| time(text).map(TroubleMeasure::Time));
     found.ok_or_else(|| match counted(text) {
@@ -285,7 +285,7 @@ fn beginning(text: &str) -> Result<TroubleMeasure, String> {
     })
 }
 
-/// Reads the length of an event; an error says what is allowed.
+/// Parses the length of an event, a time or a number of requests. An error says what is allowed.
 fn length(text: &str) -> Result<TroubleMeasure, String> {
     let found = counted(text).map(TroubleMeasure::Requests).or_else(|| time(text).map(TroubleMeasure::Time));
     found.ok_or_else(|| match numbered(text) {
@@ -294,7 +294,7 @@ fn length(text: &str) -> Result<TroubleMeasure, String> {
     })
 }
 
-/// Writes a time with the largest unit of which it is a whole number.
+/// Returns a time as text, in the largest of s, ms and us of which it is a whole number, otherwise in ns.
 fn time_text(span: Span) -> String {
     let (ps, smallest) = (span.as_ps() as f64, ("ns", 1e3));
     let fits = |(_, unit): &&(&str, f64)| ps >= *unit && ps % unit == 0.0;
@@ -303,7 +303,8 @@ fn time_text(span: Span) -> String {
 }
 
 impl Fault {
-    /// Returns a line of a timeline that is read into this rule; the table of the rule if no line is.
+    /// Returns a line of a timeline that is parsed into this rule. If no line can express the rule, returns its TOML
+    /// table.
     pub fn line(&self) -> String {
         let (line, place) = (self.words(), Place::whole("line"));
         let is_same = matches!(read_line(&place, &line), Ok(TroubleLine::Event { fault, .. }) if fault == *self);
@@ -314,7 +315,7 @@ impl Fault {
         }
     }
 
-    /// Returns the words of a line for this rule.
+    /// Returns the line of a timeline for this rule, which may fail to express all of it.
     fn words(&self) -> String {
         let is_instant = matches!(self.action, FaultAction::PowerCut | FaultAction::Reset | FaultAction::StarveCredits);
         // A time counts from a request only behind that request.
@@ -361,13 +362,13 @@ impl Fault {
         words.join(" ")
     }
 
-    /// Returns this rule as one that begins at a time.
+    /// Returns this fault rule with a time as its trigger.
     fn action_at_time(&self) -> Fault {
         Fault { at: FaultMoment::Time, ..self.clone() }
     }
 }
 
-/// A timeline stands in a drive file as a list of lines.
+/// Timeline of faults as a value in a drive file: a list of lines.
 impl KeyType for TroubleTimeline {
     fn kind() -> String {
         String::from("list of lines of trouble, as in [\"at=2s for=500ms stall\"]")

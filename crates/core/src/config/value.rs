@@ -1,4 +1,4 @@
-//! Types that a key may have: reading, writing back, bounds and description of their values.
+//! Types that a key of a drive file may have: how values are read, written, bounded and described.
 
 use std::ops::RangeInclusive;
 
@@ -9,49 +9,49 @@ use crate::problem::{Problem, is_unprintable};
 use crate::spelling;
 use crate::time::Span;
 
-/// Reason why a section refused an entry of a drive file.
+/// Reason why a section refuses an entry of a drive file.
 pub(crate) enum KeyFault {
-    /// The value has the wrong type or lies outside the allowed bounds.
+    /// Value has the wrong type or is outside the allowed bounds.
     NotAllowed,
-    /// The value is an unknown name; holds the known name nearest to it.
+    /// Value is an unknown name. Holds the most similar known name.
     UnknownName(Option<&'static str>),
-    /// The section has no key of this name.
+    /// Key does not exist in the section of the drive file.
     UnknownKey,
-    /// The value is a list with problems inside, each with its own place in the file.
+    /// Value is a list with problems in its items, each with its own position in the file.
     Inside(Vec<Problem>),
 }
 
-/// A type that keys may have. The argument `key` is the key's name, whose last word is its unit.
+/// Type that keys of a drive file may have. The argument `key` is the key's name, whose last word is its unit.
 pub(crate) trait KeyType: Sized {
-    /// Describes in words what a value of this type is, without bounds.
+    /// Returns a text that describes values of this type, without bounds, such as `whole number`.
     fn kind() -> String;
-    /// JSON Schema of this type, without bounds.
+    /// Returns the JSON Schema of this type, without the key's bounds.
     fn schema() -> Json;
-    /// Reads a value as it stands in a file.
+    /// Converts a value of a drive file, given in the key's unit, to this type.
     fn read(key: &str, node: &Node) -> Result<Self, KeyFault>;
-    /// Writes the value in the key's unit; [`KeyType::read`] of the result gives an equal value.
+    /// Converts this value to JSON in the key's unit. [`KeyType::read`] of the result gives an equal value.
     fn write(&self, key: &str) -> Json;
 }
 
-/// Set of values that a key allows.
+/// Set of values that a key of a drive file allows.
 pub(crate) trait Allowed<T> {
-    /// True if the key may have `value`.
+    /// True if the key allows `value`.
     fn allows(&self, value: &T) -> bool;
-    /// Describes the allowed values in words, in the key's unit.
+    /// Returns a text that describes the allowed values, in the key's unit.
     fn describe(&self, key: &str) -> String;
-    /// JSON Schema of the allowed values, in the key's unit.
+    /// Returns the JSON Schema of the allowed values, in the key's unit.
     fn schema(&self, key: &str) -> Json;
 }
 
-/// Allows every value of a key's type.
+/// Set of all values of a key's type.
 pub(crate) struct Any;
 
-/// Returns the set that allows every value of a key's type, for use in `section!`.
+/// Returns the set of all values of a key's type, for use in `section!`.
 pub(crate) const fn any() -> Any {
     Any
 }
 
-/// Reads a value and checks it against the values that the key allows.
+/// Converts a value of a drive file to the type of the key, and checks that the key allows it.
 pub(crate) fn read<T: KeyType>(key: &str, node: &Node, allowed: &impl Allowed<T>) -> Result<T, KeyFault> {
     let value = T::read(key, node)?;
     if allowed.allows(&value) { Ok(value) } else { Err(KeyFault::NotAllowed) }
@@ -160,10 +160,11 @@ impl KeyType for bool {
     }
 }
 
-/// Longest text that a key takes. Names and reasons stand in tables and headings, whose cells have lengths below 2^16.
+/// Largest number of characters in a text value. Names and reasons are printed in tables and headings, whose cells have
+/// lengths below 2^16.
 const TEXT_CHARACTERS_MAX: usize = 1000;
 
-/// True if a text can be printed in one line and is short enough for one.
+/// True if a text fits on one printed line: no unprintable characters, and not too long.
 fn is_line(text: &str) -> bool {
     text.chars().count() <= TEXT_CHARACTERS_MAX && !text.contains(is_unprintable)
 }
@@ -186,8 +187,8 @@ impl KeyType for String {
     }
 }
 
-/// Spans of time are read in the unit that the key's name ends in, as a whole or fractional number, and kept in whole
-/// picoseconds.
+/// Time spans are read in the unit that the key's name ends in, as a whole or fractional number. They are stored in
+/// whole picoseconds.
 impl KeyType for Span {
     fn kind() -> String {
         String::from("number")
@@ -213,20 +214,20 @@ impl KeyType for Span {
     }
 }
 
-/// Gives each variant of an enum its name in drive files, and implements [`KeyType`] by these names.
+/// Gives each variant of an enum its name in drive files, and implements [`KeyType`] with these names.
 macro_rules! names {
     ($choice:ident { $($name:literal => $variant:ident),+ $(,)? }) => {
         impl $choice {
             const NAMES: &[&'static str] = &[$($name),+];
 
-            /// Name of this variant in drive files.
+            /// Returns the name of this variant in drive files.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($choice::$variant => $name,)+
                 }
             }
 
-            /// Variant with this name in drive files, if there is one.
+            /// Returns the variant with this name in drive files, or `None`.
             fn named(name: &str) -> Option<$choice> {
                 match name {
                     $($name => Some($choice::$variant),)+
@@ -257,7 +258,7 @@ macro_rules! names {
 }
 pub(crate) use names;
 
-/// Text of a TOML string; a fault for any other value.
+/// Returns the text of a TOML string. Any other type of value is refused.
 pub(crate) fn text(node: &Node) -> Result<&str, KeyFault> {
     match &node.value {
         Value::String(text) => Ok(text),
@@ -265,12 +266,12 @@ pub(crate) fn text(node: &Node) -> Result<&str, KeyFault> {
     }
 }
 
-/// Fault of a name that matches none of the known ones, with the nearest known one.
+/// Returns the reason for refusing an unknown name, with the most similar of the known ones.
 pub(crate) fn unknown_name(name: &str, known: &'static [&'static str]) -> KeyFault {
     KeyFault::UnknownName(spelling::nearest(name, known.iter().copied()))
 }
 
-/// Endings of key names and the units that they stand for. The first ending that fits counts.
+/// Endings of key names and their units. The first ending that fits applies.
 const UNITS: &[(&str, &str)] = &[
     ("_bytes_per_ns", "B/ns"),
     ("_mib_per_s", "MiB/s"),
@@ -289,22 +290,22 @@ const UNITS: &[(&str, &str)] = &[
     ("volts_max", "V"),
 ];
 
-/// Unit that the name of a key ends in, or an empty text.
+/// Returns the unit that a key's name ends in, such as `ns`, or an empty text.
 pub(crate) fn unit(key: &str) -> &'static str {
     UNITS.iter().find(|(suffix, _)| key.ends_with(suffix)).map_or("", |(_, unit)| unit)
 }
 
-/// Name of a key without its unit.
+/// Returns the name of a key without its unit: `read` for `read_ns`.
 pub(crate) fn stem(key: &str) -> &str {
     let is_unit = |(suffix, _): &&(&str, &str)| key.len() > suffix.len() && key.ends_with(suffix);
     let suffix = UNITS.iter().find(is_unit).map_or("", |(suffix, _)| *suffix);
     &key[..key.len() - suffix.len()]
 }
 
-/// Picoseconds in one unit of time that the name of a key ends in.
+/// Returns the number of picoseconds in the unit of time that a key's name ends in.
 ///
 /// # Panics
-/// If the name does not end in a unit of time.
+/// If the key's name does not end in a unit of time.
 fn picoseconds_per_unit(key: &str) -> u64 {
     match unit(key) {
         "ns" => 1_000,
@@ -315,8 +316,7 @@ fn picoseconds_per_unit(key: &str) -> u64 {
     }
 }
 
-/// Formats a value for a person: whole numbers from 10,000 on in groups of three digits joined by `_`, as TOML takes
-/// them.
+/// Returns a value as text for people. Whole numbers from 10,000 on are grouped by `_` in threes, which TOML accepts.
 pub(crate) fn readable(value: &Json) -> String {
     match value.as_f64() {
         Some(number) if number >= 10_000.0 && number.fract() == 0.0 => grouped(&number.to_string()),

@@ -1,5 +1,5 @@
-//! Keys of a volume whose operations and bytes a second are limited, as volumes of cloud providers are, and the limits that
-//! follow from its size.
+//! Keys of a drive file that describe a rate-limited volume, as of cloud providers, and the limits that follow from its
+//! size.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO};
@@ -53,44 +53,45 @@ section! {
     }
 }
 
-/// Credits of a volume at the start of a run.
+/// Burst credits of a volume at the start of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartingCredits {
-    /// As the jobs of the run want it; a volume without jobs has all its credits.
+    /// Jobs of the run decide: none for measurements in the steady state, otherwise all. A volume without jobs has all
+    /// its credits.
     Auto,
-    /// All that the bucket holds.
+    /// Volume starts with all credits that the bucket holds.
     Full,
-    /// None: the volume has been busy for long.
+    /// Volume starts without credits, as after a long time under load.
     Used,
 }
 
 names! { StartingCredits { "auto" => Auto, "full" => Full, "used" => Used } }
 
-/// Limit of one quantity of a volume, operations or bytes, by the size of the volume.
+/// Rate limit of a volume of a given size, for operations or for bytes, with credits for bursts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VolumeLimit {
-    /// Rate a second that lasts.
+    /// Sustained rate in operations or bytes per second, without credits.
     pub base_per_s: f64,
-    /// Rate a second as long as there are credits; `base_per_s` without bursts.
+    /// Rate per second while credits last; equal to `base_per_s` without bursts.
     pub peak_per_s: f64,
-    /// Size of the bucket of credits; 0 without bursts.
+    /// Size of the bucket of credits, in operations or bytes; 0 without bursts.
     pub credits: f64,
 }
 
 impl Volume {
-    /// True if the drive is such a volume.
+    /// True if the drive is a rate-limited volume.
     pub fn is_there(&self) -> bool {
         *self != Volume::default()
     }
 
-    /// Limit of operations of a volume of this capacity, if there is one.
+    /// Returns the limit in operations per second of a volume of this capacity, or `None` if it has no such limit.
     pub fn operations(&self, capacity_mib: u64) -> Option<VolumeLimit> {
         let gib = gib(capacity_mib);
         let base = within(self.rate_iops + self.iops_per_gib * gib, self.min_iops, self.max_iops);
         VolumeLimit::of(base, self.burst_iops, self.credit_operations as f64)
     }
 
-    /// Limit of bytes of a volume of this capacity, if there is one.
+    /// Returns the limit in bytes per second of a volume of this capacity, or `None` if it has no such limit.
     pub fn bytes(&self, capacity_mib: u64) -> Option<VolumeLimit> {
         const MIB: f64 = (1 << 20) as f64;
         let gib = gib(capacity_mib);
@@ -100,14 +101,15 @@ impl Volume {
         VolumeLimit::of(base * MIB, burst * MIB, credits * MIB)
     }
 
-    /// True if a volume of this capacity has bursts that its credits end.
+    /// True if a volume of this capacity has bursts that end when its credits run out.
     pub fn has_credits(&self, capacity_mib: u64) -> bool {
         [self.operations(capacity_mib), self.bytes(capacity_mib)].iter().flatten().any(|limit| limit.credits > 0.0)
     }
 }
 
 impl VolumeLimit {
-    /// Limit of these rates; none without a rate. A burst that is no faster than the rate that lasts needs no credits.
+    /// Returns the limit with these rates; `None` without a rate. A burst that is no faster than the sustained rate
+    /// needs no credits.
     fn of(base_per_s: f64, burst_per_s: f64, credits: f64) -> Option<VolumeLimit> {
         let has_bursts = burst_per_s > base_per_s && credits > 0.0;
         let (peak_per_s, credits) = if has_bursts { (burst_per_s, credits) } else { (base_per_s, 0.0) };
@@ -119,7 +121,7 @@ fn gib(capacity_mib: u64) -> f64 {
     capacity_mib as f64 / 1024.0
 }
 
-/// Rate between two bounds, the upper of which is none if it is 0.
+/// Limits a rate to the range from `least` to `most`; `most` = 0 means no upper limit.
 fn within(rate: f64, least: f64, most: f64) -> f64 {
     let rate = rate.max(least);
     if most > 0.0 { rate.min(most) } else { rate }

@@ -1,4 +1,4 @@
-//! Keys of the zones of a drive whose blocks are written in order.
+//! Keys of a drive file that describe zones, whose blocks are written in order and reset together.
 
 use crate::config::section::section;
 
@@ -21,12 +21,12 @@ section! {
 }
 
 impl Zoning {
-    /// True if the drive has zones.
+    /// True if the drive is divided into zones.
     pub fn is_there(&self) -> bool {
         self.size_mib > 0
     }
 
-    /// Part of a zone that can be written, in MiB.
+    /// Returns the writable capacity of a zone in MiB.
     pub fn writable_mib(&self) -> u64 {
         if self.capacity_mib > 0 { self.capacity_mib } else { self.size_mib }
     }

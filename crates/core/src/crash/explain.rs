@@ -1,7 +1,8 @@
-//! Reasons of an image in words: each write that is missing or torn, and the rule that allows the drive to lose it.
+//! Explanation of a crash image in words: each write that is missing or torn, and the rule that allows the drive to
+//! lose it.
 //!
-//! Rules are clauses of the interface's specification, and keys of the drive file. Embedded drives, databases on them and
-//! `phaselink crash` say them in the same words.
+//! Rules are clauses of the interface's specification, and keys of the drive file. Embedded drives, databases on them
+//! and `phaselink crash` all use these sentences.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +12,14 @@ use super::timeline::CutTimeline;
 use crate::drive::Drive;
 use crate::request::Op;
 
-/// Clauses of an interface by which a drive may lose data with its power.
+/// Clauses of an interface's specification that allow a drive to lose data in a power failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LossClauses {
-    /// Clause that promises nothing of a command in flight.
+    /// Clause that allows the loss of a command in flight.
     pub flying: String,
-    /// Clause that lets a completed write be lost.
+    /// Clause that allows the loss of a completed write, if no later flush has completed.
     pub completed: String,
-    /// Clause that lets a write be torn beyond the size up to which it may not.
+    /// Clause that allows a write larger than the atomic unit to be torn.
     pub torn: String,
 }
 
@@ -34,7 +35,8 @@ impl LossClauses {
         }
     }
 
-    /// Returns the clauses of a memory behind an interface of this name, with or without a command that flushes.
+    /// Returns clauses for an interface without a specification of its own, by its name. `has_flush` is true if it has
+    /// a flush command.
     pub fn of_memory(interface: &str, has_flush: bool) -> LossClauses {
         let completed = match has_flush {
             true => format!("{interface}: a flush makes durable only what was completed before it was submitted"),
@@ -48,20 +50,21 @@ impl LossClauses {
     }
 }
 
-/// Rule for what is lost of zones.
+/// Sentence in reports that says which changes of a zone a power failure loses.
 const ORDER_OF_ZONES: &str = "What a zone loses are its latest changes, and its write pointer is behind the others (Zoned Namespace Command \
                               Set Specification 1.1, section 2.1: a zone is written in order).";
 
-/// Rules by which one drive may lose data with its power.
+/// Rules that allow one drive to lose data in a power failure: clauses of its interface, and its own configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LossRules {
     clauses: LossClauses,
-    /// Keys of the drive file, or words about the recorded drive, that let a completed write be lost.
+    /// Text that names the keys of the drive file, or the property of the recorded drive, by which a completed write
+    /// can be lost.
     keys: String,
 }
 
 impl LossRules {
-    /// Returns the rules of a drive.
+    /// Returns the rules by which a drive of this configuration may lose data in a power failure.
     pub fn of(drive: &Drive) -> LossRules {
         let keys = format!(
             "the drive file allows it with media.acknowledge = \"{}\" and buffer.power_loss_protection = {}",
@@ -74,7 +77,7 @@ impl LossRules {
         LossRules { clauses, keys }
     }
 
-    /// Returns the rules of a recording, which names no drive: those of NVM Express.
+    /// Returns the loss rules for a recording. A recording names no drive, so that they are those of NVM Express.
     pub fn of_recording(recording: &Recording) -> LossRules {
         let keys = match recording.rules.durability {
             Durability::OnFlush => "the recorded drive keeps a write once it is flushed",
@@ -83,12 +86,12 @@ impl LossRules {
         LossRules { clauses: LossClauses::of_nvm_express(), keys: keys.into() }
     }
 
-    /// Returns the rule for a request that failed.
+    /// Returns the sentence for a request that completed with an error: the drive may have its old or its new data.
     fn of_failed(&self) -> String {
         String::from("It had failed, and a drive may have the old or the new data after an error, until a later flush.")
     }
 
-    /// Returns a sentence with the rule that allows a request of a state to be lost; `failed` are the places of those that failed.
+    /// Returns a sentence with the rule that allows the loss of request `place` in this state of the drive.
     fn of_loss(&self, state: &ImageState<'_>, place: usize, loss: &Loss) -> String {
         let LossClauses { flying, completed, torn } = &self.clauses;
         let rule = match (state.failed.contains(&place), state.timeline.is_answered(place, state.image.cut)) {
@@ -108,7 +111,8 @@ impl LossRules {
         }
     }
 
-    /// Returns the sentences with the rules that a state rests on, each once, in the order of the requests; of zones last.
+    /// Returns the sentences with the rules that allow all losses of a state. Each comes once, in the order of the
+    /// requests, and the rule of zones last.
     pub fn applied(&self, state: &ImageState<'_>) -> Vec<String> {
         let mut rules = Vec::new();
         for (&place, loss) in &state.image.lost {
@@ -123,8 +127,8 @@ impl LossRules {
         rules
     }
 
-    /// Returns a sentence for each request in which a state differs from what reads returned: one that is missing or torn, or one
-    /// that failed and is there all the same, with the rule that allows it.
+    /// Returns a sentence for each request whose state after the power failure differs from what reads returned before.
+    /// It is missing, torn, or present although it failed; the sentence gives the rule that allows that.
     pub fn explanation(&self, state: &ImageState<'_>) -> Vec<String> {
         let ImageState { recording, image, failed, .. } = *state;
         let explain = |(&place, loss): (&usize, &Loss)| {
@@ -148,20 +152,20 @@ impl LossRules {
     }
 }
 
-/// Image with the recording that allows it.
+/// State of a drive after a power failure, with the recording from which it follows.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageState<'a> {
-    /// Recording of the requests.
+    /// Recording of the drive's requests and completions.
     pub recording: &'a Recording,
-    /// Timeline of the recording.
+    /// Cuts of the recording at which each request becomes durable.
     pub timeline: &'a CutTimeline,
-    /// Cut and losses.
+    /// State of the drive: the cut, and the requests that are lost.
     pub image: &'a Image,
-    /// Places of requests that failed.
+    /// Indices in the recording of requests that completed with an error.
     pub failed: &'a BTreeSet<usize>,
 }
 
-/// Returns a request with its size and place, as the subject of a sentence.
+/// Returns a text for a request with its size and offset, as the subject of a sentence.
 fn named(recording: &Recording, place: usize) -> String {
     let RecordedCommand { kind, offset, bytes, .. } = &recording.requests[place];
     let name = match kind {

@@ -1,4 +1,4 @@
-//! File format of a recording.
+//! Binary file format of a recording of a drive's requests.
 //!
 //! ```text
 //! magic, capacity (8 bytes), block (4), atomic unit (4), durability (1), events of the preparation (8)
@@ -10,22 +10,22 @@
 //! 0, and the CRC-32 of everything before it
 //! ```
 //!
-//! Numbers have their little end first.
+//! Numbers are little-endian.
 
 use crate::media::zones::ZoneLayout;
 
 use super::recording::{Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording};
 use super::zones::are_accepted;
 
-/// First bytes of a recording of a drive without zones.
+/// First bytes of a recording file of a drive without zones.
 const MAGIC: [u8; MAGIC_BYTES] = *b"phaselink crash\x01";
-/// First bytes of a recording of a drive with zones.
+/// First bytes of a recording file of a drive with zones.
 const MAGIC_OF_ZONES: [u8; MAGIC_BYTES] = *b"phaselink crash\x02";
-/// Number of bytes from which a recording is recognised.
+/// Number of first bytes that identify a recording file.
 pub const MAGIC_BYTES: usize = 16;
-/// Largest drive in bytes: its contents are held in memory several times.
+/// Largest capacity in bytes of a recorded drive. Its contents are held in memory several times.
 pub const CAPACITY_BYTES_MAX: u64 = 4 << 30;
-/// Smallest and largest block.
+/// Allowed sizes of a logical block in bytes.
 const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 512..=1 << 16;
 
 const END: u8 = 0;
@@ -38,12 +38,12 @@ const PRINTED: u8 = 6;
 const RESET: u8 = 7;
 const FINISH: u8 = 8;
 
-/// Returns true if bytes begin as a recording does.
+/// True if bytes begin with the magic number of a recording file.
 pub fn is_begun(bytes: &[u8]) -> bool {
     [MAGIC, MAGIC_OF_ZONES].iter().any(|magic| bytes.starts_with(magic))
 }
 
-/// Returns the bytes of a recording.
+/// Returns a recording encoded as the bytes of a file.
 pub fn encode(recording: &Recording) -> Vec<u8> {
     let mut bytes = Vec::from(if recording.zones.is_some() { MAGIC_OF_ZONES } else { MAGIC });
     let DurabilityRules { block_bytes, atomic_bytes, durability } = recording.rules;
@@ -94,10 +94,10 @@ fn put_request(bytes: &mut Vec<u8>, request: &RecordedCommand) {
     bytes.extend(data);
 }
 
-/// Returns the recording that these bytes hold.
+/// Parses the bytes of a recording file.
 ///
 /// # Errors
-/// The reason why the bytes are no recording.
+/// The reason why the bytes are not a valid recording.
 pub fn decode(bytes: &[u8]) -> Result<Recording, &'static str> {
     if !is_begun(bytes) {
         return Err("no recording of phaselink crash");
@@ -136,7 +136,7 @@ pub fn decode(bytes: &[u8]) -> Result<Recording, &'static str> {
     Ok(recording)
 }
 
-/// Checks that there can be a drive of this size, with such blocks and zones.
+/// Checks that a drive of this capacity can have such blocks and zones. Fails with a text for the user.
 fn check_drive(capacity_bytes: u64, rules: &DurabilityRules, zones: Option<ZoneLayout>) -> Result<(), &'static str> {
     let block = rules.block_bytes;
     let are_blocks = BLOCK_BYTES.contains(&block)

@@ -1,4 +1,4 @@
-//! Image: one state of the drive after a power cut, with its name: `cut=120,missing=57,torn=58:0-3`.
+//! State of the drive after a power failure (image), and its name such as `cut=120,missing=57,torn=58:0-3`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,26 +9,28 @@ use crate::problem::Problem;
 use super::recording::Recording;
 use super::timeline::CutTimeline;
 
-/// State after a power cut: everything that had arrived is there, except for the losses.
+/// State of the drive after a power failure: every request that had arrived is present, except for the losses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Image {
-    /// Number of events that had happened when the power failed.
+    /// Cut: number of recorded events that had happened when the power failed.
     pub cut: usize,
-    /// Losses by the place of the request.
+    /// Lost requests and how much of each is lost, by the request's index in the recording.
     pub lost: BTreeMap<usize, Loss>,
 }
 
-/// Part of a request that is lost.
+/// Extent to which a request is lost: all of it, or all but some pieces.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Loss {
-    /// The whole request is lost.
+    /// Whole request is lost.
     All,
-    /// All pieces are lost except these, at least one: ranges in ascending order that do not touch.
+    /// All pieces of the request are lost except these, at least one. The inclusive ranges ascend with gaps between
+    /// them.
     AllBut(Vec<(u32, u32)>),
 }
 
 impl Loss {
-    /// Returns the loss of a request whose pieces are there or not, or none if all are there.
+    /// Returns the extent to which a request is lost. `there` says for each piece if it survives; `None` if all pieces
+    /// do.
     pub fn unless(there: impl IntoIterator<Item = bool>) -> Option<Loss> {
         let (mut kept, mut pieces) = (Vec::<(u32, u32)>::new(), 0);
         for (piece, is_there) in (0..).zip(there) {
@@ -50,15 +52,15 @@ impl Loss {
 const ALLOWED: &str = "as in cut=120,missing=57,torn=58:0-3, with numbers of the recording";
 
 impl Image {
-    /// Returns the image without any loss.
+    /// Returns the crash image of a power failure at this cut in which nothing is lost.
     pub fn whole(cut: usize) -> Image {
         Image { cut, lost: BTreeMap::new() }
     }
 
-    /// Returns the image of this name.
+    /// Parses the name of a crash image, such as `cut=120,missing=57`.
     ///
     /// # Errors
-    /// If the name is malformed, or the recording does not allow its image.
+    /// If the name is malformed, or the recording does not allow this image.
     pub fn parse(text: &str, recording: &Recording, timeline: &CutTimeline) -> Result<Image, Problem> {
         let wrong = |found: String| Problem::new("--image", None, found, ALLOWED);
         let image = parsed(text, recording, timeline).ok_or_else(|| wrong(format!("{text} is no image")))?;
@@ -97,7 +99,7 @@ fn parsed(text: &str, recording: &Recording, timeline: &CutTimeline) -> Option<I
     Some(image)
 }
 
-/// Returns the range of `7`, or of `7-9`.
+/// Parses a number or an inclusive range of numbers, such as `7` or `7-9`.
 fn range(text: &str) -> Option<RangeInclusive<u32>> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let range = first.parse().ok()?..=last.parse().ok()?;
@@ -105,7 +107,8 @@ fn range(text: &str) -> Option<RangeInclusive<u32>> {
 }
 
 impl Image {
-    /// Returns the name of this image, with ranges of missing requests where nothing else in them could be missing.
+    /// Returns the name of this crash image. Missing requests are joined to a range if no request between them could be
+    /// present.
     pub fn name(&self, recording: &Recording, timeline: &CutTimeline) -> String {
         let missing: Vec<usize> =
             self.lost.iter().filter(|(_, lost)| **lost == Loss::All).map(|(&place, _)| place).collect();
@@ -127,7 +130,7 @@ impl Image {
     }
 }
 
-/// Ranges of pieces: `0-3+6`.
+/// Surviving pieces of a torn request as text, such as `0-3+6`.
 #[derive(Debug)]
 pub struct Pieces<'a>(pub &'a [(u32, u32)]);
 

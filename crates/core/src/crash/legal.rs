@@ -1,4 +1,4 @@
-//! Check of an image against its recording: a power cut may leave it, or may not.
+//! Check that a power failure may leave a given crash image on the drive, according to a recording of its requests.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use super::timeline::CutTimeline;
 use super::zones::zones;
 
 impl Image {
-    /// Checks that a power cut may leave this image.
+    /// Checks that a power failure during this recording may leave this crash image.
     ///
     /// # Errors
-    /// The first request that cannot be lost in this way.
+    /// Names the first request that cannot be lost in this way, or says why the cut or the zones are impossible.
     pub fn check(&self, recording: &Recording, timeline: &CutTimeline) -> Result<(), String> {
         if !recording.cuts().contains(&self.cut) {
             let cuts = recording.cuts();
@@ -41,10 +41,10 @@ impl Image {
         Ok(())
     }
 
-    /// Checks that what survives of each zone is a prefix of its changes.
+    /// Checks that the surviving changes of each zone are its first ones, without a gap.
     ///
     /// # Errors
-    /// The first request that is there although one before it is missing.
+    /// Names the first request that is present although an earlier one of its zone is missing or torn.
     fn check_order(&self, recording: &Recording, timeline: &CutTimeline) -> Result<(), String> {
         let mut first_losses: BTreeMap<u32, usize> = BTreeMap::new();
         for place in 0..timeline.arrived(self.cut) {
@@ -67,12 +67,12 @@ impl Image {
     }
 }
 
-/// True if the ranges are as [`Loss::AllBut`] demands: none is empty, and none touches the one before.
+/// True if ranges of pieces are as [`Loss::AllBut`] demands: ascending, none empty, and a gap between any two.
 fn is_ascending(there: &[(u32, u32)]) -> bool {
     there.iter().all(|(first, last)| first <= last) && there.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0)
 }
 
-/// Returns true if the blocks of a request that are there are its first ones.
+/// True if the surviving blocks of a partly or wholly lost request are its first ones.
 fn is_prefix(lost: &Loss) -> bool {
     matches!(lost, Loss::All) || matches!(lost, Loss::AllBut(there) if there.len() == 1 && there[0].0 == 0)
 }

@@ -1,5 +1,5 @@
-//! Enumeration of images without any of the code under test: every cut and every set of pieces, straight from the
-//! definition.
+//! Reference enumeration of crash images, without the code under test: every cut and every set of pieces, directly from
+//! the definition.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,14 @@ use super::view::ImageView;
 
 const BLOCK: u32 = 512;
 
-/// One byte stands for a block, as all of a block's bytes are the same here.
+/// Contents of a drive with one byte per block, as all bytes of a block are equal in these tests.
 type State = Vec<u8>;
 
 fn at(recording: &Recording, wanted: RecordedEvent) -> Option<usize> {
     recording.events.iter().position(|event| *event == wanted)
 }
 
-/// True if a change must be there, by the words of the specifications.
+/// True if a change must be on the drive after this power cut, by the words of the specifications.
 fn must_be_there(recording: &Recording, change: usize, cut: usize) -> bool {
     let before = |event| at(recording, event).filter(|at| *at < cut);
     if at(recording, RecordedEvent::Arrived(change)).unwrap() < recording.prepared {
@@ -39,7 +39,7 @@ fn must_be_there(recording: &Recording, change: usize, cut: usize) -> bool {
     })
 }
 
-/// Returns every state that any cut may leave.
+/// Returns every state that a power failure at any power cut of the recording may leave.
 fn legal_states(recording: &Recording) -> BTreeSet<State> {
     let mut states = BTreeSet::new();
     for cut in recording.prepared..=recording.events.len() {
@@ -93,7 +93,8 @@ fn state(view: &mut ImageView<'_>, image: &Image) -> State {
     bytes.chunks(BLOCK as usize).map(|block| block[0]).collect()
 }
 
-/// Returns a recording on a drive of four blocks; each request has a kind and its first block.
+/// Returns a recording on a drive of four blocks. Each request has an operation and its first block; `done` completes a
+/// request by its number.
 fn recording(events: &[(&str, usize)], rules: DurabilityRules) -> Recording {
     let mut recording = Recording {
         capacity_bytes: 4 * u64::from(BLOCK),
@@ -206,7 +207,7 @@ fn a_name_says_which_image_it_is_and_what_is_no_image_is_refused() {
     }
 }
 
-/// Returns recordings of up to six requests that complete in any order, or never.
+/// Returns random recordings of up to six requests that complete in any order, or never.
 fn recordings() -> impl Strategy<Value = Recording> {
     let event = (0..8u8, 0..4usize);
     let rules = (any::<bool>(), 1..3u32);

@@ -1,4 +1,5 @@
-//! Images of drives with zones, without any of the code under test: every cut, and every length to which each zone may be there.
+//! Reference enumeration of crash images of drives with zones, without the code under test: every cut, and every
+//! possible length of the surviving part of each zone.
 
 use std::collections::BTreeSet;
 
@@ -16,10 +17,10 @@ use crate::media::zones::{ZoneLayout, ZoneState};
 
 const BLOCK: u32 = 512;
 const ZONES: usize = 2;
-/// Blocks of a zone, all but the last of which can be written.
+/// Number of blocks of a zone in these tests; all but the last can be written.
 const ZONE_BLOCKS: usize = 5;
 
-/// First byte of each block, and state and number of written blocks of each zone.
+/// State of a drive in these tests: first byte of each block, and the state and number of written blocks of each zone.
 type State = (Vec<u8>, Vec<(ZoneState, u64)>);
 
 fn layout(active_max: u32) -> ZoneLayout {
@@ -32,7 +33,7 @@ fn layout(active_max: u32) -> ZoneLayout {
     }
 }
 
-/// Zone as it is written by hand.
+/// Simple model of a zone for these tests: number of written blocks, and true if full.
 #[derive(Clone, Copy, Default)]
 struct HandZone {
     written: usize,
@@ -62,7 +63,8 @@ impl HandZone {
     }
 }
 
-/// Makes a recording of requests that zones accept: each has a name, a zone and a number of blocks; `done` completes a request.
+/// Returns a recording of requests that zones accept. A script entry has a name, a zone and a number of blocks; `done`
+/// completes a pending request.
 fn recording(script: &[(&str, usize, usize)], atomic: u32, durability: Durability, active_max: u32) -> Recording {
     let rules = DurabilityRules { block_bytes: BLOCK, atomic_bytes: atomic * BLOCK, durability };
     let mut recording = Recording {
@@ -112,7 +114,7 @@ fn at(recording: &Recording, wanted: RecordedEvent) -> Option<usize> {
     recording.events.iter().position(|event| *event == wanted)
 }
 
-/// Returns true if a change must be there on its own account.
+/// True if a change must be on the drive by its own durability, without that of later changes in its zone.
 fn must_be_there(recording: &Recording, change: usize, cut: usize) -> bool {
     let before = |event| at(recording, event).filter(|at| *at < cut);
     let RecordedCommand { kind, durable, .. } = &recording.requests[change];
@@ -130,7 +132,8 @@ fn must_be_there(recording: &Recording, change: usize, cut: usize) -> bool {
     by_itself || (0..recording.requests.len()).filter(is_flush).any(covers)
 }
 
-/// Number of blocks of each change that are there, at each length to which changes in an order may be.
+/// Returns, for each possible length of the surviving part of an ordered list of changes, the surviving changes with
+/// their numbers of blocks.
 fn lengths(recording: &Recording, changes: &[usize], cut: usize) -> Vec<Vec<(usize, usize)>> {
     let blocks = |place: usize| (recording.requests[place].bytes / BLOCK) as usize;
     let durable = changes.iter().rposition(|&place| must_be_there(recording, place, cut)).map_or(0, |last| last + 1);
@@ -148,7 +151,8 @@ fn lengths(recording: &Recording, changes: &[usize], cut: usize) -> Vec<Vec<(usi
     found
 }
 
-/// Returns the state in which so many blocks of some changes are there; none if more zones are active than can be.
+/// Returns the state of the drive after the given numbers of blocks of some changes. `None` if too many zones would be
+/// active.
 fn lay(recording: &Recording, there: &[(usize, usize)]) -> Option<State> {
     let (mut bytes, mut zones) = (vec![0; ZONES * ZONE_BLOCKS], [HandZone::default(); ZONES]);
     let mut there = there.to_vec();
@@ -171,7 +175,7 @@ fn lay(recording: &Recording, there: &[(usize, usize)]) -> Option<State> {
     (most == 0 || active <= most).then_some((bytes, states))
 }
 
-/// Returns every state that any cut may leave.
+/// Returns every state that a power failure at any power cut of the recording may leave, as text.
 fn legal_states(recording: &Recording) -> BTreeSet<String> {
     let mut states = BTreeSet::new();
     for cut in recording.prepared..=recording.events.len() {
@@ -205,7 +209,8 @@ fn legal_states(recording: &Recording) -> BTreeSet<String> {
     states
 }
 
-/// Lays changes of which some are the second block of a deallocation alone, which is marked by an endless number of blocks.
+/// Returns the state of the drive after some changes, as `lay` does. A block count of `usize::MAX` means the second
+/// block of a deallocation alone.
 fn second_blocks(recording: &Recording, there: &[(usize, usize)]) -> Option<State> {
     let mut recording = recording.clone();
     let mut there = there.to_vec();
@@ -285,7 +290,7 @@ fn image_that_has_a_write_behind_a_missing_one_of_its_zone_is_refused() {
     assert!(Image::parse("cut=3,missing=3,torn=2:0-1", &recording, &timeline).is_ok());
 }
 
-/// Returns recordings of up to six requests that complete in any order, or never.
+/// Returns random recordings of up to six requests that complete in any order, or never.
 fn recordings() -> impl Strategy<Value = Recording> {
     let event = (0..10usize, 0..ZONES, 1..4usize);
     (prop::collection::vec(event, 0..14), any::<bool>(), 1..3u32, 0..3u32, 0..3usize).prop_map(

@@ -1,112 +1,116 @@
-//! A recording of the requests that a drive received, their completions and the lines that an application printed, in order.
+//! Recording of the requests that a drive received, their completions, and the lines that an application printed, in
+//! order.
 //!
-//! A recording has no clock: the place of an event in the list is its only time. A served or an
-//! embedded drive makes recordings, and [`crash`](super) derives from one every state that a power failure may leave behind.
+//! A recording has no clock: the position of an event in the list is its only time. A served or an embedded drive makes
+//! recordings. From one of them, [`crash`](super) derives every state that a power failure may leave behind.
 
 use std::ops::Range;
 
 use crate::drive::Drive;
 use crate::media::zones::ZoneLayout;
 
-/// The point from which on a drive keeps a write across a power failure.
+/// Event from which on a completed write survives a power failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Volatile write cache: a write is kept once a later flush has completed.
+    /// Volatile write cache: a write survives once a later flush has completed.
     OnFlush,
-    /// Power-loss protection: a write is kept once its own completion has been sent.
+    /// Power-loss protection: a write survives once its own completion has been sent.
     OnAcknowledgement,
 }
 
 impl Durability {
-    /// Returns the durability that the description of a drive promises.
+    /// Returns the durability that a drive's configuration promises: on completion if its buffer survives a power loss,
+    /// else on flush.
     pub fn of(drive: &Drive) -> Durability {
         if drive.keeps_acknowledged() { Durability::OnAcknowledgement } else { Durability::OnFlush }
     }
 }
 
-/// Guarantees that a drive gives for all its writes when power fails.
+/// Guarantees of a drive for its data when the power fails: atomicity and durability of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurabilityRules {
     /// Bytes of a logical block. A power failure leaves each block either all old or all new.
     pub block_bytes: u32,
     /// Bytes of the longest write that is never torn, a multiple of the block (NVMe: AWUPF).
     pub atomic_bytes: u32,
-    /// Point from which on a write is kept.
+    /// Event from which on a completed write survives a power failure: a flush, or its own completion.
     pub durability: Durability,
 }
 
-/// Request that changes the bytes of the drive, or makes earlier changes durable.
+/// Request in a recording that changes the data of the drive, or makes earlier changes durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedCommand {
-    /// Operation, with the data of a write.
+    /// Operation of the request, with the data if it is a write.
     pub kind: RecordedOp,
-    /// First byte on the drive, a multiple of the block.
+    /// Byte offset on the drive at which the request starts, a multiple of the block.
     pub offset: u64,
-    /// Bytes that change: a multiple of the block, and zero for a flush.
+    /// Number of bytes that the request changes, a multiple of the block; 0 for a flush.
     pub bytes: u32,
-    /// True if the change is durable once it has completed (force unit access).
+    /// True if the change is durable as soon as the request has completed (force unit access).
     pub durable: bool,
 }
 
-/// Operation of a recorded request.
+/// Operation of a recorded request, with the data of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordedOp {
-    /// Write of these bytes.
+    /// Write of the given bytes.
     Write(Box<[u8]>),
-    /// Write of zeros.
+    /// Write of zeros to all blocks of the request (write zeroes).
     Zero,
-    /// Deallocation; the blocks read as zeros afterwards.
+    /// Deallocation of blocks, which read as zeros afterwards.
     Trim,
-    /// Reset of one zone, whose bytes are the place of the request: the zone is empty, and reads as zeros.
+    /// Reset of the zone that the request's byte range covers: the zone becomes empty and reads as zeros.
     Reset,
-    /// Finish of one zone, whose bytes are the place of the request: the zone is full, and its bytes stay.
+    /// Finish of the zone that the request's byte range covers: the zone becomes full, and keeps its data.
     Finish,
     /// Flush of the volatile write cache.
     Flush,
 }
 
-/// Event of a recording; numbers are indices into the recording's lists.
+/// Event of a recording. Its number is the index of the request or line in the recording's list of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordedEvent {
-    /// The drive received this request. Requests are listed in the order of their arrival.
+    /// Drive received this request. Requests are listed in the order of their arrival.
     Arrived(usize),
-    /// The completion of this request is about to be sent.
+    /// Drive is about to send the completion of this request.
     Completed(usize),
-    /// The application printed this line.
+    /// Application printed this line.
     Printed(usize),
 }
 
-/// Everything that happened to a drive that was all zeros at first.
+/// Recording of all requests, completions and printed lines of a drive that held only zeros at first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
-    /// Bytes of the drive.
+    /// Capacity of the drive in bytes.
     pub capacity_bytes: u64,
-    /// Guarantees of the drive for power failures.
+    /// Guarantees of the drive for its data when the power fails.
     pub rules: DurabilityRules,
-    /// Number and size of the zones, if the drive has any. All of them are empty at first.
+    /// Number and size of the drive's zones, all of which are empty at first. `None` if it has no zones.
     pub zones: Option<ZoneLayout>,
-    /// Requests in the order of their arrival.
+    /// All requests that the drive received, in the order of their arrival.
     pub requests: Vec<RecordedCommand>,
-    /// Lines that the application printed, each with its line end.
+    /// Lines that the application printed during the recording, each with its newline.
     pub lines: Vec<Vec<u8>>,
-    /// Events in the order in which they happened.
+    /// Arrivals, completions and printed lines in the order in which they happened.
     pub events: Vec<RecordedEvent>,
-    /// Number of leading events that prepared the drive; all changes among them are durable.
+    /// Number of leading events that prepared the drive. All changes in them are durable, and no cut is before their
+    /// end.
     pub prepared: usize,
 }
 
 impl Recording {
-    /// Returns the possible cuts. A cut is the number of events that happened before power failed.
+    /// Returns the range of possible cuts. A cut is the number of events that happened before the power failed.
     pub fn cuts(&self) -> Range<usize> {
         self.prepared..self.events.len() + 1
     }
 
-    /// Returns the number of blocks of the drive.
+    /// Returns the number of logical blocks of the drive.
     pub fn blocks(&self) -> usize {
         (self.capacity_bytes / u64::from(self.rules.block_bytes)) as usize
     }
 
-    /// Returns the number of pieces that a power failure may tear a request into: 1 for an atomic change, 0 for a flush.
+    /// Returns the number of pieces into which a power failure may tear a request: 1 for an atomic change, 0 for a
+    /// flush, otherwise one per block.
     pub fn pieces(&self, request: usize) -> u32 {
         let RecordedCommand { ref kind, bytes, .. } = self.requests[request];
         match kind {
@@ -117,8 +121,9 @@ impl Recording {
         }
     }
 
-    /// Returns the zone whose state a request changes. What a power failure takes of such changes of a zone are the latest ones, since a
-    /// zone is written in order. Deallocations change no state.
+    /// Returns the zone whose state a request changes. A power failure loses only the latest such changes of a zone,
+    /// since a zone is written in order. `None` without zones, and for deallocations and flushes, which change no
+    /// zone's state.
     pub fn zone(&self, request: usize) -> Option<u32> {
         let RecordedCommand { ref kind, offset, .. } = self.requests[request];
         let zone_bytes = self.zones?.zone_blocks * u64::from(self.rules.block_bytes);
@@ -126,7 +131,7 @@ impl Recording {
         has_order.then(|| (offset / zone_bytes) as u32)
     }
 
-    /// Returns the lines that the application printed before a cut.
+    /// Returns the lines that the application had printed before this power cut.
     pub fn printed(&self, cut: usize) -> impl Iterator<Item = &[u8]> {
         let printed = |event: &RecordedEvent| match *event {
             RecordedEvent::Printed(line) => Some(&self.lines[line][..]),
@@ -137,12 +142,12 @@ impl Recording {
 }
 
 impl RecordedCommand {
-    /// Returns true if the request changes bytes of the drive.
+    /// True if the request changes data of the drive; false for a flush.
     pub fn is_change(&self) -> bool {
         self.kind != RecordedOp::Flush
     }
 
-    /// Returns true if the request is a flush.
+    /// True if the request is a flush of the volatile write cache.
     pub fn is_flush(&self) -> bool {
         self.kind == RecordedOp::Flush
     }

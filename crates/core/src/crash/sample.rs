@@ -1,4 +1,4 @@
-//! Enumeration of all images of a recording, or a sample of every kind.
+//! Crash images of a recording: all of them, or a random sample with images of every kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,23 +8,23 @@ use super::image::{Image, Loss};
 use super::recording::Recording;
 use super::timeline::{CutTimeline, Epoch};
 
-/// Number of possible images.
+/// Number of different crash images that power failures during a recording may leave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ImageCount {
-    /// Exactly this number.
+    /// Exact number of crash images.
     Exact(u64),
-    /// About ten to this power.
+    /// Approximate number of crash images, as its decimal logarithm.
     PowerOfTen(f64),
 }
 
-/// Number of consecutive repeated random images after which there are hardly new ones.
+/// Number of consecutive random crash images that are duplicates after which sampling stops.
 const REPEATED_MAX: usize = 1000;
 
-/// Returns the number of possible images, which are distinct states.
+/// Returns the number of possible crash images, counted as different states.
 ///
-/// The states of an epoch are all sets between the durable and the arrived pieces, and both only grow. So a state that
-/// several epochs share is shared by neighbours, and the states that an epoch shares with the next are those with
-/// everything that becomes durable in between. On a drive that limits its active zones, some of them may not be possible.
+/// The states of an epoch are all sets between the durable and the arrived pieces, and both only grow. So epochs that
+/// share a state are consecutive. An epoch shares with the next one the states that have everything that becomes
+/// durable in between. On a drive that limits its active zones, some of the states may not be possible.
 pub fn possible(timeline: &CutTimeline) -> ImageCount {
     let (last, others) = timeline.epochs().split_last().expect("a recording has a last cut");
     let own = |epoch: &Epoch| Some(epoch.states.exact? - epoch.states_left.exact?);
@@ -37,8 +37,8 @@ pub fn possible(timeline: &CutTimeline) -> ImageCount {
     ImageCount::PowerOfTen((most + relative.log2()) * 2f64.log10())
 }
 
-/// Returns up to `wanted` images in the order of their cuts: all, if there are no more, and otherwise images of every
-/// kind in turn, which the seed draws. No image comes twice.
+/// Returns up to `wanted` different crash images in the order of their cuts. If there are more, the seed draws images
+/// of every kind in turn.
 pub fn images(recording: &Recording, timeline: &CutTimeline, wanted: usize, seed: u64) -> Vec<Image> {
     match possible(timeline) {
         ImageCount::Exact(count) if count <= wanted as u64 => all(recording, timeline),
@@ -46,12 +46,12 @@ pub fn images(recording: &Recording, timeline: &CutTimeline, wanted: usize, seed
     }
 }
 
-/// Returns a sample of a recording that has more images than are wanted.
+/// Returns a random sample of `wanted` crash images, for a recording that has more than that.
 pub(super) fn sampled(recording: &Recording, timeline: &CutTimeline, wanted: usize, seed: u64) -> Vec<Image> {
     Sampler { recording, timeline, random: Random::stream(seed, "crash images") }.sample(wanted)
 }
 
-/// Returns every image, each at the last cut that can leave it.
+/// Returns every possible crash image of the recording, each at the last power cut that can leave it.
 fn all(recording: &Recording, timeline: &CutTimeline) -> Vec<Image> {
     let last = timeline.epochs().len() - 1;
     let of_epoch = |(place, epoch): (usize, &Epoch)| {
@@ -66,13 +66,14 @@ fn all(recording: &Recording, timeline: &CutTimeline) -> Vec<Image> {
     timeline.epochs().iter().enumerate().flat_map(of_epoch).collect()
 }
 
-/// Returns true if a power cut may leave an image whose zones are [in order](Image::in_order): others may have too many active zones.
+/// True if a power failure may leave a crash image whose zones are [in order](Image::in_order). It may not if too many
+/// zones are active.
 fn is_possible(recording: &Recording, timeline: &CutTimeline, image: &Image) -> bool {
     recording.zones.is_none() || image.check(recording, timeline).is_ok()
 }
 
-/// Returns the image of this number among the states of open requests. Each piece is a bit of the number; the pieces of a zone are one
-/// digit, which says how many of them are there.
+/// Returns crash image number `state` of those that the open requests of a power cut allow. Each piece is one bit of
+/// the number. The pieces of a zone are one digit, which says how many of them survive.
 fn image(recording: &Recording, open: &[usize], cut: usize, state: u64) -> Image {
     let mut pieces_of_zones: BTreeMap<u32, u64> = BTreeMap::new();
     for &place in open {
@@ -102,8 +103,8 @@ fn image(recording: &Recording, open: &[usize], cut: usize, state: u64) -> Image
     image
 }
 
-/// Returns up to `wanted` images of the recording's last cut: all, if there are no more, and otherwise images of every kind,
-/// which the seed draws. What had not arrived at the cut of such an image is missing in it, as if it were still on its way.
+/// Returns up to `wanted` crash images of the recording's last cut. If there are more, the seed draws images of every
+/// kind. A request that arrives after the cut of a drawn image counts as missing, as if it were still in flight.
 pub fn images_of_last_cut(recording: &Recording, timeline: &CutTimeline, wanted: usize, seed: u64) -> Vec<Image> {
     let cut = recording.events.len();
     let open = timeline.open(recording, cut);
@@ -135,31 +136,32 @@ fn drawn_of(recording: &Recording, timeline: &CutTimeline, cut: usize, seed: u64
     drawn(recording, timeline, cut, mix(seed ^ mix(number)))
 }
 
-/// Returns the image of a cut in which everything is missing that may be.
+/// Returns the crash image of a power cut in which every request is missing that may be missing.
 pub fn least(recording: &Recording, timeline: &CutTimeline, cut: usize) -> Image {
     Image { cut, lost: timeline.open(recording, cut).into_iter().map(|place| (place, Loss::All)).collect() }
 }
 
-/// Returns a random image of one cut: the state that one power failure there leaves. `seed` decides about every request that
-/// is open.
+/// Returns a random crash image of one power cut, that is, the state that one power failure leaves. The seed decides
+/// which open requests are lost.
 pub fn drawn(recording: &Recording, timeline: &CutTimeline, cut: usize, seed: u64) -> Image {
     Sampler { recording, timeline, random: Random::stream(seed, "power cut") }.at_cut(cut)
 }
 
-/// Kind of an image in a sample.
+/// Kind of a crash image in a sample: its cut, and the open requests that survive.
 #[derive(Clone, Copy, Debug)]
 enum SampleKind {
-    /// Everything that has arrived is there, at the end of an epoch.
+    /// All received requests survive a power cut at the end of this epoch (range of cuts in which no request becomes
+    /// durable).
     Boundary(usize),
-    /// Nothing that is open is there, at the end of an epoch.
+    /// No request that may be lost survives a power cut at the end of this epoch.
     Nothing(usize),
-    /// Everything that has arrived is there, and this request arrived last.
+    /// All received requests survive a power cut just after this request was received.
     Prefix(usize),
-    /// Everything that has arrived is there except this request.
+    /// All received requests survive except this one. The power is cut just before this request becomes durable.
     Without(usize),
-    /// No open request is there except this one.
+    /// This request survives, and no other that may be lost. The power is cut just before this request becomes durable.
     Alone(usize),
-    /// This request is in flight and torn; everything before it is there.
+    /// This request is torn by a power cut just after it was received; all requests before it survive.
     Torn(usize, Tear),
 }
 
@@ -206,7 +208,7 @@ impl Sampler<'_> {
         (0..images.len()).filter(is_kept).map(|place| images[place].clone()).collect()
     }
 
-    /// Returns the requests that are open at some cut.
+    /// Returns the indices of requests that may be lost at any power cut.
     fn open(&self) -> impl Iterator<Item = usize> {
         let (recording, timeline) = (self.recording, self.timeline);
         (0..recording.requests.len()).filter(move |&place| timeline.open_cuts(place, recording).is_some())
@@ -271,7 +273,7 @@ impl Sampler<'_> {
         }
     }
 
-    /// Returns a random image: a random request determines the cut.
+    /// Returns a random crash image. Its power cut is one at which a randomly chosen request may be lost.
     fn at_random(&mut self, open: &[usize]) -> Image {
         let place = open[self.below(open.len() as u64) as usize];
         let (first, last) = self.timeline.open_cuts(place, self.recording).expect("it is open");
@@ -279,7 +281,8 @@ impl Sampler<'_> {
         self.at_cut(cut)
     }
 
-    /// Returns a random image of this cut: each request that is open there is lost with the same probability.
+    /// Returns a random crash image of this power cut. All open requests are lost with one random probability, and some
+    /// are torn.
     fn at_cut(&mut self, cut: usize) -> Image {
         let (share, torn_share) = (self.random.unit(), self.random.unit() / 2.0);
         let mut image = Image::whole(cut);
@@ -293,12 +296,12 @@ impl Sampler<'_> {
         image.in_order(self.recording, self.timeline)
     }
 
-    /// Returns a random number below `bound`, as uniform as 64 bits allow.
+    /// Returns a random whole number below `bound`, uniformly distributed as far as 64 bits allow.
     fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.random.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Shuffles by Fisher and Yates, as in Knuth's algorithm P.
+    /// Shuffles kinds of crash images in place (Fisher and Yates; Knuth's algorithm P).
     fn shuffle(&mut self, kinds: &mut [SampleKind]) {
         for last in (1..kinds.len()).rev() {
             let other = self.below(last as u64 + 1) as usize;

@@ -1,12 +1,12 @@
-//! Search for the smallest image that still fails.
+//! Search for the smallest crash image (cut and losses) that still fails a check.
 
 use super::image::{Image, Loss};
 use super::recording::Recording;
 use super::timeline::CutTimeline;
 
-/// Returns an image that fails like `image`, with a cut as early and as few losses as `tries` calls of `fails` allow.
-/// The search first moves the cut before requests that are missing anyway, then restores more and more of the missing
-/// requests (Zeller and Hildebrandt's delta debugging, with complements alone).
+/// Returns a crash image that fails like `image`, with an early cut and few losses. `fails` runs the check; it is
+/// called at most `tries` times. The search moves the cut before requests that are missing anyway. Then it restores
+/// ever smaller groups of the missing requests (Zeller and Hildebrandt's delta debugging, with complements alone).
 pub fn shrink(
     recording: &Recording,
     timeline: &CutTimeline,
@@ -39,13 +39,14 @@ pub fn shrink(
     if earlier != image && ask(&earlier) { earlier } else { image }
 }
 
-/// Returns the image without `size` losses from the `first` on.
+/// Returns the crash image without `size` of its losses, from index `first` on.
 fn without(image: &Image, first: usize, size: usize) -> Image {
     let lost = image.lost.iter().enumerate().filter(|(place, _)| !(first..first + size).contains(place));
     Image { cut: image.cut, lost: lost.map(|(_, (&place, lost))| (place, lost.clone())).collect() }
 }
 
-/// Returns an image with the same bytes, cut before the last requests that are missing anyway.
+/// Returns a crash image with equal bytes at an earlier cut: before the last requests, as far as they are missing
+/// anyway.
 fn cut_earlier(recording: &Recording, timeline: &CutTimeline, image: &Image) -> Image {
     let unsettled = timeline.settled(image.cut)..timeline.arrived(image.cut);
     let is_there = |place: &usize| recording.requests[*place].is_change() && image.lost.get(place) != Some(&Loss::All);

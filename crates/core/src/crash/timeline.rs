@@ -1,21 +1,22 @@
-//! Cuts at which each request must be on the drive, may be on it, or cannot be on it yet.
+//! Durability of each request at every cut: it must be on the drive, may be on it, or cannot be on it yet.
 //!
-//! A *cut* is the number of events that had happened when the power failed. A request that had not arrived is not
-//! there. One that had arrived is *open*, that is, present, missing or present in part, until an event makes it
-//! *durable*: the completion of a flush that arrived after the request's own completion; its own completion if it has
-//! force unit access; or its own completion where the drive's buffer survives a power loss. In a zone, whatever makes a request durable
-//! makes those before it durable, since the write pointer is behind all of them; and a reset or a finish of a zone is durable once it has
-//! completed.
+//! A *cut* is the number of events that had happened when the power failed. A request that had not arrived is absent. A
+//! request that had arrived is *open*, that is, present, missing or present in part, until an event makes it *durable*.
+//! That event is the completion of a flush that arrived after the request's own completion. It is the request's own
+//! completion if it has force unit access, or if the drive's buffer survives a power loss. In a zone, an event that
+//! makes a request durable makes all before it durable, since the write pointer is behind all of them. A reset or a
+//! finish of a zone is durable once it has completed.
 
 use std::collections::BTreeMap;
 
 use super::recording::{Durability, RecordedEvent, RecordedOp, Recording};
 
-/// Events at which each request arrived, completed and became durable.
+/// Positions in a recording's list of events at which each request arrived, completed and became durable.
 #[derive(Clone, Debug)]
 pub struct CutTimeline {
     requests: Vec<RequestInstants>,
-    /// For each request, the first cut at which it and all changes before it are durable.
+    /// Number of events before a power failure from which on a request and all changes before it are durable, for each
+    /// request.
     settled_at: Vec<usize>,
     epochs: Vec<Epoch>,
 }
@@ -24,39 +25,43 @@ pub struct CutTimeline {
 struct RequestInstants {
     arrived: usize,
     completed: Option<usize>,
-    /// First cut at which it must be there; never for a request that no flush covers.
+    /// First cut (number of events before the power failure) at which the request must be on the drive. Never for a
+    /// request that no flush covers.
     durable: usize,
 }
 
-/// Range of cuts between which nothing becomes durable. Every image of an epoch can be made at its last cut, where most
-/// has arrived.
+/// Range of power cuts within which no further request becomes durable. At its last cut, where most requests have
+/// arrived, all states of the drive that belong to the range are possible.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Epoch {
-    /// Last cut of the epoch.
+    /// Last cut of the epoch, as the number of events that happened before the power failed.
     pub cut: usize,
-    /// States that the requests leave which are open at this cut.
+    /// Number of states of the drive that the requests open at this power cut may leave.
     pub states: StateCount,
-    /// States among them in which everything is there that the event at the end of the epoch makes durable.
+    /// Number of states at the last power cut of an epoch that the next epoch shares: those that contain every request
+    /// that becomes durable at the end of the epoch.
     pub states_left: StateCount,
 }
 
-/// Number of states that open requests may leave: each piece is there or not, except in a zone, where the first ones are there.
+/// Number of states of the drive that open requests may leave. Each piece of a request is present or not; in a zone,
+/// only the first pieces are present.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StateCount {
-    /// Binary logarithm of the number.
+    /// Binary logarithm of the number of states that a power failure may leave on the drive.
     pub bits: f64,
-    /// Number, if it is below 2 to the power of 48.
+    /// Exact number of states that a power failure may leave on the drive. `None` if it is above 2 to the power of 48.
     pub exact: Option<u64>,
 }
 
-/// Number of open pieces: those that are there or not whatever others are, and those of each zone.
+/// Number of pieces of open requests: those outside zones, each of which is present or not by itself, and those of each
+/// zone.
 #[derive(Clone, Debug, Default)]
 struct OpenPieces {
     free: u64,
     zones: BTreeMap<u32, u64>,
 }
 
-/// Binary logarithm of the largest number of states that is counted exactly.
+/// Binary logarithm of the largest number of states of the drive that is computed exactly.
 const EXACT_BITS: f64 = 48.0;
 
 impl OpenPieces {
@@ -83,11 +88,11 @@ impl OpenPieces {
     }
 }
 
-/// Later than every cut.
+/// Cut that is later than every other, for requests that never become durable.
 const NEVER: usize = usize::MAX;
 
 impl CutTimeline {
-    /// Returns the timeline of a recording.
+    /// Computes at which cuts each request of a recording arrived, completed and became durable.
     pub fn new(recording: &Recording) -> CutTimeline {
         let mut requests = instants(recording);
         flush(recording, &mut requests);
@@ -109,27 +114,29 @@ impl CutTimeline {
         timeline
     }
 
-    /// True if a request had arrived at this cut.
+    /// True if the drive had received a request before this power cut.
     pub fn has_arrived(&self, request: usize, cut: usize) -> bool {
         self.requests[request].arrived < cut
     }
 
-    /// True if a request had completed at this cut.
+    /// True if a request had completed before this power cut.
     pub fn is_answered(&self, request: usize, cut: usize) -> bool {
         self.requests[request].completed.is_some_and(|completed| completed < cut)
     }
 
-    /// True if a request must be there at this cut.
+    /// True if a request must be on the drive after this power cut.
     pub fn is_durable(&self, request: usize, cut: usize) -> bool {
         self.requests[request].durable <= cut
     }
 
-    /// True if a request may be there or be missing at this cut.
+    /// True if a request may be on the drive or be missing after this power cut: it was received, but is not durable
+    /// yet.
     pub fn is_open(&self, request: usize, cut: usize) -> bool {
         self.has_arrived(request, cut) && !self.is_durable(request, cut)
     }
 
-    /// Returns the first and the last cut at which a request is open, if there is any.
+    /// Returns the first and the last power cut at which a request is open: received, but not durable yet. `None` if
+    /// there is none, or the request is a flush.
     pub fn open_cuts(&self, request: usize, recording: &Recording) -> Option<(usize, usize)> {
         let RequestInstants { arrived, durable, .. } = self.requests[request];
         let first = (arrived + 1).max(recording.prepared);
@@ -137,24 +144,26 @@ impl CutTimeline {
         (recording.requests[request].is_change() && first <= last).then_some((first, last))
     }
 
-    /// Returns the number of settled requests, counted from the first: all changes among them are durable.
+    /// Returns the number of settled requests at this power cut: the longest run of first requests in which all changes
+    /// are durable.
     pub fn settled(&self, cut: usize) -> usize {
         let settled = self.settled_at.partition_point(|&at| at <= cut);
         settled.min(self.arrived(cut))
     }
 
-    /// Returns the number of requests that had arrived.
+    /// Returns the number of requests that the drive had received before this power cut.
     pub fn arrived(&self, cut: usize) -> usize {
         self.requests.partition_point(|request| request.arrived < cut)
     }
 
-    /// Returns the requests that are open at a cut, in the order of their arrival.
+    /// Returns the requests that are open at a cut (received but not durable), in the order of arrival.
     pub fn open(&self, recording: &Recording, cut: usize) -> Vec<usize> {
         let unsettled = self.settled(cut)..self.arrived(cut);
         unsettled.filter(|&place| recording.requests[place].is_change() && self.is_open(place, cut)).collect()
     }
 
-    /// Returns all epochs, the last of which ends with the recording.
+    /// Returns all epochs of the recording in order. An epoch is a range of power cuts in which no request becomes
+    /// durable; the last one ends with the recording.
     pub fn epochs(&self) -> &[Epoch] {
         &self.epochs
     }
@@ -200,7 +209,8 @@ fn instants(recording: &Recording) -> Vec<RequestInstants> {
     requests
 }
 
-/// Applies each completed flush, which makes durable what had completed when the flush arrived.
+/// Applies each completed flush: all requests that had completed when the flush arrived become durable at its
+/// completion.
 fn flush(recording: &Recording, requests: &mut [RequestInstants]) {
     // Changes in the order of their completion; for each flush the number of them when it arrived; and the number of
     // durable ones.
@@ -221,7 +231,7 @@ fn flush(recording: &Recording, requests: &mut [RequestInstants]) {
     }
 }
 
-/// Makes durable in each zone what comes before a durable request.
+/// Makes durable all requests before a durable request of their zone, because a zone is written in order.
 fn make_prefixes_durable(recording: &Recording, requests: &mut [RequestInstants]) {
     let mut durable_by_zone: BTreeMap<u32, usize> = BTreeMap::new();
     for (place, request) in requests.iter_mut().enumerate().rev() {

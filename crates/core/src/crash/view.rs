@@ -1,6 +1,8 @@
-//! Blocks of images, one image after another. Settled requests are laid down once; open requests are laid over them and
-//! removed again, so that the cost of an image is that of the requests open at its cut. Bytes stay in the recording: a
-//! block is the request from which it has its bytes, so that images are compared by a few bytes a block.
+//! Blocks of the drive in one crash image after another.
+//!
+//! Settled requests are applied once. Open requests are applied on top and removed again, so that the cost of an image
+//! depends only on the requests open at its cut. Data stays in the recording: each block refers to the request that its
+//! bytes come from, so that images are compared by a few bytes per block.
 
 use std::ops::Range;
 
@@ -8,18 +10,19 @@ use super::image::{Image, Loss};
 use super::recording::{RecordedOp, Recording};
 use super::timeline::CutTimeline;
 
-/// Zeros with which blocks without data are compared.
+/// Zeros to compare with the data of blocks that were never written.
 const ZEROS: [u8; 4096] = [0; 4096];
 
-/// Origin of a block's bytes.
+/// Source of a block's bytes: the write request in the recording, or zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSource(u32);
 
 impl BlockSource {
-    /// Zeros: the block was never written, or has been trimmed since.
+    /// Source of a block of zeros: never written, or deallocated or zeroed since.
     pub const ZEROS: BlockSource = BlockSource(0);
 
-    /// Returns the request of this place as an origin.
+    /// Returns the block source for request `place` of the recording: the request itself if it is a write, otherwise
+    /// zeros.
     fn of(recording: &Recording, place: usize) -> BlockSource {
         match recording.requests[place].kind {
             RecordedOp::Write(_) => {
@@ -31,7 +34,7 @@ impl BlockSource {
         }
     }
 
-    /// Returns the bytes of a range of the drive from this origin, or none if they are zeros.
+    /// Returns the bytes that this source holds for a byte range of the drive. `None` if they are zeros.
     fn bytes(self, recording: &Recording, range: Range<u64>) -> Option<&[u8]> {
         let place = self.0.checked_sub(1)?;
         let request = &recording.requests[place as usize];
@@ -40,36 +43,36 @@ impl BlockSource {
     }
 }
 
-/// View of one image at a time, fastest in the order of cuts.
+/// Contents of the drive in one crash image at a time. Images are cheapest in the order of their cuts.
 #[derive(Debug)]
 pub struct ImageView<'a> {
     recording: &'a Recording,
     timeline: &'a CutTimeline,
-    /// Number of requests that are laid down as settled.
+    /// Number of first requests that are applied to `base` because they are settled: nothing before them can be lost.
     settled: usize,
     base: Vec<BlockSource>,
-    /// Base with the open requests laid over it.
+    /// Source of each block in the shown crash image: `base` with the open requests applied on top.
     shown: Vec<BlockSource>,
     laid: Vec<Range<usize>>,
 }
 
-/// All blocks of one image.
+/// Contents of all blocks of the drive in one crash image, as references into the recording.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageBlocks<'a> {
-    /// Recording that holds the bytes.
+    /// Recording of the drive's requests, which holds the data of the writes.
     pub recording: &'a Recording,
-    /// Origin of each block.
+    /// Source of the bytes of each block of the drive: a write request, or zeros.
     pub sources: &'a [BlockSource],
 }
 
 impl<'a> ImageView<'a> {
-    /// Returns a view of a drive of zeros.
+    /// Returns a view of crash images, which shows a drive of zeros at first.
     pub fn new(recording: &'a Recording, timeline: &'a CutTimeline) -> ImageView<'a> {
         let zeros = || vec![BlockSource::ZEROS; recording.blocks()];
         ImageView { recording, timeline, settled: 0, base: zeros(), shown: zeros(), laid: Vec::new() }
     }
 
-    /// Returns the blocks of this image.
+    /// Returns the contents of the drive's blocks in this crash image.
     pub fn show(&mut self, image: &Image) -> ImageBlocks<'_> {
         for range in self.laid.drain(..) {
             self.shown[range.clone()].copy_from_slice(&self.base[range]);
@@ -101,7 +104,7 @@ impl<'a> ImageView<'a> {
 }
 
 impl ImageBlocks<'_> {
-    /// Appends the bytes of this range of the drive.
+    /// Appends the bytes that the crash image has in a byte range of the drive to `bytes`.
     pub fn append(&self, range: Range<u64>, bytes: &mut Vec<u8>) {
         for (length, data) in self.parts(range) {
             match data {
@@ -111,7 +114,7 @@ impl ImageBlocks<'_> {
         }
     }
 
-    /// True if these are the bytes of the drive from `start` on.
+    /// True if the crash image has exactly these bytes on the drive from byte `start` on.
     pub fn are(&self, start: u64, bytes: &[u8]) -> bool {
         let mut rest = bytes;
         self.parts(start..start + bytes.len() as u64).all(|(length, data)| {
@@ -124,7 +127,8 @@ impl ImageBlocks<'_> {
         })
     }
 
-    /// Returns the parts of a range that have one origin each: their lengths and bytes, none where these are zeros.
+    /// Splits a byte range of the drive into parts with one source each. Returns the length of each part and its bytes;
+    /// `None` for zeros.
     fn parts(&self, range: Range<u64>) -> impl Iterator<Item = (usize, Option<&[u8]>)> {
         let (block_bytes, mut at) = (u64::from(self.recording.rules.block_bytes), range.start);
         std::iter::from_fn(move || {
@@ -141,8 +145,8 @@ impl ImageBlocks<'_> {
         })
     }
 
-    /// Returns ranges of at most `longest` blocks that have other origins than in `held`. Up to `gap` equal blocks
-    /// between two differing ones belong to their range: writing them again costs less than another call.
+    /// Returns ranges of at most `longest` blocks within `footprint` whose sources differ from those in `held`. Up to
+    /// `gap` equal blocks between two differing ones join their range: writing them again costs less than another call.
     pub fn differences(
         &self,
         held: &[BlockSource],
@@ -164,7 +168,8 @@ impl ImageBlocks<'_> {
     }
 }
 
-/// ImageBlocks that may hold anything but zeros after this recording: ranges in ascending order that do not touch.
+/// Returns the blocks that any write of the recording covers, as ascending ranges with gaps between them. All other
+/// blocks are always zeros.
 pub fn footprint(recording: &Recording) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = ranges(recording, 0..recording.requests.len()).collect();
     all.sort_unstable_by_key(|range| range.start);
@@ -178,13 +183,13 @@ pub fn footprint(recording: &Recording) -> Vec<Range<usize>> {
     joined
 }
 
-/// Ranges of the drive that these requests have written.
+/// Returns the block range of each write among the requests at these indices of the recording.
 fn ranges(recording: &Recording, places: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let writes = places.filter(|&place| matches!(recording.requests[place].kind, RecordedOp::Write(_)));
     writes.filter_map(|place| range(recording, place))
 }
 
-/// The blocks that a request changes. A finish changes none.
+/// Returns the blocks whose data a request changes. `None` for a flush or a zone finish.
 fn range(recording: &Recording, place: usize) -> Option<Range<usize>> {
     let (request, block) = (&recording.requests[place], recording.rules.block_bytes);
     let start = (request.offset / u64::from(block)) as usize;
@@ -192,7 +197,7 @@ fn range(recording: &Recording, place: usize) -> Option<Range<usize>> {
     changes_bytes.then(|| start..start + (request.bytes / block) as usize)
 }
 
-/// Let a request change blocks, as far as it is there.
+/// Applies a request to the sources of blocks, except for the pieces that are lost.
 fn lay(recording: &Recording, place: usize, lost: Option<&Loss>, sources: &mut [BlockSource]) {
     let Some(range) = range(recording, place) else { return };
     let source = BlockSource::of(recording, place);

@@ -1,8 +1,8 @@
-//! Zones of images: their states and write pointers after the power cut.
+//! Zones in crash images: their states and write pointers after a power failure.
 //!
-//! A zone is written in order, and so is what survives of it: a prefix of its changes in the order of their arrival, the last of
-//! which may be the first blocks of a write. Everything up to a durable change is durable with it. The zones themselves say what follows
-//! from the changes that survive: [`Zones`] are asked for each of them, and lose their power then.
+//! A zone is written in order. So its surviving changes are the first ones in the order of arrival, and the last of
+//! them may be the first blocks of a write. A durable change makes all changes before it durable. [`Zones`] decide what
+//! the surviving changes lead to: they execute each of them and then lose their power.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use super::recording::{RecordedOp, Recording};
 use super::timeline::CutTimeline;
 use crate::media::zones::{ZoneAction, ZoneLayout, ZoneRefusal, Zones};
 
-/// Returns the zones after the power cut of an image; none if the drive has no zones.
+/// Returns the drive's zones after the power failure of a crash image; `None` if the drive has no zones.
 ///
 /// # Errors
-/// If more zones would be active than the drive can have.
+/// If more zones would be active than the drive supports, or a change does not begin at its zone's write pointer.
 pub fn zones(recording: &Recording, timeline: &CutTimeline, image: &Image) -> Result<Option<Zones>, String> {
     let Some(layout) = recording.zones else { return Ok(None) };
     let mut survived = without_limits(layout);
@@ -32,7 +32,8 @@ pub fn zones(recording: &Recording, timeline: &CutTimeline, image: &Image) -> Re
     }
 }
 
-/// Returns true if zones accept every request of a recording in the order of arrival.
+/// True if the zones of the drive accept every request of a recording in the order of arrival. Without zones, true
+/// unless there is a zone reset or finish.
 pub(super) fn are_accepted(recording: &Recording) -> bool {
     let Some(layout) = recording.zones else {
         let is_action = |kind: &RecordedOp| matches!(kind, RecordedOp::Reset | RecordedOp::Finish);
@@ -47,12 +48,13 @@ pub(super) fn are_accepted(recording: &Recording) -> bool {
     })
 }
 
-/// Makes empty zones of which any number can be active: which of them were open when has no bearing on an image.
+/// Returns empty zones without a limit of active or open zones. The zones that were open at the time do not affect an
+/// crash image.
 fn without_limits(layout: ZoneLayout) -> Zones {
     Zones::new(ZoneLayout { active_max: 0, open_max: 0, ..layout })
 }
 
-/// Returns the number of blocks of a request that are there, from its first one on.
+/// Returns the number of blocks of a request that survive a power failure, given which of its pieces are lost.
 fn blocks_there(recording: &Recording, place: usize, lost: Option<&Loss>) -> u64 {
     let whole = u64::from(recording.requests[place].bytes / recording.rules.block_bytes);
     match lost {
@@ -62,7 +64,7 @@ fn blocks_there(recording: &Recording, place: usize, lost: Option<&Loss>) -> u64
     }
 }
 
-/// Applies as many blocks of a request to its zone as are there.
+/// Applies the first `blocks` blocks of a request to its zone. Fails if the zone does not accept them.
 fn accept(recording: &Recording, place: usize, blocks: u64, zones: &mut Zones) -> Result<(), ZoneRefusal> {
     let request = &recording.requests[place];
     let block = request.offset / u64::from(recording.rules.block_bytes);
@@ -76,8 +78,8 @@ fn accept(recording: &Recording, place: usize, blocks: u64, zones: &mut Zones) -
 }
 
 impl Image {
-    /// Returns the image with the losses in each zone that follow from its first one: everything behind it. Of a torn request, as many
-    /// blocks are there as before, which are its first ones.
+    /// Returns the crash image with all requests of a zone lost that follow the zone's first lost or torn request. A
+    /// torn request keeps its number of surviving blocks, but they become its first ones.
     pub(super) fn in_order(mut self, recording: &Recording, timeline: &CutTimeline) -> Image {
         let mut cut_off: BTreeSet<u32> = BTreeSet::new();
         let unsettled = timeline.settled(self.cut)..timeline.arrived(self.cut);

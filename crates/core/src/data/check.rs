@@ -22,51 +22,51 @@ use crate::random::mix;
 use crate::request::Io;
 use crate::request::RequestId;
 
-/// Size of a logical block, all of whose bytes get a version together.
+/// Size in bytes of a logical block, which is the unit that the checker gives versions to.
 pub const BLOCK_BYTES: u64 = 512;
 
-/// Versions of one block that reads may return.
+/// State of one block in the checker: versions that reads may return, and writes in flight.
 #[derive(Clone, Copy, Debug, Default)]
 struct BlockVersions {
     latest: u32,
     floor: u32,
-    /// Number of writes in flight.
+    /// Number of writes to the block that are in flight.
     writes: u32,
     group_first: u32,
-    /// True if any write of the group in flight is known to have reached the device.
+    /// True if any write of the block in the present group is known to have reached the device.
     is_written: bool,
-    /// Version that was flushed, or was found after a power cut; no power cut can lose it.
+    /// Version of the block that was flushed, or was found after a power cut; no power cut can lose it.
     kept: u32,
-    /// Latest version at the last power cut, as long as it is not known which version survived; 0 if it is known.
+    /// Latest version of the block at the last power cut, until it is known which version survived; then 0.
     cut_at: u32,
-    /// Range of versions that were lost: the first one, and the one after the last.
+    /// Range of the block's versions that a power cut has lost: the first one, and the one after the last.
     lost: (u32, u32),
 }
 
-/// Part of a block that lies in one packet: its place in the request, and its block.
+/// Part of a block that lies in one packet: its range in the request's buffer, and its block.
 #[derive(Clone, Copy, Debug)]
 struct BlockPart {
     start: usize,
     end: usize,
     block: u64,
-    /// Offset of its first byte within the block.
+    /// Offset of the part's first byte within the block.
     within: usize,
 }
 
-/// Versions of all blocks, and the versions that reads in flight may return.
+/// Checker of read data: the versions of all blocks, and which of them reads in flight may return.
 #[derive(Clone, Debug)]
 pub struct Checker {
     seed: u64,
-    /// Payload of one packet in bytes, the unit in which data arrives.
+    /// Payload of one packet in bytes: reads and writes that race mix old and new data by this unit.
     packet_bytes: usize,
     /// Size in bytes of the unit that a power cut leaves entirely old or entirely new.
     atomic_bytes: usize,
     blocks: BTreeMap<u64, BlockVersions>,
-    /// Floors of the blocks of each read in flight, at its submission.
+    /// Oldest version of each block that a read in flight may return, by request.
     floors: BTreeMap<RequestId, Vec<u32>>,
-    /// Floors of all blocks at the submission of each flush in flight.
+    /// Oldest version of each block that a read could return when a flush in flight was submitted, by request.
     flushes: BTreeMap<RequestId, Vec<(u64, u32)>>,
-    /// Blocks and their versions that are zeros by command.
+    /// Pairs of block and version whose bytes are zeros, because a write-zeroes request made the version.
     zeroed: BTreeSet<(u64, u32)>,
 }
 
@@ -86,7 +86,8 @@ impl Checker {
         self.packet_bytes = self.packet_bytes.min(self.atomic_bytes);
     }
 
-    /// Fills the buffer of a write that is submitted.
+    /// Handles the submission of a write: gives its blocks their next versions, and fills its buffer with the bytes of
+    /// these.
     pub fn on_write(&mut self, io: &Io, buffer: &mut [u8]) {
         self.begin_write(io);
         for piece in pieces(io, self.packet_bytes) {
@@ -95,7 +96,7 @@ impl Checker {
         }
     }
 
-    /// Begins a write of zeros to whole blocks, which has no buffer.
+    /// Handles the submission of a write of zeros to whole blocks, which has no buffer: their next versions are zeros.
     pub fn on_write_zeroes(&mut self, io: &Io) {
         self.begin_write(io);
         for number in blocks(io) {
@@ -103,7 +104,7 @@ impl Checker {
         }
     }
 
-    /// Gives each block of a write that is submitted its next version.
+    /// Gives each block of a write that is submitted its next version, and counts the write as in flight.
     fn begin_write(&mut self, io: &Io) {
         for number in blocks(io) {
             let block = self.blocks.entry(number).or_default();
@@ -116,13 +117,13 @@ impl Checker {
         }
     }
 
-    /// Bytes of a block's version from byte `within` on.
+    /// Fills `into` with the bytes of a block's version, from byte `within` of the block on.
     fn fill(&self, block: u64, version: u32, within: usize, into: &mut [u8]) {
         let version = if self.zeroed.contains(&(block, version)) { 0 } else { version };
         generate(self.seed, block, version, within, into);
     }
 
-    /// Handles the completion of a write.
+    /// Handles the completion of a write, which has taken effect.
     pub fn on_written(&mut self, io: &Io) {
         self.end_write(io, true);
     }
@@ -162,7 +163,7 @@ impl Checker {
         }
     }
 
-    /// Handles the submission of a flush.
+    /// Handles the submission of a flush: notes the oldest version of each block that a read may return now.
     pub fn on_flush(&mut self, request: RequestId) {
         let floors = self.blocks.iter().map(|(number, block)| (*number, block.floor));
         self.flushes.insert(request, floors.collect());
@@ -181,7 +182,8 @@ impl Checker {
         self.floors.remove(&request);
     }
 
-    /// Handles the submission of a read; one that is submitted again keeps its first floors.
+    /// Handles the submission of a read: notes the oldest version of each block that it may return. A read that is
+    /// submitted again keeps the versions noted first.
     pub fn on_read(&mut self, request: RequestId, io: &Io) {
         if !self.floors.contains_key(&request) {
             let floors = blocks(io).map(|number| self.block(number).floor).collect();
@@ -189,7 +191,7 @@ impl Checker {
         }
     }
 
-    /// Continues a read under another number.
+    /// Moves the checker's state of a read or flush in flight to another request index.
     pub fn rename(&mut self, from: RequestId, to: RequestId) {
         if let Some(floors) = self.floors.remove(&from) {
             self.floors.insert(to, floors);
@@ -199,7 +201,7 @@ impl Checker {
         }
     }
 
-    /// Handles the completion of a read, and checks its data.
+    /// Handles the completion of a read, and checks that its data is of versions that it may return.
     ///
     /// # Errors
     /// Describes the first byte that the device cannot have held.
@@ -236,8 +238,8 @@ impl Checker {
         Ok(())
     }
 
-    /// Checks the data of a block that has not been written since the last power cut: each of its atomic units has one
-    /// version, which survives from now on, while later versions are lost.
+    /// Checks the first read of a block after a power cut, if the block has not been written since. Each atomic unit
+    /// must have one version. A read of the whole block fixes the surviving versions; later ones are lost.
     ///
     /// # Errors
     /// Describes the first unit with a version that is not allowed.
@@ -269,7 +271,8 @@ impl Checker {
         Ok(())
     }
 
-    /// Latest allowed version of a block whose bytes from `within` on equal `found`.
+    /// Returns the latest allowed version of a block whose bytes from `within` on equal `found`; `None` if no version
+    /// fits.
     fn version_of(&self, number: u64, within: usize, found: &[u8]) -> Option<u32> {
         let block = self.block(number);
         let mut expected = [0; BLOCK_BYTES as usize];
@@ -287,7 +290,8 @@ impl Checker {
 }
 
 impl BlockVersions {
-    /// Ends the group of writes in flight if none is left; the group has overwritten all versions before it.
+    /// Ends the group of the block's writes in flight if none is left. If one took effect, versions before the group
+    /// cannot be read any more.
     fn end_group(&mut self) {
         if self.writes == 0 && self.is_written {
             self.floor = self.group_first;
@@ -299,13 +303,13 @@ impl BlockVersions {
         self.cut_at > 0 && self.cut_at == self.latest
     }
 
-    /// True if a version was lost for good.
+    /// True if a power cut has lost this version of the block for good.
     fn has_lost(&self, version: u32) -> bool {
         (self.lost.0..self.lost.1).contains(&version)
     }
 }
 
-/// Generates the bytes of a version of a block, from byte `from` on; version 0 is zeros.
+/// Fills `into` with the bytes of a version of a block, from byte `from` of the block on; version 0 is zeros.
 pub fn generate(seed: u64, block: u64, version: u32, from: usize, into: &mut [u8]) {
     if version == 0 {
         return into.fill(0);
@@ -320,12 +324,12 @@ pub fn generate(seed: u64, block: u64, version: u32, from: usize, into: &mut [u8
     }
 }
 
-/// Numbers of the blocks that a request covers.
+/// Returns the numbers of the blocks that a request covers.
 fn blocks(io: &Io) -> impl Iterator<Item = u64> + use<> {
     io.offset / BLOCK_BYTES..(io.offset + u64::from(io.bytes)).div_ceil(BLOCK_BYTES)
 }
 
-/// Splits a request at the ends of blocks and of packets.
+/// Splits a request at the ends of blocks and of packets, and returns the parts in order.
 fn pieces(io: &Io, packet_bytes: usize) -> impl Iterator<Item = BlockPart> + use<> {
     let (offset, bytes) = (io.offset, io.bytes as usize);
     let mut start = 0;
@@ -423,7 +427,8 @@ mod tests {
         assert!(!read(&mut checker, &first) && !read(&mut checker, &failed), "one of the two has covered them");
     }
 
-    /// Makes a checker whose block has complete versions 1 to 3 and version 4 in flight at a power cut.
+    /// Returns a checker after a power cut, whose block has complete versions 1 to 3 and version 4 in flight, and these
+    /// versions.
     fn cut(keeps_acknowledged: bool) -> (Checker, [Vec<u8>; 5]) {
         let mut checker = checker();
         let versions = [(); 3].map(|()| {

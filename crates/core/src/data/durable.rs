@@ -2,7 +2,7 @@
 //! and some new.
 //!
 //! Data arrives in packets. A unit that a power cut leaves whole is passed on only when all of it has arrived, so that
-//! the data of commands in flight together does not mix. The memory then reports its progress as [`PersistenceEvent`]s.
+//! the data of commands in flight together does not mix. The memory then reports its progress as [`PersistenceStep`]s.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,37 +12,38 @@ use crate::random::Random;
 use crate::time::Time;
 use crate::tlp::Token;
 
-/// Number of pieces of a unit whose arrival is followed, one bit each.
+/// Number of pieces into which an atomic unit is divided to follow its arrival, one bit each.
 const PIECES: u32 = u64::BITS;
 
-/// Bytes of one atomic unit.
+/// Bytes of one atomic unit of the device.
 type Unit = Box<[u8]>;
 
-/// Contents of a device's cells, and the data on its way to them.
+/// Contents of a device's cells, and the data on its way to them, for runs with power cuts.
 #[derive(Clone, Debug)]
 pub struct Durable {
     /// Size in bytes of the unit that a power cut leaves entirely old or entirely new.
     unit_bytes: u32,
     cells: SparseBytes,
-    /// Units of which parts have arrived, by role and context of the command's packets and number of the unit.
+    /// Atomic units of which parts have arrived, by the role and context of their command's token and the number of the
+    /// unit.
     arriving: BTreeMap<(u8, u32, u64), ArrivingUnit>,
-    /// Units that have arrived completely and that the memory has not accepted yet.
+    /// Atomic units that have arrived completely and that the memory has not accepted yet, by number.
     arrived: BTreeMap<u64, Unit>,
-    /// Units that the memory has accepted, in this order.
+    /// Atomic units that the memory has accepted and is to program into the cells, in the order of acceptance.
     handed: VecDeque<AcceptedUnit>,
     random: Random,
-    /// Number of units whose newest bytes were lost in power cuts.
+    /// Number of atomic units whose newest bytes were lost in power cuts.
     pub lost_units: u64,
 }
 
-/// A unit of which a part has arrived.
+/// Atomic unit of which a part has arrived.
 #[derive(Clone, Debug)]
 struct ArrivingUnit {
     bytes: Unit,
     pieces: u64,
 }
 
-/// A unit on its way into the cells, which it changes between two instants.
+/// Atomic unit that is programmed into the cells between two instants.
 #[derive(Clone, Debug)]
 struct AcceptedUnit {
     unit: u64,
@@ -52,8 +53,8 @@ struct AcceptedUnit {
 }
 
 impl Durable {
-    /// Makes a fresh device of zeros, where a power cut leaves units of `unit_bytes` whole. `seed` decides which of the
-    /// units being programmed a power cut has changed.
+    /// Creates a fresh device of zeros, where a power cut leaves units of `unit_bytes` whole. `seed` decides which of
+    /// the units being programmed a power cut has changed.
     pub fn new(unit_bytes: u32, seed: u64) -> Durable {
         Durable {
             unit_bytes,
@@ -66,7 +67,7 @@ impl Durable {
         }
     }
 
-    /// Takes in data of a write at `offset`, which the command of this token has brought.
+    /// Takes in write data for `offset`, which a packet of the command with this token has brought.
     pub fn on_arrival(&mut self, token: Token, offset: u64, bytes: &[u8]) {
         let unit_bytes = u64::from(self.unit_bytes);
         let mut at = 0;
@@ -98,7 +99,7 @@ impl Durable {
         }
     }
 
-    /// Applies the events of the memory up to `now`.
+    /// Applies the memory's persistence steps, and puts units that are programmed by `now` into the cells.
     pub fn follow(&mut self, now: Time, steps: Vec<PersistenceStep>) {
         for step in steps {
             match step {
@@ -137,8 +138,8 @@ impl Durable {
         self.cells.write(unit * u64::from(self.unit_bytes), bytes);
     }
 
-    /// Cuts power at `now`: `contents` becomes what is in the cells. Programs that are interrupted have changed some of
-    /// their units.
+    /// Cuts power at `now`, and sets `contents` to what is in the cells. Each interrupted program has changed its unit
+    /// with a probability of one half.
     pub fn cut_power(&mut self, now: Time, contents: &mut SparseBytes) {
         self.lost_units += self.arrived.len() as u64;
         for AcceptedUnit { unit, bytes, from, until } in std::mem::take(&mut self.handed) {
@@ -154,7 +155,7 @@ impl Durable {
     }
 }
 
-/// Bit mask of the pieces of a unit that `bytes` bytes from `within` on cover.
+/// Returns the bit mask of the pieces of a unit that `bytes` bytes from `within` on cover.
 fn pieces(unit_bytes: usize, within: usize, bytes: usize) -> u64 {
     let piece_bytes = unit_bytes.div_ceil(PIECES as usize);
     let (first, end) = (within / piece_bytes, (within + bytes).div_ceil(piece_bytes));
@@ -163,13 +164,13 @@ fn pieces(unit_bytes: usize, within: usize, bytes: usize) -> u64 {
 
 #[cfg(test)]
 impl Durable {
-    /// Units whose newest bytes are not in the cells, with these bytes.
+    /// Returns the atomic units whose newest bytes are not in the cells, with these bytes.
     pub(crate) fn volatile(&self) -> impl DoubleEndedIterator<Item = (u64, &[u8])> {
         let handed = self.handed.iter().map(|handed| (handed.unit, &handed.bytes[..]));
         handed.chain(self.arrived.iter().map(|(unit, bytes)| (*unit, &bytes[..])))
     }
 
-    /// Bytes of a unit that are in the cells.
+    /// Returns the bytes of an atomic unit as they are in the cells.
     pub(crate) fn cells(&self, unit: u64) -> Unit {
         let mut bytes = vec![0; self.unit_bytes as usize];
         self.cells.read(unit * u64::from(self.unit_bytes), &mut bytes);
@@ -194,7 +195,7 @@ mod tests {
         Time::ZERO + Span::from_us(us)
     }
 
-    /// A device, and its contents by its own account.
+    /// Device under test: its durable bytes, and the bytes that it returns while its power is on.
     struct Bench {
         durable: Durable,
         contents: SparseBytes,
@@ -205,7 +206,7 @@ mod tests {
             Bench { durable: Durable::new(UNIT, 1), contents: SparseBytes::default() }
         }
 
-        /// Lets bytes of a command arrive.
+        /// Lets bytes of the command of this number arrive at the device.
         fn bring(&mut self, command: u32, offset: u64, bytes: &[u8]) {
             let token = Token { role: 0, context: command };
             self.durable.on_arrival(token, offset, bytes);
@@ -216,7 +217,7 @@ mod tests {
             self.durable.follow(Time::ZERO, vec![PersistenceStep::Handed { offset, bytes, from, until }]);
         }
 
-        /// Contents after a power cut, which must be one value throughout.
+        /// Cuts power, and returns the value that all bytes of the unit at `offset` have afterwards.
         fn after_cut(&mut self, now: Time, offset: u64) -> u8 {
             self.durable.cut_power(now, &mut self.contents);
             let mut bytes = [0; UNIT as usize];

@@ -1,9 +1,8 @@
 //! Runs with data on: real bytes on the device and in the host's buffers, and a check of every read.
 //!
 //! Bytes move once, through host memory, at the instant at which the packets that carry them arrive: a read's when they
-//! settle in memory, a write's when they reach the device. This module owes the rest of the core that a run without
-//! data costs nothing but a look at [`crate::shared::Shared::data`], and that a wrong byte is counted and described, never a
-//! panic.
+//! settle in memory, a write's when they reach the device. A run without data costs nothing but a check that its device
+//! has no [`Data`]. A wrong byte is counted and described, and never a panic.
 
 pub mod check;
 pub mod durable;
@@ -24,32 +23,34 @@ use persistence::PersistenceStep;
 /// Byte that fills a receive buffer before its data comes, so that missing data is detected.
 pub const STALE: u8 = 0xdb;
 
-/// Descriptions of wrong reads that are kept.
+/// Largest number of wrong reads whose descriptions are kept.
 const PROBLEMS_MAX: usize = 10;
 
-/// The bytes of a run.
+/// Real bytes of a run: the contents of the device, and the checker of every read.
 #[derive(Clone, Debug)]
 pub struct Data {
     /// Bytes that the device holds; a fresh device holds zeros.
     pub contents: SparseBytes,
     checker: Checker,
-    /// Bytes that survive a power cut, if that is followed, and the drive's guarantee for acknowledged writes.
+    /// Bytes that survive a power cut; `None` in a run in which power never fails. `keeps_acknowledged` is true if the
+    /// drive guarantees acknowledged writes.
     durable: Option<Durable>,
     keeps_acknowledged: bool,
-    /// Bytes on their way from one memory to the other.
+    /// Buffer for bytes that are being copied between host memory and device.
     moving: Vec<u8>,
-    /// Number of reads that returned allowed data; parts of a large request count by themselves.
+    /// Number of reads that returned allowed data; parts of a large request count separately.
     pub verified_reads: u64,
-    /// Number of reads that returned wrong data.
+    /// Number of reads that returned data that the device cannot hold.
     pub data_errors: u64,
     problems: Vec<String>,
     first_wrong: Option<u64>,
-    /// Numbers of the requests that are expected to fail.
+    /// Numbers of the requests that are expected to fail, so that their data is not checked.
     doubted: BTreeSet<u64>,
 }
 
 impl Data {
-    /// A fresh device. What writes write follows from `seed`; `packet_bytes` is the payload of one packet.
+    /// Creates the bytes of a fresh device, all zeros. `seed` determines the bytes that writes write; `packet_bytes` is
+    /// the payload of one packet.
     pub fn new(seed: u64, packet_bytes: u32) -> Data {
         Data {
             contents: SparseBytes::default(),
@@ -65,30 +66,30 @@ impl Data {
         }
     }
 
-    /// Power may fail from now on, which leaves units of so many bytes whole; whether the device owes the host what it has
-    /// acknowledged.
+    /// Prepares for power cuts that leave units of `atomic_bytes` whole. `keeps_acknowledged` is true if the drive
+    /// guarantees acknowledged writes.
     pub fn follow_power(&mut self, seed: u64, atomic_bytes: u32, keeps_acknowledged: bool) {
         self.checker.follow_power(atomic_bytes);
         self.durable = Some(Durable::new(atomic_bytes, seed));
         self.keeps_acknowledged = keeps_acknowledged;
     }
 
-    /// Returns the bytes that survive a power cut, if that is followed.
+    /// Returns the bytes that survive a power cut; `None` in a run in which power never fails.
     pub fn durable_mut(&mut self) -> Option<&mut Durable> {
         self.durable.as_mut()
     }
 
-    /// Units whose newest bytes were lost in power cuts, if there may be any.
+    /// Returns the number of atomic units whose newest bytes were lost in power cuts; `None` if power never fails.
     pub fn lost_units(&self) -> Option<u64> {
         self.durable.as_ref().map(|durable| durable.lost_units)
     }
 
-    /// The device forgets what it was doing: what it was handed is handed to it again, if ever.
+    /// Handles a reset of the device: commands in flight are lost, and may be submitted again.
     pub fn on_reset(&mut self) {
         self.checker.on_reset();
     }
 
-    /// Its power fails, after the memory has gone these last steps.
+    /// Cuts the power of the device at `now`, after the memory's last persistence steps.
     pub fn cut_power(&mut self, now: Time, steps: Vec<PersistenceStep>) {
         let Some(durable) = &mut self.durable else { return };
         durable.follow(now, steps);
@@ -96,17 +97,18 @@ impl Data {
         self.checker.on_power_cut(self.keeps_acknowledged);
     }
 
-    /// The first wrong reads, described.
+    /// Returns descriptions of the first reads that returned wrong data.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
 
-    /// Number of the first of them.
+    /// Returns the number of the first request that returned wrong data; `None` if there was none.
     pub fn first_wrong(&self) -> Option<u64> {
         self.first_wrong
     }
 
-    /// Prepares the buffer of a request that is about to be submitted: fills a write's, and fills a read's with [`STALE`].
+    /// Prepares the buffer of a request that is about to be submitted: a write's gets the data to write, a read's is
+    /// filled with [`STALE`].
     pub fn on_submit(&mut self, id: RequestId, request: &Request, memory: &mut HostMemory) {
         self.moving.clear();
         self.moving.resize(request.io.bytes as usize, STALE);
@@ -121,29 +123,30 @@ impl Data {
         memory.write(request.buffer, &self.moving);
     }
 
-    /// A flush is about to be submitted, which is nothing to runs in which power never fails.
+    /// Handles the submission of a flush; does nothing in a run in which power never fails.
     fn on_flush(&mut self, id: RequestId) {
         if self.durable.is_some() {
             self.checker.on_flush(id);
         }
     }
 
-    /// A request goes on under another number.
+    /// Moves the checker's state of a read or flush in flight to another request index.
     pub fn rename(&mut self, from: RequestId, to: RequestId) {
         self.checker.rename(from, to);
     }
 
-    /// A request is going to fail: its write may be there or not.
+    /// Marks a request that is going to fail: its write may take effect or not.
     pub fn doubt(&mut self, number: u64) {
         self.doubted.insert(number);
     }
 
-    /// A request that has failed is over.
+    /// Removes the mark of a request that was going to fail, once it is over.
     pub fn end_doubt(&mut self, number: u64) {
         self.doubted.remove(&number);
     }
 
-    /// The driver has found a request complete: check what a read has found.
+    /// Handles a request that the driver has found complete: checks the data of a read, and notes which versions later
+    /// reads may return.
     pub fn on_complete(&mut self, id: RequestId, request: &Request, memory: &HostMemory) {
         let is_doubted = self.doubted.contains(&request.number);
         match request.io.op {
@@ -174,7 +177,8 @@ impl Data {
         }
     }
 
-    /// Packets `first..first + count` of a read's data settle in host memory.
+    /// Copies the data of packets `first..first + count` of a read from the device to host memory, where they settle
+    /// now.
     pub fn to_host(&mut self, packet: &Packet, first: u32, count: u32, memory: &mut HostMemory) {
         let start = first * packet.chunk_bytes;
         let end = packet.bytes.min(start + count * packet.chunk_bytes);
@@ -183,7 +187,7 @@ impl Data {
         memory.write(packet.address + u64::from(start), &self.moving);
     }
 
-    /// Carries a write's data from host memory to the device, which [stores](Self::store) it.
+    /// Returns a write's data, read from host memory, for the device to [store](Self::store).
     pub fn carry(&mut self, packet: &Packet, memory: &HostMemory) -> Vec<u8> {
         let mut moving = std::mem::take(&mut self.moving);
         moving.resize(packet.bytes as usize, 0);
@@ -191,7 +195,7 @@ impl Data {
         moving
     }
 
-    /// Stores a write's data that has just been [carried](Self::carry) here.
+    /// Stores a write's data, which [`carry`](Self::carry) has read from host memory, in the device.
     pub fn store(&mut self, packet: &Packet, carried: Vec<u8>) {
         self.moving = carried;
         self.contents.write(packet.device_offset, &self.moving);
@@ -200,7 +204,7 @@ impl Data {
         }
     }
 
-    /// Fills bytes of the device with zeros, as the command of this token asks.
+    /// Fills a range of the device with zeros, as the command with this token asks.
     pub fn zero(&mut self, token: Token, offset: u64, bytes: u32) {
         self.moving.clear();
         self.moving.resize(bytes as usize, 0);

@@ -1,4 +1,4 @@
-//! A machine whose device does nothing but transfers, with its link and root complex.
+//! Machine whose device does nothing but transfer data, with its link, root complex and host memory.
 
 use super::{Op, Question};
 use crate::drive::Drive;
@@ -13,15 +13,15 @@ use crate::shared::Shared;
 use crate::time::Time;
 use crate::tlp::{Direction, Kind, Packet, PacketId, Token};
 
-/// Roles of packets.
+/// Roles of packets in their tokens.
 mod role {
     pub(super) const READ: u8 = 0;
     pub(super) const WRITE: u8 = 1;
-    /// The write of a pair, whose end nobody waits for.
+    /// Write of a write-read pair, whose end is not measured.
     pub(super) const PUSHED: u8 = 2;
 }
 
-/// A device with its DMA engine, and its transfers in flight.
+/// Device with its DMA engine, link and root complex, which makes transfers without commands.
 pub(super) struct TransferMachine<'a> {
     device: &'a Drive,
     question: &'a Question,
@@ -30,16 +30,16 @@ pub(super) struct TransferMachine<'a> {
     memory: HostMemory,
     link: Link,
     root_complex: RootComplex,
-    /// True if every posted write is in memory a fixed time after its arrival.
+    /// True if every posted write of the device is in memory a fixed time after its arrival.
     settles_alike: bool,
     reads: Reads,
     random: Random,
     window: u64,
-    /// Instant at which the transfer in each place was given to the engine.
+    /// Instant at which each transfer in flight was given to the DMA engine, by its slot.
     started: Vec<Time>,
     begun: u64,
     done: u64,
-    /// Number of transfers that are not counted, and instant at which the last of them was done.
+    /// Number of transfers that are not counted (warm-up); `counted_from` is when the last of them was done.
     warm_up: u64,
     counted_from: Time,
     read: DirectionOutcome,
@@ -47,7 +47,7 @@ pub(super) struct TransferMachine<'a> {
 }
 
 impl<'a> TransferMachine<'a> {
-    /// Returns an idle machine.
+    /// Returns an idle machine that is to make the transfers of `question`.
     pub(super) fn new(device: &'a Drive, question: &'a Question, seed: u64) -> TransferMachine<'a> {
         let mut memory = HostMemory::default();
         let Drive { link, root_complex, host, power, dma, .. } = device;
@@ -76,7 +76,7 @@ impl<'a> TransferMachine<'a> {
         }
     }
 
-    /// Makes all transfers, from the first to the last that counts.
+    /// Makes all transfers of the warm-up and all that count, and returns their results.
     pub(super) fn run(mut self) -> Outcome {
         for place in 0..self.question.outstanding {
             self.begin(Time::ZERO, place);
@@ -115,7 +115,8 @@ impl<'a> TransferMachine<'a> {
         }
     }
 
-    /// Handles packets that have crossed the link.
+    /// Handles packets at the far end of the link. Those from the device go to the root complex, or straight to host
+    /// memory if all writes settle alike. The last packet to the device ends its read.
     fn on_arrival(&mut self, now: Time, arrival: Arrival) {
         let flight = &self.link.bursts[arrival.packet];
         let (packet, is_last) = (flight.packet, arrival.first + arrival.count == flight.count());
@@ -135,7 +136,7 @@ impl<'a> TransferMachine<'a> {
         }
     }
 
-    /// Handles packets that are in host memory.
+    /// Handles `count` packets of a write that are in host memory now. The last one of the burst ends the transfer.
     fn on_settle(&mut self, now: Time, id: PacketId, count: u32) {
         let token = self.link.bursts[id].packet.token;
         if self.root_complex.on_settle(id, count, &mut self.link, &mut self.memory) {
@@ -144,7 +145,7 @@ impl<'a> TransferMachine<'a> {
         }
     }
 
-    /// Gives the engine the next transfer.
+    /// Gives the DMA engine the next transfer, at a random place in the window; `place` is its slot.
     fn begin(&mut self, now: Time, place: u32) {
         let unit = self.random.bits() % self.question.units();
         let address = self.window + unit * self.question.unit_bytes();
@@ -176,7 +177,7 @@ impl<'a> TransferMachine<'a> {
         self.link.send(packet.user_data(0, None), &mut self.shared);
     }
 
-    /// Counts a transfer that is over, and begins the next one in its place.
+    /// Counts a transfer that is done, unless it belongs to the warm-up, and begins the next one in its slot.
     fn on_done(&mut self, now: Time, token: Token) {
         let direction = match token.role {
             role::READ => &mut self.read,

@@ -1,4 +1,4 @@
-//! Measurements of transfers of one size, and of several sizes as a document for programs.
+//! Measurements of bare DMA transfers: of one size, and of several sizes as a JSON document.
 
 use serde_json::Value;
 
@@ -8,22 +8,22 @@ use crate::ledger::{DirectionOutcome, JobOutcome};
 use crate::problem::Problems;
 use crate::results::documents::{Description, DmaDocument, DmaQuestion, DmaRow, OpName, TablePercentiles, value};
 
-/// Measurements of transfers of one size: one at a time, and many.
+/// Results of bare DMA transfers of one size: with one in flight, and with many.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Transfers that were asked for.
+    /// Transfers that were measured: direction, size, window, number in flight.
     pub question: Question,
-    /// Results with one transfer in flight.
+    /// Results with one transfer at a time.
     pub alone: JobOutcome,
-    /// Results with as many in flight as were asked for.
+    /// Results with as many transfers in flight as the question says.
     pub loaded: JobOutcome,
 }
 
 impl Measured {
-    /// Measures a device with one transfer in flight, and with as many as the question says.
+    /// Measures bare transfers of a device twice: with one in flight, and with as many as the question says.
     ///
     /// # Errors
-    /// Everything that makes no sense.
+    /// Everything in the question that makes no sense for this device.
     pub fn of(question: &Question, device: &Drive, seed: u64) -> Result<Measured, Problems> {
         let ask = |outstanding| {
             let outcome = Question { outstanding, ..*question }.ask(device, seed);
@@ -32,14 +32,14 @@ impl Measured {
         Ok(Measured { question: *question, alone: ask(1)?, loaded: ask(question.outstanding)? })
     }
 
-    /// Directions in which there were transfers, each with the results of one in flight and of many.
+    /// Returns the directions in which there were transfers, each with the results of one in flight and of many.
     pub fn directions(&self) -> impl Iterator<Item = (&'static str, &DirectionOutcome, &DirectionOutcome)> {
         let pairs = self.alone.directions().zip(self.loaded.directions());
         pairs.map(|((name, alone), (_, loaded))| (name, alone, loaded))
     }
 }
 
-/// Returns the document of measurements: the question, and a row for each size and direction.
+/// Returns the JSON document of measurements: the question, and a row for each size and direction.
 pub fn document(seed: u64, device: &Drive, measured: &[Measured]) -> Value {
     let rows = measured.iter().flat_map(|size| {
         let directions = size.directions();

@@ -1,6 +1,6 @@
-//! Measurements of bare transfers: a device reads or writes so many bytes of host memory, with so many transfers in flight. Host
-//! software, protocol and the device's memory take no part: the DMA engine, the link, and the root complex with the memory
-//! behind it are measured.
+//! Measurements of bare DMA transfers: a device reads or writes host memory, with a given size and number of transfers
+//! in flight. Host software, protocol and the device's memory take no part: the DMA engine, the link, and the root
+//! complex with the memory behind it are measured.
 //!
 //! ```
 //! use phaselink_core::dma::{Op, Question};
@@ -23,20 +23,20 @@ use machine::TransferMachine;
 pub use measured::{Measured, document};
 pub use options::sizes;
 
-/// Sections of a description on which bare transfers depend.
+/// Sections of a drive's description on which bare DMA transfers depend.
 pub const SECTIONS: [&str; 4] = ["link", "dma", "host", "root_complex"];
-/// Alignment of transfers in bytes: a cache line.
+/// Alignment of DMA transfers in bytes: a cache line.
 const LINE_BYTES: u32 = 64;
-/// Largest transfer in bytes.
+/// Largest size of a transfer in bytes.
 pub const BYTES_MAX: u32 = 1 << 20;
-/// Largest window in bytes.
+/// Largest size in bytes of the window of host memory in which transfers begin.
 pub const WINDOW_BYTES_MAX: u64 = 1 << 40;
-/// Largest number of transfers in flight.
+/// Largest number of DMA transfers in flight.
 pub const OUTSTANDING_MAX: u32 = 4096;
-/// Largest number of transfers that are counted.
+/// Largest number of DMA transfers that are counted in a measurement.
 pub const TRANSFERS_MAX: u64 = 1_000_000_000;
 
-/// Names in plans and on command lines for the variants of an enum.
+/// Defines an enum whose variants have words in plans and on command lines.
 macro_rules! words {
     ($(#[doc = $about:literal])+ $choice:ident { $($(#[doc = $doc:literal])+ $variant:ident = $word:literal,)+ }) => {
         $(#[doc = $about])+
@@ -46,15 +46,15 @@ macro_rules! words {
         }
 
         impl $choice {
-            /// All words, in order.
+            /// Words for all variants, in their order.
             pub const WORDS: &[&str] = &[$($word),+];
 
-            /// Word for this variant.
+            /// Returns the word for this variant in plans and on command lines.
             pub fn word(self) -> &'static str {
                 $choice::WORDS[self as usize]
             }
 
-            /// Variant that a word stands for, if it is one of them.
+            /// Returns the variant that a word stands for; `None` if it is not one of the words.
             pub fn of(word: &str) -> Option<$choice> {
                 match word {
                     $($word => Some($choice::$variant),)+
@@ -66,15 +66,15 @@ macro_rules! words {
 }
 
 words! {
-    /// Direction of transfers, as the device sees it.
+    /// Direction of DMA transfers, as the device sees it.
     Op {
-        /// From host memory to the device.
+        /// Reads data from host memory to the device.
         Read = "read",
-        /// From the device to host memory.
+        /// Writes data from the device to host memory.
         Write = "write",
         /// Reads and writes in turns.
         Both = "both",
-        /// A write, and a read of the same place behind it, as one transfer: the read's time shows the write's.
+        /// Writes, and then reads the same address, as one transfer: the time of the read shows that of the write.
         WriteRead = "write-read",
     }
 }
@@ -101,26 +101,26 @@ words! {
     }
 }
 
-/// Transfers to be measured.
+/// Bare DMA transfers to be measured: direction, size, window, number in flight, and state of the host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Question {
-    /// Direction of the transfers.
+    /// Direction of the transfers: reads, writes, or both.
     pub op: Op,
-    /// Length of a transfer in bytes.
+    /// Size of a transfer in bytes.
     pub bytes: u32,
-    /// Size of the part of host memory in which transfers begin at random lines.
+    /// Size in bytes of the window of host memory in which transfers begin at random cache lines.
     pub window_bytes: u64,
-    /// Number of transfers in flight.
+    /// Number of transfers that are kept in flight.
     pub outstanding: u32,
-    /// Number of transfers that are counted, after a quarter as many that are not.
+    /// Number of transfers that are counted, after a warm-up of a quarter as many.
     pub transfers: u64,
     /// True if the device's own commands make the transfers, without its DMA engine.
     pub direct: bool,
-    /// State of the host's caches, if it is not the description's.
+    /// State of the host's caches; `None` takes that of the drive's description.
     pub cache: Option<Cache>,
-    /// Socket of the memory, if it is not the description's.
+    /// Socket of the memory; `None` takes that of the drive's description.
     pub node: Option<Node>,
-    /// True if addresses are translated, if that is not the description's.
+    /// True if an IOMMU translates addresses; `None` takes the setting of the drive's description.
     pub iommu: Option<bool>,
 }
 
@@ -141,19 +141,20 @@ impl Default for Question {
 }
 
 impl Question {
-    /// Measures a device. The outcome has reads in the directions `read` and `write` of one job; pairs of both count as reads.
+    /// Runs these transfers on a device, and measures them. The outcome has one job with the directions `read` and
+    /// `write`; write-read pairs count as reads.
     ///
     /// # Errors
-    /// Everything that makes no sense.
+    /// Everything in the question that makes no sense for this device.
     pub fn ask(&self, device: &Drive, seed: u64) -> Result<Outcome, Problems> {
         self.check(device)?;
         Ok(TransferMachine::new(&self.applied(device), self, seed).run())
     }
 
-    /// Checks that the question makes sense, and for this device.
+    /// Checks that the question makes sense in itself and for this device.
     ///
     /// # Errors
-    /// Everything that does not.
+    /// Everything in the question that makes no sense for this device.
     pub fn check(&self, device: &Drive) -> Result<(), Problems> {
         let within = |what: &str, value: u64, most: u64| {
             let found = format!("{what} is {value}");
@@ -193,7 +194,7 @@ impl Question {
         Problems(problems.into_iter().flatten().collect()).or(())
     }
 
-    /// Device in the host that is asked for.
+    /// Returns the device in a host with the cache state, memory socket and address translation that the question sets.
     pub fn applied(&self, device: &Drive) -> Drive {
         let mut device = device.clone();
         let root_complex = &mut device.root_complex;
@@ -211,8 +212,9 @@ impl Question {
         device
     }
 
-    /// Share of the window that the caches cannot hold: the device's own writes fill a part of the last-level cache, the cores'
-    /// all of it. A read behind a write of the DMA engine finds what that write has just put there.
+    /// Returns the share of the window (0 to 1) that the caches cannot hold. The device's own writes fill a part of the
+    /// last-level cache, the cores' writes all of it. A read behind a write of the DMA engine finds what that write has
+    /// just put there.
     fn cold_ratio(&self, host: &RootComplex) -> f64 {
         let io_kib = if host.llc_io_kib == 0 { host.llc_kib } else { host.llc_io_kib };
         let held_kib = match host.data_placement.on_socket(false) {
@@ -225,12 +227,13 @@ impl Question {
         if held_kib == 0 { 0.0 } else { (1.0 - f64::from(held_kib) / window_kib).max(0.0) }
     }
 
-    /// Distance in bytes between two places at which a transfer may begin.
+    /// Returns the distance in bytes between two addresses at which a transfer may begin: its size in whole cache
+    /// lines.
     fn unit_bytes(&self) -> u64 {
         u64::from(self.bytes.next_multiple_of(LINE_BYTES))
     }
 
-    /// Number of places at which a transfer may begin.
+    /// Returns the number of addresses in the window at which a transfer may begin.
     fn units(&self) -> u64 {
         (self.window_bytes / self.unit_bytes()).max(1)
     }

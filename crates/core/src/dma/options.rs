@@ -1,11 +1,11 @@
-//! Questions in words: options with their values, as plans and command lines give them.
+//! Parsing of the options that describe bare DMA transfers, as plans and command lines give them.
 
 use super::{Cache, Node, Op, Question};
 use crate::problem::{Problem, Problems};
 use crate::spelling;
 use crate::workload::bytes;
 
-/// Options with the values that each takes.
+/// Names of the options, each with a text of the values that it takes.
 const OPTIONS: &[(&str, &str)] = &[
     ("op", "read, write, both, write-read"),
     ("size", "bytes, as in 64 or 4k"),
@@ -19,7 +19,8 @@ const OPTIONS: &[(&str, &str)] = &[
 ];
 
 impl Question {
-    /// Parses options with their values; options that are not given have their defaults.
+    /// Parses options with their values into a question about bare transfers; options that are not given have their
+    /// defaults.
     ///
     /// # Errors
     /// All options and values that are not known.
@@ -30,10 +31,10 @@ impl Question {
         problems.or(question)
     }
 
-    /// Sets one option.
+    /// Sets the option called `name` to `value`, which is given as text.
     ///
     /// # Errors
-    /// If it is not known, or its value is not.
+    /// If the option is not known, or does not take the value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Problem> {
         let Some((_, allowed)) = OPTIONS.iter().find(|(known, _)| *known == name) else {
             let names: Vec<&str> = OPTIONS.iter().map(|(name, _)| *name).collect();
@@ -60,7 +61,7 @@ impl Question {
     }
 }
 
-/// `on` or `off`; plans give the numbers 1 and 0 for true and false.
+/// Parses `on` and `off`, and also `true`, `false`, 1 and 0, as plans give them. Returns `None` for another text.
 fn switch(value: &str) -> Option<bool> {
     match value {
         "on" | "true" | "1" => Some(true),
@@ -69,7 +70,7 @@ fn switch(value: &str) -> Option<bool> {
     }
 }
 
-/// Parses sizes of transfers: bytes, or a range of them by doubling as in `8..2048`.
+/// Parses sizes of transfers in bytes: one size, or a range by doubling as in `8..2048`.
 pub fn sizes(text: &str) -> Option<Vec<u32>> {
     let size = |text: &str| u32::try_from(bytes(text)?).ok().filter(|size| (1..=super::BYTES_MAX).contains(size));
     let Some((from, to)) = text.split_once("..") else { return Some(vec![size(text)?]) };

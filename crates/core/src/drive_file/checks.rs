@@ -10,7 +10,7 @@ use crate::ledger::stage::STACK_STAGES_MAX;
 use crate::media::cells::Cells;
 use crate::problem::BrokenCondition;
 
-/// All conditions that `drive` breaks.
+/// Returns all conditions between keys that the drive breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     let checks = [
         wait,
@@ -56,7 +56,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     between_sections.chain(inside).chain(around).chain(keys).chain(drive.broken_protocols()).collect()
 }
 
-/// A thread sleeps only if its protocol sends interrupts to wake it.
+/// Checks that threads sleep for completions only if the protocol sends interrupts to wake them.
 fn wait(drive: &Drive) -> Option<BrokenCondition> {
     let cause = drive.protocol().no_interrupts()?;
     BrokenCondition::when(
@@ -67,14 +67,14 @@ fn wait(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// The stack has no more stages than results have columns for.
+/// Checks that the software stack has no more stages than results have columns for.
 fn stages(drive: &Drive) -> Option<BrokenCondition> {
     let count = drive.stage_names().len();
     let found = format!("stack.stages has {count} stages");
     BrokenCondition::when(count > STACK_STAGES_MAX, &["stack.stages"], found, format!("at most {STACK_STAGES_MAX}"))
 }
 
-/// A stage holds its lock for no longer than it runs.
+/// Checks that no stage of the software stack holds its lock for longer than it runs.
 fn lock_times(drive: &Drive) -> Option<BrokenCondition> {
     let is_broken = |stage: &&StackStage| stage.submit_held > stage.submit || stage.complete_held > stage.complete;
     let stage = drive.stack.stages.iter().find(is_broken)?;
@@ -86,7 +86,8 @@ fn lock_times(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// The clock of the lowest voltage is below the nominal clock, because voltage rises between the two.
+/// Checks that the clock at the lowest core voltage is below the host's nominal clock, because voltage rises between
+/// the two.
 fn clocks(drive: &Drive) -> Option<BrokenCondition> {
     let (low, high) = (drive.power.volts_min_ghz, drive.host.nominal_ghz);
     BrokenCondition::when(
@@ -97,7 +98,7 @@ fn clocks(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// The lowest voltage is no higher than the highest.
+/// Checks that the lowest core voltage is no higher than the highest one.
 fn volts(drive: &Drive) -> Option<BrokenCondition> {
     let (low, high) = (drive.power.volts_min, drive.power.volts_max);
     BrokenCondition::when(
@@ -108,7 +109,7 @@ fn volts(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A stripe is no larger than the capacity.
+/// Checks that a stripe of the memory is no larger than the memory's capacity.
 fn stripe(drive: &Drive) -> Option<BrokenCondition> {
     let (stripe, capacity) = (drive.media.stripe_bytes, drive.media.capacity_mib);
     BrokenCondition::when(
@@ -119,7 +120,8 @@ fn stripe(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Spare chips, several buses and clock cycles need chips that are modelled one by one.
+/// Checks that spare chips, several buses and clock cycles are given only for memory whose chips are modelled one by
+/// one.
 fn chips(drive: &Drive) -> Option<BrokenCondition> {
     let media = &drive.media;
     let keys = [
@@ -143,7 +145,7 @@ fn chips(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Array reads of chips that are modelled one by one have no spread.
+/// Checks that reads have no spread in time if memory chips are modelled one by one, because these read in step.
 fn spread_of_chips(drive: &Drive) -> Option<BrokenCondition> {
     let media = &drive.media;
     let is_given = media.read_spread > 0.0 || media.read_retry_rate > 0.0;
@@ -155,7 +157,7 @@ fn spread_of_chips(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A stripe consists of whole chips.
+/// Checks that a stripe of the memory consists of whole chips.
 fn chips_fill_stripe(drive: &Drive) -> Option<BrokenCondition> {
     let (chip, stripe) = (drive.media.chip_bytes, drive.media.stripe_bytes);
     BrokenCondition::when(
@@ -166,7 +168,7 @@ fn chips_fill_stripe(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Programming pulses of typical data, half zeros and half ones, fit into `program_ns`.
+/// Checks that the programming pulses of typical data, half zeros and half ones, fit into `program_ns`.
 fn pulses(drive: &Drive) -> Option<BrokenCondition> {
     let (shortest, program) = (Cells::of(&drive.media).typical_pulse_time(), drive.media.program);
     BrokenCondition::when(
@@ -177,7 +179,7 @@ fn pulses(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// If the time of a write depends on its data, the durations of both pulses are known.
+/// Checks that the durations of both programming pulses are given if the time of a write depends on its data.
 fn pattern(drive: &Drive) -> Option<BrokenCondition> {
     let media = &drive.media;
     let data_matters = media.data_pattern != DataPattern::Typical || media.write_difference;
@@ -191,7 +193,7 @@ fn pattern(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A housekeeping pause is shorter than the interval between pauses.
+/// Checks that a housekeeping pause of the memory is shorter than the interval between pauses.
 fn housekeeping(drive: &Drive) -> Option<BrokenCondition> {
     let (pause, interval) = (drive.media.housekeeping, drive.media.housekeeping_interval);
     BrokenCondition::when(
@@ -202,7 +204,7 @@ fn housekeeping(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A stripe consists of whole wear-levelling lines.
+/// Checks that a stripe of the memory consists of whole wear-levelling lines.
 fn wear_line(drive: &Drive) -> Option<BrokenCondition> {
     let (line, stripe) = (drive.media.wear_line_bytes, drive.media.stripe_bytes);
     BrokenCondition::when(
@@ -213,8 +215,8 @@ fn wear_line(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A receiver advertises credits for at least one packet of the largest payload (PCI Express Base Specification 6.0,
-/// section 2.6.1); with fewer, such a packet would wait for ever.
+/// Checks that a receiver advertises credits for at least one packet of the largest payload (PCI Express Base
+/// Specification 6.0, section 2.6.1); with fewer, such a packet would wait for ever.
 fn data_credits(drive: &Drive) -> Option<BrokenCondition> {
     let (credits, payload) = (drive.link.posted_data_credits, drive.link.max_payload_bytes);
     BrokenCondition::when(
@@ -225,7 +227,7 @@ fn data_credits(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A lane is fast enough that a packet's wire time stays far below 2^64 ps.
+/// Checks that a lane of the link is fast enough to keep the wire time of a packet far below 2^64 ps.
 fn lane_rate(drive: &Drive) -> Option<BrokenCondition> {
     let rate = drive.link.lane_bytes_per_ns;
     BrokenCondition::when(
@@ -236,8 +238,8 @@ fn lane_rate(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A completion carries no more than a packet may, answers no more than one request, and ends at a boundary (section
-/// 2.3.1.1).
+/// Checks that a completion carries at most the largest payload, answers at most one read request, and can end at a
+/// read completion boundary (section 2.3.1.1).
 fn completion_size(drive: &Drive) -> Option<BrokenCondition> {
     let (size, boundary) = (drive.link.completion_bytes, drive.link.read_completion_boundary_bytes);
     let size_max = drive.link.max_payload_bytes.min(drive.link.max_read_request_bytes);
@@ -252,7 +254,7 @@ fn completion_size(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A DRAM refresh is no longer than the interval between refreshes.
+/// Checks that a DRAM refresh is no longer than the interval between refreshes.
 fn refresh(drive: &Drive) -> Option<BrokenCondition> {
     let (refresh, interval) = (drive.root_complex.refresh, drive.root_complex.refresh_interval);
     BrokenCondition::when(
@@ -267,7 +269,7 @@ fn refresh(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Sizes of pieces and words are given only if pieces cost time.
+/// Checks that sizes of the pieces and words of a DMA transfer are given only if pieces cost time.
 fn dma_pieces(drive: &Drive) -> Option<BrokenCondition> {
     let (dma, usual) = (&drive.dma, Dma::default());
     let is_idle = dma.piece.is_zero() && (dma.piece_bytes != usual.piece_bytes || dma.word_bytes != usual.word_bytes);
@@ -279,7 +281,7 @@ fn dma_pieces(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Full duplex of the DMA engine is given only if transfers occupy the engine.
+/// Checks that full duplex of the DMA engine is given only if transfers occupy the engine.
 fn dma_duplex(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         drive.dma.full_duplex && !drive.dma.takes_turns(),
@@ -289,7 +291,7 @@ fn dma_duplex(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Requests of the DMA engine are no longer than the link allows.
+/// Checks that requests of the DMA engine are no longer than the link's largest read request.
 fn dma_requests(drive: &Drive) -> Option<BrokenCondition> {
     let (bytes, bytes_max) = (drive.dma.request_bytes, drive.link.max_read_request_bytes);
     BrokenCondition::when(

@@ -1,21 +1,21 @@
-//! Conditions between the keys of a fault rule, and between them and the drive's keys. A key that has no meaning for
-//! the rule's action is refused, and so is a fault that no run could survive.
+//! Conditions between the keys of a fault rule, and between them and the drive's keys. A key without a meaning for the
+//! rule's action is refused, and so is a fault that no run could survive.
 
 use crate::config::section::Section;
 use crate::config::{Fault, FaultAction, FaultSubject, Mapping};
 use crate::drive::Drive;
 use crate::problem::BrokenCondition;
 
-/// Probability of corruption from which on the replays of a packet would hardly ever end.
+/// Largest probability of corruption without another limit; above it, replays of a packet would hardly ever end.
 const CORRUPTED_MAX: f64 = 0.9;
 
-/// First condition that each fault rule breaks.
+/// Returns the first broken condition of each fault rule of the drive that breaks any.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     let numbered = drive.faults.iter().enumerate();
     numbered.filter_map(|(place, fault)| broken_by(drive, place + 1, fault)).collect()
 }
 
-/// First condition that the fault rule of this number breaks.
+/// Returns the first condition that a fault rule breaks; `number` is the rule's number, from 1, in the message.
 pub(super) fn broken_by(drive: &Drive, number: usize, fault: &Fault) -> Option<BrokenCondition> {
     let checks = [meaningless_key, missing_value, bank, link, endless_corruption, endless_power_cuts];
     let (found, allowed) = checks.iter().find_map(|check| check(drive, fault))?;
@@ -23,10 +23,10 @@ pub(super) fn broken_by(drive: &Drive, number: usize, fault: &Fault) -> Option<B
     BrokenCondition::when(true, &["faults"], found, allowed)
 }
 
-/// Problem of a fault rule: what was found, and what is allowed.
+/// Problem of a fault rule, as a pair of what was found and what is allowed; none if the rule is right.
 type RuleProblem = Option<(String, String)>;
 
-/// Every key that is given has a meaning for the action.
+/// Checks that every key that a fault rule gives has a meaning for the rule's action.
 fn meaningless_key(_: &Drive, fault: &Fault) -> RuleProblem {
     let usual = Fault::default().values();
     let changed = fault.values().into_iter().zip(usual).filter(|(value, usual)| value != usual);
@@ -35,7 +35,8 @@ fn meaningless_key(_: &Drive, fault: &Fault) -> RuleProblem {
     Some((format!("{key} has no meaning for this action"), keys.collect::<Vec<_>>().join(", ")))
 }
 
-/// The action has the durations, factors or widths that it needs.
+/// Checks that a fault rule gives the durations, factors, rates or link widths that its action needs, and a window that
+/// ends after it begins.
 fn missing_value(_: &Drive, fault: &Fault) -> RuleProblem {
     let Fault { action, from, until, lasts, delay, factor, lanes, generation, rate_iops, rate_mib_per_s, .. } = *fault;
     let says =
@@ -63,7 +64,7 @@ fn missing_value(_: &Drive, fault: &Fault) -> RuleProblem {
     })
 }
 
-/// The bank exists, and addresses have fixed banks.
+/// Checks that the bank of a bank fault exists, and that addresses have fixed banks.
 fn bank(drive: &Drive, fault: &Fault) -> RuleProblem {
     if fault.subject() != FaultSubject::Bank {
         return None;
@@ -76,7 +77,7 @@ fn bank(drive: &Drive, fault: &Fault) -> RuleProblem {
     (fault.bank >= banks).then(|| (format!("bank is {}", fault.bank), format!("0 to {}", banks - 1)))
 }
 
-/// A retrained link is neither wider nor faster than the drive's link.
+/// Checks that a link which a fault retrains is neither wider nor faster than the drive's link.
 fn link(drive: &Drive, fault: &Fault) -> RuleProblem {
     let link = &drive.link;
     if fault.lanes > link.lanes {
@@ -94,7 +95,7 @@ fn link(drive: &Drive, fault: &Fault) -> RuleProblem {
     is_fixed.then(|| (found(), String::from("lanes without generation")))
 }
 
-/// Some packets arrive: corrupting every packet for ever would leave the run without an end.
+/// Checks that a fault rule does not corrupt nearly every packet for ever, because the run would not end.
 fn endless_corruption(_: &Drive, fault: &Fault) -> RuleProblem {
     let Fault { action, every, times, probability, until, .. } = *fault;
     let is_endless = action == FaultAction::CorruptPacket
@@ -108,7 +109,7 @@ fn endless_corruption(_: &Drive, fault: &Fault) -> RuleProblem {
     })
 }
 
-/// Power fails a limited number of times.
+/// Checks that a fault rule which cuts the power at events does so only a limited number of times.
 fn endless_power_cuts(_: &Drive, fault: &Fault) -> RuleProblem {
     let is_endless = fault.subject() == FaultSubject::Event && fault.times == 0;
     is_endless.then(|| (String::from("power would fail for ever"), String::from("times above 0")))

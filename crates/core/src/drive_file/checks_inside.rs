@@ -1,5 +1,5 @@
-//! Conditions between keys of a drive's processors, buffer and translation layer. Keys of a part that the drive does
-//! not have would change nothing, and are refused if the user has given them.
+//! Conditions between keys of a drive's processors, buffer and translation layer. Keys of a component that the drive
+//! does not have would change nothing, and are refused if the user has given them.
 
 use crate::config::origin::Origin;
 use crate::config::{Acknowledge, DataPattern, Mapping, PolicyName, Technology, WearLevelling};
@@ -9,9 +9,9 @@ use crate::media::translation::TranslationShape;
 use crate::media::translation::policy::Policy;
 use crate::problem::BrokenCondition;
 
-/// Number of mapping units of the largest drive: units are numbered in 32 bits, and one number stands for "none".
+/// Largest number of mapping units of a drive: units are numbered in 32 bits, and one number stands for "none".
 const UNITS_MAX: u64 = u32::MAX as u64 - 1;
-/// Keys of a cache of one bit a cell.
+/// Keys of a write cache in flash cells that hold one bit each (SLC cache).
 const SLC_KEYS: &[&str] = &[
     "translation.slc_cache_mib",
     "translation.idle_us",
@@ -19,14 +19,14 @@ const SLC_KEYS: &[&str] = &[
     "media.slc_read_ns",
     "media.program_bytes",
 ];
-/// Keys of garbage collection in idle time.
+/// Keys that control garbage collection in idle time.
 const IDLE_KEYS: &[&str] = &["translation.idle_us", "translation.idle_blocks", "translation.over_provisioning"];
-/// Least number of pages of the mapping table in the drive's memory.
+/// Smallest number of pages of the mapping table that the drive's memory can hold.
 const MAP_PAGES_MIN: u64 = 16;
-/// Number of dies of the largest drive.
+/// Largest number of flash dies of a drive.
 const DIES_MAX: u32 = 1 << 16;
 
-/// Keys that change nothing without a translation layer.
+/// Keys that change nothing on a drive without a translation layer.
 const TRANSLATION_KEYS: &[&str] = &[
     "translation.unit_bytes",
     "translation.over_provisioning",
@@ -55,7 +55,7 @@ const TRANSLATION_KEYS: &[&str] = &[
     "media.slc_read_ns",
 ];
 
-/// All conditions that `drive` breaks.
+/// Returns all conditions that the drive's processors, buffer and translation layer break.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     let general = [processors(drive), nothing_mapped(drive), nothing_buffered(drive)];
     let is_mapped = drive.translation.mapping == Mapping::Page;
@@ -79,14 +79,14 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     general.into_iter().chain([flash]).flatten().collect()
 }
 
-/// True if the user has given a key a value other than its default. A drive that is printed whole has all keys, at
-/// their defaults too.
+/// True if the user has given a key, in a file or an override, a value other than its default. A drive file that was
+/// printed by the program has all keys, so that the presence of a key alone says nothing.
 fn is_written(drive: &Drive, key: &str) -> bool {
     let is_given = matches!(drive.sources.of(key), Origin::File | Origin::Set);
     is_given && drive.value_of(key) != Drive::blank().value_of(key)
 }
 
-/// The number of processor cores is given only if commands take processor time.
+/// Checks that the number of the drive's processor cores is given only if commands take processor time.
 fn processors(drive: &Drive) -> Option<BrokenCondition> {
     let takes_core = !drive.controller.read_core.is_zero() || !drive.controller.write_core.is_zero();
     BrokenCondition::when(
@@ -97,7 +97,7 @@ fn processors(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Keys of the translation layer are given only if there is one.
+/// Checks that keys of the translation layer are given only if there is one.
 fn nothing_mapped(drive: &Drive) -> Option<BrokenCondition> {
     let is_mapped = drive.translation.mapping == Mapping::Page;
     // Flash may be described by its keys before a drive gives it a translation layer.
@@ -112,7 +112,7 @@ fn nothing_mapped(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Power-loss protection is given only if writes are acknowledged before they are in the cells.
+/// Checks that power-loss protection is given only if writes are acknowledged before they are in the memory cells.
 fn nothing_buffered(drive: &Drive) -> Option<BrokenCondition> {
     let is_inert = drive.translation.mapping == Mapping::None && drive.media.acknowledge == Acknowledge::Late;
     BrokenCondition::when(
@@ -123,7 +123,7 @@ fn nothing_buffered(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A translation layer needs flash.
+/// Checks that a drive with a translation layer has flash.
 fn technology(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         drive.media.technology != Technology::Nand,
@@ -133,7 +133,7 @@ fn technology(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Keys of memory that is overwritten in place are not given together with a translation layer.
+/// Checks that keys of memory that is overwritten in place are not given together with a translation layer.
 fn banks_alone(drive: &Drive) -> Option<BrokenCondition> {
     let media = &drive.media;
     let keys = [
@@ -159,7 +159,7 @@ fn banks_alone(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A stripe consists of whole mapping units.
+/// Checks that a stripe of the memory, which is a page of all planes of a die, consists of whole mapping units.
 fn rows(drive: &Drive) -> Option<BrokenCondition> {
     let (row, unit) = (drive.media.stripe_bytes, drive.translation.unit_bytes);
     BrokenCondition::when(
@@ -170,7 +170,7 @@ fn rows(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// The planes share a stripe evenly.
+/// Checks that the planes of a die share a stripe of the memory evenly.
 fn planes(drive: &Drive) -> Option<BrokenCondition> {
     let (row, planes) = (drive.media.stripe_bytes, u32::from(drive.media.planes));
     BrokenCondition::when(
@@ -181,7 +181,8 @@ fn planes(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A program unit is one stripe for each bit of a cell, and a block consists of whole word lines.
+/// Checks that a program unit is one stripe for each bit of a flash cell (1 to 3), and that an erase block consists of
+/// whole word lines.
 fn block(drive: &Drive) -> Option<BrokenCondition> {
     let (row, program, pages) = (drive.media.stripe_bytes, drive.media.program_bytes, drive.media.block_pages);
     let bits = program / row;
@@ -196,7 +197,7 @@ fn block(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// The number of candidate blocks is given only for the victim policy that uses it.
+/// Checks that the number of candidate blocks is given only for the victim policy that uses it.
 fn choices(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         is_written(drive, "translation.choices") && drive.translation.policy != PolicyName::DChoices,
@@ -206,7 +207,7 @@ fn choices(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Read times of further pages are given only for cells with as many bits.
+/// Checks that read times of further pages of a word line are given only for flash cells with as many bits.
 fn pages_of_a_cell(drive: &Drive) -> Option<BrokenCondition> {
     let bits = drive.media.program_bytes / drive.media.stripe_bytes;
     let beyond = [(2, "media.read_centre_ns"), (3, "media.read_upper_ns")];
@@ -219,7 +220,7 @@ fn pages_of_a_cell(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Mapping units and dies can be numbered.
+/// Checks that the numbers of mapping units and of dies are within the limits of the model.
 fn units(drive: &Drive) -> Option<BrokenCondition> {
     let dies = u32::from(drive.media.channels) * u32::from(drive.media.banks_per_channel);
     let units = shape(&drive.media, &drive.translation).all_units();
@@ -231,7 +232,8 @@ fn units(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// The drive's memory holds some pages of the mapping table, but not all: all are its own value, 0.
+/// Checks that the drive's memory holds only a part of the mapping table, but enough of its pages. The value 0 stands
+/// for all of the table.
 fn map_cache(drive: &Drive) -> Option<BrokenCondition> {
     let (cached, translation) = (drive.translation.map_cache_kib, &drive.translation);
     let units = (drive.media.capacity_mib << 20) / u64::from(translation.unit_bytes);
@@ -248,10 +250,10 @@ fn map_cache(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Largest share of spare blocks that is advised.
+/// Largest over-provisioning that a message proposes, as a share of the user capacity.
 const OVER_PROVISIONING_MAX: f64 = 2.0;
 
-/// Over-provisioning leaves garbage collection enough blocks beyond those that hold the user's units.
+/// Checks that over-provisioning leaves garbage collection enough blocks beyond those that hold the user's data.
 fn spare(drive: &Drive) -> Option<BrokenCondition> {
     let shape = placed_shape(&drive.media, &drive.translation, &drive.placement);
     let (TranslationShape { units, block_units, blocks, .. }, blocks_min) = (shape, shape.blocks_min());
@@ -275,7 +277,7 @@ fn spare(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Collection in idle time has a beginning, and ends before it wants more blocks than are spare.
+/// Checks that garbage collection in idle time has a time at which it starts, and frees no more blocks than are spare.
 fn idle(drive: &Drive) -> Option<BrokenCondition> {
     let (idle_blocks, is_idle) = (drive.translation.idle_blocks, !drive.translation.idle.is_zero());
     let shape = placed_shape(&drive.media, &drive.translation, &drive.placement);
@@ -299,7 +301,8 @@ fn idle(drive: &Drive) -> Option<BrokenCondition> {
     })
 }
 
-/// A cache of one bit a cell belongs to cells of several bits that are programmed slower, and is folded in idle time.
+/// Checks that a cache of one bit a cell (SLC cache) is given only for cells of several bits, with a program time of
+/// its own, and with idle time in which its data are moved out.
 fn slc(drive: &Drive) -> Option<BrokenCondition> {
     let (media, translation) = (&drive.media, &drive.translation);
     let has_slc = translation.slc_cache_mib > 0;
@@ -328,8 +331,8 @@ fn slc(drive: &Drive) -> Option<BrokenCondition> {
     })
 }
 
-/// Keys and values that leave garbage collection enough blocks at the given over-provisioning: half as many banks and
-/// channels, as often as it takes, then shorter blocks.
+/// Returns keys with values that leave garbage collection enough blocks at the given over-provisioning, as text; none
+/// if nothing helps. Banks and channels are halved as often as needed, then the pages of a block.
 fn fewer_dies(drive: &Drive) -> Option<String> {
     let mut media = drive.media.clone();
     let bits = media.program_bytes / media.stripe_bytes.max(1);
@@ -354,8 +357,8 @@ fn fewer_dies(drive: &Drive) -> Option<String> {
     Some(changed.map(|(key, _, after)| format!("media.{key} = {after}")).collect::<Vec<_>>().join(" and "))
 }
 
-/// The write buffer holds a program unit of all channels for each stream of writes, and another one that is being
-/// programmed.
+/// Checks that the write buffer holds a program unit of all channels for each stream of writes, and another one that is
+/// being programmed.
 fn room(drive: &Drive) -> Option<BrokenCondition> {
     let layout = FlashLayout::of(&drive.media, &drive.translation);
     let line_kib = (u64::from(layout.line_units()) * u64::from(layout.unit_bytes)) >> 10;

@@ -1,11 +1,11 @@
-//! Conditions between keys of a drive that stores values by their keys. Keys that would change nothing are refused.
+//! Conditions between keys of a drive that stores values by key. Keys that would change nothing are refused.
 
 use super::checks_sections;
 use crate::config::KeyValues;
 use crate::drive::Drive;
 use crate::problem::BrokenCondition;
 
-/// All conditions that `drive` breaks.
+/// Returns all conditions that the key-value section of the drive breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     if !drive.key_value.is_there() {
         return inert(&drive.key_value).into_iter().collect();
@@ -14,7 +14,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     checks.iter().filter_map(|check| check(drive)).collect()
 }
 
-/// Keys of the section are given only if the drive stores values.
+/// Checks that keys of the key-value section are given only if the drive stores values by key.
 fn inert(keys: &KeyValues) -> Option<BrokenCondition> {
     let usual = KeyValues::default();
     let given = [
@@ -26,7 +26,7 @@ fn inert(keys: &KeyValues) -> Option<BrokenCondition> {
     checks_sections::inert(&given, &["key_value.value_max_kib"], "for a drive with logical blocks")
 }
 
-/// The protocol of the drive has commands for keys.
+/// Checks that the drive's protocol has commands for values that are stored by key.
 fn interface(drive: &Drive) -> Option<BrokenCondition> {
     let keys = &["interface", "key_value.value_max_kib"];
     checks_sections::interface(
@@ -38,7 +38,7 @@ fn interface(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// One command moves the largest value.
+/// Checks that one command can move the largest value.
 fn value(drive: &Drive) -> Option<BrokenCondition> {
     let (value_kib, transfer_kib) = (drive.key_value.value_max_kib, drive.limits().transfer_bytes / 1024);
     BrokenCondition::when(
@@ -49,7 +49,7 @@ fn value(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Beside the index there is room for two of the largest values, as one replaces the other.
+/// Checks that, beside the index, there is room for two of the largest values, as one replaces the other.
 fn room(drive: &Drive) -> Option<BrokenCondition> {
     let (value_bytes, room_bytes) = (u64::from(drive.key_value.value_max_bytes()), drive.value_room_bytes());
     BrokenCondition::when(
@@ -65,7 +65,7 @@ fn room(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A part of the index is in memory only if the whole is larger.
+/// Checks that the part of the index that the drive's memory holds is smaller than the whole index.
 fn cache(drive: &Drive) -> Option<BrokenCondition> {
     let KeyValues { index_cache_kib, keys_max, .. } = drive.key_value;
     let index_kib = drive.index_bytes() / 1024;
@@ -77,7 +77,7 @@ fn cache(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A drive of values has no logical blocks, which zones and placement divide.
+/// Checks that a drive that stores values by key has neither zones nor data placement, which divide logical blocks.
 fn others(drive: &Drive) -> Option<BrokenCondition> {
     let given = [
         ("[zones]", drive.zones.is_there(), "no key of [zones]: values have no write pointer"),

@@ -6,10 +6,10 @@ use crate::drive::Drive;
 use crate::media::translation::policy::Policy;
 use crate::problem::BrokenCondition;
 
-/// Largest number of reclaim unit handles of all groups together: streams of the translation layer.
+/// Largest number of reclaim unit handles of all groups together, because each is a stream of the translation layer.
 const STREAMS_MAX: u32 = 127;
 
-/// All conditions that `drive` breaks.
+/// Returns all conditions that the data placement of the drive breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     if !drive.placement.is_there() {
         return inert(&drive.placement).into_iter().collect();
@@ -18,7 +18,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     checks.iter().filter_map(|check| check(drive)).collect()
 }
 
-/// Keys of placement are given only if hosts can place data.
+/// Checks that keys of data placement are given only if the drive has placement handles.
 fn inert(placement: &DataPlacement) -> Option<BrokenCondition> {
     let given = [
         ("placement.groups", placement.groups > 1),
@@ -27,7 +27,7 @@ fn inert(placement: &DataPlacement) -> Option<BrokenCondition> {
     checks_sections::inert(&given, &["placement.handles"], "without handles")
 }
 
-/// The protocol of the drive can say where data is placed.
+/// Checks that commands of the drive's protocol can name a placement.
 fn interface(drive: &Drive) -> Option<BrokenCondition> {
     let keys = &["interface", "placement.handles"];
     checks_sections::interface(
@@ -39,7 +39,7 @@ fn interface(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// The drive is flash with a translation layer, whose blocks are the reclaim units.
+/// Checks that a drive with data placement is flash with a translation layer, whose blocks are the reclaim units.
 fn mapping(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         !drive.is_flash(),
@@ -49,7 +49,7 @@ fn mapping(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Streams can be numbered.
+/// Checks that the placement handles of all groups are no more than the streams of the translation layer.
 fn streams(drive: &Drive) -> Option<BrokenCondition> {
     let (handles, groups) = (u32::from(drive.placement.handles), u32::from(drive.placement.groups));
     BrokenCondition::when(
@@ -60,7 +60,7 @@ fn streams(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Hosts, and not the policy, separate data.
+/// Checks that the policy of garbage collection does not separate data itself, because hosts do so by placement.
 fn policy(drive: &Drive) -> Option<BrokenCondition> {
     let policy = drive.translation.policy;
     BrokenCondition::when(
@@ -71,7 +71,8 @@ fn policy(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Nothing mixes the data of different handles before garbage collection.
+/// Checks that a drive with data placement has neither an SLC cache nor a cached mapping table, whose blocks would mix
+/// the data of different handles.
 fn caches(drive: &Drive) -> Option<BrokenCondition> {
     let given = [
         ("translation.slc_cache_mib", drive.translation.slc_cache_mib),
@@ -86,7 +87,7 @@ fn caches(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Zones already say where data goes.
+/// Checks that a drive has either data placement or zones, because zones already determine where data goes.
 fn zones(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         drive.zones.is_there(),

@@ -1,9 +1,11 @@
-//! Conditions of sections that give a drive something of its own, such as zones, once one of their keys is above 0.
+//! Conditions of optional sections of a drive, such as zones, which have an effect once the key that switches them on
+//! is above 0.
 
 use crate::drive::{Drive, Interface};
 use crate::problem::BrokenCondition;
 
-/// Keys of a section, each with whether it is given, have an effect only if the key that switches the section on is above 0.
+/// Refuses the first key in `given` that is given, because the key `switch` of its section is 0. `without` describes
+/// such a drive in the message, as in "without zones".
 pub(super) fn inert(
     given: &[(&str, bool)],
     switch: &'static [&'static str; 1],
@@ -14,7 +16,8 @@ pub(super) fn inert(
     BrokenCondition::when(true, switch, found, format!("{} above 0, or no {key}", switch[0]))
 }
 
-/// The protocol of a drive has what a section describes.
+/// Checks that the protocol of a drive supports an optional section; `knows` is true for such a drive. The message
+/// lists the interfaces that support it.
 pub(super) fn interface(
     drive: &Drive,
     section: &str,

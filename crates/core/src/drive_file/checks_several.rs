@@ -3,7 +3,7 @@
 use crate::drive::Drive;
 use crate::problem::BrokenCondition;
 
-/// All conditions that a description with several drives breaks.
+/// Returns all conditions that a description with several drives breaks; none for one drive.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     match drive.drives {
         0 | 1 => Vec::new(),
@@ -11,7 +11,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     }
 }
 
-/// The interface's driver serves several drives.
+/// Checks that the driver of the interface serves several drives.
 fn interface(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         !drive.protocol().stands_beside_others(drive),
@@ -21,7 +21,7 @@ fn interface(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// There are no fault rules, because they do not name a drive.
+/// Checks that several drives have no fault rules, because these do not name a drive.
 fn faults(drive: &Drive) -> Option<BrokenCondition> {
     let found = format!("drives is {} with faults, which do not say which drive they affect", drive.drives);
     BrokenCondition::when(
@@ -32,7 +32,7 @@ fn faults(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// All queue pairs have an interrupt vector: vectors are numbered through all drives.
+/// Checks that all queue pairs of several drives have an interrupt vector: vectors are numbered through all drives.
 fn vectors(drive: &Drive) -> Option<BrokenCondition> {
     let pairs = drive.limits().queue_pairs;
     BrokenCondition::when(

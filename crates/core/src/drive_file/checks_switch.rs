@@ -5,7 +5,7 @@ use crate::drive::Drive;
 use crate::link::rate::WireRate;
 use crate::problem::BrokenCondition;
 
-/// All conditions that the switches and peer of a drive break.
+/// Returns all conditions that the switches and the peer device of a drive break.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     let peer: Vec<BrokenCondition> = match drive.peer.is_there() {
         false => keys_without_peer(drive).into_iter().collect(),
@@ -14,7 +14,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     switches(drive).into_iter().chain(peer).collect()
 }
 
-/// Conditions on the switches alone.
+/// Returns all conditions that the switches break, without those of a peer device.
 fn switches(drive: &Drive) -> Vec<BrokenCondition> {
     if drive.switch.has_hosts() {
         return [hosts_interface, hosts_alone, faults, duplex, late_writes]
@@ -28,7 +28,7 @@ fn switches(drive: &Drive) -> Vec<BrokenCondition> {
     }
 }
 
-/// Properties of switches are given only if there are switches.
+/// Checks that properties of switches are given only if there are switches.
 fn keys_without_switches(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         drive.switch != Switch::default(),
@@ -45,7 +45,7 @@ fn keys_without_switches(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Hosts share a device whose protocol is routed by port.
+/// Checks that several hosts share only a device whose protocol is routed by port.
 fn hosts_interface(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         !drive.protocol().is_routed_by_port(),
@@ -59,7 +59,8 @@ fn hosts_interface(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Hosts share one device, each port of whose switch has a link like that of the device.
+/// Checks that several hosts share only one device, and that no keys of switches in front of drives are given: all
+/// ports of the shared switch have links as the device has.
 fn hosts_alone(drive: &Drive) -> Option<BrokenCondition> {
     let Switch { drives, generation, lanes, .. } = drive.switch;
     let of_none = Switch::default();
@@ -72,7 +73,7 @@ fn hosts_alone(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// The interface's driver serves several drives.
+/// Checks that the driver of the interface serves several drives, which a switch connects.
 fn interface(drive: &Drive) -> Option<BrokenCondition> {
     let found = format!("switch.drives is {} with {}", drive.switch.drives, drive.protocol().title());
     let allowed = String::from("switch.drives = 0, or an interface whose driver serves several drives");
@@ -84,22 +85,22 @@ fn interface(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// There are no fault rules, because their packets are matched on a single link.
+/// Checks that there are no fault rules with switches, because these rules match packets on a single link.
 fn faults(drive: &Drive) -> Option<BrokenCondition> {
     let found = format!("switch.drives is {} with faults, which need a link without switches", drive.switch.drives);
     let allowed = String::from("switch.drives = 0, or no faults");
     BrokenCondition::when(!drive.faults.is_empty(), &["switch.drives", "faults"], found, allowed)
 }
 
-/// Links behind a switch are full duplex.
+/// Checks that links behind a switch are full duplex.
 fn duplex(drive: &Drive) -> Option<BrokenCondition> {
     let found = format!("link.duplex is \"shared\" with switch.drives {}", drive.switch.drives);
     let allowed = String::from("link.duplex = \"full\", or switch.drives = 0");
     BrokenCondition::when(drive.link.duplex == Duplex::Shared, &["link.duplex", "switch.drives"], found, allowed)
 }
 
-/// No writes are delayed at the root complex: such a write keeps the credits of its root port, which all drives behind
-/// the switch share.
+/// Checks that no writes are delayed at the root complex if there are switches: such a write keeps the credits of its
+/// root port, which all drives behind the switch share.
 fn late_writes(drive: &Drive) -> Option<BrokenCondition> {
     let ratio = drive.root_complex.late_write_ratio;
     BrokenCondition::when(
@@ -110,7 +111,8 @@ fn late_writes(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// An uplink is no slower than a drive's link, so that a packet can leave the switch before its end has arrived.
+/// Checks that the uplink of a switch is no slower than a drive's link, so that a packet can leave the switch before
+/// its end has arrived.
 fn uplink_rate(drive: &Drive) -> Option<BrokenCondition> {
     let rates = [drive.switch.uplink(&drive.link), drive.link.clone()].map(|link| WireRate::new(&link).bytes_per_ns());
     let [uplink, link] = rates;
@@ -122,7 +124,7 @@ fn uplink_rate(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Properties of a peer are given only if there is one.
+/// Checks that properties of a peer device are given only if there is one.
 fn keys_without_peer(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         drive.peer != Peer::default(),
@@ -139,7 +141,7 @@ fn keys_without_peer(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// All drives are behind the switch at which the peer is.
+/// Checks that all drives are behind the switch at which the peer device is.
 fn peer_at_switch(drive: &Drive) -> Option<BrokenCondition> {
     let (behind, drives) = (drive.switch.drives, drive.drives);
     BrokenCondition::when(
@@ -150,7 +152,8 @@ fn peer_at_switch(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Addresses are not translated: packets between drives and a peer do not pass the IOMMU.
+/// Checks that no IOMMU translates addresses if there is a peer device: packets between drives and a peer do not pass
+/// the IOMMU.
 fn peer_translated(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         drive.root_complex.iommu,
@@ -160,7 +163,8 @@ fn peer_translated(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A peer that submits requests itself polls for completions in its own memory, and gets no interrupts.
+/// Checks that the interface has no interrupts if the peer device submits requests itself: such a peer polls for
+/// completions in its own memory.
 fn peer_interrupted(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         drive.peer.has(false) && drive.protocol().no_interrupts().is_none(),

@@ -4,18 +4,18 @@ use crate::config::Volume;
 use crate::drive::{Drive, Interface};
 use crate::problem::BrokenCondition;
 
-/// Keys of the limit of operations, beside its rates.
+/// Keys that set the rate of operations of a volume.
 const OPERATION_KEYS: &[&str] = &["volume.rate_iops", "volume.iops_per_gib"];
-/// Keys of the limit of bytes, beside its rates.
+/// Keys that set the bandwidth of a volume.
 const BYTE_KEYS: &[&str] = &["volume.rate_mib_per_s", "volume.mib_per_s_per_gib"];
 
-/// All conditions that `drive` breaks.
+/// Returns all conditions that the rate limits of a volume break; none for a drive that is no volume.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     let checks = [interface, operations, bytes, bounds, credits, whole_operations, sizes_of_operations, window, start];
     checks.iter().filter(|_| drive.volume.is_there()).filter_map(|check| check(drive)).collect()
 }
 
-/// Requests reach the memory as whole commands, which can be counted.
+/// Checks that requests of the interface reach the memory as whole commands, which the limits of a volume can count.
 fn interface(drive: &Drive) -> Option<BrokenCondition> {
     let passes_whole_commands =
         |interface: &Interface| Drive { interface: *interface, ..drive.clone() }.protocol().passes_whole_commands();
@@ -34,7 +34,7 @@ fn interface(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Keys of the limit of operations are given only if there is one.
+/// Checks that further keys of a volume's limit of operations are given only with a rate of operations.
 fn operations(drive: &Drive) -> Option<BrokenCondition> {
     let Volume { min_iops, max_iops, burst_iops, credit_operations, .. } = drive.volume;
     let others = [
@@ -46,7 +46,7 @@ fn operations(drive: &Drive) -> Option<BrokenCondition> {
     inert(drive.volume.rate_iops + drive.volume.iops_per_gib > 0.0, &others, OPERATION_KEYS)
 }
 
-/// Keys of the limit of bytes are given only if there is one.
+/// Checks that further keys of a volume's limit of bandwidth are given only with a bandwidth.
 fn bytes(drive: &Drive) -> Option<BrokenCondition> {
     let volume = &drive.volume;
     let others = [
@@ -60,7 +60,8 @@ fn bytes(drive: &Drive) -> Option<BrokenCondition> {
     inert(volume.rate_mib_per_s + volume.mib_per_s_per_gib > 0.0, &others, BYTE_KEYS)
 }
 
-/// Condition that a limit without a rate has no other key.
+/// Refuses the first key in `others` that is given if `has_rate` is false, because a volume's limit without a rate has
+/// no effect. `rates` are the keys that set the rate.
 fn inert(has_rate: bool, others: &[(&'static str, bool)], rates: &'static [&'static str]) -> Option<BrokenCondition> {
     let (key, _) = others.iter().find(|(_, is_given)| *is_given)?;
     BrokenCondition::when(
@@ -71,7 +72,7 @@ fn inert(has_rate: bool, others: &[(&'static str, bool)], rates: &'static [&'sta
     )
 }
 
-/// The least rate is no larger than the largest.
+/// Checks that the smallest rate of a volume is no larger than its largest.
 fn bounds(drive: &Drive) -> Option<BrokenCondition> {
     let volume = &drive.volume;
     let crossed = |least: f64, most: f64| most > 0.0 && least > most;
@@ -83,7 +84,7 @@ fn bounds(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Bursts have credits, and credits have a rate of bursts.
+/// Checks that a volume has both burst rates and credits for them, or neither, for operations and for bytes.
 fn credits(drive: &Drive) -> Option<BrokenCondition> {
     let volume = &drive.volume;
     let burst_bytes = volume.burst_mib_per_s + volume.burst_mib_per_s_per_gib > 0.0;
@@ -99,7 +100,7 @@ fn credits(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Requests count as parts of operations only if these have a size.
+/// Checks that options for the counting of a volume's operations are given only if operations have a size.
 fn whole_operations(drive: &Drive) -> Option<BrokenCondition> {
     let volume = &drive.volume;
     BrokenCondition::when(
@@ -110,7 +111,7 @@ fn whole_operations(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Keys for the size of operations are given only if a limit counts these.
+/// Checks that keys for the size of a volume's operations are given only if a limit counts operations by size.
 fn sizes_of_operations(drive: &Drive) -> Option<BrokenCondition> {
     let volume = &drive.volume;
     let has_bytes = volume.rate_mib_per_s + volume.mib_per_s_per_gib > 0.0;
@@ -134,7 +135,7 @@ fn sizes_of_operations(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A window is given only if there is a limit.
+/// Checks that the window of a volume's limits is given only if there is a limit.
 fn window(drive: &Drive) -> Option<BrokenCondition> {
     let capacity_mib = drive.media.capacity_mib;
     let is_unlimited = drive.volume.operations(capacity_mib).is_none() && drive.volume.bytes(capacity_mib).is_none();
@@ -146,7 +147,7 @@ fn window(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// The state of the credits is given only if there are credits.
+/// Checks that the initial state of a volume's credits is given only if there are credits.
 fn start(drive: &Drive) -> Option<BrokenCondition> {
     let volume = &drive.volume;
     let has_bucket = volume.credit_operations > 0 || volume.credit_mib + volume.credit_mib_per_gib > 0.0;

@@ -6,10 +6,10 @@ use crate::drive::Drive;
 use crate::media::flash::zoned::ZoneStripe;
 use crate::problem::BrokenCondition;
 
-/// Largest number of zones: the states of all of them are kept beside the bytes of a served drive (assumed).
+/// Largest number of zones of a drive: their states are kept beside the data of a served drive (assumed).
 const ZONES_MAX: u64 = 100_000;
 
-/// All conditions that `drive` breaks.
+/// Returns all conditions that the zones of the drive break.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     if !drive.zones.is_there() {
         return inert(&drive.zones).into_iter().collect();
@@ -18,7 +18,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     checks.iter().filter_map(|check| check(drive)).collect()
 }
 
-/// Keys of zones are given only if the drive has zones.
+/// Checks that keys of zones are given only if the drive has zones.
 fn inert(zones: &Zoning) -> Option<BrokenCondition> {
     let given = [
         ("zones.capacity_mib", zones.capacity_mib > 0),
@@ -30,13 +30,13 @@ fn inert(zones: &Zoning) -> Option<BrokenCondition> {
     checks_sections::inert(&given, &["zones.size_mib"], "without zones")
 }
 
-/// The protocol of the drive knows zones.
+/// Checks that the drive's protocol has commands for zones.
 fn interface(drive: &Drive) -> Option<BrokenCondition> {
     let keys = &["interface", "zones.size_mib"];
     checks_sections::interface(drive, "[zones]", keys, |drive| drive.protocol().knows_zones(), "knows no zones")
 }
 
-/// Zones have room for what can be written, and the drive consists of whole zones.
+/// Checks that the capacity of a zone is at most the zone's size, and that the drive consists of whole zones.
 fn sizes(drive: &Drive) -> Option<BrokenCondition> {
     let (Zoning { size_mib, capacity_mib, .. }, drive_mib) = (&drive.zones, drive.media.capacity_mib);
     if capacity_mib > size_mib {
@@ -57,7 +57,7 @@ fn sizes(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Zones are no more than their states can be kept of.
+/// Checks that the drive has no more zones than the states that can be kept.
 fn number(drive: &Drive) -> Option<BrokenCondition> {
     let (size_mib, drive_mib) = (drive.zones.size_mib, drive.media.capacity_mib);
     let zones = drive_mib / size_mib;
@@ -69,7 +69,7 @@ fn number(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Open zones are among the active ones.
+/// Checks that the limit of open zones is at most that of active zones, because open zones are active.
 fn limits(drive: &Drive) -> Option<BrokenCondition> {
     let Zoning { active_max, open_max, .. } = drive.zones;
     let found = match open_max {
@@ -84,7 +84,7 @@ fn limits(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// An append is no larger than other transfers.
+/// Checks that the largest zone append is no larger than the drive's largest transfer.
 fn append(drive: &Drive) -> Option<BrokenCondition> {
     let (append_kib, transfer_kib) = (drive.zones.append_max_kib, drive.limits().transfer_bytes / 1024);
     BrokenCondition::when(
@@ -95,7 +95,7 @@ fn append(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Zones that have dies of their own are on flash.
+/// Checks that zones with dies of their own are on flash behind a translation layer.
 fn dies_memory(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         drive.zones.dies > 0 && !drive.is_flash(),
@@ -105,7 +105,7 @@ fn dies_memory(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// The dies of zones divide those of the drive into equal groups, over as many channels as they can.
+/// Checks that the dies of zones divide the drive's dies into equal groups, over as many channels as possible.
 fn dies(drive: &Drive) -> Option<BrokenCondition> {
     let (dies, channels) = (drive.zones.dies, u32::from(drive.media.channels));
     let all = channels * u32::from(drive.media.banks_per_channel);
@@ -125,7 +125,7 @@ fn dies(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// The erase blocks of all zones are no more than the drive has.
+/// Checks that the drive has enough erase blocks for all zones, each of which takes whole ones.
 fn blocks(drive: &Drive) -> Option<BrokenCondition> {
     if dies(drive).is_some() || dies_memory(drive).is_some() {
         return None;
@@ -153,7 +153,8 @@ fn blocks(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Keys of the translation layer that change nothing where zones have dies of their own.
+/// Refuses keys of the translation layer that change nothing if zones have dies of their own, because nothing is mapped
+/// or collected then.
 fn unused(drive: &Drive) -> Option<BrokenCondition> {
     let translation = &drive.translation;
     let given = [

@@ -1,4 +1,4 @@
-//! A drive together with the text that it was read from.
+//! A drive together with the text from which it was read.
 
 use super::{Override, ReadFile, shipped, unstated};
 use crate::config::engine::{EngineOptions, polls};
@@ -6,7 +6,7 @@ use crate::config::origin::Origin;
 use crate::drive::Drive;
 use crate::problem::Problems;
 
-/// A drive together with its file, text and overrides, so that it can be read again with further overrides.
+/// Drive together with its file, text and overrides, so that it can be read again with further overrides.
 #[derive(Clone, Debug)]
 pub struct Described {
     drive: Drive,
@@ -26,7 +26,8 @@ impl Described {
         Ok(Described { drive, file: file.into(), text: text.into(), overrides: overrides.to_vec(), others })
     }
 
-    /// Reads the shipped drive of this name.
+    /// Reads the shipped drive of this name, with overrides.
+    ///
     ///
     /// # Errors
     /// If there is no such drive, and all problems of the overrides.
@@ -43,16 +44,17 @@ impl Described {
         Described::read(&self.file, &self.text, &[&self.overrides, overrides].concat(), self.others)
     }
 
-    /// Returns a sentence on the parts that a run assumes because neither the user's file nor an override states them;
-    /// `None` if there are none. A shipped drive states everything, unless an override gives it another memory.
+    /// Returns a sentence on the sections that a run assumes because neither the user's file nor an override states
+    /// them; `None` if there are none. A shipped drive states everything, unless an override gives it another memory.
     pub fn unstated(&self) -> Option<String> {
         let is_own = shipped::all().all(|shipped| shipped.file != self.file);
         let has_memory = self.overrides.iter().any(|given| given.is_of("media"));
         (is_own || has_memory).then(|| unstated::sentence(&self.drive, is_own))?
     }
 
-    /// Returns the drive with interrupts, and the key that turns them on, if an override gives it a stack whose threads
-    /// sleep until an interrupt, and the drive's own description alone turns interrupts off.
+    /// Returns the drive with interrupts turned on, and the key that turns them on, if an override chose a stack whose
+    /// threads sleep until an interrupt. `None` if no override chose such a stack, if interrupts are on, or if an
+    /// override turned them off.
     pub fn with_interrupts(&self) -> Option<(Described, &'static str)> {
         let drive = &self.drive;
         let key = drive.protocol().interrupts_key().filter(|key| drive.sources.of(key) != Origin::Set)?;
@@ -64,12 +66,12 @@ impl Described {
         Some((self.with(&[interrupts]).ok()?, key))
     }
 
-    /// The drive as it was read.
+    /// Returns the drive as it was read, overrides included.
     pub fn drive(&self) -> &Drive {
         &self.drive
     }
 
-    /// Returns the drive and drops the text.
+    /// Returns the drive and drops the text from which it was read.
     pub fn into_drive(self) -> Drive {
         self.drive
     }

@@ -1,4 +1,5 @@
-//! Overrides that set the uncertain constants of a drive to the ends of their ranges, or to any values at once.
+//! Overrides that set the uncertain constants of a drive to the ends of their ranges, or several of them to given
+//! values.
 
 use serde_json::Value as Json;
 
@@ -8,8 +9,8 @@ use crate::config::{UncertainConstant, UncertaintyCause};
 use crate::drive::Drive;
 
 impl Drive {
-    /// Uncertain constants on which this drive's results can depend, sorted by key. Constants of protocols that the
-    /// drive does not use are left out.
+    /// Returns the uncertain constants on which this drive's results can depend, sorted by key, each with the reason of
+    /// its uncertainty. Constants of protocols that the drive does not use are left out.
     pub fn doubts(&self) -> Vec<(UncertaintyCause, &UncertainConstant)> {
         let assumed = self.assumed.iter().map(|doubt| (UncertaintyCause::Assumed, doubt));
         let fitted = self.fitted.iter().map(|doubt| (UncertaintyCause::Fitted, doubt));
@@ -19,7 +20,8 @@ impl Drive {
         doubts
     }
 
-    /// Value in effect of a key, or of a cost of a stage, in the key's unit.
+    /// Returns the value in effect of a key, or of a cost of a software stage, in the key's unit; none for an unknown
+    /// key.
     pub fn value_of(&self, key: &str) -> Option<Json> {
         let resolved = self.resolved();
         match stage_cost(key) {
@@ -28,7 +30,8 @@ impl Drive {
         }
     }
 
-    /// Numbers of several keys, as [`Drive::value_of`] has them; `None` for a key that is no number here.
+    /// Returns the values in effect of several keys as numbers, in the keys' units; `None` for a key whose value is no
+    /// number.
     pub(crate) fn numbers_of(&self, keys: &[&str]) -> Vec<Option<f64>> {
         let resolved = self.resolved();
         let number = |key: &&str| match stage_cost(key) {
@@ -38,9 +41,9 @@ impl Drive {
         keys.iter().map(number).collect()
     }
 
-    /// Overrides that set an uncertain constant to the ends of its range, or to its alternative value. An end that
-    /// equals the value in effect is left out. A fitted constant is moved by a tenth either way at least: a narrow fit
-    /// does not tell whether a result depends on the constant.
+    /// Returns overrides that set an uncertain constant to the ends of its range, one override for each end, or to its
+    /// alternative value. An end that equals the value in effect is left out. A fitted constant is moved by at least a
+    /// tenth in both directions: a narrow fit does not tell whether a result depends on the constant.
     pub fn extremes(&self, cause: UncertaintyCause, doubt: &UncertainConstant) -> Vec<Override> {
         if !doubt.is_range() {
             return Override::parse(&format!("{}={}", doubt.key, doubt.instead)).into_iter().collect();
@@ -54,14 +57,15 @@ impl Drive {
         ends.flat_map(|end| self.overrides_for(&[(doubt, end)])).collect()
     }
 
-    /// Overrides that set several uncertain constants to given values, rounded where a key takes whole numbers.
+    /// Returns overrides that together set several uncertain constants to given values, rounded where a key takes whole
+    /// numbers.
     pub fn overrides_for(&self, values: &[(&UncertainConstant, f64)]) -> Vec<Override> {
         let values: Vec<(&str, f64)> = values.iter().map(|(doubt, value)| (doubt.key.as_str(), *value)).collect();
         self.override_texts(&values).iter().filter_map(|text| Override::parse(text).ok()).collect()
     }
 
-    /// Texts for `--set` that set several keys, given by full name, to values; costs of stages become one new list of
-    /// stages.
+    /// Returns the texts of overrides (as for `--set`) that set several keys, given by full name, to values. Costs of
+    /// software stages become one new list of stages.
     pub(crate) fn override_texts(&self, values: &[(&str, f64)]) -> Vec<String> {
         let mut overrides = Vec::new();
         let mut stages = stages(&self.resolved()).cloned().unwrap_or_default();
@@ -77,7 +81,7 @@ impl Drive {
         overrides
     }
 
-    /// Text of a value for a key: without a fraction if the key takes whole numbers.
+    /// Formats a value for a key: without a fraction if the key takes whole numbers.
     fn written(&self, key: &str, value: f64) -> String {
         let (path, name) = key.split_once('.').unwrap_or(("", key));
         let section = self.sections().into_iter().find(|section| section.path() == path);
@@ -87,19 +91,19 @@ impl Drive {
     }
 }
 
-/// Sets a cost of a stage; returns false if there is no such stage.
+/// Sets a cost of a software stage in a list of stages; returns false if there is no such stage.
 fn set_cost(stages: &mut [Json], stage: &str, cost: &str, value: f64) -> bool {
     let Some(item) = stages.iter_mut().find(|item| item["name"] == stage) else { return false };
     item[cost] = if cost.ends_with("_lines") { Json::from(value.round() as u64) } else { Json::from(value) };
     true
 }
 
-/// Splits a key such as `stack.stages.NAME.submit_ns` into stage and cost; `None` for any other key.
+/// Splits a key such as `stack.stages.NAME.submit_ns` into the stage's name and the cost; `None` for any other key.
 pub(crate) fn stage_cost(key: &str) -> Option<(&str, &str)> {
     key.strip_prefix("stack.stages.")?.rsplit_once('.')
 }
 
-/// List of stages in a resolved drive.
+/// Returns the list of software stages in a resolved drive.
 fn stages(resolved: &Json) -> Option<&Vec<Json>> {
     resolved.pointer("/stack/stages")?.as_array()
 }

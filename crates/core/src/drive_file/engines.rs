@@ -1,16 +1,16 @@
-//! Conditions on software stacks: on those that differ by I/O engine, and on those that do not.
+//! Conditions on software stacks: on those whose costs depend on the I/O engine, and on all others.
 
 use crate::config::engine::{IoEngine, WORDS};
 use crate::config::{Application, Filesystem, Host, IdleState, IoScheduler, LockHeld, Stack, StackStage};
 use crate::drive::{Drive, Interface};
 use crate::problem::BrokenCondition;
 
-/// Words that a stage's condition `when` names, without `!`.
+/// Returns the words that a stage's condition `when` names, each without its `!`.
 fn words_of_when(stage: &StackStage) -> impl Iterator<Item = &str> {
     stage.when.split_whitespace().map(|word| word.strip_prefix('!').unwrap_or(word))
 }
 
-/// The list stack.engines names known engines.
+/// Checks that the key `stack.engines` names only known I/O engines.
 pub(super) fn words(drive: &Drive) -> Option<BrokenCondition> {
     let unknown = drive.stack.known_engines().err()?;
     let known: Vec<&str> = IoEngine::ALL.iter().map(|engine| engine.name()).collect();
@@ -18,7 +18,7 @@ pub(super) fn words(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(true, &["stack.engines"], found, format!("words of {}", known.join(", ")))
 }
 
-/// A stack with I/O engines needs an interface whose driver accepts batches.
+/// Checks that the interface of a stack with I/O engines has a driver that accepts batches.
 pub(super) fn interface(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         drive.stack.has_engines() && !drive.protocol().takes_engines(),
@@ -31,14 +31,14 @@ pub(super) fn interface(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Interfaces whose drivers take batches of requests, as values of the key.
+/// Returns the interfaces whose drivers accept batches of requests, as allowed values of the key `interface`.
 fn interfaces_with_engines(drive: &Drive) -> String {
     let takes = |interface: &&Interface| Drive { interface: **interface, ..drive.clone() }.protocol().takes_engines();
     let names = Interface::ALL.iter().filter(takes).map(|interface| format!("\"{}\"", interface.name()));
     format!("interface = {}", names.collect::<Vec<_>>().join(", "))
 }
 
-/// Stages name known words in `when`.
+/// Checks that the conditions `when` of stages name only known words.
 pub(super) fn conditions(drive: &Drive) -> Option<BrokenCondition> {
     let mut conditions =
         drive.stack.stages.iter().flat_map(|stage| words_of_when(stage).map(move |word| (stage, word)));
@@ -52,7 +52,8 @@ pub(super) fn conditions(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A chosen file system, I/O scheduler, application or lack of mitigations changes at least one stage.
+/// Checks that a chosen file system, I/O scheduler, application, IOMMU mode or lack of mitigations changes at least one
+/// stage of the software stack.
 pub(super) fn choices(drive: &Drive) -> Option<BrokenCondition> {
     let stack = &drive.stack;
     let choices = [
@@ -85,7 +86,7 @@ pub(super) fn choices(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A stack gives its instructions per clock only together with its clock.
+/// Checks that a software stack gives its instructions per clock only together with its clock.
 pub(super) fn ipc(drive: &Drive) -> Option<BrokenCondition> {
     let stack = &drive.stack;
     BrokenCondition::when(
@@ -96,7 +97,7 @@ pub(super) fn ipc(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A stack without I/O engines has no keys that depend on engines or batches.
+/// Checks that a stack without I/O engines has no keys that depend on engines or batches.
 pub(super) fn without_engines(drive: &Drive) -> Option<BrokenCondition> {
     if drive.stack.has_engines() {
         return None;
@@ -139,8 +140,8 @@ pub(super) fn without_engines(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Posted register writes can fill a core's queue only if issuing and draining them take time, and requests go in
-/// batches.
+/// Checks that a queue of posted register writes in a core is given only if issuing and draining them take time, and if
+/// requests go in batches.
 pub(super) fn posted_register_writes(drive: &Drive) -> Option<BrokenCondition> {
     let (host, usual) = (&drive.host, Host::default());
     let keys: &[&str] = &["host.mmio_drain_ns", "host.mmio_room", "host.mmio_write_ns", "stack.engines"];
@@ -163,7 +164,8 @@ pub(super) fn posted_register_writes(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(!drive.stack.has_engines(), keys, found, allowed)
 }
 
-/// Stages of a stack with I/O engines have no keys for requests that change threads or stop one by one.
+/// Checks that a stack with I/O engines has no keys of other stacks: hand-over to other threads, locks held for each
+/// request, shared cache lines, or copies of data.
 pub(super) fn with_engines(drive: &Drive) -> Option<BrokenCondition> {
     if !drive.stack.has_engines() {
         return None;
@@ -197,7 +199,8 @@ pub(super) fn with_engines(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Deeper idle states have longer exits and residencies, and exclude `idle_exit_ns`.
+/// Checks that deeper idle states of the host have longer exit and residency times, and that `idle_exit_ns` is not
+/// given with idle states.
 pub(super) fn idle_states(drive: &Drive) -> Option<BrokenCondition> {
     let host = &drive.host;
     if host.idle_states == IdleState::None {

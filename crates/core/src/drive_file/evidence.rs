@@ -1,4 +1,4 @@
-//! Measurements behind a drive: of its shipped original, its host's software and its host, as `validate` found them.
+//! Measurements behind a drive: behind its shipped original, its software stack and its host, as `validate` found them.
 
 use serde::Deserialize;
 
@@ -9,7 +9,7 @@ use crate::results::Evidence;
 use crate::results::units::grouped;
 use crate::results::words::listed;
 
-/// Table of all names with measurements, which `validate --evidence` prints.
+/// Table of all drives, stacks and hosts with measurements, which `validate --evidence` prints.
 const TABLE: &str = include_str!("../../presets/evidence.toml");
 
 #[derive(Deserialize)]
@@ -18,10 +18,11 @@ struct EvidenceTable {
     evidence: Vec<Evidence>,
 }
 
-/// Parts of a description, in the order in which they are told.
+/// Kinds of rows of the table of measurements, in the order in which they are shown.
 const PARTS: [&str; 3] = ["drive", "stack", "host"];
 
-/// Rows of all names with measurements.
+/// Returns the rows of all drives, stacks and hosts with measurements.
+///
 ///
 /// # Panics
 /// Never, because tests read the table.
@@ -29,7 +30,9 @@ pub fn all() -> Vec<Evidence> {
     table().evidence
 }
 
-/// Shares of the prediction between which nine of ten measurements of left-out machines lay, by cross-validation.
+/// Returns the bounds between which nine of ten measurements of machines lay that were left out of the fit
+/// (cross-validation), as shares of the predicted value.
+///
 ///
 /// # Panics
 /// Never, because tests read the table.
@@ -41,7 +44,8 @@ fn table() -> EvidenceTable {
     toml::from_str(TABLE).expect("the table is read in tests")
 }
 
-/// Table as a file of presets holds it; `left_out` are the shares of [`left_out`].
+/// Returns the table of measurements as the text of its TOML file; `left_out` are the bounds that [`left_out`] reads
+/// back.
 pub fn to_toml(rows: &[Evidence], left_out: Option<(f64, f64)>) -> String {
     let head = "# Measurements behind shipped drives, stacks and hosts. Made by `phaselink validate --evidence`.\n";
     let row = |row: &Evidence| toml::Value::try_from(row).map_or_else(|_| String::new(), |row| format!("    {row},\n"));
@@ -49,7 +53,8 @@ pub fn to_toml(rows: &[Evidence], left_out: Option<(f64, f64)>) -> String {
     format!("{head}{shares}evidence = [\n{}]\n", rows.iter().map(row).collect::<String>())
 }
 
-/// Names of a drive for which there may be measurements: of itself or what it starts from, its stack and its host.
+/// Returns the names under which the table may have measurements of a drive: of itself or the drives that it starts
+/// from, of its stack, and of its host.
 pub fn names_of(drive: &Drive) -> [Vec<&str>; 3] {
     // A shipped drive is another one than that from which its file starts.
     let bases = drive.sources.bases.iter().filter(|_| shipped::find(&drive.name).is_none());
@@ -58,7 +63,8 @@ pub fn names_of(drive: &Drive) -> [Vec<&str>; 3] {
     [own.collect(), preset("stack"), preset("host")]
 }
 
-/// Measurements behind the parts of some drives: a row for each drive, then for each stack and each host.
+/// Returns the measurements behind some drives: a row for each drive, then for each stack, then for each host. A part
+/// without measurements has a row that says so.
 pub fn of_drives<'a>(drives: impl IntoIterator<Item = &'a Drive>) -> Vec<Evidence> {
     let table = all();
     let mut found: [Vec<Evidence>; 3] = Default::default();
@@ -81,8 +87,9 @@ pub fn of_drives<'a>(drives: impl IntoIterator<Item = &'a Drive>) -> Vec<Evidenc
     found.into_iter().flatten().collect()
 }
 
-/// Sentence on how well parts of drives are known: `Checked against machines: off by 5.7 % in the median of 1,430 measurements with
-/// tlc-gen4 (BAM, ICP); papers are reproduced with nvme; no measurement with xl-flash.`
+/// Returns a sentence on how well drives, stacks and hosts are known: `Checked against machines: off by 5.7 % in the
+/// median of 1,430 measurements with tlc-gen4 (BAM, ICP); papers are reproduced with nvme; no measurement with
+/// xl-flash.`
 pub fn sentence(evidence: &[Evidence]) -> String {
     let names = |is_meant: fn(&Evidence) -> bool| -> Vec<String> {
         let mut names: Vec<String> = evidence.iter().filter(|row| is_meant(row)).map(|row| row.name.clone()).collect();

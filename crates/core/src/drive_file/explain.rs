@@ -10,21 +10,21 @@ use crate::config::section::{KeyDescription, Section, full_name};
 use crate::config::value::{readable, unit};
 use crate::drive::Drive;
 
-/// Least width of the column of meanings; long names and values push it past the width of the terminal rather than narrow
-/// it further.
+/// Smallest width of the column of meanings, in characters; long names and values push it past the width of the
+/// terminal rather than narrow it further.
 const MEANING_WIDTH_MIN: usize = 36;
 
-/// One key as it is printed: name, value, origin, meaning.
+/// One key of a drive as text for the table: name, value, origin, meaning.
 struct KeyRow {
     name: &'static str,
     value: String,
     origin: &'static str,
     meaning: String,
-    /// Items of a key that is a list, one a line.
+    /// Items of a key whose value is a list, one for each line.
     items: Vec<String>,
 }
 
-/// Table of every key of a drive; see [`Drive::explain`].
+/// Returns the table of every key of a drive, for a terminal of `width` columns; see [`Drive::explain`].
 pub(super) fn explain(drive: &Drive, width: usize) -> String {
     let mut text = match drive.summary.as_str() {
         "" => format!("{}\n", drive.name),
@@ -60,7 +60,7 @@ pub(super) fn explain(drive: &Drive, width: usize) -> String {
     text
 }
 
-/// One line for each section whose values a preset on the command line has replaced; see [`Drive::notes`].
+/// Returns one line for each section whose values a preset on the command line has replaced; see [`Drive::notes`].
 pub(super) fn notes(drive: &Drive) -> Vec<String> {
     let sections = drive.sections().into_iter().map(|section| section.path());
     let note = |section| {
@@ -71,7 +71,8 @@ pub(super) fn notes(drive: &Drive) -> Vec<String> {
     sections.filter_map(note).collect()
 }
 
-/// Values of a section that its preset has replaced, as `key = value`; `None` if there are none.
+/// Returns those values of a section that its preset has replaced and that `which` selects, as `key = value`; `None` if
+/// there are none.
 fn replaced(drive: &Drive, section: &str, which: fn(&ReplacedValue) -> bool) -> Option<String> {
     let of_section = drive.sources.replaced.iter().filter(|replaced| replaced.section == section && which(replaced));
     let keys: Vec<String> =
@@ -79,7 +80,8 @@ fn replaced(drive: &Drive, section: &str, which: fn(&ReplacedValue) -> bool) -> 
     (!keys.is_empty()).then(|| keys.join(", "))
 }
 
-/// Prints each fault rule with those keys that differ from their defaults.
+/// Appends to `text` each fault rule with the keys that differ from their defaults, and the durability of acknowledged
+/// writes if a rule cuts the power.
 fn explain_faults(text: &mut String, drive: &Drive) {
     for (place, fault) in drive.faults.iter().enumerate() {
         let keys = fault.said().into_iter().skip(1).map(|(key, value)| format!("{key} {}", shown(&value, key)));
@@ -94,7 +96,7 @@ fn explain_faults(text: &mut String, drive: &Drive) {
     }
 }
 
-/// Prints the keys of one section.
+/// Appends to `text` the keys of one section, one row each, for a terminal of `terminal` columns.
 fn explain_section(text: &mut String, drive: &Drive, section: &dyn Section, terminal: usize) {
     let keys = section.keys().into_iter().zip(section.values());
     let rows: Vec<KeyRow> = keys.map(|(key, (_, value))| row(drive, section.path(), key, &value)).collect();
@@ -113,7 +115,8 @@ fn explain_section(text: &mut String, drive: &Drive, section: &dyn Section, term
     }
 }
 
-/// Row of one key.
+/// Returns the row of one key: name, value with unit, origin, and meaning with the default if the value differs from
+/// it.
 fn row(drive: &Drive, path: &str, key: KeyDescription, value: &Json) -> KeyRow {
     let name = full_name(path, key.name);
     let origin = drive.sources.of(&name);
@@ -135,7 +138,7 @@ fn row(drive: &Drive, path: &str, key: KeyDescription, value: &Json) -> KeyRow {
     }
 }
 
-/// Formats a value with its unit.
+/// Formats a value with the unit of its key; a list as its number of items.
 fn shown(value: &Json, key: &str) -> String {
     match value {
         Json::Array(items) => format!("{} items", items.len()),
@@ -144,14 +147,14 @@ fn shown(value: &Json, key: &str) -> String {
     }
 }
 
-/// Formats a table of a list: `name "fio", submit_ns 253 ns, …`.
+/// Formats one item of a list as its keys and values: `name "fio", submit_ns 253 ns, …`.
 fn item(table: &Json) -> String {
     let keys = table.as_object().into_iter().flatten();
     let keys: Vec<String> = keys.map(|(key, value)| format!("{key} {}", shown(value, key))).collect();
     keys.join(", ")
 }
 
-/// Prints the factor by which the host's clock scales the times of its software.
+/// Appends to `text` the factor by which the host's clock scales the times of the software stack.
 fn explain_clock(text: &mut String, drive: &Drive) {
     let (ratio, core_ghz) = (drive.software_ratio(), drive.host.core_ghz);
     let stated = drive.stack.clock_ghz > 0.0;
@@ -172,7 +175,7 @@ fn explain_clock(text: &mut String, drive: &Drive) {
     }
 }
 
-/// Prints the reason of each fitted constant.
+/// Appends to `text` the reason for each fitted constant.
 fn explain_fitted(text: &mut String, drive: &Drive, width: usize) {
     if !drive.fitted.is_empty() {
         text.push_str("\n* fitted, that is, chosen so that a published result comes out:\n");
@@ -185,7 +188,7 @@ fn explain_fitted(text: &mut String, drive: &Drive, width: usize) {
     }
 }
 
-/// Breaks a text between words into lines of at most `width` bytes; returns at least one line.
+/// Breaks a text between words into lines of at most `width` bytes, longer words excepted; returns at least one line.
 fn wrapped(words: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in words.split_whitespace() {

@@ -1,4 +1,5 @@
-//! Reader of one fault rule in one line, for a drive that is being served: the table of a drive file's `[[faults]]`.
+//! Reader of one fault rule in one line, for a drive that is being served. A rule is a table of `[[faults]]` in a drive
+//! file, or a line of a timeline.
 
 use crate::config::document::{Place, Value, parse_value};
 use crate::config::{Fault, TroubleTimeline, list, trouble};
@@ -47,7 +48,7 @@ impl Drive {
         Problems(problems).or(fault)
     }
 
-    /// Reads one event of a timeline.
+    /// Reads one event of a timeline as a fault rule, and checks it on this drive; `at` is the place for messages.
     fn trouble_from_lines(&self, at: Place, line: &str) -> Result<Fault, Problems> {
         let timeline = TroubleTimeline::read_lines([(at.clone(), line)].into_iter()).map_err(Problems)?;
         let Some(fault) = timeline.0.into_iter().next() else {

@@ -1,4 +1,4 @@
-//! Layers of a drive description, lowest first: the drives from which it starts, the file, each `--set`.
+//! Layers of a drive description, lowest first: the drives from which it starts, the file, each override (`--set`).
 
 use std::path::Path;
 
@@ -10,21 +10,21 @@ use crate::problem::Problem;
 /// Function that returns the text of another description file by its path; the core itself reads no files.
 pub type ReadFile = fn(&str) -> Result<String, Problem>;
 
-/// Largest number of files that start from each other. More are taken for a circle.
+/// Largest number of files that start from each other; a longer chain is taken for a cycle.
 pub(super) const FILES_DEEP_MAX: usize = 16;
 
-/// One layer of a description: the entries of one text.
+/// One layer of a drive description: the entries of one file or override.
 pub(super) struct TextLayer {
-    /// Kind of text.
+    /// Kind of text that the layer comes from: base drive, file or override.
     pub origin: Origin,
-    /// File to which paths in this text are relative; `None` for an override.
+    /// Path of the file that the layer comes from, to which paths in it are relative; `None` for an override.
     pub file: Option<String>,
-    /// Entries of the text.
+    /// Keys and sections that the file or override gives.
     pub table: Table,
 }
 
 impl TextLayer {
-    /// Entry that names the preset of a section, if this layer has one.
+    /// Returns the entry that names the preset of a section, if this layer has one.
     pub(super) fn preset(&self, path: &str) -> Option<&Entry> {
         match &document::entry(&self.table, path)?.node.value {
             Value::Table(keys) => document::entry(keys, "preset"),
@@ -32,7 +32,7 @@ impl TextLayer {
         }
     }
 
-    /// Entry of a key of a section, if this layer has one.
+    /// Returns the entry of a key of a section, if this layer has one.
     pub(super) fn key(&self, path: &str, key: &str) -> Option<&Entry> {
         match &document::entry(&self.table, path)?.node.value {
             Value::Table(keys) => document::entry(keys, key),
@@ -40,7 +40,8 @@ impl TextLayer {
         }
     }
 
-    /// Path of the file that an entry names, or `None` if it names a shipped drive or preset.
+    /// Returns the path of the file that an entry `preset` names, relative to the layer's file; `None` if it names a
+    /// shipped drive or preset.
     pub(super) fn path_in(&self, entry: &Entry) -> Option<String> {
         let name = value::text(&entry.node).ok()?;
         if !is_path(name) {
@@ -51,12 +52,13 @@ impl TextLayer {
     }
 }
 
-/// True if the name of a preset is the path of a file.
+/// True if the name of a preset is the path of a file: it ends in `.toml` or contains a `/`.
 pub(super) fn is_path(name: &str) -> bool {
     name.ends_with(".toml") || name.contains('/')
 }
 
-/// Reader of files for descriptions that stand alone: refuses every path.
+/// Refuses to read the file at any path, for descriptions that must stand alone.
+///
 ///
 /// # Errors
 /// Always, because no file can be read.

@@ -43,9 +43,10 @@ use crate::drive::Drive;
 use crate::problem::Problems;
 
 impl Drive {
-    /// Reads a drive file. Values come, in rising order of precedence, from the schema's defaults, the drive that
-    /// `preset` names, the file, and `overrides` from first to last. The preset of a section replaces all values that
-    /// lower layers give to that section.
+    /// Reads a drive from the text of a drive file. Values come, in rising order of precedence, from the schema's
+    /// defaults, the drive that `preset` names, the file, and `overrides` from first to last. The preset of a section
+    /// replaces all values that lower layers give to that section.
+    ///
     ///
     /// # Errors
     /// All problems of the file and the overrides, in that order.
@@ -53,8 +54,9 @@ impl Drive {
         Drive::from_files(file_name, text, overrides, no_files)
     }
 
-    /// Reads a drive file whose presets may be files of the user: a whole drive, or a section of it. Paths are relative
-    /// to the file that names them; `others` reads the files at these paths.
+    /// Reads a drive from the text of a drive file whose presets may be files of the user: a whole drive, or a section
+    /// of one. Paths are relative to the file that names them; `others` reads the files at these paths.
+    ///
     ///
     /// # Errors
     /// All problems of the files and the overrides.
@@ -89,7 +91,9 @@ impl Drive {
         reader::read(file_name, text, overrides, others, Whole::Device)
     }
 
-    /// Returns the shipped device or drive of this name, as one of which only DMA to host memory is modelled.
+    /// Returns the shipped device or drive of this name, for a simulation of its DMA to host memory alone; none if
+    /// there is no such device or drive.
+    ///
     ///
     /// # Panics
     /// If the shipped file itself has problems.
@@ -101,7 +105,8 @@ impl Drive {
         }
     }
 
-    /// Returns the shipped drive of this name.
+    /// Returns the shipped drive of this name; none if there is no such drive.
+    ///
     ///
     /// # Panics
     /// If the shipped file itself has problems.
@@ -113,22 +118,27 @@ impl Drive {
         }
     }
 
-    /// Describes the values of the drive that presets on the command line have replaced, one line for each section.
+    /// Returns a line for each section in which a preset on the command line has replaced values of the drive; the line
+    /// states these values.
     pub fn notes(&self) -> Vec<String> {
         explain::notes(self)
     }
 
-    /// Table of every key with its value, the origin of the value and its meaning, for a terminal of 100 columns.
+    /// Returns a table of every key with its value, the origin of the value and its meaning, for a terminal of 100
+    /// columns.
     pub fn explain(&self) -> String {
         self.explain_within(100)
     }
 
-    /// Table of every key as of [`Drive::explain`], for a terminal of `width` columns.
+    /// Returns a table of every key with its value, the origin of the value and its meaning, for a terminal of `width`
+    /// columns.
     pub fn explain_within(&self, width: usize) -> String {
         explain::explain(self, width)
     }
 
-    /// Writes [`Drive::resolved`] as a drive file, which reads back to an equal drive.
+    /// Returns the resolved drive ([`Drive::resolved`]) as the text of a drive file, which reads back to an equal
+    /// drive.
+    ///
     ///
     /// # Panics
     /// If a field was set to a value that its key does not allow and TOML cannot express.
@@ -136,7 +146,7 @@ impl Drive {
         toml::to_string(&self.resolved()).expect("values that the schema allows are plain TOML")
     }
 
-    /// Full names of all keys that an override can set, presets included.
+    /// Returns the full names of all keys that an override can set, presets included.
     pub(crate) fn key_names() -> Vec<String> {
         let blank = Drive::blank();
         let header = blank.header();

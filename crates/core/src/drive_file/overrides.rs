@@ -3,8 +3,8 @@
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
 use crate::problem::Problem;
 
-/// A key and its value from the command line. Reading a drive with the override checks that the key exists and allows
-/// the value.
+/// Key and its value from the command line, which take precedence over a drive file. Reading a drive with the override
+/// checks that the key exists and allows the value.
 #[derive(Clone, Debug)]
 pub struct Override {
     table: Table,
@@ -20,7 +20,9 @@ impl Override {
         Override::parse_given_as(&format!("--set {text}"), text)
     }
 
-    /// Parses `section.key=value` that the user has given as `given`, such as `--stack linux-6`; problems name it so.
+    /// Parses `section.key=value` that the user has given in another form, such as `--stack linux-6`; problems quote
+    /// that form, `given`.
+    ///
     ///
     /// # Errors
     /// As [`Override::parse`].
@@ -28,12 +30,12 @@ impl Override {
         Override::parse_at(Place::whole(given), text)
     }
 
-    /// True if the override gives a key of this section.
+    /// True if the override sets a key of this section.
     pub fn is_of(&self, section: &str) -> bool {
         document::entry(&self.table, section).is_some()
     }
 
-    /// Parses `section.key=value` of a text that stands at `place`.
+    /// Parses `section.key=value`, or `key=value`; `place` is the position of the text, for messages.
     pub(crate) fn parse_at(place: Place, text: &str) -> Result<Override, Problem> {
         let expected = "section.key=value, as in media.read_ns=300";
         let Some((name, value)) = text.split_once('=') else {
@@ -47,19 +49,20 @@ impl Override {
         Ok(Override { table: nest(&place, &words, node) })
     }
 
-    /// Makes the override of a key, given as `section.key` or `key`, whose value stands in some file.
+    /// Makes an override of a key, given as `section.key` or `key`, from a value of a file; `node` has the value and
+    /// its place.
     pub(crate) fn at(key: &str, node: &Node) -> Override {
         let words: Vec<&str> = key.split('.').collect();
         Override { table: nest(&node.place, &words, node.clone()) }
     }
 
-    /// Entries of a drive file that gives this key alone.
+    /// Returns the override as the entries of a drive file that gives this key alone.
     pub(crate) fn table(&self) -> &Table {
         &self.table
     }
 }
 
-/// Builds the nested table `{ words[0] = { words[1] = node } }`.
+/// Returns a value as a table of its key: `{ words[0] = { words[1] = node } }`.
 fn nest(place: &Place, words: &[&str], node: Node) -> Table {
     let Some((first, rest)) = words.split_first() else {
         return Table::new();
@@ -71,7 +74,7 @@ fn nest(place: &Place, words: &[&str], node: Node) -> Table {
     vec![Entry { key: String::from(*first), place: place.clone(), node }]
 }
 
-/// Parses a value as TOML, or else takes it as a bare word.
+/// Parses a value as TOML; a text that is no TOML becomes a string if it may be a bare word.
 fn value_node(place: &Place, text: &str) -> Result<Node, Problem> {
     document::parse_value(place, text).or_else(|error| match is_word(text) {
         true => Ok(word(place, text)),
@@ -81,12 +84,13 @@ fn value_node(place: &Place, text: &str) -> Result<Node, Problem> {
     })
 }
 
-/// True if a text that is no TOML value may be a bare word.
+/// True if a text may be a bare word: it is not empty, has no control characters, and does not start like a TOML
+/// string, array or table.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && !text.starts_with(['"', '\'', '[', '{']) && !text.contains(char::is_control)
 }
 
-/// Node of a bare word, which is a string.
+/// Returns a bare word as a node of TOML, which is a string.
 fn word(place: &Place, text: &str) -> Node {
     let text = String::from(text);
     Node { place: place.clone(), value: Value::String(text.clone()), quote: text }

@@ -1,17 +1,18 @@
-//! Presets: rows of `presets/<section>.toml`, named sets of values from which a section can start.
+//! Presets: rows of `presets/<section>.toml`. Each is a named set of values from which a section can start.
+//!
 //!
 //! A row holds keys of its section, a `summary`, and lists `fitted` and `assumed`, whose keys are those of the section.
-//! A row can start from a row above it (`preset`): values and marks that it does not give itself are then as in that
-//! row.
+//! A row can start from a row above it (`preset`) and takes the values and marks from there that it does not give
+//! itself.
 
 use std::sync::OnceLock;
 
 use crate::config::document::{self, Entry, Node, Table, Value};
 
-/// Keys of a row that list uncertain constants.
+/// Keys of a preset's row that list uncertain constants.
 const MARKS: [&str; 2] = ["fitted", "assumed"];
 
-/// Sections that have presets, the file with their rows, and its text.
+/// For each section that has presets: the section, the file with their rows, and the text of the file.
 const FILES: &[(&str, &str, &str)] = &[
     ("link", "presets/link.toml", include_str!("../../presets/link.toml")),
     ("dma", "presets/dma.toml", include_str!("../../presets/dma.toml")),
@@ -22,16 +23,16 @@ const FILES: &[(&str, &str, &str)] = &[
     ("media", "presets/media.toml", include_str!("../../presets/media.toml")),
 ];
 
-/// File with the list of schema defaults that are assumed, and its text.
+/// File that lists the schema's defaults that are assumed, and its text.
 const DEFAULTS: (&str, &str) = ("presets/defaults.toml", include_str!("../../presets/defaults.toml"));
 
-/// Rows of each file, parsed when they are first needed: sweeps read thousands of drives.
+/// Rows of each preset file, parsed when they are first needed: sweeps read thousands of drives.
 static ROWS: [OnceLock<Table>; FILES.len()] = [const { OnceLock::new() }; FILES.len()];
 
-/// Name and summary of a preset, for lists.
+/// Section, name and summary of a preset, for lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// Section whose `preset` may name it.
+    /// Section that can start from the preset, by naming it.
     pub section: &'static str,
     /// Name of the preset.
     pub name: String,
@@ -39,7 +40,7 @@ pub struct Preset {
     pub summary: String,
 }
 
-/// Lists all presets, section by section in the order of their files.
+/// Returns all presets, section by section in the order of their files.
 pub fn all() -> Vec<Preset> {
     let list = |(section, _, _): &(&'static str, &str, &str)| -> Vec<Preset> {
         let preset = |row: &Entry| Preset { section, summary: summary(row), name: row.key.clone() };
@@ -48,12 +49,13 @@ pub fn all() -> Vec<Preset> {
     FILES.iter().flat_map(list).collect()
 }
 
-/// True if the section has presets.
+/// True if there are presets for the section.
 pub(crate) fn has(section: &str) -> bool {
     FILES.iter().any(|(path, _, _)| *path == section)
 }
 
-/// Presets of a section; an empty table if it has none.
+/// Returns the presets of a section by name; an empty table if it has none.
+///
 ///
 /// # Panics
 /// If a file that is part of the program is not valid TOML.
@@ -70,10 +72,12 @@ pub(crate) fn rows(section: &str) -> &'static Table {
     })
 }
 
-/// Adds a row to those above it, together with the values and marks that it takes from the row it starts from.
+/// Adds a preset's row to the rows above it, together with the values and marks that it takes from the row it starts
+/// from.
+///
 ///
 /// # Panics
-/// If no row above has the name.
+/// If no row above has the name from which the row starts.
 fn complete(mut above: Table, mut row: Entry) -> Table {
     let Value::Table(keys) = &mut row.node.value else {
         return above;
@@ -91,7 +95,7 @@ fn complete(mut above: Table, mut row: Entry) -> Table {
     above
 }
 
-/// Copies those keys and marks of a base row to a row that the row does not give itself.
+/// Copies keys and marks of a base row to the keys of another row, except those that the row gives itself.
 fn inherit(keys: &mut Table, base: &Table) {
     let is_list = |entry: &Entry| MARKS.contains(&entry.key.as_str());
     let mut own: Vec<String> = keys.iter().filter(|entry| !is_list(entry)).map(|entry| entry.key.clone()).collect();
@@ -105,12 +109,13 @@ fn inherit(keys: &mut Table, base: &Table) {
     }
 }
 
-/// Items of a list `fitted` or `assumed`.
+/// Returns the items of a list `fitted` or `assumed`, each of which declares a constant uncertain; none if the entry is
+/// no list.
 fn marks(list: &Entry) -> &[Node] {
     if let Value::Array(marks) = &list.node.value { marks } else { &[] }
 }
 
-/// Name of the key that a mark declares uncertain.
+/// Returns the name of the key that an item of a list `fitted` or `assumed` declares uncertain.
 fn marked(mark: &Node) -> Option<&str> {
     let Value::Table(mark) = &mark.value else { return None };
     match &document::entry(mark, "key")?.node.value {
@@ -119,7 +124,8 @@ fn marked(mark: &Node) -> Option<&str> {
     }
 }
 
-/// List `assumed` of the schema's defaults.
+/// Returns the table with the list `assumed`, which names the schema's defaults that are assumed.
+///
 ///
 /// # Panics
 /// If the file that is part of the program is not valid TOML.
@@ -132,7 +138,7 @@ pub(crate) fn assumed_defaults() -> &'static Table {
     })
 }
 
-/// Summary of a row, or an empty text.
+/// Returns the summary of a preset's row, or an empty text.
 fn summary(row: &Entry) -> String {
     let Value::Table(keys) = &row.node.value else {
         return String::new();

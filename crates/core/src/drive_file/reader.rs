@@ -1,4 +1,5 @@
-//! Reader of drive descriptions: lays the layers of a description over each other and collects all problems in them.
+//! Reader of drive descriptions: applies the layers of a description from lowest to highest and collects all problems.
+//!
 //!
 //! Layers, lowest first: drives that `preset` names, the file, each `--set`. If a layer names a preset for a section,
 //! that section starts anew: values that lower layers give it no longer hold, except for the keys in [`start::KEPT`].
@@ -24,16 +25,17 @@ use crate::drive::{Drive, Header, Interface};
 use crate::problem::{Problem, Problems, printable};
 use crate::spelling;
 
-/// Kind of thing that a file describes.
+/// Kind of thing that a description file describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whole {
-    /// A drive, which has to name its interface.
+    /// Drive, for which the file has to name an interface.
     Drive,
-    /// A device of which only DMA to host memory is modelled; it needs no interface.
+    /// Device of which only DMA to host memory is modelled; it needs no interface.
     Device,
 }
 
-/// Reads a drive or device file with overrides.
+/// Reads a drive or device file with overrides. `others` reads files that presets name. Returns the drive, or all
+/// problems.
 pub(super) fn read(
     file: &str,
     text: &str,
@@ -48,17 +50,18 @@ pub(super) fn read(
     reader.finish(&files, syntax, whole)
 }
 
-/// Origin of the value in effect of a key.
+/// Origin of a key's value in effect: kind of text, layer and place.
 struct Setting {
-    /// Kind of text that gave the value.
+    /// Kind of text that gave the key its value: preset, base drive, file or override.
     origin: Origin,
-    /// Index of the layer that gave the value, lowest 0; for a preset's value, of the layer that named the preset.
+    /// Index of the layer that gave the key its value, lowest 0. A preset's value has the index of the layer that names
+    /// the preset.
     rank: usize,
-    /// Place of the key in its text.
+    /// Place in a text at which the key is given.
     place: Place,
 }
 
-/// Mark that declares a constant uncertain, with its origin.
+/// Declaration of an uncertain constant, with its cause (fitted or assumed) and the kind of text that it is from.
 struct Mark {
     cause: UncertaintyCause,
     doubt: UncertainConstant,
@@ -66,23 +69,24 @@ struct Mark {
     rank: usize,
 }
 
-/// Number of problems from which on unknown keys get no suggestion: finding similar names takes longer than all the
-/// rest.
+/// Number of problems from which on unknown keys get no suggestion: to find similar names takes longer than everything
+/// else.
 const SUGGESTIONS_MAX: usize = 100;
 
-/// State of reading one description.
+/// State of reading one drive description.
 struct DriveReader {
     others: ReadFile,
-    /// Number of files that refer to this one, directly or through others.
+    /// Number of files whose presets lead to this one, directly or through others.
     depth: usize,
     header: Header,
     drive: Drive,
     problems: Vec<Problem>,
-    /// Origin of each key's value, by full name.
+    /// Origin of each key's value, by the full name of the key.
     settings: BTreeMap<String, Setting>,
-    /// Place of the entry that names the shipped preset of a section, where people can change it.
+    /// For each section with a shipped preset, place of the entry that names the preset: the user can change the
+    /// section there.
     named: BTreeMap<&'static str, Place>,
-    /// Full names of keys with a problem; they keep the value of a lower layer.
+    /// Full names of drive-file keys whose values have a problem; each key keeps the value of a lower layer.
     faulty: BTreeSet<String>,
     marks: Vec<Mark>,
 }
@@ -102,7 +106,7 @@ impl DriveReader {
         }
     }
 
-    /// Collects all layers of a description, and the syntax errors of its own text.
+    /// Returns all layers of a description, lowest first, and the syntax errors of the file's own text.
     fn layers(&mut self, file: &str, text: &str, overrides: &[Override]) -> (Vec<TextLayer>, Vec<Problem>) {
         let document = document::parse(file, text);
         let own = TextLayer { origin: Origin::File, file: Some(String::from(file)), table: document.table };
@@ -113,7 +117,7 @@ impl DriveReader {
         (layers, document.problems)
     }
 
-    /// Inserts the drives from which the layers start below them.
+    /// Inserts the drives from which the description starts (`preset`) below its layers.
     fn add_bases(&mut self, layers: &mut Vec<TextLayer>) {
         let mut base = self.base(layers);
         while let Some((name, layer)) = base {
@@ -123,7 +127,8 @@ impl DriveReader {
         }
     }
 
-    /// Finds the drive that the highest layer with a `preset` names: its name and its layer.
+    /// Finds the drive that the highest layer with a `preset` names, and returns its name and its layer; reports an
+    /// unknown drive.
     fn base(&mut self, layers: &[TextLayer]) -> Option<(String, TextLayer)> {
         let mut base = None;
         for layer in layers {
@@ -142,13 +147,15 @@ impl DriveReader {
         base
     }
 
-    /// Reads the drive file at `path`, which entry `preset` names, as the layer below all others.
+    /// Reads the drive file at `path`, which the entry `preset` names. Returns its path and its layer, which goes below
+    /// all others.
     fn file_base(&mut self, entry: &Entry, path: String) -> Option<(String, TextLayer)> {
         let table = self.other(entry, &path, self.drive.sources.bases.len())?;
         Some((path.clone(), TextLayer { origin: Origin::Base, file: Some(path), table }))
     }
 
-    /// Reads another file, which is `further` files away from this one.
+    /// Reads another file, which is `further` files away from this one in a chain of presets. Returns its entries;
+    /// reports a chain that is too long, and problems of the file.
     fn other(&mut self, entry: &Entry, path: &str, further: usize) -> Option<Table> {
         if self.depth + further >= FILES_DEEP_MAX {
             let found =
@@ -170,7 +177,7 @@ impl DriveReader {
         }
     }
 
-    /// Reports a preset that does not exist, with the most similar known name.
+    /// Reports a preset that does not exist, with the most similar one of the `known` names.
     fn unknown_preset<'a>(&mut self, key: &str, entry: &Entry, known: impl Iterator<Item = &'a str>) {
         let known: Vec<&str> = known.collect();
         let name = value::text(&entry.node).unwrap_or("");
@@ -179,14 +186,14 @@ impl DriveReader {
         self.problems.push(entry.place.problem(found, known.join(", ")));
     }
 
-    /// Adds the marks of the schema's assumed defaults; each holds until a layer gives the key a value.
+    /// Declares the schema's assumed defaults uncertain; each declaration holds until a layer gives the key a value.
     fn read_default_marks(&mut self) {
         for entry in presets::assumed_defaults() {
             self.read_marks("", Origin::Default, 0, entry);
         }
     }
 
-    /// Applies all layers, lowest first.
+    /// Applies all layers of the description, lowest first.
     fn read_layers(&mut self, layers: &[TextLayer]) {
         self.read_default_marks();
         let given = layers.iter().filter(|layer| layer.origin == Origin::Set).count();
@@ -202,7 +209,7 @@ impl DriveReader {
         }
     }
 
-    /// Applies a preset's row to its section.
+    /// Applies the row of a shipped preset to its section; `rank` is the index of the layer that names the preset.
     fn read_row(&mut self, path: &'static str, rank: usize, row: &Entry) {
         self.drive.sources.presets.insert(path, row.key.clone());
         let Value::Table(keys) = &row.node.value else {
@@ -217,7 +224,8 @@ impl DriveReader {
         }
     }
 
-    /// Applies the entries of one layer.
+    /// Applies the entries of one layer of the description (a file or an override) to the drive, except presets; `rank`
+    /// is the index of the layer.
     fn read_layer(&mut self, rank: usize, layer: &TextLayer) {
         for entry in &layer.table {
             match entry.key.as_str() {
@@ -230,7 +238,7 @@ impl DriveReader {
         }
     }
 
-    /// Applies a layer's entries for one section.
+    /// Applies the entries that one layer of the description gives for one section, except the section's preset.
     fn read_section(&mut self, origin: Origin, rank: usize, table: &Entry) {
         let path = table.key.as_str();
         let Value::Table(keys) = &table.node.value else {
@@ -244,7 +252,7 @@ impl DriveReader {
         }
     }
 
-    /// Applies an entry above all sections.
+    /// Applies an entry that stands above all sections, or reports an unknown section.
     fn read_header(&mut self, origin: Origin, rank: usize, entry: &Entry) {
         let is_key = self.header.keys().iter().any(|key| key.name == entry.key);
         match entry.node.value {
@@ -253,7 +261,7 @@ impl DriveReader {
         }
     }
 
-    /// Reports a section that does not exist, with the most similar known name.
+    /// Reports a section that does not exist, with the most similar known section.
     fn unknown_section(&mut self, entry: &Entry) {
         let paths = self.drive.sections().iter().map(|section| section.path()).collect::<Vec<_>>();
         let meant = spelling::nearest(&entry.key, paths.iter().copied()).map(|path| format!("[{path}]"));
@@ -261,7 +269,7 @@ impl DriveReader {
         self.problems.push(entry.place.problem(found, format!("[{}]", paths.join("], ["))));
     }
 
-    /// Sets a key to its value, or records what is wrong with the value.
+    /// Sets a key of section `path` to the value of an entry of a drive file, or reports the entry's problem.
     fn set(&mut self, path: &str, origin: Origin, rank: usize, entry: &Entry) {
         // The former name of a key is read as its current one.
         if let Some(name) = refused::current_key(path, &entry.key) {
@@ -291,8 +299,8 @@ impl DriveReader {
         }
     }
 
-    /// Adds the marks of a list `fitted` or `assumed`. `path` is the section to which the keys belong, or empty if the
-    /// keys name it.
+    /// Reads a list `fitted` or `assumed`, whose items declare constants uncertain. `path` is the section to which
+    /// their keys belong, or empty if the keys name their section.
     fn read_marks(&mut self, path: &str, origin: Origin, rank: usize, list: &Entry) {
         let Value::Array(items) = &list.node.value else {
             let found = format!("{} is {}", list.key, list.node.quote);
@@ -314,7 +322,8 @@ impl DriveReader {
         }
     }
 
-    /// Reports an unknown key, a missing reason or an inverted range of a mark.
+    /// Reports an unknown key, a missing reason or an inverted range in an item of a list `fitted` or `assumed` of
+    /// uncertain constants.
     fn check_mark(&mut self, list: &str, doubt: &UncertainConstant, place: &Place) {
         let names = names();
         if !names.contains(&doubt.key) && doubts::stage_cost(&doubt.key).is_none() {
@@ -333,7 +342,7 @@ impl DriveReader {
         }
     }
 
-    /// Returns the drive, or all problems in the order of file and overrides.
+    /// Returns the drive, or all problems of the description in the order of file and overrides.
     fn finish(mut self, files: &[String], syntax: Vec<Problem>, whole: Whole) -> Result<Drive, Problems> {
         let file = &files[0];
         if syntax.is_empty() {
@@ -350,7 +359,7 @@ impl DriveReader {
         Problems(problems).or(self.into_drive(file))
     }
 
-    /// Reports a missing interface.
+    /// Reports that the key `interface` is missing, if no layer gives it.
     fn require_interface(&mut self, file: &str) {
         let is_known = self.settings.contains_key("interface") || self.faulty.contains("interface");
         if !is_known {
@@ -361,7 +370,7 @@ impl DriveReader {
         }
     }
 
-    /// Checks the conditions between keys, except where one of the keys already has a problem of its own.
+    /// Reports the broken conditions between keys, unless one of the keys already has a problem of its own.
     fn check_together(&mut self, file: &str) {
         self.drive.interface = self.header.interface;
         self.drive.faults = [&self.header.faults[..], &self.header.trouble.0].concat();
@@ -379,14 +388,16 @@ impl DriveReader {
         }
     }
 
-    /// Place where people can change the value of a key: for a value of a shipped preset, the entry that names the preset.
+    /// Returns the place at which the user can change the value of a key: for a value of a shipped preset, the entry
+    /// that names the preset.
     fn place_of_setting(&self, key: &str, setting: &Setting) -> Place {
         let section = key.split('.').next().unwrap_or(key);
         let named = self.named.get(section).filter(|_| setting.origin == Origin::Preset);
         named.unwrap_or(&setting.place).clone()
     }
 
-    /// Completes the drive with its header, the marks of values in effect and the values that presets have replaced.
+    /// Returns the drive with its name, interface, faults and number, with the uncertain constants whose values are in
+    /// effect, and with the values that presets have replaced.
     fn into_drive(mut self, file: &str) -> Drive {
         let settings = std::mem::take(&mut self.settings);
         let marks = std::mem::take(&mut self.marks);
@@ -415,24 +426,25 @@ impl DriveReader {
         drive
     }
 
-    /// Section of this name, if there is one.
+    /// Returns the section of the drive description that has this name, if there is one.
     fn section(&self, path: &str) -> Option<&dyn Section> {
         self.drive.sections().into_iter().find(|section| section.path() == path)
     }
 
-    /// Section of this name, or the keys above all sections.
+    /// Returns the section of the drive description that has this name, or the keys above all sections if there is no
+    /// such section.
     fn section_or_header(&self, path: &str) -> &dyn Section {
         self.section(path).unwrap_or(&self.header)
     }
 
-    /// The keys above all sections, and every section.
+    /// Returns the keys above all sections, and every section.
     fn all(&self) -> Vec<&dyn Section> {
         let header: &dyn Section = &self.header;
         std::iter::once(header).chain(self.drive.sections()).collect()
     }
 }
 
-/// Full names of all keys of all sections.
+/// Returns the full names of all keys that the sections of a drive file can have.
 fn names() -> &'static BTreeSet<String> {
     static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
     let names_of = |section: &dyn Section| -> Vec<String> {
@@ -442,14 +454,15 @@ fn names() -> &'static BTreeSet<String> {
 }
 
 impl Mark {
-    /// Origin of the marked key's value, if any layer gave one.
+    /// Returns the origin of the value of the key that is declared uncertain, if any layer gave one.
     fn setting<'a>(&self, settings: &'a BTreeMap<String, Setting>) -> Option<&'a Setting> {
         let is_cost = doubts::stage_cost(&self.doubt.key).is_some();
         settings.get(if is_cost { "stack.stages" } else { self.doubt.key.as_str() })
     }
 
-    /// True if the value in effect is the marked one. A default's mark is for the default, a preset's mark for the
-    /// preset's value, and a file's mark for the value that the file gives or finds below it.
+    /// True if a key's declaration as uncertain still applies to the value in effect. The declaration of a default is
+    /// for the default, that of a preset for the preset's value, and that of a file for the value that the file gives
+    /// or takes from a lower layer.
     fn applies(&self, setting: Option<&Setting>) -> bool {
         match (self.origin, setting) {
             (Origin::Default, setting) => setting.is_none(),
@@ -460,20 +473,20 @@ impl Mark {
     }
 }
 
-/// Name and layer of a shipped drive.
+/// Returns the name and the layer of a shipped drive from which another one starts.
 fn shipped_base(shipped: Shipped) -> (String, TextLayer) {
     let table = document::parse(shipped.file, shipped.text).table;
     let layer = TextLayer { origin: Origin::Base, file: Some(String::from(shipped.file)), table };
     (String::from(shipped.name), layer)
 }
 
-/// File and line of a problem.
+/// Returns the file and the line of a problem.
 fn place_of(problem: &Problem) -> (String, Option<usize>) {
     (problem.file.clone(), problem.line)
 }
 
-/// Names of the file and of each override, in the order in which problems are reported. Problems of other texts come
-/// after them: presets and shipped drives whose values conflict with the file's.
+/// Returns the names of the file and of each override, in the order in which their problems are reported. Problems of
+/// other texts come after them: presets and shipped drives whose values conflict with the file's.
 fn files(file: &str, layers: &[TextLayer]) -> Vec<String> {
     let overrides = layers.iter().filter(|layer| layer.origin == Origin::Set);
     let names = overrides.flat_map(|layer| &layer.table).map(|entry| entry.place.file.to_string());
@@ -486,7 +499,7 @@ fn sort_by_place(files: &[String], problems: &mut [Problem]) {
     problems.sort_by_key(|problem| (rank(&problem.file), problem.line));
 }
 
-/// Name of a file without folders and extension.
+/// Returns the name of a file without folders and without `.toml`, as the name of its drive.
 fn name_of(file: &str) -> String {
     let last = file.rsplit(['/', '\\']).next().unwrap_or(file);
     let stem = last.strip_suffix(".toml").unwrap_or(last);

@@ -10,7 +10,7 @@ use crate::config::section::{self, Section};
 use crate::drive::Drive;
 use crate::shipped::SCHEMA_BASE;
 
-/// JSON Schema of drive files in draft 7, the draft that TOML editors read.
+/// Returns the JSON Schema of drive files in draft 7, which is the draft that TOML editors read.
 pub fn schema() -> Json {
     let blank = Drive::blank();
     let mut schema = section::schema(&blank.header());
@@ -37,7 +37,7 @@ pub fn schema() -> Json {
     schema
 }
 
-/// JSON Schema of a section, with its `preset` if the section has presets.
+/// Returns the JSON Schema of a section, with its `preset` if the section has presets.
 fn of_section(described: &dyn Section) -> Json {
     let mut schema = section::schema(described);
     if presets::has(described.path()) {
@@ -48,7 +48,7 @@ fn of_section(described: &dyn Section) -> Json {
     schema
 }
 
-/// JSON Schema of a key `preset`: the name of a shipped one, or the path of a file.
+/// Returns the JSON Schema of a key `preset`, whose value is one of `names` or the path of a file.
 fn preset(about: &str, names: Vec<&str>) -> Json {
     json!({
         "description": format!("{about}: the name of a shipped one, or the path of a file"),
@@ -56,7 +56,7 @@ fn preset(about: &str, names: Vec<&str>) -> Json {
     })
 }
 
-/// JSON Schema of a list `fitted` or `assumed`.
+/// Returns the JSON Schema of a list `fitted` or `assumed` of uncertain constants.
 fn list_of_doubts(about: &str) -> Json {
     let mut item = section::schema(&UncertainConstant::default());
     item["required"] = json!(["key", "why"]);

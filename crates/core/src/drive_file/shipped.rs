@@ -1,4 +1,4 @@
-//! Shipped drives and devices: the files of `drives/` and `devices/`, and the sets of drives that commands start from.
+//! Shipped drives and devices: the files of `drives/` and `devices/`, and the named sets of drives for comparisons.
 
 use std::sync::OnceLock;
 
@@ -7,50 +7,51 @@ use crate::problem::Problem;
 use crate::shipped::{DEVICES, DRIVES};
 use crate::spelling;
 
-/// A drive or device file that is part of the program.
+/// Drive or device file that is part of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Shipped {
-    /// Name by which `preset` and the command line refer to it.
+    /// Name of the drive or device, for the key `preset` and for the command line.
     pub name: &'static str,
-    /// Path of the file in the repository.
+    /// Path of the drive or device file in the repository.
     pub file: &'static str,
-    /// Text of the file.
+    /// Text of the drive or device file.
     pub text: &'static str,
 }
 
-/// All shipped drives, sorted by name.
+/// Returns all shipped drives, sorted by name.
 pub fn all() -> impl ExactSizeIterator<Item = Shipped> {
     DRIVES.iter().map(|(name, file, text)| Shipped { name, file, text })
 }
 
-/// Names of all shipped drives.
+/// Returns the names of all shipped drives, sorted.
 pub fn names() -> impl Iterator<Item = &'static str> {
     all().map(|drive| drive.name)
 }
 
-/// All shipped devices without an interface (files of `devices/`), sorted by name.
+/// Returns all shipped devices without an interface (files of `devices/`), sorted by name.
 pub fn devices() -> impl ExactSizeIterator<Item = Shipped> {
     DEVICES.iter().map(|(name, file, text)| Shipped { name, file, text })
 }
 
-/// Shipped device or drive of this name.
+/// Returns the shipped device or drive of this name, if there is one.
 pub fn find_device(name: &str) -> Option<Shipped> {
     devices().find(|device| device.name == name).or_else(|| find(name))
 }
 
-/// Shipped drive of this name.
+/// Returns the shipped drive of this name, if there is one.
 pub fn find(name: &str) -> Option<Shipped> {
     all().find(|drive| drive.name == name)
 }
 
-/// Problem of a command line word that names no drive, with the most similar name.
+/// Returns the problem of a word on the command line that names no drive, with the most similar name.
 pub fn unknown(word: &str) -> Problem {
     let question = spelling::question(spelling::nearest(word, names()));
     let allowed = format!("{}, or the path of a drive file", names().collect::<Vec<_>>().join(", "));
     Problem::new("command line", None, format!("there is no drive `{word}`{question}"), allowed)
 }
 
-/// Problem of a command line word that names neither a device nor a drive, with the most similar name.
+/// Returns the problem of a word on the command line that names neither a device nor a drive, with the most similar
+/// name.
 pub fn unknown_device(word: &str) -> Problem {
     let names: Vec<&str> = devices().map(|device| device.name).chain(names()).collect();
     let question = spelling::question(spelling::nearest(word, names.iter().copied()));
@@ -58,12 +59,13 @@ pub fn unknown_device(word: &str) -> Problem {
     Problem::new("command line", None, format!("there is no device `{word}`{question}"), allowed)
 }
 
-/// Name of the drive that commands run if none is named.
+/// Returns the name of the drive on which commands run if the user names none.
 pub fn usual() -> &'static str {
     set("usual").first().expect("the set names a drive")
 }
 
-/// Names of a set of drives to compare, in the order in which they are shown; empty if there is no set of this name.
+/// Returns the names of the drives in a set for comparisons, in the order in which they are shown; empty if there is no
+/// set of this name.
 pub fn set(name: &str) -> Vec<&'static str> {
     let Some(Value::Array(drives)) = document::entry(set_table(), name).map(|entry| &entry.node.value) else {
         return Vec::new();
@@ -75,7 +77,7 @@ pub fn set(name: &str) -> Vec<&'static str> {
     drives.iter().filter_map(name).collect()
 }
 
-/// All sets of drives, by name, with the names of their drives.
+/// Returns the name of each set of drives, with the names of its drives.
 pub fn sets() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
     set_table().iter().map(|entry| (entry.key.as_str(), set(&entry.key)))
 }

@@ -1,4 +1,5 @@
-//! Stages of two software stacks side by side: what each takes of a lone request of 4 KiB, and between which ends.
+//! Comparison of the stages of two software stacks: processor time of a lone request of 4 KiB in each stage, with its
+//! range.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +9,9 @@ use crate::drive::Drive;
 use crate::problem::{Problem, Problems, all};
 use crate::spelling;
 
-/// Shipped drive on which stacks are set beside each other.
+/// Shipped drive with which the software stacks are compared.
 const DRIVE: &str = "tlc-gen4";
-/// Costs of a stage that a lone request of 4 KiB pays.
+/// Keys of the costs of a stage that a lone request of 4 KiB pays.
 const COSTS: [&str; 7] = [
     "submit_ns",
     "complete_ns",
@@ -21,28 +22,29 @@ const COSTS: [&str; 7] = [
     "complete_page_ns",
 ];
 
-/// Processor time of a stage for a lone read of 4 KiB, both ways together.
+/// Processor time that a stage takes for a lone read of 4 KiB, in submission and completion together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageCost {
-    /// Time in ns.
+    /// Processor time in ns.
     pub ns: f64,
-    /// Smallest and largest possible time in ns; equal if the preset gives no range.
+    /// Smallest and largest possible processor time in ns; equal if the preset gives no range.
     pub range_ns: (f64, f64),
-    /// Where the time is from; empty if the preset does not say.
+    /// Source of the costs; empty if the preset does not give one.
     pub source: String,
 }
 
-/// Stage with its cost in each of two stacks; `None` if a stack lacks it.
+/// One stage with its costs in two software stacks; `None` for a stack that lacks the stage.
 #[derive(Clone, Debug)]
 pub struct StagePair {
     /// Name of the stage.
     pub stage: String,
-    /// Costs in the first and the second stack.
+    /// Costs of the stage in the first and in the second stack.
     pub costs: [Option<StageCost>; 2],
 }
 
 impl StagePair {
-    /// Cost in the second stack over that in the first.
+    /// Returns the ratio of the cost in the second stack to that in the first; none if either stack lacks the stage or
+    /// the first cost is zero.
     pub fn ratio(&self) -> Option<f64> {
         let [first, second] = &self.costs;
         let (first, second) = (first.as_ref()?.ns, second.as_ref()?.ns);
@@ -50,10 +52,12 @@ impl StagePair {
     }
 }
 
-/// Stages of two stacks on a host, in the order of the first one; those of the second alone come last.
+/// Returns the stages of two software stacks on a host, in the order of the first stack; those that only the second has
+/// come last.
+///
 ///
 /// # Errors
-/// Names that are no presets.
+/// Names that are no presets of stacks or hosts.
 pub fn side_by_side(stacks: [&str; 2], host: &str) -> Result<Vec<StagePair>, Problems> {
     let costs = stacks.map(|stack| costs_of(stack, host));
     let [first, second] = costs;
@@ -66,7 +70,8 @@ pub fn side_by_side(stacks: [&str; 2], host: &str) -> Result<Vec<StagePair>, Pro
     Ok(names.map(|name| StagePair { stage: name.clone(), costs: [of(&first, name), of(&second, name)] }).collect())
 }
 
-/// Hosts of the shipped presets, with the factor by which costs of a stack are multiplied there.
+/// Returns the name of each shipped host, with the factor by which the times of a software stack are multiplied on it.
+///
 ///
 /// # Errors
 /// A name that is no stack.
@@ -106,7 +111,7 @@ fn costs_of(stack: &str, host: &str) -> Result<Vec<(String, StageCost)>, Problem
     Ok(drive.stack.stages.iter().map(cost).collect())
 }
 
-/// The drive with a stack on a host.
+/// Reads the shipped drive for comparisons with this software stack and host.
 fn with(stack: &str, host: &str) -> Result<Drive, Problems> {
     for (section, name) in [("stack", stack), ("host", host)] {
         let known: Vec<String> =
@@ -153,7 +158,7 @@ mod tests {
         }
     }
 
-    /// A stage whose source is the other kernel takes the same time on the same host.
+    /// Tests that a stage whose source is the other kernel takes the same time on the same host.
     #[test]
     fn stages_that_are_as_in_another_stack_take_as_long_as_there() {
         let pairs = side_by_side(["linux-5", "linux-6"], "cascade-lake-4210r").unwrap();

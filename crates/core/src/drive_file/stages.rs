@@ -1,4 +1,4 @@
-//! The list `stack.stages` as a file gives it: the whole list, or stages that join the preset's.
+//! The list `stack.stages` as a file gives it: a whole list, or stages to be inserted into the preset's list.
 
 use crate::config::document::{Entry, Node, Place, Value};
 use crate::config::value::{KeyFault, KeyType};
@@ -6,14 +6,14 @@ use crate::config::{Stack, StackStage};
 use crate::problem::Problem;
 use crate::spelling;
 
-/// Keys by which a stage joins a list, and their meanings.
+/// Keys that say where a stage is inserted into the preset's list, with their meanings.
 pub(super) const PLACES: [(&str, &str); 2] = [
     ("before", "Name of a stage of the preset: this stage joins the preset's list immediately before it"),
     ("after", "Name of a stage of the preset: this stage joins the preset's list immediately after it"),
 ];
 
-/// Applies a list of stages. Stages that have a `before` or `after` join the stack, one after the other; a list in
-/// which no stage has one replaces the stack.
+/// Applies a list of stages to a software stack. Stages with a `before` or `after` are inserted into the stack one
+/// after the other; a list in which no stage has one replaces the stack's list.
 pub(super) fn take(stack: &mut Stack, list: &Node) -> Result<(), KeyFault> {
     let Value::Array(items) = &list.value else { return Err(KeyFault::NotAllowed) };
     let (places, items): (Vec<Vec<Entry>>, Vec<Node>) = items.iter().map(divided).unzip();
@@ -37,7 +37,7 @@ pub(super) fn take(stack: &mut Stack, list: &Node) -> Result<(), KeyFault> {
     Err(KeyFault::Inside(problems))
 }
 
-/// Splits an item into its entries `before` and `after`, and the stage without them.
+/// Splits an item of the list into its entries `before` and `after`, and the stage without them.
 fn divided(item: &Node) -> (Vec<Entry>, Node) {
     let Value::Table(table) = &item.value else { return (Vec::new(), item.clone()) };
     let is_place = |entry: &Entry| PLACES.iter().any(|(key, _)| *key == entry.key);
@@ -45,7 +45,7 @@ fn divided(item: &Node) -> (Vec<Entry>, Node) {
     (places, Node { value: Value::Table(keys), ..item.clone() })
 }
 
-/// Index at which a further stage joins `stages`.
+/// Returns the index in `stages` at which a further stage is inserted; `places` are its entries `before` and `after`.
 fn position(stages: &[StackStage], stage: &StackStage, places: &[Entry], item: &Place) -> Result<usize, Problem> {
     let [place] = places else {
         let found = format!("stack.stages \"{}\" has {} of the keys before and after", stage.name, places.len());

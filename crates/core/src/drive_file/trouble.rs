@@ -1,14 +1,15 @@
-//! Lines of trouble for programs: of a command line, and of a file.
+//! Timelines of faults for programs that have them on a command line or in a file: one event on each line.
 
 use crate::config::{TroubleTimeline, trouble};
 use crate::problem::Problems;
 
-/// True if a text is a line of trouble, as in `at=2s for=500ms stall`, rather than the table of a fault rule or a path.
+/// True if a text is a line of a timeline of faults, as in `at=2s for=500ms stall`, rather than the table of a fault
+/// rule or a path.
 pub fn is_line(text: &str) -> bool {
     trouble::is_line(text.trim())
 }
 
-/// Reads a file of trouble, and returns its lines without comments.
+/// Reads a timeline of faults from the text of a file. Returns its lines without comments and empty lines.
 ///
 /// # Errors
 /// All problems of the lines, with their places.

@@ -1,4 +1,4 @@
-//! A device of the machine, from its driver to its memory: everything that each device has for itself.
+//! Device of a machine, from its driver to its memory: everything that each device has for itself.
 
 use crate::config::Mapping;
 use crate::data::Data;
@@ -15,7 +15,7 @@ use crate::protocol::slots::SlotBindings;
 use crate::shared::Shared;
 use crate::time::Span;
 
-/// Most units of a flash drive whose account is checked unit by unit.
+/// Largest number of translation units of a flash drive whose account is checked unit by unit.
 const UNITS_CHECKED_MAX: u64 = 1 << 16;
 
 /// Driver and controller of one device, the link between them with its root port, and the device's memory.
@@ -24,17 +24,17 @@ pub(super) struct AttachedDevice {
     pub driver: AnyDriver,
     pub controller: AnyController,
     pub link: Link,
-    /// Root port of the link, and the way from there into host memory.
+    /// Root port of the device's link, and the path from there into host memory.
     pub root_complex: RootComplex,
     pub media: Media,
-    /// Requests by the slot of the command that carries them.
+    /// Request that each command slot carries.
     pub slots: SlotBindings,
-    /// Bytes that the device holds, in a run with data.
+    /// Real bytes that the device holds; `None` in a run without data.
     pub data: Option<Box<Data>>,
 }
 
 impl AttachedDevice {
-    /// An idle device of this description, whose queues lie in `memory`.
+    /// Creates an idle device of this description, whose queues lie in `memory`.
     pub(super) fn new(drive: &Drive, seed: u64, memory: &mut HostMemory, shared: &mut Shared) -> AttachedDevice {
         let (driver, controller) = connect(drive, seed, memory, shared);
         let root_complex =
@@ -54,14 +54,15 @@ impl AttachedDevice {
         }
     }
 
-    /// Driver and link of another host that shares this device. The controller and the memory here are never used.
+    /// Creates the driver and the link of another host that shares a device. The controller and the memory made here
+    /// are never used.
     pub(super) fn of_host(drive: &Drive, seed: u64, memory: &mut HostMemory, shared: &mut Shared) -> AttachedDevice {
         let mut bare = drive.clone();
         bare.translation.mapping = Mapping::None;
         AttachedDevice::new(&bare, seed, memory, shared)
     }
 
-    /// Driver, and what it can reach.
+    /// Returns the driver, with the parts of the machine that the driver uses.
     #[inline(always)]
     pub(super) fn driver_side<'a>(
         &'a mut self,
@@ -72,14 +73,14 @@ impl AttachedDevice {
         (driver, HostPorts { link, memory, slots, data, shared })
     }
 
-    /// Controller, and what it can reach.
+    /// Returns the controller, with the parts of the machine that the controller uses.
     #[inline(always)]
     pub(super) fn controller_side<'a>(&'a mut self, shared: &'a mut Shared) -> (&'a mut AnyController, Ports<'a>) {
         let AttachedDevice { controller, link, media, slots, data, .. } = self;
         (controller, Ports { link, media, slots, data, shared })
     }
 
-    /// Counters of driver, controller and memory.
+    /// Returns the counters of driver, controller and memory, with their names.
     pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut counters = self.driver.counters();
         counters.extend(self.controller.counters());
@@ -87,7 +88,7 @@ impl AttachedDevice {
         counters
     }
 
-    /// Counters of a run with data.
+    /// Returns the counters of a run with real bytes: verified reads, wrong reads and lost units; empty in other runs.
     pub(super) fn data_counters(&self) -> Vec<(&'static str, u64)> {
         let Some(data) = &self.data else { return Vec::new() };
         let mut counters = vec![("verified_reads", data.verified_reads), ("data_errors", data.data_errors)];
@@ -95,14 +96,15 @@ impl AttachedDevice {
         counters
     }
 
-    /// Begins a run with data.
+    /// Makes the device hold real bytes from now on, and every read be checked.
     pub(super) fn keep_data(&mut self, drive: &Drive, seed: u64, memory: &mut HostMemory) {
         let data = Box::new(Data::new(seed, drive.protocol().packet_bytes(drive)));
         self.controller.keep_data(drive, seed, &data.contents, memory);
         self.data = Some(data);
     }
 
-    /// Fault in the account that wear levelling keeps of its lines, or a small flash drive of its units, if there is one.
+    /// Returns a description of an inconsistency in the account that wear levelling keeps of its lines, or a small
+    /// flash drive of its units; `None` if there is none.
     pub(super) fn memory_problem(&self) -> Option<String> {
         if let Some(found) = self.media.wear().and_then(Wear::inconsistency) {
             return Some(found);
@@ -112,8 +114,8 @@ impl AttachedDevice {
     }
 }
 
-/// Time from the arrival of every posted write to its being in memory; none if that differs from write to write, or behind a
-/// switch, where packets that have arrived at the other end of the link are not at the root port yet.
+/// Returns the time from the arrival of every posted write to its being in memory. `None` if that differs between
+/// writes, or behind a switch, where packets at the end of the link are not at the root port yet.
 pub(super) fn settle(drive: &Drive, root_complex: &RootComplex) -> Option<Span> {
     root_complex.settle_time().filter(|_| !drive.switch.is_there())
 }

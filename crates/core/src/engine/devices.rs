@@ -1,4 +1,4 @@
-//! The devices of a machine, and what they have counted together.
+//! Devices of a machine, and their counters added up.
 
 use std::ops::{Index, IndexMut};
 
@@ -14,13 +14,14 @@ use crate::shared::Shared;
 use crate::time::Time;
 use crate::tlp::Direction;
 
-/// All devices of a machine, by number. The first stands by itself, so that a machine with but one device finds it without a
-/// look at a list: that list would take 2 % of a request's instructions.
+/// All devices of a machine, by number. The first device is a field of its own, so that a machine with one device needs
+/// no list; using the list would take 2 % of a request's instructions.
 #[derive(Clone, Debug)]
 pub(super) struct AttachedDevices {
     first: AttachedDevice,
     others: Vec<AttachedDevice>,
-    /// True if hosts share one device: each has a driver and a link of its own, and controller and memory are the first's.
+    /// True if hosts share one device. Each host then has an entry with a driver and a link of its own; controller and
+    /// memory are those of the first entry.
     is_shared: bool,
 }
 
@@ -40,7 +41,8 @@ impl IndexMut<usize> for AttachedDevices {
 }
 
 impl AttachedDevices {
-    /// As many devices as a description has, each with chances of its own and queues in an area of `memory` of its own.
+    /// Creates the devices of a description, each with its own random numbers, and with queues in its own area of
+    /// `memory`.
     pub(super) fn new(drive: &Drive, seed: u64, memory: &mut HostMemory, shared: &mut Shared) -> AttachedDevices {
         let first = AttachedDevice::new(drive, seed, memory, shared);
         if drive.switch.has_hosts() {
@@ -58,18 +60,19 @@ impl AttachedDevices {
         AttachedDevices { first, others: (1..drive.drives).map(other).collect(), is_shared: false }
     }
 
-    /// True if hosts share one device.
+    /// True if hosts share one device, so that each entry stands for a host.
     pub(super) fn is_shared(&self) -> bool {
         self.is_shared
     }
 
-    /// Number of the device that holds controller, memory and data.
+    /// Returns the number of the entry that holds controller, memory and data of a device: the first where hosts share
+    /// one device.
     #[inline(always)]
     pub(super) fn holder(&self, device: usize) -> usize {
         if device > 0 && self.is_shared { 0 } else { device }
     }
 
-    /// Driver of a device, and what it can reach.
+    /// Returns the driver of a device, with the parts of the machine that the driver uses.
     #[inline(always)]
     pub(super) fn driver_side<'a>(
         &'a mut self,
@@ -84,7 +87,7 @@ impl AttachedDevices {
         (driver, HostPorts { link, memory, slots, data: &mut self.first.data, shared })
     }
 
-    /// Controller of a device, and what it can reach.
+    /// Returns the controller of a device, with the parts of the machine that the controller uses.
     #[inline(always)]
     pub(super) fn controller_side<'a>(
         &'a mut self,
@@ -99,7 +102,7 @@ impl AttachedDevices {
         (controller, Ports { link, media, slots, data, shared })
     }
 
-    /// Shares of all loads and stores that the host with the fewest and the one with the most of them sent, in per cent.
+    /// Returns the smallest and the largest share of all loads and stores that a single host sent, in per cent.
     pub(super) fn line_shares(&self) -> [u64; 2] {
         let lines = |device: &AttachedDevice| device.driver.counters().iter().map(|(_, count)| count).sum::<u64>();
         let all: u64 = self.iter().map(lines).sum();
@@ -107,29 +110,30 @@ impl AttachedDevices {
         [percent(self.iter().map(lines).min()), percent(self.iter().map(lines).max())]
     }
 
-    /// Number of devices.
+    /// Returns the number of devices, or of hosts that share one.
     pub(super) fn count(&self) -> usize {
         1 + self.others.len()
     }
 
-    /// Devices by number.
+    /// Returns the devices in the order of their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = &AttachedDevice> {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// Devices by number, to be changed.
+    /// Returns the devices for changing, in the order of their numbers.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut AttachedDevice> {
         std::iter::once(&mut self.first).chain(&mut self.others)
     }
 
-    /// Use of one direction of all links: rates and bytes of all, and the mean of the times for which they were busy.
+    /// Returns the traffic of one direction of all links: sums of rates, bytes and packets, and the mean of the busy
+    /// times.
     pub(super) fn used(&self, direction: Direction) -> WireUse {
         let mut used = WireUse::default();
         self.iter().for_each(|device| used.add(&device.link.usage(direction)));
         WireUse { busy: used.busy / self.count() as u64, ..used }
     }
 
-    /// Use of the parts of all memories up to `now`.
+    /// Returns the busy times of the memory resources of all devices up to `now`, summed by kind of resource.
     pub(super) fn parts(&self, now: Time) -> Vec<PartUse> {
         let mut parts = self.first.media.uses(now);
         for device in &self.others {
@@ -141,7 +145,8 @@ impl AttachedDevices {
         parts
     }
 
-    /// Counters of all devices and of faults: sums, and means of counters in per cent.
+    /// Returns the counters of all devices and of faults, with their names. Counts are added up over devices; of
+    /// percentages, the mean is taken.
     pub(super) fn counters(&self, faults: Vec<(&'static str, u64)>) -> Vec<(&'static str, u64)> {
         let of = |device: &AttachedDevice, faults| [device.counters(), faults, device.data_counters()].concat();
         let mut counters = of(&self.first, faults);
@@ -158,13 +163,13 @@ impl AttachedDevices {
         counters
     }
 
-    /// Share of the time up to `now` for which the reads of some device kept the package awake, at least: that of the device
-    /// which did so for longest.
+    /// Returns the share of the time up to `now` for which reads of devices kept the processor package awake, at least:
+    /// that of the device with the largest share.
     pub(super) fn awake_share(&self, now: Time) -> f64 {
         self.iter().map(|device| device.root_complex.awake_share(now)).fold(0.0, f64::max)
     }
 
-    /// Energy of all memories in joules, if it is known.
+    /// Returns the energy of all memories in joules; `None` if it is not known.
     pub(super) fn memory_joules(&self, drive: &Drive) -> Option<f64> {
         self.iter().map(|device| device.media.joules(&drive.media)).sum()
     }

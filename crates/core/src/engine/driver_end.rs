@@ -10,31 +10,31 @@ use crate::request::{Io, Next, RequestId};
 use crate::scheduler::Event;
 use crate::time::Time;
 
-/// Request that has passed the driver of a run, recorded there.
+/// Record of a request at the driver: the instants of its submission and completion there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriverRecord {
     /// Number of the request in the order of issue, from 1.
     pub number: u64,
     /// Thread that submitted the request.
     pub thread: u16,
-    /// Drive that the request was for, where there are several.
+    /// Number of the drive that the request was for, where there are several.
     pub drive: u16,
-    /// Operation, place and length.
+    /// Operation, offset and length of the request.
     pub io: Io,
-    /// Instant at which the driver was handed the request.
+    /// Instant at which the request was handed to the driver.
     pub submitted: Time,
-    /// Instant at which the driver saw the completion; never for a request that was still in flight at the end.
+    /// Instant at which the driver saw the completion; `Time::NEVER` for a request that was still in flight at the end.
     pub completed: Time,
 }
 
-/// Software above the drivers.
+/// Software above the drivers, which submits the requests.
 #[derive(Clone, Debug)]
 pub(super) enum DriverEnd {
-    /// Threads of the simulated host.
+    /// Threads of the simulated host submit the requests.
     Host,
-    /// Threads of the simulated host, whose requests are recorded: each with its number, up to a limit.
+    /// Threads of the simulated host, whose requests are recorded with their numbers, up to a limit.
     Recorded { records: Vec<(u64, DriverRecord)>, limit: usize },
-    /// Callers from outside, with the stages of their completed requests if these are kept.
+    /// Callers from outside the simulation, whose own software takes the place of the host's.
     Callers,
 }
 
@@ -47,7 +47,8 @@ impl Engine {
         engine
     }
 
-    /// Adds a caller at the driver, and returns the number of its thread. Thread i uses queue pair i, modulo their number.
+    /// Adds a caller of the driver from outside, and returns the number of its thread. Thread i uses queue pair i,
+    /// modulo their number.
     pub fn add_driver_caller(&mut self, iodepth: u32) -> u16 {
         self.add_queue_client(iodepth)
     }
@@ -58,12 +59,13 @@ impl Engine {
         self.completed_stages = Some(Default::default());
     }
 
-    /// Takes the stages of the completion that [`Engine::take_completed`] has returned last; none if stages are not kept.
+    /// Removes and returns the stages of the completion that [`Engine::take_completed`] returned last; `None` if stages
+    /// are not kept.
     pub fn take_completed_stages(&mut self) -> Option<StageTimes> {
         self.completed_stages.as_mut()?.pop_front()
     }
 
-    /// Submits the request of a caller at the driver.
+    /// Submits the request of a caller to the driver at `now`.
     pub(super) fn submit_at_driver(&mut self, now: Time, thread: u16, drive: u16, io: Io, token: u32) {
         let requests = &mut self.shared.requests;
         requests.issued += 1;
@@ -74,8 +76,8 @@ impl Engine {
         self.pass_on(now);
     }
 
-    /// Cuts the power of a machine with one device and callers at its driver. Requests in flight are gone and never complete; the
-    /// memory keeps what is in its cells. The device takes no requests before [`Engine::restart`].
+    /// Cuts the power of a machine with one device and callers at its driver. Requests in flight are lost and never
+    /// complete; the memory keeps what is in its cells. The device takes no requests before [`Engine::restart`].
     pub fn lose_power(&mut self, now: Time) {
         self.run_until(now);
         self.shared.scheduler.advance(now);
@@ -87,19 +89,21 @@ impl Engine {
         self.devices[0].media.cut_power(now);
     }
 
-    /// Starts a device anew whose power was [cut](Engine::lose_power): driver and controller are connected by an empty link.
+    /// Restarts a device whose power was [cut](Engine::lose_power): connects driver and controller anew by an empty
+    /// link.
     pub fn restart(&mut self, now: Time, drive: &Drive, seed: u64) {
         self.run_until(now);
         self.shared.scheduler.advance(now);
         self.connect_again(now, drive, seed, true);
     }
 
-    /// Records the first `limit` requests that pass the drivers.
+    /// Records the first `limit` requests that pass the drivers, with the instants of their submission and completion
+    /// there.
     pub fn record_driver(&mut self, limit: usize) {
         self.driver_end = DriverEnd::Recorded { records: Vec::new(), limit };
     }
 
-    /// Requests that were recorded at the drivers, in the order of their submission.
+    /// Returns the requests that were recorded at the drivers, in the order of their submission.
     pub fn driver_records(&self) -> impl Iterator<Item = &DriverRecord> {
         let records = match &self.driver_end {
             DriverEnd::Recorded { records, .. } => &records[..],
@@ -108,7 +112,7 @@ impl Engine {
         records.iter().map(|(_, record)| record)
     }
 
-    /// Records a request that is handed to a driver.
+    /// Records the submission of a request to a driver, unless the limit of records is reached.
     #[cold]
     #[inline(never)]
     pub(super) fn note_submission(&mut self, now: Time, id: RequestId) {
@@ -121,7 +125,8 @@ impl Engine {
         }
     }
 
-    /// Handles a completion that a driver has seen, where no thread of the simulated host waits for it alone.
+    /// Handles a completion that a driver has seen: ends the request of a caller, or records the completion and hands
+    /// it to the simulated host.
     #[cold]
     #[inline(never)]
     pub(super) fn on_driver_completion(&mut self, now: Time, id: RequestId) {

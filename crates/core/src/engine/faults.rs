@@ -1,8 +1,8 @@
-//! Effects of injected faults on requests, interrupts and the whole device. Faults of banks and of packets are applied by memory and
-//! link; those of power are in [`power`].
+//! Effects of injected faults on requests, interrupts and the whole device. Faults of banks and of packets are applied
+//! by memory and link; those of power are in [`power`].
 //!
-//! A run without faults asks at each place only whether there are any. The fault of a request is decided when the request goes
-//! down to the driver; its effect is an event, or is applied when the request comes back.
+//! A run without faults only checks, at each place, that there are none. The fault of a request is decided when the
+//! request is submitted to the driver. Its effect is an event, or is applied when the request completes.
 
 mod damage;
 #[cfg(test)]
@@ -38,122 +38,123 @@ use crate::tlp::{Direction, Packet};
 use damage::Damage;
 use write_pointers::WritePointers;
 
-/// Errors as fio reports them: the numbers of Linux.
+/// Linux error numbers of failed requests, as fio reports them.
 pub(crate) const EIO: u32 = 5;
 pub(crate) const ETIMEDOUT: u32 = 110;
 pub(crate) const ENODEV: u32 = 19;
 
-/// Counter of reads that have failed because they met more damage than the code corrects.
+/// Name of the counter of reads that failed because they met more damage than the error-correcting code corrects.
 pub(crate) const UNCORRECTABLE: &str = "fault_uncorrectable_reads";
-/// Counter of requests that have failed because the controller has refused a command.
+/// Name of the counter of requests that failed because the controller refused a command.
 const REFUSED: &str = "refused_requests";
 
-/// Faults of a run.
+/// Fault rules of a run, the requests that they affect, and their pending effects.
 #[derive(Clone, Debug)]
 pub(super) struct Faults {
-    /// Actions that the description has, each once.
+    /// Fault actions that the rules have, each once.
     actions: Vec<FaultAction>,
-    /// Link as it is trained now.
+    /// Configuration of the link as it is trained now.
     link: config::Link,
     requests: Vec<Rule>,
-    /// Limits of rules that throttle requests.
+    /// Rate limits of the rules that throttle requests.
     throttles: Vec<(Fault, VolumeLimits)>,
-    /// Drive, for a device that begins anew, and seed of the run.
+    /// Description of the drive, for a device that restarts; `seed` is the seed of the run.
     drive: Box<Drive>,
     seed: u64,
     interrupts: Vec<Rule>,
     instants: Vec<Rule>,
-    /// Rules of power cuts after events.
+    /// Rules of power cuts that are triggered by the number of an event.
     events: Vec<Rule>,
-    /// Faults of requests in flight, by the numbers of the requests: a driver may go on with one in another place.
+    /// Faults of requests in flight, by request number, since a driver may continue a request under another index.
     met: BTreeMap<u64, RequestFault>,
-    /// True if the device goes away at some time, so that its requests are kept here as well.
+    /// True if a rule resets or removes the device or cuts its power, so that the requests that it has are kept in
+    /// `flying`.
     keeps_flying: bool,
     uncorrectable: u64,
-    /// Number of requests of which the controller has refused a command.
+    /// Number of requests that failed because the controller refused a command.
     refused: u64,
-    /// Requests that the device has, as they were when they were submitted, by their numbers.
+    /// Copies of the requests in flight in the device, as they were submitted, by request number.
     flying: BTreeMap<u64, Request>,
     away: Away,
-    /// Write pointers of zones since the device was restarted, if it has zones.
+    /// Write pointers of the zones since the device was restarted; `None` if it has no zones, or was not restarted.
     pointers: Option<WritePointers>,
-    /// Effects to come, by the numbers of their events.
+    /// Pending effects of faults, by the numbers of their events.
     due: BTreeMap<u32, DueEffect>,
     next_due: u32,
 }
 
-/// Fault of a request in flight.
+/// Fault of a request in flight, with its effects on the request.
 #[derive(Clone, Copy, Debug, Default)]
 struct RequestFault {
-    /// Error that its application is told, if it fails.
+    /// Linux error number that the application is told, if the request fails.
     error: Option<u32>,
-    /// True if its completion does not reach the host.
+    /// True if the request's completion does not reach the host.
     is_lost: bool,
-    /// Place of the request, once the device has completed it.
+    /// Index of the request, once the device has completed it.
     completed: Option<RequestId>,
-    /// True if the host has given it up.
+    /// True if the host has given up the request after its time-out.
     is_given_up: bool,
-    /// First byte of the device from which on its data does not reach the memory.
+    /// Offset on the device from which on the data of the write does not reach the memory.
     torn_at: Option<u64>,
-    /// Time after which its completion comes again.
+    /// Time after which the request's completion arrives a second time.
     repeats_after: Option<Span>,
-    /// Time after which its completion is whole, so that the host can take it.
+    /// Time after which the request's completion is valid, so that the host can take it.
     whole_after: Option<Span>,
-    /// Instant at which the device was given it, and the factor by which it takes longer.
+    /// Instant at which the request was submitted, and the factor by which it takes longer.
     slowed: Option<(Time, f64)>,
-    /// True if its completion has reached the host.
+    /// True if the request's completion has reached the host.
     is_heard: bool,
-    /// Damage that its read finds.
+    /// Damage that the request finds in the memory, if it is a read that a fault has met.
     damage: Option<Damage>,
 }
 
-/// Presence of the device.
+/// Absence of the device: it is there, being reset, without power, or removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Away {
-    /// The device is there.
+    /// The device is there and takes commands.
     #[default]
     No,
-    /// The device is being reset until then, and looks for commands already, of which none comes.
+    /// The device is being reset until this instant. It polls for commands already, but gets none.
     Until(Time),
-    /// The device has no power, or begins after that, until then.
+    /// The device has no power, or is starting up after that, until this instant.
     Off(Time),
-    /// The device has been removed.
+    /// The device has been removed, and never returns.
     ForGood,
 }
 
-/// Effect of a fault at an instant.
+/// Pending effect of a fault, which takes place at an instant.
 #[derive(Clone, Copy, Debug)]
 enum DueEffect {
-    /// A request reaches the device late.
+    /// A request that was held back reaches the device.
     Submit(RequestId),
-    /// The host gives the request of this number up.
+    /// The host gives up the request of this number after its time-out.
     GiveUp(u64),
-    /// The host looks for completions, or is told once more to do so.
+    /// The host looks for completions after a late or lost interrupt message, or is interrupted once more.
     Look { vector: u16 },
-    /// The completion of the request of this number, at this place, comes again.
+    /// The completion of the request of this index and number arrives a second time.
     Repeat(RequestId, u64),
-    /// The completion of the request of this number, at this place, is whole.
+    /// The completion of the request of this index and number becomes valid, so that the host takes it.
     Whole(RequestId, u64),
-    /// The rule of this number happens.
+    /// The rule of this index, which has an instant of its own, takes effect.
     Instant(usize),
-    /// The link is as wide and fast again as before the rule of this number.
+    /// The link gets back the described width and rate, at the end of the rule of this index.
     Restore(usize),
-    /// The device's power fails for so long.
+    /// The device's power fails now, and stays off for this time.
     PowerCut(Span),
-    /// The device takes commands again.
+    /// The device has power again and takes commands.
     PowerOn,
 }
 
-/// Decision on a request that is about to be submitted.
+/// Decision of the fault rules on a request that is about to be submitted.
 enum SubmissionDecision {
-    /// The request goes to the device.
+    /// The request is submitted to the device now.
     Submit,
-    /// The request stays with the host.
+    /// The request stays with the host: it is held back, or fails.
     Keep,
 }
 
 impl Faults {
-    /// Faults of a drive, if it has any.
+    /// Returns the faults of a drive's description; `None` if it has none.
     pub(super) fn of(drive: &Drive, seed: u64) -> Option<Box<Faults>> {
         (!drive.faults.is_empty()).then(|| Box::new(Faults::new(drive, seed)))
     }
@@ -183,7 +184,7 @@ impl Faults {
         }
     }
 
-    /// Schedules the faults that have an instant of their own.
+    /// Schedules the effects of the rules that have an instant of their own.
     pub(super) fn begin(&mut self, shared: &mut Shared) {
         for place in 0..self.instants.len() {
             let at = Time::ZERO + self.instants[place].fault.from;
@@ -198,7 +199,8 @@ impl Faults {
         shared.scheduler.at(at, Event::Fault(number));
     }
 
-    /// Decides on a request that is about to be submitted: the first rule that happens counts.
+    /// Decides what happens to a request that is about to be submitted. The first rule that the request triggers
+    /// counts.
     fn on_submit(
         &mut self,
         now: Time,
@@ -250,7 +252,7 @@ impl Faults {
         if met.completed.is_some() { SubmissionDecision::Keep } else { self.hand_down(now, id, shared) }
     }
 
-    /// Instant until which a rule keeps a request, if it stalls, throttles or delays it.
+    /// Returns the instant until which a rule holds back a request, if the rule stalls, throttles or delays requests.
     fn release(&mut self, now: Time, place: usize, io: &Io) -> Option<Time> {
         let rule = &self.requests[place];
         match rule.fault.action {
@@ -270,7 +272,7 @@ impl Faults {
         }
     }
 
-    /// Lets a request go to the device, if that is there.
+    /// Lets a request go to the device. If the device is away, the request is submitted when it is back, or fails.
     fn hand_down(&mut self, now: Time, id: RequestId, shared: &mut Shared) -> SubmissionDecision {
         match self.away {
             // At the very instant of its return, the device may still come behind this request.
@@ -305,7 +307,7 @@ impl Faults {
         SubmissionDecision::Submit
     }
 
-    /// Fails a request because the device has been removed, which the host knows at once.
+    /// Fails a request with `ENODEV` because the device has been removed, which the host knows at once.
     fn lose(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) {
         let met = self.met.entry(number).or_default();
         if met.error.is_none() {
@@ -316,14 +318,14 @@ impl Faults {
         self.fail_at_host(now, id, number, shared);
     }
 
-    /// Fails a write for which its zone has no room since a restart.
+    /// Fails a write whose zone, since a restart of the device, has no room for it.
     fn refuse(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) {
         self.met.entry(number).or_default().error.get_or_insert(EIO);
         self.refused += 1;
         self.fail_at_host(now, id, number, shared);
     }
 
-    /// Ends a request that has failed and does not go to the device.
+    /// Schedules the end of a request that has failed and does not go to the device.
     fn fail_at_host(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) {
         let met = self.met.entry(number).or_default();
         met.completed = Some(id);
@@ -334,7 +336,7 @@ impl Faults {
         }
     }
 
-    /// Fails the requests that were to be submitted later, because the device has been removed.
+    /// Fails the requests that faults hold back from the device, because the device has been removed.
     fn lose_kept(&mut self, now: Time, shared: &mut Shared) {
         let kept = |due: &DueEffect| if let DueEffect::Submit(id) = due { Some(*id) } else { None };
         let lost: Vec<RequestId> = self.due.values().filter_map(kept).collect();
@@ -342,7 +344,7 @@ impl Faults {
         lost.into_iter().for_each(|id| self.lose(now, id, shared.requests[id].number, shared));
     }
 
-    /// Handles a request that the device has completed; true if the completion reaches the host.
+    /// Handles a request that the device has completed. Returns true if its completion reaches the host now.
     fn on_completed(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) -> bool {
         self.flying.remove(&number);
         let Some(met) = self.met.get_mut(&number) else { return true };
@@ -361,22 +363,22 @@ impl Faults {
         true
     }
 
-    /// True if the host waits for a completion of the request of this number at this place. It tells by a number that each use of
-    /// a place has for itself, as nvme_find_rq of Linux does.
+    /// True if the host waits for a completion of request number `number` at index `id`. The host tells by a number
+    /// that each use of an index has for itself, as nvme_find_rq of Linux does.
     fn is_awaited(&self, id: RequestId, number: u64, shared: &Shared) -> bool {
         let is_heard = self.met.get(&number).is_none_or(|met| met.is_heard);
         shared.requests[id].number == number && !is_heard
     }
 
-    /// Bytes of a packet with data of a write that reach the memory. Where a command's data comes in several packets, some
-    /// protocols name its request with the last alone, and then that is what is torn off.
+    /// Returns how many bytes of a packet with data of a write reach the memory. Where a command's data comes in
+    /// several packets, some protocols name its request with the last packet alone; then only that one is torn off.
     fn stored_bytes(&self, packet: &Packet, shared: &Shared) -> u32 {
         let met = packet.request.and_then(|id| self.met.get(&shared.requests[id].number));
         let left = |torn_at: u64| torn_at.saturating_sub(packet.device_offset).min(packet.bytes.into()) as u32;
         met.and_then(|met| met.torn_at).map_or(packet.bytes, left)
     }
 
-    /// Handles an interrupt message; true if it reaches the host.
+    /// Applies the first matching rule to an interrupt message. Returns true if the message reaches the host now.
     fn on_message(&mut self, now: Time, vector: u16, shared: &mut Shared) -> bool {
         let Some(place) = self.interrupts.iter_mut().position(|rule| rule.meets(now)) else { return true };
         let Fault { action, delay, timeout, .. } = self.interrupts[place].fault;
@@ -385,17 +387,18 @@ impl Faults {
         !is_lost
     }
 
-    /// Damage that the packets of a read bring, if a fault has met the read.
+    /// Returns the damage that a fault has done to the read whose packets have settled; `None` without such a fault.
     fn damage_of(&self, settled: &Settled, shared: &Shared) -> Option<Damage> {
         self.met.get(&shared.requests[settled.packet.request?].number)?.damage
     }
 
-    /// Ends the fault of a completed request, and returns the error that its application is told, if it has failed.
+    /// Removes the fault of a completed request. Returns the Linux error number that the application is told; `None` if
+    /// the request has not failed.
     fn on_done(&mut self, number: u64) -> Option<u32> {
         self.met.remove(&number)?.error
     }
 
-    /// Forgets the faults of requests that nobody waits for any more.
+    /// Forgets the faults and pending effects of all requests, since nobody waits for them any more.
     pub(super) fn forget_requests(&mut self, now: Time) {
         self.throttles.iter_mut().for_each(|(_, limits)| limits.cut_power(now));
         self.met.clear();
@@ -411,15 +414,15 @@ impl Faults {
 }
 
 impl Default for Faults {
-    /// Faults of a drive that describes none.
+    /// Returns the faults of a drive whose description has no fault rules.
     fn default() -> Faults {
         Faults::new(&Drive::blank(), 0)
     }
 }
 
 impl Engine {
-    /// Adds a fault of a bank, of packets, of interrupts or of the link, whose time counts from now on; faults of requests are for
-    /// whoever injects those. Returns the rule as it is kept, by which it is [removed](Engine::remove_fault).
+    /// Adds a fault rule to a running machine; its times count from now on. Returns the rule as it is kept, by which it
+    /// is [removed](Engine::remove_fault).
     pub fn add_fault(&mut self, drive: &Drive, fault: &Fault, seed: u64) -> Fault {
         let fault = fault.from_now(self.now());
         let rule = Rule::new(fault.clone(), seed);
@@ -442,7 +445,7 @@ impl Engine {
         fault
     }
 
-    /// Removes a fault that was added. A fault that happens at an instant has happened, or does so still.
+    /// Removes a fault rule that was added. Rules that take effect at an instant of their own or after an event stay.
     pub fn remove_fault(&mut self, fault: &Fault) {
         self.devices[0].media.remove_fault(fault);
         self.devices[0].link.remove_fault(fault);
@@ -455,7 +458,7 @@ impl Engine {
         }
     }
 
-    /// Submits a request, unless a fault keeps it.
+    /// Submits a request to its driver, unless a fault keeps it back or fails it.
     #[cold]
     #[inline(never)]
     pub(super) fn submit_faulty(&mut self, now: Time, id: RequestId) {
@@ -466,7 +469,7 @@ impl Engine {
         }
     }
 
-    /// Submits several requests together, except those that faults keep.
+    /// Submits several requests together, except those that faults keep back or fail.
     #[cold]
     #[inline(never)]
     pub(super) fn submit_faulty_together(&mut self, now: Time, requests: &[RequestId]) {
@@ -479,7 +482,7 @@ impl Engine {
         splitting::submit_together(now, left.into_iter(), driver, &mut ports);
     }
 
-    /// True if the completion of a request reaches the host.
+    /// True if the completion of a request reaches the host now.
     #[cold]
     #[inline(never)]
     pub(super) fn hears_completion(&mut self, now: Time, id: RequestId) -> bool {
@@ -495,7 +498,8 @@ impl Engine {
         is_heard
     }
 
-    /// Fails requests of which the controller has refused a command, such as an append to a zone whose reset has failed.
+    /// Marks as failed the requests of which the controller has refused a command, such as an append to a zone whose
+    /// reset failed.
     #[cold]
     #[inline(never)]
     pub(super) fn fail_refused(&mut self) {
@@ -510,14 +514,15 @@ impl Engine {
         }
     }
 
-    /// True if an interrupt reaches the host.
+    /// True if an interrupt message reaches the host now.
     #[cold]
     #[inline(never)]
     pub(super) fn hears_interrupt(&mut self, now: Time, vector: u16) -> bool {
         self.faults.as_mut().is_none_or(|faults| faults.on_message(now, vector, &mut self.shared))
     }
 
-    /// Replaces data that has just settled in host memory by what a fault makes of it, in a run with data.
+    /// Replaces the read data that has just settled in host memory by what a fault makes of it, in a run with real
+    /// bytes.
     #[cold]
     #[inline(never)]
     pub(super) fn damage(&mut self, settled: &Settled) {
@@ -528,7 +533,7 @@ impl Engine {
         }
     }
 
-    /// Applies the effect of a fault that is due.
+    /// Applies the pending effect of a fault with this number.
     #[cold]
     #[inline(never)]
     pub(super) fn on_fault(&mut self, now: Time, number: u32) {
@@ -550,7 +555,7 @@ impl Engine {
         }
     }
 
-    /// Completes a request whose completion the host could not take before, unless it has been given up meanwhile.
+    /// Completes a request whose completion was not valid before, unless the request has been given up meanwhile.
     fn take_whole(&mut self, now: Time, id: RequestId, number: u64) {
         let Some(faults) = self.faults.as_mut().filter(|faults| faults.is_awaited(id, number, &self.shared)) else {
             return;
@@ -560,7 +565,7 @@ impl Engine {
         self.see_completion(now, id);
     }
 
-    /// Submits a request that has been kept.
+    /// Submits a request that a fault has held back.
     fn submit_late(&mut self, now: Time, id: RequestId) {
         self.shared.requests.charge_late(Some(id), Stage::RequestQueue, now);
         let Some(faults) = &mut self.faults else { return };
@@ -570,7 +575,8 @@ impl Engine {
         }
     }
 
-    /// Aborts a request whose time is up. A request that the device still works on ends when that is over.
+    /// Gives up a request after its time-out. A request that the device still works on ends when the device completes
+    /// it.
     fn give_up(&mut self, now: Time, number: u64) {
         let Some(met) = self.faults.as_mut().and_then(|faults| faults.met.get_mut(&number)) else { return };
         met.is_given_up = true;
@@ -580,7 +586,7 @@ impl Engine {
         }
     }
 
-    /// Applies a fault that happens at an instant.
+    /// Applies the fault rule of this index, which takes effect at an instant of its own.
     fn on_instant(&mut self, now: Time, place: usize) {
         let Some(faults) = &mut self.faults else { return };
         let rule = &mut faults.instants[place];
@@ -609,7 +615,7 @@ impl Engine {
         }
     }
 
-    /// Trains the link anew as it was described, at the end of a rule's time.
+    /// Retrains the link to the described width and rate, at the end of a rule's time.
     fn restore_link(&mut self, now: Time, place: usize) {
         let Some(faults) = &mut self.faults else { return };
         let outage = faults.instants[place].fault.outage;
@@ -617,7 +623,7 @@ impl Engine {
         self.devices[0].link.retrain(now, &faults.link, outage);
     }
 
-    /// Trouble that the run has met, in the order of its beginning.
+    /// Returns the fault rules that have had effects, with their number and times, in the order of the first effects.
     pub(super) fn trouble(&self) -> Vec<TroubleMet> {
         let Some(faults) = &self.faults else { return Vec::new() };
         let rules = [&faults.requests, &faults.interrupts, &faults.instants, &faults.events].into_iter().flatten();
@@ -635,8 +641,8 @@ impl Engine {
         trouble
     }
 
-    /// Resets the device: driver and controller begin anew, and packets between them are gone. Requests that the device had are
-    /// submitted again when it is back, or fail if it never is. Its memory keeps its contents.
+    /// Resets the device: driver and controller start anew, and packets between them are gone. Requests that the device
+    /// had are submitted again when it is back, or fail if it never is. Its memory keeps its contents.
     fn reset(&mut self, now: Time, away: Away) {
         let Some(mut faults) = self.faults.take() else { return };
         // A device without power can be taken away, but has nothing to reset.
@@ -669,8 +675,8 @@ impl Engine {
         self.faults = Some(faults);
     }
 
-    /// Connects driver and controller anew, by an empty link, with or without a loss of power. Returns the zones as that leaves them, if
-    /// the device has some.
+    /// Connects a new driver and a new controller by an empty link, after a reset or a loss of power. Returns the zones
+    /// in the state after that, if the device has zones.
     pub(super) fn connect_again(
         &mut self,
         now: Time,
@@ -691,7 +697,7 @@ impl Engine {
         zones
     }
 
-    /// Number of times that each fault has happened, by action and in the order of the actions.
+    /// Returns a pair for each fault action of the run: the name of its counter and the number of its effects so far.
     pub(super) fn fault_counts(&self) -> Vec<(&'static str, u64)> {
         let Some(faults) = &self.faults else { return Vec::new() };
         let parts = self.devices[0].link.fault_counts().into_iter().chain(self.devices[0].media.fault_counts());
@@ -708,7 +714,7 @@ impl Engine {
     }
 }
 
-/// Part of a packet with data of a write that reaches the memory.
+/// Returns a packet with data of a write, less the bytes that a fault keeps from the memory.
 #[cold]
 #[inline(never)]
 pub(super) fn stored(faults: &Option<Box<Faults>>, packet: &Packet, shared: &Shared) -> Packet {
@@ -716,20 +722,21 @@ pub(super) fn stored(faults: &Option<Box<Faults>>, packet: &Packet, shared: &Sha
     Packet { bytes, ..*packet }
 }
 
-/// End of a torn write: behind its first half, in whole blocks, as on a served drive.
+/// Returns the device offset at which a torn write ends: after its first half, in whole blocks, as on a served drive.
 fn torn_at(io: &Io, drive: &Drive) -> u64 {
     let block_bytes = BLOCK_BYTES.max(drive.limits().write_block_bytes.into());
     io.offset + u64::from(io.bytes) / 2 / block_bytes * block_bytes
 }
 
-/// Error that the application of a completed request is told, if the request has failed.
+/// Returns the Linux error number that the application of a completed request is told; `None` if the request has not
+/// failed.
 #[cold]
 #[inline(never)]
 pub(super) fn failure(faults: &mut Option<Box<Faults>>, request: &Request) -> Option<u32> {
     faults.as_mut()?.on_done(request.number)
 }
 
-/// Link after it has been trained anew.
+/// Sets the link's lanes and generation to those of a retraining, where 0 keeps the old value. Returns the link.
 fn retrained(link: &mut config::Link, lanes: u8, generation: u8) -> &config::Link {
     link.lanes = if lanes == 0 { link.lanes } else { lanes };
     link.generation = if generation == 0 { link.generation } else { generation };

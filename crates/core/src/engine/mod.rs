@@ -1,4 +1,5 @@
-//! The simulated machine: a host, its devices, one queue of events, and the one match that says which part handles which event.
+//! Simulated machine: a host, its devices, one queue of events, and the one match that says which part handles which
+//! event.
 //!
 //! ```text
 //!     workload ── host ── protocol driver ══ link ══ protocol controller ── media
@@ -70,18 +71,18 @@ use recorder::Recorder;
 use switched::SwitchedLinks;
 use warm_up::WarmUp;
 
-/// Condition that ends the handling of events, beside the instant that they are handled up to.
+/// Condition that ends the handling of events, besides the instant up to which they are handled.
 #[derive(Clone, Copy)]
 enum Goal {
-    /// None: events are handled up to the instant.
+    /// No further condition: events are handled up to the given instant.
     Time,
-    /// Every thread with a job is done.
+    /// Every thread with a job is done, and no group of jobs is left.
     Threads,
-    /// An injected request is complete.
+    /// An injected request has completed.
     Completion,
 }
 
-/// A host and its devices, with everything that is going to happen to them.
+/// Simulated machine: a host and its devices, with all pending events.
 #[derive(Clone, Debug)]
 pub struct Engine {
     shared: Shared,
@@ -90,27 +91,27 @@ pub struct Engine {
     devices: AttachedDevices,
     /// Switches between the links of the devices and their root ports, if there are any.
     switched: Option<Box<SwitchedLinks>>,
-    /// True if there is one device, without a switch.
+    /// True if the machine has one device and no switch.
     is_alone: bool,
-    /// Interrupt vectors of each device.
+    /// Number of interrupt vectors of each device.
     vectors: u16,
     recorder: Recorder,
-    /// Injected faults, if there are any.
+    /// Injected faults of the run; `None` without any.
     faults: Option<Box<Faults>>,
     /// True if every posted write is in memory a fixed time after its arrival.
     settles_alike: bool,
-    /// True if controllers are told of the arrival of their packets at the host.
+    /// True if controllers are told when their packets have arrived at the host.
     hears_deliveries: bool,
     /// True if drivers poll for completions instead of waiting for interrupts.
     polling: bool,
-    /// Names of the stages of the host's software, for traces.
+    /// Names of the stages of the host's software stack, for traces.
     stack_names: Vec<String>,
-    /// Injected requests that are complete and have not been taken.
+    /// Completions of injected requests that have not been taken.
     client_completed: VecDeque<Completed>,
-    /// Stages of these requests, if they are kept.
+    /// Stages of the injected requests that are complete; `None` unless they are to be kept.
     completed_stages: Option<VecDeque<StageTimes>>,
     driver_end: DriverEnd,
-    /// Thread that the commands of real hosts are counted for, by queue.
+    /// Thread that the commands of real hosts are counted for, by the number of their queue.
     queue_threads: Vec<u16>,
     plan: PendingJobs,
     warm_up: WarmUp,
@@ -167,23 +168,24 @@ impl Engine {
         engine
     }
 
-    /// Descriptions of the first reads that returned wrong bytes.
+    /// Returns descriptions of the first reads that returned wrong bytes, of the first device with any.
     pub fn data_problems(&self) -> &[String] {
         let mut problems = self.devices.iter().filter_map(|device| device.data.as_ref()).map(|data| data.problems());
         problems.find(|problems| !problems.is_empty()).unwrap_or_default()
     }
 
-    /// Number of the first request whose read returned wrong bytes.
+    /// Returns the number of the first request whose read returned wrong bytes; `None` if there was none.
     pub fn first_wrong_read(&self) -> Option<u64> {
         self.devices.iter().filter_map(|device| device.data.as_ref()?.first_wrong()).min()
     }
 
-    /// Fault in the account that wear levelling keeps of its lines, or a small flash drive of its units, if there is one.
+    /// Returns a description of an inconsistency in the account that wear levelling keeps of its lines, or a small
+    /// flash drive of its units; `None` if there is none.
     pub fn memory_problem(&self) -> Option<String> {
         self.devices.iter().find_map(AttachedDevice::memory_problem)
     }
 
-    /// Instant of the next event, if there is one.
+    /// Returns the instant of the next event; `None` if none is pending.
     pub fn next_at(&self) -> Option<Time> {
         self.shared.scheduler.next_at()
     }
@@ -196,20 +198,20 @@ impl Engine {
         }
     }
 
-    /// Handles up to `events` events up to and at `until`; true if all that were due have been handled.
+    /// Handles up to `events` events up to and at `until`. Returns true if all events up to then have been handled.
     pub fn run_some_until(&mut self, until: Time, events: u64) -> bool {
         self.handle(events, until, Goal::Time);
         self.next_at().is_none_or(|next| next > until)
     }
 
-    /// True if an event comes no later than `until`, or a completion of an injected request waits to be taken.
+    /// True if an event is pending up to `until`, or a completion of an injected request waits to be taken.
     #[inline]
     pub fn has_due(&mut self, until: Time) -> bool {
         self.shared.scheduler.is_due(until) || !self.client_completed.is_empty()
     }
 
-    /// Handles up to `events` events up to and at `until`, but no further than the completion of an injected request. True if all
-    /// events that were due have been handled; the completion is returned beside it.
+    /// Handles up to `events` events up to and at `until`, but no further than the completion of an injected request.
+    /// Returns true if all events up to then have been handled, and that completion.
     pub fn run_some_until_completed(&mut self, until: Time, events: u64) -> (bool, Option<Completed>) {
         if self.shared.scheduler.is_due(until) {
             self.handle(events, until, Goal::Completion);
@@ -217,13 +219,13 @@ impl Engine {
         (self.next_at().is_none_or(|next| next > until), self.take_completed())
     }
 
-    /// Handles up to `events` events; false once every thread is done.
+    /// Handles up to `events` events. Returns false once every thread is done and no jobs are left to begin.
     pub fn run(&mut self, events: u64) -> bool {
         self.handle(events, Time::NEVER, Goal::Threads)
     }
 
-    /// Handles up to `events` events that come no later than `until`; false if there are no more, or if the goal has been
-    /// reached.
+    /// Handles up to `events` events that come no later than `until`. Returns false if there are no more, or if the
+    /// goal is reached.
     fn handle(&mut self, events: u64, until: Time, goal: Goal) -> bool {
         let last = self.shared.scheduler.events.saturating_add(events);
         while self.shared.scheduler.events < last {
@@ -240,9 +242,9 @@ impl Engine {
         !self.is_over()
     }
 
-    /// Handles events up to the one of number `last`; false if there are no more, or if the goal has been reached. The only
-    /// loop over events, so that loop and routing are one piece of code; a machine with one device has it for itself, without a
-    /// look at the device that an event is of.
+    /// Handles events up to the one of number `last`. Returns false if there are no more, or if the goal is reached.
+    /// This is the only loop over events, so that loop and routing are one piece of code. A machine with one device has
+    /// a loop of its own, which does not look up the device of an event.
     fn handle_up_to<const IS_ALONE: bool>(&mut self, last: u64, until: Time, goal: Goal) -> bool {
         while self.shared.scheduler.events < last {
             if self.is_reached(goal) {
@@ -263,8 +265,8 @@ impl Engine {
         true
     }
 
-    /// True if the goal is reached. Whatever may reach a goal makes the scheduler
-    /// [look up](crate::scheduler::Scheduler::look_up).
+    /// True if the goal is reached. If all threads are done, starts the next group of jobs instead, if there is one.
+    /// Everything that may reach a goal makes the scheduler [look up](crate::scheduler::Scheduler::look_up).
     fn is_reached(&mut self, goal: Goal) -> bool {
         match goal {
             Goal::Time => false,
@@ -273,57 +275,58 @@ impl Engine {
         }
     }
 
-    /// True if all threads are done, and no jobs have still to begin.
+    /// True if all threads are done, and no jobs are left to begin.
     fn is_over(&self) -> bool {
         self.host.finished() && self.plan.groups.is_empty()
     }
 
-    /// Records up to `limit` steps.
+    /// Records up to `limit` steps of requests and packets from now on.
     pub fn record(&mut self, limit: usize) {
         self.shared.trace = Trace::new(limit);
     }
 
-    /// Steps recorded so far.
+    /// Returns the steps of requests and packets recorded so far.
     pub fn trace(&self) -> &Trace {
         &self.shared.trace
     }
 
-    /// Keeps the first `limit` requests that are counted.
+    /// Keeps the first `limit` requests that are counted, each with its stages.
     pub fn keep_requests(&mut self, limit: usize) {
         self.recorder.keep_requests(limit);
     }
 
-    /// Takes the requests that were kept, if any were to be, and ends the keeping.
+    /// Returns the single requests that the run has kept, and keeps no more; `None` if none were to be kept.
     pub fn take_requests(&mut self) -> Option<requests::KeptRequests> {
         self.recorder.take_requests()
     }
 
-    /// Instant of the last event.
+    /// Returns the instant of the last event: the current simulated time.
     pub fn now(&self) -> Time {
         self.shared.scheduler.now()
     }
 
-    /// Number of events handled so far.
+    /// Returns the number of events handled so far.
     pub fn events(&self) -> u64 {
         self.shared.scheduler.events
     }
 
-    /// Number of requests completed so far.
+    /// Returns the number of requests completed so far, including failed ones.
     pub fn completed(&self) -> u64 {
         self.recorder.completed()
     }
 
-    /// Number of requests counted so far, without those in a ramp.
+    /// Returns the number of reads and writes counted so far, without those in a ramp.
     pub fn counted(&self) -> u64 {
         self.recorder.counted()
     }
 
-    /// Latencies of all requests counted so far.
+    /// Returns the latencies of all reads and writes counted so far.
     pub fn latency(&self) -> crate::ledger::Latency {
         self.recorder.latency()
     }
 
-    /// The architecture: every event, and who hears of it. `device` is the device that an event is of.
+    /// Hands an event to the part of the machine that handles it; `device` is the device that the event is of. This
+    /// match is the architecture of the simulator.
     #[inline(always)]
     fn route(&mut self, now: Time, event: Event, device: usize) {
         let Engine { shared, host, memory, devices, .. } = self;
@@ -372,7 +375,8 @@ impl Engine {
         }
     }
 
-    /// Handles the end of an interrupt handler: the driver of the device takes the completions.
+    /// Handles the end of an interrupt handler: lets the driver of the device collect completions, and ends the
+    /// handler.
     #[inline(always)]
     fn on_handled(&mut self, now: Time, vector: u16, device: usize) {
         self.host.on_handled(vector);
@@ -385,7 +389,8 @@ impl Engine {
         self.host.leave_handler();
     }
 
-    /// Handles the end of a thread's piece of work: its request goes down to the driver, or is done.
+    /// Handles the end of a thread's piece of work: submits or completes its requests, and lets the thread take its
+    /// next step.
     #[inline(always)]
     fn on_work_done(&mut self, now: Time, thread: u16) {
         match self.host.on_work_done(now, thread, &mut self.shared) {
@@ -403,7 +408,7 @@ impl Engine {
         self.host.step(now, thread, &self.devices[0].driver, &mut self.shared);
     }
 
-    /// Submits a request to its driver.
+    /// Submits a request to the driver of its device, unless a fault keeps it back.
     #[inline(always)]
     fn submit(&mut self, now: Time, request: RequestId) {
         if let DriverEnd::Recorded { .. } = self.driver_end {
@@ -419,14 +424,14 @@ impl Engine {
         splitting::submit(now, request, driver, &mut ports);
     }
 
-    /// Submits the batch that a thread has gathered.
+    /// Submits the batch of requests that a thread has gathered, all together.
     fn submit_together(&mut self, now: Time, thread: u16) {
         let members = self.host.take_members(thread);
         self.submit_all(now, members.iter().map(|member| member.request));
         self.host.give_members(thread, members);
     }
 
-    /// Submits requests of one thread together.
+    /// Submits requests of one thread together. Records them first, if requests at the drivers are recorded.
     fn submit_all(&mut self, now: Time, requests: impl Iterator<Item = RequestId>) {
         if let DriverEnd::Recorded { .. } = self.driver_end {
             return self.submit_recorded(now, &requests.collect::<Vec<_>>());
@@ -434,14 +439,14 @@ impl Engine {
         self.submit_unrecorded(now, requests);
     }
 
-    /// Submits requests of one thread together, and records them.
+    /// Records requests of one thread at the drivers, and submits them together.
     #[cold]
     fn submit_recorded(&mut self, now: Time, requests: &[RequestId]) {
         requests.iter().for_each(|request| self.note_submission(now, *request));
         self.submit_unrecorded(now, requests.iter().copied());
     }
 
-    /// Submits requests of one thread together that are not recorded.
+    /// Submits requests of one thread together, without recording them.
     #[inline(always)]
     fn submit_unrecorded(&mut self, now: Time, requests: impl Iterator<Item = RequestId>) {
         match (self.faults.is_some(), self.is_alone) {
@@ -454,7 +459,8 @@ impl Engine {
         }
     }
 
-    /// Completes the batch that a thread has collected.
+    /// Completes the batch of requests whose completions a thread has collected, and tells the devices that they are
+    /// consumed.
     fn complete_together(&mut self, thread: u16) {
         let members = self.host.take_members(thread);
         for member in &members {
@@ -464,7 +470,7 @@ impl Engine {
         self.acknowledge(thread);
     }
 
-    /// Records a request whose application has its result, and ends it.
+    /// Ends a request whose application has its result: records it, or its failure, and frees its entry.
     #[inline(always)]
     fn on_done(&mut self, now: Time, request: RequestId) {
         let Shared { trace, requests, .. } = &mut self.shared;
@@ -509,7 +515,7 @@ impl Engine {
         self.shared.scheduler.look_up();
     }
 
-    /// Handles the end of a step that a device's DMA engine has taken for a burst.
+    /// Handles the end of a step that a device's DMA engine has taken for a burst: a transfer that is complete arrives.
     #[inline(never)] // So that what arrives without such an engine is handled where it is routed.
     fn on_dma(&mut self, now: Time, packet: PacketId, device: usize) {
         if let Some(arrival) = self.devices[device].link.on_dma(now, packet, &mut self.shared) {
@@ -517,7 +523,8 @@ impl Engine {
         }
     }
 
-    /// Hands packets that have crossed the link to the root complex (up) or to the controller (down).
+    /// Hands packets at the far end of the link to the root complex (up), or the whole burst to the controller once its
+    /// last packet is there (down).
     #[inline(always)]
     fn on_arrival(&mut self, now: Time, arrival: Arrival, device: usize) {
         let flight = &self.devices[device].link.bursts[arrival.packet];
@@ -558,7 +565,7 @@ impl Engine {
         }
     }
 
-    /// Stores data of a write that has come down, as far as no fault tears it.
+    /// Stores the data of a write that has reached the device, without the bytes that a fault tears off.
     #[cold]
     fn store(&mut self, now: Time, packet: &Packet, device: usize) {
         let holder = self.devices.holder(device);
@@ -574,7 +581,7 @@ impl Engine {
         }
     }
 
-    /// Record of a burst for a trace.
+    /// Returns the trace record of a burst that has arrived at `now`.
     #[cold]
     fn burst(&self, now: Time, id: PacketId, device: usize) -> RecordedBurst {
         let flight = &self.devices[device].link.bursts[id];
@@ -586,7 +593,8 @@ impl Engine {
         RecordedBurst { name, up, packets, wire_bytes, from: flight.started(), to, memory }
     }
 
-    /// Records packets that have come down. Only now is it known whose command a queue read has brought, if any.
+    /// Adds packets that have reached the device to the trace. Only now is it known whose command a read of the queue
+    /// has brought, if any.
     #[cold]
     fn keep_answer(&mut self, mut burst: RecordedBurst, packet: &Packet, device: usize) {
         let owner = self.shared.requests.accepted.or(packet.request);
@@ -599,7 +607,7 @@ impl Engine {
         self.shared.trace.keep_burst(burst, number);
     }
 
-    /// Handles packets that are in host memory: an interrupt message goes to a core, anything else to the driver.
+    /// Handles packets that are in host memory now: an interrupt message goes to a core, anything else to the driver.
     #[inline(always)]
     fn on_settle(&mut self, now: Time, id: PacketId, first: u32, count: u32, device: usize) {
         let flight = &self.devices[device].link.bursts[id];
@@ -673,7 +681,7 @@ impl Engine {
         self.shared.requests.completed.clear();
     }
 
-    /// Handles a completion that a driver has seen.
+    /// Hands a completion that a driver has seen to the simulated host, or to the caller at the driver.
     #[inline(always)]
     fn see_completion(&mut self, now: Time, request: RequestId) {
         match self.driver_end {
@@ -682,7 +690,7 @@ impl Engine {
         }
     }
 
-    /// Ends commands of real hosts whose completions are in memory.
+    /// Ends the commands of real hosts whose completion queue entries are in memory.
     #[cold]
     fn on_answered(&mut self, now: Time) {
         while let Some((token, request)) = self.shared.requests.answered.pop_front() {

@@ -8,51 +8,53 @@ use crate::protocol::real_hosts::HostCommand;
 use crate::request::Io;
 use crate::time::{Span, Time};
 
-/// An input from outside the simulation.
+/// Input from outside the simulation: a request of a client, or a register write or doorbell of a real host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A request at the application's end, for a thread made by [`Engine::add_client`], of an operation that the drive
-    /// [has](Drive::check_operation). [`Engine::take_completed`] gives `token` back, by which the caller knows the request.
+    /// Request that an application issues, for a thread made by [`Engine::add_client`]. The drive must
+    /// [have](Drive::check_operation) its operation. [`Engine::take_completed`] returns `token`, by which the caller
+    /// knows the request.
     Request {
-        /// Thread that submits the request.
+        /// Number of the thread that submits the request.
         thread: u16,
-        /// Operation, place and length.
+        /// Operation, offset and length of the request.
         io: Io,
         /// Number by which the caller knows the request.
         token: u32,
     },
-    /// A request that was held back before it came to the application's end. Its latency counts from then on.
+    /// Request that an application issues after it was held back for a while. Its latency includes that time.
     DelayedRequest {
-        /// Thread that submits the request.
+        /// Number of the thread that submits the request.
         thread: u16,
-        /// Operation, place and length.
+        /// Operation, offset and length of the request.
         io: Io,
         /// Number by which the caller knows the request.
         token: u32,
         /// Time for which the request was held back.
         delayed: Span,
     },
-    /// A request at the driver, whose software is the caller's, for a thread made by [`Engine::add_driver_caller`], of an
-    /// operation that the drive [has](Drive::check_operation). Its completion is the driver's as well.
+    /// Request that enters at the driver, because the caller itself is the host's software; for a thread made by
+    /// [`Engine::add_driver_caller`]. The drive must [have](Drive::check_operation) its operation. Its completion is
+    /// that of the driver as well.
     DriverRequest {
-        /// Thread that submits the request.
+        /// Number of the thread that submits the request.
         thread: u16,
-        /// Drive that the request is for, where there are several.
+        /// Number of the drive that the request is for, where there are several.
         drive: u16,
-        /// Operation, place and length.
+        /// Operation, offset and length of the request.
         io: Io,
         /// Number by which the caller knows the request.
         token: u32,
     },
-    /// A register write of a host's own driver that has just reached the device.
+    /// Register write of a host's own driver that has just reached the device.
     RegisterWrite {
         /// Address of the register in the machine's address space.
         address: u64,
-        /// Value of the register's 32 bits.
+        /// Value written to the register, 32 bits.
         value: u32,
     },
-    /// A doorbell write of a real host for the commands that have been [placed](Engine::place) in a queue; its packet leaves
-    /// the host.
+    /// Doorbell write of a real host for the commands that have been [placed](Engine::place) in a queue; its packet
+    /// leaves the host now.
     Ring {
         /// Number of the queue, counted from 0 over all queues of real hosts.
         queue: u16,
@@ -64,15 +66,15 @@ pub enum Input {
 pub struct Completed {
     /// Token that the caller gave the request.
     pub token: u32,
-    /// Instant at which the application had its result.
+    /// Instant at which the application had the result of the request.
     pub at: Time,
-    /// Error that the application is told, by its number in Linux, if an injected fault has made the request fail.
+    /// Linux error number that the application is told, if the request has failed; otherwise `None`.
     pub error: Option<u32>,
 }
 
 impl Engine {
-    /// Returns a machine whose queues the drivers of real hosts write into, without simulated software of a host; none if real
-    /// drivers do not know the drive's protocol.
+    /// Returns a machine whose queues the drivers of real hosts write into, without simulated host software. `None` if
+    /// real drivers do not know the drive's protocol.
     pub fn for_real_hosts(drive: &Drive, seed: u64) -> Option<Engine> {
         let mut engine = Engine::new(drive, seed);
         engine.devices[0].driver.real_hosts()?.give_way();
@@ -83,14 +85,16 @@ impl Engine {
         Some(engine)
     }
 
-    /// Lets the controller keep the states of the zones of this drive by itself, all of them empty at first: nobody serves the drive.
+    /// Makes the controller keep the states of the drive's zones itself, all of them empty at first, because no server
+    /// keeps them.
     pub fn keep_zones(&mut self, drive: &Drive) {
         if let Some(controller) = self.devices[0].controller.real_hosts() {
             controller.keep_zones(drive);
         }
     }
 
-    /// Stores values under their keys in a drive that stores values, before it serves: each with its length, as the drive holds them.
+    /// Stores values under their keys in a drive that stores values, before it serves requests. Each value is given by
+    /// its key and its length.
     pub fn hold_keys(&mut self, drive: &Drive, values: &mut dyn Iterator<Item = (Key, u32)>) {
         let (controller, mut ports) = self.devices[0].controller_side(&mut self.shared);
         if let Some(controller) = controller.real_hosts().filter(|_| drive.key_value.is_there()) {
@@ -98,8 +102,9 @@ impl Engine {
         }
     }
 
-    /// Begins a queue that a real host has created anew with so many entries, as many as the drive's at most, and with
-    /// interrupts or without (Create I/O Completion Queue, IEN); false while commands of the queue before are in flight.
+    /// Starts a queue that a real host has created anew with `entries` entries, at most as many as the drive's, and
+    /// with or without interrupts (Create I/O Completion Queue, IEN). Returns false while commands of the old queue are
+    /// in flight.
     pub fn begin_queue(&mut self, queue: u16, entries: u32, has_interrupts: bool) -> bool {
         let Engine { shared, memory, devices, .. } = self;
         let device = &mut devices[0];
@@ -111,13 +116,13 @@ impl Engine {
         has_begun
     }
 
-    /// Number of commands that a queue of real hosts still has room for.
+    /// Returns the number of commands that a real host's queue still has room for.
     pub fn room(&mut self, queue: u16) -> usize {
         self.devices[0].driver.real_hosts().map_or(0, |queues| queues.room(queue))
     }
 
-    /// Places a command that arrives from a real host at `at` in the next slot of its queue; the device hears of it by
-    /// [`Input::Ring`]. [`Engine::take_completed`] gives its token back when its completion is in the host's memory.
+    /// Places a command that arrives from a real host at `at` in the next slot of its queue. [`Input::Ring`] announces
+    /// it to the device. [`Engine::take_completed`] returns its token when its completion is in the host's memory.
     pub fn place(&mut self, at: Time, command: &HostCommand) {
         self.run_until(at);
         self.shared.scheduler.advance(at);
@@ -132,19 +137,21 @@ impl Engine {
         }
     }
 
-    /// Completion queue entry as a real host finds it; none of a protocol that real drivers do not know.
+    /// Returns the completion queue entry in this slot, as a real host finds it; `None` if real drivers do not know the
+    /// protocol.
     pub fn completion_entry(&mut self, queue: u16, slot: u32) -> Option<[u8; 16]> {
         Some(self.devices[0].driver.real_hosts()?.completion_entry(queue, slot, &self.memory))
     }
 
-    /// Adds a thread whose requests are injected, and returns its number.
+    /// Adds a thread for injected requests, and returns its number.
     pub fn add_client(&mut self, iodepth: u32) -> u16 {
         let thread = self.add_queue_client(iodepth);
         self.let_look(thread);
         thread
     }
 
-    /// Adds a thread for commands that a real host's own driver writes: no simulated thread polls for their completions.
+    /// Adds a thread for commands that a real host's own driver writes, and returns its number. No simulated thread
+    /// polls for their completions.
     pub(super) fn add_queue_client(&mut self, iodepth: u32) -> u16 {
         let thread = self.host.add_thread(iodepth, None, None);
         let place = self.recorder.add_client(iodepth);
@@ -152,7 +159,8 @@ impl Engine {
         thread
     }
 
-    /// Injects `input` at `at`, which may not lie before an event that has been handled.
+    /// Injects an input at `at`, after handling all events up to then; `at` may not lie before an event that has been
+    /// handled.
     pub fn inject(&mut self, at: Time, input: Input) {
         self.run_until(at);
         self.shared.scheduler.advance(at);
@@ -179,8 +187,8 @@ impl Engine {
         }
     }
 
-    /// Takes the next completion of an injected request, in the order of completion. Whoever injects requests takes all
-    /// completions, as they are kept until then.
+    /// Removes and returns the next completion of an injected request, in the order of completion. Callers that inject
+    /// requests must take all completions, as they are kept until then.
     pub fn take_completed(&mut self) -> Option<Completed> {
         self.client_completed.pop_front()
     }

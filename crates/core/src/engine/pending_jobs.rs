@@ -10,25 +10,25 @@ use crate::time::Time;
 use crate::workload::generator::Generator;
 use crate::workload::{FilledKeys, Job, Limits, ZonedSpace, side_by_side};
 
-/// Jobs that have not begun yet.
+/// Jobs that have not begun yet, in groups, and the properties of the drive that they need to begin.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PendingJobs {
-    /// Groups of jobs that run at the same time, in the order of their turn.
+    /// Groups of jobs that have not begun, in the order of their turn. Jobs of one group run at the same time.
     pub(super) groups: VecDeque<Vec<Job>>,
-    /// Number of groups that have begun.
+    /// Number of groups of jobs that have begun.
     begun: u32,
     capacity_bytes: u64,
-    /// True if the drive loses acknowledged writes without a flush.
+    /// True if the drive may lose acknowledged writes in a power cut unless they are flushed.
     is_volatile: bool,
-    /// Zones of the drive, if it has some.
+    /// Zones of the drive; `None` if it has none.
     zones: Option<ZonedSpace>,
-    /// Number of placement identifiers of the drive.
+    /// Number of placement identifiers that the drive has.
     placement_identifiers: u16,
     seed: u64,
 }
 
 impl Engine {
-    /// Adds jobs, and starts those that wait for no others.
+    /// Adds the jobs of a run, and starts the first group of them.
     pub fn add_jobs(&mut self, jobs: &[Job], limits: &Limits, seed: u64) {
         let groups = side_by_side(jobs).map(<[Job]>::to_vec).collect();
         let Limits { capacity_bytes, is_volatile, zones, placement_identifiers, .. } = *limits;
@@ -40,7 +40,7 @@ impl Engine {
         self.begin_group();
     }
 
-    /// Stores the values that jobs find, in all drives: each may get a request for any key.
+    /// Stores the values that the jobs expect in all drives, since each drive may get a request for any key.
     #[cold]
     fn fill_keys(&mut self, jobs: &[Job], capacity_bytes: u64) {
         let filled: Vec<FilledKeys> = jobs.iter().map(|job| job.filled_keys(capacity_bytes)).collect();
@@ -51,7 +51,7 @@ impl Engine {
         }
     }
 
-    /// Begins the next group of jobs; false if there is none.
+    /// Starts the next group of jobs. Returns false if there is none.
     #[cold]
     pub(super) fn begin_group(&mut self) -> bool {
         let Some(jobs) = self.plan.groups.pop_front() else { return false };
@@ -64,8 +64,8 @@ impl Engine {
         true
     }
 
-    /// Adds the threads of a job, which start at once, or after its delay. `writers` are the threads of jobs above it that write, and
-    /// those of all jobs of its group.
+    /// Adds the threads of a job, which start at once or after its delay. `writers` is the number of writing threads of
+    /// the jobs before it in its group, and of all jobs of the group.
     fn add_job(&mut self, job: &Job, warms_up: bool, writers: (u32, u32)) {
         let PendingJobs { begun, capacity_bytes, is_volatile, zones, placement_identifiers, seed, .. } = self.plan;
         let start = self.now().max(Time::ZERO + job.start_delay);

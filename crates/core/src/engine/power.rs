@@ -17,29 +17,29 @@
 //! - *fitted*: `idle_w` sets the scale only, as the paper prints no watts; `core_w` against it, with
 //!   the share of the latency that follows the clock, places the minimum near 2 GHz.
 
-/// The power parameters of a server, resolved from its description.
+/// Power parameters of a server, resolved from its description.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PowerModel {
-    /// The idle server, its package asleep, in watts.
+    /// Power of the idle server, its processor package asleep, in watts.
     pub idle_w: f64,
     /// Power that the package adds while a device's reads keep it awake, in watts.
     pub package_awake_w: f64,
-    /// One busy core with its share of cache and ring, at `nominal_ghz`, in watts.
+    /// Power of one busy core with its share of cache and ring, at `nominal_ghz`, in watts.
     pub core_w: f64,
-    /// Clock at which `core_w` and `volts_max` hold.
+    /// Clock in GHz at which `core_w` and `volts_max` hold.
     pub nominal_ghz: f64,
-    /// Lowest core voltage, held up to `volts_min_ghz`.
+    /// Lowest core voltage in volts, which suffices up to `volts_min_ghz`.
     pub volts_min: f64,
-    /// Core voltage at `nominal_ghz`.
+    /// Core voltage in volts at `nominal_ghz`.
     pub volts_max: f64,
-    /// Clock up to which the lowest voltage suffices.
+    /// Clock in GHz up to which the lowest core voltage suffices.
     pub volts_min_ghz: f64,
 }
 
 impl PowerModel {
-    /// Core voltage at a clock: flat up to `volts_min_ghz`, then the straight line through
-    /// (`nominal_ghz`, `volts_max`), which goes on above it. Constant at `volts_max` if the nominal
-    /// clock is not above `volts_min_ghz`, as there is no line then.
+    /// Returns the core voltage at a clock: flat up to `volts_min_ghz`, then the straight line through (`nominal_ghz`,
+    /// `volts_max`), which goes on above it. Constant at `volts_max` if the nominal clock is not above `volts_min_ghz`,
+    /// as there is no line then.
     pub fn volts(&self, core_ghz: f64) -> f64 {
         let range_ghz = self.nominal_ghz - self.volts_min_ghz;
         if range_ghz <= 0.0 {
@@ -49,21 +49,21 @@ impl PowerModel {
         self.volts_min + share * (self.volts_max - self.volts_min)
     }
 
-    /// Watts of one busy core at a clock: `core_w` times the ratio of clocks and the square of the
+    /// Returns the power in watts of one busy core at a clock: `core_w` times the ratio of clocks and the square of the
     /// ratio of voltages.
     pub fn core_w(&self, core_ghz: f64) -> f64 {
         let volts_ratio = self.volts(core_ghz) / self.volts_max;
         self.core_w * (core_ghz / self.nominal_ghz) * volts_ratio * volts_ratio
     }
 
-    /// Watts of the server with `busy_cores_mean` cores busy on average at `core_ghz`, its package
+    /// Returns the power in watts of the server with `busy_cores_mean` cores busy on average at `core_ghz`, its package
     /// kept awake for `awake_share` (0 to 1) of the time.
     pub fn server_w(&self, busy_cores_mean: f64, core_ghz: f64, awake_share: f64) -> f64 {
         self.idle_w + self.package_awake_w * awake_share + self.core_w(core_ghz) * busy_cores_mean
     }
 }
 
-/// Energy of one I/O in joules at `iops` I/Os a second; none if there are none.
+/// Returns the energy of one I/O in joules at `iops` I/Os a second; `None` if there are none.
 pub fn joules_per_io(server_w: f64, iops: f64) -> Option<f64> {
     (iops > 0.0).then(|| server_w / iops)
 }

@@ -1,4 +1,4 @@
-//! Counts completed requests, and makes the outcome of a run of them.
+//! Counting of the completed requests of a run, and the outcome made from the counts.
 
 use crate::drive::Drive;
 use crate::engine::power::PowerModel;
@@ -9,45 +9,45 @@ use crate::request::Request;
 use crate::time::{Span, Time};
 use crate::workload::{Job, OpenQuery};
 
-/// Measurements of one job.
+/// Counts and latencies of one job so far.
 #[derive(Clone, Debug, Default)]
 struct JobRecord {
     outcome: JobOutcome,
-    /// Requests count that are wanted from here on; never as long as the drive warms up.
+    /// Instant from which on requests that become due are counted; `Time::NEVER` during the warm-up.
     ramp_end: Time,
-    /// End of the ramp that the job asks for.
+    /// End of the ramp time that the job asks for.
     ramp_until: Time,
     last: Time,
-    /// True if the job flushes, which ends commits.
+    /// True if each flush of the job ends a commit of its thread, whose latency is recorded.
     has_commits: bool,
-    /// True if requests are those of a trace. Others discard zones alone, before they write them anew.
+    /// True if the job replays a trace. Other jobs discard only to reset zones, before they write these again.
     is_replay: bool,
-    /// Number of requests of a query; zero if the job makes none.
+    /// Number of reads of one query; zero if the job makes no queries.
     query_ios: u32,
-    /// True if commits are those of clients, whose records go to a log together.
+    /// True if the job's commits are those of clients, whose records are written and flushed together (group commit).
     has_groups: bool,
 }
 
-/// Results of a run so far.
+/// Counts and latencies of a run so far, by job.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorder {
     jobs: Vec<JobRecord>,
-    /// Job of each thread.
+    /// Index of each thread's job, by thread number; `usize::MAX` for kernel threads.
     threads: Vec<usize>,
     completed: u64,
     last: Time,
-    /// For each thread whose job flushes, the time at which the first write since its last commit was wanted.
+    /// Earliest due time of the writes since the last commit, by thread; `None` for a thread without such writes.
     commits_begin: Vec<Option<Time>>,
-    /// For each thread whose job makes queries, the present one.
+    /// Query in progress, for each thread whose job makes queries.
     queries: Vec<OpenQuery>,
-    /// Single requests, if they are to be kept.
+    /// Single requests of the run; `None` unless they are to be kept.
     kept: Option<Box<KeptRequests>>,
 }
 
-/// Measurements of the parts of a machine.
+/// Measurements of the machine's links, cores, memory, power and counters.
 #[derive(Clone, Debug)]
 pub(super) struct PartOutcomes {
-    /// Start of the time that the measurements are about, and its end.
+    /// Start of the time that the measurements are about; `now` is its end.
     pub begin: Time,
     pub now: Time,
     pub upstream: WireUse,
@@ -55,7 +55,7 @@ pub(super) struct PartOutcomes {
     pub cpu: CpuUse,
     pub parts: Vec<PartUse>,
     pub awake_share: f64,
-    /// Energy of the memory in joules, if it is known.
+    /// Energy of the devices' memories in joules; `None` if it is not known.
     pub memory_j: Option<f64>,
     pub counters: Vec<(&'static str, u64)>,
     pub events: u64,
@@ -63,7 +63,8 @@ pub(super) struct PartOutcomes {
 }
 
 impl PartOutcomes {
-    /// Measurements since an earlier time. Counters of the protocol and of the memory count from the start all the same.
+    /// Returns the measurements since an earlier time of the run. Counters of the protocol and of the memory still
+    /// count from the start.
     pub(super) fn since(self, earlier: &PartOutcomes) -> PartOutcomes {
         PartOutcomes {
             begin: earlier.now,
@@ -78,8 +79,8 @@ impl PartOutcomes {
 }
 
 impl Recorder {
-    /// Begins to count the requests of a job, which starts at `start` and runs beside all others of its group. Returns the job's
-    /// number.
+    /// Adds a job of group number `group`, which starts at `start`, and begins to count its requests. Returns the job's
+    /// index.
     pub(super) fn add_job(&mut self, job: &Job, group: u32, start: Time, warms_up: bool) -> usize {
         let (name, iodepth, threads) = (job.name.clone(), job.iodepth, job.threads);
         let outcome = JobOutcome { name, iodepth, threads, group, options: job.options(), ..JobOutcome::default() };
@@ -95,7 +96,7 @@ impl Recorder {
         self.jobs.len() - 1
     }
 
-    /// Begins to count injected requests, and returns the number of their job.
+    /// Adds a job for the injected requests of a client, and returns its index.
     pub(super) fn add_client(&mut self, iodepth: u32) -> usize {
         let name = format!("client{}", self.jobs.len());
         self.jobs.push(JobRecord {
@@ -105,7 +106,7 @@ impl Recorder {
         self.jobs.len() - 1
     }
 
-    /// Notes that `thread` works for job number `job`.
+    /// Assigns `thread` to the job of this index, whose results its requests count in.
     pub(super) fn add_thread(&mut self, thread: u16, job: usize) {
         assert!(usize::from(thread) >= self.threads.len(), "threads are numbered in order");
         // Numbers in between are those of kernel threads, which complete nothing.
@@ -113,34 +114,35 @@ impl Recorder {
         self.threads.push(job);
     }
 
-    /// Keeps the first `limit` requests that are counted.
+    /// Keeps the first `limit` requests that are counted, each with its stages.
     pub(super) fn keep_requests(&mut self, limit: usize) {
         self.kept = Some(Box::new(KeptRequests::new(limit)));
     }
 
-    /// Takes the requests that were kept, if any were to be, and ends the keeping.
+    /// Returns the single requests that the run has kept, and keeps no more; `None` if none were to be kept.
     pub(super) fn take_requests(&mut self) -> Option<KeptRequests> {
         self.kept.take().map(|kept| *kept)
     }
 
-    /// Ends the warm-up of all jobs: requests count that are wanted from `now` on, but none in the ramp of their job.
+    /// Ends the warm-up of all jobs: requests that are due from `now` on are counted, except those in the ramp of their
+    /// job.
     pub(super) fn begin_to_count(&mut self, now: Time) {
         for job in self.jobs.iter_mut().filter(|job| job.ramp_end == Time::NEVER) {
             job.ramp_end = job.ramp_until.max(now);
         }
     }
 
-    /// Number of requests completed so far, those in the ramp included.
+    /// Returns the number of requests completed so far, including failed ones and those in the ramp.
     pub(super) fn completed(&self) -> u64 {
         self.completed
     }
 
-    /// Number of requests counted so far, without those in the ramp.
+    /// Returns the number of reads and writes counted so far, without those in the ramp.
     pub(super) fn counted(&self) -> u64 {
         self.jobs.iter().map(|job| job.outcome.read.ios + job.outcome.write.ios).sum()
     }
 
-    /// Latencies of all requests counted so far.
+    /// Returns the latencies of all reads and writes counted so far.
     pub(super) fn latency(&self) -> Latency {
         let mut latency = Latency::default();
         for (_, direction) in self.jobs.iter().flat_map(|job| job.outcome.directions()) {
@@ -149,12 +151,12 @@ impl Recorder {
         latency
     }
 
-    /// Instant of the last completion.
+    /// Returns the instant of the last completion.
     pub(super) fn last(&self) -> Time {
         self.last
     }
 
-    /// Records a completed request.
+    /// Records a completed request. Its latencies, bytes and stages count only if it was due after the ramp of its job.
     pub(super) fn record(&mut self, now: Time, request: &Request) {
         self.completed += 1;
         self.last = now;
@@ -197,7 +199,8 @@ impl Recorder {
         }
     }
 
-    /// Notes the part of a request in the commits of its thread.
+    /// Updates the commit of the request's thread: a write may begin it, and the request that ends it records its
+    /// latency.
     #[cold]
     fn note_commit(&mut self, now: Time, request: &Request, job: usize) {
         let thread = usize::from(request.thread);
@@ -211,13 +214,13 @@ impl Recorder {
         }
     }
 
-    /// True if commits of a thread are those of clients.
+    /// True if the commits of this thread's job are those of clients (group commit).
     #[cold]
     pub(super) fn has_groups(&self, thread: u16) -> bool {
         self.jobs[self.threads[usize::from(thread)]].has_groups
     }
 
-    /// Records the commit of a client that handed in its record at `handed_in`.
+    /// Records the commit of a client that handed in its record at `handed_in`, unless that was in the ramp.
     pub(super) fn record_client(&mut self, now: Time, thread: u16, handed_in: Time) {
         let job = &mut self.jobs[self.threads[usize::from(thread)]];
         if handed_in >= job.ramp_end {
@@ -225,8 +228,8 @@ impl Recorder {
         }
     }
 
-    /// Notes the part of a read in the query of its thread, which ends with the last of its reads. One that began in the ramp does not
-    /// count.
+    /// Updates the query of the read's thread, which ends with the last of its reads. A query that began in the ramp
+    /// does not count.
     #[cold]
     fn note_query(&mut self, now: Time, request: &Request, job: usize) {
         let (thread, job) = (usize::from(request.thread), &mut self.jobs[job]);
@@ -237,7 +240,7 @@ impl Recorder {
         }
     }
 
-    /// Records a failed request, which counts nowhere else.
+    /// Records a failed request: counts the failure and keeps the first error, but records no latency.
     #[cold]
     pub(super) fn record_failed(&mut self, now: Time, request: &Request, error: u32) {
         self.completed += 1;
@@ -259,7 +262,7 @@ impl Recorder {
         }
     }
 
-    /// Outcome of the run so far.
+    /// Returns the outcome of the run so far.
     pub(super) fn outcome(&self, drive: &Drive, seed: u64, measured: MeasuredState, parts: PartOutcomes) -> Outcome {
         let elapsed = parts.now.since(parts.begin);
         Outcome {

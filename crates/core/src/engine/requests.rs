@@ -1,27 +1,27 @@
-//! Single requests of a run, kept on demand: the first so many that were counted.
+//! Single requests of a run, kept on demand: the first ones that were counted, up to a limit.
 
 use crate::ledger::StageTimes;
 use crate::request::Io;
 use crate::time::Time;
 
-/// A completed request.
+/// Completed request of a run, with its latency and stages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
-    /// Number in the order of issue from 1, requests of a ramp included.
+    /// Number of the request in the order of issue, from 1; requests of a ramp are numbered too.
     pub number: u64,
-    /// Number of its job, in the order of [`Outcome::jobs`](crate::ledger::Outcome::jobs).
+    /// Index of the request's job in [`Outcome::jobs`](crate::ledger::Outcome::jobs).
     pub job: usize,
-    /// Operation, place and size.
+    /// Operation, offset and length of the request.
     pub io: Io,
-    /// Instant at which the application wanted it: its latency counts from here.
+    /// Instant at which the application wanted to issue the request; its latency counts from here.
     pub wanted: Time,
-    /// Instant at which the application had its result.
+    /// Instant at which the application had the result of the request.
     pub done: Time,
-    /// Times of its stages, which sum to its latency.
+    /// Time in each stage of the request, which sum to its latency.
     pub stages: StageTimes,
 }
 
-/// Requests up to a limit, in the order of completion.
+/// Completed requests of a run, up to a limit, in the order of completion.
 #[derive(Clone, Debug, Default)]
 pub struct KeptRequests {
     kept: Vec<Kept>,
@@ -30,7 +30,7 @@ pub struct KeptRequests {
 }
 
 impl KeptRequests {
-    /// Returns an empty list for up to `limit` requests; memory is taken as they come.
+    /// Returns an empty list for up to `limit` requests; memory is allocated as they come.
     pub fn new(limit: usize) -> KeptRequests {
         KeptRequests { limit, ..KeptRequests::default() }
     }
@@ -43,12 +43,12 @@ impl KeptRequests {
         }
     }
 
-    /// Requests that were kept.
+    /// Returns the completed requests that the run has kept, in the order of completion.
     pub fn kept(&self) -> &[Kept] {
         &self.kept
     }
 
-    /// Number of requests that came after the limit.
+    /// Returns the number of requests that were not kept because the limit was reached.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }

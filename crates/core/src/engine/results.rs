@@ -9,14 +9,16 @@ use crate::time::Time;
 use crate::tlp::Direction;
 
 impl Engine {
-    /// Counters of all parts: those of the first device by its parts, with the sums over all devices.
+    /// Returns all counters of the machine with their names, summed over all devices, in the order of the first
+    /// device's counters.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut counters = self.devices.counters(self.fault_counts());
         counters.extend(self.switch_counters());
         counters
     }
 
-    /// Asserts that no request has more than one completion, and each has one when all threads of jobs are done.
+    /// Asserts that no more requests have completed than were issued, and that all have when the threads of all jobs
+    /// are done.
     fn check_completions(&self) {
         let (issued, completed) = (self.shared.requests.issued, self.recorder.completed());
         assert!(completed <= issued, "{completed} completions of {issued} requests");
@@ -26,7 +28,7 @@ impl Engine {
         assert!(!is_over || completed == issued, "{completed} completions of {issued} requests, and none in flight");
     }
 
-    /// Results so far.
+    /// Returns the outcome of the run so far, without its warm-up.
     pub fn outcome(&self, drive: &Drive, seed: u64) -> Outcome {
         self.check_completions();
         let parts = self.part_outcomes(self.recorder.last(), drive);
@@ -46,14 +48,14 @@ impl Engine {
         Outcome { trouble: self.trouble(), ..self.recorder.outcome(drive, seed, measured, parts) }
     }
 
-    /// State of the credits of the first device, if it is a volume that has some.
+    /// Returns the state of the first device's burst credits, if it is a volume that has credits.
     fn credit_state(&self) -> MeasuredState {
         let volume = self.devices[0].media.volume();
         let state = volume.and_then(|volume| volume.credit_state(self.recorder.last()));
         state.map_or(MeasuredState::Only, MeasuredState::Volume)
     }
 
-    /// Measurements of the parts of the machine up to `now`.
+    /// Returns the measurements of the machine's links, cores, memory and power up to `now`.
     pub(super) fn part_outcomes(&self, now: Time, drive: &Drive) -> PartOutcomes {
         PartOutcomes {
             begin: Time::ZERO,

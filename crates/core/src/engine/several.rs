@@ -1,7 +1,7 @@
-//! Machines with several devices or switches: gives each event and each request to its device.
+//! Machines with several devices or switches: dispatch of events and requests to the devices.
 //!
-//! A device is asked for by its number. The scheduler says which device the event that it gives is of, and is told which device
-//! asks for events when the host calls one. Interrupt vectors of one device follow those of the device before.
+//! Devices are numbered from 0. The scheduler names the device that an event is of, and is told which device schedules
+//! events when the host calls one. Interrupt vectors of one device follow those of the device before.
 
 use super::Engine;
 use crate::protocol::halves::{Controller as _, Driver as _};
@@ -11,7 +11,7 @@ use crate::scheduler::{Event, SWITCHES};
 use crate::time::Time;
 
 impl Engine {
-    /// Routes an event of the host, of one of several devices, or of the switches.
+    /// Hands an event of the host, of one of several devices, or of the switches to the part that handles it.
     #[inline(never)]
     pub(super) fn route_among_devices(&mut self, now: Time, event: Event) {
         let source = self.shared.scheduler.source();
@@ -28,13 +28,13 @@ impl Engine {
         self.pass_on(now);
     }
 
-    /// Lets a device be the one that asks for events from now on.
+    /// Makes `device` the source of the events that are scheduled from now on.
     pub(super) fn call(&mut self, device: usize) {
         self.shared.scheduler.ask_for(device as u8);
         self.note_called(device);
     }
 
-    /// Requests of one thread go down to the drivers of their devices, each of which is told of its own together.
+    /// Submits requests of one thread to the drivers of their devices. Requests for one device are submitted together.
     #[inline(never)]
     pub(super) fn submit_to_devices(&mut self, now: Time, requests: &[RequestId]) {
         if let [request] = requests {
@@ -49,7 +49,8 @@ impl Engine {
         }
     }
 
-    /// Number of the device that a request goes to: its drive, or where hosts share a device the host of its thread.
+    /// Returns the number of the device that a request goes to: its drive, or, where hosts share a device, the host of
+    /// its thread.
     fn device_of(&self, request: RequestId) -> usize {
         let request = &self.shared.requests[request];
         match self.devices.is_shared() {
@@ -64,7 +65,7 @@ impl Engine {
         splitting::submit_together(now, requests, driver, &mut ports);
     }
 
-    /// A thread has collected completions, and tells its devices how far it has read.
+    /// Tells every device how far `thread` has consumed its completion queue (for example by a head doorbell).
     pub(super) fn acknowledge(&mut self, thread: u16) {
         for device in 0..self.devices.count() {
             if !self.is_alone {
@@ -75,7 +76,7 @@ impl Engine {
         }
     }
 
-    /// The queue of a thread that looks for its completions by its engine raises no interrupts.
+    /// Turns interrupts off for the queue of `thread` in all devices, if the thread's I/O engine polls for completions.
     pub(super) fn let_look(&mut self, thread: u16) {
         if self.host.looks(thread) {
             for device in self.devices.iter_mut() {
@@ -133,7 +134,8 @@ mod tests {
         assert!((2.7..3.1).contains(&ratio), "{ratio}");
     }
 
-    /// At a switch that many drives share, data is cut for that of others, and its completion goes another way.
+    /// At a switch that many drives share, the data of one drive is cut for that of others, and its completion takes
+    /// another link.
     #[test]
     fn a_completion_does_not_come_before_its_data_where_they_part_at_a_switch() {
         let settings = [

@@ -14,13 +14,14 @@ use crate::time::{Span, Time};
 use crate::workload::trace::TraceRequests;
 use crate::workload::{Job, JobFile, JobPlace, Limits, problems_together, side_by_side};
 
-/// A run of jobs on a drive, about to begin or in progress.
+/// Run of jobs on a drive, about to begin or in progress.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     drive: Drive,
     engine: Engine,
     seed: u64,
-    /// Number of requests that all jobs will make, and the longest of their times, as far as these are known.
+    /// Number of requests that all jobs will make; `runtime` is the longest time that they take. `None` where that is
+    /// not known.
     ios: Option<u64>,
     runtime: Option<Span>,
 }
@@ -88,12 +89,12 @@ impl Simulation {
         Simulation { drive, engine, seed, ios, runtime }
     }
 
-    /// Records up to `limit` steps for a packet ladder or a timeline.
+    /// Records up to `limit` steps of requests and packets, for a packet ladder or a timeline.
     pub fn record(&mut self, limit: usize) {
         self.engine.record(limit);
     }
 
-    /// Keeps the first `limit` requests that are counted, 400 bytes each.
+    /// Keeps the first `limit` requests that are counted, about 400 bytes each.
     pub fn keep_requests(&mut self, limit: usize) {
         self.engine.keep_requests(limit);
     }
@@ -103,17 +104,17 @@ impl Simulation {
         self.engine.record_driver(limit);
     }
 
-    /// Requests that were recorded at the drivers, in the order of their submission.
+    /// Returns the requests that were recorded at the drivers, in the order of their submission.
     pub fn driver_records(&self) -> impl Iterator<Item = &DriverRecord> {
         self.engine.driver_records()
     }
 
-    /// Takes the requests that were kept, if any were to be, and ends the keeping.
+    /// Returns the single requests that the run has kept, and keeps no more; `None` if none were to be kept.
     pub fn take_requests(&mut self) -> Option<KeptRequests> {
         self.engine.take_requests()
     }
 
-    /// Runs on for about `events` events; false once the jobs are done.
+    /// Handles about `events` more events of the run. Returns false once all jobs are done.
     pub fn step(&mut self, events: u64) -> bool {
         if self.engine.is_warming_up() {
             return self.engine.warm_up(events, &self.drive);
@@ -121,12 +122,12 @@ impl Simulation {
         self.engine.run(events)
     }
 
-    /// True as long as the drive's write buffer has not been turned over, so that requests do not count yet.
+    /// True during the warm-up: the drive's write buffer has not been turned over, so that requests do not count yet.
     pub fn is_warming_up(&self) -> bool {
         self.engine.is_warming_up()
     }
 
-    /// Share of the run that is over (0 to 1), as far as the jobs tell.
+    /// Returns the share of the run that is over (0 to 1), by requests or by time; `None` if the jobs tell neither.
     pub fn progress(&self) -> Option<f64> {
         let by_ios = self.ios.map(|ios| self.engine.counted() as f64 / ios.max(1) as f64);
         let by_time = self.runtime.map(|span| self.engine.now().as_ps() as f64 / span.as_ps().max(1) as f64);
@@ -137,52 +138,53 @@ impl Simulation {
         share.map(|share| share.min(1.0))
     }
 
-    /// Number of completed requests, those that have failed included.
+    /// Returns the number of completed requests, including failed ones.
     pub fn completed(&self) -> u64 {
         self.engine.completed()
     }
 
-    /// Number of events handled so far.
+    /// Returns the number of events handled so far.
     pub fn events(&self) -> u64 {
         self.engine.events()
     }
 
-    /// Simulated instant of the last event.
+    /// Returns the simulated instant of the last event.
     pub fn now(&self) -> Time {
         self.engine.now()
     }
 
-    /// Number of requests counted so far, without those in a ramp.
+    /// Returns the number of reads and writes counted so far, without those in a ramp.
     pub fn counted(&self) -> u64 {
         self.engine.counted()
     }
 
-    /// Latencies of all requests counted so far.
+    /// Returns the latencies of all reads and writes counted so far.
     pub fn latency(&self) -> Latency {
         self.engine.latency()
     }
 
-    /// Results so far.
+    /// Returns the outcome of the run so far.
     pub fn outcome(&self) -> Outcome {
         self.engine.outcome(&self.drive, self.seed)
     }
 
-    /// Steps recorded so far.
+    /// Returns the steps of requests and packets recorded so far.
     pub fn trace(&self) -> &Trace {
         self.engine.trace()
     }
 
-    /// Descriptions of the first reads that returned wrong bytes; none without data.
+    /// Returns descriptions of the first reads that returned wrong bytes; none in a run without real bytes.
     pub fn data_problems(&self) -> &[String] {
         self.engine.data_problems()
     }
 
-    /// Number of the first request whose read returned wrong bytes.
+    /// Returns the number of the first request whose read returned wrong bytes; `None` if there was none.
     pub fn first_wrong_read(&self) -> Option<u64> {
         self.engine.first_wrong_read()
     }
 
-    /// Fault in an account of the memory, if there is one; see [`Engine::memory_problem`].
+    /// Returns a description of an inconsistency in the memory's own accounts, if there is one; see
+    /// [`Engine::memory_problem`].
     pub fn memory_problem(&self) -> Option<String> {
         self.engine.memory_problem()
     }
@@ -192,13 +194,13 @@ impl Simulation {
         &mut self.engine
     }
 
-    /// Drive of the run.
+    /// Returns the drive of the run, in the initial state that the jobs need.
     pub fn drive(&self) -> &Drive {
         &self.drive
     }
 }
 
-/// Returns everything that keeps jobs from running within these limits.
+/// Returns everything that keeps jobs from running on a drive with these limits.
 fn problems(jobs: &[Job], limits: &Limits) -> Result<(), Problems> {
     let place = JobPlace::new("jobs", None);
     let mut problems: Vec<_> = jobs.iter().flat_map(|job| job.problems(&place, limits)).collect();
@@ -206,7 +208,7 @@ fn problems(jobs: &[Job], limits: &Limits) -> Result<(), Problems> {
     Problems(problems).or(())
 }
 
-/// Runs jobs to their end.
+/// Runs jobs to their end, and returns the outcome.
 ///
 /// # Errors
 /// Everything that keeps the jobs from running on this drive.
@@ -229,7 +231,7 @@ pub fn simulate(drive: &Drive, jobs: &[Job], seed: u64) -> Result<Outcome, Probl
     Ok(simulation.outcome())
 }
 
-/// Runs the jobs of a job file that replays no traces.
+/// Runs the jobs of a job file that replays no traces to their end, and returns the outcome.
 ///
 /// # Errors
 /// Everything that is wrong with the jobs.

@@ -1,7 +1,7 @@
-//! Packets between the links of the devices and their root ports, where these stand at switches.
+//! Packets between the links of devices and their root ports, where these are connected by switches.
 //!
-//! A link hands over the packets that come to its switch. At the other end, packets for memory arrive at the root port as they do
-//! where nothing stands between, and packets for the device go onto its link.
+//! A link hands over the packets that reach its switch. At the far end, packets for memory arrive at the root port as
+//! they do without a switch, and packets for the device go onto its link.
 
 use super::Engine;
 use crate::ledger::Stage;
@@ -11,37 +11,40 @@ use crate::scheduler::{Event, SWITCHES};
 use crate::time::Time;
 use crate::tlp::Direction;
 
-/// The switches of a machine, and the devices whose links may have packets for them.
+/// Switches of a machine, and the devices whose links may have packets for them.
 #[derive(Clone, Debug)]
 pub(super) struct SwitchedLinks {
     pub(super) switches: Switches,
-    /// Direction of packets that come over a link of its own and leave over one that is shared.
+    /// Direction of packets that go from the link of one drive or host to the shared link: up from drives, down from
+    /// hosts that share a device.
     to_shared: Direction,
-    /// Devices that have been called since their packets were last taken.
+    /// Devices whose driver or controller has been called since packets were last taken from their links.
     called: Vec<usize>,
 }
 
 impl SwitchedLinks {
-    /// Links of idle devices at idle switches.
+    /// Returns idle switches, with the links of idle devices.
     pub(super) fn new(switches: Switches, to_shared: Direction) -> Box<SwitchedLinks> {
         Box::new(SwitchedLinks { switches, to_shared, called: Vec::new() })
     }
 
-    /// Direction in the words of the switches, for which all packets to the shared link go up.
+    /// Returns a direction as the switches see it: all packets to the shared link go up.
     fn turned(&self, direction: Direction) -> Direction {
         if self.to_shared == Direction::Up { direction } else { direction.opposite() }
     }
 }
 
 impl Engine {
-    /// Notes that a device is called, and may send packets that come to its switch.
+    /// Notes that the driver or controller of a device is about to be called. Packets that it sends are then handed to
+    /// its switch.
     pub(super) fn note_called(&mut self, device: usize) {
         if let Some(switched) = self.switched.as_mut().filter(|switched| switched.called.last() != Some(&device)) {
             switched.called.push(device);
         }
     }
 
-    /// An event of the switches: packets may be through.
+    /// Handles an event of the switches. Packets that have passed a switch go on to the root port, or to the link of
+    /// their device.
     pub(super) fn on_switches(&mut self, now: Time, event: Event) {
         let Some(switched) = &mut self.switched else { return };
         self.shared.scheduler.ask_for(SWITCHES);
@@ -51,7 +54,7 @@ impl Engine {
         }
     }
 
-    /// Hands packets that have come from the devices called, or from the host for them, to their switches.
+    /// Hands packets that have reached a switch to it: from the devices that were called, or from the host for them.
     pub(super) fn pass_on(&mut self, now: Time) {
         let Some(switched) = &mut self.switched else { return };
         let mut called = std::mem::take(&mut switched.called);
@@ -84,7 +87,8 @@ impl Engine {
         }
     }
 
-    /// Packets are through their switch.
+    /// Hands on packets that have passed their switch: up to the root port (or the shared device), down to the link of
+    /// the device.
     fn on_passed(&mut self, now: Time, passed: Passed) {
         let Passed { coming: Coming { drive, packets, direction, .. }, left_at } = passed;
         let device = usize::from(drive);
@@ -103,7 +107,8 @@ impl Engine {
         self.on_arrival(now, packets, device);
     }
 
-    /// Shares of their time for which the uplinks were busy, in per cent.
+    /// Returns the utilisation of the shared links in per cent, with the names of the counters. Where hosts share a
+    /// device, adds their shares of loads and stores.
     pub(super) fn switch_counters(&self) -> Vec<(&'static str, u64)> {
         let Some(switched) = &self.switched else { return Vec::new() };
         let now = self.recorder.last();

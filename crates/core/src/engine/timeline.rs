@@ -1,17 +1,17 @@
-//! A run in time, cut into windows of equally many requests: some hundred windows, however long the run is.
+//! Course of a run over time, in windows of equally many requests: some hundred windows, however long the run is.
 
 use super::simulation::Simulation;
 use crate::ledger::Latency;
 use crate::time::Time;
 
-/// Number of windows at which neighbours are merged in pairs.
+/// Number of windows at which adjacent windows are merged in pairs.
 const WINDOWS_MAX: usize = 120;
-/// Requests of a window at the beginning of a run.
+/// Number of requests in a window at the beginning of a run; it doubles with each merging of windows.
 const WINDOW_IOS: u64 = 16;
-/// Events between two looks at the number of completed requests.
+/// Number of events between two checks whether the present window has enough requests.
 const EVENTS: u64 = 64;
 
-/// Windows of a run that is being watched.
+/// Windows of equally many requests in a run that goes on.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     windows: Vec<Window>,
@@ -20,14 +20,14 @@ pub struct Timeline {
     from: Option<Time>,
 }
 
-/// Requests that were completed one after the other.
+/// Window of a run: requests that were completed one after the other, with their latencies.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// Beginning of the window.
+    /// Instant at which the window begins.
     pub from: Time,
-    /// End of the window.
+    /// Instant at which the window ends.
     pub to: Time,
-    /// Latencies of its requests.
+    /// Latencies of the requests completed in the window.
     pub latency: Latency,
 }
 
@@ -38,7 +38,8 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// Runs on for about `events` events, as [`Simulation::step`] does, and adds windows; false once the jobs are done.
+    /// Handles about `events` more events of a run, as [`Simulation::step`] does, and adds windows. Returns false once
+    /// the jobs are done.
     pub fn step(&mut self, simulation: &mut Simulation, events: u64) -> bool {
         let last = simulation.events().saturating_add(events);
         let mut goes_on = true;
@@ -76,7 +77,7 @@ impl Timeline {
         self.windows = pairs.collect();
     }
 
-    /// Windows so far; requests after the last one are in none.
+    /// Returns the windows so far. Requests completed since the last window are in none of them.
     pub fn windows(&self) -> &[Window] {
         &self.windows
     }
@@ -89,7 +90,7 @@ impl Window {
         Window { from: self.from, to: next.to, latency }
     }
 
-    /// Throughput in requests a second of simulated time.
+    /// Returns the throughput of the window in requests per second of simulated time.
     pub fn iops(&self) -> f64 {
         self.latency.count() as f64 / self.to.since(self.from).as_s().max(f64::MIN_POSITIVE)
     }

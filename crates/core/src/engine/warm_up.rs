@@ -8,23 +8,23 @@ use crate::ledger::MeasuredState;
 use crate::time::Time;
 use crate::workload::{Job, Limits};
 
-/// Number of requests after which a run begins to count whatever the state of its drives.
+/// Largest number of requests of a warm-up; after these, requests count whatever the state of the drives.
 const WARM_UP_IOS_MAX: u64 = 2_000_000;
 
-/// Number of events between two looks at the drives during a warm-up.
+/// Number of events between two checks of the drives' write buffers during a warm-up.
 const EVENTS_BETWEEN_LOOKS: u64 = 4096;
 
-/// Warm-up of a run, and what its outcome says about it.
+/// State of the warm-up of a run, and the properties of its jobs that decide what the outcome says about it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WarmUp {
-    /// True until requests count.
+    /// True during the warm-up, while requests do not count.
     is_on: bool,
-    /// True if the drives have a steady state, and the jobs write.
+    /// True if the drives have a steady state and the jobs write, so that a warm-up makes a difference.
     matters: bool,
     is_steady: bool,
     replays: bool,
     writes_at_random: bool,
-    /// End of the warm-up, with what the parts had counted by then.
+    /// State at the end of the warm-up, with what the machine's parts had counted by then; `None` before.
     end: Option<Box<WarmUpEnd>>,
 }
 
@@ -36,7 +36,7 @@ struct WarmUpEnd {
 }
 
 impl WarmUp {
-    /// Warm-up of these jobs on a drive within these limits.
+    /// Returns the warm-up, not yet begun, of these jobs on a drive with these limits.
     pub(super) fn of(jobs: &[Job], limits: &Limits) -> WarmUp {
         WarmUp {
             is_on: false,
@@ -48,18 +48,19 @@ impl WarmUp {
         }
     }
 
-    /// Returns true if the requests of `jobs` do not count from their start on.
+    /// Begins the warm-up with the start of `jobs`, if one of them needs it and there has been none. Returns true if
+    /// requests do not count for now.
     pub(super) fn begin(&mut self, jobs: &[Job]) -> bool {
         self.is_on |= self.matters && self.end.is_none() && jobs.iter().any(Job::warms_up);
         self.is_on
     }
 
-    /// Counts of the parts at the end of the warm-up, if there was one.
+    /// Returns what the machine's parts had counted at the end of the warm-up; `None` without a warm-up.
     pub(super) fn base(&self) -> Option<&PartOutcomes> {
         self.end.as_ref().map(|end| &end.parts)
     }
 
-    /// State in which the requests were counted, on drives that began as `precondition` says.
+    /// Returns the state in which the requests were counted, on drives that began as `precondition` says.
     pub(super) fn measured(&self, precondition: Precondition) -> MeasuredState {
         match &self.end {
             _ if !self.matters => MeasuredState::Only,
@@ -76,13 +77,13 @@ impl WarmUp {
 }
 
 impl Engine {
-    /// True until requests count.
+    /// True during the warm-up, while requests do not count.
     pub fn is_warming_up(&self) -> bool {
         self.warm_up.is_on
     }
 
-    /// Handles up to `events` events of a warm-up, which it ends once the write buffers of all drives have been turned over. False
-    /// once every thread is done.
+    /// Handles up to `events` events of a warm-up, and ends it once the write buffers of all drives have been turned
+    /// over. Returns false once every thread is done.
     pub fn warm_up(&mut self, events: u64, drive: &Drive) -> bool {
         let last = self.events().saturating_add(events);
         while self.warm_up.is_on && self.events() < last {
@@ -98,7 +99,8 @@ impl Engine {
         true
     }
 
-    /// Begins to count requests if the write buffers of all drives have been turned over.
+    /// Ends the warm-up if the write buffers of all drives have been turned over, or if it has taken 2,000,000
+    /// requests.
     fn end_warm_up_if_due(&mut self, drive: &Drive) {
         let now = self.now();
         let is_turned_over = self.devices.iter().all(|device| device.media.is_turned_over());

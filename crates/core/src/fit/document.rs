@@ -1,4 +1,4 @@
-//! Fitted values for programs: as JSON, and as a drive file.
+//! Fitted values in machine-readable form: as a JSON document, and as a drive file.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::config::UncertainConstant;
 use crate::config::section::Section;
 use crate::results::documents::{self, AlikeKeys, FigureUnit, FitDocument, FittedFigure, FittedKey};
 
-/// Returns the document of a fit, without its head.
+/// Returns the JSON document of a fit, without the header that all documents share.
 pub fn document(question: &FitTask, fit: &Fit) -> Json {
     let key = |it: &Fitted| FittedKey {
         key: it.key.name.clone(),
@@ -50,7 +50,8 @@ pub fn document(question: &FitTask, fit: &Fit) -> Json {
     })
 }
 
-/// Drive file with the fitted values. It starts from the drive `base`, changed by `changes` as with `--set`.
+/// Returns a drive file with the fitted values and their intervals. It is based on the drive `base`, changed by
+/// `changes` as with `--set`.
 pub fn drive_file(question: &FitTask, fit: &Fit, base: &str, changes: &[String]) -> String {
     let values: Vec<f64> = fit.keys.iter().map(|it| rounded(it.value)).collect();
     let mut text = format!("preset = {}\n", toml::Value::from(base));
@@ -73,12 +74,12 @@ pub fn drive_file(question: &FitTask, fit: &Fit, base: &str, changes: &[String])
     text
 }
 
-/// Rounds a value to the digits that are printed.
+/// Rounds a fitted value to the significant digits that are printed.
 fn rounded(value: f64) -> f64 {
     number(value).parse().unwrap_or(value)
 }
 
-/// Writes `key=value` as a line of TOML: a bare word becomes a string.
+/// Returns a setting `key=value` as a line of TOML. A value that is not valid TOML becomes a string.
 fn line(setting: &str) -> String {
     let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
     let (key, value) = (key.trim(), value.trim());

@@ -1,100 +1,101 @@
-//! Confidence intervals of fitted values, and keys that the figures do not tell apart.
+//! Confidence intervals of fitted values, and keys that the figures cannot distinguish.
 //!
-//! A repeated measurement would give figures that differ by chance, and fitted values that follow these differences.
-//! Each seed simulates such a measurement: with `pull` the response of the values to differences in the figures, the
-//! covariance of the values is the mean over the seeds of `pull(off) * pull(off)'`. Figures may be correlated in any
-//! way, because whole measurements are simulated. Two further errors are added for each figure by itself: the class
-//! width of a percentile, and the assumed error of the model. If the figures differ by more than all of that explains,
-//! the model's error is larger: a share that is equal for all figures, in units of their deviations, explains the rest
-//! of the sum of squares.
+//! A repeated measurement would give figures that differ by randomness, and fitted values that follow these
+//! differences. Each seed simulates such a measurement. With `pull` the response of the values to differences in the
+//! figures, the covariance of the values is the mean over the seeds of `pull(off) * pull(off)'`. Figures may be
+//! correlated in any way, because whole measurements are simulated. Two further errors are added for each figure by
+//! itself: the class width of a percentile, and the assumed error of the model. If the figures differ by more than all
+//! of that explains, the model's error is larger. A share that is equal for all figures, in units of their deviations,
+//! then explains the rest of the sum of squares.
 //!
-//! The ends of an interval are as many deviations away as Student's distribution says for nine cases of ten, on the
-//! scale of the values: most are times, which add up. If another resource becomes the limit as soon as a key goes
-//! further, figures bend; therefore each end is the farther one of those that follow from the derivatives to either
-//! side of all keys. A last step that was not taken belongs to the interval. If no figure depends on a key any more,
-//! the interval has no end on that side.
+//! Student's distribution says how many deviations away the ends of a 90 % interval are, on the scale of the values:
+//! most are times, which add up. If another resource becomes the bottleneck as soon as a key goes further, figures
+//! bend. Therefore each end is the farther one of those that follow from the derivatives to either side of all keys. A
+//! last step that was not taken belongs to the interval. If no figure depends on a key any more, the interval has no
+//! end on that side.
 
 use super::matrix::{Rows, axes, dot};
 use super::search::{KNOWN_LEAST, SEEDS, Solution, TOLERANCE, information, pull, squares};
 use super::{Fit, FitKey, FitTask};
 
-/// 95 % points of Student's distribution for 1, 2, … degrees of freedom.
+/// Quantiles of Student's distribution for 95 % with 1, 2, … degrees of freedom, for two-sided intervals of 90 %.
 const STUDENT: [f64; 11] = [6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796];
-/// Least length of an axis of the information matrix, scaled to 1 for each key, at which keys count as told apart: for
-/// two keys, a correlation of 0.95.
+/// Least eigenvalue of the information matrix, scaled to 1 for each key, at which keys count as distinguishable. For
+/// two keys, that is a correlation of 0.95.
 const APART_LEAST: f64 = 0.05;
-/// Least component of such an axis along a key that makes the key part of the combination.
+/// Least component of a poorly known axis along a key that makes the key part of the combination.
 const PART_LEAST: f64 = 0.25;
-/// Largest relative deviation of keys that count as told apart in spite of a short axis.
+/// Largest relative deviation of keys that count as known although their combination is poorly known.
 const DOUBT_MOST: f64 = 0.1;
-/// Relative difference within which the parts of a sum count as equally large.
+/// Relative difference within which two keys of a combination count as having equal weight.
 const ALIKE: f64 = 0.1;
-/// Relative deviation from which on a value counts as not determined.
+/// Relative standard deviation from which on a fitted value counts as not determined.
 const UNDETERMINED: f64 = 1.0;
-/// Share of the best-known axis' information up to which an axis counts as unknown.
+/// Fraction of the information on the best-known axis up to which an axis counts as unknown.
 const UNKNOWN_MOST: f64 = 1e-6;
-/// Variance, on the logarithmic scale, along an unknown axis: values may be anything from a hundredth to a hundred
-/// times as much.
+/// Variance of logarithms that is assumed along an unknown axis: values may differ by a factor of a hundred up or down.
 const UNKNOWN_VARIANCE: f64 = 20.0;
-/// Largest number of keys for which all combinations of sides are tried.
+/// Largest number of keys for which all combinations of upward and downward derivatives are tried.
 const SIDES_MAX: usize = 6;
-/// Share of the effect to one side below which a key has no effect to the other.
+/// Fraction of a key's effect in one direction below which it counts as having no effect in the other.
 const EFFECT_LEAST: f64 = 0.1;
-/// Logarithmic distance to a bound below which a value counts as at the bound.
+/// Logarithmic distance to a bound of the search below which a value counts as at that bound.
 const AT_BOUND: f64 = 1e-6;
 
-/// A fitted key with its value and confidence interval.
+/// Result of a fit for one key: value and confidence interval.
 #[derive(Clone, Debug)]
 pub struct Fitted {
-    /// The key.
+    /// Key of the drive that was fitted, with its start value and search range.
     pub key: FitKey,
-    /// Fitted value in the key's unit.
+    /// Fitted value of the key, in the key's unit.
     pub value: f64,
-    /// Lower end of the 90 % confidence interval.
+    /// Lower end of the value's 90 % confidence interval, in the key's unit.
     pub low: f64,
-    /// Upper end of the 90 % confidence interval.
+    /// Upper end of the value's 90 % confidence interval, in the key's unit.
     pub high: f64,
-    /// True if the figures determine the value.
+    /// True if the figures determine the value, at least from one side.
     pub is_determined: bool,
-    /// True if no figure depends on the key at smaller values, so that `low` is the lower end of the search.
+    /// True if no measured figure depends on the key at smaller values, so that `low` is the lower end of the search
+    /// range.
     pub is_open_below: bool,
-    /// True if no figure depends on the key at larger values, so that `high` is the upper end of the search.
+    /// True if no measured figure depends on the key at larger values, so that `high` is the upper end of the search
+    /// range.
     pub is_open_above: bool,
 }
 
-/// Remark on fitted keys.
+/// Remark of a fit on the keys that it cannot determine, or not well.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FitFinding {
-    /// No figure depends on the key.
+    /// No measured figure depends on this key, so that it keeps its start value.
     Unseen(String),
-    /// The value is only a lower or upper limit: beyond it, no figure depends on the key.
+    /// Value is only a lower or upper limit: beyond it, no measured figure depends on the key.
     OneSided {
-        /// Name of the key, as a drive file has it.
+        /// Full name of the key, as in a drive file.
         key: String,
-        /// True if the value is a lower limit, false if it is an upper one.
+        /// True if the value is a lower limit of the key, false if it is an upper one.
         is_least: bool,
     },
-    /// Only a combination of the keys is known; for two keys, with the weight of the second relative to the first.
+    /// Only a combination of these keys is known, none of them by itself.
     Together {
-        /// Names of the keys, as a drive file has them.
+        /// Full names of the keys, as in a drive file.
         keys: Vec<String>,
-        /// Weight of the second key relative to the first; none unless there are two keys.
+        /// Weight of the second key relative to the first; `None` unless there are two keys.
         ratio: Option<f64>,
     },
-    /// The keys are known, but strongly correlated: one is larger if the other is smaller.
+    /// Keys are known, but strongly correlated: their combination is known better than each of them.
     Weakly {
-        /// Names of the keys, as a drive file has them.
+        /// Full names of the keys, as in a drive file.
         keys: Vec<String>,
-        /// Weight of the second key relative to the first; none unless there are two keys.
+        /// Weight of the second key relative to the first; `None` unless there are two keys.
         ratio: Option<f64>,
     },
-    /// The value is at the bound of the search.
+    /// Fitted value of this key is at a bound of the search.
     AtBound(String),
-    /// There are no more figures than keys, so that nothing shows whether the model fits.
+    /// Figures are no more than keys, so that nothing shows if the model fits.
     Unchecked,
 }
 
-/// Computes intervals and remarks for a solution of the search.
+/// Computes confidence intervals and remarks for a solution of the search.
 pub(super) fn judge(question: &FitTask, solution: &Solution, simulations: u64) -> Fit {
     let alone = question.alone();
     let seen: Vec<usize> = (0..question.keys.len()).filter(|key| is_seen(&solution.slopes.both[*key])).collect();
@@ -124,24 +125,26 @@ pub(super) fn judge(question: &FitTask, solution: &Solution, simulations: u64) -
     Fit { findings, figures: figures.collect(), misfit: misfit.share(), keys, simulations }
 }
 
-/// True if any figure depends on the key with these derivatives.
+/// True if any measured figure depends on a key, given the derivatives of all figures by it.
 fn is_seen(slope: &[f64]) -> bool {
     slope.iter().any(|part| *part != 0.0)
 }
 
-/// True for below, and for above, if the figures do not depend on a key to that side.
+/// Returns two flags, for smaller and for larger values of a key: true if no measured figure depends on the key in that
+/// direction.
 fn open_ends(solution: &Solution, key: usize) -> [bool; 2] {
     let effect = |slopes: &Rows| libm::sqrt(squares(&slopes[key], &solution.weights));
     let (down, up) = (effect(&solution.slopes.down), effect(&solution.slopes.up));
     [down < EFFECT_LEAST * up, up < EFFECT_LEAST * down]
 }
 
-/// Difference between figures and model beyond chance.
+/// Difference between measured and fitted figures that randomness does not explain.
 struct Misfit {
-    /// Variance in units of the deviations that the weights stand for.
+    /// Additional variance of each figure, in units of the variance that its weight stands for; 0 if there is no
+    /// misfit.
     variance: f64,
     mean_weight: f64,
-    /// Degrees of freedom of the intervals.
+    /// Degrees of freedom of Student's distribution for the intervals.
     freedom: usize,
     is_checked: bool,
 }
@@ -170,18 +173,18 @@ impl Misfit {
         Misfit { variance, mean_weight, freedom, is_checked }
     }
 
-    /// Misfit of a figure of mean weight, as a share; `None` if there is none.
+    /// Returns the misfit of a figure of mean weight, as a relative difference; `None` if there is no misfit.
     fn share(&self) -> Option<f64> {
         (self.variance > 0.0).then(|| libm::sqrt(self.variance / self.mean_weight))
     }
 }
 
-/// Largest variance of each seen value, downwards and upwards.
+/// Largest variance of each fitted value over all choices of derivatives: towards smaller, and towards larger values.
 struct Sides(Vec<[f64; 2]>);
 
 impl Sides {
-    /// Variances from every choice of sides of the keys; with many keys, only from as many choices as `SIDES_MAX` keys
-    /// have.
+    /// Computes variances for every choice of upward or downward derivatives of the keys. With more than `SIDES_MAX`
+    /// keys, some keys share their choice.
     fn of(solution: &Solution, seen: &[usize], alone: &[f64], misfit: f64) -> Sides {
         let mut largest = vec![[0.0; 2]; seen.len()];
         for choice in 0..1_usize << seen.len().min(SIDES_MAX) {
@@ -200,7 +203,7 @@ impl Sides {
     }
 }
 
-/// Variance of each value with these derivatives.
+/// Returns the variance of each value's logarithm for these derivatives, from randomness, model error and unknown axes.
 fn variances(solution: &Solution, slopes: &Rows, alone: &[f64], misfit: f64) -> Vec<f64> {
     let weights = &solution.weights;
     let axes = axes(&information(slopes, weights));
@@ -238,7 +241,7 @@ fn findings(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows,
     findings
 }
 
-/// Groups of keys whose effects on the figures are so alike that another of them could replace each.
+/// Returns remarks on groups of keys whose effects on the figures are nearly interchangeable.
 fn together(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows) -> Vec<FitFinding> {
     let information = information(slopes, &solution.weights);
     let length = |key: usize| libm::sqrt(information[key][key]);
@@ -263,7 +266,8 @@ fn together(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows)
     short.map(finding).collect()
 }
 
-/// Weight of the second key relative to the first, each in its own unit.
+/// Returns the weight of the second key relative to the first in their effect on the figures, per unit of each. It is
+/// exactly 1 or -1 if near that.
 fn ratio(solution: &Solution, [first, second]: [(&Vec<f64>, f64); 2]) -> Option<f64> {
     let by_unit = |(slope, value): (&Vec<f64>, f64)| -> Vec<f64> { slope.iter().map(|part| part / value).collect() };
     let (first, second) = (by_unit(first), by_unit(second));

@@ -1,4 +1,4 @@
-//! Keys that are fitted: start values and search ranges.
+//! Keys of a drive that a fit determines: start values and search ranges.
 
 use serde_json::Value as Json;
 
@@ -10,28 +10,28 @@ use crate::drive_file::stage_cost;
 use crate::problem::{Problem, Problems, all};
 use crate::spelling;
 
-/// Search range of a value as a factor: from the start value divided by it to the start value multiplied by it.
+/// Extent of the search range as a factor: from the start value divided by it to the start value multiplied by it.
 const REACH: f64 = 100.0;
 
-/// A key to be fitted.
+/// Numeric key of a drive that a fit determines, with its start value and search range.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FitKey {
-    /// Full name, as `media.read_ns`; a cost of a stage as `stack.stages.NAME.submit_ns`.
+    /// Full name of the key, such as `media.read_ns`; for a cost of a software stage, `stack.stages.NAME.submit_ns`.
     pub name: String,
-    /// Unit of the key, or an empty text.
+    /// Unit of the key's value, such as `ns`; an empty text if it has none.
     pub unit: &'static str,
-    /// Value at which the search starts.
+    /// Value of the key at which the search starts, in the key's unit.
     pub start: f64,
-    /// Lower end of the search range.
+    /// Smallest value of the key that the search tries, in the key's unit.
     pub low: f64,
-    /// Upper end of the search range.
+    /// Largest value of the key that the search tries, in the key's unit.
     pub high: f64,
 }
 
-/// Finds the keys of these names in a drive.
+/// Returns the keys of these names in a drive, with their search ranges.
 ///
 /// # Errors
-/// Every name that is given twice, or that is no number on which the drive's results can depend.
+/// Each name that is given twice, and each that is not a positive number on which the drive's results can depend.
 pub fn keys(drive: &Drive, names: &[String]) -> Result<Vec<FitKey>, Problems> {
     let twice = names.iter().enumerate().filter(|(place, name)| names[..*place].contains(name));
     let twice = twice.map(|(_, name)| problem(name, "the key is given twice", "each key once"));
@@ -40,7 +40,7 @@ pub fn keys(drive: &Drive, names: &[String]) -> Result<Vec<FitKey>, Problems> {
     if twice.is_empty() { keys } else { Err(Problems(twice)) }
 }
 
-/// Finds one key, with its search range.
+/// Returns the key of this name in a drive, with its start value and search range.
 fn key(drive: &Drive, name: &str) -> Result<FitKey, Problem> {
     let schema = schema(drive, name).ok_or_else(|| unknown(name))?;
     let section = name.split_once('.').map_or("", |(section, _)| section);
@@ -67,7 +67,7 @@ fn key(drive: &Drive, name: &str) -> Result<FitKey, Problem> {
     })
 }
 
-/// JSON Schema of a key, or of a cost of a stage.
+/// Returns the JSON Schema of a drive's key, or of a cost of a software stage. `None` if the drive has no such key.
 fn schema(drive: &Drive, name: &str) -> Option<Json> {
     let of = |section: &dyn Section, key: &str| {
         section.keys().into_iter().find(|known| known.name == key).map(|known| (known.schema)())

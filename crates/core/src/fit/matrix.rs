@@ -1,19 +1,19 @@
-//! Symmetric matrices of a few rows: principal axes and linear equations.
+//! Symmetric matrices of a few rows: eigenvalues, eigenvectors and linear equations.
 
-/// Largest number of sweeps over all pairs of axes; a handful suffices for any matrix of a few rows (Golub and Van
-/// Loan, *Matrix Computations*, 8.5).
+/// Largest number of Jacobi sweeps over all pairs of axes. A handful suffices for any matrix of a few rows (Golub and
+/// Van Loan, *Matrix Computations*, 8.5).
 const SWEEPS_MAX: usize = 50;
-/// Share of the matrix off the diagonal that counts as zero.
+/// Share of a matrix's sum of squares that its off-diagonal elements may keep and still count as zero.
 const NOTHING: f64 = 1e-24;
 
-/// Matrix as rows of numbers.
+/// Matrix of numbers, stored as a list of rows.
 pub(crate) type Rows = Vec<Vec<f64>>;
 
 /// Eigenvalues and eigenvectors of a symmetric matrix.
 pub(crate) struct PrincipalAxes {
-    /// Eigenvalue of each axis.
+    /// Eigenvalue of each principal axis.
     pub lengths: Vec<f64>,
-    /// Eigenvectors of length 1: `axes[i]` belongs to `lengths[i]`.
+    /// Eigenvectors of length 1: `axes[i]` belongs to the eigenvalue `lengths[i]`.
     pub axes: Rows,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn axes(matrix: &Rows) -> PrincipalAxes {
     PrincipalAxes { lengths: (0..size).map(|place| rotated[place][place]).collect(), axes }
 }
 
-/// Rotates two axes so that the matrix element between them becomes zero.
+/// Rotates two axes of a symmetric matrix so that the element between them becomes zero (Jacobi rotation).
 fn rotate(matrix: &mut Rows, axes: &mut Rows, first: usize, second: usize) {
     let between = matrix[first][second];
     if between == 0.0 {
@@ -66,8 +66,8 @@ fn rotate(matrix: &mut Rows, axes: &mut Rows, first: usize, second: usize) {
 }
 
 impl PrincipalAxes {
-    /// Solves for the vector that the matrix maps to `values`. Eigenvalues below `least` of the largest are raised to
-    /// that much, because the solution along their axes would be arbitrary.
+    /// Returns the vector that the matrix maps to `values`. Eigenvalues below `least` times the largest are raised to
+    /// that, because the solution along their axes would be arbitrary.
     pub(crate) fn solve(&self, values: &[f64], least: f64) -> Vec<f64> {
         let longest = self.lengths.iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
         let mut solution = vec![0.0; values.len()];
@@ -79,7 +79,7 @@ impl PrincipalAxes {
     }
 }
 
-/// Scalar product of two vectors.
+/// Returns the scalar product of two vectors.
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

@@ -37,38 +37,39 @@ use crate::simulation::simulate;
 use crate::workload::JobFile;
 use search::FitSearch;
 
-/// Principal axes of a symmetric matrix, with which linear equations are solved.
+/// Computes the principal axes of a symmetric matrix, for solving linear equations.
 pub(crate) use matrix::axes as principal_axes;
 
-/// Default number of requests of a simulated run.
+/// Default largest number of requests of each simulated run in a fit.
 pub const NUMBER_IOS_DEFAULT: u64 = 20_000;
 
-/// Default of the model's assumed relative error of each figure (assumed; no model is known to be closer).
+/// Default of the relative error that the model is assumed to have in each figure. Assumed; no model is known to be
+/// closer.
 pub const MODEL_ERROR_DEFAULT: f64 = 0.005;
 
-/// Effort of a fit.
+/// Effort of a fit: length of its simulations, assumed model error, and seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Largest number of requests of a simulated run, roughly.
+    /// Approximate largest number of requests of each simulated run.
     pub ios_max: u64,
-    /// Assumed relative error of the model for each figure; above zero.
+    /// Relative error that the model is assumed to have in each figure; above zero.
     pub model_error: f64,
-    /// Seed of the random numbers.
+    /// Seed of all random numbers of the fit.
     pub seed: u64,
 }
 
-/// A fit to be made: drive, keys and measured runs.
+/// Input of a fit: the drive, the keys to determine, and the measured runs.
 #[derive(Clone, Debug)]
 pub struct FitTask {
     described: Described,
     keys: Vec<FitKey>,
     runs: Vec<ObservedRun>,
-    /// Jobs of each run as they are simulated, and their number of requests.
+    /// Jobs of each measured run in the form in which they are simulated, and their number of requests.
     jobs: Vec<(Vec<JobFile>, u64)>,
     effort: Effort,
 }
 
-/// One simulation: a run, with values for the keys.
+/// One simulation of a fit: number of the measured run, values of the keys, and seed.
 #[derive(Clone, Debug)]
 pub struct FitTrial {
     run: usize,
@@ -76,32 +77,34 @@ pub struct FitTrial {
     seed: u64,
 }
 
-/// Logarithms of a run's figures, in the order of the run.
+/// Logarithms of the figures that a trial simulated, in the order of the run's figures.
 pub type TrialFigures = Result<Vec<f64>, Problems>;
 
-/// Function that simulates each trial and returns the results in the order of the trials.
+/// Function of the caller that simulates all given trials, possibly in parallel, and returns the results in their
+/// order.
 pub type SimulateEach<'a> = &'a dyn Fn(&[FitTrial], &(dyn Fn(&FitTrial) -> TrialFigures + Sync)) -> Vec<TrialFigures>;
 
-/// Result of a fit.
+/// Result of a fit: values of the keys with intervals, fitted figures, and remarks.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// Fitted keys.
+    /// Fitted keys with their values and confidence intervals.
     pub keys: Vec<Fitted>,
-    /// Figures of all runs, each with the value that the fitted drive gives.
+    /// Measured figures of all runs, each with the value that the fitted drive gives.
     pub figures: Vec<(MeasuredFigure, f64)>,
-    /// Remarks on the keys, in order of importance.
+    /// Remarks on the fitted keys, the most important first.
     pub findings: Vec<FitFinding>,
-    /// Relative difference between figures and model beyond chance; `None` if there is none.
+    /// Relative difference between measured and fitted figures beyond randomness. `None` if randomness explains all of
+    /// it.
     pub misfit: Option<f64>,
-    /// Number of simulations that were run.
+    /// Number of simulations that the fit has run.
     pub simulations: u64,
 }
 
 impl FitTask {
-    /// Prepares a fit of `keys` to the figures of the runs.
+    /// Prepares a fit of `keys` to the figures of the measured runs.
     ///
     /// # Errors
-    /// Everything that keeps the drive from running these jobs.
+    /// All reasons why the drive cannot run these jobs.
     pub fn new(
         described: Described,
         keys: Vec<FitKey>,
@@ -116,13 +119,13 @@ impl FitTask {
         Ok(question)
     }
 
-    /// Settings of the fitted drive, as `--set` takes them.
+    /// Returns overrides that set the keys to these values, as texts for `--set`.
     pub(crate) fn settings(&self, values: &[f64]) -> Vec<String> {
         let names = self.keys.iter().map(|key| key.name.as_str());
         self.described.drive().override_texts(&names.zip(values.iter().copied()).collect::<Vec<_>>())
     }
 
-    /// Simulates one trial, and returns the logarithms of its figures.
+    /// Simulates one trial and returns the logarithms of its figures.
     fn answer(&self, trial: &FitTrial) -> TrialFigures {
         let texts = self.settings(&trial.values);
         let overrides = all(texts.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
@@ -135,34 +138,36 @@ impl FitTask {
         figures.map(|figure| simulated(figure, &outcome)).collect::<Result<_, Problem>>().map_err(Problems::from)
     }
 
-    /// Trials of all runs with these values. Each run has random numbers of its own, as measured runs do.
+    /// Returns one trial for each measured run with these values. Each run gets its own random numbers, as measured
+    /// runs have.
     fn trials(&self, values: &[f64], seed: u64) -> impl Iterator<Item = FitTrial> {
         let seed_of = move |run: usize| mix(self.effort.seed ^ mix(seed ^ mix(run as u64)));
         (0..self.runs.len()).map(move |run| FitTrial { run, values: values.to_vec(), seed: seed_of(run) })
     }
 
-    /// Figures of all runs.
+    /// Returns the measured figures (latencies and throughputs) of all runs, in order.
     fn figures(&self) -> impl Iterator<Item = &MeasuredFigure> {
         self.runs.iter().flat_map(|run| &run.figures)
     }
 
-    /// Relative error of each figure by itself: the class width with which fio stores it, and the model's error.
+    /// Returns the relative error of each figure apart from randomness: the resolution of fio's percentile classes, and
+    /// the model's error.
     fn alone(&self) -> Vec<f64> {
         self.figures().map(|figure| libm::hypot(figure.resolution, self.effort.model_error)).collect()
     }
 }
 
-/// Makes the fit; `each` runs the simulations.
+/// Fits the keys to the measured figures. `each` runs the simulations.
 ///
 /// # Errors
-/// Problems that keep the drive from running at the start values, or near the fitted ones.
+/// Problems that prevent the drive from running at the start values, or near the fitted ones.
 pub fn fit(question: &FitTask, each: SimulateEach) -> Result<Fit, Problems> {
     let search = FitSearch::new(question, each);
     let solution = search.solution()?;
     Ok(doubt::judge(question, &solution, search.simulations()))
 }
 
-/// Logarithm of a figure in a simulated outcome.
+/// Returns the logarithm of a figure in the outcome of a simulation. Fails if no request counted for it.
 fn simulated(figure: &MeasuredFigure, outcome: &Outcome) -> Result<f64, Problem> {
     let value = outcome.jobs.get(figure.job).map_or(0.0, |job| {
         let direction = match figure.direction {

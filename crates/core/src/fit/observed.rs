@@ -1,90 +1,90 @@
-//! Measurements of fio: jobs and figures, read from its JSON output.
+//! Measurements by fio: jobs and figures, read from its JSON output.
 
 use serde_json::{Map, Value as Json};
 
 use crate::problem::{Problem, Problems, all};
 use crate::workload::{JobFile, JobPlace, fio};
 
-/// Options that say when a job ends. A simulated job has an end of its own, because figures do not depend on the length
-/// of a run.
+/// Options of fio that say when a job ends. A fit ignores them and sets an end of its own, because figures do not
+/// depend on the length of a run.
 const ENDS: [&str; 8] = ["runtime", "timeout", "time_based", "number_ios", "io_size", "io_limit", "ramp_time", "loops"];
-/// Options that make a job wait for those above it, by which fio puts several runs into one file.
+/// Options of fio that make a job wait for those above it, so that one file holds several runs.
 const BARRIERS: [&str; 2] = ["stonewall", "wait_for_previous"];
-/// Relative half width of a class of fio's percentiles, of which there are 64 a doubling (fio, `stat.h`:
-/// `FIO_IO_U_PLAT_BITS`), and of this simulator's, of which there are 1024.
+/// Relative half width of the classes in which percentiles are stored. fio has 64 classes per doubling (`stat.h`:
+/// `FIO_IO_U_PLAT_BITS`), this simulator 1024.
 const CLASS_SHARES: [f64; 2] = [1.0 / 64.0, 1.0 / 1024.0];
-/// Ramp of a simulated run as a share of its requests.
+/// Length of a simulated run's ramp (warm-up) as a fraction of its requests.
 const RAMP_SHARE: f64 = 0.1;
-/// Least length of the ramp, in rounds in which all outstanding requests complete.
+/// Least length of a simulated run's ramp, in rounds in which all requests in flight complete once.
 const RAMP_ROUNDS: f64 = 4.0;
-/// Longest ramp in microseconds.
+/// Longest ramp (warm-up) of a simulated run in microseconds.
 const RAMP_US_MAX: f64 = 60e6;
-/// Size larger than any drive, so that the number of requests ends a job.
+/// Value of `io_size` that is larger than any drive, so that only the number of requests ends a job.
 const ENDLESS: &str = "1024p";
 
-/// Jobs that ran at the same time, with their measured figures.
+/// Measured run of fio: jobs that ran at the same time, with their figures.
 #[derive(Clone, Debug)]
 pub struct ObservedRun {
-    /// The jobs.
+    /// Jobs of the run, all of which ran at the same time.
     pub(super) jobs: Vec<MeasuredJob>,
-    /// Measured figures.
+    /// Measured figures (latencies and throughputs) of all jobs of the run.
     pub figures: Vec<MeasuredFigure>,
-    /// Number of requests that were measured.
+    /// Number of requests that fio measured in the run.
     pub ios: u64,
 }
 
-/// A measured job of a run.
+/// Job of a measured run, with its fio options.
 #[derive(Clone, Debug)]
 pub(super) struct MeasuredJob {
-    /// Name of the job.
+    /// Name of the fio job.
     pub name: String,
-    /// Place of the job in the result file.
+    /// Position of the job in fio's result file, for messages.
     pub place: JobPlace,
-    /// fio options of the job.
+    /// Options of the job as fio's names and values, without those that end it.
     pub options: Vec<(String, String)>,
-    /// Number of requests that were measured.
+    /// Number of requests that fio measured for the job.
     pub ios: u64,
 }
 
-/// Kind of figure of a job.
+/// Kind of a measured figure: mean latency, p99 latency or throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FigureKind {
-    /// Mean of `lat_ns`, or of `clat_ns` if fio was told not to record `lat_ns`.
+    /// Mean of fio's `lat_ns`, or of `clat_ns` if fio did not record `lat_ns`.
     Mean,
-    /// 99th percentile of `clat_ns`.
+    /// 99th percentile of fio's `clat_ns`.
     P99,
-    /// Requests per second.
+    /// Throughput in requests per second.
     Iops,
 }
 
-/// Requests of a job that a figure covers.
+/// Direction of the requests that a measured figure covers: reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestDirection {
-    /// Reads: fio's object `read`.
+    /// Reads, which fio reports in its object `read`.
     Read,
-    /// Writes: fio's object `write`.
+    /// Writes, which fio reports in its object `write`.
     Write,
 }
 
-/// A measured figure of a job.
+/// Figure of a job that fio measured, such as the mean latency of its reads.
 #[derive(Clone, Debug)]
 pub struct MeasuredFigure {
-    /// Index of its job in the run.
+    /// Index in the run of the job that the figure belongs to.
     pub job: usize,
-    /// Name of the job with its sizes.
+    /// Name of the job with its pattern, block size and queue depth, for reports.
     pub name: String,
-    /// Requests that it covers.
+    /// Requests that the figure covers: reads or writes.
     pub direction: RequestDirection,
-    /// Kind of figure.
+    /// Kind of the figure: mean latency, p99 latency or throughput.
     pub kind: FigureKind,
-    /// Value in nanoseconds, or in requests per second.
+    /// Measured value in nanoseconds, or in requests per second for throughput.
     pub value: f64,
-    /// Relative deviation due to the resolution with which fio stores the value.
+    /// Relative standard deviation due to the resolution with which fio stores the value.
     pub resolution: f64,
 }
 
 impl MeasuredFigure {
-    /// Heading: `mean`, `p99` or `IOPS`, and the requests it covers.
+    /// Returns the heading of the figure, such as `read p99` or `write IOPS`.
     pub fn heading(&self) -> String {
         let direction = match self.direction {
             RequestDirection::Read => "read",
@@ -98,14 +98,14 @@ impl MeasuredFigure {
         format!("{direction} {kind}")
     }
 
-    /// Weight in the sum of squares. Mean latency and throughput of a job with constant queue depth carry the same
-    /// information (Little's law), so that each counts half.
+    /// Returns the share of the figure in the sum of squares. Mean latency and throughput of a job with constant queue
+    /// depth carry equal information (Little's law), so that each counts half.
     pub(super) fn share(&self) -> f64 {
         if self.kind == FigureKind::P99 { 1.0 } else { 0.5 }
     }
 }
 
-/// Reads the runs of one result file. Options named in `without` are ignored.
+/// Reads the measured runs of one fio result file. Options named in `without` are ignored.
 ///
 /// # Errors
 /// All problems of the file, and everything in it that cannot be modelled.
@@ -127,7 +127,7 @@ pub fn read(file: &str, text: &str, without: &[String]) -> Result<Vec<ObservedRu
     Ok(in_runs(jobs))
 }
 
-/// A job with its figures, and true if it waits for the jobs above it.
+/// Job as read from fio's output: the job, its figures, and true if it waits for the jobs above it.
 type ReadJob = (MeasuredJob, Vec<MeasuredFigure>, bool);
 
 struct FioReader<'a> {
@@ -194,7 +194,8 @@ impl FioReader<'_> {
         known.collect()
     }
 
-    /// Refuses threads with a common name that fio reports separately: their percentiles cannot be joined.
+    /// Fails if fio reports several jobs of one name (threads without `group_reporting`): their percentiles cannot be
+    /// merged.
     fn distinct(&self, jobs: &[ReadJob]) -> Result<(), Problem> {
         let is_second = |place: usize| jobs[..place].iter().any(|(other, _, _)| other.name == jobs[place].0.name);
         match (0..jobs.len()).find(|place| is_second(*place)) {
@@ -209,7 +210,8 @@ impl FioReader<'_> {
 }
 
 impl MeasuredJob {
-    /// Job file of this job that ends after `ios` requests of each thread, counted after a ramp.
+    /// Returns a job file of this job that ends after `ios` requests of each thread, counted after a ramp of `ramp_us`
+    /// microseconds.
     fn file(&self, ios: u64, ramp_us: u64) -> Result<JobFile, Problems> {
         let (ios, ramp) = (ios.to_string(), format!("{ramp_us}us"));
         let own = self.options.iter().map(|(name, value)| (name.as_str(), value.as_str(), None));
@@ -218,18 +220,18 @@ impl MeasuredJob {
         fio::from_lines(self.place.clone(), &own.chain(end).collect::<Vec<_>>())
     }
 
-    /// Number of threads of the job.
+    /// Returns the number of threads of the job (fio's `numjobs`).
     fn threads(&self) -> u64 {
         self.number("numjobs")
     }
 
-    /// Value of an option that is a number; 1 if it is not given.
+    /// Returns the value of a numeric option of the job, or 1 if it is missing.
     fn number(&self, name: &str) -> u64 {
         let given = self.options.iter().rfind(|(given, _)| given == name);
         given.and_then(|(_, value)| value.parse().ok()).filter(|number| *number > 0).unwrap_or(1)
     }
 
-    /// Name of the job with those options by which jobs differ most.
+    /// Returns the name of the job with its pattern, block size, queue depth and number of threads.
     fn label(&self) -> String {
         let shown =
             |name: &&str| self.options.iter().rfind(|(given, _)| given == name).map(|(_, value)| value.as_str());
@@ -243,9 +245,9 @@ impl MeasuredJob {
 }
 
 impl ObservedRun {
-    /// Job files of the run for a simulation of at most about `ios_max` requests, which all end at about the same time,
-    /// and their number of requests. Requests of a ramp are not counted: measured runs are so long that their start
-    /// does not matter.
+    /// Returns the run's jobs for a simulation, and their number of requests: at most about `ios_max`. All jobs end at
+    /// about the same time. Requests of the ramp do not count: measured runs are so long that their start does not
+    /// matter.
     pub(super) fn jobs(&self, ios_max: u64) -> Result<(Vec<JobFile>, u64), Problems> {
         let part = (ios_max as f64 / self.ios as f64).min(1.0);
         let of_thread = |job: &MeasuredJob| ((job.ios as f64 * part) as u64 / job.threads()).max(1);
@@ -259,14 +261,14 @@ impl ObservedRun {
     }
 }
 
-/// Options with their values as texts; an option without a value has an empty one.
+/// Returns the options of a fio JSON object with their values as text; an option without a value has an empty one.
 fn options(object: &Json) -> Vec<(String, String)> {
     let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), String::from);
     let options = object.as_object().map(Map::iter).into_iter().flatten();
     options.map(|(name, value)| (name.clone(), if value.is_null() { String::new() } else { text(value) })).collect()
 }
 
-/// Groups jobs into runs: jobs run at the same time unless one waits for those above it.
+/// Groups jobs into runs: jobs run at the same time, but a job with `stonewall` or the like begins a new run.
 fn in_runs(jobs: Vec<ReadJob>) -> Vec<ObservedRun> {
     let mut runs: Vec<ObservedRun> = Vec::new();
     for (job, mut figures, waits) in jobs {

@@ -1,4 +1,4 @@
-//! Search for the values of the keys.
+//! Search for the values of keys that fit measured figures best (least squares).
 
 use std::cell::Cell;
 
@@ -7,46 +7,46 @@ use super::{FitTask, SimulateEach, TrialFigures};
 use crate::problem::Problems;
 use crate::random::Random;
 
-/// Number of seeds from which chance is estimated for the first weights.
+/// Number of seeds from which randomness is estimated for the first weights.
 const SEEDS_FIRST: u64 = 4;
-/// Number of seeds from which chance is estimated at the end of the search.
+/// Number of seeds from which randomness is estimated at the end of the search.
 pub(super) const SEEDS: u64 = 12;
-/// Number of seeds over which a derivative at the end is averaged.
+/// Number of seeds over which a derivative is averaged at the end of the search.
 const SEEDS_SLOPE: u64 = 4;
-/// Logarithmic step for derivatives during the search: far larger than what chance leaves of a difference with equal
-/// seeds, and small enough that curvature does not matter.
+/// Logarithmic step for derivatives during the search. It is far larger than the randomness that equal seeds leave in a
+/// difference, and small enough for curvature not to matter.
 const STEP_FIRST: f64 = 0.1;
-/// Logarithmic step for derivatives at the end of the search.
+/// Logarithmic step for derivatives of the figures by a key, at the end of the search.
 const STEP: f64 = 0.2;
-/// Largest number of further starting points.
+/// Largest number of additional starting points of the least-squares search.
 const STARTS_MAX: usize = 8;
-/// Logarithmic distance of further starting points: three times as much, or a third.
+/// Largest logarithmic distance of additional starting points from the first: a factor of three up or down.
 const START_REACH: f64 = 1.1;
-/// Squared difference in deviations below which a start is good enough.
+/// Weighted sum of squares per figure below which the end of a walk is good enough, so that no other start is tried.
 const ENOUGH: f64 = 2.0;
-/// Longest logarithmic step of the search: e times as much, or as little.
+/// Longest logarithmic step of the search: a factor of e up or down.
 const STEP_MAX: f64 = 1.0;
-/// Largest number of steps of the search.
+/// Largest number of steps of one walk of the least-squares search.
 const STEPS_MAX: usize = 20;
-/// Largest number of tries for each step.
+/// Largest number of attempts for each step of the search, each with more damping.
 const TRIES_MAX: usize = 6;
-/// Largest number of rounds at the end of the search.
+/// Largest number of final rounds, with many seeds and accurate derivatives.
 const ROUNDS_MAX: usize = 6;
-/// Logarithmic length below which a step counts as none.
+/// Logarithmic length below which a step of the search counts as zero.
 pub(super) const TOLERANCE: f64 = 1e-4;
-/// Logarithmic length of a step, or improvement, with which the search ends; the rounds at its end use other seeds.
+/// Logarithmic length of a step, or relative improvement, below which a walk ends. The final rounds use other seeds.
 const TOLERANCE_FIRST: f64 = 0.002;
-/// Share of a value's deviation below which a step is not worth taking.
+/// Fraction of a value's standard deviation below which a final step is not taken.
 const WORTH: f64 = 0.05;
-/// Share of the best-known direction's information below which a direction counts as unknown.
+/// Fraction of the information on the best-known direction below which a direction counts as unknown.
 pub(super) const KNOWN_LEAST: f64 = 1e-9;
-/// Number of standard errors below which a derivative may be chance.
+/// Number of standard errors below which a derivative may be random and counts as zero.
 const CHANCE_ERRORS: f64 = 2.0;
 
-/// Logarithms of the figures of all runs at one point.
+/// Logarithms of the figures of all runs at one set of key values.
 type Figures = Vec<f64>;
 
-/// State of the search for one fit.
+/// Least-squares search of one fit, with the number of simulations so far.
 pub(super) struct FitSearch<'a> {
     question: &'a FitTask,
     each: SimulateEach<'a>,
@@ -54,32 +54,32 @@ pub(super) struct FitSearch<'a> {
     simulations: Cell<u64>,
 }
 
-/// Point at which the search has ended, and what is known there.
+/// Set of key values at which the search has ended, with figures, derivatives and randomness there.
 pub(super) struct Solution {
-    /// Logarithms of the values.
+    /// Logarithms of the fitted values of the keys.
     pub place: Vec<f64>,
-    /// Mean figures over the seeds.
+    /// Logarithms of the simulated figures, averaged over the seeds.
     pub figures: Figures,
-    /// Measured minus simulated figures.
+    /// Differences of measured minus simulated figures, as logarithms.
     pub residuals: Figures,
-    /// Derivatives of the figures.
+    /// Derivatives of the logarithms of figures by the logarithms of keys.
     pub slopes: Slopes,
-    /// For each seed, deviation of a measurement that differs by chance alone.
+    /// For each seed, the deviation of each figure in a measurement that differs by randomness alone.
     pub chance: Rows,
-    /// Weight of each figure.
+    /// Weight of each measured figure in the sum of squares that the fit minimises.
     pub weights: Vec<f64>,
-    /// Next step of each key, if the search was not over.
+    /// Step that the search would take next for each key, as a logarithm.
     pub left: Vec<f64>,
 }
 
-/// Derivatives of each figure by each key.
+/// Derivatives of each figure by each key, all as logarithms; one row for each key.
 #[derive(Default)]
 pub(super) struct Slopes {
-    /// Derivative from the mean of both sides.
+    /// Derivatives from the figures on both sides of the point (central differences).
     pub both: Rows,
-    /// Derivative towards smaller values.
+    /// Derivatives from the figures at smaller values of the key (backward differences).
     pub down: Rows,
-    /// Derivative towards larger values.
+    /// Derivatives from the figures at larger values of the key (forward differences).
     pub up: Rows,
 }
 
@@ -100,8 +100,9 @@ impl<'a> FitSearch<'a> {
         self.settle(self.best(start, &weights)?)
     }
 
-    /// Finds the end of the walk from the start or, if that explains the figures badly, the best end of walks from
-    /// other points. A walk may end at a point where a key that another one hides can have any value.
+    /// Returns the end of the walk from `start`. If that explains the figures badly, it returns the best end of walks
+    /// from several other points. A walk may end where one key hides the effect of another, which can then have any
+    /// value.
     fn best(&self, start: Vec<f64>, weights: &[f64]) -> Result<Vec<f64>, Problems> {
         let enough = ENOUGH * self.question.figures().map(|figure| figure.share()).sum::<f64>();
         let mut random = Random::stream(self.question.effort.seed, "starts");
@@ -121,7 +122,8 @@ impl<'a> FitSearch<'a> {
         Ok(best)
     }
 
-    /// Walks by Levenberg and Marquardt's steps with one seed; returns the end and its sum of squares.
+    /// Walks downhill from `place` by Levenberg and Marquardt's steps with one seed. Returns the end and its weighted
+    /// sum of squares.
     fn walk(&self, mut place: Vec<f64>, weights: &[f64]) -> Result<(Vec<f64>, f64), Problems> {
         let mut damping = 1e-3;
         let mut residuals = self.residuals(&self.figures(&place, 0..1)?[0]);
@@ -151,7 +153,7 @@ impl<'a> FitSearch<'a> {
         Ok((place, squares(&residuals, weights)))
     }
 
-    /// Makes the last steps, with many seeds and accurate derivatives.
+    /// Takes the last steps of the search from `place`, with many seeds and accurate derivatives.
     fn settle(&self, mut place: Vec<f64>) -> Result<Solution, Problems> {
         let mut slopes = self.slopes(&place, 0..SEEDS_SLOPE, STEP)?;
         let mut moved: f64 = 0.0;
@@ -179,12 +181,12 @@ impl<'a> FitSearch<'a> {
         unreachable!("the last round returns")
     }
 
-    /// Figures at a point, for each seed.
+    /// Simulates all runs at one set of key values. Returns the figures for each seed.
     fn figures(&self, place: &[f64], seeds: std::ops::Range<u64>) -> Result<Rows, Problems> {
         self.figures_of(&[place.to_vec()], seeds).remove(0)
     }
 
-    /// Figures at several points, simulated all at once.
+    /// Simulates all runs at several sets of key values in one batch. Returns the figures of each set for each seed.
     fn figures_of(&self, places: &[Vec<f64>], seeds: std::ops::Range<u64>) -> Vec<Result<Rows, Problems>> {
         let question = self.question;
         let values: Rows = places.iter().map(|place| place.iter().map(|log| libm::exp(*log)).collect()).collect();
@@ -201,7 +203,7 @@ impl<'a> FitSearch<'a> {
         places.iter().map(|_| seeds.clone().map(|_| of_seed()).collect::<Vec<_>>().into_iter().collect()).collect()
     }
 
-    /// Derivatives of the figures by each key.
+    /// Returns the derivatives of the figures by each key, from differences over the logarithmic `step`.
     fn slopes(&self, place: &[f64], seeds: std::ops::Range<u64>, step: f64) -> Result<Slopes, Problems> {
         let mut places = vec![place.to_vec()];
         for (key, bounds) in self.question.keys.iter().enumerate() {
@@ -233,8 +235,8 @@ impl<'a> FitSearch<'a> {
         self.measured.iter().zip(figures).map(|(measured, figure)| measured - figure).collect()
     }
 
-    /// For each seed, difference of its figures from the mean, scaled to the difference of a measurement from the mean
-    /// of all seeds.
+    /// Returns, for each seed, the difference of its figures from the mean. It is scaled to the difference of one
+    /// measurement from the mean of all seeds.
     fn chance(&self, seeds: &Rows, mean: &Figures) -> Rows {
         let count = seeds.len() as f64;
         let scales = self.question.runs.iter().zip(&self.question.jobs).flat_map(|(run, (_, ios))| {
@@ -257,7 +259,7 @@ impl<'a> FitSearch<'a> {
         self.question.figures().enumerate().map(weight).collect()
     }
 
-    /// Point after a step that is limited in length and by the search ranges.
+    /// Returns the point after a step, whose length is limited and which stays in the search ranges.
     fn within(&self, place: &[f64], step: &[f64]) -> Vec<f64> {
         let longest = step.iter().fold(0.0, |longest: f64, part| longest.max(part.abs()));
         let scale = if longest > STEP_MAX { STEP_MAX / longest } else { 1.0 };
@@ -266,7 +268,8 @@ impl<'a> FitSearch<'a> {
     }
 }
 
-/// Derivatives of the figures from those at two points `apart`, with equal seeds; those that may be chance are zero.
+/// Returns the derivatives of the figures from simulations at two points that are `apart`, with equal seeds.
+/// Derivatives that may be random are zero.
 fn slope(down: &Rows, up: &Rows, apart: f64) -> Figures {
     if apart <= 0.0 {
         return vec![0.0; down.first().map_or(0, Vec::len)];
@@ -282,20 +285,20 @@ fn slope(down: &Rows, up: &Rows, apart: f64) -> Figures {
     (0..down.first().map_or(0, Vec::len)).map(of_figure).collect()
 }
 
-/// Information of the figures on the keys: `slopes' * weights * slopes`.
+/// Returns the information matrix of the keys: `slopes' * weights * slopes`.
 pub(super) fn information(slopes: &Rows, weights: &[f64]) -> Rows {
     let cell = |a: &Figures, b: &Figures| a.iter().zip(b).zip(weights).map(|((a, b), weight)| a * b * weight).sum();
     slopes.iter().map(|a| slopes.iter().map(|b| cell(a, b)).collect()).collect()
 }
 
-/// Computes `slopes' * weights * values`.
+/// Returns `slopes' * weights * values`: the gradient by which differences in the figures change the keys.
 pub(super) fn pull(slopes: &Rows, weights: &[f64], values: &[f64]) -> Vec<f64> {
     let weighted: Vec<f64> = values.iter().zip(weights).map(|(value, weight)| value * weight).collect();
     slopes.iter().map(|slope| dot(slope, &weighted)).collect()
 }
 
-/// Step that minimises the sum of squares if figures follow their slopes; stronger damping makes it shorter. Keys of
-/// which nothing is known do not move.
+/// Returns the step that minimises the weighted sum of squares if figures follow their derivatives. Stronger damping
+/// makes it shorter. Keys that affect no figure do not move.
 fn step(slopes: &Rows, weights: &[f64], residuals: &[f64], damping: f64) -> Vec<f64> {
     let mut matrix = information(slopes, weights);
     for (key, row) in matrix.iter_mut().enumerate() {
@@ -304,10 +307,11 @@ fn step(slopes: &Rows, weights: &[f64], residuals: &[f64], damping: f64) -> Vec<
     axes(&matrix).solve(&pull(slopes, weights, residuals), 0.0)
 }
 
-/// Information of a key of which nothing is known: almost none, so that a hardly known key still moves.
+/// Information that is added for each key, so that a key without any does not move. It is small enough for a poorly
+/// known key to move.
 const UNKNOWN: f64 = 0.01;
 
-/// Deviation of each value by chance.
+/// Returns the standard deviation of each value's logarithm that randomness causes.
 fn deviations(slopes: &Rows, weights: &[f64], chance: &Rows) -> Vec<f64> {
     let axes = axes(&information(slopes, weights));
     let moves: Rows = chance.iter().map(|seed| axes.solve(&pull(slopes, weights, seed), KNOWN_LEAST)).collect();
@@ -316,7 +320,7 @@ fn deviations(slopes: &Rows, weights: &[f64], chance: &Rows) -> Vec<f64> {
     (0..slopes.len()).map(deviation).collect()
 }
 
-/// Weighted sum of squares.
+/// Returns the weighted sum of squared residuals.
 pub(super) fn squares(residuals: &[f64], weights: &[f64]) -> f64 {
     residuals.iter().zip(weights).map(|(residual, weight)| weight * residual * residual).sum()
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::drive_file::no_files;
 
-/// Output of fio 3.33 for such jobs, as far as it is read.
+/// Output of fio 3.33 as test input, reduced to the parts that are read.
 const FIO: &str = r#"fio: this platform does not support process shared mutexes
 {
   "fio version" : "fio-3.33",

@@ -1,4 +1,4 @@
-//! Result of a fit for people: tables and sentences.
+//! Result of a fit as text for people: tables and sentences.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use super::{FigureKind, Fit, FitFinding, Fitted, MeasuredFigure};
 use crate::report::{Table, units};
 use crate::time::Span;
 
-/// Number of significant digits of a value.
+/// Number of significant digits with which a fitted value is printed.
 const DIGITS: i32 = 5;
 
-/// Writes the values with their intervals, the figures beside the measured ones, and remarks.
+/// Returns the result of a fit as text: values with their intervals, fitted beside measured figures, and remarks.
 pub fn text(fit: &Fit) -> String {
     let mut text = format!("{}\n{}", values(fit), figures(fit));
     for sentence in sentences(fit) {
@@ -51,7 +51,7 @@ fn shown(figure: &MeasuredFigure, value: f64) -> String {
     }
 }
 
-/// Remarks on the fit as sentences.
+/// Returns the remarks on a fit as sentences, such as keys that cannot be determined.
 pub(super) fn sentences(fit: &Fit) -> Vec<String> {
     let misfit = fit.misfit.map(|share| {
         format!(
@@ -98,7 +98,7 @@ fn sentence(finding: &FitFinding) -> String {
     }
 }
 
-/// Words for a combination of two keys: `their sum`, `their difference`, `a + 2.00 b`.
+/// Returns a text for a combination of two keys, where `ratio` is the weight of the second: `their sum`, `a + 2 x b`.
 fn combination(keys: &[String], ratio: f64) -> String {
     match (ratio, keys) {
         (1.0, _) => String::from("their sum"),
@@ -119,7 +119,7 @@ fn listed(keys: &[String]) -> String {
     }
 }
 
-/// Formats a value with the digits that are significant.
+/// Returns a fitted value as text with its significant digits.
 pub(super) fn number(value: f64) -> String {
     number_of(value, DIGITS)
 }

@@ -1,9 +1,10 @@
-//! Submission in batches: threads whose requests enter and leave the software together, each by the engine of its job.
+//! Submission in batches: threads whose requests enter and leave the software together, through the I/O engine of their
+//! job.
 //!
 //! A thread gathers requests while it has slots, submits them with one call and one doorbell, and collects what has
-//! completed, as fio does. Such a piece of work is a list of legs: what a request costs, what the batch costs once,
-//! and locks, at which the piece stops so that those who contend come in order of time. While one request of a batch is
-//! worked for, the others wait for it (`batch` in the ledger).
+//! completed, as fio does. Such a piece of work is a list of legs: costs of each request, costs of the whole batch, and
+//! spinlocks. The work stops at a lock, so that threads that contend arrive in order of time. While one request of a
+//! batch is worked for, the others wait for it (`batch` in the ledger).
 
 use std::sync::Arc;
 
@@ -27,29 +28,29 @@ use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::workload::{Batch, BatchSizes, Job};
 
-/// Part of a piece of work on a batch.
+/// Leg of the software's work on a batch of requests: a cost in time, a lock, or an end.
 #[derive(Clone, Copy, Debug)]
 enum Leg {
-    /// Work for one member.
+    /// Work for one request of the batch.
     Each { member: usize, stage: Stage, time: Span },
-    /// Work for one member under a spinlock.
+    /// Work for one request of the batch under a spinlock.
     Locked { member: usize, stage: Stage, lock: usize, hold: Span, lines: u8 },
-    /// Work for all members together.
+    /// Work for all requests of the batch together.
     All { stage: Stage, time: Span },
-    /// End of the work for one member, which has its result.
+    /// End of the work for one request, whose application has its result.
     End { member: usize },
 }
 
-/// Request of a batch.
+/// Request of a batch, with the end of the thread's work on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
-    /// The request.
+    /// Index of the request in the table of requests in flight.
     pub request: RequestId,
-    /// Instant at which it has its result, or has left the thread.
+    /// Instant at which the request's application has its result, or at which the request has left the thread.
     pub end: Time,
 }
 
-/// Engine of a thread, and its present batch.
+/// State of a thread that works on batches: its I/O engine and its present batch.
 #[derive(Clone, Debug)]
 pub(super) struct Batcher {
     pub software: Arc<Software>,
@@ -57,34 +58,35 @@ pub(super) struct Batcher {
     way: Way,
     pub members: Vec<Member>,
     legs: Vec<Leg>,
-    /// Index of the next leg.
+    /// Index of the next leg (cost, lock or end) of the present work on a batch.
     place: usize,
-    /// Instant up to which the piece of work has been planned.
+    /// Instant up to which the present work has been charged to its requests.
     cursor: Time,
-    /// Instant from which on the processor has not been occupied yet.
+    /// Instant up to which the processor's time has been counted as used by the present work.
     from: Time,
-    /// True if the thread has made the call that waits for completions.
+    /// True if the thread has made the system call that waits for completions since it last collected some.
     has_waited: bool,
-    /// True from when all slots were taken until completions have freed enough of them.
+    /// True from when all slots are taken until completions have freed enough of them for the next batch.
     is_draining: bool,
-    /// Poll thread of its ring.
+    /// Poll thread of the kernel for the thread's ring; `None` without one.
     pub poller: Option<Poller>,
-    /// Processor that the job wants for the poll thread.
+    /// Processor that the job chooses for the poll thread.
     pub poller_cpu: Option<usize>,
 }
 
-/// Software whose requests go in batches, and what its threads share.
+/// Software whose requests go in batches: state of each thread, and what the threads share.
 #[derive(Clone, Debug)]
 pub(super) struct Batched {
-    /// Drive whose stack has the engines.
+    /// Description of the drive, whose software stack offers a choice of I/O engines.
     drive: Arc<Drive>,
-    /// Batcher of each thread.
+    /// Batching state of each thread, by thread number.
     pub(super) batchers: Vec<Batcher>,
-    /// Register writes that can fill up.
+    /// Register writes that cores have posted; `None` if the room for them cannot fill up.
     pub(super) posted: Option<Posted>,
-    /// Interrupt vectors of each drive.
+    /// Number of interrupt vectors of each drive.
     vectors: usize,
-    /// Core that handles each vector of a drive: that of the thread which submits.
+    /// Core that handles each interrupt vector of a drive: that of the first thread that uses the vector's queue, or of
+    /// its poll thread.
     pub(super) vector_cores: Vec<usize>,
 }
 
@@ -106,7 +108,8 @@ impl Batcher {
         }
     }
 
-    /// Batcher with the engine and batches of a job on this drive; without a job, those that the stack has by default.
+    /// Returns the batching state for the engine and the batch sizes of a job on this drive; without a job, for those
+    /// that the stack has by default.
     pub(super) fn of(drive: &Drive, iodepth: u32, job: Option<&Job>) -> Batcher {
         let ways = drive.limits().ways_in.expect("the stack has engines");
         let engine = job.map_or(Some(ways.default), |job| ways.engine(job)).expect("jobs are checked");
@@ -136,12 +139,12 @@ impl Batcher {
         }
     }
 
-    /// Number of completions without which a thread with so many requests outstanding does not go on.
+    /// Returns the number of completions that a thread with `outstanding` requests in flight needs to go on.
     fn completions_wanted(&self, outstanding: u32) -> usize {
         self.together.complete_min.min(outstanding).max(1) as usize
     }
 
-    /// Delays the members whose result comes after a handler that has come in between.
+    /// Delays by `time` the requests of the batch whose work ends after an interrupt handler began at `begin`.
     fn preempt(&mut self, begin: Time, time: Span, shared: &mut Shared) {
         for member in self.members.iter_mut().filter(|member| member.end > begin) {
             member.end += time;
@@ -149,7 +152,7 @@ impl Batcher {
         }
     }
 
-    /// Plans what one member costs.
+    /// Plans the legs of one request of the batch: each cost, and the lock that goes with it.
     fn each(&mut self, member: usize, costs: &[Cost], shared: &Shared) {
         let request = &shared.requests[self.members[member].request];
         for cost in costs {
@@ -162,7 +165,8 @@ impl Batcher {
         }
     }
 
-    /// Plans what the kernel does for requests on their way down, of a thread with so many requests outstanding.
+    /// Plans the legs of a submission in the kernel: first those of the whole batch, then those of each request.
+    /// `outstanding` is the number of the thread's requests in flight.
     fn plan_down(&mut self, software: &Software, outstanding: u32, shared: &Shared) {
         self.legs.clear();
         let first = shared.requests[self.members[0].request].io.op.direction();
@@ -176,7 +180,8 @@ impl Batcher {
         }
     }
 
-    /// Plans what is done for completions: by the kernel, once for all, and by the application.
+    /// Plans the legs of a completion: acknowledgement, the kernel's work, the work for the whole batch, and the
+    /// application's work.
     fn plan_up(&mut self, software: &Software, acknowledge: Span, shared: &Shared) {
         self.legs.clear();
         if !acknowledge.is_zero() {
@@ -196,7 +201,7 @@ impl Batcher {
         }
     }
 
-    /// Lets a member hold a lock until `until`.
+    /// Charges a request of the batch for holding a lock until `until`, and moves the work on to that instant.
     fn hold_lock(&mut self, member: usize, stage: Stage, until: Time, shared: &mut Shared) {
         let ledger = &mut shared.requests[self.members[member].request].ledger;
         ledger.until(Stage::Batch, self.cursor.max(ledger.cursor()));
@@ -204,7 +209,7 @@ impl Batcher {
         self.cursor = until;
     }
 
-    /// Takes a leg that contends with nobody.
+    /// Charges a leg without a lock to the requests of the batch, and moves the work on to its end.
     fn take(&mut self, leg: Leg, shared: &mut Shared) {
         match leg {
             Leg::Each { member, stage, time } => {
@@ -231,7 +236,8 @@ impl Batcher {
     }
 }
 
-/// Rings the doorbells of so many drives for a batch that ends with `last`.
+/// Charges the last request of a batch for the doorbells of `drives` drives, with the waits for room among posted
+/// register writes.
 pub(super) fn ring(posted: &mut Option<Posted>, core: usize, drives: u32, driver: &AnyDriver, last: &mut Request) {
     for _ in 0..drives {
         let from = last.ledger.cursor();
@@ -245,7 +251,7 @@ pub(super) fn ring(posted: &mut Option<Posted>, core: usize, drives: u32, driver
 }
 
 impl Batched {
-    /// Software of this drive's host, if its threads choose among engines.
+    /// Creates the software of this drive's host; `None` if its threads do not choose among engines.
     pub(super) fn of(drive: &Drive) -> Option<Batched> {
         drive.stack.has_engines().then(|| Batched {
             drive: Arc::new(drive.clone()),
@@ -256,7 +262,7 @@ impl Batched {
         })
     }
 
-    /// Thread of the workload with what its submission needs.
+    /// Adds the batching state of a thread. Returns the thread with the completion method of its engine.
     pub(super) fn thread(&mut self, thread: Thread, job: Option<&Job>, processors: &Processors) -> Thread {
         let batcher = Batcher::of(&self.drive, thread.iodepth, job);
         let (wait, waits_for_flush) = (batcher.wait(processors.wait), batcher.waits_for_flush());
@@ -264,7 +270,7 @@ impl Batched {
         Thread { wait, waits_for_flush, ..thread }
     }
 
-    /// Lets the interrupts of a queue go to the core of the first thread that uses it.
+    /// Directs the interrupts of a queue to the core of the first thread that uses the queue.
     pub(super) fn take_vector(&mut self, thread: u16, processors: &Processors) {
         let queue = queue_of(thread, self.drive.limits().queue_pairs as usize);
         if queue == self.vector_cores.len() {
@@ -272,25 +278,26 @@ impl Batched {
         }
     }
 
-    /// The core that handles a vector, if a thread uses its queue: that of the thread, as Linux has a queue for each core.
+    /// Returns the core that handles an interrupt vector: that of the thread that uses its queue, as Linux has a queue
+    /// for each core. `None` if no thread uses the queue.
     pub(super) fn core_of(&self, vector: u16) -> Option<usize> {
         self.vector_cores.get(usize::from(vector) % self.vectors).copied()
     }
 
-    /// True if a thread has a poll thread.
+    /// True if a poll thread of the kernel serves the ring of this thread.
     pub(super) fn has_poller(&self, thread: u16) -> bool {
         self.batchers[usize::from(thread)].poller.is_some()
     }
 
-    /// Delays a batch that an interrupt handler has come in between.
+    /// Delays the batch whose work an interrupt handler has interrupted.
     pub(super) fn on_handler(&mut self, run: &HandlerRun, shared: &mut Shared) {
         if let Some(thread) = run.batch_of {
             self.batchers[usize::from(thread)].preempt(run.begin, run.time, shared);
         }
     }
 
-    /// Lets a thread that holds its core take up the next thing to do: it gathers and submits requests while it has slots,
-    /// then it collects completions.
+    /// Lets a thread that holds its core take its next step. It gathers and submits requests while it has slots; then
+    /// it collects completions, or waits for them.
     #[inline(never)] // Most hosts have but one way.
     pub(super) fn step(
         &mut self,
@@ -320,7 +327,8 @@ impl Batched {
         self.call_and_wait(now, thread, processors, shared);
     }
 
-    /// Draws requests into free slots, as many as go together; false if there are none.
+    /// Draws due requests into free slots, as many as go together, and charges the application's work. Returns false if
+    /// there are none.
     fn gather(&mut self, begin: Time, thread: u16, processors: &mut Processors, shared: &mut Shared) -> bool {
         let outstanding = processors.threads[usize::from(thread)].outstanding;
         let batcher = &mut self.batchers[usize::from(thread)];
@@ -348,7 +356,7 @@ impl Batched {
         !batcher.members.is_empty()
     }
 
-    /// Takes up completions, as many as are collected together.
+    /// Begins to collect visible completions, as many as are collected together.
     fn collect(
         &mut self,
         now: Time,
@@ -394,7 +402,8 @@ impl Batched {
         self.take_legs(now, thread, processors, driver, shared);
     }
 
-    /// Goes on with a piece of work that has stopped for a lock.
+    /// Continues a thread's work on a batch after a stop at a lock; waits first for an interrupt handler that has come
+    /// in between.
     pub(super) fn on_legs(
         &mut self,
         now: Time,
@@ -418,7 +427,7 @@ impl Batched {
         self.take_legs(now, thread, processors, driver, shared);
     }
 
-    /// Takes leg after leg, up to a lock or to the end.
+    /// Charges leg after leg of a thread's work, up to a lock that has not been reached yet or to the end.
     fn take_legs(
         &mut self,
         now: Time,
@@ -458,14 +467,15 @@ impl Batched {
         self.finish_legs(thread, processors, driver, shared);
     }
 
-    /// Goes on with a batch whose thread has spun for a lock and has it now.
+    /// Charges a batch whose thread has spun for a lock, and has it now, for holding the lock.
     pub(super) fn on_lock(&mut self, granted: &Granted, shared: &mut Shared) {
         let batcher = &mut self.batchers[usize::from(granted.thread)];
         let Leg::Locked { member, .. } = batcher.legs[batcher.place - 1] else { unreachable!("it spins for a lock") };
         batcher.hold_lock(member, granted.stage, granted.until, shared);
     }
 
-    /// Ends a piece of work whose legs are all planned: down at the driver, or up at the application.
+    /// Ends a piece of work whose legs have all been charged: rings the doorbells of a submission, and schedules the
+    /// end of the work.
     fn finish_legs(&mut self, thread: u16, processors: &mut Processors, driver: &AnyDriver, shared: &mut Shared) {
         let drives = self.drives_of(thread, shared);
         let this = &mut processors.threads[usize::from(thread)];
@@ -493,7 +503,7 @@ impl Batched {
         shared.scheduler.at(end, Event::WorkDone(thread));
     }
 
-    /// Number of drives that the requests of a thread's batch are for, each of which has to be told.
+    /// Returns the number of drives that the requests of a thread's batch are for; each of them needs its own doorbell.
     pub(super) fn drives_of(&self, thread: u16, shared: &Shared) -> u32 {
         if self.drive.drives == 1 {
             return 1;
@@ -503,7 +513,8 @@ impl Batched {
         drives.fold(0_u64, |told, drive| told | 1 << drive).count_ones()
     }
 
-    /// Processor time of telling so many drives how far their completions have been read, from `now` on.
+    /// Returns the processor time, from `now` on, for telling `drives` drives how far their completion queues have been
+    /// consumed.
     pub(super) fn acknowledge_time(&mut self, now: Time, core: usize, drives: u32, driver: &AnyDriver) -> Span {
         let each = driver.acknowledge_work();
         let Some(posted) = self.posted.as_mut().filter(|_| !each.is_zero()) else { return each * u64::from(drives) };
@@ -511,7 +522,8 @@ impl Batched {
         (0..drives).fold(now, tell).since(now)
     }
 
-    /// Ends a piece of work on a batch. Returns the way that its requests go.
+    /// Ends a piece of work on a batch: notes that its requests are submitted, or frees their slots. Returns the
+    /// direction in which they go.
     #[inline(never)]
     pub(super) fn end_work(&mut self, now: Time, thread: u16, processors: &mut Processors, shared: &mut Shared) -> Way {
         let batcher = &self.batchers[usize::from(thread)];
@@ -526,7 +538,8 @@ impl Batched {
         batcher.way
     }
 
-    /// Lets a thread with nothing to do make the call that waits for completions, once, and wait.
+    /// Makes a thread with nothing to do wait for completions. Charges its core first for the system call that waits,
+    /// once for each wait.
     fn call_and_wait(&mut self, now: Time, thread: u16, processors: &mut Processors, shared: &mut Shared) {
         let this = &processors.threads[usize::from(thread)];
         let (core, outstanding) = (this.core, this.outstanding);
@@ -540,7 +553,7 @@ impl Batched {
         processors.wait(now, thread, shared);
     }
 
-    /// Tells a thread of a completion: it goes on if it has as many as it wants.
+    /// Tells a thread of a completion. The thread goes on, or is woken, once it has as many completions as it needs.
     #[inline(never)]
     pub(super) fn on_completed(
         &mut self,

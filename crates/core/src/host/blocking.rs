@@ -1,8 +1,8 @@
-//! Submission of one request at a time: a thread takes its request down the software stack by itself, as a system call
-//! does, and takes each completion up by itself.
+//! Submission of one request at a time: a thread takes each request down the software stack by itself, as a system call
+//! does, and handles each completion by itself.
 //!
-//! Software that no core contends for is one piece of work a request. Where cores contend (`locks.rs`), a request takes its
-//! path from one such place to the next (`path.rs`).
+//! Where cores do not contend, the software of a request is one piece of work. Where they do (`locks.rs`), a request
+//! goes from one such place to the next (`path.rs`).
 
 use super::locks::{RequestLock, SharedLine};
 use super::path::Parked;
@@ -18,22 +18,22 @@ use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 
-/// Software stack whose requests go one at a time.
+/// Software stack through which requests go one at a time, with the lines, locks and workers that cores share.
 #[derive(Clone, Debug)]
 pub(super) struct Blocking {
     pub(super) stack: Stack,
-    /// Cache lines that cores contend for.
+    /// Cache lines that several cores write.
     pub(super) lines: Vec<SharedLine>,
-    /// Locks that requests keep until they are back.
+    /// Locks that requests hold from their way down to their way up.
     pub(super) request_locks: Vec<RequestLock<Parked>>,
-    /// Kernel threads that take requests on, by core.
+    /// Kernel worker of each core, which continues requests that threads hand over; `None` until it is needed.
     pub(super) workers: Vec<Option<u16>>,
-    /// Largest request for which a thread spins in the driver.
+    /// Size in bytes of the largest request for which a thread spins in the driver.
     spin_up_to_bytes: u32,
 }
 
 impl Blocking {
-    /// Stack of this drive's host.
+    /// Creates the software stack of this drive's host.
     pub(super) fn new(drive: &Drive) -> Blocking {
         let stack = Stack::new(&drive.stages(), &drive.stack, drive.software_ratio());
         Blocking {
@@ -45,14 +45,14 @@ impl Blocking {
         }
     }
 
-    /// Thread of the workload with what its submission needs.
+    /// Returns a thread of the workload with the completion method and the flush behaviour of this software.
     pub(super) fn thread(&self, thread: Thread, processors: &Processors) -> Thread {
         let spin_up_to_bytes = self.spin_up_to_bytes;
         Thread { spin_up_to_bytes, wait: processors.wait, waits_for_flush: true, ..thread }
     }
 
-    /// Lets a thread that holds its core take up the next thing to do: it goes on with requests that can, then fills its
-    /// slots, as fio does, and then looks for completions.
+    /// Lets a thread that holds its core take its next step: it resumes a request that can go on, fills its slots, as
+    /// fio does, or handles a completion. Otherwise it waits.
     pub(super) fn step(
         &mut self,
         now: Time,
@@ -74,7 +74,8 @@ impl Blocking {
         processors.wait(now, thread, shared);
     }
 
-    /// Tells a thread of a completion that it can see from now on.
+    /// Tells a thread of a completion that it can see from now on: wakes the thread, or lets a spinning one take its
+    /// next step.
     #[inline(always)]
     pub(super) fn on_completed(
         &mut self,
@@ -97,7 +98,7 @@ impl Blocking {
         }
     }
 
-    /// Starts on a request: down the stack, and through the driver.
+    /// Starts a request on its way down the software stack and through the driver.
     #[inline(never)] // Most requests are started on when another is taken up.
     fn submit(
         &mut self,
@@ -118,7 +119,8 @@ impl Blocking {
         processors.run(thread, Work::Submit(request), begin, end, driver.work_beside(&next.io), shared);
     }
 
-    /// Takes a request down to the driver: the request, and when it gets there.
+    /// Charges a request for its whole way down to the driver. Returns the request, and the instant at which it gets
+    /// there.
     #[inline(always)]
     fn descend(
         &mut self,
@@ -141,7 +143,8 @@ impl Blocking {
         (path.request, end)
     }
 
-    /// Takes up a completion: from the driver, and up the stack.
+    /// Handles a visible completion: charges its request for the driver's work and for the way up the stack. The thread
+    /// then goes on to its next request, if there is one.
     fn complete(
         &mut self,
         now: Time,

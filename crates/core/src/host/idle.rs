@@ -1,12 +1,12 @@
 //! Idle states: how deep a core sleeps, and how much longer an interrupt takes to reach it.
 //!
-//! As the menu governor of Linux has it, a core goes no deeper than the state whose residency is below the idle time that
-//! it expects: the mean of its last eight (drivers/cpuidle/governors/menu.c).
+//! As in the menu governor of Linux, a core enters the deepest state whose residency is no longer than the idle time
+//! that it expects: the mean of its last eight (drivers/cpuidle/governors/menu.c).
 
 use crate::config::{self, IdleState};
 use crate::time::Span;
 
-/// Number of idle times that are remembered.
+/// Number of past idle times from which a core's next one is predicted.
 const REMEMBERED: usize = 8;
 
 /// Idle governor of a host: chooses how deep its cores sleep.
@@ -16,7 +16,7 @@ pub(super) struct Governor {
     has_states: bool,
 }
 
-/// Last idle times of a core.
+/// Last idle times of a core, from which the next one is predicted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Idles {
     times: [Span; REMEMBERED],
@@ -28,7 +28,8 @@ impl Governor {
         Governor { has_states: host.idle_states != IdleState::None, host: host.clone() }
     }
 
-    /// Extra time that an interrupt needs to reach a core that has idled for `idle`.
+    /// Returns the extra time that an interrupt needs to reach a core that has idled for `idle`, and remembers that
+    /// idle time.
     pub(super) fn exit_time(&self, idles: &mut Idles, idle: Span) -> Span {
         if !self.has_states {
             return self.host.idle_exit;
@@ -40,14 +41,15 @@ impl Governor {
 }
 
 impl Governor {
-    /// Extra work of a core that has idled for `idle`.
+    /// Returns the extra work of a core that has idled for `idle`, because its caches are cold.
     pub(super) fn cold_time(&self, idle: Span) -> Span {
         self.host.cold_time(idle)
     }
 }
 
 impl Idles {
-    /// Mean of the last idle times; none for a core that has not idled yet, which is taken to have guessed right.
+    /// Returns the mean of the last idle times; `None` for a core that has not idled yet, whose prediction is taken to
+    /// be exact.
     fn mean(&self) -> Option<Span> {
         let known = self.count.min(REMEMBERED);
         (known > 0).then(|| self.times[..known].iter().copied().sum::<Span>() / known as u64)

@@ -1,7 +1,7 @@
 //! Shared resources that cores contend for: cache lines, spinlocks, and locks held for a request.
 //!
-//! Owes its callers: first come, first served, and a cost that follows from who touched a line last and from who else
-//! waits. Whoever calls has reached the line or lock at that very instant, so that callers come in order of time.
+//! Guarantees to callers: first come, first served, and a cost that follows from the core that touched a line last and
+//! from the waiters. A caller has reached the line or lock at that very instant, so that calls come in order of time.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::config;
 use crate::ledger::Stage;
 use crate::time::{Span, Time};
 
-/// Times that a modified cache line takes from one core to another.
+/// Times that a modified cache line takes from one core to another, within a socket and between sockets.
 #[derive(Clone, Copy, Debug)]
 pub struct Distances {
     cores: usize,
@@ -19,7 +19,7 @@ pub struct Distances {
 }
 
 impl Distances {
-    /// Distances between the cores of this host.
+    /// Creates the transfer times of cache lines between the cores of this host.
     pub fn new(host: &config::Host) -> Distances {
         Distances {
             cores: host.cores.into(),
@@ -29,7 +29,8 @@ impl Distances {
         }
     }
 
-    /// Time until processor `to` has a line that `from` has written. Threads of one core share its caches.
+    /// Returns the time until processor `to` has a line that `from` has written; zero between hardware threads of one
+    /// core, which share its caches.
     pub fn transfer_time(&self, from: usize, to: usize) -> Span {
         let (from, to) = (from % self.cores, to % self.cores);
         if from == to {
@@ -42,7 +43,7 @@ impl Distances {
     }
 }
 
-/// Cache line that any core may write without a lock: a counter, a word of a bitmap.
+/// Cache line that any core may write without a lock: a counter, or a word of a bitmap.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SharedLine {
     owner: Option<usize>,
@@ -50,7 +51,7 @@ pub struct SharedLine {
 }
 
 impl SharedLine {
-    /// Writes the line from `core`. Returns when that has it, after all who asked before.
+    /// Writes the line from `core`. Returns when that core has the line, after all cores that asked for it before.
     pub fn write(&mut self, now: Time, core: usize, distances: &Distances) -> Time {
         let transfer = self.owner.map_or(Span::ZERO, |owner| distances.transfer_time(owner, core));
         self.owner = Some(core);
@@ -59,18 +60,18 @@ impl SharedLine {
     }
 }
 
-/// Thread that spins for a lock.
+/// Thread that spins for a spinlock, with what it will do under the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spinner {
-    /// Number of the thread.
+    /// Number of the thread that spins.
     pub thread: u16,
-    /// Processor that it spins on.
+    /// Processor that the thread spins on.
     pub core: usize,
-    /// Time for which it will hold the lock.
+    /// Time for which the thread will hold the lock.
     pub hold: Span,
-    /// Number of lines that it will write meanwhile.
+    /// Number of cache lines that the thread will write under the lock.
     pub lines: u8,
-    /// Stage that it is in.
+    /// Stage that the thread's request is in.
     pub stage: Stage,
 }
 
@@ -84,12 +85,13 @@ pub struct SpinLock {
 }
 
 impl SpinLock {
-    /// Time that `core` takes to bring `lines` lines that the last holder has written.
+    /// Returns the time that `core` takes to fetch `lines` cache lines that the last holder of the lock has written.
     pub fn fetch_time(&self, core: usize, lines: u8, distances: &Distances) -> Span {
         self.owner.map_or(Span::ZERO, |owner| distances.transfer_time(owner, core)) * u64::from(lines)
     }
 
-    /// Takes the lock for `hold` if nobody holds it. Returns when `core` has it.
+    /// Takes the lock for `hold`, if nobody holds it or spins for it. Returns when `core` has it; `None` if the lock is
+    /// not free.
     pub fn take(&mut self, now: Time, core: usize, hold: Span, distances: &Distances) -> Option<Time> {
         if self.free_at > now || !self.spinners.is_empty() {
             return None;
@@ -99,13 +101,14 @@ impl SpinLock {
         Some(start)
     }
 
-    /// Puts a thread in line. Returns the instant of the release to the first in line.
+    /// Adds a thread to the end of the line of spinners. Returns the instant of the lock's release if the thread is the
+    /// first in line.
     pub fn wait(&mut self, spinner: Spinner) -> Option<Time> {
         self.spinners.push_back(spinner);
         (self.spinners.len() == 1).then_some(self.free_at)
     }
 
-    /// Lets the holder go. Returns who is next, and when that thread has seen the release.
+    /// Releases the lock. Returns the next spinner, and when that thread has seen the release; `None` if nobody spins.
     ///
     /// The holder's write first invalidates the copies of all spinners, which takes as long as the farthest of them.
     /// Then all read the line again, one after the other, and the next in line finds itself in the middle of them on
@@ -120,7 +123,8 @@ impl SpinLock {
         Some((next, now + farthest + (own + all) / 2))
     }
 
-    /// Gives the lock to `core` from `start` on. Returns the instant of its release if anybody waits for it.
+    /// Gives the lock to `core` from `start` on, for `hold`. Returns the instant of its release if anybody spins for
+    /// it.
     pub fn keep(&mut self, start: Time, core: usize, hold: Span) -> Option<Time> {
         self.owner = Some(core);
         self.free_at = start + hold;
@@ -128,7 +132,7 @@ impl SpinLock {
     }
 }
 
-/// Mutex that a request keeps until it is back, and whose waiters sleep. `W` stands for a waiter.
+/// Mutex that a request keeps until it is back, and whose waiters sleep. `W` is the type of a waiter.
 #[derive(Clone, Debug)]
 pub struct RequestLock<W> {
     taken: bool,
@@ -143,17 +147,17 @@ impl<W> Default for RequestLock<W> {
 }
 
 impl<W> RequestLock<W> {
-    /// Takes the lock if it is free. Returns when `core` has it.
+    /// Takes the mutex if it is free. Returns when `core` has it; `None` if another request keeps it.
     pub fn take(&mut self, now: Time, core: usize, distances: &Distances) -> Option<Time> {
         (!std::mem::replace(&mut self.taken, true)).then(|| self.line.write(now, core, distances))
     }
 
-    /// Puts a request in line.
+    /// Adds a request to the end of the line of waiters.
     pub fn wait(&mut self, waiter: W) {
         self.waiting.push_back(waiter);
     }
 
-    /// Lets the holder go. Returns the first in line, which has the lock now, if there is any.
+    /// Releases the mutex. Returns the first waiter in line, which has the mutex now; `None` if there is none.
     pub fn release(&mut self) -> Option<W> {
         let next = self.waiting.pop_front();
         self.taken = next.is_some();
@@ -165,7 +169,7 @@ impl<W> RequestLock<W> {
 mod tests {
     use super::*;
 
-    /// Two sockets of two cores: 30 ns within one, 110 ns between them.
+    /// Returns the line transfer times of two sockets of two cores: 30 ns within one, 110 ns between them.
     fn distances() -> Distances {
         let (near, far) = (Span::from_ns(30), Span::from_ns(110));
         Distances { cores: 4, cores_per_socket: 2, near, far }

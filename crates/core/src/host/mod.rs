@@ -37,12 +37,12 @@ use stack::Way;
 pub use thread::Done;
 use thread::{State, Thread, Work};
 
-/// Way in which requests enter and leave the software.
+/// Software of the host, by how requests enter and leave it.
 #[derive(Clone, Debug)]
 enum Submission {
-    /// One request at a time.
+    /// Requests enter and leave the software one at a time.
     Blocking(Blocking),
-    /// Batches, by engines.
+    /// Requests enter and leave the software in batches, each through the I/O engine of its job.
     Batched(Batched),
 }
 
@@ -56,7 +56,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The host of this drive, without threads.
+    /// Creates the host of this drive, without threads.
     pub fn new(drive: &Drive, seed: u64) -> Host {
         let submission = match Batched::of(drive) {
             Some(batched) => Submission::Batched(batched),
@@ -69,7 +69,8 @@ impl Host {
         Host { processors: Processors::new(drive, spin_locks, seed), submission, supported: drive.limits().supported }
     }
 
-    /// Adds a thread that keeps up to `iodepth` requests outstanding. Without a generator, its requests come from outside.
+    /// Adds a thread that keeps up to `iodepth` requests in flight, and returns its number. Without a generator, its
+    /// requests come from outside the simulation.
     pub fn add_thread(&mut self, iodepth: u32, generator: Option<Generator>, job: Option<&Job>) -> u16 {
         let Host { processors, submission, .. } = self;
         let number = processors.threads.len() as u16;
@@ -93,7 +94,8 @@ impl Host {
         number
     }
 
-    /// Takes the records of a thread's log that a commit has just made durable, and calls `record` with the time at which each was handed in.
+    /// Removes the records of a thread's log that a commit has just made durable. Calls `record` with the time at which
+    /// each was handed in.
     #[cold]
     pub fn take_group(&mut self, thread: u16, record: impl FnMut(Time)) {
         if let Some(generator) = &mut self.processors.threads[usize::from(thread)].generator {
@@ -101,7 +103,8 @@ impl Host {
         }
     }
 
-    /// Ends the warm-up of all threads: requests count that are issued from the returned time on, which none has been yet.
+    /// Ends the warm-up of all threads, and returns the time from which on issued requests count. No request has been
+    /// issued at that time or later.
     pub fn begin_to_count(&mut self, now: Time) -> Time {
         let threads = &mut self.processors.threads;
         let generators = || threads.iter().filter_map(|thread| thread.generator.as_ref());
@@ -112,7 +115,7 @@ impl Host {
         begin
     }
 
-    /// True if a thread looks for completions by itself, on a host whose threads choose among engines.
+    /// True if a thread polls for completions by itself, on a host whose threads choose among engines.
     pub fn looks(&self, thread: u16) -> bool {
         match &self.submission {
             Submission::Blocking(_) => false,
@@ -120,7 +123,7 @@ impl Host {
         }
     }
 
-    /// Number of threads.
+    /// Returns the number of threads of the host.
     pub fn threads(&self) -> u16 {
         self.processors.threads.len() as u16
     }
@@ -130,13 +133,13 @@ impl Host {
         self.processors.unfinished == 0
     }
 
-    /// Use of the processors up to `now`.
+    /// Returns the use of the processors up to `now`.
     pub fn used(&self, now: Time) -> CpuUse {
         self.processors.used(now)
     }
 
-    /// Gives a request from outside to a thread without a generator. Its operation is one that the drive has a command for
-    /// ([`Drive::check_operation`]).
+    /// Gives a request from outside the simulation, due at `due`, to a thread without a generator, and wakes the
+    /// thread. The drive must have a command for its operation ([`Drive::check_operation`]).
     pub fn inject(
         &mut self,
         now: Time,
@@ -157,8 +160,8 @@ impl Host {
         self.rouse(now, thread, driver, shared);
     }
 
-    /// Lets a thread look for something to do: at the start, when its next request is due, after a nap, and when a context
-    /// switch is over.
+    /// Lets a thread look for its next step: at the start, when its next request is due, after a nap, and when a
+    /// context switch is over.
     pub fn on_thread(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         let this = &mut self.processors.threads[usize::from(thread)];
         if this.asleep_until.is_some_and(|until| until > now) {
@@ -177,7 +180,8 @@ impl Host {
         }
     }
 
-    /// Tells a thread that it has something to do.
+    /// Tells a thread that it has something to do: one that spins takes its next step now, another one when it gets its
+    /// core.
     #[inline(always)]
     fn rouse(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         if self.processors.rouse(now, thread, shared) {
@@ -185,7 +189,7 @@ impl Host {
         }
     }
 
-    /// Lets a thread that holds its core take up the next thing to do.
+    /// Lets a thread that holds its core take its next step: submit a request, handle a completion, or wait.
     pub fn step(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         let Host { processors, submission, .. } = self;
         match submission {
@@ -194,7 +198,7 @@ impl Host {
         }
     }
 
-    /// Lets the host see the completion of a request.
+    /// Makes the completion of a request visible to its thread, and lets the thread go on or wakes it.
     #[inline(always)]
     pub fn on_completed(&mut self, now: Time, request: RequestId, driver: &AnyDriver, shared: &mut Shared) {
         let Host { processors, submission, .. } = self;
@@ -219,7 +223,8 @@ impl Host {
         }
     }
 
-    /// Ends a thread's piece of work. The caller acts on it, and then lets the thread [step](Self::step).
+    /// Ends a thread's piece of work, and returns what becomes of its requests. The caller acts on that, and then lets
+    /// the thread [step](Self::step).
     #[inline(always)]
     pub fn on_work_done(&mut self, now: Time, thread: u16, shared: &mut Shared) -> Done {
         let this = &mut self.processors.threads[usize::from(thread)];
@@ -247,7 +252,7 @@ impl Host {
         }
     }
 
-    /// Ends a thread's piece of work on a batch.
+    /// Ends a thread's piece of work on a batch, and returns what becomes of its requests.
     #[inline(never)]
     fn end_batch(&mut self, now: Time, thread: u16, shared: &mut Shared) -> Done {
         let Host { processors, submission, .. } = self;
@@ -259,7 +264,7 @@ impl Host {
         }
     }
 
-    /// Goes on with software that has stopped where cores contend.
+    /// Continues the software of a thread at a point where cores contend.
     pub fn on_path(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         let Host { processors, submission, .. } = self;
         match submission {
@@ -268,7 +273,7 @@ impl Host {
         }
     }
 
-    /// Lets go of a spinlock, which the next thread in line has then.
+    /// Releases a spinlock, and gives it to the next thread that spins for it.
     #[inline(never)]
     pub fn on_release(&mut self, now: Time, lock: u16, shared: &mut Shared) {
         let Host { processors, submission, .. } = self;
@@ -282,29 +287,31 @@ impl Host {
         }
     }
 
-    /// Lets a poll thread put the batch of a thread down to the driver.
+    /// Leaves the batch of a thread to its poll thread, which takes it down to the driver.
     pub fn leave_to_poller(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         let Host { processors, submission, .. } = self;
         submission.batched().leave_to_poller(now, thread, processors, driver, shared);
     }
 
-    /// Lets a poll thread be done with what ends at `now`. Returns the requests that go to the driver.
+    /// Ends what a poll thread has finished by `now`: its completions become visible, and the requests returned go to
+    /// the driver.
     pub fn on_poller(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) -> Vec<RequestId> {
         let Host { processors, submission, .. } = self;
         submission.batched().on_poller(now, thread, processors, driver, shared)
     }
 
-    /// Takes the requests of the batch that a thread has just worked for, to be given [back](Self::give_members).
+    /// Takes the list of a batch whose work has just ended, to be given [back](Self::give_members).
     pub fn take_members(&mut self, thread: u16) -> Vec<Member> {
         std::mem::take(&mut self.submission.batched().batchers[usize::from(thread)].members)
     }
 
-    /// Gives the list of a batch's requests back, so that the next batch finds its room.
+    /// Gives the list of a batch's requests back, so that the next batch reuses its memory.
     pub fn give_members(&mut self, thread: u16, members: Vec<Member>) {
         self.submission.batched().batchers[usize::from(thread)].members = members;
     }
 
-    /// Processor that handles a vector. Where no thread claims its queue's, the vectors are spread.
+    /// Returns the processor that handles an interrupt vector: that of the thread that uses the vector's queue. Without
+    /// such a thread, vectors are spread over the processors.
     fn core_of(&self, vector: u16) -> usize {
         let claimed = match &self.submission {
             Submission::Blocking(_) => None,
@@ -313,7 +320,8 @@ impl Host {
         claimed.unwrap_or(usize::from(vector) % self.processors.interrupt_cores)
     }
 
-    /// Takes in an interrupt message that has reached the root complex.
+    /// Handles an interrupt message that has reached the root complex: schedules its handler, unless interrupts are
+    /// masked or a handler is pending already.
     #[inline(always)]
     pub fn on_message(&mut self, now: Time, vector: u16, shared: &mut Shared) {
         // A host that looks by itself has the interrupt masked.
@@ -326,7 +334,7 @@ impl Host {
         shared.scheduler.after(now, time, Event::Interrupt { vector });
     }
 
-    /// Runs the handler of an interrupt that has reached its core, as soon as that takes interrupts.
+    /// Runs the handler of an interrupt that has reached its core, as soon as the core takes interrupts.
     #[inline(always)]
     pub fn on_interrupt(&mut self, now: Time, vector: u16, driver: &AnyDriver, shared: &mut Shared) {
         let core = self.core_of(vector);
@@ -342,32 +350,32 @@ impl Host {
         shared.scheduler.at(run.end(), Event::Handled { vector });
     }
 
-    /// Keeps the handler of a vector, and its core, waiting for the device until `until`.
+    /// Makes the handler of a vector, and its core, wait for the device until `until`.
     pub fn stall(&mut self, now: Time, vector: u16, until: Time, shared: &mut Shared) {
         let core = self.core_of(vector);
         let run = self.processors.occupy_handler(now, core, until.since(now), shared);
         self.submission.on_handler(&run, shared);
     }
 
-    /// Notes that a handler has run: the driver may look for completions.
+    /// Notes that the handler of a vector has run, so that its driver may look for completions.
     pub fn on_handled(&mut self, vector: u16) {
         self.processors.pending[usize::from(vector)] = false;
         self.resume_handler(vector);
     }
 
-    /// Lets the handler of a vector go on, with what it has read from the device.
+    /// Continues the handler of a vector, with what it has read from the device.
     pub fn resume_handler(&mut self, vector: u16) {
         self.processors.handler_core = Some(self.core_of(vector));
     }
 
-    /// Ends a handler whose completions are known.
+    /// Ends the interrupt handler whose completions the driver has collected.
     pub fn leave_handler(&mut self) {
         self.processors.handler_core = None;
     }
 }
 
 impl Submission {
-    /// Software in batches, which the caller knows to be there.
+    /// Returns the software that works in batches, which the caller knows the host to have.
     fn batched(&mut self) -> &mut Batched {
         match self {
             Submission::Batched(batched) => batched,
@@ -375,7 +383,7 @@ impl Submission {
         }
     }
 
-    /// Delays a batch that an interrupt handler has come in between.
+    /// Delays the batch whose work an interrupt handler has interrupted.
     #[inline(always)]
     fn on_handler(&mut self, run: &interrupts::HandlerRun, shared: &mut Shared) {
         if let Submission::Batched(batched) = self {

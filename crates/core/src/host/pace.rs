@@ -1,32 +1,33 @@
-//! Pace of software: it varies, and is slower while another hardware thread of the core runs too.
+//! Pace of software: a random factor on the time of each piece, which is larger while the other hardware thread of the
+//! core runs too.
 //!
-//! A constant handler and constant completions lock into each other's phase, so that a faster part may make the whole
-//! slower; no real machine does that. Each piece of software (the way down, the way up, a handler) takes its time times a
-//! factor of mean 1. Its distribution is the sum of four uniform ones, which is near enough to the normal one, has no
+//! With constant times, handlers and completions lock into each other's phase, so that a faster part may make the whole
+//! slower; no real machine does that. Each piece of software (the way down, the way up, a handler) takes its time times
+//! a factor of mean 1. Its distribution is the sum of four uniform ones, which is near enough to the normal one, has no
 //! values beyond 3.5 deviations, and costs one draw.
 
 use crate::config;
 use crate::random::Random;
 
-/// Factor of 1, in units of 2^-16.
+/// Factor of 1 in units of 2^-16.
 pub(super) const ONE: u32 = 1 << 16;
 /// Mean and standard deviation of the sum of four uniform numbers of 16 bits: 4 (2^16 - 1) / 2 and
 /// sqrt(4 (2^32 - 1) / 12).
 const SUM_MEAN: i64 = 131_070;
 const SUM_DEVIATION: f64 = 37_836.7;
 
-/// Paces of pieces of software.
+/// Random paces of the pieces of software of a host.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
-    /// Change of the factor for one unit of the sum, in 2^-32; 0 if the pace never varies.
+    /// Change of the factor for one unit of the sum of random numbers, in units of 2^-32; 0 if the pace never varies.
     per_unit: i64,
-    /// Factor on a core that two threads share.
+    /// Factor on a core whose two hardware threads both run, in units of 2^-16.
     shared: u32,
     random: Random,
 }
 
 impl Pace {
-    /// Paces of this host's software.
+    /// Creates the paces of this host's software.
     pub(super) fn new(host: &config::Host, seed: u64) -> Pace {
         let per_unit = host.variation / SUM_DEVIATION * f64::from(ONE) * f64::from(ONE);
         // Two threads together do 1 + yield of what one does alone.
@@ -38,12 +39,13 @@ impl Pace {
         }
     }
 
-    /// True if all pieces of software take their time exactly.
+    /// True if software takes exactly its configured time, without random variation and without a slower second
+    /// hardware thread.
     pub(super) fn is_even(&self) -> bool {
         self.per_unit == 0 && self.shared == ONE
     }
 
-    /// Draws the factor of a piece of software that has its core alone.
+    /// Draws the factor, in units of 2^-16, of a piece of software that has its core alone.
     pub(super) fn draw(&mut self) -> u32 {
         match self.per_unit {
             0 => ONE,
@@ -51,7 +53,7 @@ impl Pace {
         }
     }
 
-    /// Draws the factor of a piece of software on a core that another thread shares.
+    /// Draws the factor, in units of 2^-16, of a piece of software on a core whose other hardware thread runs too.
     #[inline(never)]
     pub(super) fn draw_shared(&mut self) -> u32 {
         ((u64::from(self.draw()) * u64::from(self.shared)) >> 16) as u32

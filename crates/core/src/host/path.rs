@@ -1,8 +1,9 @@
-//! Requests on their way through software that cores contend for.
+//! Requests on their way through software in which cores contend.
 //!
-//! A thread takes its request on until it meets a line, a lock or a hand-over. There it stops, and goes on at that very
-//! instant: so those who contend come in order of time. What a request waits for is charged to the stage in which it
-//! waits. Spinning keeps the core; a request that waits for a mutex or for the kernel's worker leaves its thread free.
+//! A thread takes its request on until it meets a shared line, a lock or a hand-over. There it stops, and goes on at
+//! that very instant, so that those who contend come in order of time. Time that a request waits is charged to the
+//! stage in which it waits. Spinning keeps the core; a request that waits for a mutex or for the kernel's worker leaves
+//! its thread free.
 
 use super::blocking::Blocking;
 use super::locks::Spinner;
@@ -17,7 +18,7 @@ use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 
-/// Request that sleeps for a lock, the thread that takes it on, and the stage that it is in.
+/// Request that sleeps for a lock, with the thread that will continue it and its stage.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parked {
     thread: u16,
@@ -26,7 +27,7 @@ pub(super) struct Parked {
 }
 
 impl Processors {
-    /// Lets a thread take a request on, from `from` at the earliest.
+    /// Starts a thread on its request's path through the software, at `from` at the earliest.
     #[inline(never)] // Where cores contend, which they do on few hosts.
     pub(super) fn start_path(&mut self, from: Time, thread: u16, path: Path, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
@@ -36,7 +37,7 @@ impl Processors {
         shared.scheduler.at(from, Event::Path(thread));
     }
 
-    /// Lets a thread look for other things to do while its request waits for something else.
+    /// Frees a thread for other work while its request waits for a lock or for another thread.
     fn let_go(&mut self, at: Time, thread: u16, shared: &mut Shared) {
         self.threads[usize::from(thread)].work = Work::None;
         shared.scheduler.at(at, Event::Thread(thread));
@@ -44,7 +45,7 @@ impl Processors {
 }
 
 impl Blocking {
-    /// Takes up a request that has waited for this thread; false if there is none.
+    /// Resumes a request that has waited for this thread. Returns false if there is none.
     #[inline(never)]
     pub(super) fn resume(&mut self, now: Time, thread: u16, processors: &mut Processors, shared: &mut Shared) -> bool {
         let Some(path) = processors.threads[usize::from(thread)].resumed.pop_front() else { return false };
@@ -55,7 +56,7 @@ impl Blocking {
         true
     }
 
-    /// Takes a thread's request on along its path, from `now` until it has to stop.
+    /// Takes a thread's request along its path through the software, from `now` until it has to stop.
     #[inline(never)]
     pub(super) fn on_path(
         &mut self,
@@ -92,7 +93,8 @@ impl Blocking {
         }
     }
 
-    /// Takes a step at which cores contend; false if the request has to stop for it. `path` stands behind the step.
+    /// Processes a step at which cores contend. Returns false if the request has to stop there. `path` stands behind
+    /// the step.
     fn take_step(
         &mut self,
         now: Time,
@@ -137,7 +139,8 @@ impl Blocking {
         true
     }
 
-    /// Ends a path: down at the driver, or up at the application.
+    /// Ends a request's path through the software, down at the driver or up at the application, and schedules the end
+    /// of the thread's work.
     fn finish(
         &mut self,
         now: Time,
@@ -168,7 +171,7 @@ impl Blocking {
         shared.scheduler.at(end, Event::WorkDone(thread));
     }
 
-    /// Gives a request's lock back, and wakes the thread of the first request that waits for it.
+    /// Releases a lock that a request has held, and wakes the thread of the first request that waits for it.
     fn release_lock(
         &mut self,
         now: Time,
@@ -189,8 +192,8 @@ impl Blocking {
         }
     }
 
-    /// Leaves a request to the kernel's worker of this core, as the work queues of Linux do (kblockd had a thread for each
-    /// processor). One that sleeps is woken.
+    /// Hands a request over to the kernel's worker of this core, as the work queues of Linux do (kblockd had a thread
+    /// for each processor). Wakes the worker if it sleeps.
     fn hand_over(
         &mut self,
         now: Time,
@@ -215,7 +218,7 @@ impl Blocking {
         processors.let_go(now + wake, thread, shared);
     }
 
-    /// The kernel thread that takes requests on for a core, which begins once it is needed.
+    /// Returns the number of the kernel worker of a core, which is created when it is first needed.
     fn worker(&mut self, core: usize, processors: &mut Processors) -> u16 {
         self.workers.resize(processors.cores.len(), None);
         *self.workers[core].get_or_insert_with(|| {

@@ -1,6 +1,6 @@
-//! Poll threads of the kernel (`sqthread_poll`): each takes requests from its ring on a processor of its own, so that the
-//! application makes no call. It serves in order, so its processor is an instant at which it is free. After a time without
-//! requests it sleeps, and the next one has to have it woken.
+//! Poll threads of the kernel (`sqthread_poll`): each takes requests from the ring of a thread on a processor of its
+//! own, so that the application makes no system call. It serves in order, so that its processor is modelled by the
+//! instant at which it is free. After a time without requests it sleeps, and the next request has to wake it.
 
 use std::collections::VecDeque;
 
@@ -16,32 +16,33 @@ use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 
-/// Poll thread of a thread's ring.
+/// Poll thread of the kernel for the ring of one thread.
 #[derive(Clone, Debug)]
 pub(super) struct Poller {
-    /// Processor that it runs on.
+    /// Processor that the poll thread runs on.
     core: usize,
-    /// Time without requests after which it goes to sleep.
+    /// Time without requests after which the poll thread goes to sleep.
     idle: Span,
-    /// Time that it takes to wake.
+    /// Time that the poll thread takes to wake up.
     wake: Span,
-    /// End of what it has last done or taken up.
+    /// Instant at which the poll thread ended its latest work.
     last_at: Time,
-    /// Requests that it has taken down, each with the instant at which that is done.
+    /// Requests that the poll thread has taken from the ring, each with the instant at which it is at the driver.
     taken: VecDeque<(Time, RequestId)>,
-    /// Completions that it has put into the ring, each with the instant at which that is done.
+    /// Completions that the poll thread puts into the ring, each with the instant at which it is there.
     answered: VecDeque<(Time, RequestId)>,
 }
 
 impl Poller {
-    /// Poll thread on a processor, which sleeps after an idle time and takes a time to wake.
+    /// Creates a poll thread on a processor, which sleeps after `idle` without requests and takes `wake` to wake up.
     pub(super) fn new(core: usize, idle: Span, wake: Span) -> Poller {
         Poller { core, idle, wake, last_at: Time::ZERO, taken: VecDeque::new(), answered: VecDeque::new() }
     }
 }
 
 impl Processors {
-    /// Time for which the processors of poll threads have looked into rings by `now`.
+    /// Returns the time for which the processors of poll threads have polled rings by `now`, without their work, sleep
+    /// and handlers.
     pub(super) fn polling_time(&self, now: Time) -> Span {
         let busy = |core: &Core| core.polled.worked + core.polled.slept + core.handlers;
         let cores = self.cores.iter().filter(|core| core.polls);
@@ -50,7 +51,8 @@ impl Processors {
 }
 
 impl Batched {
-    /// Gives the poll threads without a chosen processor those behind all threads of the jobs, in turn.
+    /// Places the poll threads for which no processor was chosen on the processors behind all threads of the jobs, in
+    /// turn.
     pub(super) fn place_pollers(&mut self, processors: &mut Processors) {
         let mut free = self.batchers.len();
         for (place, batcher) in self.batchers.iter_mut().enumerate() {
@@ -65,7 +67,8 @@ impl Batched {
         }
     }
 
-    /// Lets the poll thread take down to the driver the batch that a thread has put into its ring.
+    /// Lets the poll thread take the batch that a thread has put into its ring down to the driver. Wakes the poll
+    /// thread if it sleeps.
     pub(super) fn leave_to_poller(
         &mut self,
         now: Time,
@@ -110,7 +113,7 @@ impl Batched {
         shared.scheduler.at(cursor, Event::Poller(thread));
     }
 
-    /// Lets the poll thread put a completion of the device into the ring.
+    /// Lets the poll thread of a thread handle a completion of the device, and put it into the ring.
     #[inline(never)] // Poll threads are asked for, and seldom.
     pub(super) fn on_poller_completion(
         &mut self,
@@ -145,7 +148,8 @@ impl Batched {
         shared.scheduler.at(end, Event::Poller(thread));
     }
 
-    /// Lets a poll thread be done with what ends at `now`. Returns the requests that go to the driver.
+    /// Ends what a poll thread has finished by `now`: its completions become visible, and the requests returned go to
+    /// the driver.
     #[inline(never)]
     pub(super) fn on_poller(
         &mut self,
@@ -175,15 +179,15 @@ impl Batched {
 }
 
 impl Poller {
-    /// The next completion that is in the ring by `now`.
+    /// Removes and returns the next completion that is in the ring by `now`.
     fn next_answer(&mut self, now: Time) -> Option<(Time, RequestId)> {
         let is_due = self.answered.front().is_some_and(|(at, _)| *at <= now);
         is_due.then(|| self.answered.pop_front())?
     }
 }
 
-/// Charges a request for what a poll thread does for it. A poll thread is taken to meet nobody at a lock, and holds it for
-/// as long as any thread.
+/// Charges a request for a poll thread's work on it. A poll thread is assumed to meet no contention for a lock, but
+/// holds it for as long as any thread.
 fn spend(ledger: &mut Ledger, costs: &[Cost], io: &Io) {
     for cost in costs {
         ledger.spend(cost.stage, cost.of(io) + cost.lock.map_or(Span::ZERO, |it| it.hold));

@@ -1,34 +1,35 @@
 //! Register writes that cores have posted.
 //!
-//! A write to a device's register is posted: the core goes on once it has left the store buffer. On their way to the
-//! root port such writes leave a core one every so often, and there is room for so many. A driver that rings seldom never
-//! notices; one that rings for every command soon finds no room, and its core waits for the oldest to leave (SPDK blog,
-//! May 2019: "the CPU's queue of posted MMIO fills").
+//! A write to a device's register is posted: the core goes on once the write has left the store buffer. Such writes
+//! leave a core for the root port at a fixed rate, and a core has room for a fixed number of them. A driver that rings
+//! seldom never notices. One that rings for every command soon finds no room, and its core waits for the oldest write
+//! to leave (SPDK blog, May 2019: "the CPU's queue of posted MMIO fills").
 
 use std::collections::VecDeque;
 
 use crate::config;
 use crate::time::{Span, Time};
 
-/// Register writes of all cores that have not left yet.
+/// Posted register writes of all cores that have not left for the root port yet.
 #[derive(Clone, Debug)]
 pub(super) struct Posted {
-    /// Time from one write leaving a core to the next.
+    /// Time from one register write leaving a core to the next.
     drain: Span,
-    /// Number of writes that a core has room for.
+    /// Number of posted register writes that a core has room for.
     room: usize,
-    /// Instants at which the writes of each core will have left.
+    /// Instants at which the posted register writes leave, by core.
     cores: Vec<VecDeque<Time>>,
 }
 
 impl Posted {
-    /// Register writes of this host, if they can fill up. Their drain does not scale with the core's clock.
+    /// Creates the posted register writes of a host; `None` if they leave a core in no time. Their drain does not scale
+    /// with the core's clock.
     pub(super) fn of(host: &config::Host) -> Option<Posted> {
         let cores = vec![VecDeque::new(); host.processors().into()];
         (!host.mmio_drain.is_zero()).then(|| Posted { drain: host.mmio_drain, room: host.mmio_room.into(), cores })
     }
 
-    /// Posts a write of a core at `now`. Returns the time that the core waits for room.
+    /// Posts a register write of a core at `now`. Returns the time that the core waits for room.
     pub(super) fn write(&mut self, now: Time, core: usize) -> Span {
         let leaving = &mut self.cores[core];
         let gone = leaving.iter().take_while(|left| **left <= now).count();

@@ -1,8 +1,8 @@
 //! Processors and the threads that run on them: what [`Blocking`](super::blocking::Blocking) and
 //! [`Batched`](super::batched::Batched) submission share.
 //!
-//! A processor is an instant at which it is free. How threads wait for their turn is in `waiting.rs`, and what interrupts
-//! do to them in `interrupts.rs`.
+//! A processor is modelled by the instant at which it is free. Threads that wait for their turn are in `waiting.rs`,
+//! and the effects of interrupts on them in `interrupts.rs`.
 
 use std::collections::VecDeque;
 
@@ -26,84 +26,86 @@ pub(super) struct Polled {
     pub slept: Span,
 }
 
-/// Processor, and whose turn it is on it.
+/// Processor (hardware thread), with the thread that holds it and those that are ready for it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Core {
     pub free_at: Time,
-    /// End of the time in which it takes no interrupt: it runs a handler, switches threads, or holds a spinlock.
+    /// End of the time in which the processor takes no interrupt: it runs a handler, switches threads, or holds a
+    /// spinlock.
     pub masked_until: Time,
-    /// Time that it has run interrupt handlers.
+    /// Time for which the processor has run interrupt handlers.
     pub handlers: Span,
-    /// Thread that holds it.
+    /// Thread that holds the processor; `None` if it is idle.
     pub current: Option<u16>,
-    /// End of the time in which a thread that spins in its driver may keep others waiting.
+    /// End of the time slice in which a thread that spins in its driver may keep other threads waiting.
     pub slice_end: Time,
-    /// Threads that stand in line for it.
+    /// Threads that are ready to run on the processor, in the order of their turn.
     pub ready: VecDeque<u16>,
-    /// True if a poll thread of the kernel runs on it.
+    /// True if a poll thread of the kernel runs on the processor.
     pub polls: bool,
-    /// Time that its poll threads have worked and slept.
+    /// Time for which the processor's poll threads have worked and slept.
     pub polled: Polled,
     pub idles: Idles,
 }
 
-/// Result of letting go of a spinlock: the thread that has it next, and what it spins for.
+/// Thread that gets a released spinlock, and the stage in which it spun for the lock.
 pub(super) struct Granted {
     pub thread: u16,
     pub stage: Stage,
-    /// Instant up to which the thread holds the lock.
+    /// Instant up to which the thread will hold the lock.
     pub until: Time,
 }
 
-/// All processors of a host, and all threads on them.
+/// All processors of a host, the threads on them, and their costs of waiting and interrupts.
 #[derive(Clone, Debug)]
 pub(super) struct Processors {
     pub threads: Vec<Thread>,
-    /// Number of threads that have not finished.
+    /// Number of threads that have not done all their requests.
     pub unfinished: usize,
-    /// By processor: the first hardware threads of all cores, then the second ones.
+    /// Processors by number: the first hardware threads of all cores, then the second ones.
     pub cores: Vec<Core>,
-    /// Number of cores.
+    /// Number of cores, each of which has one or two processors.
     core_count: usize,
     pace: Pace,
-    /// True if all pieces of software take their time exactly.
+    /// True if software takes exactly its configured time, without random variation and without a slower second
+    /// hardware thread.
     is_even: bool,
-    /// Start of the piece of work that is being planned.
+    /// Instant at which the piece of software starts whose costs are being charged.
     pub piece_from: Time,
     pub distances: Distances,
     pub spin_locks: Vec<SpinLock>,
-    /// Default completion method of threads.
+    /// Default completion method of threads: spinning, sleeping or hybrid.
     pub wait: Wait,
     pub hybrid_sleep_ratio: f64,
-    /// Time from a completion's visibility until a thread that spins has seen it.
+    /// Time from the instant at which a completion is visible until a spinning thread has seen it.
     pub poll: Span,
     pub context_switch: Span,
-    /// Extra time of a switch for each doubling of a crowd of waiting threads.
+    /// Extra time of a context switch for each doubling of a crowd of waiting threads.
     pub context_switch_growth: Span,
-    /// Time to switch away from a thread.
+    /// Time to switch away from a thread that sleeps.
     pub deactivate: Span,
     /// Time to switch to a thread on a core that was idle.
     pub reactivate: Span,
-    /// Time from an interrupt message's arrival until its handler begins.
+    /// Time from the arrival of an interrupt message until its handler begins, on a core that does not idle.
     pub interrupt: Span,
     pub governor: Governor,
     pub interrupt_handler: Span,
     /// Number of processors that handle interrupts.
     pub interrupt_cores: usize,
-    /// Time that waking a thread takes in a handler.
+    /// Time that an interrupt handler takes to wake a thread.
     pub wake: Span,
     pub time_slice: Span,
-    /// Processor whose handler is looking for completions.
+    /// Processor whose interrupt handler is collecting completions; `None` outside a handler.
     pub handler_core: Option<usize>,
-    /// True for each vector whose handler has yet to run.
+    /// True for each interrupt vector whose message has arrived and whose handler has yet to run.
     pub pending: Vec<bool>,
-    /// True if there are kernel threads that take requests on.
+    /// True if there are kernel workers, to which threads hand requests over.
     pub has_workers: bool,
     pub used: CpuUse,
 }
 
 impl Processors {
-    /// Processors of a drive's host without threads, whose stages contend for so many spinlocks.
+    /// Creates the processors of a drive's host, without threads, and with `spin_locks` spinlocks.
     pub(super) fn new(drive: &Drive, spin_locks: usize, seed: u64) -> Processors {
         let config = &drive.host;
         let ratio = config.cost_ratio();
@@ -146,7 +148,7 @@ impl Processors {
         }
     }
 
-    /// Use of the processors up to `now`.
+    /// Returns the use of the processors up to `now`, with spinning that goes on.
     pub(super) fn used(&self, now: Time) -> CpuUse {
         let mut used = self.used;
         for thread in self.threads.iter().filter(|thread| thread.state == State::Watching) {
@@ -156,8 +158,7 @@ impl Processors {
         used
     }
 
-    /// Lets a thread hear of its next request when that is due. There is one alarm for each instant, since every other one
-    /// would be set again for the next.
+    /// Sets a timer that lets a thread go on when its next request is due. Sets only one for each instant.
     pub(super) fn set_alarm(&mut self, thread: u16, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         if let Some(next) = this.next.filter(|next| next.due != this.alarm_at) {
@@ -166,8 +167,8 @@ impl Processors {
         }
     }
 
-    /// The next request of a thread that has a slot for it, once `completing` more of its requests are done. A request that
-    /// is not due yet stays with the thread.
+    /// Returns the next request of a thread that has a slot for it, once `completing` more of its requests are done.
+    /// `None` without such a request; one that is not due yet stays with the thread.
     #[inline(always)]
     pub(super) fn next_request(&mut self, now: Time, thread: u16, completing: u32) -> Option<Next> {
         let this = &mut self.threads[usize::from(thread)];
@@ -193,7 +194,7 @@ impl Processors {
         Some(next)
     }
 
-    /// Opens the request that an application issues.
+    /// Opens the request that an application issues, and returns it at the start of its way down.
     #[inline(always)]
     pub(super) fn issue(&mut self, begin: Time, thread: u16, next: Next, shared: &mut Shared) -> Path {
         shared.requests.issued += 1;
@@ -214,8 +215,9 @@ impl Processors {
         Path { request: id, op: next.io.op, way: Way::Down, place: 0 }
     }
 
-    /// Draws the pace of a piece of software that begins on this processor; 0 if all pieces take their time exactly. It is
-    /// slower if another thread of the core works; one that only waits leaves the core to it (`PAUSE`).
+    /// Draws the pace of a piece of software that begins on this processor, in units of 2^-16; 0 if all pieces take
+    /// their time exactly. Software is slower if the other hardware thread of the core works; one that only waits
+    /// leaves the core to it (`PAUSE`).
     #[inline(always)]
     pub(super) fn draw_pace(&mut self, begin: Time, processor: usize) -> u32 {
         if self.is_even {
@@ -227,7 +229,7 @@ impl Processors {
         }
     }
 
-    /// True if the other hardware thread of a processor's core is at work then.
+    /// True if the other hardware thread of a processor's core is at work at `at`.
     #[inline(never)]
     fn sibling_works(&self, at: Time, processor: usize) -> bool {
         let beside = processor + self.core_count;
@@ -235,12 +237,13 @@ impl Processors {
         self.cores[sibling].free_at > at
     }
 
-    /// Instant, not before `at`, at which a thread's processor is free for it.
+    /// Returns the instant, not before `at`, at which a thread's processor is free for it.
     pub(super) fn free_time(&self, at: Time, thread: u16) -> Time {
         at.max(self.cores[self.threads[usize::from(thread)].core].free_at)
     }
 
-    /// Runs a thread's piece of work until `end`; its processor works `beside` longer, while the request is in flight.
+    /// Runs a thread's piece of work until `end`. Its processor is busy for `beside` longer, while the request is in
+    /// flight.
     #[inline(always)]
     pub(super) fn run(&mut self, thread: u16, work: Work, begin: Time, end: Time, beside: Span, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
@@ -252,13 +255,13 @@ impl Processors {
         shared.scheduler.at(end, Event::WorkDone(thread));
     }
 
-    /// Counts a processor as at work for a request.
+    /// Counts a processor as working for a request from `from` to `to`.
     pub(super) fn occupy(&mut self, core: usize, from: Time, to: Time) {
         self.cores[core].free_at = to;
         self.used.working += to.since(from);
     }
 
-    /// Lets a thread spin for a lock that another one holds.
+    /// Makes a thread spin for a lock that another thread holds.
     pub(super) fn spin(&mut self, now: Time, lock: usize, spinner: Spinner, work: Work, shared: &mut Shared) {
         self.watch(now, spinner.thread);
         let this = &mut self.threads[usize::from(spinner.thread)];
@@ -269,8 +272,8 @@ impl Processors {
         }
     }
 
-    /// Gives a released spinlock to the next thread in line, as soon as that has seen the release and no interrupt handler
-    /// keeps it.
+    /// Gives a released spinlock to the next thread that spins for it, once that thread has seen the release and no
+    /// interrupt handler delays it. Returns that thread; `None` if none spins.
     pub(super) fn pass_lock(&mut self, now: Time, lock: u16, shared: &mut Shared) -> Option<Granted> {
         let this = &mut self.spin_locks[usize::from(lock)];
         let (next, seen) = this.release(now, &self.distances)?;

@@ -1,7 +1,8 @@
-//! Costs of software whose requests may go together: the stages that one engine's requests meet, as sums.
+//! Processor costs of software whose requests may go in batches: the stages that the requests of one I/O engine pass,
+//! added up.
 //!
-//! Unlike a [`Stack`](super::stack::Stack), which is alike for all jobs, there is one of these for each way in. What a
-//! batch costs once stands apart from what each of its requests costs, and the application's own code apart from the
+//! A [`Stack`](super::stack::Stack) is the same for all jobs; here, each engine with its options has its own costs.
+//! Costs of a whole batch are kept apart from those of each request, and the application's own code apart from the
 //! kernel's, which another thread may run.
 
 use crate::config::engine::{EngineOptions, IoEngine, polls};
@@ -11,25 +12,25 @@ use crate::ledger::Stage;
 use crate::request::{DataDirection, Io};
 use crate::time::Span;
 
-/// Size of the pages in which data is pinned and mapped.
+/// Size in bytes of the pages in which data is pinned and mapped.
 const PAGE_BYTES: u32 = 4096;
 
-/// Cost of a stage for a request on one way.
+/// Processor time that a stage of the software costs one request, on its way down or up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// Stage that the time is charged to.
+    /// Stage of a request's latency ledger that the time is charged to.
     pub stage: Stage,
-    /// Time for each request.
+    /// Processor time for each request, whatever its size.
     pub each: Span,
-    /// Time for each 4 KiB of its data.
+    /// Processor time for each 4 KiB of the request's data.
     pub page: Span,
-    /// Extra time for data of more than 4 KiB.
+    /// Extra processor time for a request with more than 4 KiB of data.
     pub list: Span,
-    /// Spinlock of the stage.
+    /// Spinlock that the stage holds; `None` without one.
     pub lock: Option<LockCost>,
 }
 
-/// Spinlock that a stage holds at its end. Each drive has one of its own.
+/// Spinlock that a stage of the software holds at the end of its work. Each drive has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockCost {
     /// Number of the lock among those of one drive.
@@ -40,49 +41,50 @@ pub struct LockCost {
     pub lines: u8,
 }
 
-/// Cost of a stage for a batch.
+/// Processor time that a stage of the software costs a whole batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchCost {
-    /// Stage that the time is charged to.
+    /// Stage of a request's latency ledger that the time is charged to.
     pub stage: Stage,
-    /// Time for the whole batch.
+    /// Processor time for the whole batch.
     pub time: Span,
-    /// Additional time for each other request of the thread in flight.
+    /// Additional time of a batch for each other request of the thread in flight.
     pub depth: Span,
-    /// True if only a thread that had to wait spends it.
+    /// True if only a thread that had to wait for completions spends this time.
     pub if_waited: bool,
 }
 
-/// Costs of one way.
+/// Costs of the software in one direction: submission or completion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// Costs of the application for each request.
+    /// Costs of each request in the application.
     pub user: Vec<Cost>,
-    /// Costs of the kernel for each request.
+    /// Costs of each request in the kernel.
     pub kernel: Vec<Cost>,
-    /// Costs that a batch has once.
+    /// Costs of a whole batch, in the application and in the kernel.
     pub batch: Vec<BatchCost>,
 }
 
-/// Software that the requests of one engine meet.
+/// Software that the requests of one I/O engine pass on a drive's host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Software {
-    /// Engine of the requests.
+    /// I/O engine of the requests.
     pub engine: IoEngine,
-    /// Switches that the engine is used with.
+    /// Options that the I/O engine is used with.
     pub switches: EngineOptions,
-    /// Costs on the way down: of reads, and of all other operations.
+    /// Costs of submission: of reads, and of all other operations.
     pub down: [Costs; 2],
-    /// Costs on the way up.
+    /// Costs of completion, of all operations.
     pub up: Costs,
     /// Number of spinlocks of the stack, of which each drive has its own.
     pub locks: usize,
-    /// Costs of looking for completions, which pass while the requests are in flight, or in line if there are some already.
+    /// Costs of looking for completions. They pass while requests are in flight, or before completions are collected if
+    /// there are some already.
     pub look: Vec<BatchCost>,
 }
 
 impl Cost {
-    /// Processor time that the stage costs a request.
+    /// Returns the processor time that the stage costs a request.
     pub fn of(&self, io: &Io) -> Span {
         if self.page.is_zero() && self.list.is_zero() {
             return self.each;
@@ -94,7 +96,7 @@ impl Cost {
 }
 
 impl Software {
-    /// Software that requests of this engine meet on this drive's host.
+    /// Creates the software that requests of this engine pass on this drive's host.
     pub fn new(drive: &Drive, engine: IoEngine, switches: EngineOptions) -> Software {
         let columns = drive.stage_names();
         let words = drive.stack.words(engine, switches);
@@ -121,23 +123,23 @@ impl Software {
         }
     }
 
-    /// True if the thread looks for completions, rather than have an interrupt announce them.
+    /// True if the thread polls for completions, instead of waiting for an interrupt.
     pub fn polls(&self) -> bool {
         polls(self.engine, self.switches)
     }
 
-    /// Processor time of a look for completions that are not there yet.
+    /// Returns the processor time of looking for completions that are not there yet.
     pub fn wait_time(&self) -> Span {
         self.look.iter().map(|cost| cost.time).sum()
     }
 
-    /// Costs on the way down of requests that move data in this direction.
+    /// Returns the costs of submission of requests that move data in this direction.
     pub fn down(&self, direction: DataDirection) -> &Costs {
         &self.down[direction as usize]
     }
 }
 
-/// Names of the spinlocks of a stack's stages.
+/// Returns the names of the spinlocks of a stack's stages, sorted, each once.
 pub fn locks(stack: &config::Stack) -> Vec<&str> {
     let mut locks: Vec<&str> = stack.stages.iter().map(|layer| layer.lock.as_str()).collect();
     locks.retain(|lock| !lock.is_empty());
@@ -146,7 +148,8 @@ pub fn locks(stack: &config::Stack) -> Vec<&str> {
     locks
 }
 
-/// Stage that the requests of an engine meet.
+/// Stage of the software stack that the requests of an engine pass, with its place in the ledger, its lock and the
+/// ratio of its costs.
 struct EngineStage<'a> {
     layer: &'a Layer,
     stage: Stage,

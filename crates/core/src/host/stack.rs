@@ -1,5 +1,6 @@
-//! Costs of software: the stages between the application and the device, as the steps of four paths (reads and
-//! writes, down and up). Steps that only take time are added up; at the others cores contend, and the host stops there.
+//! Processor costs of software: the stages between the application and the device, as the steps of four paths (reads
+//! and writes, down and up). Steps that only take time are added up. Cores contend at the other steps, where the host
+//! stops a request.
 
 use std::collections::BTreeMap;
 
@@ -10,56 +11,56 @@ use crate::request::RequestId;
 use crate::request::{DataDirection, Op};
 use crate::time::Span;
 
-/// Step of a path. Numbers name lines and locks.
+/// Step of a request's path through the software stack. Lines and locks are named by numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StackStep {
-    /// Spends processor time.
+    /// Spends processor time without contention.
     Run {
-        /// Stage that the step belongs to.
+        /// Stage of a request's latency ledger that the step is charged to.
         stage: Stage,
-        /// Processor time.
+        /// Processor time that the step spends.
         time: Span,
     },
     /// Writes a cache line that other cores write too.
     Line {
-        /// Stage that the step belongs to.
+        /// Stage of a request's latency ledger that the step is charged to.
         stage: Stage,
-        /// Number of the line.
+        /// Number of the cache line among those of the stack.
         line: usize,
     },
     /// Takes a spinlock, spinning if need be, and holds it for a time.
     Spin {
-        /// Stage that the step belongs to.
+        /// Stage of a request's latency ledger that the step is charged to.
         stage: Stage,
-        /// Number of the spinlock.
+        /// Number of the spinlock among those of the stack.
         lock: usize,
-        /// Time for which it is held.
+        /// Time for which the spinlock is held.
         hold: Span,
-        /// Number of lines that are written under it.
+        /// Number of cache lines that are written under the spinlock.
         lines: u8,
     },
-    /// Takes a lock for the request, sleeping if need be.
+    /// Takes a lock that the request keeps, and sleeps until it is free.
     Take {
-        /// Stage that the step belongs to.
+        /// Stage of a request's latency ledger that the step is charged to.
         stage: Stage,
-        /// Number of the request lock.
+        /// Number of the lock that the request keeps.
         lock: usize,
     },
-    /// Gives the request's lock back.
+    /// Releases the lock that the request has kept.
     Release {
-        /// Stage that the step belongs to.
+        /// Stage of a request's latency ledger that the step is charged to.
         stage: Stage,
-        /// Number of the request lock.
+        /// Number of the lock that the request has kept.
         lock: usize,
     },
-    /// Leaves the rest of the path to the kernel's worker.
+    /// Hands the rest of the path over to the kernel's worker.
     HandOver {
-        /// Stage that the step belongs to.
+        /// Stage of a request's latency ledger that the step is charged to.
         stage: Stage,
     },
 }
 
-/// Way of a request through the software.
+/// Direction of a request through the software stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the application to the device.
@@ -68,20 +69,20 @@ pub enum Way {
     Up,
 }
 
-/// Request on its way through the software.
+/// Position of a request on its way through the software stack: its direction and its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// The request.
+    /// Index of the request in the table of requests in flight.
     pub request: RequestId,
-    /// Its operation.
+    /// Operation of the request: read, write, flush and so on.
     pub op: Op,
-    /// Its way.
+    /// Direction of the request: down to the device or up to the application.
     pub way: Way,
-    /// Index of the step that it takes next.
+    /// Index of the step that the request takes next.
     pub place: usize,
 }
 
-/// Software stack of a drive whose requests go one at a time.
+/// Software stack of a drive whose requests go one at a time, as the steps of their paths.
 #[derive(Clone, Debug)]
 pub struct Stack {
     down: [Vec<StackStep>; 2],
@@ -89,16 +90,17 @@ pub struct Stack {
     contended: bool,
     copy_ps_per_byte: f64,
     copy_writes: bool,
-    /// Number of cache lines that the steps name.
+    /// Number of cache lines that the steps write.
     pub lines: usize,
-    /// Number of spinlocks that they name.
+    /// Number of spinlocks that the steps take.
     pub spin_locks: usize,
-    /// Number of locks that requests keep.
+    /// Number of locks that requests keep from a step on the way down to one on the way up.
     pub request_locks: usize,
 }
 
 impl Stack {
-    /// Stack of these stages, which a request meets in this order. Costs scale by `ratio` with the core clock.
+    /// Creates the stack of these stages, which a request passes in this order on its way down. Costs scale by `ratio`
+    /// with the core clock.
     pub fn new(stages: &[config::StackStage], copy: &config::Stack, ratio: f64) -> Stack {
         let mut names = Names::default();
         let mut stack = Stack {
@@ -129,12 +131,13 @@ impl Stack {
         }
     }
 
-    /// True if cores contend anywhere, so that a request may have to stop on its path.
+    /// True if cores contend at any step, so that a request may have to stop on its path.
     pub fn contended(&self) -> bool {
         self.contended
     }
 
-    /// Takes all steps up to the next at which cores contend. Returns that step, or none at the end of the path.
+    /// Charges all steps of a path up to the next one at which cores contend. Returns that step; `None` at the end of
+    /// the path.
     #[inline]
     pub fn advance(&self, path: &mut Path, ledger: &mut Ledger) -> Option<StackStep> {
         let steps = match path.way {
@@ -149,7 +152,7 @@ impl Stack {
         None
     }
 
-    /// Charges the copy of the data between the application's buffer and the driver's.
+    /// Charges the copy of the data between the application's buffer and the driver's, if the path has one.
     #[inline]
     pub fn copy(&self, path: &Path, bytes: u32, ledger: &mut Ledger) {
         let copies = match (path.op, path.way) {
@@ -164,7 +167,7 @@ impl Stack {
     }
 }
 
-/// Numbers of locks, by name.
+/// Numbers of spinlocks and of locks that requests keep, by their names.
 #[derive(Debug, Default)]
 struct Names {
     spin: BTreeMap<String, usize>,
@@ -182,7 +185,7 @@ impl Names {
     }
 }
 
-/// Stage that is being turned into steps.
+/// Stage of the software stack that is being turned into steps.
 struct Layer<'a> {
     config: &'a config::StackStage,
     stage: Stage,
@@ -230,7 +233,7 @@ impl Layer<'_> {
         }
     }
 
-    /// Steps of a stretch of work, of the lines that it touches, and of a stretch under a spinlock.
+    /// Returns the steps of a stage: its processor time, the lines that it writes, and its time under a spinlock.
     fn steps(&self, time: Span, lines: u8, lock: Option<(usize, Span)>) -> Vec<StackStep> {
         let stage = self.stage;
         let mut steps = vec![StackStep::Run { stage, time: time.scale(self.ratio) }];

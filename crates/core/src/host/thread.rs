@@ -1,4 +1,4 @@
-//! Threads: what each is doing, and what it has outstanding.
+//! Threads of a host: their states, their present work, and their requests in flight.
 
 use std::collections::VecDeque;
 
@@ -11,137 +11,139 @@ use crate::time::{Span, Time};
 use crate::workload::Rounds;
 use crate::workload::generator::Generator;
 
-/// State of a thread towards its core.
+/// State of a thread with respect to its core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
-    /// Runs a piece of work, or is being switched to.
+    /// The thread runs a piece of work, or is being switched to.
     Busy,
-    /// Spins on its core: looks for a completion, or waits for the next request.
+    /// The thread spins on its core: it polls for a completion, or waits for the next request.
     Watching,
-    /// Off its core.
+    /// The thread is off its core: it sleeps, or waits for its turn.
     #[default]
     Away,
-    /// Has done all its requests.
+    /// The thread has done all its requests.
     Finished,
 }
 
-/// Piece of work that a thread has begun.
+/// Piece of work that a thread is doing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Work {
-    /// No work: the thread is free.
+    /// The thread has no work.
     #[default]
     None,
-    /// Takes a request through software that cores contend for.
+    /// The thread takes a request through software in which cores contend.
     Path(Path),
-    /// Takes a request down to the driver.
+    /// The thread takes a request down to the driver.
     Submit(RequestId),
-    /// Takes a completion up to the application.
+    /// The thread takes a completion up to the application.
     Complete(RequestId),
-    /// Completes the first request by the given instant, and goes on to submit the second.
+    /// The thread completes the first request by the given instant, and then submits the second.
     CompleteAndSubmit(RequestId, Time, RequestId),
-    /// Takes a batch through software that cores contend for.
+    /// The thread takes a batch of requests through software in which cores contend.
     Legs,
-    /// Submits or collects a batch.
+    /// The thread ends the submission or the collection of a batch of requests.
     Together,
 }
 
-/// Piece of work that a thread has just finished.
+/// Piece of work that a thread has just finished, with the requests that it concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// The work is not over yet: interrupt handlers have come in between, and it ends at this instant.
+    /// The work is not over yet: interrupt handlers have delayed it, and it ends at this instant.
     Later(Time),
-    /// The request goes to the driver.
+    /// The request goes to the driver now.
     Submitted(RequestId),
-    /// The application has its result.
+    /// The application has the result of the request.
     Completed(RequestId),
-    /// The application had the first result at the given instant, and the second request goes to the driver.
+    /// The application had the result of the first request at the given instant; the second request goes to the driver
+    /// now.
     CompletedAndSubmitted(RequestId, Time, RequestId),
-    /// The requests of a batch go to the driver ([`Host::take_members`](super::Host::take_members)).
+    /// The requests of a batch go to the driver now ([`Host::take_members`](super::Host::take_members)).
     SubmittedTogether,
-    /// The requests of a batch are in the ring that a poll thread looks into.
+    /// The requests of a batch are in the ring that a poll thread of the kernel serves.
     LeftToPoller,
-    /// The requests of a batch have their results.
+    /// The applications have the results of all requests of a batch.
     CompletedTogether,
 }
 
-/// Thread of the workload, or of the kernel.
+/// Thread of the workload, or worker of the kernel.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Thread {
     /// Processor that the thread runs on.
     pub core: usize,
-    /// Requests that the thread keeps outstanding.
+    /// Largest number of requests that the thread keeps in flight.
     pub iodepth: u32,
-    /// Size of the request that it has issued to the device last; none while it prepares the next one, or has left it to a
-    /// kernel thread.
+    /// Size in bytes of the request that the thread has submitted last; `u32::MAX` while it prepares the next one, or
+    /// has left it to a kernel thread.
     pub issued_bytes: u32,
-    /// Largest request for which it spins in the driver.
+    /// Size in bytes of the largest request for which the thread spins in the driver.
     pub spin_up_to_bytes: u32,
-    /// Source of its requests; none if they come from outside.
+    /// Generator of the thread's requests; `None` if they come from outside the simulation.
     pub generator: Option<Generator>,
-    /// The next request, once drawn.
+    /// Next request of the thread, if it has been drawn and is not due yet.
     pub next: Option<Next>,
-    /// The last instant for which the thread has set its alarm.
+    /// Instant for which the thread has set its timer last.
     pub alarm_at: Time,
-    /// Requests that have arrived from outside the simulation.
+    /// Requests that have come from outside the simulation and have not been issued yet.
     pub external: VecDeque<Next>,
-    /// Names that their senders gave to the requests of `external`, and before them to `next`.
+    /// Numbers by which their senders know the requests of `external`, and before them that of `next`.
     pub tokens: VecDeque<u32>,
-    /// Requests that are issued and not completed.
+    /// Number of requests that are issued and not completed.
     pub outstanding: u32,
-    /// Rounds of requests, each of which waits for the one before it.
+    /// Rounds of requests, each of which begins when the one before it is complete.
     pub rounds: Rounds,
     /// True if the thread waits for its flushes, as for a system call.
     pub waits_for_flush: bool,
-    /// True while the thread waits for a flush.
+    /// True while the thread waits for the completion of a flush.
     pub is_flushing: bool,
-    /// Requests that have waited for a lock or for this thread, and can go on.
+    /// Requests that have waited for a lock or for this thread, and can go on now.
     pub resumed: VecDeque<Path>,
-    /// Requests whose completion is visible and not taken up yet.
+    /// Requests whose completion is visible and has not been handled yet.
     pub done: VecDeque<RequestId>,
-    /// Completion method of the thread.
+    /// Completion method of the thread: spinning, sleeping or hybrid.
     pub wait: Wait,
     pub state: State,
     pub work: Work,
-    /// End of its piece of work, unless another handler comes in between.
+    /// End of the thread's piece of work, unless an interrupt handler delays it.
     pub work_end: Time,
-    /// Start of its present spinning.
+    /// Start of the thread's present spinning.
     pub watching_since: Time,
-    /// Time that its core had run handlers when the spinning began.
+    /// Time for which the thread's core had run interrupt handlers when the spinning began.
     pub handlers_before: Span,
-    /// End of its nap, during which no completion wakes it (hybrid waiting).
+    /// End of the thread's nap, during which no completion wakes it (hybrid waiting); `None` if it does not nap.
     pub asleep_until: Option<Time>,
-    /// True if it has napped during the present wait (hybrid waiting).
+    /// True if the thread has napped during its present wait (hybrid waiting).
     pub napped: bool,
-    /// True while it stands in line for its core.
+    /// True while the thread waits for its turn on its core.
     pub queued: bool,
-    /// Mean time from submission to visibility (hybrid waiting).
+    /// Running mean of the time from submission to visible completion (hybrid waiting).
     pub latency_mean: Span,
-    /// True for a kernel thread that takes requests on.
+    /// True for a kernel worker, to which threads hand requests over.
     pub is_worker: bool,
-    /// True while a wake-up is on its way to it.
+    /// True while a wake-up of the thread is pending.
     pub woken: bool,
 }
 
 impl Thread {
-    /// True if it spins for a request on a host where threads sleep otherwise.
+    /// True if the thread spins in the driver for a request, on a host where threads sleep otherwise.
     pub(super) fn spins_in_driver(&self) -> bool {
         (1..=self.spin_up_to_bytes).contains(&self.issued_bytes) && self.outstanding > 0
     }
 
-    /// Counts a request as outstanding. A thread whose flushes are system calls waits for them.
+    /// Counts a request as in flight. A thread whose flushes are system calls waits for them.
     pub(super) fn on_issue(&mut self, io: &Io) {
         self.outstanding += 1;
         self.rounds.on_issue();
         self.is_flushing = io.op == Op::Flush && self.waits_for_flush;
     }
 
-    /// True if the thread may issue one more request beside so many in flight: it has a free slot, waits for no flush, and its round goes on.
+    /// True if the thread may issue one more request beside `in_flight` others: it has a free slot, waits for no flush,
+    /// and its round goes on.
     #[inline(always)]
     pub(super) fn may_issue(&mut self, in_flight: u32) -> bool {
         in_flight < self.iodepth && !self.is_flushing && self.rounds.may_issue(in_flight)
     }
 
-    /// Notes the latency of a request, so that the next ones are expected to take about as long.
+    /// Updates the mean latency of the thread's requests, from which it predicts the next one.
     #[inline(never)]
     pub(super) fn expect(&mut self, latency: Span) {
         self.latency_mean = match self.latency_mean.is_zero() {
@@ -150,13 +152,13 @@ impl Thread {
         };
     }
 
-    /// Notes that it takes up the completion of a request.
+    /// Notes that the thread handles the completion of a request, which ends its wait if the request is a flush.
     pub(super) fn on_taken(&mut self, io: &Io) {
         self.is_flushing &= io.op != Op::Flush;
     }
 
-    /// Delays the piece of work that an interrupt handler comes in between at `begin`; true if that is work on a batch, whose
-    /// members are delayed as well.
+    /// Delays the thread's piece of work by an interrupt handler that runs for `time` from `begin` on. Returns true if
+    /// that is work on a batch, whose requests have to be delayed as well.
     pub(super) fn preempt(&mut self, begin: Time, time: Span, shared: &mut Shared) -> bool {
         if self.work_end <= begin {
             return false;
@@ -176,13 +178,13 @@ impl Thread {
         false
     }
 
-    /// The request that it will go on with, once it has its core.
+    /// Returns the request that the thread will go on with once it has its core; `None` if there is none.
     pub(super) fn first_waiting(&self) -> Option<RequestId> {
         let resumed = self.resumed.front().map(|path| path.request);
         resumed.or(self.done.front().copied())
     }
 
-    /// Charges the request that it will go on with for the wait for the core and for the context switch.
+    /// Charges the request that the thread will go on with for the wait for the core and for the context switch.
     pub(super) fn charge_switch(&self, from: Time, switch: Span, shared: &mut Shared) {
         if let Some(request) = self.first_waiting() {
             shared.requests.charge_late(Some(request), Stage::CoreWait, from);

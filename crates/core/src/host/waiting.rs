@@ -8,12 +8,12 @@ use crate::shared::Shared;
 use crate::time::{Span, Time};
 
 impl Processors {
-    /// Time that a thread has spun by `now`, without the handlers that ran on its core meanwhile.
+    /// Returns the time for which a thread has spun by `now`, without the handlers that ran on its core meanwhile.
     pub(super) fn spinning_time(&self, now: Time, thread: &Thread) -> Span {
         now.since(thread.watching_since) - (self.cores[thread.core].handlers - thread.handlers_before)
     }
 
-    /// Lets a thread begin to spin.
+    /// Makes a thread spin from `now` on.
     pub(super) fn watch(&mut self, now: Time, thread: u16) {
         let this = &mut self.threads[usize::from(thread)];
         this.state = State::Watching;
@@ -22,12 +22,13 @@ impl Processors {
         this.handlers_before = self.cores[this.core].handlers;
     }
 
-    /// Counts the spinning of a thread that stops.
+    /// Adds the time of a thread that stops spinning to the use of the processors.
     pub(super) fn count_spinning(&mut self, now: Time, thread: u16) {
         self.used.spinning += self.spinning_time(now, &self.threads[usize::from(thread)]);
     }
 
-    /// Lets a thread with nothing to do watch, sleep, or leave for good.
+    /// Makes a thread with nothing to do spin, nap or sleep, by its completion method. A thread without further
+    /// requests finishes.
     pub(super) fn wait(&mut self, now: Time, thread: u16, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         if this.is_worker {
@@ -56,7 +57,7 @@ impl Processors {
         }
     }
 
-    /// Lets a thread sleep for a share of the expected time, and then watch.
+    /// Makes a thread sleep for a share of its expected latency, and then spin (hybrid waiting).
     fn wait_hybrid(&mut self, now: Time, thread: u16, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         let nap = this.latency_mean.scale(self.hybrid_sleep_ratio);
@@ -71,7 +72,7 @@ impl Processors {
         self.leave(now, thread, shared);
     }
 
-    /// Gives the core to the next thread that is ready for it.
+    /// Takes a thread off its core, and gives the core to the next thread that is ready for it.
     fn leave(&mut self, now: Time, thread: u16, shared: &mut Shared) {
         let core = self.threads[usize::from(thread)].core;
         let core = &mut self.cores[core];
@@ -87,8 +88,8 @@ impl Processors {
         self.dispatch(now, core, shared);
     }
 
-    /// Tells a thread that it has something to do: true if it holds its core and is to take its next step now. Otherwise its
-    /// turn comes later.
+    /// Tells a thread that it has something to do. Returns true if the thread holds its core and is to take its next
+    /// step now; otherwise its turn comes later.
     #[inline(always)]
     pub(super) fn rouse(&mut self, now: Time, thread: u16, shared: &mut Shared) -> bool {
         let this = &mut self.threads[usize::from(thread)];
@@ -113,7 +114,7 @@ impl Processors {
         }
     }
 
-    /// Switches a core that nobody needs to the next thread in line.
+    /// Switches a core to the next thread that is ready for it, if nobody holds the core or its holder only spins.
     fn dispatch(&mut self, now: Time, place: usize, shared: &mut Shared) {
         if let Some(current) = self.cores[place].current {
             let holder = &mut self.threads[usize::from(current)];
@@ -150,10 +151,11 @@ impl Processors {
     }
 }
 
-/// Number of waiting threads with which a switch takes one growth longer; assumed.
+/// Number of waiting threads with which a context switch takes one growth longer (assumed).
 const CROWD: f64 = 8.0;
 
-/// Extra time of a switch while so many threads wait for the core: `growth` for each doubling.
+/// Returns the extra time of a context switch while `ready` threads wait for the core: `growth` for each doubling of
+/// the crowd.
 fn crowding(growth: Span, ready: usize) -> Span {
     match growth.is_zero() {
         true => Span::ZERO,

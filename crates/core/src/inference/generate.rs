@@ -1,53 +1,55 @@
-//! Seeded traces with the statistics of published ones, for those who have none.
+//! Generator of synthetic inference traces whose statistics match published ones. The seed decides every random choice.
 //!
-//! Conversations begin at random instants (a Poisson process). Each begins with one of a number of shared prompts and text of its
-//! own, and goes on with a fixed probability after a pause: the next prompt is everything so far, the answer, and new text. Lengths
-//! are log-normal. The parameters are set so that mean lengths and the share of blocks that were seen before are those of the
-//! traces of Mooncake (Qin et al., "Mooncake", FAST 2025): conversation, 12,031 requests of 12,035 tokens with 343 of output, 40 %;
-//! tool and agent, 23,608 requests of 8,596 tokens with 182 of output, 59 %. Tests hold them to 10 %.
+//! Conversations begin at random times (a Poisson process). Each begins with one of a number of shared prompts and text
+//! of its own. It continues with a fixed probability after a pause: the next prompt is everything so far, the reply,
+//! and new text. Lengths are log-normal. The parameters are set so that mean lengths and the share of repeated blocks
+//! are those of the traces of Mooncake (Qin et al., "Mooncake", FAST 2025). Conversation: 12,031 requests of 12,035
+//! tokens with 343 of output, 40 % repeated. Tool and agent: 23,608 requests of 8,596 tokens with 182 of output, 59 %
+//! repeated. Tests check them to 10 %.
 
 use std::collections::{BTreeMap, BinaryHeap};
 
 use super::request::{ConversationTurn, PromptRequest};
 use crate::random::Random;
 
-/// Longest prompt in tokens; a conversation ends there.
+/// Longest generated prompt in tokens. A conversation that reaches it ends.
 const INPUT_TOKENS_MAX: u64 = 131_072;
-/// Shared prompts.
+/// Number of different shared (system) prompts with which generated conversations begin.
 const SHARED_PROMPTS: usize = 64;
-/// Deviation of the logarithm of lengths: of texts, and of answers and pauses.
+/// Standard deviation of the logarithm of generated text lengths. The next constant is that of replies and pauses.
 const TEXT_DEVIATION: f64 = 1.0;
 const ANSWER_DEVIATION: f64 = 0.8;
-/// Mean pause between an answer and the next prompt, in seconds.
+/// Mean pause between two requests of a generated conversation, in seconds.
 const PAUSE_S: f64 = 60.0;
 
-/// Kind of a generated trace.
+/// Type of load that a generated inference trace imitates: people in a chat, or agents with long shared prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptMix {
-    /// People who talk to a model: long texts, a few turns.
+    /// People in a chat with a model: long texts, a few turns.
     Conversation,
-    /// Tools and agents: long prompts that many share.
+    /// Tools and agents: long shared prompts that many requests begin with.
     ToolAgent,
 }
 
-/// Statistics of a kind.
+/// Parameters of a generated inference trace: probability of a next turn, and mean lengths in tokens.
 #[derive(Debug)]
 struct MixStatistics {
-    /// Probability that a conversation goes on.
+    /// Probability that a conversation has another turn.
     goes_on: f64,
-    /// Tokens of a shared prompt.
+    /// Number of tokens of a shared (system) prompt, with which many generated conversations begin.
     shared_tokens: u64,
-    /// Mean tokens of the first text, of later texts, and of answers.
+    /// Mean number of new tokens in a conversation's first prompt, after the shared one. The next two fields are for
+    /// later prompts and for replies.
     first_tokens: f64,
     later_tokens: f64,
     answer_tokens: f64,
 }
 
 impl PromptMix {
-    /// All kinds.
+    /// All types of generated inference traces.
     pub const ALL: [PromptMix; 2] = [PromptMix::Conversation, PromptMix::ToolAgent];
 
-    /// Returns the name on the command line.
+    /// Returns the name of this type of generated trace on the command line.
     pub fn name(self) -> &'static str {
         match self {
             PromptMix::Conversation => "conversation",
@@ -75,23 +77,24 @@ impl PromptMix {
     }
 }
 
-/// Requests that are generated.
+/// Parameters of a generated inference trace. Equal parameters give equal requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GeneratedTrace {
-    /// Kind of the trace.
+    /// Type of load that the generated trace imitates.
     pub mix: PromptMix,
-    /// Mean number of requests a second.
+    /// Mean number of generated requests per second.
     pub rate_per_s: f64,
-    /// Length of the trace in seconds.
+    /// Duration of the generated trace in seconds.
     pub duration_s: f64,
-    /// Tokens of a block.
+    /// Number of tokens in a full block of a prompt.
     pub block_tokens: u64,
-    /// Seed of everything random.
+    /// Seed of all random choices of the generated trace.
     pub seed: u64,
 }
 
 impl GeneratedTrace {
-    /// Generates the requests from the first; each time the same.
+    /// Returns an iterator that generates all requests of the trace from the first. Every call generates equal
+    /// requests.
     pub fn requests(&self) -> GeneratedRequests {
         let mut random = Random::stream(self.seed, "conversations");
         let statistics = self.mix.statistics();
@@ -110,30 +113,30 @@ impl GeneratedTrace {
     }
 }
 
-/// Generator of requests.
+/// Iterator that generates the requests of an inference trace in the order of their arrival.
 #[derive(Debug)]
 pub struct GeneratedRequests {
     trace: GeneratedTrace,
     statistics: MixStatistics,
     random: Random,
-    /// Instant at which the next conversation begins, in seconds.
+    /// Time at which the next conversation begins, in seconds since the start of the trace.
     next_begin_s: f64,
-    /// Instants of the next turns in nanoseconds, each with the number of its conversation; the earliest is the greatest.
+    /// Pending turns as a priority queue, earliest first: time in nanoseconds, and key in `conversations`.
     waiting: BinaryHeap<std::cmp::Reverse<(u64, u64)>>,
     conversations: BTreeMap<u64, Conversation>,
-    /// Identities of the blocks of each shared prompt, once it was used.
+    /// Block identities of each shared prompt; empty until the prompt is used first.
     shared: Vec<Vec<u64>>,
-    /// Identities and requests so far.
+    /// Number of block identities assigned so far. The next field is the number of requests generated so far.
     ids: u64,
     chats: u64,
 }
 
-/// A conversation that goes on.
+/// Generated conversation that has another turn pending.
 #[derive(Debug)]
 struct Conversation {
-    /// Prompt so far, with its answer.
+    /// Number of tokens of the conversation so far: its last prompt and the reply to it.
     tokens: u64,
-    /// Identities of the full blocks of the last prompt.
+    /// Block identities of the last prompt, of its full blocks only.
     ids: Vec<u64>,
     chat: u64,
     turn: u32,
@@ -198,7 +201,8 @@ impl GeneratedRequests {
         }
     }
 
-    /// Identities of a shared prompt, and how many of them were used before; the k-th prompt is used in proportion to 1/k.
+    /// Draws a shared prompt and returns its block identities, and how many of them earlier requests have used (all or
+    /// none). The k-th prompt is drawn with a probability proportional to 1/k.
     fn shared_ids(&mut self) -> (Vec<u64>, usize) {
         let weights = (1..=SHARED_PROMPTS).map(|rank| 1.0 / rank as f64);
         let mut level = self.random.unit() * weights.clone().sum::<f64>();
@@ -223,7 +227,8 @@ impl GeneratedRequests {
         ids
     }
 
-    /// Draws a length with this mean, at least 1.
+    /// Draws a log-normal length with this mean, rounded, at least 1. `deviation` is the standard deviation of the
+    /// logarithm.
     fn length(&mut self, mean: f64, deviation: f64) -> u64 {
         // Box and Muller, 1958: a normal number from two uniform ones.
         let (radius, angle) = (libm::sqrt(2.0 * self.random.exponential()), self.random.unit());

@@ -1,8 +1,9 @@
-//! Key-value caches of inference on drives: which blocks of prompts are found in accelerator memory, host memory and on drives, what
-//! the drives do for that, and whether it pays.
+//! Study of key-value caches of language models on drives: the hits in accelerator memory, host memory and on drives,
+//! the load on the drives, and whether a drive pays.
 //!
-//! [`formats`] reads traces, [`generate`] makes some; [`tiers`] serves every request and counts exactly; [`windows`] simulates a drive
-//! in windows that are sampled; [`study`] makes answers of both. The caller runs the windows.
+//! [`formats`] reads traces and [`generate`] makes synthetic ones. [`tiers`] serves every request and counts hits
+//! exactly. [`windows`] simulates a drive in sampled windows of the trace. [`study`] combines both into answers. The
+//! caller runs the windows.
 
 pub mod formats;
 pub mod generate;

@@ -1,47 +1,49 @@
-//! Language models as a cache sees them: bytes of a token, and the work of computing one.
+//! Language models as a key-value cache needs them: cached bytes per token, and operations and time to compute a
+//! prompt.
 
 use serde::Deserialize;
 
 use crate::problem::{Problem, Problems};
 use crate::spelling;
 
-/// Shipped models, one table each.
+/// Text of the file `models.toml`: the language models that the project ships, one TOML table each.
 const SHIPPED: &str = include_str!("models.toml");
-/// Keys of the description of a model, for messages.
+/// Names of all keys of a language model's description, listed in error messages.
 const KEYS: &str = "layers, kv_heads or latent_values, query_heads, head_dim, value_bytes and parameters";
 
-/// A language model, as far as its key-value cache depends on it.
+/// Dimensions of a language model that decide the size of its key-value cache and the work of computing a prompt.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LanguageModel {
-    /// Number of layers.
+    /// Number of layers of the language model.
     pub layers: u32,
-    /// Heads of a layer that keep keys and values.
+    /// Number of key-value heads in each layer. `None` if the model caches compressed (latent) values instead.
     pub kv_heads: Option<u32>,
-    /// Values of a token and layer, for models that keep keys and values compressed.
+    /// Number of compressed (latent) values that are cached for each token in each layer. `None` if the model caches
+    /// heads.
     pub latent_values: Option<u32>,
-    /// Heads of a layer that ask.
+    /// Number of query heads in each attention layer.
     pub query_heads: u32,
-    /// Values of a head.
+    /// Dimension of an attention head: number of values in its key, and in its value vector.
     pub head_dim: u32,
-    /// Bytes of a cached value.
+    /// Bytes of one cached number, such as 2 for 16-bit floating point.
     pub value_bytes: u32,
-    /// Parameters that a token activates.
+    /// Number of model parameters that take part in computing one token.
     pub parameters: f64,
 }
 
 impl LanguageModel {
-    /// Names of the shipped models.
+    /// Returns the names of the language models that the project ships, in alphabetical order.
     pub fn shipped_names() -> Vec<String> {
         let mut names: Vec<String> = shipped().keys().cloned().collect();
         names.sort();
         names
     }
 
-    /// Returns the shipped model of this name.
+    /// Returns the language model that the project ships under this name.
     ///
     /// # Errors
-    /// If there is none.
+    /// If no shipped model has this name; the message suggests the nearest name.
     pub fn shipped_named(name: &str) -> Result<LanguageModel, Problem> {
         shipped().remove(name).ok_or_else(|| {
             let names = LanguageModel::shipped_names();
@@ -51,10 +53,10 @@ impl LanguageModel {
         })
     }
 
-    /// Reads the description of a model in TOML.
+    /// Parses a language model from TOML text. `file` is the name that messages give.
     ///
     /// # Errors
-    /// Text that is no such description, and values that no model can have.
+    /// TOML text that does not describe a language model, and values that no model can have.
     pub fn parse(file: &str, text: &str) -> Result<LanguageModel, Problems> {
         let model: LanguageModel = toml::from_str(text).map_err(|error: toml::de::Error| {
             let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
@@ -89,7 +91,8 @@ impl LanguageModel {
         problems.or(model)
     }
 
-    /// Bytes of a token in one layer: two values for each head and dimension, or the compressed values.
+    /// Returns the cached bytes of one token in one layer: key and value of each key-value head, or the compressed
+    /// values.
     pub fn layer_bytes(&self) -> u64 {
         let values = match self.latent_values {
             Some(values) => u64::from(values),
@@ -98,13 +101,15 @@ impl LanguageModel {
         values * u64::from(self.value_bytes)
     }
 
-    /// Bytes of a token in the cache: 2 x layers x key-value heads x dimension of a head x bytes of a value.
+    /// Returns the cached bytes of one token: 2 x layers x key-value heads x dimension of a head x bytes of a value, or
+    /// layers x compressed values x bytes of a value.
     pub fn token_bytes(&self) -> u64 {
         u64::from(self.layers) * self.layer_bytes()
     }
 
-    /// Floating-point operations that compute `tokens` of a prompt behind `cached` tokens: two for each parameter and token, and four
-    /// for each layer, value of the query heads, and pair of a token with one before it.
+    /// Returns the floating-point operations that compute `tokens` tokens of a prompt after `cached` cached tokens.
+    /// Each token takes two operations per parameter. Attention takes four per layer, value of the query heads, and
+    /// pair of a token with an earlier one.
     pub fn prefill_operations(&self, cached: u64, tokens: u64) -> f64 {
         let (cached, tokens) = (cached as f64, tokens as f64);
         let width = f64::from(self.query_heads) * f64::from(self.head_dim);
@@ -117,22 +122,22 @@ fn shipped() -> std::collections::BTreeMap<String, LanguageModel> {
     toml::from_str(SHIPPED).expect("the shipped models can be read")
 }
 
-/// Objects that a block of tokens consists of where it is stored.
+/// Layout of a block of key-value cache in storage: number of objects into which the block is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KvLayout {
-    /// One object: all layers of all tokens of the block.
+    /// Block is one object: all layers of all its tokens.
     Block,
-    /// One object for each layer.
+    /// Block has one object for each layer of the model, with all its tokens.
     Layer,
-    /// One object for each token.
+    /// Block has one object for each token, with all layers.
     Token,
 }
 
 impl KvLayout {
-    /// All layouts.
+    /// All ways to split a key-value block into objects: one per block, one per layer, one per token.
     pub const ALL: [KvLayout; 3] = [KvLayout::Block, KvLayout::Layer, KvLayout::Token];
 
-    /// Returns the name on the command line.
+    /// Returns the name of this key-value layout on the command line.
     pub fn name(self) -> &'static str {
         match self {
             KvLayout::Block => "block",
@@ -141,7 +146,7 @@ impl KvLayout {
         }
     }
 
-    /// Number of objects of a block of `tokens`, and bytes of each.
+    /// Returns the number of storage objects of a block of `tokens` tokens, and the bytes of each object.
     pub fn objects(self, model: &LanguageModel, tokens: u64) -> (u64, u64) {
         match self {
             KvLayout::Block => (1, tokens * model.token_bytes()),
@@ -151,32 +156,34 @@ impl KvLayout {
     }
 }
 
-/// Accelerators that compute prompts, together.
+/// Total compute rate and host bandwidth of the accelerators that compute prompts, as if they were one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accelerators {
-    /// Operations a second of all of them at full rate.
+    /// Floating-point operations per second at full rate, summed over all accelerators.
     pub operations_per_s: f64,
-    /// Share of that rate that the computation of a prompt reaches.
+    /// Fraction of the accelerators' full rate that the computation of a prompt (prefill) reaches.
     pub utilisation: f64,
-    /// Bytes a second between host memory and the accelerators.
+    /// Bandwidth between host memory and the accelerators, in bytes per second, summed over all accelerators.
     pub host_bytes_per_s: f64,
 }
 
-/// Accelerators by name: operations a second at 16 bits without sparsity, in 10^12, and the generation of the link to the host.
-/// From the data sheets: A100 312, H100 and H200 (SXM) 989, B200 2,250.
+/// Known accelerators: name, 10^12 operations per second at 16 bits without sparsity, and bytes per second of the link
+/// to the host. Rates are from the data sheets: A100 312, H100 and H200 (SXM) 989, B200 2,250.
 const ACCELERATORS: [(&str, f64, f64); 4] =
     [("a100", 312.0, 25e9), ("h100", 989.0, 50e9), ("h200", 989.0, 50e9), ("b200", 2250.0, 50e9)];
-/// Share of the full rate at which prompts are computed: assumed; published figures lie between 0.4 and 0.6.
+/// Fraction of an accelerator's full rate at which prompts are computed. Assumed; published figures lie between 0.4 and
+/// 0.6.
 const UTILISATION: f64 = 0.5;
 
 impl Accelerators {
-    /// Names of the accelerators that are known.
+    /// Returns the names of all known accelerators.
     pub fn names() -> impl Iterator<Item = &'static str> {
         ACCELERATORS.iter().map(|(name, ..)| *name)
     }
 
-    /// Returns `count` accelerators of this name. Each has a link of its own to the host; four fifths of its rate are assumed to be
-    /// reached (25 GB/s of gen 4 x16, 50 of gen 5 x16).
+    /// Returns the summed rates of `count` accelerators of this name, or `None` if the name is unknown. Each has its
+    /// own link to the host. The link is assumed to reach four fifths of its rate: 25 GB/s for gen 4 x16, 50 GB/s for
+    /// gen 5 x16.
     pub fn named(name: &str, count: u32) -> Option<Accelerators> {
         let (_, tera, host) = ACCELERATORS.iter().find(|(known, ..)| *known == name)?;
         let count = f64::from(count);
@@ -187,7 +194,8 @@ impl Accelerators {
         })
     }
 
-    /// Seconds that compute `tokens` of a prompt behind `cached` tokens, without waiting for other prompts.
+    /// Returns the seconds to compute `tokens` tokens of a prompt after `cached` cached tokens, without queueing for
+    /// other prompts.
     pub fn prefill_s(&self, model: &LanguageModel, cached: u64, tokens: u64) -> f64 {
         model.prefill_operations(cached, tokens) / (self.operations_per_s * self.utilisation)
     }

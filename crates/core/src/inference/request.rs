@@ -1,39 +1,42 @@
-//! Requests to an inference server as traces record them: lengths, and the identities of blocks of tokens.
+//! Inference requests as traces record them: lengths in tokens, and the identities of the prompt's blocks.
 
-/// A request of a trace.
+/// One request of an inference trace: a prompt in blocks of tokens, or one access to an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PromptRequest {
-    /// Arrival in nanoseconds since the start of the trace.
+    /// Arrival time of the request, in nanoseconds since the first request of the trace.
     pub at_ns: u64,
-    /// Tokens of the prompt.
+    /// Number of tokens of the prompt.
     pub input_tokens: u64,
-    /// Tokens that are generated.
+    /// Number of tokens that the model generates as its reply.
     pub output_tokens: u64,
-    /// Identity of each block of the prompt, from its start; equal ones stand for an equal prompt up to the block's end.
+    /// Identities of the prompt's blocks, from its start. Two prompts with an equal identity are equal up to the end of
+    /// that block.
     pub ids: Vec<u64>,
-    /// Size of the object that is accessed, in traces of objects and not of prompts; the only identity is the object's.
+    /// Bytes of the accessed object, in traces of objects; `ids` then has one entry, the object. `None` in traces of
+    /// prompts.
     pub object_bytes: Option<u64>,
-    /// True if the object is stored anew, whatever is known of it.
+    /// True if the request writes its object, so that every cached copy of it becomes invalid.
     pub is_write: bool,
-    /// Place of the request in a conversation, if the trace tells.
+    /// Position of the request in its conversation. `None` if the trace does not record conversations.
     pub turn: Option<ConversationTurn>,
-    /// Number of blocks from the start that an earlier request has had, as far as a generator tells.
+    /// Number of leading blocks that an earlier request has used already. Known for generated traces only; otherwise 0.
     pub repeated_blocks: usize,
 }
 
-/// Place of a request in a conversation.
+/// Position of an inference request in a conversation (chat) of several turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConversationTurn {
-    /// Number of the request.
+    /// Number that identifies the request (`chat_id`); every turn of a conversation has its own.
     pub chat: u64,
-    /// Number of the request before it; none for the first.
+    /// Number (`chat_id`) of the conversation's previous request. `None` for the first request.
     pub parent: Option<u64>,
-    /// Number of the turn, from 1.
+    /// Number of the turn in its conversation, from 1.
     pub turn: u32,
 }
 
 impl PromptRequest {
-    /// Tokens of block `place`, where blocks have `block_tokens`; the last one may have fewer.
+    /// Returns the number of tokens in the prompt's block of index `place`. The last block may hold fewer than
+    /// `block_tokens`.
     pub fn tokens_of(&self, place: usize, block_tokens: u64) -> u64 {
         let first = place as u64 * block_tokens;
         self.input_tokens.saturating_sub(first).min(block_tokens)

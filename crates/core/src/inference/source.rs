@@ -1,34 +1,34 @@
-//! Sources of requests: a file, or a generator.
+//! Sources of inference requests: a trace file, or a generator.
 
 use super::formats::TokenTrace;
 use super::generate::GeneratedTrace;
 use super::request::PromptRequest;
 use crate::problem::Problem;
 
-/// A trace that can be read any number of times.
+/// Trace of prompts that can be read from the start any number of times: a file or a generator.
 #[derive(Clone, Debug)]
 pub enum PromptSource {
-    /// A file.
+    /// Requests are read from a trace file of prompts or objects.
     File(TokenTrace),
-    /// A generator, with what its requests come to.
+    /// Prompts are generated from a seed. The sums over all of them are computed beforehand.
     Generated(GeneratedTrace, PromptSums),
 }
 
-/// Sums over all requests of a trace.
+/// Totals over all requests of a trace of prompts: count, duration, tokens and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PromptSums {
-    /// Number of requests.
+    /// Number of requests in the trace.
     pub requests: u64,
-    /// Time from the first to the last, in nanoseconds.
+    /// Time from the first to the last request of the trace, in nanoseconds.
     pub duration_ns: u64,
-    /// Tokens of all prompts.
+    /// Number of input tokens, summed over all prompts of the trace.
     pub input_tokens: u64,
-    /// Bytes of all objects, in traces of objects.
+    /// Bytes summed over all accesses to objects. 0 for traces of prompts, which have tokens instead.
     pub object_bytes: u64,
 }
 
 impl PromptSource {
-    /// Requests of a generator.
+    /// Returns a source for a generated trace. Generates all requests once to compute their totals.
     pub fn generated(trace: GeneratedTrace) -> PromptSource {
         let mut sums = PromptSums::default();
         let mut first_ns = None;
@@ -40,7 +40,7 @@ impl PromptSource {
         PromptSource::Generated(trace, sums)
     }
 
-    /// Sums over all requests.
+    /// Returns the totals over all requests of this source: count, duration, tokens and bytes.
     pub fn sums(&self) -> PromptSums {
         match self {
             PromptSource::Generated(_, sums) => *sums,
@@ -53,7 +53,7 @@ impl PromptSource {
         }
     }
 
-    /// Tokens of a block.
+    /// Returns the number of tokens in a full block of this trace.
     pub fn block_tokens(&self) -> u64 {
         match self {
             PromptSource::File(trace) => trace.block_tokens,
@@ -61,7 +61,7 @@ impl PromptSource {
         }
     }
 
-    /// Requests from the first.
+    /// Returns an iterator over all requests of the trace, from the first. A file can yield errors.
     pub fn requests(&self) -> Box<dyn Iterator<Item = Result<PromptRequest, Problem>> + '_> {
         match self {
             PromptSource::File(trace) => Box::new(trace.requests()),

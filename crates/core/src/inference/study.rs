@@ -1,4 +1,4 @@
-//! Answers about a cache on one drive: exact totals of all requests, and times from the windows in which the drive is simulated.
+//! Results of a key-value cache on one drive: exact hit counts of all requests, and times from the simulated windows.
 
 use super::model::Accelerators;
 use super::source::{PromptSource, PromptSums};
@@ -10,46 +10,48 @@ use crate::problem::{Problem, Problems};
 use crate::request::Op;
 use crate::time::Span;
 
-/// Seconds and days.
+/// Seconds of a day. The next constant is the number of days of a year.
 const DAY_S: f64 = 86_400.0;
 const YEAR_DAYS: f64 = 365.25;
-/// Normal quantile for 97.5 %: half of the 5 % lies on either side of an interval.
+/// Quantile of the normal distribution for 97.5 %, for two-sided confidence intervals of 95 %.
 const NORMAL: f64 = 1.959_964;
-/// Largest write whose amplification is computed; larger ones fill whole blocks of the flash as these do.
+/// Largest write in bytes for which write amplification is computed. Larger ones fill whole flash blocks just as this
+/// one does.
 const WRITE_BYTES_MAX: u64 = 1 << 24;
-/// Requests that are kept for percentiles.
+/// Largest number of requests whose times are stored for percentiles.
 const KEPT_MAX: usize = 1 << 16;
 
-/// Totals of a trace, and the work in its windows.
+/// Result of serving a whole trace from the tiers: exact totals, times of the prompts, and the drive's work in each
+/// window.
 #[derive(Clone, Debug)]
 pub struct CacheWalk {
-    /// Exact totals of all requests.
+    /// Exact totals of the cache over all requests of the trace.
     pub totals: CacheTotals,
-    /// Times that do not depend on the drive, of all requests.
+    /// Times to compute and copy prompts, which do not depend on the drive, over all requests.
     pub prompts: PromptTimes,
-    /// Work in each window.
+    /// Requests and drive accesses in each sampled window (a range of the trace in which the drive is simulated).
     pub windows: Vec<WindowWork>,
 }
 
-/// Times of requests that follow from their cached and computed parts alone.
+/// Times of one request that follow from its cached and computed blocks alone, without the drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PartTimes {
-    /// Seconds of the computation: with the cache, without the drive, without any cache.
+    /// Seconds to compute the prompt: with the whole cache, without its drive, without any cache.
     pub prefill_s: [f64; 3],
-    /// Seconds in which blocks of host memory are copied to the accelerators.
+    /// Seconds to copy the request's blocks from host memory to the accelerators.
     pub copy_s: f64,
-    /// Bytes that are read from all drives.
+    /// Bytes of cached blocks that the request reads from all drives.
     pub drive_bytes: u64,
 }
 
-/// Sums of these times over all requests, and some requests one by one.
+/// Sums of the computation and copy times over all requests, with a sample of requests for percentiles.
 #[derive(Clone, Debug)]
 pub struct PromptTimes {
-    /// Number of requests.
+    /// Number of requests whose computation and copy times are summed up.
     requests: u64,
     prefill_s: [f64; 3],
     copy_s: f64,
-    /// Every `stride`-th request, for percentiles.
+    /// Computation and copy times of every `stride`-th request, for percentiles.
     kept: Vec<PartTimes>,
     stride: u64,
 }
@@ -78,12 +80,13 @@ impl PromptTimes {
         self.prefill_s.iter_mut().zip(times.prefill_s).for_each(|(sum, part)| *sum += part);
     }
 
-    /// Mean seconds of the computation: with the cache, without the drive, without any cache.
+    /// Returns the mean seconds to compute a prompt: with the whole cache, without its drive, without any cache.
     pub fn mean_prefill_s(&self) -> [f64; 3] {
         self.prefill_s.map(|sum| sum / self.requests.max(1) as f64)
     }
 
-    /// Time to the first token, where waits add so many seconds for each byte of the drive, with the ends of their interval.
+    /// Returns the time to the first token, with an interval of its mean. `place` 0 is with the whole cache, 1 without
+    /// its drive, 2 without any cache. `wait` is the time that each byte from the drive adds.
     fn first_token(&self, place: usize, drive_bytes: u64, wait: TimePerByte) -> SampledTime {
         let copies = if place < 2 { self.copy_s } else { 0.0 };
         let exact_s = (self.prefill_s[place] + copies) / self.requests.max(1) as f64;
@@ -104,7 +107,7 @@ impl PromptTimes {
     }
 }
 
-/// Seconds for each byte of the drive, with an interval (95 %).
+/// Mean seconds for each byte that the drive transfers, with half the width of its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct TimePerByte {
     s_per_byte: f64,
@@ -112,8 +115,9 @@ struct TimePerByte {
 }
 
 impl TimePerByte {
-    /// Ratio of all times to all bytes, each summed up by window. The error of a ratio is that of its numerator less the ratio times
-    /// its denominator (Cochran, "Sampling Techniques", 1977, chapter 6).
+    /// Returns the ratio of total time to total bytes over `windows`, each a pair of seconds and bytes. The error of a
+    /// ratio is that of its numerator less the ratio times its denominator (Cochran, "Sampling Techniques", 1977,
+    /// chapter 6).
     fn of(windows: &[(f64, f64)]) -> TimePerByte {
         let (times, bytes) = windows.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         if bytes == 0.0 {
@@ -129,16 +133,17 @@ impl TimePerByte {
     }
 }
 
-/// Value below which a share of sorted values lies; 0 of none.
+/// Returns the quantile `share` (0 to 1) of sorted values, or 0 if there are none.
 fn at(sorted: &[f64], share: f64) -> f64 {
     let place = (share * sorted.len() as f64) as usize;
     sorted.get(place.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
 }
 
-/// Serves all requests of a trace from the tiers, and keeps what reaches the first drive in the windows.
+/// Serves all requests of a trace from a tiered cache. Records the accesses to the first drive that fall into the
+/// windows.
 ///
 /// # Errors
-/// A file that has changed since it was checked.
+/// If the trace file cannot be read, or has become invalid since it was checked.
 pub fn walk(
     source: &PromptSource,
     plan: &CachePlan,
@@ -187,19 +192,20 @@ fn part_times(plan: &CachePlan, accelerators: &Accelerators, parts: &RequestPart
     }
 }
 
-/// Share of what the drives do at full rate that the trace asks for; above 1, they fall behind.
+/// Load that the cache puts on its drives, relative to their maximum bandwidth. Above 1, queues grow without bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CacheLoad {
-    /// Most bytes a second that all drives do of this mix.
+    /// Maximum bandwidth of all drives for the cache's mix of reads and writes, in bytes per second.
     pub most_bytes_per_s: f64,
-    /// Bytes a second that are asked for, as a share of the most.
+    /// Bytes per second that the cache reads and writes, as a fraction of the drives' maximum.
     pub share: f64,
-    /// Ends of the interval of the share (95 %).
+    /// Ends of the 95 % confidence interval of the drives' load, as a fraction of their maximum bandwidth.
     pub interval: [f64; 2],
 }
 
 impl CacheLoad {
-    /// Load by a trace, as far as windows at full rate tell; none if no window has an access.
+    /// Returns the load of a trace on the drives, from windows simulated at full rate. `None` if no window has an
+    /// access.
     pub fn of(
         walk: &CacheWalk,
         sums: PromptSums,
@@ -218,7 +224,8 @@ impl CacheLoad {
         })
     }
 
-    /// True if the drives fall behind for sure, so that waits grow as long as the load lasts and have no mean.
+    /// True if the whole confidence interval of the load is above 1. Waits then grow as long as the load lasts and have
+    /// no mean.
     pub fn is_too_much(&self) -> bool {
         self.interval[0] > 1.0
     }
@@ -228,21 +235,21 @@ fn duration_s(sums: PromptSums) -> f64 {
     (sums.duration_ns as f64 / 1e9).max(1e-9)
 }
 
-/// A mean over windows with its interval (95 %), and percentiles over requests.
+/// Time sampled in windows: its mean with a 95 % confidence interval, and percentiles over requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SampledTime {
-    /// Mean in seconds.
+    /// Mean of the sampled time over the requests, in seconds.
     pub mean_s: f64,
-    /// Ends of the interval of the mean, in seconds.
+    /// Ends of the 95 % confidence interval of the mean time, in seconds.
     pub interval_s: [f64; 2],
-    /// Median in seconds.
+    /// Median of the sampled time over the requests, in seconds.
     pub p50_s: f64,
-    /// 99th percentile in seconds.
+    /// 99th percentile of the sampled time over the requests, in seconds.
     pub p99_s: f64,
 }
 
 impl SampledTime {
-    /// Sums up the times of each window; none if no window has any.
+    /// Summarises the times of all windows; the mean gives each window equal weight. `None` if no window has a time.
     fn of(windows: &[Vec<f64>]) -> Option<SampledTime> {
         let means: Vec<f64> = windows.iter().filter(|times| !times.is_empty()).map(|times| mean(times)).collect();
         let mut all: Vec<f64> = windows.concat();
@@ -264,8 +271,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Half of the interval around the mean of independent values, with Student's t by its expansion in one over the degrees of freedom
-/// (Abramowitz and Stegun 26.7.5); 0 of a single one.
+/// Returns half the width of the 95 % confidence interval of the mean of independent values, or 0 for a single value.
+/// Student's t is expanded in powers of one over the degrees of freedom (Abramowitz and Stegun 26.7.5).
 fn half_width(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
@@ -278,90 +285,93 @@ fn half_width(values: &[f64]) -> f64 {
     student * libm::sqrt(squares / free / values.len() as f64)
 }
 
-/// Time until the cells of a drive are worn out by the writes of a cache.
+/// Time until the writes of a cache wear out the memory cells of one drive, or the reason why it is not known.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CacheLifetime {
-    /// Lifetime of one drive.
+    /// Lifetime of one drive's cells under the writes of the cache.
     Known(CellLifetime),
-    /// The answer lacks a value of the drive, which the text names.
+    /// Lifetime is unknown because the drive lacks a value, which the text names.
     Missing(String),
-    /// Nothing is written.
+    /// Cache writes nothing to the drive, so that its cells do not wear.
     NoWrites,
 }
 
-/// Lifetime of a drive's cells.
+/// Lifetime of a drive's memory cells under the writes of a cache, with the write amplification behind it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CellLifetime {
-    /// Bytes programmed for each byte written, with blocks of all ages side by side; 1 for memory that is written in place.
+    /// Write amplification: bytes programmed per byte written, if data of all ages shares flash blocks. 1 for memory
+    /// that is written in place.
     pub write_amplification: f64,
-    /// Years until the cells have taken their cycles.
+    /// Years until the cells reach their rated program/erase cycles.
     pub years: f64,
-    /// Years if garbage collection never moved a block, which placement by lifetime (FDP) comes near to; none for memory that has no
-    /// garbage collection.
+    /// Years until the cells wear out if garbage collection never moves data. Placement by lifetime (FDP) comes near to
+    /// that. `None` for memory without garbage collection.
     pub placed_years: Option<f64>,
-    /// Drive writes a day that the cells would endure for five years.
+    /// Drive writes per day (DWPD) that wear out the cells in five years.
     pub rated_writes_per_day: f64,
 }
 
-/// Answers about one drive.
+/// Results of a cache on one type of drive: hits, load, times to the first token, and lifetime.
 #[derive(Clone, Debug)]
 pub struct CacheAnswer {
-    /// Exact totals of all requests.
+    /// Exact totals of the cache over all requests of the trace.
     pub totals: CacheTotals,
-    /// Seconds of the trace.
+    /// Duration of the trace in seconds, from the first request to the last.
     pub duration_s: f64,
-    /// Bytes that all drives read a second.
+    /// Bytes per second that the cache reads from all drives together.
     pub read_bytes_per_s: f64,
-    /// Bytes that all drives write a second.
+    /// Bytes per second that the cache writes to all drives together.
     pub written_bytes_per_s: f64,
-    /// Load of the drives, as far as windows tell.
+    /// Load of the drives relative to their maximum bandwidth. `None` if no window has an access.
     pub load: Option<CacheLoad>,
-    /// Longest wait of a request for its reads, over the requests that read; none if no window has any, or the load is too much.
+    /// Wait of a request until its slowest drive read is done, over the requests that read. `None` if no window has
+    /// any, or the drives are overloaded.
     pub read_wait: Option<SampledTime>,
-    /// Time to the first token; none if the load is too much.
+    /// Time to the first token with the whole cache. `None` if the drives are overloaded.
     pub first_token: Option<SampledTime>,
-    /// Time to the first token if blocks of the drive are computed instead.
+    /// Time to the first token without the drive tier: its blocks are computed instead.
     pub without_drive: SampledTime,
-    /// Time to the first token if everything is computed.
+    /// Time to the first token without any cache: every prompt is computed in full.
     pub recomputed: SampledTime,
-    /// Share of a second for which the accelerators compute prompts, with the cache, without the drive, and without any.
+    /// Utilisation of the accelerators by computing prompts: with the whole cache, without its drive, without any
+    /// cache.
     pub prefill_shares: [f64; 3],
-    /// Writes of the whole drive a day.
+    /// Drive writes per day (DWPD): bytes written in a day, as a multiple of the drives' capacity.
     pub drive_writes_per_day: f64,
-    /// Lifetime of the cells.
+    /// Lifetime of one drive's cells under the writes of the cache.
     pub lifetime: CacheLifetime,
-    /// Requests that were simulated and count.
+    /// Number of requests in simulated windows that count for the times.
     pub sampled_requests: u64,
 }
 
 impl CacheAnswer {
-    /// True if the drives fall behind for sure.
+    /// True if the drives are overloaded for certain: their load is above 1 within its whole confidence interval.
     pub fn falls_behind(&self) -> bool {
         self.load.is_some_and(|load| load.is_too_much())
     }
 }
 
-/// Parts from which an answer is computed.
+/// Inputs from which the results of a cache on a drive are computed: counts, window times, and the drive.
 #[derive(Clone, Debug)]
 pub struct CacheMeasurement<'a> {
-    /// The drive.
+    /// Configuration of the drive that stores the cache's drive tier.
     pub drive: &'a Drive,
-    /// Drives of the tier.
+    /// Number of drives in the tier, and the chunk size by which data is striped over them.
     pub drives: StripedDrives,
-    /// Sums of the trace.
+    /// Totals over all requests of the trace, such as its duration.
     pub sums: PromptSums,
-    /// The cache.
+    /// Configuration of the tiered key-value cache: model, tier sizes, replacement and write rule.
     pub plan: &'a CachePlan,
-    /// Totals and windows.
+    /// Exact totals of the cache, and the drive accesses in each simulated window of the trace.
     pub walk: &'a CacheWalk,
-    /// Load of the drives.
+    /// Load of the drives relative to their maximum bandwidth. `None` if no window has an access.
     pub load: Option<CacheLoad>,
-    /// Times of each window at the requests' own times; empty if the load is too much.
+    /// Read waits of each window, simulated at the arrival times of the trace; empty if the drives are overloaded.
     pub open: Vec<WindowTimes>,
 }
 
 impl CacheMeasurement<'_> {
-    /// Makes the answer.
+    /// Computes the results of the cache on the drive: load, times to the first token, lifetime.
     pub fn answer(&self) -> CacheAnswer {
         let windows: Vec<Vec<(f64, u64)>> = self.walk.windows.iter().zip(&self.open).map(waits).collect();
         let sums = windows.iter().map(|window| {
@@ -399,7 +409,7 @@ impl CacheMeasurement<'_> {
         simulated.map(|(work, _)| work.requests.iter().filter(|it| it.counts).count() as u64).sum()
     }
 
-    /// Lifetime of a drive to which so many bytes are written a day.
+    /// Returns the lifetime of one drive's cells if `bytes_per_day` bytes are written to the drive each day.
     fn lifetime(&self, bytes_per_day: f64) -> CacheLifetime {
         let (drive, media) = (self.drive, &self.drive.media);
         if bytes_per_day == 0.0 {
@@ -439,13 +449,14 @@ fn flash_lifetimes(drive: &Drive, bytes: u32) -> Result<[crate::predict::lifetim
     ])
 }
 
-/// Waits of the requests of a window that count and read, in seconds, with the bytes that each read from all drives.
+/// Returns, for each counted request of a window that read, its wait in seconds and the bytes that it read from all
+/// drives.
 fn waits((work, times): (&WindowWork, &WindowTimes)) -> Vec<(f64, u64)> {
     let pairs = work.requests.iter().zip(&times.read_waits).filter(|(request, _)| request.counts);
     pairs.filter_map(|(request, wait)| Some((wait.as_ref()?.as_s(), request.parts.hits[2].bytes))).collect()
 }
 
-/// True if any window has a write.
+/// True if the cache writes to the drive in any sampled window of the trace.
 pub fn has_writes(windows: &[WindowWork]) -> bool {
     windows.iter().flat_map(|work| &work.pieces).any(|piece| piece.io.op == Op::Write)
 }

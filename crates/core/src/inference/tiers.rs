@@ -1,11 +1,13 @@
-//! Tiers of a cache: accelerator memory, host memory and drive, each with a size and a replacement.
+//! Exact simulation of a tiered key-value cache: accelerator memory, host memory and drive, each with a size and a
+//! replacement policy.
 //!
-//! A block lies in accelerator memory or in host memory, not in both. Whatever a prompt uses moves to accelerator memory; a block
-//! that has to leave it moves to host memory, and from there to the drive. A block that was read from the drive also stays there, so
-//! that it is not written again. A block takes the room of a full one.
+//! A block is in accelerator memory or in host memory, never in both. Every block that a prompt uses moves to
+//! accelerator memory. A block evicted from there moves to host memory, and from there to the drive. A block that was
+//! read from the drive also stays there, so that it is not written again. Every block of a prompt takes the space of a
+//! full block.
 //!
-//! A prompt's cached part is its longest beginning of which every block lies in some tier; the rest is computed. Its blocks are then
-//! used from the last to the first, so that beginnings, which more prompts share, are replaced last.
+//! The cached part of a prompt is its longest beginning of which every block is in some tier; the rest is computed. Its
+//! blocks are then used from the last to the first, so that beginnings, which more prompts share, are evicted last.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -16,34 +18,34 @@ use crate::number::{index, short_length};
 use crate::random::mix;
 use crate::request::Op;
 
-/// Bytes to a multiple of which an object is padded on a drive.
+/// Alignment of objects on a drive in bytes: each object is padded to a multiple of it.
 pub const PADDING_BYTES: u64 = 4096;
-/// No entry.
+/// Index that stands for no block, at both ends of a replacement list.
 const NONE: u32 = u32::MAX;
-/// Identities up to this one are told apart by bits of a map, others by a set.
+/// Lowest block identity that is remembered in a hash set; smaller ones have a bit in a bitmap.
 const DENSE_IDS: u64 = 1 << 28;
 
-/// Tiers, fastest first.
+/// Names of the cache's tiers for reports, fastest first.
 pub const TIER_NAMES: [&str; 3] = ["accelerator memory", "host memory", "drive"];
 const ACCELERATOR: usize = 0;
 const DRIVE: usize = 2;
 
-/// Rule by which a tier chooses the block that leaves.
+/// Replacement policy of a tier: the rule that chooses the block to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TierReplacement {
-    /// The block that has not been used for longest.
+    /// Evicts the least recently used block.
     Lru,
-    /// The block that came first.
+    /// Evicts the block that entered the tier first, whether used since or not.
     Fifo,
-    /// The first of those that came that has not been used since it was looked at last.
+    /// Evicts the first block of the queue that was not used since it was last examined (second chance).
     Clock,
 }
 
 impl TierReplacement {
-    /// All rules.
+    /// All replacement policies of a tier.
     pub const ALL: [TierReplacement; 3] = [TierReplacement::Lru, TierReplacement::Fifo, TierReplacement::Clock];
 
-    /// Returns the name on the command line.
+    /// Returns the name of this replacement policy on the command line.
     pub fn name(self) -> &'static str {
         match self {
             TierReplacement::Lru => "lru",
@@ -53,22 +55,22 @@ impl TierReplacement {
     }
 }
 
-/// Blocks that are written to the drive.
+/// Rule that decides which blocks the cache writes to the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriveWrites {
-    /// Blocks that leave host memory.
+    /// Writes every block that host memory evicts, unless the drive has it.
     Evicted,
-    /// Blocks that leave host memory and have been used again before.
+    /// Writes a block that host memory evicts only if it has been a hit before.
     Reused,
-    /// All blocks, once they are computed.
+    /// Writes every new block as soon as it is computed.
     All,
 }
 
 impl DriveWrites {
-    /// All choices.
+    /// All rules by which a cache can choose the blocks that it writes to the drive.
     pub const ALL: [DriveWrites; 3] = [DriveWrites::Evicted, DriveWrites::Reused, DriveWrites::All];
 
-    /// Returns the name on the command line.
+    /// Returns the command-line name of this rule for writing cached blocks to the drive.
     pub fn name(self) -> &'static str {
         match self {
             DriveWrites::Evicted => "evicted",
@@ -78,44 +80,44 @@ impl DriveWrites {
     }
 }
 
-/// Everything that hits and misses of a cache depend on.
+/// Configuration of a tiered key-value cache: everything that decides its hits and misses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CachePlan {
-    /// The model.
+    /// Language model whose key-value cache is stored.
     pub model: LanguageModel,
-    /// Objects that a block consists of.
+    /// Layout of a block in storage: number of objects into which the block is split.
     pub layout: KvLayout,
-    /// Tokens of a block.
+    /// Number of tokens in a full block of the cache.
     pub block_tokens: u64,
-    /// Bytes of accelerator memory, host memory and drives; 0 for a tier that is not there.
+    /// Bytes of accelerator memory, host memory and drives that the cache may use; 0 for a missing tier.
     pub tier_bytes: [u64; 3],
-    /// Replacement in all tiers.
+    /// Replacement policy of all tiers.
     pub replacement: TierReplacement,
-    /// Blocks that are written to the drive.
+    /// Rule that decides which blocks are written to the drive.
     pub writes: DriveWrites,
 }
 
 impl CachePlan {
-    /// Bytes of the room for a block of `tokens`.
+    /// Returns the bytes that a block of `tokens` tokens occupies, with each of its objects padded.
     fn room_bytes(&self, tokens: u64) -> u64 {
         let (objects, bytes) = self.layout.objects(&self.model, tokens);
         objects * bytes.next_multiple_of(PADDING_BYTES)
     }
 
-    /// Bytes of the room for a full block.
+    /// Returns the bytes that a full block occupies in a tier, with each of its objects padded.
     pub fn block_room_bytes(&self) -> u64 {
         self.room_bytes(self.block_tokens)
     }
 }
 
-/// Numbers of blocks, tokens and bytes.
+/// Count of key-value blocks, with their tokens and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockCount {
-    /// Number of blocks.
+    /// Number of key-value blocks that are counted.
     pub blocks: u64,
-    /// Number of tokens in them; 0 in traces of objects.
+    /// Number of tokens in the counted blocks; 0 in traces of objects.
     pub tokens: u64,
-    /// Bytes of these tokens, without padding.
+    /// Bytes of the counted key-value blocks, without padding.
     pub bytes: u64,
 }
 
@@ -127,56 +129,56 @@ impl BlockCount {
     }
 }
 
-/// Exact totals of a trace.
+/// Exact totals of a tiered cache over all requests of a trace: hits, computed blocks, writes and evictions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheTotals {
-    /// Number of requests.
+    /// Number of requests that the cache has served.
     pub requests: u64,
-    /// Tokens of all prompts.
+    /// Number of input tokens, summed over all prompts.
     pub input_tokens: u64,
-    /// Tokens that were generated.
+    /// Number of tokens that the model generated, summed over all requests.
     pub output_tokens: u64,
-    /// Tokens of prompts that no identity stands for; they are computed each time.
+    /// Number of prompt tokens that belong to no block with an identity. They are computed each time.
     pub unnamed_tokens: u64,
-    /// All blocks of all prompts.
+    /// Blocks of all prompts, each counted as often as a prompt uses it.
     pub used: BlockCount,
-    /// Blocks that differ.
+    /// Different blocks of all prompts, each counted once.
     pub distinct: BlockCount,
-    /// Cached blocks, by tier.
+    /// Cached blocks that prompts used (hits), by the tier that had them.
     pub hits: [BlockCount; 3],
-    /// Blocks that were computed.
+    /// Blocks of prompts that were not cached and had to be computed.
     pub computed: BlockCount,
-    /// Blocks that tiers without an end would have had.
+    /// Hits that a cache of unlimited size would have.
     pub ideal: BlockCount,
-    /// Blocks that were written to the drive.
+    /// Blocks that the cache has written to the drive.
     pub written: BlockCount,
-    /// Blocks that left each tier.
+    /// Number of blocks that each tier has evicted.
     pub evicted_blocks: [u64; 3],
 }
 
-/// Cached and computed part of one request.
+/// Cached and computed blocks of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestParts {
-    /// Cached blocks, by tier.
+    /// Cached blocks of the request, by the tier that had them.
     pub hits: [BlockCount; 3],
-    /// Blocks that are computed, with tokens that have no identity.
+    /// Blocks of the request that are computed. Its tokens include those of no block with an identity.
     pub computed: BlockCount,
 }
 
-/// Access of the cache to the drive.
+/// Read or write of one cached block on the drive tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriveAccess {
-    /// Read or write.
+    /// Operation of the cache on the drive: read or write.
     pub op: Op,
-    /// First byte, over all drives of the tier.
+    /// Byte offset of the access in the address space of all drives of the tier together.
     pub offset: u64,
-    /// Number of objects, one behind the other.
+    /// Number of objects that the access covers, at consecutive addresses.
     pub objects: u64,
-    /// Bytes of an object, padded.
+    /// Bytes of each accessed object, padded to the alignment of the drive.
     pub object_bytes: u64,
 }
 
-/// Hash of identities, which are numbers already.
+/// Hasher for block identities, which are 64-bit numbers: mixes their bits.
 #[derive(Clone, Copy, Debug, Default)]
 struct IdentityHasher(u64);
 
@@ -196,26 +198,26 @@ impl Hasher for IdentityHasher {
 
 type Identities<T> = HashMap<u64, T, BuildHasherDefault<IdentityHasher>>;
 
-/// A block in some tier.
+/// State of a block that is in at least one tier of the cache.
 #[derive(Clone, Debug)]
 struct CachedBlock {
     id: u64,
     tokens: u64,
     bytes: u64,
     room_bytes: u64,
-    /// Memory that holds the block, if any does.
+    /// Memory tier (accelerator or host) that holds the block. `None` if only the drive does.
     memory: Option<usize>,
-    /// First byte on the drive, if it is there.
+    /// Byte offset of the block on the drive tier. `None` if the block is not there.
     on_drive: Option<u64>,
-    /// Neighbours in the lists of memory and of the drive: towards the front, and towards the end.
+    /// Previous and next block in the replacement list of the block's memory tier, and in that of the drive.
     links: [(u32, u32); 2],
-    /// True if the block was used since its list looked at it last.
+    /// True if the block was used since its replacement list last examined it; for the memory tier and for the drive.
     was_used: [bool; 2],
-    /// True if the block was a hit.
+    /// True if a request has found the block in a tier since it was created.
     was_hit: bool,
 }
 
-/// Blocks of a tier in the order of their replacement: the last one leaves first.
+/// Replacement list of a tier, as indices of its first and last block. The last one is evicted first.
 #[derive(Clone, Copy, Debug)]
 struct TierList {
     first: u32,
@@ -223,7 +225,7 @@ struct TierList {
     used_bytes: u64,
 }
 
-/// Tiers that are being used.
+/// Tiered key-value cache being simulated: its blocks, the free space on the drive, and the totals so far.
 #[derive(Clone, Debug)]
 pub struct Tiers {
     plan: CachePlan,
@@ -231,14 +233,14 @@ pub struct Tiers {
     free_blocks: Vec<u32>,
     places: Identities<u32>,
     lists: [TierList; 3],
-    /// Room on the drive that blocks have left, by size, and the end of what was ever used.
+    /// Offsets of free space on the drive by size in bytes. The next field is the end of the space ever used.
     free_room: BTreeMap<u64, Vec<u64>>,
     drive_end: u64,
     seen: SeenIdentities,
     totals: CacheTotals,
 }
 
-/// Identities that have been seen.
+/// Set of block identities that any request has used: a bitmap for small ones, a hash set for others.
 #[derive(Clone, Debug, Default)]
 struct SeenIdentities {
     dense: Vec<u64>,
@@ -253,7 +255,7 @@ impl SeenIdentities {
         }
     }
 
-    /// Adds an identity; true if it was new.
+    /// Adds a block identity to the set. Returns true if it was not in it.
     fn add(&mut self, id: u64) -> bool {
         if id >= DENSE_IDS {
             return self.sparse.insert(id, ()).is_none();
@@ -268,13 +270,13 @@ impl SeenIdentities {
     }
 }
 
-/// List to which a tier's links belong.
+/// Returns the index in a block's `links` and `was_used` for a tier: 0 for both memories, 1 for the drive.
 fn links_of(tier: usize) -> usize {
     usize::from(tier == DRIVE)
 }
 
 impl Tiers {
-    /// Empty tiers.
+    /// Returns a cache with this configuration whose tiers are all empty.
     pub fn new(plan: CachePlan) -> Tiers {
         Tiers {
             plan,
@@ -289,12 +291,13 @@ impl Tiers {
         }
     }
 
-    /// Totals so far.
+    /// Returns the totals over all requests that the cache has served so far.
     pub fn totals(&self) -> &CacheTotals {
         &self.totals
     }
 
-    /// Serves a request. `access` gets the reads and writes of the drive in their order.
+    /// Serves a request: counts its hits and moves its blocks to the fastest tier. Calls `access` for each read and
+    /// write of the drive, in order. Returns the cached and computed blocks of the request.
     pub fn serve(&mut self, request: &PromptRequest, access: &mut impl FnMut(DriveAccess)) -> RequestParts {
         self.count_ideal(request);
         if request.object_bytes.is_some() && (request.is_write || self.has_other_size(request)) {
@@ -314,7 +317,8 @@ impl Tiers {
         parts
     }
 
-    /// Tokens, bytes and room of a block.
+    /// Returns the tokens, the bytes and the padded bytes of the request's block with index `place`. An object has 0
+    /// tokens.
     fn size(&self, request: &PromptRequest, place: usize) -> (u64, u64, u64) {
         match request.object_bytes {
             Some(bytes) => (0, bytes, bytes.next_multiple_of(PADDING_BYTES)),
@@ -330,7 +334,7 @@ impl Tiers {
         block.is_some_and(|block| Some(block.bytes) != request.object_bytes)
     }
 
-    /// Counts what tiers without an end would have.
+    /// Counts the request's new blocks, and the hits that a cache of unlimited size would have for it.
     fn count_ideal(&mut self, request: &PromptRequest) {
         let known = request.ids.iter().take_while(|id| !request.is_write && self.seen.contains(**id)).count();
         for (place, id) in request.ids.iter().enumerate() {
@@ -344,7 +348,7 @@ impl Tiers {
         }
     }
 
-    /// Counts the cached and the computed part, and reads what lies on the drive alone.
+    /// Counts the cached and the computed blocks of a request, and reads the blocks that only the drive has.
     fn count_parts(&mut self, request: &PromptRequest, access: &mut impl FnMut(DriveAccess)) -> RequestParts {
         let mut parts = RequestParts::default();
         let mut is_cached = true;
@@ -387,7 +391,7 @@ impl Tiers {
         DriveAccess { op, offset, objects, object_bytes: object_bytes.next_multiple_of(PADDING_BYTES) }
     }
 
-    /// Uses a block: it moves to the front of the fastest tier.
+    /// Uses a block: creates it if it is new, and moves it to the front of the fastest tier.
     fn use_block(&mut self, id: u64, size: (u64, u64, u64), access: &mut impl FnMut(DriveAccess)) {
         let (block, is_new) = match self.places.get(&id) {
             Some(block) => (*block, false),
@@ -440,7 +444,8 @@ impl Tiers {
         place
     }
 
-    /// Puts a block into a memory, or into the next tier if it is larger than that memory.
+    /// Inserts a block into memory tier `tier`, evicting others. A block larger than the tier goes to the next slower
+    /// one.
     fn hold(&mut self, tier: usize, block: u32, access: &mut impl FnMut(DriveAccess)) {
         let room = self.blocks[index(block)].room_bytes;
         if tier == DRIVE {
@@ -459,7 +464,7 @@ impl Tiers {
         self.link(tier, block);
     }
 
-    /// Lets a block go that no memory holds any more: to the drive, if it is to be there.
+    /// Handles a block that host memory evicts: writes it to the drive if the write rule says so, or frees it.
     fn leave_memory(&mut self, block: u32, access: &mut impl FnMut(DriveAccess)) {
         let CachedBlock { on_drive, was_hit, .. } = self.blocks[index(block)];
         let is_worth = self.plan.writes != DriveWrites::Reused || was_hit;
@@ -469,7 +474,7 @@ impl Tiers {
         self.free_if_nowhere(block);
     }
 
-    /// Writes a block to the drive, if it fits there.
+    /// Writes a block to the drive and evicts others for it. Does nothing if the block is larger than the tier.
     fn write(&mut self, block: u32, access: &mut impl FnMut(DriveAccess)) {
         let CachedBlock { tokens, bytes, room_bytes, .. } = self.blocks[index(block)];
         if room_bytes > self.plan.tier_bytes[DRIVE] {
@@ -488,7 +493,8 @@ impl Tiers {
         access(self.drive_access(Op::Write, offset, tokens, bytes));
     }
 
-    /// Room on the drive for so many bytes. Objects of many sizes leave gaps; the first of them then begin anew.
+    /// Returns the offset of free space on the drive for `bytes` bytes. Objects of many sizes fragment the drive;
+    /// allocation then starts again at offset 0.
     fn take_room(&mut self, bytes: u64) -> u64 {
         if let Some(offset) = self.free_room.get_mut(&bytes).and_then(Vec::pop) {
             return offset;
@@ -516,7 +522,7 @@ impl Tiers {
         }
     }
 
-    /// Removes a block from all tiers.
+    /// Removes a block from all tiers, so that the next use computes it again.
     fn forget(&mut self, id: u64) {
         let Some(block) = self.places.get(&id).copied() else { return };
         if let Some(tier) = self.blocks[index(block)].memory.take() {
@@ -529,7 +535,7 @@ impl Tiers {
         self.free_if_nowhere(block);
     }
 
-    /// Notes that a block of a tier is used.
+    /// Tells the replacement policy of a tier that one of its blocks is used.
     fn touch(&mut self, tier: usize, block: u32) {
         match self.plan.replacement {
             TierReplacement::Lru => {
@@ -541,7 +547,7 @@ impl Tiers {
         }
     }
 
-    /// Takes the block that leaves a tier next out of its list.
+    /// Removes the block that the replacement policy evicts next from its tier's list. Returns its index.
     fn take_victim(&mut self, tier: usize) -> u32 {
         loop {
             let last = self.lists[tier].last;

@@ -1,7 +1,7 @@
-//! Windows of a trace in which the drive is simulated, and the simulation of one.
+//! Sampled windows of a trace in which the drive is simulated.
 //!
-//! The trace is cut into as many parts as there are windows, and one window of consecutive requests is drawn from each part. The
-//! first requests of a window bring queues up and do not count.
+//! The trace is divided into as many parts as there are windows, and one window of consecutive requests is drawn from
+//! each part. The first requests of a window are a warm-up that fills queues, and do not count.
 
 use super::tiers::{DriveAccess, RequestParts};
 use crate::config::Precondition;
@@ -12,31 +12,31 @@ use crate::random::Random;
 use crate::request::{Io, Op};
 use crate::time::{Span, Time};
 
-/// Requests of a window that count, at least and at most.
+/// Smallest number of counted requests in a window. The next constant is the largest.
 const COUNTED_MIN: u64 = 2;
 const COUNTED_MAX: u64 = 64;
-/// One request in so many leads in.
+/// Divisor of the warm-up: one request for every so many counted ones in a window, or one of so many accesses.
 const LEAD_IN: u64 = 4;
-/// Threads that issue the cache's accesses, and accesses in flight of each.
+/// Number of threads that submit the cache's accesses. The next constant is the queue depth of each.
 const THREADS: u32 = 8;
 const DEPTH: u32 = 64;
-/// Events between two looks at completions.
+/// Number of simulated events after which the loop checks for completions at the latest.
 const EVENTS: u64 = 1 << 16;
 
-/// Requests of a window.
+/// Range of consecutive requests of a trace that is simulated, as request numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampledWindow {
-    /// Number of its first request.
+    /// Number of the window's first request in the trace, from 0.
     pub first: u64,
-    /// Requests that do not count yet.
+    /// Number of warm-up requests at the start of the window, which do not count.
     pub lead_in: u64,
-    /// Requests that count.
+    /// Number of requests in the window that count, after the warm-up.
     pub counted: u64,
 }
 
 impl SampledWindow {
-    /// Draws `windows` windows from `requests` requests, whose accesses are split into `pieces_per_request` pieces at most in the
-    /// mean; a window has about `pieces` of them.
+    /// Draws at most `windows` windows from `requests` requests, one from each equal part. A request has about
+    /// `pieces_per_request` drive accesses; each window counts as many requests as make about `pieces` accesses.
     pub fn draw(requests: u64, windows: u64, pieces_per_request: f64, pieces: u64, seed: u64) -> Vec<SampledWindow> {
         let mut random = Random::stream(seed, "windows");
         let windows = windows.min(requests / COUNTED_MIN).max(1);
@@ -49,60 +49,60 @@ impl SampledWindow {
         (0..windows).map(|window| SampledWindow { first: first(window, &mut random), lead_in, counted }).collect()
     }
 
-    /// Number of the request behind the last.
+    /// Returns the number of the first request after the window.
     pub fn end(&self) -> u64 {
         self.first + self.lead_in + self.counted
     }
 }
 
-/// A request of a window.
+/// Request of a sampled window, with its arrival and the cached and computed blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WindowRequest {
-    /// Arrival since the first request of the window.
+    /// Arrival time of the request since the first request of its window.
     pub at: Span,
-    /// True if the request counts.
+    /// True if the request counts; false in the warm-up at the start of the window.
     pub counts: bool,
-    /// Cached and computed parts.
+    /// Cached and computed blocks of the request.
     pub parts: RequestParts,
 }
 
-/// A read or write of one drive.
+/// Read or write of one drive, as part of a request in a sampled window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrivePiece {
-    /// Place of its request in the window.
+    /// Index in its window of the request that this access belongs to.
     pub request: u32,
-    /// Operation, place and length.
+    /// Operation of the access, its offset on the drive, and its length in bytes.
     pub io: Io,
 }
 
-/// Everything that happens in a window.
+/// Work of a sampled window: its requests, and their accesses to the first drive.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WindowWork {
-    /// Requests in the order of arrival.
+    /// Requests of the sampled window in the order of arrival.
     pub requests: Vec<WindowRequest>,
-    /// Accesses to one of the drives, in the order of their requests.
+    /// Accesses of the window to the first of the striped drives, in the order of their requests.
     pub pieces: Vec<DrivePiece>,
 }
 
 impl WindowWork {
-    /// Every n-th access, so that there are so many at most: the mix of reads and writes stays that of the window.
+    /// Returns every n-th access of the window, at most `pieces_max`. Even spacing keeps the mix of reads and writes.
     fn thinned(&self, pieces_max: usize) -> Vec<DrivePiece> {
         let stride = self.pieces.len().div_ceil(pieces_max.max(1)).max(1);
         self.pieces.iter().copied().step_by(stride).collect()
     }
 }
 
-/// Drives among which the tier's bytes are striped: chunks go to them in turn.
+/// Drives over which the cache's data is striped: consecutive chunks go to the drives in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StripedDrives {
-    /// Number of drives.
+    /// Number of drives over which the cache's data is striped.
     pub count: u64,
-    /// Bytes of a chunk, which are those of the largest piece as well.
+    /// Bytes of a chunk, the largest access that one drive gets.
     pub chunk_bytes: u64,
 }
 
 impl StripedDrives {
-    /// Pieces of an access that go to the first drive.
+    /// Returns the parts of a cache access that go to the first drive, as reads or writes at offsets on that drive.
     pub fn pieces(&self, access: &DriveAccess) -> impl Iterator<Item = Io> {
         let StripedDrives { count, chunk_bytes } = *self;
         let DriveAccess { op, offset, objects, object_bytes } = *access;
@@ -125,31 +125,32 @@ impl StripedDrives {
     }
 }
 
-/// Drive under the accesses of a cache, before the first of them.
+/// Simulated drive in its initial state, with the threads that submit a cache's accesses to it.
 #[derive(Clone, Debug)]
 pub struct CacheDrive {
     engine: Engine,
     threads: Vec<u16>,
 }
 
-/// Times of the accesses in a window at their own times.
+/// Read waits of a sampled window whose requests are simulated at the arrival times of the trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowTimes {
-    /// For each request, the time from its arrival until its last read was done; none if it read nothing.
+    /// Time from a request's arrival until its last drive read completes, for each request; `None` if it reads nothing.
     pub read_waits: Vec<Option<Span>>,
 }
 
-/// Accesses of a window as fast as the drive does them, without those that bring queues up and fill buffers.
+/// Time and bytes of a window's accesses when the drive runs at full rate, without the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FullRateTimes {
-    /// Time in which the accesses that count were done.
+    /// Time from the end of the warm-up until all of the window's accesses are complete.
     pub busy: Span,
-    /// Their bytes.
+    /// Bytes of the window's accesses after the warm-up, reads and writes together.
     pub bytes: u64,
 }
 
 impl CacheDrive {
-    /// Sets up a drive in its steady state, if it has one and blocks are written.
+    /// Returns a drive ready to simulate windows. If the drive leaves preconditioning open, it is random for a cache
+    /// that writes (steady state), sequential otherwise.
     pub fn new(drive: &Drive, writes: bool, seed: u64) -> CacheDrive {
         let mut drive = drive.alone();
         if drive.translation.precondition == Precondition::Auto {
@@ -162,7 +163,7 @@ impl CacheDrive {
         CacheDrive { engine, threads }
     }
 
-    /// Simulates a window with its requests at their own times.
+    /// Simulates a window with its requests at the arrival times of the trace. Returns their read waits.
     pub fn run(&self, work: &WindowWork) -> WindowTimes {
         let arrival = |piece: &DrivePiece| work.requests[piece.request as usize].at;
         let mut read_waits = vec![None; work.requests.len()];
@@ -175,8 +176,8 @@ impl CacheDrive {
         WindowTimes { read_waits }
     }
 
-    /// Simulates accesses of a window, evenly chosen and `pieces_max` at most, as fast as the drive does them. The first part brings
-    /// queues up and fills buffers, and does not count.
+    /// Simulates accesses of a window at full rate: all arrive at time 0. At most `pieces_max` evenly chosen accesses
+    /// run. A warm-up fills queues and buffers, and does not count.
     pub fn run_at_full_rate(&self, work: &WindowWork, pieces_max: usize) -> FullRateTimes {
         let pieces = work.thinned(pieces_max);
         let lead_in = pieces.len() / LEAD_IN as usize;
@@ -196,7 +197,8 @@ impl CacheDrive {
         times
     }
 
-    /// Simulates accesses until all are done. Times are since the start, once whatever the host does at its own start is over.
+    /// Simulates accesses until all complete, from the drive's initial state. Calls `on_done` with each access and its
+    /// completion time, which counts from 100 us after that state.
     fn complete(
         &self,
         pieces: &[DrivePiece],
@@ -225,7 +227,7 @@ impl CacheDrive {
     }
 }
 
-/// Adds the accesses of a request to a window.
+/// Adds the parts of a cache access that go to the first drive to a window, for the request that is added next.
 pub(super) fn add_pieces(work: &mut WindowWork, drives: StripedDrives, access: &DriveAccess) {
     let request = short_length(work.requests.len());
     work.pieces.extend(drives.pieces(access).map(|io| DrivePiece { request, io }));

@@ -4,23 +4,23 @@
 //! layout of HdrHistogram (Tene, 2012). Counting is a shift and an increment, because it is done several times for each
 //! simulated request.
 
-/// Number of binary digits of a value that its class keeps, without the leading one.
+/// Number of binary digits after the leading one that all values of a histogram class have in common.
 const KEPT_BITS: u32 = 10;
-/// Number of classes of one doubling.
+/// Number of histogram classes from one power of two to the next.
 const DOUBLING: usize = 1 << KEPT_BITS;
 
-/// Number of values counted in each class, for the doublings from the lowest to the highest that has any. The latencies
-/// of a run lie in few doublings; storing all of them would make a short run spend most of its time on pages full of
-/// zeros.
+/// Number of values in each class of a histogram, stored for the doublings from the lowest to the highest with any.
+/// Latencies of a run lie in few doublings. Storing all of them would make a short run spend most of its time on pages
+/// full of zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Histogram {
-    /// Class of the first count, which is the first of a doubling.
+    /// Number of the class that `counts` starts with, which is the first class of a doubling.
     first: usize,
     counts: Box<[u64]>,
 }
 
 impl Histogram {
-    /// Counts one value.
+    /// Counts one value in its class of the histogram.
     #[inline]
     pub(super) fn record(&mut self, value: u64) {
         let class = class(value);
@@ -31,14 +31,14 @@ impl Histogram {
         }
     }
 
-    /// Counts a value whose class has no room yet.
+    /// Counts a value whose class is not stored yet.
     #[cold]
     fn count_new(&mut self, class: usize) {
         self.make_room(class, class + 1);
         self.counts[class - self.first] += 1;
     }
 
-    /// Makes room for the classes from `first` to before `end`, in whole doublings.
+    /// Extends the stored counts so that they include the classes from `first` to before `end`, in whole doublings.
     fn make_room(&mut self, first: usize, end: usize) {
         let first = first / DOUBLING * DOUBLING;
         if self.counts.is_empty() {
@@ -54,7 +54,7 @@ impl Histogram {
         }
     }
 
-    /// Adds all counts of `other`.
+    /// Adds all counts of another histogram.
     pub(super) fn merge(&mut self, other: &Histogram) {
         if other.counts.is_empty() {
             return;
@@ -64,7 +64,7 @@ impl Histogram {
         own.iter_mut().zip(&*other.counts).for_each(|(count, others)| *count += others);
     }
 
-    /// Returns the counts that were added since the histogram was equal to `earlier`.
+    /// Returns a histogram of the values that were counted since this one was equal to `earlier`.
     pub(super) fn without(&self, earlier: &Histogram) -> Histogram {
         let mut rest = self.clone();
         if !earlier.counts.is_empty() {
@@ -74,14 +74,14 @@ impl Histogram {
         rest
     }
 
-    /// Highest value and count of each class that has any, in rising order.
+    /// Returns the highest value and the count of each class that has any values, in rising order.
     pub(super) fn classes(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let all = self.counts.iter().enumerate();
         all.filter(|(_, count)| **count > 0).map(|(place, count)| (highest(self.first + place), *count))
     }
 
-    /// Highest value of the class that holds the value of rank `rank` (from 1, in rising order); `None` beyond the
-    /// last.
+    /// Returns the highest value of the class that holds the value of rank `rank` (from 1, in rising order); `None`
+    /// beyond the last.
     pub(super) fn value_of_rank(&self, rank: u64) -> Option<u64> {
         let mut below = 0;
         self.classes().find_map(|(highest, count)| {
@@ -91,14 +91,14 @@ impl Histogram {
     }
 }
 
-/// Class of a value.
+/// Returns the number of the histogram class that a value belongs to.
 #[inline]
 fn class(value: u64) -> usize {
     let shift = u64::BITS - 1 - KEPT_BITS - (value | 1 << KEPT_BITS).leading_zeros();
     (shift as usize) * DOUBLING + (value >> shift) as usize
 }
 
-/// Highest value of a class.
+/// Returns the highest value of a histogram class.
 fn highest(class: usize) -> u64 {
     let shift = (class / DOUBLING).saturating_sub(1);
     let first = (class - shift * DOUBLING) as u64;

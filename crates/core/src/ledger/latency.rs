@@ -6,7 +6,7 @@
 use super::histogram::Histogram;
 use crate::time::Span;
 
-/// Distribution of latencies.
+/// Distribution of latencies, as a histogram with exact count, sum and extremes.
 ///
 /// Everything but the percentiles is exact. Percentiles are at most 0.1 % too long, never too short,
 /// and never outside what was recorded; below 2 ns they are exact.
@@ -14,9 +14,9 @@ use crate::time::Span;
 pub struct Latency {
     count: u64,
     sum_ps: u128,
-    /// Sum of squares; saturates only where the deviation has no meaning left: beyond 10^10 latencies of 100 s.
+    /// Sum of the squared latencies in square picoseconds; saturates only beyond 10^10 latencies of 100 s.
     square_sum_ps: u128,
-    /// Shortest latency; the largest number of its type if none was counted.
+    /// Shortest latency in picoseconds; `u64::MAX` if none was counted.
     min_ps: u64,
     max_ps: u64,
     histogram: Histogram,
@@ -30,7 +30,7 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Counts one latency.
+    /// Adds one latency to the distribution.
     pub fn record(&mut self, span: Span) {
         let ps = span.as_ps();
         self.histogram.record(ps);
@@ -42,7 +42,7 @@ impl Latency {
         self.square_sum_ps = self.square_sum_ps.saturating_add(square);
     }
 
-    /// Adds all latencies of `other`.
+    /// Adds all latencies of another distribution.
     pub fn merge(&mut self, other: &Latency) {
         self.min_ps = self.min_ps.min(other.min_ps);
         self.max_ps = self.max_ps.max(other.max_ps);
@@ -52,8 +52,8 @@ impl Latency {
         self.histogram.merge(&other.histogram);
     }
 
-    /// Returns the latencies counted since this distribution was equal to `earlier`; the extremes are those of the
-    /// whole.
+    /// Returns the latencies counted since this distribution was equal to `earlier`. Minimum and maximum are those of
+    /// the whole distribution.
     pub fn without(&self, earlier: &Latency) -> Latency {
         Latency {
             count: self.count - earlier.count,
@@ -65,38 +65,39 @@ impl Latency {
         }
     }
 
-    /// Number of latencies counted.
+    /// Returns the number of latencies counted.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Exact sum in picoseconds, which equals the sum of a ledger's stages.
+    /// Returns the exact sum of the latencies in picoseconds, which equals the sum of a ledger's stages.
     pub fn sum_ps(&self) -> u128 {
         self.sum_ps
     }
 
-    /// Shortest latency, exact; zero if none was counted.
+    /// Returns the shortest latency, exact; zero if none was counted.
     pub fn min(&self) -> Span {
         Span::from_ps(if self.count == 0 { 0 } else { self.min_ps })
     }
 
-    /// Longest latency, exact; zero if none was counted.
+    /// Returns the longest latency, exact; zero if none was counted.
     pub fn max(&self) -> Span {
         Span::from_ps(self.max_ps)
     }
 
-    /// Mean to the nearest picosecond; zero if none was counted.
+    /// Returns the mean latency to the nearest picosecond; zero if none was counted.
     pub fn mean(&self) -> Span {
         let count = u128::from(self.count.max(1));
         Span::from_ps(u64::try_from((self.sum_ps + count / 2) / count).unwrap_or(u64::MAX))
     }
 
-    /// Mean in nanoseconds, unrounded; zero if none was counted.
+    /// Returns the mean latency in nanoseconds, unrounded; zero if none was counted.
     pub fn mean_ns(&self) -> f64 {
         self.sum_ps as f64 / self.count.max(1) as f64 / 1e3
     }
 
-    /// Standard deviation of the sample in nanoseconds (divisor n - 1, as fio has it); zero below two latencies.
+    /// Returns the standard deviation of the latencies in nanoseconds (divisor n - 1, as fio has it); zero below two
+    /// latencies.
     ///
     /// Squares are summed around the whole part q of the mean: with sum = n q + r, the sum of
     /// (x - q)² is sum(x²) - q (sum + r), an exact integer, so nothing cancels.
@@ -112,7 +113,7 @@ impl Latency {
         (around_mean.max(0.0) / (count - 1) as f64).sqrt() / 1e3
     }
 
-    /// Latency that `percent` of all latencies do not exceed; zero if none was counted.
+    /// Returns the latency that `percent` percent of all latencies do not exceed; zero if none was counted.
     ///
     /// 0 gives the shortest and 100 the longest; values outside are taken as these.
     pub fn percentile(&self, percent: f64) -> Span {
@@ -127,7 +128,7 @@ impl Latency {
         Span::from_ps(ps.clamp(self.min_ps, self.max_ps))
     }
 
-    /// Number of counted latencies beyond the percentile, which is the evidence behind it.
+    /// Returns the number of counted latencies beyond the percentile, which is the evidence for it.
     ///
     /// The number is rounded down, with `percent` taken to 7 decimals, so that 99.9 % of 1000 leaves exactly 1.
     pub fn samples_beyond(&self, percent: f64) -> u64 {
@@ -136,21 +137,21 @@ impl Latency {
         (u128::from(self.count) * beyond / PARTS) as u64
     }
 
-    /// Returns the percentile, or `None` if no counted latency lies beyond it: it would then be the maximum under
-    /// another name.
+    /// Returns the latency at a percentile; `None` if no counted latency lies beyond it, since it would then be the
+    /// maximum under another name.
     pub fn known_percentile(&self, percent: f64) -> Option<Span> {
         (self.samples_beyond(percent) > 0).then(|| self.percentile(percent))
     }
 
-    /// Classes of equal latencies (to three digits) in rising order: longest latency and count of each.
+    /// Returns classes of equal latencies (to three digits) in rising order: the longest latency and the count of each.
     pub fn classes(&self) -> impl Iterator<Item = (Span, u64)> + '_ {
         self.histogram
             .classes()
             .map(|(longest_ps, count)| (Span::from_ps(longest_ps.clamp(self.min_ps, self.max_ps)), count))
     }
 
-    /// Number of latencies of at least `from` and less than `until`, to the resolution of the classes; each latency is
-    /// in exactly one of two adjoining ranges.
+    /// Returns the number of latencies of at least `from` and less than `until`, to the resolution of the classes. Each
+    /// latency is in exactly one of two adjoining ranges.
     pub fn count_between(&self, from: Span, until: Span) -> u64 {
         self.classes().filter(|(span, _)| (from..until).contains(span)).map(|(_, count)| count).sum()
     }

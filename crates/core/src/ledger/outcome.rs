@@ -11,22 +11,22 @@ pub struct Outcome {
     pub drive: String,
     /// Seed of the run's random numbers.
     pub seed: u64,
-    /// Time to the last completion from the end of the warm-up, or from the start of the run; ramp time included.
+    /// Time from the end of the warm-up (or the start of the run) to the last completion, ramp time included.
     pub elapsed: Span,
-    /// Results of each job section, threads of a section added up.
+    /// Results of each job section, added up over its threads.
     pub jobs: Vec<JobOutcome>,
-    /// Use of the link from device to host.
+    /// Traffic of the link from device to host.
     pub upstream: WireUse,
-    /// Use of the link from host to device.
+    /// Traffic of the link from host to device.
     pub downstream: WireUse,
-    /// Use of the processor cores.
+    /// Use of the processor cores: work, polling, switching and interrupts.
     pub cpu: CpuUse,
-    /// Use of dies and channels of flash behind a translation layer; empty for other memories.
+    /// Busy time of dies and channels of flash behind a translation layer; empty for other memories.
     pub parts: Vec<PartUse>,
-    /// Power of the server; `None` if the drive file does not say.
+    /// Mean and idle power of the server; `None` if the drive file does not say.
     pub energy: Option<Energy>,
-    /// Energy of all accesses to the device's memory in joules, which is not part of the server's; `None` if the energy
-    /// of an access is unknown.
+    /// Energy in joules of all accesses to the device's memory, which the server's energy does not include; `None` if
+    /// the energy of an access is unknown.
     pub memory_j: Option<f64>,
     /// Names of the software stack's stages, in the order of [`Stage::stack`].
     pub stack_stages: Vec<String>,
@@ -34,24 +34,24 @@ pub struct Outcome {
     pub counters: Vec<(&'static str, u64)>,
     /// Number of simulation events processed.
     pub events: u64,
-    /// State of the drive in which requests were counted.
+    /// State of the drive while requests were counted: steady, transient, or with a state of its credits.
     pub measured: MeasuredState,
-    /// Trouble of the timeline that the run has met; faults of banks and of packets are in the counters alone.
+    /// Fault rules that have had effects in the run. Bank and packet faults appear in the counters alone.
     pub trouble: Vec<TroubleMet>,
-    /// True if all jobs were done, false if the run was stopped before.
+    /// True if all jobs were done; false if the run was stopped before their end.
     pub finished: bool,
 }
 
-/// Event of a timeline of trouble, with what it has met in a run.
+/// Fault rule that has had effects in a run, with their number and times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TroubleMet {
-    /// Line of the timeline.
+    /// Description of the fault rule, as a line of a timeline of faults.
     pub line: String,
-    /// Instant at which it first had an effect; none if it had none.
+    /// Instant at which the fault rule first had an effect; `None` if it had none.
     pub first: Option<Time>,
-    /// Instant at which it last began to have an effect.
+    /// Instant at which the fault rule last began to have an effect; `None` if it had none.
     pub last: Option<Time>,
-    /// Number of requests that it has touched, or of times that it has happened to the device.
+    /// Number of requests that the fault rule affected, or of times that it affected the device.
     pub count: u64,
 }
 
@@ -59,80 +59,84 @@ pub struct TroubleMet {
 /// long as the buffer has room.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum MeasuredState {
-    /// The only one: the drive has no such parts, or nothing was written.
+    /// The drive has one state only, because it lacks a write buffer and a translation layer, or because nothing was
+    /// written.
     #[default]
     Only,
     /// The write buffer had been turned over, and the translation layer was in the state that such writes lead to.
     Steady {
-        /// Number of requests before the first one that counts.
+        /// Number of warm-up requests, which are left out of the results.
         warm_up_ios: u64,
-        /// Time before the first request that counts.
+        /// Duration of the warm-up, until the first request that counts.
         warm_up: Span,
     },
-    /// A state that does not last, with the reason.
+    /// Requests were counted in a state that does not last, for the reason given.
     Burst(&'static str),
-    /// A volume with credits, in this state of them.
+    /// The drive is a volume with burst credits, and this was the state of its credits.
     Volume(CreditState),
 }
 
-/// Credits of a volume in a run.
+/// State of a volume's burst credits in a run, which tells how long its rate lasts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CreditState {
-    /// The run began without credits.
+    /// The run began without burst credits.
     Used,
-    /// The run began with all credits, and kept them: it stays below the rate that lasts.
+    /// The run began with all burst credits and kept them, because its rate is below the volume's sustained rate.
     Kept,
-    /// The run took more credits than it earned; a full bucket lasts for so long at this rate.
+    /// The run spent burst credits faster than it earned them. A full bucket of credits lasts for this time at the
+    /// run's rate.
     Last(Span),
-    /// The run began with all credits, and had used them up after this time.
+    /// The run began with all burst credits, and had used them up after this time.
     UsedUpAfter(Span),
 }
 
-/// Results of one job section.
+/// Results of one job section of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobOutcome {
-    /// Name of the job.
+    /// Name of the job section.
     pub name: String,
-    /// Queue depth of each thread.
+    /// Queue depth of each thread of the job.
     pub iodepth: u32,
-    /// Number of threads.
+    /// Number of threads of the job.
     pub threads: u32,
     /// Number of the job's group. Jobs of one group run at the same time, groups one after the other.
     pub group: u32,
     /// fio options that define the job, with their values; empty for requests that no job has issued.
     pub options: Vec<(&'static str, String)>,
-    /// Results of reads.
+    /// Results of the job's reads.
     pub read: DirectionOutcome,
-    /// Results of writes.
+    /// Results of the job's writes.
     pub write: DirectionOutcome,
-    /// Results of flushes, which do not count as requests of the job.
+    /// Results of the job's flushes, which do not count as requests of the job.
     pub flush: DirectionOutcome,
-    /// Latencies of commits, of jobs that flush: from the time at which the first write since the last flush was wanted to the
-    /// completion of the flush, or of the writes if the drive needs none.
+    /// Latencies of commits, in jobs that flush: from the due time of the first write since the last flush to the
+    /// completion of the flush. If the drive needs no flush, to the completion of the writes.
     pub commit: Latency,
-    /// Latencies of queries, of jobs whose reads follow from one another: from the time at which the first read was wanted to the
+    /// Latencies of queries, in jobs whose reads depend on one another: from the due time of the first read to the
     /// completion of the last read of the last round.
     pub query: Latency,
-    /// Discards, as real hosts and traces ask for them.
+    /// Results of discards (trim), which real hosts and traces send.
     pub discard: DirectionOutcome,
-    /// Writes of zeros without data, as real hosts ask for them.
+    /// Results of writes of zeros without data, which real hosts send.
     pub zeroes: DirectionOutcome,
-    /// Number of requests that have failed, which are counted nowhere else.
+    /// Number of failed requests that were due after the ramp. `ios`, `bytes` and the latencies of requests exclude
+    /// them.
     pub failed: u64,
-    /// Linux error number of the first failed request (`EIO` is 5).
+    /// Linux error number of the job's first failed request (`EIO` is 5); `None` if none failed.
     pub first_error: Option<u32>,
-    /// Number of flushes among the failed requests.
+    /// Number of flushes among the failed requests of the job.
     pub failed_flushes: u64,
-    /// Number of resets of zones among the failed requests.
+    /// Number of zone resets among the failed requests of the job.
     pub failed_resets: u64,
 }
 
-/// Results of the reads, or of the writes, of one job section. Only requests issued after the ramp time count.
+/// Results of one operation (reads, writes, flushes and so on) of one job section. Only requests that were due after
+/// the ramp time count.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DirectionOutcome {
-    /// Number of requests.
+    /// Number of requests completed.
     pub ios: u64,
-    /// Number of bytes of user data.
+    /// Number of bytes of user data that the completed requests moved.
     pub bytes: u64,
     /// Time over which requests were counted: from the end of the ramp (or the start) to the job's last completion.
     pub runtime: Span,
@@ -147,63 +151,63 @@ pub struct DirectionOutcome {
     pub stages: StageTimes,
 }
 
-/// Use of one direction of the link.
+/// Traffic of one direction of the link: bytes, packets and busy time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WireUse {
-    /// Wire rate in bytes per nanosecond, after encoding.
+    /// Rate of the wire in bytes per nanosecond, after encoding.
     pub bytes_per_ns: f64,
-    /// Bytes of user data.
+    /// Bytes of user data on the wire.
     pub data_bytes: u64,
     /// Bytes of payload other than user data: commands, completion queue entries, doorbells, interrupt messages.
     pub command_bytes: u64,
-    /// Bytes of headers and framing of all packets.
+    /// Bytes of headers and framing of all packets on the wire.
     pub header_bytes: u64,
-    /// Bytes of ACK and flow-control packets (DLLPs).
+    /// Bytes of ACK and flow-control packets (DLLPs) on the wire.
     pub dllp_bytes: u64,
-    /// Number of packets, replayed ones included.
+    /// Number of packets that have arrived; a packet that was replayed counts once.
     pub packets: u64,
-    /// Number of packets that were replayed after an error.
+    /// Number of packets that were sent again after an error, derived from the wire time lost until the NAK.
     pub replays: u64,
     /// Time during which the wire was busy with packets and their skip ordered sets.
     pub busy: Span,
 }
 
-/// Use of one kind of part of the memory, summed over all parts of this kind.
+/// Busy time of one kind of memory resource, such as flash dies, summed over all resources of this kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PartUse {
     /// Name of the resource, as predictions have it: `flash dies`.
     pub resource: &'static str,
-    /// Number of parts in all devices.
+    /// Number of resources of this kind in all devices, such as flash dies.
     pub servers: u32,
-    /// Time for which parts were busy, background operations included.
+    /// Time for which resources were busy, background operations included.
     pub busy: Span,
 }
 
 impl PartUse {
-    /// Use since an earlier time, of which `earlier` is the use until then.
+    /// Returns the use since an earlier time of the run; `earlier` is the use up to that time.
     pub(crate) fn since(&self, earlier: &PartUse) -> PartUse {
         PartUse { busy: self.busy - earlier.busy, ..*self }
     }
 }
 
-/// Use of the processor cores, summed over all of them.
+/// Use of the processor cores by a run, summed over all cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuUse {
-    /// Number of cores.
+    /// Number of processors whose use is counted.
     pub cores: u16,
-    /// Time running code for requests.
+    /// Time for which cores ran code for requests.
     pub working: Span,
-    /// Time polling for completions.
+    /// Time for which cores polled for completions.
     pub spinning: Span,
-    /// Time in interrupt handlers and context switches.
+    /// Time that cores spent in interrupt handlers and context switches.
     pub switching: Span,
-    /// Number of interrupts.
+    /// Number of interrupts that were handled.
     pub interrupts: u64,
-    /// Number of context switches.
+    /// Number of context switches of all cores.
     pub context_switches: u64,
 }
 
-/// Power of the whole server during the run.
+/// Power of the whole server during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Energy {
     /// Mean power of the server during the run in watts.
@@ -213,34 +217,35 @@ pub struct Energy {
 }
 
 impl DirectionOutcome {
-    /// Requests per second; zero if nothing was counted.
+    /// Returns the requests of one operation per second; zero if nothing was counted.
     pub fn iops(&self) -> f64 {
         per(self.ios as f64, self.runtime.as_s())
     }
 
-    /// Bytes of user data per second; zero if nothing was counted.
+    /// Returns the bytes of user data per second; zero if nothing was counted.
     pub fn bytes_per_s(&self) -> f64 {
         per(self.bytes as f64, self.runtime.as_s())
     }
 }
 
 impl JobOutcome {
-    /// Name and results of reads and writes, of which any were counted.
+    /// Returns the names and results of reads and of writes; leaves out an operation of which nothing was counted.
     pub fn directions(&self) -> impl Iterator<Item = (&'static str, &DirectionOutcome)> {
         [("read", &self.read), ("write", &self.write)].into_iter().filter(|(_, direction)| direction.ios > 0)
     }
 
-    /// Commits per second; zero if nothing was counted.
+    /// Returns the commits of the job per second; zero if nothing was counted.
     pub fn commits_per_s(&self) -> f64 {
         per(self.commit.count() as f64, self.write.runtime.as_s())
     }
 
-    /// Queries per second; zero if nothing was counted.
+    /// Returns the queries of the job per second; zero if nothing was counted.
     pub fn queries_per_s(&self) -> f64 {
         per(self.query.count() as f64, self.read.runtime.as_s())
     }
 
-    /// Operations of which any were counted, with their names: reads and writes, then those that move no data.
+    /// Returns the names and results of all operations of which any were counted: reads and writes, then those that
+    /// move no data.
     pub fn kinds(&self) -> impl Iterator<Item = (&'static str, &DirectionOutcome)> {
         let without_data = [("flush", &self.flush), ("discard", &self.discard), ("zeroes", &self.zeroes)];
         self.directions().chain(without_data.into_iter().filter(|(_, outcome)| outcome.ios > 0))
@@ -248,12 +253,12 @@ impl JobOutcome {
 }
 
 impl WireUse {
-    /// Number of all bytes on the wire.
+    /// Returns the number of all bytes on the wire: user data, commands, headers and DLLPs.
     pub fn bytes(&self) -> u64 {
         self.data_bytes + self.command_bytes + self.header_bytes + self.dllp_bytes
     }
 
-    /// Adds the rate, bytes and busy time of another wire.
+    /// Adds the rate, bytes, packets and busy time of another wire to those of this one.
     pub fn add(&mut self, other: &WireUse) {
         self.bytes_per_ns += other.bytes_per_ns;
         self.data_bytes += other.data_bytes;
@@ -265,7 +270,7 @@ impl WireUse {
         self.busy += other.busy;
     }
 
-    /// Use since an earlier time, of which `earlier` is the use until then.
+    /// Returns the traffic since an earlier time of the run; `earlier` is the traffic up to that time.
     pub(crate) fn since(&self, earlier: &WireUse) -> WireUse {
         WireUse {
             bytes_per_ns: self.bytes_per_ns,
@@ -279,19 +284,19 @@ impl WireUse {
         }
     }
 
-    /// Share of the wire's bytes that is user data, 0 to 1; zero for an unused wire.
+    /// Returns the share of the wire's bytes that is user data, 0 to 1; zero for an unused wire.
     pub fn payload_efficiency(&self) -> f64 {
         per(self.data_bytes as f64, self.bytes() as f64)
     }
 
-    /// Share of `elapsed` in which the wire was busy, 0 to 1.
+    /// Returns the utilisation of the wire over the time `elapsed`, from 0 to 1.
     pub fn busy_share(&self, elapsed: Span) -> f64 {
         per(self.busy.as_ns(), elapsed.as_ns())
     }
 }
 
 impl CpuUse {
-    /// Use since an earlier time, of which `earlier` is the use until then.
+    /// Returns the use of the cores since an earlier time of the run; `earlier` is the use up to that time.
     pub(crate) fn since(&self, earlier: &CpuUse) -> CpuUse {
         CpuUse {
             cores: self.cores,
@@ -303,29 +308,30 @@ impl CpuUse {
         }
     }
 
-    /// Time in which cores did anything at all.
+    /// Returns the time for which cores were busy, summed over all cores: working, spinning and switching.
     pub fn busy(&self) -> Span {
         self.working + self.spinning + self.switching
     }
 }
 
 impl Outcome {
-    /// Number of requests completed in all jobs.
+    /// Returns the number of reads and writes completed in all jobs.
     pub fn ios(&self) -> u64 {
         self.jobs.iter().map(|j| j.read.ios + j.write.ios).sum()
     }
 
-    /// Number of failed requests of all jobs.
+    /// Returns the number of failed requests of all jobs.
     pub fn failed(&self) -> u64 {
         self.jobs.iter().map(|job| job.failed).sum()
     }
 
-    /// Requests per second of all jobs. For groups of jobs one after the other, the mean over their times.
+    /// Returns the reads and writes per second of all jobs. For groups of jobs one after the other, the mean weighted
+    /// by their times.
     pub fn iops(&self) -> f64 {
         self.rate(DirectionOutcome::iops)
     }
 
-    /// Bytes of user data per second of all jobs, averaged as in [`iops`](Self::iops).
+    /// Returns the bytes of user data per second of all jobs, averaged as in [`iops`](Self::iops).
     pub fn bytes_per_s(&self) -> f64 {
         self.rate(DirectionOutcome::bytes_per_s)
     }
@@ -346,39 +352,42 @@ impl Outcome {
         }
     }
 
-    /// Mean number of busy cores over the run.
+    /// Returns the mean number of busy cores over the run.
     pub fn busy_cores(&self) -> f64 {
         per(self.cpu.busy().as_ns(), self.elapsed.as_ns())
     }
 
-    /// Mean number of busy cores for each 10^9 bytes per second of user data; zero if no data moved.
+    /// Returns the mean number of busy cores for each 10^9 bytes per second of user data; zero if no data moved.
     pub fn cores_per_gb_per_s(&self) -> f64 {
         per(self.busy_cores(), self.bytes_per_s() / 1e9)
     }
 
-    /// Energy of the whole server in joules for each request; `None` if unknown, zero if there was no request.
+    /// Returns the energy of the whole server in joules for each request; `None` if unknown, zero if there was no
+    /// request.
     pub fn joules_per_io(&self) -> Option<f64> {
         Some(per(self.energy?.server_w, self.iops()))
     }
 
-    /// Energy in joules for each request beyond that of the idle server in the same time; `None` if unknown.
+    /// Returns the energy in joules for each request beyond that of the idle server in the same time; `None` if
+    /// unknown.
     pub fn joules_per_io_above_idle(&self) -> Option<f64> {
         let energy = self.energy?;
         Some(per(energy.server_w - energy.idle_w, self.iops()))
     }
 
-    /// Energy of the device's memory in joules for each request; `None` if unknown, zero if there was no request.
+    /// Returns the energy of the device's memory in joules for each request; `None` if unknown, zero if there was no
+    /// request.
     pub fn memory_joules_per_io(&self) -> Option<f64> {
         Some(per(per(self.memory_j?, self.elapsed.as_s()), self.iops()))
     }
 
-    /// Instant at which the run ended.
+    /// Returns the instant at which the run ended, if it is counted from the end of the warm-up.
     pub fn end(&self) -> Time {
         Time::ZERO + self.elapsed
     }
 }
 
-/// Divides `amount` by `parts`; zero if there are no parts.
+/// Returns `amount` divided by `parts`; zero if there are no parts.
 pub(crate) fn per(amount: f64, parts: f64) -> f64 {
     if parts > 0.0 { amount / parts } else { 0.0 }
 }

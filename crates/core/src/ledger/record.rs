@@ -1,30 +1,30 @@
-//! Conversion of what the engine sees into records of a trace.
+//! Conversion of bursts and finished requests into records of a trace.
 
 use super::stage::{Ledger, SystemPart};
 use super::trace::{Name, Record, Step, Trace};
 use crate::time::Time;
 
-/// A burst of packets that has arrived.
+/// Burst of packets that has arrived, as a trace records it.
 #[derive(Clone, Debug)]
 pub struct RecordedBurst {
-    /// Name of what the packets carry.
+    /// Name of the data that the packets carry.
     pub name: &'static str,
-    /// True if it travelled from device to host.
+    /// True if the burst travelled from device to host.
     pub up: bool,
-    /// Number of packets.
+    /// Number of packets in the burst.
     pub packets: u32,
-    /// Number of bytes on the wire.
+    /// Number of bytes of the burst on the wire, headers and framing included.
     pub wire_bytes: u32,
-    /// Instant at which its first symbol entered the wire.
+    /// Instant at which the first symbol of the burst entered the wire.
     pub from: Time,
-    /// Instant at which its last packet was usable at the other end.
+    /// Instant at which the last packet of the burst was usable at the other end.
     pub to: Time,
-    /// First host address, and number of bytes from there on.
+    /// Host address of the burst's first byte, and the number of bytes from there on.
     pub memory: (u64, u32),
 }
 
 impl Trace {
-    /// Records the journey of a burst.
+    /// Adds a burst that has arrived to the trace, as a record of the request number `request` if it belongs to one.
     pub fn keep_burst(&mut self, burst: RecordedBurst, request: Option<u64>) {
         let RecordedBurst { name, up, packets, wire_bytes, from, to, memory } = burst;
         let what = Name::Borrowed(name);
@@ -35,7 +35,7 @@ impl Trace {
         self.push(Record { request, from, to, step, memory: Some(memory) });
     }
 
-    /// Records the steps of a finished request outside the link.
+    /// Adds the recorded steps of a finished request to the trace. Leaves out stages on the link, which bursts show.
     pub fn keep_request(&mut self, number: u64, ledger: &Ledger, stack: &[String]) {
         for (stage, from, to) in ledger.steps() {
             let name = Name::Owned(stage.name(stack).to_owned());

@@ -1,4 +1,4 @@
-//! The stage ledger: every picosecond of a request's life belongs to exactly one named stage.
+//! Ledger of stages: every picosecond of a request's life belongs to exactly one named stage.
 
 use crate::time::{Span, Time};
 
@@ -66,7 +66,7 @@ pub enum SystemPart {
 }
 
 impl SystemPart {
-    /// Every part, from the application to the memory.
+    /// Every part of the system, from the application to the memory.
     pub const ALL: [SystemPart; 4] = [SystemPart::Host, SystemPart::Link, SystemPart::Device, SystemPart::Media];
 }
 
@@ -79,10 +79,10 @@ macro_rules! causes {
         }
 
         impl LatencyCause {
-            /// Every cause, in the order in which results have them.
+            /// Every cause of latency, in the order in which results have them.
             pub const ALL: &[LatencyCause] = &[$(LatencyCause::$cause),+];
 
-            /// Returns its name in texts and documents.
+            /// Returns the name of this cause of latency in reports and documents.
             pub fn name(self) -> &'static str {
                 match self {
                     $(LatencyCause::$cause => $name,)+
@@ -203,7 +203,7 @@ const STACK: [Stage; STACK_STAGES_MAX] = [
 const COUNT: usize = FIXED_NAMES.len() + STACK_STAGES_MAX;
 
 impl Stage {
-    /// Stage of the ledger for the software stack's stage number `place`.
+    /// Returns the ledger stage for the software stack's stage number `place`, counted from 0.
     ///
     /// # Panics
     /// If `place` is not below [`STACK_STAGES_MAX`].
@@ -211,7 +211,8 @@ impl Stage {
         STACK[place]
     }
 
-    /// Names of the stages that do not come from the description, with the parts in which their time passes.
+    /// Returns the names of the stages that do not come from a drive's description, each with the part of the system in
+    /// which it passes.
     pub fn fixed() -> impl Iterator<Item = (&'static str, SystemPart)> {
         FIXED_NAMES.iter().copied().zip(FIXED_PARTS.iter().copied())
     }
@@ -221,28 +222,28 @@ impl Stage {
         FIXED_MEANINGS.iter().map(|text| text.trim())
     }
 
-    /// All stages of a drive whose stack has `stack` stages, in the order of [`StageTimes::named`].
+    /// Returns all stages of a drive whose software stack has `stack` stages, in the order of [`StageTimes::named`].
     pub fn all(stack: usize) -> impl Iterator<Item = Stage> {
         let (queued, below) = FIXED.split_at(1);
         queued.iter().chain(&STACK[..stack]).chain(below).copied()
     }
 
-    /// Returns every stage, those of a software stack of any size included.
+    /// Returns every stage of the ledger, including those of a software stack of any size.
     pub fn every() -> impl Iterator<Item = Stage> {
         Stage::all(STACK_STAGES_MAX)
     }
 
-    /// Returns the cause that it belongs to.
+    /// Returns the cause of latency that this stage belongs to.
     pub fn cause(self) -> LatencyCause {
         FIXED_CAUSES.get(self as usize).copied().unwrap_or(LatencyCause::Software)
     }
 
-    /// Part of the system in which the stage's time passes.
+    /// Returns the part of the system in which the stage's time passes.
     pub fn part(self) -> SystemPart {
         FIXED_PARTS.get(self as usize).copied().unwrap_or(SystemPart::Host)
     }
 
-    /// Name of the stage; `stack` holds the names of the software stack's stages.
+    /// Returns the name of the stage; `stack` holds the names of the software stack's stages.
     pub fn name(self, stack: &[String]) -> &str {
         let place = self as usize;
         match FIXED_NAMES.get(place) {
@@ -252,7 +253,7 @@ impl Stage {
     }
 }
 
-/// Time in each stage.
+/// Time in each stage of the ledger, of one request or summed over many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageTimes([Span; COUNT]);
 
@@ -263,18 +264,18 @@ impl Default for StageTimes {
 }
 
 impl StageTimes {
-    /// Time in one stage.
+    /// Returns the time spent in one stage.
     pub fn get(&self, stage: Stage) -> Span {
         self.0[stage as usize]
     }
 
-    /// Sum of all stages.
+    /// Returns the sum of the times in all stages.
     #[inline(always)] // Every request is summed up once.
     pub fn total(&self) -> Span {
         Span::from_ps(self.0.iter().fold(0, |sum, span| sum.wrapping_add(span.as_ps())))
     }
 
-    /// Stages in which any time was spent, with their names; the names of stack stages come from `stack`.
+    /// Returns the stages in which any time was spent, with their names; the names of stack stages come from `stack`.
     pub fn named<'a>(&'a self, stack: &'a [String]) -> impl Iterator<Item = (&'a str, Span)> + 'a {
         let (fixed, stack_times) = self.0.split_at(FIXED_NAMES.len());
         let fixed = FIXED_NAMES.iter().copied().zip(fixed.iter().copied());
@@ -284,17 +285,17 @@ impl StageTimes {
         queued.chain(stack).chain(below).filter(|(_, span)| !span.is_zero())
     }
 
-    /// Adds the times of another request or run.
+    /// Adds the times of another request or run, stage by stage.
     pub fn add(&mut self, other: &StageTimes) {
         self.add_up(other);
     }
 
-    /// Returns the times multiplied by `factor`, rounded down.
+    /// Returns the stage times multiplied by `factor`, each rounded down to a picosecond.
     pub fn scaled(&self, factor: f64) -> StageTimes {
         StageTimes(self.0.map(|span| Span::from_ps((span.as_ps() as f64 * factor) as u64)))
     }
 
-    /// Adds the times of another request or run, and returns their sum.
+    /// Adds the times of another request or run, stage by stage, and returns the sum of what was added.
     #[inline(always)] // Every request is added once.
     fn add_up(&mut self, other: &StageTimes) -> Span {
         let mut total = 0_u64;
@@ -315,20 +316,20 @@ pub struct Ledger {
     start: Time,
     cursor: Time,
     times: StageTimes,
-    /// Factor by which spans charged with `spend` are stretched, in units of 2^-16; 0 stands for 1.
+    /// Factor by which spans charged with `spend` are stretched, in units of 2^-16; 0 stands for a factor of 1.
     pace: u32,
-    /// True if every step is kept with its stage and end.
+    /// True if the ledger records every step with its stage and end.
     keeps_steps: bool,
     steps: Vec<(Stage, Time)>,
 }
 
 impl Ledger {
-    /// Makes a ledger that starts at the instant from which the latency counts.
+    /// Creates a ledger that starts at the instant from which the latency counts.
     pub fn new(start: Time) -> Ledger {
         Ledger { start, cursor: start, ..Ledger::default() }
     }
 
-    /// Restarts the ledger at this instant.
+    /// Resets the ledger to an empty one that starts at the instant `start`.
     pub fn open(&mut self, start: Time) {
         (self.start, self.cursor) = (start, start);
         self.times.0.fill(Span::ZERO);
@@ -349,7 +350,7 @@ impl Ledger {
         self.note(stage);
     }
 
-    /// Appends another ledger, which starts where this one ends: the part of a request's life that was recorded
+    /// Appends another ledger, which starts where this one ends: a later part of a request's life that was recorded
     /// elsewhere.
     ///
     /// # Panics
@@ -363,13 +364,14 @@ impl Ledger {
         }
     }
 
-    /// Stretches spans that are charged from now on by a factor in units of 2^-16; 0 stands for 1.
+    /// Sets the factor by which spans that are charged from now on are stretched, in units of 2^-16; 0 stands for a
+    /// factor of 1.
     #[inline]
     pub fn set_pace(&mut self, pace: u32) {
         self.pace = pace;
     }
 
-    /// Charges `span` to `stage`, and moves the cursor by it.
+    /// Charges `span`, stretched by the pace if one is set, to `stage`, and moves the cursor by it.
     #[inline]
     pub fn spend(&mut self, stage: Stage, span: Span) {
         let span = if self.pace == 0 { span } else { span.paced(self.pace) };
@@ -378,7 +380,8 @@ impl Ledger {
         self.note(stage);
     }
 
-    /// Delays everything since the start, and the start itself unless the request has waited since then.
+    /// Shifts everything charged so far by `delay`. A request that has been charged as queued keeps its start and is
+    /// queued for longer; any other starts later.
     pub fn postpone(&mut self, delay: Span) {
         match self.times.get(Stage::Queued).is_zero() {
             true => self.start += delay,
@@ -388,12 +391,12 @@ impl Ledger {
         self.steps.iter_mut().for_each(|(_, to)| *to += delay);
     }
 
-    /// Keeps the steps from now on.
+    /// Records each step from now on, with its stage and end, for [`Ledger::steps`].
     pub fn keep_steps(&mut self) {
         self.keeps_steps = true;
     }
 
-    /// Steps that were kept: stage, start and end of each that took any time.
+    /// Returns the recorded steps: stage, start and end of each that took any time.
     pub fn steps(&self) -> impl Iterator<Item = (Stage, Time, Time)> + '_ {
         let mut from = self.start;
         self.steps.iter().filter_map(move |&(stage, to)| {
@@ -414,23 +417,23 @@ impl Ledger {
         self.steps.push((stage, self.cursor));
     }
 
-    /// Instant at which the next charge starts.
+    /// Returns the instant up to which time has been charged; the next charge starts there.
     pub fn cursor(&self) -> Time {
         self.cursor
     }
 
-    /// Instant from which the latency counts.
+    /// Returns the instant from which the latency counts.
     pub fn start(&self) -> Time {
         self.start
     }
 
-    /// Times of the request; asserts that they account for all of `start..end`.
+    /// Returns the stage times of the request; asserts that they account for all of `start..end`.
     pub fn close(&self, end: Time) -> &StageTimes {
         self.assert_whole(end, self.times.total());
         &self.times
     }
 
-    /// Adds the request's times to `sum`; asserts that they account for all of `start..end`.
+    /// Adds the request's stage times to `sum`; asserts that they account for all of `start..end`.
     #[inline(always)]
     pub fn close_into(&self, end: Time, sum: &mut StageTimes) {
         self.assert_whole(end, sum.add_up(&self.times));

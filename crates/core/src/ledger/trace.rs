@@ -8,17 +8,17 @@ use std::borrow::Cow;
 
 use crate::time::Time;
 
-/// Name of an activity or of packets; borrowed if it is known beforehand.
+/// Name of an activity or of packets in a trace; borrowed if it is known at compile time.
 pub type Name = Cow<'static, str>;
 
 /// Activity or packets that a record describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Activity of the host.
+    /// Activity of the host, by its name.
     Host(Name),
-    /// Activity of the device's controller.
+    /// Activity of the device's controller, by its name.
     Device(Name),
-    /// Activity of the memory.
+    /// Activity of the device's memory, by its name.
     Media(Name),
     /// Packets from device to host: what they carry, how many they are, and all their bytes on the wire.
     ///
@@ -26,40 +26,40 @@ pub enum Step {
     Up {
         /// Name of the data that the packets carry.
         what: Name,
-        /// Number of packets.
+        /// Number of packets from device to host.
         packets: u32,
-        /// Bytes on the wire, headers and framing included.
+        /// Bytes of the packets on the wire, headers and framing included.
         wire_bytes: u32,
     },
     /// Packets from host to device: what they carry, how many they are, and all their bytes on the wire.
     Down {
         /// Name of the data that the packets carry.
         what: Name,
-        /// Number of packets.
+        /// Number of packets from host to device.
         packets: u32,
-        /// Bytes on the wire, headers and framing included.
+        /// Bytes of the packets on the wire, headers and framing included.
         wire_bytes: u32,
     },
 }
 
-/// One record of a trace.
+/// Record of one activity or of packets in a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Number of the request that it belongs to; `None` for activities of no request, such as a queue read that looks
-    /// for work.
+    /// Number of the request that the record belongs to; `None` for activities of no request, such as a queue read that
+    /// looks for work.
     pub request: Option<u64>,
-    /// For packets, the instant at which the first symbol enters the wire; for activities, the start.
+    /// Start of the activity; for packets, the instant at which the first symbol enters the wire.
     pub from: Time,
-    /// For packets, the instant at which the last one is usable at the other end; for activities, the end, which equals
-    /// `from` for an instant.
+    /// End of the activity, which equals `from` for an instant; for packets, the instant at which the last one is
+    /// usable at the other end.
     pub to: Time,
-    /// Activity or packets.
+    /// Activity or packets that the record describes.
     pub step: Step,
-    /// For packets, their address in the host's memory or address space, and the number of bytes from there on.
+    /// For packets, their address in host memory or in the host's address space, and the number of bytes from there on.
     pub memory: Option<(u64, u32)>,
 }
 
-/// Records of a run, up to a limit.
+/// Records of the activities and packets of a run, up to a limit.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     records: Vec<Record>,
@@ -68,7 +68,7 @@ pub struct Trace {
 }
 
 impl Step {
-    /// Name of the activity, or of what the packets carry.
+    /// Returns the name of the activity, or of the data that the packets carry.
     pub fn name(&self) -> &str {
         match self {
             Step::Host(what) | Step::Device(what) | Step::Media(what) => what,
@@ -76,19 +76,19 @@ impl Step {
         }
     }
 
-    /// True if this is an answer without a new command.
+    /// True if these packets answer a read of the queue without a new command: their name begins with `empty`.
     pub fn is_empty_answer(&self) -> bool {
         matches!(self, Step::Up { .. } | Step::Down { .. }) && self.name().starts_with("empty")
     }
 }
 
 impl Trace {
-    /// Makes a trace that keeps the first `limit` records; the default keeps none.
+    /// Creates a trace that keeps the first `limit` records; the default keeps none.
     pub fn new(limit: usize) -> Trace {
         Trace { limit, ..Trace::default() }
     }
 
-    /// Keeps a record if there is room, or else counts it as dropped.
+    /// Adds a record to the trace if there is room, or else counts it as dropped.
     pub fn push(&mut self, record: Record) {
         if self.records.len() < self.limit {
             self.records.push(record);
@@ -97,12 +97,12 @@ impl Trace {
         }
     }
 
-    /// True if anything is recorded at all.
+    /// True if the trace keeps any records at all.
     pub fn is_on(&self) -> bool {
         self.limit > 0
     }
 
-    /// Assigns the packets that were recorded last under `name`, starting at `from`, to `request`.
+    /// Assigns the packets named `name` that were recorded last to `request`, unless they arrived before `from`.
     pub fn assign(&mut self, name: &str, from: Time, request: u64) {
         let last = self.records.iter_mut().rev();
         if let Some(record) = last.take_while(|r| r.to >= from).find(|r| r.step.name() == name) {
@@ -110,29 +110,29 @@ impl Trace {
         }
     }
 
-    /// True if the limit is reached, so that callers need not make further records.
+    /// True if the trace has reached its limit, so that callers need not make further records.
     pub fn is_full(&self) -> bool {
         self.records.len() >= self.limit
     }
 
-    /// Records in the order in which they were pushed.
+    /// Returns the records in the order in which they were pushed.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// Number of records that found no room.
+    /// Returns the number of records that were dropped because the trace was full.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Records in order of their beginnings; equal ones in order of pushing.
+    /// Returns the records sorted by their starts; those with equal starts are in order of pushing.
     pub fn in_order(&self) -> Vec<&Record> {
         let mut records: Vec<&Record> = self.records.iter().collect();
         records.sort_by_key(|record| record.from);
         records
     }
 
-    /// Trace of one request: its records, and those of no request that overlap its life.
+    /// Returns the trace of one request: its records, and those of no request that overlap its life.
     pub fn of_request(&self, request: u64) -> Trace {
         let own = || self.records.iter().filter(|record| record.request == Some(request));
         let from = own().map(|record| record.from).min().unwrap_or(Time::NEVER);

@@ -1,4 +1,4 @@
-//! Parts that few links have beside the wires: a DMA engine in the device, and a switch at one end.
+//! Optional parts of a link: a DMA engine in the device, and a PCIe switch at one end.
 
 use std::collections::VecDeque;
 
@@ -10,30 +10,31 @@ use crate::tlp::{Direction, PacketId};
 /// DMA engine and switch of a link, either of which may be missing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attachments {
-    /// Engine that moves the device's user data before they reach the wires.
+    /// DMA engine of the device, through which user data passes before the wires (to the host) or behind them (from the
+    /// host).
     pub(super) dma: Option<DmaEngine>,
-    /// Direction in which packets reach a switch at the end of the link: up from a device, or down from a host; `None`
+    /// Direction of packets that reach the switch at an end of this link: up from a device, or down from a host. `None`
     /// without a switch.
     to_switch: Option<Direction>,
-    /// Packets that have come to the switch over the link, or from beyond it on their way to the link.
+    /// Packets that have reached the switch, over this link or on their way to it, in order of arrival.
     coming: VecDeque<Arrival>,
 }
 
 impl Attachments {
-    /// Returns these attachments with the DMA engine that `dma` describes; `None` if neither an engine nor a switch is
-    /// left.
+    /// Returns these attachments of a link with the DMA engine that `dma` describes; `None` if neither an engine nor a
+    /// switch is left.
     pub(super) fn with_dma(self: Box<Attachments>, dma: &config::Dma, link: &config::Link) -> Option<Box<Attachments>> {
         let dma = DmaEngine::of(dma, link);
         (dma.is_some() || self.to_switch.is_some()).then(|| Box::new(Attachments { dma, ..*self }))
     }
 
-    /// Returns these attachments with a switch at the end that packets of this direction reach.
+    /// Returns these attachments of a link with a switch at the end that packets of direction `to_switch` reach.
     pub(super) fn with_switch(self: Box<Attachments>, to_switch: Direction) -> Box<Attachments> {
         Box::new(Attachments { to_switch: Some(to_switch), ..*self })
     }
 
-    /// Takes a burst that is being sent, if the engine or the switch has to handle it first; they send it on later.
-    /// Returns true if the burst was taken.
+    /// Hands a burst that is being sent to the DMA engine or the switch, if it must pass one of them before the wires.
+    /// Returns true if so; the burst is then sent on later.
     pub(super) fn divert_sent(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) -> bool {
         let packet = &ends.bursts[id].packet;
         match (packet.direction, &mut self.dma) {
@@ -49,8 +50,8 @@ impl Attachments {
         }
     }
 
-    /// Takes packets that have crossed the wires, if the switch or the DMA engine is their receiver. Returns true if
-    /// they were taken.
+    /// Hands packets that have crossed the wires to the switch or the DMA engine, if one of them is their receiver.
+    /// Returns true if so.
     pub(super) fn divert_arrived(&mut self, now: Time, arrival: Arrival, ends: &mut LinkParts) -> bool {
         if self.to_switch == Some(ends.bursts[arrival.packet].packet.direction) {
             self.coming.push_back(arrival);
@@ -65,7 +66,7 @@ impl Attachments {
         }
     }
 
-    /// Removes and returns the packets that have come to the switch first.
+    /// Removes and returns the packets of one burst that have waited longest at the switch; `None` if none wait.
     pub(super) fn take_coming(&mut self) -> Option<Arrival> {
         self.coming.pop_front()
     }

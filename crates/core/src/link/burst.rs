@@ -5,39 +5,43 @@ use super::wire::CreditClass;
 use crate::time::{Span, Time};
 use crate::tlp::Packet;
 
-/// Burst between its sender and its receiver.
+/// Burst in flight on the link: its description, its wire times, and how many of its packets have been sent and have
+/// arrived.
 #[derive(Clone, Debug, Default)]
 pub struct PacketBurst {
-    /// Description of the packets.
+    /// Kind, direction, address and size of the packets of the burst.
     pub packet: Packet,
-    /// Number of this burst in the order of sending.
+    /// Serial number of this burst, counted in the order of sending over the link.
     pub(super) serial: u64,
-    /// Flow-control class whose credits its packets use.
+    /// Flow-control class (posted, non-posted, completion) whose credits the packets of the burst use.
     pub(super) class: CreditClass,
-    /// Queue in which the burst waits for the wire: that of its class, or the posted one if it must not pass writes.
+    /// Flow-control class in whose queue the burst waits for the wire: its own, or the posted one if it must not pass
+    /// writes.
     pub(super) queue: CreditClass,
-    /// Sizes and times of the packets on the wire.
+    /// Sizes of the burst's packets in bytes, and their wire times.
     pub(super) measure: Measure,
-    /// Number of packets put on the wire so far, and of those delivered to the receiver.
+    /// Number of the burst's packets put on the wire so far; `arrived` counts those delivered to the receiver.
     pub(super) sent: u32,
     pub(super) arrived: u32,
-    /// True from the reservation of the table entry until it is freed.
+    /// True while the entry of this burst in the table of bursts is reserved.
     pub(super) in_use: bool,
-    /// Delivery time of the last packet, once that is known; `watched` is true if an event for it is scheduled.
+    /// Time at which the last packet of the burst is delivered; `Time::NEVER` until it is known. `watched` is true if
+    /// an arrival event is scheduled.
     pub(super) arrives_at: Time,
     pub(super) watched: bool,
-    /// Arrival of a read's first packet, set by the receiver.
+    /// Time from which the latency of a read of memory counts: arrival of its first packet, or when earlier writes are
+    /// in memory.
     pub first_arrival: Time,
-    /// Number of packets of a write that are in memory, counted by the receiver.
+    /// Number of packets of a write burst that are in host memory so far, counted by the root complex.
     pub settled: u32,
-    /// Time at which the first packet went on the wire, and the time at which the device's writes that had left by then
-    /// will be in memory.
+    /// Time at which the first packet of the burst went on the wire. `posted_until` is when all strictly ordered writes
+    /// that had left by then will be in memory.
     pub(super) started: Time,
     pub(super) posted_until: Time,
 }
 
 impl PacketBurst {
-    /// Returns the number of this burst in the order of sending.
+    /// Returns the serial number of this burst, counted in the order of sending over the link.
     pub fn serial(&self) -> u64 {
         self.serial
     }
@@ -47,7 +51,7 @@ impl PacketBurst {
         self.measure.count
     }
 
-    /// Returns when the first packet went on the wire.
+    /// Returns the time at which the first packet of the burst went on the wire.
     pub fn started(&self) -> Time {
         self.started
     }
@@ -57,7 +61,7 @@ impl PacketBurst {
         self.posted_until
     }
 
-    /// Returns the wire time of each packet but the last.
+    /// Returns the wire time of one packet of the burst, other than the last, which may be shorter.
     pub fn each(&self) -> Span {
         self.measure.each
     }
@@ -67,7 +71,7 @@ impl PacketBurst {
         self.measure.whole.payload + self.measure.whole.header
     }
 
-    /// Returns the wire time of the packets that have not left yet.
+    /// Returns the wire time of the packets of the burst that have not been put on the wire yet.
     pub fn time_left(&self) -> Span {
         self.measure.whole.time.saturating_sub(self.measure.each * u64::from(self.sent))
     }

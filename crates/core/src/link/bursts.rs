@@ -12,11 +12,12 @@ use crate::tlp::{PacketId, Payload};
 #[derive(Clone, Debug, Default)]
 pub struct Bursts {
     table: Table<PacketBurst>,
-    /// Payload of each burst, kept apart because the bytes of few bursts matter, and payloads for the next ones.
+    /// Payload by burst number; `None` where the content does not matter, as for user data. `spare_payloads` holds free
+    /// ones for reuse.
     payloads: Vec<Option<Box<Payload>>>,
     #[expect(clippy::vec_box, reason = "payloads change hands by their pointers, and are not copied")]
     spare_payloads: Vec<Box<Payload>>,
-    /// Buffers of long payloads, for the next ones.
+    /// Free buffers of long payloads (more than 64 bytes), kept for reuse.
     spare: Vec<Box<[u8]>>,
 }
 
@@ -36,7 +37,8 @@ impl IndexMut<PacketId> for Bursts {
 }
 
 impl Bursts {
-    /// Reserves an entry for a new burst; it still holds the values of its last user, which the caller overwrites.
+    /// Reserves a table entry for a new burst, and returns its number. The entry holds stale values, which the caller
+    /// must overwrite.
     #[inline]
     pub(super) fn occupy(&mut self) -> PacketId {
         let id = self.table.occupy();
@@ -44,7 +46,7 @@ impl Bursts {
         id
     }
 
-    /// Frees the entry of a burst whose journey is over.
+    /// Frees the table entry of a burst that its receiver has handled.
     ///
     /// # Panics
     /// If the entry is free already: a burst ends once.
@@ -54,7 +56,7 @@ impl Bursts {
         self.table.vacate(id);
     }
 
-    /// Returns the first `bytes` bytes of a burst's payload, which the sender fills before the receiver looks.
+    /// Returns the first `bytes` bytes of a burst's payload, which the sender fills before the burst arrives.
     #[inline]
     pub fn room(&mut self, id: PacketId, bytes: usize) -> &mut [u8] {
         let place = index(id);
@@ -65,21 +67,21 @@ impl Bursts {
         payloads[place].get_or_insert_with(|| spare_payloads.pop().unwrap_or_default()).room(bytes, spare)
     }
 
-    /// Makes room for one payload more, here and among those that wait for their next burst: a payload is made only
-    /// where none waits, so that there are never more of them than places.
+    /// Extends the list of payloads to the entry `place`, and reserves capacity for as many spare payloads, so that
+    /// returning one never allocates.
     #[cold]
     fn add_payloads(&mut self, place: usize) {
         self.payloads.resize_with(place + 1, Default::default);
         self.spare_payloads.reserve((place + 1).saturating_sub(self.spare_payloads.len()));
     }
 
-    /// Takes the payload out of a burst that has arrived; `None` if nobody has filled it.
+    /// Removes and returns the payload of a burst that has arrived; `None` if its sender has not filled one.
     #[inline(always)]
     pub fn take_payload(&mut self, id: PacketId) -> Option<Box<Payload>> {
         self.payloads.get_mut(index(id)).and_then(Option::take)
     }
 
-    /// Takes a payload back that has been read.
+    /// Puts a payload that has been read back among the spare ones, for reuse by later bursts.
     #[inline(always)]
     pub fn keep_payload(&mut self, payload: Option<Box<Payload>>) {
         if let Some(payload) = payload {
@@ -96,20 +98,20 @@ impl Bursts {
         self.spare_payloads.push(payload);
     }
 
-    /// Writes the payload of a burst to host memory at `address`.
+    /// Writes the first `bytes` bytes of a burst's payload to host memory at `address`.
     pub(super) fn store(&self, id: PacketId, address: u64, bytes: u32, memory: &mut HostMemory) {
         let payload = self.payloads[index(id)].as_ref().expect("the sender of a burst has filled its payload");
         memory.write(address, &payload.bytes()[..index(bytes)]);
     }
 
-    /// Takes the buffer of a long payload back, which has been stored.
+    /// Frees the payload of a burst that has been written to host memory, so that its buffer is reused.
     #[cold]
     pub(super) fn release(&mut self, id: PacketId) {
         let payload = self.take_payload(id);
         self.keep_payload(payload);
     }
 
-    /// Fills the payload of a burst with `bytes` of host memory from `address` on.
+    /// Fills the payload of a burst with `bytes` bytes of host memory from `address` on.
     #[inline(always)]
     pub(super) fn load(&mut self, id: PacketId, address: u64, bytes: u32, memory: &HostMemory) {
         memory.read(address, self.room(id, index(bytes)));

@@ -14,26 +14,27 @@
 use crate::number::{index, narrow};
 use crate::time::{Span, Time};
 
-/// Bytes of one data credit (PCI Express Base Specification 6.0, section 2.6.1).
+/// Number of bytes of one data credit (PCI Express Base Specification 6.0, section 2.6.1).
 const DATA_CREDIT_BYTES: u32 = 16;
 
-/// Least capacity of the ring of runs, a power of two: the header credits of a receiver without scaled flow control.
+/// Smallest capacity of the ring of credit-return runs, a power of two. Without scaled flow control, a receiver has at
+/// most 127 header credits outstanding.
 const RUNS_MIN: usize = 128;
 
-/// Packets whose credits return: packets alike one by one, `every` apart, the first at `first_at` and the last at `last_at`,
-/// or packets of any sizes all at one instant.
+/// Packets whose credits are returning: equal packets at intervals of `every` from `first_at` to `last_at`, or packets
+/// of any sizes all at one instant.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReturnRun {
     first_at: Time,
     last_at: Time,
     every: Span,
     packets: u32,
-    /// Data credits of all packets.
+    /// Number of data credits that return with all packets of this run together.
     data: u32,
 }
 
 impl ReturnRun {
-    /// Splits the run into the packets whose credits return before `at`, and the others.
+    /// Splits a run of returning credits into those that return before `at`, and the rest.
     fn split(self, at: Time) -> (ReturnRun, ReturnRun) {
         let before = match self {
             _ if self.last_at < at => self.packets,
@@ -57,12 +58,13 @@ impl ReturnRun {
         )
     }
 
-    /// Returns the run with all its credits at `until`.
+    /// Returns this run with the return of all its credits moved to the instant `until`.
     fn held(self, until: Time) -> ReturnRun {
         ReturnRun { first_at: until, last_at: until, every: Span::ZERO, ..self }
     }
 
-    /// Takes the first packets out of the run, and returns their data credits.
+    /// Removes the first `packets` packets from this run of returning credits, and returns the number of their data
+    /// credits.
     fn take(&mut self, packets: u32) -> u32 {
         let data = self.data.div_ceil(self.packets) * packets;
         let data = data.min(self.data);
@@ -73,13 +75,13 @@ impl ReturnRun {
     }
 }
 
-/// Ring of runs in the order of their return. Its capacity is a power of two above the number of header credits, of which
-/// every run holds at least one.
+/// Ring of credit-return runs in order of time. Its capacity, a power of two, exceeds the number of header credits, of
+/// which every run holds at least one.
 #[derive(Clone, Debug)]
 struct ReturnRuns {
     places: Box<[ReturnRun]>,
-    /// Number of runs ever taken from the front, and ever added at the back; both count up and are reduced modulo the
-    /// capacity.
+    /// Number of runs ever removed at the front of the ring; `put` counts those added at the back. Both are used modulo
+    /// the capacity.
     taken: usize,
     put: usize,
 }
@@ -90,7 +92,7 @@ impl ReturnRuns {
         ReturnRuns { places: vec![ReturnRun::default(); capacity].into(), taken: 0, put: 0 }
     }
 
-    /// Place of a run in the ring, by its number.
+    /// Returns the index in the ring of the run with this number.
     #[inline(always)]
     fn place(&self, number: usize) -> usize {
         number & (self.places.len() - 1)
@@ -121,8 +123,8 @@ impl ReturnRuns {
         self.put += 1;
     }
 
-    /// Adds a run, to the last one if both return at the same instant: a receiver that holds many packets returns them
-    /// together.
+    /// Appends a run of returning credits. Merges it into the last run if all credits of both return at one instant, as
+    /// after a hold.
     #[inline(always)]
     fn append(&mut self, run: ReturnRun) {
         // No run ends before it begins: these two make all four instants equal.
@@ -136,7 +138,7 @@ impl ReturnRuns {
         }
     }
 
-    /// Moves credits that return in `from..until` to `until`.
+    /// Delays the credits that would return within `from..until`: they return at `until`.
     fn delay(&mut self, from: Time, until: Time) {
         let returns_within = |run: &ReturnRun| run.last_at >= from && run.first_at < until;
         let end = self.put;
@@ -163,7 +165,7 @@ impl ReturnRuns {
         }
     }
 
-    /// Returns the runs, from the first that returns.
+    /// Returns the runs of returning credits, the earliest first.
     fn iter(&self) -> impl DoubleEndedIterator<Item = ReturnRun> {
         (self.taken..self.put).map(|number| self.places[self.place(number)])
     }
@@ -178,22 +180,22 @@ impl ReturnRuns {
     }
 }
 
-/// Delays with which a receiver returns credits.
+/// Delays with which a receiver of packets returns their flow-control credits.
 #[derive(Clone, Copy, Debug)]
 pub struct CreditReturns {
-    /// Time for which the receiver is busy with one packet.
+    /// Time for which the receiver is busy with one packet before it returns the packet's credits.
     pub accept: Span,
-    /// Time from a packet's last symbol to the receiver and back, including the UpdateFC packet.
+    /// Time from the last symbol of a packet on the wire to the return of its credits, including the UpdateFC packet,
+    /// without the receiver's own time.
     pub round_trip: Span,
-    /// True if the receiver takes packets out of its buffer one after the other, so that one that is slow delays the
-    /// credits of those behind it.
+    /// True if the receiver drains its buffer in order, so that a slow packet delays the credits of those behind it.
     pub in_turn: bool,
 }
 
 /// Sender's account of its flow-control credits: those that are free now, and the times at which the others return.
 #[derive(Clone, Debug)]
 pub struct Credits {
-    /// Header and data credits that the receiver has advertised.
+    /// Number of header credits and of data credits that the receiver has advertised.
     advertised: (u32, u32),
     headers_free: u32,
     data_free: u32,
@@ -206,13 +208,13 @@ pub struct Credits {
     asked_at: Time,
 }
 
-/// Returns the data credits that a payload of this size needs.
+/// Returns the number of data credits that a payload of `payload_bytes` needs.
 pub fn data_credits(payload_bytes: u32) -> u32 {
     payload_bytes.div_ceil(DATA_CREDIT_BYTES)
 }
 
 impl Credits {
-    /// Creates the account from the receiver's initial advertisement.
+    /// Creates a sender's account in which all header and data credits that the receiver advertises are free.
     pub fn new(headers: u32, data: u32, returns: CreditReturns) -> Credits {
         Credits {
             advertised: (headers, data),
@@ -246,7 +248,7 @@ impl Credits {
         }
     }
 
-    /// Returns true if `packets` may all be sent now.
+    /// True if the free credits suffice to send `packets` packets now, each of which needs `data_each` data credits.
     #[inline]
     pub fn allow(&mut self, now: Time, packets: u32, data_each: u32) -> bool {
         self.asked_at = now;
@@ -256,7 +258,8 @@ impl Credits {
         }
     }
 
-    /// Returns how many of `packets`, sent back to back from `now` on and `every` apart, find their credits in time.
+    /// Returns how many of `packets` packets can be sent back to back from `now` on, `every` apart, without waiting for
+    /// credits.
     pub fn sendable(&mut self, now: Time, packets: u32, data_each: u32, every: Span) -> u32 {
         if self.allow(now, packets, data_each) {
             return packets;
@@ -269,7 +272,8 @@ impl Credits {
         self.headers_free >= packets && self.data_free >= packets * data_each
     }
 
-    /// Counts the packets that can be sent if credits that return while the train is on the wire are used too.
+    /// Counts the packets that can be sent back to back, using also credits that return while earlier packets are on
+    /// the wire.
     #[cold]
     fn sendable_in_time(&self, now: Time, packets: u32, data_each: u32, every: Span) -> u32 {
         let (mut headers, mut data) = (self.headers_free, self.data_free);
@@ -293,12 +297,12 @@ impl Credits {
         packets
     }
 
-    /// Returns when the next credit returns; `None` if all credits are free.
+    /// Returns when the next credit returns; `None` if no credits are returning.
     pub fn next_return(&self) -> Option<Time> {
         self.returning.first().map(|run| run.first_at)
     }
 
-    /// Delays all credits that have not returned by `now` until `until` (an injected fault).
+    /// Delays the return of all credits that are still missing at `now` to `until` or later (an injected fault).
     pub fn starve(&mut self, now: Time, until: Time) {
         self.collect_returned(now);
         self.next_turn = self.next_turn.max(until);
@@ -320,8 +324,8 @@ impl Credits {
         self.next_turn = now;
     }
 
-    /// Takes credits for packets that go on the wire one after the other, `each` long, the first at `started`. The
-    /// caller has asked [`allow`](Self::allow) before.
+    /// Spends the credits of `packets` packets that are sent back to back from `started` on, each with wire time
+    /// `each`. The caller has checked [`allow`](Self::allow) before.
     ///
     /// # Panics
     /// If fewer credits are free.
@@ -340,11 +344,11 @@ impl Credits {
         self.data_free -= packets * data_each;
     }
 
-    /// Takes credits that [`sendable`](Self::sendable) has counted on although some of them are still returning: their
-    /// returns are added to the free credits first.
+    /// Spends credits that [`sendable`](Self::sendable) has granted, although some of them are still returning. Adds
+    /// those to the free credits first.
     ///
     /// # Panics
-    /// If more is taken than was granted.
+    /// If more credits are spent than were granted.
     pub fn spend_in_advance(&mut self, packets: u32, data_each: u32, started: Time, each: Span) {
         while !self.are_free(packets, data_each) {
             let run = self.returning.front().expect("more credits are taken than were granted");
@@ -357,8 +361,8 @@ impl Credits {
         self.spend(packets, data_each, started, each);
     }
 
-    /// Returns the credits of the last `packets` of the train that [`spend`](Self::spend) paid for, `data_each` with each:
-    /// they were cut off before they left.
+    /// Gives back the credits of the last `packets` packets of a train, which was cut before they left. Each of them
+    /// had `data_each` data credits.
     pub fn unspend(&mut self, packets: u32, data_each: u32, each: Span) {
         let mut left = packets;
         while left > 0 {
@@ -387,7 +391,8 @@ impl Credits {
     }
 }
 
-/// Returns how many credits of a run are back at `now`, if the first one is and the last one is not.
+/// Returns the number of packets of a run whose credits have returned by `now`. The first one's must have returned, and
+/// the last one's not.
 fn returned_by(run: &ReturnRun, now: Time) -> u32 {
     narrow::<u32, u64>(now.since(run.first_at).as_ps() / run.every.as_ps()) + 1
 }
@@ -400,7 +405,7 @@ mod tests {
         Time::ZERO + Span::from_ns(ns)
     }
 
-    /// An account whose credits return `away` nanoseconds after the end of their packet.
+    /// Returns an account whose credits return `away` nanoseconds after the end of their packet.
     fn credits(headers: u32, data: u32, away: u64) -> Credits {
         let returns = CreditReturns { accept: Span::ZERO, round_trip: Span::from_ns(away), in_turn: true };
         Credits::new(headers, data, returns)
@@ -507,12 +512,12 @@ mod tests {
         }
     }
 
-    /// Reference model of the account: every packet has its own return time.
+    /// Reference model of a credit account, in which every packet has its own return time.
     #[derive(Clone, Debug)]
     struct OneByOne {
         headers: u32,
         data: u32,
-        /// Return time of each credit, with the data credits that it stands for.
+        /// Return time of each packet's header credit, with the number of its data credits.
         returning: Vec<(Time, u32)>,
         returns: CreditReturns,
         next_turn: Time,
@@ -523,7 +528,7 @@ mod tests {
             OneByOne { headers, data, returning: Vec::new(), returns, next_turn: Time::ZERO }
         }
 
-        /// Free header and data credits; the receiver returns them in turn.
+        /// Returns the free header and data credits at `now`; credits return in the order of their packets.
         fn free(&self, now: Time) -> (u32, u32) {
             let missing = self.returning.iter().skip_while(|(at, _)| *at <= now);
             let data = missing.clone().map(|(_, data)| data).sum::<u32>();
@@ -552,7 +557,8 @@ mod tests {
             self.next_turn = self.next_turn - each.max(self.returns.accept) * u64::from(packets);
         }
 
-        /// Delays returns in `from..until`, except those that had happened when the sender asked last.
+        /// Delays the returns that fall within `from..until` to `until`, except those before the sender's last request
+        /// at `asked_at`.
         fn hold(&mut self, asked_at: Time, from: Time, until: Time) {
             for (at, _) in self.returning.iter_mut().filter(|(at, _)| *at > asked_at && *at >= from) {
                 *at = until.max(*at);
@@ -560,7 +566,7 @@ mod tests {
         }
     }
 
-    /// One operation on an account, some nanoseconds after the one before.
+    /// Operation that a test applies to a credit account and to its reference model.
     #[derive(Clone, Copy, Debug)]
     enum CreditOperation {
         Spend {
@@ -572,18 +578,18 @@ mod tests {
             from_ns: u64,
             until_ns: u64,
         },
-        /// Cuts the last train down to one packet, unless that has been done already.
+        /// Cuts the train sent last down to one packet, unless that has been done already.
         Cut,
     }
 
-    /// Account and reference model that go through the operations of one history.
+    /// Credit account and its reference model, to both of which a test applies the operations of one history.
     struct History {
         number: usize,
         credits: Credits,
         model: OneByOne,
         now: Time,
         asked_at: Time,
-        /// Packets of the last train, and the data credits of each.
+        /// Number of packets in the train sent last, and the data credits of each.
         train: (u32, u32),
     }
 

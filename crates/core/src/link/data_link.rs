@@ -31,42 +31,45 @@ use crate::scheduler::{Event, Scheduler};
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet, PacketId, packets};
 
-/// Number of classes that credits limit: posted and non-posted, which come first.
+/// Number of flow-control classes that credits limit: posted and non-posted, the first two of all classes.
 const LIMITED_CLASSES: usize = 2;
 
-/// Both wires of the link with their queues, credits, errors and counters.
+/// Both wires of a link, with their queues, credits, errors and counters.
 #[derive(Clone, Debug)]
 pub struct DataLink {
     wires: [Wire; 2],
-    /// True if both directions share one wire.
+    /// True if both directions of the link share one wire.
     shared: bool,
     /// True if every packet is sent by itself (packet granularity).
     per_packet: bool,
-    /// True if a burst that has the wire to itself is sent as one train: always, except with packet granularity or bit
-    /// errors.
+    /// True if a burst that has the wire to itself is sent as one train: always, except with packet granularity, bit
+    /// errors or packet faults.
     whole: bool,
     rate: WireRate,
     measures: Measures,
     delivery: Delivery,
-    /// Time to the other end and back, including the packet that acknowledges.
+    /// Round-trip time of the link, including the wire time of the ACK or UpdateFC packet.
     round_trip: Span,
-    /// Wire time of an ACK or UpdateFC packet at the first training of the link. It is kept after a retraining, because
+    /// Wire time of an ACK or UpdateFC packet when the link was first trained. It is kept after a retraining, because
     /// credits are identified by their return times.
     dllp: Span,
-    /// Time for which each receiver is busy with a posted packet before it returns its credits, by direction.
+    /// Time for which the receiver of each direction is busy with a posted packet before it returns the packet's
+    /// credits.
     accept: [Span; 2],
-    /// Header and data credits that a receiver of posted packets advertises.
+    /// Number of header credits and of data credits that a receiver of posted packets advertises.
     posted_credits: (u32, u32),
-    /// Size of the largest payload, and the number of such packets for which both kinds of credits suffice.
+    /// Max_Payload_Size in bytes, and the number of posted packets of that size for which the advertised credits
+    /// suffice.
     largest: (u32, u32),
-    /// Credits by direction and class. Completions have none: both ends reserve room for them (section 2.6.1).
+    /// Credits of the senders, by direction and flow-control class. Completions have none: both ends reserve room for
+    /// them (section 2.6.1).
     credits: [[Credits; LIMITED_CLASSES]; 2],
     errors: [Errors; 2],
-    /// Bytes, packets and busy time of each direction so far.
+    /// Bytes, packets and busy time of each direction of the link so far.
     used: [WireUse; 2],
-    /// Wire time of ACK and UpdateFC packets of each direction so far.
+    /// Wire time of the ACK and UpdateFC packets of each direction so far.
     acknowledging: [Span; 2],
-    /// Number of bursts sent so far.
+    /// Number of bursts sent over the link so far.
     serial: u64,
 }
 
@@ -108,13 +111,14 @@ impl DataLink {
         }
     }
 
-    /// Returns this link with fault rules that corrupt packets.
+    /// Returns this link with those of the fault rules that corrupt packets.
     pub fn with_faults(mut self, faults: &[Fault], seed: u64) -> DataLink {
         self.add_faults(&Rule::about(FaultSubject::Packet, faults, seed));
         self
     }
 
-    /// Returns this link with `way` more between the port that returns credits and the memory behind it.
+    /// Returns this link with its one-way delay longer by `way`, but with the old round trip of credits. The added path
+    /// lies beyond the port that returns them.
     pub fn farther(mut self, way: Span) -> DataLink {
         self.delivery.one_way += way;
         self
@@ -132,12 +136,13 @@ impl DataLink {
         self.errors.iter_mut().for_each(|errors| errors.remove_fault(fault));
     }
 
-    /// Returns how often each packet fault has been injected.
+    /// Returns a pair for each packet fault rule: the name of its counter and the number of injections so far.
     pub fn fault_counts(&self) -> Vec<(&'static str, u64)> {
         self.errors.iter().flat_map(Errors::fault_counts).collect()
     }
 
-    /// Makes the receivers of one direction return no credits before `until`. Returns that have happened stay.
+    /// Stops receivers of packets in `direction` from returning credits before `until`. Credits that had returned by
+    /// `now` stay free.
     pub fn starve(&mut self, now: Time, direction: Direction, until: Time) {
         self.credits[direction as usize].iter_mut().for_each(|credits| credits.starve(now, until));
     }
@@ -150,8 +155,8 @@ impl DataLink {
         (self.delivery.posted_until, self.delivery.posted_before) = (Time::ZERO, Time::ZERO);
     }
 
-    /// Retrains the link to the width and the rate of `config`, ready after `outage`. Packets on the wire still pass,
-    /// and a burst of which a part has been sent goes on at its old pace.
+    /// Retrains the link to the width and rate of `config`. The link is down for `outage`; packets on the wire still
+    /// arrive. Bursts that have been sent in part keep their old packet times.
     pub fn retrain(&mut self, now: Time, config: &config::Link, outage: Span, bursts: &mut Bursts) {
         for (used, acknowledging) in self.used.iter_mut().zip(&mut self.acknowledging) {
             used.dllp_bytes += dllp_bytes(std::mem::take(acknowledging), &self.rate);
@@ -172,8 +177,8 @@ impl DataLink {
         self.delivery.one_way
     }
 
-    /// Returns the time from a packet's arrival to its delivery: that of the device's writes to be in memory, zero for
-    /// others.
+    /// Returns the time from the arrival of a packet to its delivery: for a device's write the time to reach memory,
+    /// otherwise zero.
     pub fn delivery_delay(&self, packet: &Packet) -> Span {
         match (packet.direction, packet.kind) {
             (Direction::Up, Kind::MemoryWrite) => self.delivery.settle,
@@ -181,13 +186,13 @@ impl DataLink {
         }
     }
 
-    /// Returns the shortest time for which a sender misses the credits of a packet: its wire time `each`, the
-    /// receiver's own time, and the way there and back.
+    /// Returns the shortest time from the start of a posted packet to the return of its credits: wire time `each`,
+    /// acceptance by the receiver, and round trip.
     pub fn credit_round_trip(&self, direction: Direction, each: Span) -> Span {
         each + self.accept[direction as usize] + self.round_trip
     }
 
-    /// Returns the time for which the receiver of `direction` is busy with one posted packet.
+    /// Returns the time for which the receiver of packets in `direction` is busy with one posted packet.
     pub fn accept_time(&self, direction: Direction) -> Span {
         self.accept[direction as usize]
     }
@@ -198,28 +203,28 @@ impl DataLink {
         self.measures.acknowledgement_time(kind)
     }
 
-    /// Returns the wire time of one of the device's packets with this payload of user data.
+    /// Returns the wire time of one packet from the device of this kind, with `payload_bytes` of user data.
     pub fn packet_time(&self, kind: Kind, payload_bytes: u32) -> Span {
         self.measures.packet_time(kind, payload_bytes)
     }
 
-    /// Returns the wire time of each packet of a burst but the last, and of the last.
+    /// Returns two wire times of a burst: that of each packet but the last, and that of the last.
     pub fn packet_times(&self, packet: &Packet) -> (Span, Span) {
         let measure = self.measures.compute(packet);
         (measure.each, measure.last)
     }
 
-    /// Returns the wire time of `count` packets of a burst, from number `first` on.
+    /// Returns the wire time of `count` packets of a burst, starting with packet number `first` (counted from 0).
     pub fn packets_time(&self, packet: &Packet, first: u32, count: u32) -> Span {
         let (each, last) = self.packet_times(packet);
         let has_last = first + count == packet.count();
         each * u64::from(count - 1) + if has_last { last } else { each }
     }
 
-    /// Returns when a train of posted data may start at the earliest so that it never runs out of data, and its last
-    /// packet leaves as early as if each packet left as soon as its data, the wire and its credits allow. `first_at` is
-    /// when the data of the first packet is there, `last_at` when all data is. If the wire is faster than the credits,
-    /// packets in between leave a little too early, by no more than one round of credits.
+    /// Returns the earliest start of a train of posted data at which the train never waits for data. `first_at` is when
+    /// the data of the first packet is ready, `last_at` when all data is. The last packet leaves as early as if each
+    /// packet left as soon as its data, the wire and its credits allow. If the wire is faster than the credits, packets
+    /// in between leave too early by at most one round of credits.
     #[inline]
     pub fn stream_start_time(&self, bytes: u32, chunk_bytes: u32, first_at: Time, last_at: Time) -> Time {
         if bytes <= chunk_bytes {
@@ -229,8 +234,8 @@ impl DataLink {
         first_at.max(last_at - self.stream_packet_offset(before_last, chunk_bytes.min(bytes)))
     }
 
-    /// Returns the time from the start of a train of posted data, all credits being free, to the start of its packet
-    /// number `packet` (from 0).
+    /// Returns the time from the start of a train of posted data to the start of its packet number `packet` (from 0).
+    /// All credits are free at the start.
     #[inline(always)]
     pub fn stream_packet_offset(&self, packet: u32, chunk_bytes: u32) -> Span {
         let each = self.packet_time(Kind::MemoryWrite, chunk_bytes);
@@ -246,14 +251,15 @@ impl DataLink {
         round * u64::from(packet / window) + each * u64::from(packet % window)
     }
 
-    /// Returns what one direction has carried so far.
+    /// Returns the bytes and packets that one direction of the link has carried so far, and its busy time.
     pub fn usage(&self, direction: Direction) -> WireUse {
         let dllps = self.acknowledging[direction as usize];
         let used = self.used[direction as usize];
         WireUse { dllp_bytes: used.dllp_bytes + dllp_bytes(dllps, &self.rate), ..used }
     }
 
-    /// Sends a burst that is in the table of bursts.
+    /// Sends a burst from the table of bursts over its wire now, or queues it if the wire is busy or credits are
+    /// missing.
     pub fn send_on(&mut self, now: Time, id: PacketId, bursts: &mut Bursts, scheduler: &mut Scheduler) {
         let flight = &mut bursts[id];
         self.initialise(flight);
@@ -266,7 +272,7 @@ impl DataLink {
         }
     }
 
-    /// Starts as many packets of a burst as credits allow on a wire that is free.
+    /// Sends as many packets of a burst as credits allow over a free wire, or queues the burst if they allow none.
     #[inline(never)] // Credits seldom run short, and packets are looked at one by one in few runs.
     fn start_or_queue_up(
         &mut self,
@@ -282,7 +288,8 @@ impl DataLink {
         }
     }
 
-    /// Queues a burst that waits for the wire or for credits.
+    /// Queues a burst that waits for the wire or for credits. Cuts a train of another class, and sets the timer of the
+    /// wire.
     fn queue_up(&mut self, now: Time, wire: usize, id: PacketId, bursts: &mut Bursts, scheduler: &mut Scheduler) {
         let queue = bursts[id].queue;
         self.wires[wire].push(queue, id);
@@ -302,8 +309,8 @@ impl DataLink {
         }
     }
 
-    /// Handles the event of an arrival. Returns the packets that have arrived; `None` if the burst was cut and arrives
-    /// later.
+    /// Handles the arrival event of a burst. Returns the packets that have arrived; `None` if the burst was cut and
+    /// arrives later.
     #[inline(always)]
     pub fn on_arrival(
         &mut self,
@@ -336,8 +343,8 @@ impl DataLink {
         Some(arrival)
     }
 
-    /// Makes the receiver of `direction` hold the posted packets that arrived from `arrived` on, and with them their
-    /// credits, until `until`.
+    /// Makes the receiver of packets in `direction` hold the posted packets that arrive from `arrived` on until
+    /// `until`. Their credits return no earlier.
     pub fn hold_posted(&mut self, direction: Direction, arrived: Time, until: Time) {
         let update = self.delivery.one_way + self.dllp;
         let accept = self.accept[direction as usize];
@@ -345,7 +352,8 @@ impl DataLink {
             .hold(arrived + accept + update, until + accept + update);
     }
 
-    /// Returns when all bursts that one direction has been given so far will have left, if nothing else delays them.
+    /// Returns when the wire of `direction` will have sent all bursts that are queued for it, if credits do not delay
+    /// them.
     pub fn drained_at(&self, now: Time, direction: Direction, bursts: &Bursts) -> Time {
         let wire = &self.wires[self.wire_of(direction)];
         if !wire.has_waiting() {
@@ -358,7 +366,7 @@ impl DataLink {
         if self.shared { 0 } else { direction as usize }
     }
 
-    /// Initialises a burst: gives it its number, its class, and its sizes and times on the wire.
+    /// Initialises a burst that is sent: sets its number, its flow-control class, and its sizes and times on the wire.
     #[inline]
     fn initialise(&mut self, flight: &mut PacketBurst) {
         self.serial += 1;
@@ -378,7 +386,8 @@ impl DataLink {
         }
     }
 
-    /// Cuts the train on the wire for a packet of `class`, if that is possible.
+    /// Cuts the train on a wire at the next packet boundary, if it is of another class than `class`. Queues the rest of
+    /// the train, and gives back its credits.
     fn cut_in(&mut self, now: Time, wire: usize, class: CreditClass, bursts: &mut Bursts) {
         let Some((segment, behind)) = self.wires[wire].cut(now, class) else { return };
         let flight = &mut bursts[segment.packet];
@@ -398,7 +407,7 @@ impl DataLink {
         }
     }
 
-    /// Puts the next segment on a free wire, from the class whose turn it is and whose credits suffice.
+    /// Puts the next segment on a free wire, from the flow-control class whose turn it is and whose credits suffice.
     #[inline(always)]
     fn serve(&mut self, now: Time, wire: usize, bursts: &mut Bursts, scheduler: &mut Scheduler) {
         match self.wires[wire].only_head() {
@@ -411,7 +420,8 @@ impl DataLink {
         }
     }
 
-    /// Serves a wire for which bursts of several classes wait, or none.
+    /// Sends from the queues of a wire for which several classes wait, in round-robin order. Does nothing if no burst
+    /// waits.
     #[inline(never)] // Nearly always those of one class wait.
     fn serve_in_turns(&mut self, now: Time, wire: usize, bursts: &mut Bursts, scheduler: &mut Scheduler) {
         let mut next_credit = Time::NEVER;
@@ -427,10 +437,10 @@ impl DataLink {
         }
     }
 
-    /// Puts what credits allow of the first burst of a class on a free wire.
+    /// Sends as many packets of the first burst of a class as credits allow over a free wire.
     ///
     /// # Errors
-    /// If credits allow nothing, returns when the next one returns.
+    /// If credits allow no packet, returns the time at which the next credit returns.
     #[inline(always)]
     fn serve_class(
         &mut self,
@@ -462,14 +472,14 @@ impl DataLink {
         Err(credits.next_return().unwrap_or(Time::NEVER))
     }
 
-    /// Schedules the next look at a wire for whose bursts credits are missing.
+    /// Sets the timer of a wire, whose bursts lack credits, to the return of the next credit.
     #[cold]
     fn await_credits(&mut self, wire: usize, next_credit: Time, scheduler: &mut Scheduler) {
         assert!(next_credit != Time::NEVER, "packets wait for credits although none is returning");
         self.schedule_wake(wire, next_credit, scheduler);
     }
 
-    /// Schedules the next look at the queues for the time at which the wire is free, if anything waits.
+    /// Sets the timer of a wire to the time at which it is free, if bursts are queued for it.
     #[inline]
     fn schedule_next_look(&mut self, wire: usize, scheduler: &mut Scheduler) {
         if self.wires[wire].has_waiting() {
@@ -477,7 +487,7 @@ impl DataLink {
         }
     }
 
-    /// Returns how many of a burst's remaining packets credits allow to go now.
+    /// Returns how many of the unsent packets of a burst credits allow to go now.
     #[inline]
     fn sendable_packets(&mut self, now: Time, flight: &PacketBurst) -> u32 {
         let left = flight.measure.count - flight.sent;
@@ -487,8 +497,8 @@ impl DataLink {
         }
     }
 
-    /// Puts all that is left of a burst on the wire, which is free: the path of nearly every burst. Returns false if
-    /// credits do not suffice, or if packets have to be looked at one by one.
+    /// Sends all remaining packets of a burst as one train over a free wire: the path of nearly every burst. Returns
+    /// false if credits do not suffice, or if packet granularity, bit errors or packet faults forbid trains.
     #[inline(always)] // Where a burst is sent, and where it is served, all that this asks for is at hand.
     fn launch(&mut self, now: Time, wire: usize, id: PacketId, bursts: &mut Bursts, scheduler: &mut Scheduler) -> bool {
         let DataLink { delivery, credits, wires, whole, .. } = self;
@@ -522,7 +532,8 @@ impl DataLink {
         true
     }
 
-    /// Starts a segment of `granted` packets; it is shorter if another class waits or a packet is corrupted.
+    /// Sends up to `granted` packets of a burst as one segment over a free wire: one if another class waits, fewer if a
+    /// packet is corrupted.
     fn start(
         &mut self,
         now: Time,
@@ -584,7 +595,8 @@ impl DataLink {
         self.credits[direction as usize].get_mut(class as usize)
     }
 
-    /// Counts packets that have arrived, and adds their acknowledgements to what the other wire owes.
+    /// Adds packets that have arrived to the counters of their direction, and their ACK and UpdateFC packets to the
+    /// opposite wire.
     #[inline]
     fn account(&mut self, arrival: Arrival, flight: &PacketBurst) {
         let PacketBurst { packet, measure, .. } = flight;
@@ -594,7 +606,7 @@ impl DataLink {
         }
     }
 
-    /// Counts one packet of a burst whose packets arrive one by one.
+    /// Adds one arrived packet to the counters of its direction, where the packets of a burst arrive one by one.
     #[inline(never)]
     fn count_one(&mut self, arrival: Arrival, flight: &PacketBurst) {
         let is_last = arrival.first + arrival.count == flight.measure.count;
@@ -617,8 +629,8 @@ impl DataLink {
         used.busy += load.time;
     }
 
-    /// Charges the journey of a data burst, which is over, to its request: wire time, propagation, and the rest as
-    /// waiting.
+    /// Charges the transfer of user data that has arrived to its request: waiting (or the host's read), then wire time,
+    /// then propagation.
     #[inline(always)]
     fn charge(&self, now: Time, flight: &PacketBurst, requests: &mut Requests) {
         let Some(request) = flight.packet.request else { return };
@@ -632,23 +644,24 @@ impl DataLink {
     }
 }
 
-/// Returns the wire time of all bursts that wait for a wire.
+/// Returns the wire time of all packets that wait for a wire.
 #[inline(never)]
 fn queued_time(wire: &Wire, bursts: &Bursts) -> Span {
     wire.waiting().map(|id| bursts[id].time_left()).sum()
 }
 
-/// Returns the number of packets of posted data for which these header and data credits suffice at once.
+/// Returns the number of packets of posted data, with `chunk_bytes` each, for which these header and data credits
+/// suffice at once.
 fn stream_window((headers, data): (u32, u32), chunk_bytes: u32) -> u32 {
     headers.min(data / data_credits(chunk_bytes).max(1)).max(1)
 }
 
-/// Returns the bytes of ACK and UpdateFC packets that take this time on the wire.
+/// Returns the number of bytes of ACK and UpdateFC packets that take the time `acknowledging` on the wire.
 fn dllp_bytes(acknowledging: Span, rate: &WireRate) -> u64 {
     (acknowledging.as_ns() * rate.bytes_per_ns()).round() as u64
 }
 
-/// Returns the bits of one full packet of a burst.
+/// Returns the size in bits of one full packet of a burst, with header and framing.
 fn packet_bits(flight: &PacketBurst) -> u64 {
     u64::from(flight.measure.payload_each + flight.measure.header) * 8
 }

@@ -21,74 +21,75 @@ use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet, PacketId};
 
-/// Step that the engine is taking for a burst.
+/// Step of the DMA engine that a burst of user data is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum DmaStep {
-    /// The burst bypasses the engine, or is on the wires.
+    /// The burst bypasses the DMA engine, or is on the wires.
     #[default]
     None,
     /// Data for host memory is being fetched from the device's memory.
     Fetch,
     /// Data for host memory is being moved to the link.
     Move,
-    /// The descriptor of a read is being taken in.
+    /// The descriptor of a read of host memory is being processed.
     Descriptor,
-    /// A read of host memory, or its completion, is on the link.
+    /// A read of host memory, or the completion of one, is on the link.
     OnLink,
     /// Data from host memory is being stored in the device's memory.
     Store,
 }
 
-/// State of a burst in the engine.
+/// State of one burst in the DMA engine: its current step and its transfer.
 #[derive(Clone, Copy, Debug, Default)]
 struct DmaBurst {
     step: DmaStep,
-    /// Transfer that a read of host memory belongs to.
+    /// Transfer that a read of host memory belongs to, as an index into the table of transfers.
     transfer: u32,
 }
 
-/// Transfer of data from host memory, cut into reads.
+/// Transfer of user data from host memory to the device, which the DMA engine cuts into reads.
 #[derive(Clone, Copy, Debug)]
 struct Transfer {
-    /// Read that the controller has sent.
+    /// Read of the whole transfer, as the controller sent it.
     packet: Packet,
-    /// Number of its bytes that are not stored yet.
+    /// Number of bytes of the transfer that are not stored in the device's memory yet.
     bytes_left: u32,
-    /// Number of its bytes that have not come yet.
+    /// Number of bytes of the transfer that have not arrived yet; counted only if transfers are stored whole.
     bytes_due: u32,
 }
 
-/// Read of host memory that waits until another one has ended.
+/// Read of host memory that the DMA engine has yet to start, because its limit of reads in flight is reached.
 #[derive(Clone, Copy, Debug)]
 struct PendingRead {
-    /// Transfer that the read belongs to.
+    /// Transfer that the read belongs to, as an index into the table of transfers.
     transfer: u32,
-    /// Offset of the first byte within its transfer.
+    /// Offset of the read's first byte within its transfer, in bytes.
     start: u32,
     /// Size of the read in bytes.
     bytes: u32,
 }
 
-/// DMA engine with the transfers that are in flight.
+/// DMA engine of a device, with the transfers that are in flight.
 #[derive(Clone, Debug)]
 pub(super) struct DmaEngine {
     config: config::Dma,
     request_bytes: u32,
-    /// Number of reads that may be started beside those in flight.
+    /// Number of further reads of host memory that the engine may start: its limit less the reads in flight.
     reads_free: u32,
-    /// Time at which the part that moves pieces is free, by direction. It moves one transfer at a time; a half-duplex
-    /// part uses the first entry for both directions.
+    /// Time at which the engine's data mover is free, by direction. It moves one transfer at a time; a half-duplex
+    /// mover uses the first entry for both directions.
     free_at: [Time; 2],
     /// Time at which the device's own memory, which both directions share, is free.
     memory_free_at: Time,
     states: Vec<DmaBurst>,
     transfers: Table<Transfer>,
     pending: VecDeque<PendingRead>,
-    /// Data for host memory and all packets posted behind it, in order; true if the packet is ready to be sent.
+    /// Bursts of data for host memory, and packets that must not pass them, in order; true if the burst is ready to be
+    /// sent.
     posted: VecDeque<(PacketId, bool)>,
 }
 
-/// Parts of the link that the engine reads and changes.
+/// Parts of the link and of the machine that the DMA engine and the switch read and change.
 pub(super) struct LinkParts<'a> {
     pub bursts: &'a mut Bursts,
     pub data_link: &'a mut DataLink,
@@ -102,7 +103,7 @@ impl LinkParts<'_> {
 }
 
 impl DmaEngine {
-    /// Creates the engine of a description; `None` if it has no engine.
+    /// Creates the DMA engine that `config` describes; `None` if the device has none.
     pub(super) fn of(config: &config::Dma, link: &config::Link) -> Option<DmaEngine> {
         let engine = || DmaEngine {
             config: config.clone(),
@@ -121,7 +122,8 @@ impl DmaEngine {
         config.is_there().then(engine)
     }
 
-    /// Accepts a burst from the controller.
+    /// Takes a burst from the controller: fetches data for the host, cuts a read of user data into reads, or sends
+    /// other packets on.
     pub(super) fn on_send(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) {
         let packet = ends.bursts[id].packet;
         match packet.kind {
@@ -139,8 +141,8 @@ impl DmaEngine {
         }
     }
 
-    /// Continues after a step of a burst has ended. Returns the transfer that has arrived at the controller by that, if
-    /// any.
+    /// Ends the current step of a burst, and starts the next one. Returns the transfer that is now complete at the
+    /// controller, if any.
     pub(super) fn on_step(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) -> Option<Arrival> {
         match self.states[index(id)].step {
             DmaStep::Fetch => self.on_fetched(now, id, ends),
@@ -152,7 +154,7 @@ impl DmaEngine {
         None
     }
 
-    /// Returns true if the packets are the whole completion of one of the engine's reads.
+    /// True if `arrival` includes the last packet of the completion of one of the engine's reads.
     pub(super) fn expects(&self, arrival: Arrival, bursts: &Bursts) -> bool {
         let flight = &bursts[arrival.packet];
         let is_whole = arrival.first + arrival.count == flight.count();
@@ -160,7 +162,7 @@ impl DmaEngine {
         is_whole && flight.packet.direction == Direction::Down && states.is_some_and(|it| it.step == DmaStep::OnLink)
     }
 
-    /// Starts to move and store the data of a read, all of which has arrived.
+    /// Starts to move the data of a completed read away from the link, and to store it in the device's memory.
     pub(super) fn on_answer(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) {
         let bytes = ends.bursts[id].packet.bytes;
         let transfer = self.states[index(id)].transfer;
@@ -182,7 +184,8 @@ impl DmaEngine {
         ends.shared.scheduler.at(until, Event::Dma(id));
     }
 
-    /// Returns the number of bytes whose storing begins when `bytes` of a transfer have come.
+    /// Returns the number of bytes to store after `bytes` of a transfer have arrived. If transfers are stored whole:
+    /// none, and all of them after the last.
     fn stored_bytes(&mut self, transfer: u32, bytes: u32) -> u32 {
         if !self.config.store_whole {
             return bytes;
@@ -192,8 +195,8 @@ impl DmaEngine {
         if *bytes_due == 0 { packet.bytes } else { 0 }
     }
 
-    /// Occupies the part that moves pieces for `time`, and the device's memory for `bytes`. Returns when the part starts, and
-    /// when both are free again.
+    /// Occupies the data mover for `time`, and the device's memory for `bytes`. Returns when the mover starts, and when
+    /// both are free again.
     fn occupy(&mut self, now: Time, direction: Direction, time: Span, bytes: u32) -> (Time, Time) {
         let part = if self.config.full_duplex { direction as usize } else { 0 };
         let started = now.max(self.free_at[part]);
@@ -210,7 +213,8 @@ impl DmaEngine {
         self.config.piece * u64::from(bytes.div_ceil(self.config.piece_bytes))
     }
 
-    /// Returns the time to move data to the link, in pieces of their own size if the description has one.
+    /// Returns the time to move `bytes` of data to the link, in pieces of the size and time configured for this
+    /// direction.
     fn send_time(&self, bytes: u32) -> Span {
         let dma = &self.config;
         let piece = if dma.to_host_piece.is_zero() { dma.piece } else { dma.to_host_piece };
@@ -218,7 +222,7 @@ impl DmaEngine {
         piece * u64::from(bytes.div_ceil(size))
     }
 
-    /// Starts to move fetched data; it may be sent as soon as the link will not run out of it.
+    /// Starts to move fetched data to the link. Its burst may be sent once the link will not run out of data.
     fn on_fetched(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) {
         let Packet { bytes, chunk_bytes, .. } = ends.bursts[id].packet;
         let whole = self.config.to_host + self.send_time(bytes);
@@ -248,7 +252,7 @@ impl DmaEngine {
         }
     }
 
-    /// Cuts a transfer from host memory into reads.
+    /// Cuts a transfer from host memory into reads of at most the configured size, which wait to be started.
     fn cut_into_reads(&mut self, packet: Packet) {
         let all = packet.bytes;
         let transfer = self.transfers.insert(Transfer { packet, bytes_left: all, bytes_due: all });
@@ -261,7 +265,7 @@ impl DmaEngine {
         }
     }
 
-    /// Takes in the descriptors of as many reads as may be in flight.
+    /// Starts pending reads of host memory, up to the limit of reads in flight; each begins with its descriptor.
     fn start_reads(&mut self, now: Time, ends: &mut LinkParts) {
         while self.reads_free > 0
             && let Some(pending) = self.pending.pop_front()
@@ -273,7 +277,7 @@ impl DmaEngine {
         }
     }
 
-    /// Returns the packets of one read of a transfer. The last read carries the request, so that its time counts for
+    /// Returns the burst of one read of a transfer. Only the last read carries the request, so that its time counts for
     /// the whole transfer.
     fn read_packet(&self, pending: &PendingRead) -> Packet {
         let packet = self.transfers[index(pending.transfer)].packet;
@@ -299,7 +303,8 @@ impl DmaEngine {
         self.send_behind_data(now, id, &packet, ends);
     }
 
-    /// Ends a read whose data is stored. The last one of a transfer makes the transfer arrive.
+    /// Ends a read whose data is in the device's memory, and starts pending reads. Returns the whole transfer as an
+    /// arrival if that was its last read.
     fn on_stored(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) -> Option<Arrival> {
         let DmaBurst { transfer, .. } = std::mem::take(&mut self.states[index(id)]);
         self.reads_free += 1;
@@ -319,7 +324,7 @@ impl DmaEngine {
     }
 }
 
-/// Returns the time that data takes at a rate in bytes a nanosecond; 0 stands for no limit.
+/// Returns the time that `bytes` take at a rate in bytes per nanosecond; zero at rate 0, which stands for no limit.
 fn time_at(bytes: u32, bytes_per_ns: f64) -> Span {
     match bytes_per_ns {
         0.0 => Span::ZERO,

@@ -6,7 +6,8 @@ use crate::random::Random;
 use crate::time::Time;
 use crate::tlp::Direction;
 
-/// Corruption of packets in one direction: bit errors as a Poisson process over the bits sent, and fault rules.
+/// Corruption of packets in one direction of a link: bit errors as a Poisson process over the bits sent, and fault
+/// rules.
 #[derive(Clone, Debug)]
 pub(super) struct Errors {
     rate: f64,
@@ -34,20 +35,20 @@ impl Errors {
         !self.faults.is_empty()
     }
 
-    /// Removes the rule of a fault that has ended.
+    /// Removes the fault rule of a packet fault that has ended.
     pub(super) fn remove_fault(&mut self, fault: &Fault) {
         if let Some(place) = self.faults.iter().position(|rule| rule.is(fault)) {
             self.faults.remove(place);
         }
     }
 
-    /// Returns how often each fault has been injected.
+    /// Returns a pair for each fault rule: the name of its counter and the number of packets corrupted so far.
     pub(super) fn fault_counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.faults.iter().map(Rule::count)
     }
 
-    /// Returns how many of `packets` that leave from `now` on arrive intact, and true if the packet behind them is
-    /// corrupted.
+    /// Returns how many of `packets` packets of `bits` bits each, sent at `now`, arrive intact, and true if the packet
+    /// behind these is corrupted.
     #[inline]
     pub(super) fn intact_packets(&mut self, now: Time, packets: u32, bits: u64) -> (u32, bool) {
         match self.is_on {
@@ -80,7 +81,8 @@ impl Errors {
         (whole as u32, true)
     }
 
-    /// Takes back the bits of packets that were cut off a train: they have not been sent after all.
+    /// Takes back the bits of `packets` packets that were cut off a train, so that packets that were not sent cause no
+    /// errors.
     pub(super) fn give_back(&mut self, packets: u32, bits: u64) {
         self.bits_left += f64::from(packets) * bits as f64;
         self.faults.iter_mut().for_each(|rule| rule.forget(packets));
@@ -98,7 +100,7 @@ mod tests {
         Errors::new(1e-3, Random::stream(7, "errors"))
     }
 
-    /// Numbers of the packets that are corrupted, out of `packets` that leave in trains.
+    /// Returns the numbers of the corrupted packets, of `packets` packets that leave in trains of `train`.
     fn hit(errors: &mut Errors, packets: u32, train: u32) -> Vec<u32> {
         let (mut sent, mut hit) = (0, Vec::new());
         while sent < packets {
@@ -112,7 +114,7 @@ mod tests {
         hit
     }
 
-    /// A packet of n bits is corrupted with probability 1 - exp(-rate n); 6 standard deviations either way.
+    /// Packets of n bits are corrupted with probability 1 - exp(-rate n); 6 standard deviations are allowed.
     #[test]
     fn number_of_corrupted_packets_follows_the_bit_error_rate() {
         let packets = 200_000;

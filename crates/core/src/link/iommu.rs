@@ -7,32 +7,32 @@
 use crate::config;
 use crate::time::{Span, Time};
 
-/// Translation cache and walkers.
+/// IOMMU with its cache of address translations (IOTLB) and its page-table walkers.
 #[derive(Clone, Debug)]
 pub(super) struct Iommu {
-    /// Cached translations, the most recently used one at the end.
+    /// Cached translations of the IOMMU, the most recently used one at the end.
     held: Vec<CachedTranslation>,
-    /// Number of translations that the cache holds.
+    /// Capacity of the translation cache (IOTLB), in pages.
     entries: usize,
-    /// Base-2 logarithm of the page size.
+    /// Base-2 logarithm of the page size in bytes.
     page_bits: u32,
     /// Time that one page-table walk takes.
     walk: Span,
-    /// Time at which each walker is free.
+    /// Time at which each page-table walker is free.
     walkers: Vec<Time>,
-    /// Number of walks so far.
+    /// Number of page-table walks so far: lookups that missed the translation cache.
     pub misses: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct CachedTranslation {
     page: u64,
-    /// Time at which the walk ends.
+    /// Time at which the page-table walk of this translation ends.
     ready_at: Time,
 }
 
 impl Iommu {
-    /// Creates the IOMMU of a description; `None` if addresses are not translated.
+    /// Creates the IOMMU that `config` describes; `None` if addresses are not translated.
     pub(super) fn of(config: &config::RootComplex) -> Option<Iommu> {
         config.iommu.then(|| Iommu {
             held: Vec::new(),
@@ -63,7 +63,7 @@ impl Iommu {
         translation.ready_at.max(now)
     }
 
-    /// Starts a walk on the walker that is free first, and returns when the walk ends.
+    /// Starts a page-table walk on the walker that is free first, and returns when the walk ends.
     fn start_walk(&mut self, now: Time) -> Time {
         self.misses += 1;
         let walker = self.walkers.iter_mut().min().expect("an IOMMU has at least one page-table walker");

@@ -14,61 +14,62 @@ use crate::tlp::{Direction, Kind, Packet};
 /// framing.
 const PACKET_BYTES_MAX: u32 = 4096 + 64;
 
-/// Number of cached measures, a power of two.
+/// Number of entries in the cache of measures, a power of two.
 const CACHED: usize = 64;
 
-/// Sizes and times of a burst's packets, of each and of all together.
+/// Sizes and wire times of a burst's packets, of each packet and of all together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measure {
     /// Number of packets in the burst.
     pub count: u32,
-    /// Data credits of each packet; the last one takes as many.
+    /// Number of data credits of each packet; the last one takes as many.
     pub data_credits: u32,
-    /// Payload bytes of each packet but the last, payload bytes of the last, and header and framing bytes of each.
+    /// Payload bytes of each packet of the burst but the last. `payload_last` is for the last packet, and `header` is
+    /// the header and framing bytes of each.
     pub payload_each: u32,
     pub payload_last: u32,
     pub header: u32,
-    /// Wire time of each packet but the last, and of the last.
+    /// Wire time of each packet of the burst but the last; `last` is the wire time of the last.
     pub each: Span,
     pub last: Span,
-    /// Sum over all packets.
+    /// Bytes and wire time of all packets of the burst together.
     pub whole: WireLoad,
 }
 
-/// Load that packets put on the wires.
+/// Load that packets put on the wires: bytes, wire time, and the ACK and UpdateFC packets that they cause.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WireLoad {
-    /// Payload in bytes.
+    /// Payload bytes of the packets.
     pub payload: u32,
-    /// Headers and framing in bytes.
+    /// Header and framing bytes of the packets.
     pub header: u32,
     /// Wire time of the packets.
     pub time: Span,
-    /// Wire time of ACK and UpdateFC packets that the other direction owes for them.
+    /// Wire time of the ACK and UpdateFC packets that the packets cause in the opposite direction.
     pub owed: Span,
-    /// Wire time of all acknowledging packets: those owed, and the ACKs for which packets keep the wire themselves
-    /// (none on a real link).
+    /// Wire time of all acknowledgements: in the opposite direction, and while packets keep the wire for their own ACK
+    /// (in models only, not on a real link).
     pub acknowledging: Span,
 }
 
-/// Computes and caches the [`Measure`] of bursts.
+/// Calculator of the packet sizes and wire times of bursts ([`Measure`]), with a cache.
 #[derive(Clone, Debug)]
 pub(super) struct Measures {
-    /// Wire time of a packet, by its size in bytes.
+    /// Wire time of a packet, indexed by its size in bytes.
     wire_times: Vec<Span>,
     overhead: Overhead,
-    /// Wire time of the ACK and UpdateFC packets that one packet causes, by kind.
+    /// Wire time of the ACK and UpdateFC packets that one packet causes in the opposite direction, by kind of packet.
     acknowledge: [Span; 3],
     simplifications: ModelSimplifications,
     cached: [(MeasureKey, Measure); CACHED],
 }
 
-/// Properties of a burst that its measure depends on.
+/// Properties of a burst on which its packet sizes and wire times depend: key of the cache of measures.
 #[derive(Clone, Copy, Debug, Default)]
 struct MeasureKey {
     bytes: u32,
     chunk_bytes: u32,
-    /// Direction, kind and "is user data" as one number, counted from 1.
+    /// Direction, kind and user-data flag of the burst as one number, counted from 1; 0 marks an empty cache entry.
     sort: u32,
 }
 
@@ -79,22 +80,22 @@ impl MeasureKey {
         MeasureKey { bytes: packet.bytes, chunk_bytes: packet.chunk_bytes, sort }
     }
 
-    /// Returns the index of the cache entry. Sending waits for it, so that it takes few and short steps.
+    /// Returns the index of the key's entry in the cache of measures. Sending waits for this hash, so that it is cheap.
     #[inline(always)]
     fn cache_index(self) -> usize {
         ((self.bytes >> 2) ^ (self.bytes >> 8) ^ (self.sort << 2)) as usize % CACHED
     }
 
-    /// Compares two keys. Field by field, as they have just been written: if they were read together, the processor
-    /// would wait until both writes are in its cache.
+    /// True if two keys are equal. Compares field by field: one wide load would stall until the fields just written are
+    /// in the cache.
     #[inline(always)]
     fn equals(self, other: MeasureKey) -> bool {
         self.bytes == other.bytes && self.chunk_bytes == other.chunk_bytes && self.sort == other.sort
     }
 }
 
-/// Simplifications of link models in published papers: what they leave out of the wire or add to it. A real link has
-/// none.
+/// Simplifications of link models in published papers: packets that take no wire time, and waits for ACKs. A real link
+/// has none.
 #[derive(Clone, Copy, Debug)]
 struct ModelSimplifications {
     /// True if commands and completion entries take wire time for their payload.
@@ -106,7 +107,7 @@ struct ModelSimplifications {
 }
 
 impl Measures {
-    /// Creates the measures of this link.
+    /// Creates the calculator of packet sizes and wire times for a link of this rate, with an empty cache.
     pub(super) fn new(config: &config::Link, rate: &WireRate) -> Measures {
         let acknowledged = config.dllps && config.generation < 6 && config.acknowledge == LinkAcknowledge::Pipelined;
         let awaits = config.dllps && config.acknowledge == LinkAcknowledge::Awaited;
@@ -125,18 +126,18 @@ impl Measures {
         }
     }
 
-    /// Returns the wire time of the ACK and UpdateFC packets that one packet of this kind causes in the other
+    /// Returns the wire time of the ACK and UpdateFC packets that one packet of this kind causes in the opposite
     /// direction.
     pub(super) fn acknowledgement_time(&self, kind: Kind) -> Span {
         self.acknowledge[kind as usize]
     }
 
-    /// Returns the wire time of one of the device's packets with this payload of user data.
+    /// Returns the wire time of one packet from the device of this kind, with `payload_bytes` of user data.
     pub(super) fn packet_time(&self, kind: Kind, payload_bytes: u32) -> Span {
         self.wire_times[index(payload_bytes + self.overhead.of(Direction::Up, kind))]
     }
 
-    /// Returns the measure of a burst, from the cache if possible.
+    /// Returns the packet sizes and wire times of a burst, from the cache if possible.
     #[inline(always)] // Every burst is measured when it is sent.
     pub(super) fn measure(&mut self, packet: &Packet) -> Measure {
         let key = MeasureKey::of(packet);
@@ -152,7 +153,7 @@ impl Measures {
         self.cached[place] = (key, self.compute(packet));
     }
 
-    /// Computes the measure of a burst without the cache.
+    /// Computes the packet sizes and wire times of a burst without the cache.
     pub(super) fn compute(&self, packet: &Packet) -> Measure {
         let header = self.overhead.of(packet.direction, packet.kind);
         let (count, payload_each) = (packet.count(), packet.chunk_payload_bytes());
@@ -180,12 +181,13 @@ impl Measures {
         Measure { whole, ..measure }
     }
 
-    /// Returns the time for which each packet of a burst keeps the wire for its own ACK.
+    /// Returns the time for which each packet of a burst keeps the wire for its own ACK; zero for user data.
     fn ack_wait(&self, packet: &Packet) -> Span {
         if packet.user_data { Span::ZERO } else { self.simplifications.ack_wait }
     }
 
-    /// Applies the simplifications of the link's model to a measure.
+    /// Returns the packet sizes and wire times of a burst with the simplifications that the configured link model
+    /// makes.
     fn with_simplifications(&self, packet: &Packet, mut measure: Measure) -> Measure {
         let Packet { user_data, kind, .. } = *packet;
         if user_data && kind == Kind::MemoryRead && !self.simplifications.data_requests {
@@ -203,7 +205,7 @@ impl Measures {
 }
 
 impl Measure {
-    /// Returns the load of one packet of a burst whose packets arrive one by one.
+    /// Returns the bytes and wire time of one packet of the burst: the last one, or any other.
     pub(super) fn packet_load(&self, is_last: bool) -> WireLoad {
         let count = u64::from(self.count);
         let (payload, time) = if is_last { (self.payload_last, self.last) } else { (self.payload_each, self.each) };
@@ -212,8 +214,8 @@ impl Measure {
     }
 }
 
-/// Returns the wire time of the packets that acknowledge a packet, by kind: an ACK, and an UpdateFC unless credits are
-/// infinite, as they are for completions.
+/// Returns the wire time of the packets that acknowledge one packet, by its kind: an ACK, and an UpdateFC unless
+/// credits are infinite, as they are for completions.
 fn acknowledgements(dllp: Span) -> [Span; 3] {
     [Kind::MemoryWrite, Kind::MemoryRead, Kind::Completion].map(|kind| match kind {
         Kind::MemoryWrite | Kind::MemoryRead => dllp * 2,

@@ -40,24 +40,24 @@ pub use bursts::Bursts;
 use data_link::DataLink;
 use dma::LinkParts;
 
-/// Packets of one burst that have reached the other end.
+/// Packets of one burst that have reached the other end of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Burst that the packets belong to.
     pub packet: PacketId,
-    /// Number of the first of these packets within the burst.
+    /// Number within the burst of the first packet that has arrived, counted from 0.
     pub first: u32,
-    /// Number of packets.
+    /// Number of packets that have arrived together.
     pub count: u32,
 }
 
 /// Link with all bursts that are in flight on it.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// Bursts in flight.
+    /// Bursts in flight on the link, with their payloads.
     pub bursts: Bursts,
     data_link: DataLink,
-    /// DMA engine and switch, if the link has any.
+    /// DMA engine and switch of the link, if there are any.
     attachments: Option<Box<Attachments>>,
 }
 
@@ -92,12 +92,13 @@ impl Link {
         Link { attachments: Some(self.attachments.unwrap_or_default().with_switch(to_switch)), ..self }
     }
 
-    /// Returns this link with `way` more between the port at its upper end, which returns credits, and the memory.
+    /// Returns this link with its one-way delay longer by `way`, for a memory beyond the port at its upper end. The
+    /// credits that this port returns take no longer.
     pub fn farther(self, way: Span) -> Link {
         Link { data_link: self.data_link.farther(way), ..self }
     }
 
-    /// Returns this link with fault rules that corrupt packets.
+    /// Returns this link with those of the fault rules that corrupt packets.
     pub fn with_faults(self, faults: &[config::Fault], seed: u64) -> Link {
         Link { data_link: self.data_link.with_faults(faults, seed), ..self }
     }
@@ -112,30 +113,30 @@ impl Link {
         self.data_link.remove_fault(fault);
     }
 
-    /// Makes the receivers of one direction return no credits before `until`: see [`DataLink::starve`].
+    /// Stops receivers of packets in `direction` from returning credits before `until`: see [`DataLink::starve`].
     pub fn starve(&mut self, now: Time, direction: Direction, until: Time) {
         self.data_link.starve(now, direction, until);
     }
 
-    /// Drops everything that is in flight, as after a loss of power.
+    /// Drops all packets in flight on this link and in its DMA engine, as after a loss of power.
     pub fn clear(&mut self, now: Time, dma: &config::Dma, config: &config::Link) {
         self.bursts = Bursts::default();
         self.data_link.clear(now);
         self.attachments = self.attachments.take().and_then(|attachments| attachments.with_dma(dma, config));
     }
 
-    /// Retrains the link to another width or rate: see [`DataLink::retrain`].
+    /// Retrains the link to the width and rate of `config`. The link is down for `outage`; see [`DataLink::retrain`].
     pub fn retrain(&mut self, now: Time, config: &config::Link, outage: Span) {
         self.data_link.retrain(now, config, outage, &mut self.bursts);
     }
 
-    /// Returns when all bursts that have been given to one direction so far will have left, if nothing else delays
-    /// them: what the sender knows of its own queue.
+    /// Returns when the wire of `direction` will have sent all bursts that are queued for it, if credits do not delay
+    /// them.
     pub fn drained_at(&self, now: Time, direction: Direction) -> Time {
         self.data_link.drained_at(now, direction, &self.bursts)
     }
 
-    /// Sends a burst now.
+    /// Adds a burst to those in flight, and sends it over the link at the current simulated time.
     #[inline(always)]
     pub fn send(&mut self, packet: Packet, shared: &mut Shared) {
         let id = self.bursts.occupy();
@@ -143,22 +144,22 @@ impl Link {
         self.send_on(shared.scheduler.now(), id, shared);
     }
 
-    /// Sends a posted write of a few bytes now.
+    /// Sends a posted write of this short payload to `address`, in one packet, at the current simulated time.
     #[inline(always)]
     pub fn write(&mut self, direction: Direction, address: u64, payload: &[u8], token: Token, shared: &mut Shared) {
         let bytes = payload_bytes(payload);
         self.send_with(Packet::write(direction, address, bytes, bytes, token), payload, shared);
     }
 
-    /// Sends an interrupt message now. The context of `token` is its vector, and the data that is written (PCI Express
-    /// Base Specification 6.0, section 6.1.4).
+    /// Sends an interrupt message to the host now. The context of `token` is its vector, and the data that is written
+    /// (PCI Express Base Specification 6.0, section 6.1.4).
     pub fn interrupt(&mut self, token: Token, shared: &mut Shared) {
         let data = token.context.to_le_bytes();
         let message = Packet::write(Direction::Up, MSI_BASE, payload_bytes(&data), payload_bytes(&data), token);
         self.send_with(Packet { interrupt: true, ..message }, &data, shared);
     }
 
-    /// Sends a packet with these few payload bytes now.
+    /// Sends `packet` with these few payload bytes over the link at the current simulated time.
     #[inline(always)] // How many they are is known where they are sent.
     pub fn send_with(&mut self, packet: Packet, payload: &[u8], shared: &mut Shared) {
         let id = self.bursts.occupy();
@@ -167,7 +168,8 @@ impl Link {
         self.send_on(shared.scheduler.now(), id, shared);
     }
 
-    /// Sends a burst that is in the table of bursts.
+    /// Sends a burst from the table of bursts: to the DMA engine or the switch if it must pass one of them first, or
+    /// else over the wire.
     #[inline(always)] // Most links have nothing beside the lanes, and a look is all that it takes.
     pub fn send_on(&mut self, now: Time, id: PacketId, shared: &mut Shared) {
         if self.attachments.is_some() && self.divert_sent(now, id, shared) {
@@ -176,8 +178,8 @@ impl Link {
         self.data_link.send_on(now, id, &mut self.bursts, &mut shared.scheduler);
     }
 
-    /// Offers a burst that is being sent to the DMA engine and the switch. Returns true if one took it, and will send
-    /// it on later.
+    /// Offers a burst that is being sent to the DMA engine and the switch. Returns true if one of them took it; it
+    /// sends the burst on later.
     #[cold]
     #[inline(never)]
     fn divert_sent(&mut self, now: Time, id: PacketId, shared: &mut Shared) -> bool {
@@ -187,7 +189,8 @@ impl Link {
             .is_some_and(|attachments| attachments.divert_sent(now, id, &mut LinkParts { bursts, data_link, shared }))
     }
 
-    /// Offers packets that have crossed the wires to the switch and the DMA engine. Returns true if one took them.
+    /// Offers packets that have crossed the wires to the switch and the DMA engine. Returns true if one of them took
+    /// the packets.
     #[cold]
     #[inline(never)]
     fn divert_arrived(&mut self, now: Time, arrival: Arrival, shared: &mut Shared) -> bool {
@@ -197,25 +200,25 @@ impl Link {
         })
     }
 
-    /// Removes and returns the packets that have come to the switch over this link, or from beyond it on their way to
-    /// this link.
+    /// Removes and returns the packets of the burst that has waited longest at the switch of this link. They came over
+    /// the link, or are on their way to it.
     pub fn take_coming(&mut self) -> Option<Arrival> {
         self.attachments.as_mut()?.take_coming()
     }
 
-    /// Sends a burst on from the switch over this link.
+    /// Sends a burst that has passed the switch over this link.
     pub fn send_from_switch(&mut self, now: Time, id: PacketId, shared: &mut Shared) {
         self.data_link.send_on(now, id, &mut self.bursts, &mut shared.scheduler);
     }
 
-    /// Handles the timer of a wire.
+    /// Handles the timer of a wire: sends the next queued packets if the wire is free.
     #[inline(always)] // Two of three events of a run are handled by these two; a call of each took 150 instructions a request.
     pub fn on_wire(&mut self, now: Time, wire: usize, shared: &mut Shared) {
         self.data_link.on_wire(now, wire, &mut self.bursts, &mut shared.scheduler);
     }
 
-    /// Handles the event of an arrival. Returns the packets that have arrived; `None` if they arrive later, or if the
-    /// DMA engine or the switch took them.
+    /// Handles the arrival event of a burst. Returns the packets that have arrived; `None` if they arrive later, or if
+    /// the DMA engine or the switch took them.
     #[inline(always)]
     pub fn on_arrival(&mut self, now: Time, id: PacketId, shared: &mut Shared) -> Option<Arrival> {
         let Shared { scheduler, requests, .. } = shared;
@@ -226,21 +229,21 @@ impl Link {
         Some(arrival)
     }
 
-    /// Continues the DMA engine after a step of a burst. Returns the transfer that has arrived at the device by that,
-    /// if any.
+    /// Ends the current step of a burst in the DMA engine. Returns the transfer that is now complete at the device, if
+    /// any.
     pub fn on_dma(&mut self, now: Time, id: PacketId, shared: &mut Shared) -> Option<Arrival> {
         let Link { bursts, data_link, attachments } = self;
         attachments.as_mut()?.dma.as_mut()?.on_step(now, id, &mut LinkParts { bursts, data_link, shared })
     }
 
-    /// Makes the receiver of `direction` hold the posted packets that arrived from `arrived` on, and with them their
-    /// credits, until `until`.
+    /// Makes the receiver of packets in `direction` hold the posted packets that arrive from `arrived` on until
+    /// `until`. Their credits return no earlier.
     pub fn hold_posted(&mut self, direction: Direction, arrived: Time, until: Time) {
         self.data_link.hold_posted(direction, arrived, until);
     }
 }
 
-/// Returns the bytes of a payload, which is written in one packet.
+/// Returns the length of a payload in bytes; the payload fits into one packet.
 #[inline(always)]
 fn payload_bytes(payload: &[u8]) -> u32 {
     payload.len().try_into().expect("a packet holds at most 4096 bytes")

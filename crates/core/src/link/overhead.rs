@@ -8,22 +8,22 @@ use crate::tlp::{Direction, Kind};
 /// the flit carries them, at the cost that [`super::rate::WireRate`] takes off the raw rate.
 pub const FRAMING_BYTES: u32 = 8;
 
-/// Header of a completion: 3 double words (section 2.2.9).
+/// Bytes of the header of a completion: 3 double words (section 2.2.9).
 const COMPLETION_HEADER_BYTES: u32 = 12;
 
-/// One data-link layer packet: ACK, NAK or UpdateFC with its framing (section 3.5).
+/// Bytes of one data-link layer packet (ACK, NAK or UpdateFC) with its framing (section 3.5).
 pub const DLLP_BYTES: u32 = 8;
 
-/// Header and framing bytes of packets.
+/// Header and framing bytes around the payload of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Overhead {
-    /// Bytes by direction and kind of packet.
+    /// Header and framing bytes of one packet, by its direction and kind.
     bytes: [[u32; 3]; 2],
 }
 
 impl Overhead {
-    /// Computes the overheads of this link: 24 B for requests with 64-bit addresses, 20 B for 32-bit ones and for
-    /// completions, unless the description sets its own.
+    /// Computes the overheads of this link, unless the description sets its own: 24 B for requests with 64-bit
+    /// addresses, 20 B for those with 32-bit ones and for completions; 8 B less in flit mode (generation 6).
     pub fn new(link: &config::Link) -> Overhead {
         let framing = if link.generation >= 6 { 0 } else { FRAMING_BYTES };
         let request = framing + if link.address_bits == 64 { 16 } else { 12 };
@@ -34,7 +34,7 @@ impl Overhead {
         Overhead { bytes: [[write, read, completion], [doorbell, read, completion]] }
     }
 
-    /// Returns the header and framing bytes of one packet.
+    /// Returns the header and framing bytes of one packet of this direction and kind.
     pub fn of(&self, direction: Direction, kind: Kind) -> u32 {
         self.bytes[direction as usize][kind as usize]
     }

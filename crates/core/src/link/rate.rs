@@ -9,7 +9,7 @@ const SKIP_8B10B: (u64, u64) = (1538, 4);
 /// Blocks between skip ordered sets and blocks in each, generation 3 and later: one block in at most 375 (section
 /// 4.2.7.4).
 const SKIP_128B130B: (u64, u64) = (375, 1);
-/// Bytes of a flit, and those of them that carry packets (section 4.2.3.4: 6 B of DLLP, 8 B of CRC, 6 B of FEC).
+/// Bytes of a flit, and the number of them that carry packets (section 4.2.3.4: 6 B of DLLP, 8 B of CRC, 6 B of FEC).
 const FLIT: (u64, u64) = (256, 236);
 
 /// Wire time of one byte as an exact fraction of picoseconds: `ps / bytes`.
@@ -20,7 +20,8 @@ pub struct WireRate {
 }
 
 impl WireRate {
-    /// Computes the rate of this link after its encoding, and after its skip ordered sets if they count.
+    /// Computes the wire rate of a link less its encoding, and less its skip ordered sets if the description counts
+    /// them.
     pub fn new(link: &config::Link) -> WireRate {
         let lanes = u64::from(link.lanes);
         // Picoseconds that one lane takes for `bytes`, encoding included: 8b/10b, 128b/130b, or flits of 1b/1b.
@@ -42,12 +43,12 @@ impl WireRate {
         WireRate { ps: ps * (every + skip), bytes: bytes * lanes * every }
     }
 
-    /// Returns the time that `bytes` take, rounded up to a picosecond.
+    /// Returns the time that `bytes` take on the wire, rounded up to a picosecond.
     pub fn time(&self, bytes: u32) -> Span {
         Span::from_ps((u64::from(bytes) * self.ps).div_ceil(self.bytes))
     }
 
-    /// Returns the rate in bytes per nanosecond.
+    /// Returns the rate of the wire in bytes per nanosecond.
     pub fn bytes_per_ns(&self) -> f64 {
         self.bytes as f64 * 1e3 / self.ps as f64
     }

@@ -20,7 +20,7 @@ use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, INLINE_BYTES, Kind, Packet, PacketId};
 
-/// Latencies of one region of host memory, which depend on its placement.
+/// Latencies of reads and writes in one region of host memory, which depend on its placement in DRAM or caches.
 #[derive(Clone, Copy, Debug)]
 struct HostRegion {
     read: Span,
@@ -31,9 +31,10 @@ struct HostRegion {
 /// Root complex with its memory regions, IOMMU and ordering state.
 #[derive(Clone, Debug)]
 pub struct RootComplex {
-    /// Region of queues and commands, and region of user data.
+    /// Latencies of host memory by region: queues and commands, and user data.
     regions: [HostRegion; 2],
-    /// Region that reads of user data find if the caches no longer hold it, and the share of them that do.
+    /// Latencies of reads of user data that the caches no longer hold. `cold_ratio` is the share of the reads of user
+    /// data that find it so.
     cold: HostRegion,
     cold_ratio: f64,
     iommu: Option<Iommu>,
@@ -44,8 +45,8 @@ pub struct RootComplex {
     seed: u64,
     /// Time at which every strictly ordered write so far is in memory.
     settled_until: Time,
-    /// Time after a read until the processor package sleeps again; the total time that reads have kept it awake; and
-    /// when the last such period ends.
+    /// Time after a read until the processor package sleeps again. `awake` is the total time that reads have kept it
+    /// awake, and `awake_until` the end of the last such period.
     package_sleep: Span,
     awake: Span,
     awake_until: Time,
@@ -95,8 +96,8 @@ impl RootComplex {
         }
     }
 
-    /// Returns this root complex with a peer's memory in place of the regions that the peer holds. A drive's earlier
-    /// writes are taken to be in memory first, wherever each of them lies.
+    /// Returns this root complex with the latencies of a peer's memory for the regions that the peer holds. Reads still
+    /// wait for all earlier writes of the drive, to either memory.
     pub fn with_peer(mut self, config: &config::Peer) -> RootComplex {
         let memory = HostRegion { read: config.read, write: config.write, refresh: Span::ZERO };
         for user_data in [false, true].into_iter().filter(|user_data| config.has(*user_data)) {
@@ -106,31 +107,34 @@ impl RootComplex {
         self
     }
 
-    /// Returns the time from the arrival of a posted write to its being in memory; `None` if that differs from write to
-    /// write.
+    /// Returns the time from the arrival of a posted write to its being in memory; `None` if that differs between
+    /// writes.
     pub fn settle_time(&self) -> Option<Span> {
         let [rings, data] = self.regions;
         let alike = self.late_write_ratio == 0.0 && self.iommu.is_none() && rings.write == data.write;
         alike.then_some(rings.write)
     }
 
-    /// Returns the time from the arrival of a read of queues or commands to its completion, without translation.
+    /// Returns the time from the arrival of the device's read of queues or commands to its completion, without address
+    /// translation.
     pub fn read_latency(&self) -> Span {
         self.region(false).read
     }
 
-    /// Returns the time from the arrival of a read of user data to its completion, without translation.
+    /// Returns the time from the arrival of the device's read of user data to its completion, without address
+    /// translation.
     pub fn data_read_latency(&self) -> Span {
         self.region(true).read
     }
 
-    /// Returns the least time from a write's arrival to its data being visible, if it is neither late nor translated.
+    /// Returns the shortest time from the arrival of a write to its data being visible, without late writes and address
+    /// translation.
     pub fn write_latency(&self) -> Span {
         let [rings, data] = self.regions;
         rings.write.min(data.write)
     }
 
-    /// Returns the number of page-table walks so far.
+    /// Returns the number of page-table walks of the IOMMU so far.
     pub fn walks(&self) -> u64 {
         self.iommu.as_ref().map_or(0, |iommu| iommu.misses)
     }
@@ -139,13 +143,14 @@ impl RootComplex {
         self.regions[usize::from(user_data)]
     }
 
-    /// Returns the share of the time up to `now` in which the device's reads kept the package awake.
+    /// Returns the share of the time up to `now` in which the device's reads kept the processor package awake (0 to 1).
     pub fn awake_share(&self, now: Time) -> f64 {
         let awake = self.awake - self.awake_until.since(now);
         if now == Time::ZERO { 0.0 } else { awake.as_ps() as f64 / now.as_ps() as f64 }
     }
 
-    /// Handles packets from the device that have arrived.
+    /// Handles packets from the device that reach the root complex: schedules when writes are in memory and when reads
+    /// are completed. Completions of the processor's reads wait for earlier writes.
     #[inline(always)]
     pub fn on_arrival(
         &mut self,
@@ -166,8 +171,8 @@ impl RootComplex {
         }
     }
 
-    /// Schedules when posted writes are in memory: all at once, or one by one where some may be late. Where all take
-    /// the same time, the link delivers them when they are in memory, and this is not called.
+    /// Schedules when the packets of a posted write are in memory: all at once, or one by one where some may be late.
+    /// Not called if all writes take the same time: the link then delivers them when they are in memory.
     fn on_write(&mut self, now: Time, arrival: Arrival, link: &mut Link, shared: &mut Shared) {
         let flight = &link.bursts[arrival.packet];
         let (serial, each, relaxed) = (flight.serial(), flight.each(), flight.packet.relaxed);
@@ -194,7 +199,8 @@ impl RootComplex {
         }
     }
 
-    /// Returns when a write is in memory that could be at `at`, given its ordering.
+    /// Returns when a write that could be in memory at `at` is there: not before earlier writes, unless it has relaxed
+    /// ordering.
     fn ordered_settle_time(&mut self, at: Time, relaxed: bool) -> Time {
         if relaxed {
             return at;
@@ -203,8 +209,8 @@ impl RootComplex {
         self.settled_until
     }
 
-    /// Handles packets of a write that are in memory now: copies their bytes. Returns true if they were the last of
-    /// their burst.
+    /// Handles `count` packets that are in memory now: copies the bytes of a write, unless it is user data. Returns
+    /// true if the whole burst is in memory.
     #[inline(always)]
     pub fn on_settle(&mut self, packet: PacketId, count: u32, link: &mut Link, memory: &mut HostMemory) -> bool {
         let flight = &mut link.bursts[packet];
@@ -222,8 +228,8 @@ impl RootComplex {
         last
     }
 
-    /// Handles a read of the device. Once all packets of the burst are in, memory is read, unless earlier writes have
-    /// yet to settle: a read does not pass a write.
+    /// Handles a read request of the device. Samples memory once all packets of the burst have arrived and earlier
+    /// strictly ordered writes are in memory.
     #[inline(always)] // Every read of the device comes this way, and from one place.
     fn on_read(&mut self, now: Time, arrival: Arrival, link: &mut Link, memory: &HostMemory, shared: &mut Shared) {
         self.keep_awake(now);
@@ -242,8 +248,8 @@ impl RootComplex {
         self.on_look(now, arrival.packet, link, memory, shared);
     }
 
-    /// Reads memory now, and schedules the completion after the latency of the access, which the first packet has
-    /// started.
+    /// Samples memory for a device's read now, and schedules its completion. The latency of the access counts from the
+    /// arrival of the first packet.
     #[inline(always)]
     pub fn on_look(&mut self, now: Time, id: PacketId, link: &mut Link, memory: &HostMemory, shared: &mut Shared) {
         let (serial, packet) = (link.bursts[id].serial(), link.bursts[id].packet);
@@ -263,7 +269,7 @@ impl RootComplex {
         shared.scheduler.at(at, Event::Answer(id));
     }
 
-    /// Sends the completions of a read whose memory access has ended.
+    /// Sends the completions of a device's read whose memory access has ended.
     pub fn on_answer(&mut self, now: Time, id: PacketId, link: &mut Link, shared: &mut Shared) {
         let packet = &mut link.bursts[id].packet;
         packet.kind = Kind::Completion;
@@ -278,13 +284,13 @@ impl RootComplex {
         self.awake_until = until;
     }
 
-    /// Returns the time that the translation of an address takes.
+    /// Returns the time that the IOMMU takes to translate the addresses of an access; zero without an IOMMU.
     fn translation_time(&mut self, now: Time, address: u64, bytes: u32) -> Span {
         self.iommu.as_mut().map_or(Span::ZERO, |iommu| iommu.translate(now, address, bytes).since(now))
     }
 
-    /// Returns the rest of a DRAM refresh that a read meets. The phase of the refresh is drawn from the packet's serial
-    /// number, so that it does not depend on other packets.
+    /// Returns the remaining time of a DRAM refresh that a read meets, or zero. The refresh phase is drawn from the
+    /// packet's serial number, so that it does not depend on other packets.
     fn refresh_wait(&self, serial: u64, refresh: Span) -> Span {
         if refresh.is_zero() {
             return Span::ZERO;
@@ -306,7 +312,7 @@ impl RootComplex {
     }
 }
 
-/// Returns the number of a packet within its burst, as events hold it.
+/// Returns the number of a packet within its burst as the 16-bit number that events store.
 fn packet_number(number: u32) -> u16 {
     number.try_into().expect("a burst whose packets settle one by one has at most 65,536 packets")
 }

@@ -1,18 +1,20 @@
-//! Switches between the links of several drives and the root ports: what goes onto an uplink that drives share, and when.
+//! Switches between the links of several drives and the root ports: arbitration for the uplinks that drives share.
 //!
-//! Where a peer of the drives stands at the switch, what is in its memory goes by its port instead, which all drives share too.
+//! If a peer device is attached to the switch, data in the peer's memory goes through the peer's port, which all drives
+//! share too.
 //!
-//! Hosts that share one device stand at a switch in the same way, upside down: their links are in the place of the drives', and the
-//! link of the device in that of the uplink. "Up" then means from a host to the device, in this file alone.
+//! Hosts that share one device use the same model upside down: hosts take the place of the drives, and the link of the
+//! device that of the uplink. In this file alone, "up" then means from a host to the device.
 //!
-//! Owes its callers: every packet on the uplink with its header, each drive's packets in their order, turns between drives
-//! that have something to send, and a packet passed on without waiting for its end where that is possible (cut-through): one
-//! that comes by a slower wire than it leaves by ends as it came, one that comes by a faster wire starts as it came.
+//! Guarantees to callers: every packet takes uplink time with its header; the packets of each drive stay in order;
+//! drives that have packets to send take turns. Packets are cut through where possible. From a slower link, the end of
+//! a packet leaves as it arrives; from a faster one, its beginning does.
 //!
-//! A burst is known here when its last packet has come. What came before may have left by then, so that an uplink has an
-//! instant up to which its time is used, which may have passed: time that was not used since the burst began to come is its
-//! own. What finds the uplink taken waits in a queue of its drive; queues take turns packet by packet, and a train that
-//! has the uplink to itself is cut when another drive has something for it. Nothing of a queue is reserved in advance.
+//! A burst is known here when its last packet has arrived; its earlier packets may have left by then. An uplink
+//! therefore records up to when its time is used, which may be an instant in the past. A burst may use uplink time that
+//! was idle since its own beginning. Packets that find the uplink busy wait in a queue of their drive. Queues take
+//! turns packet by packet, and a train that has the uplink to itself is cut when another drive has packets. No queue
+//! reserves uplink time in advance.
 
 use std::collections::VecDeque;
 
@@ -25,67 +27,70 @@ use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet};
 
-/// Packets of a drive that have come to its switch, or are about to leave the root port for it.
+/// Packets of one burst that have arrived at a switch from a drive, or that are about to leave the root port for the
+/// switch.
 #[derive(Clone, Copy, Debug)]
 pub struct Coming {
-    /// Number of the drive, or of the host, counted from 0.
+    /// Number of the drive, or of the host where hosts share a device, counted from 0.
     pub drive: u16,
     /// Packets of one burst, which pass the switch together.
     pub packets: Arrival,
-    /// Direction of the packets: up to the root port, or down to the drive; up to the device that hosts share, or down to
-    /// a host.
+    /// Direction of the packets: up to the root port (or to the device that hosts share), or down to a drive (or to a
+    /// host).
     pub direction: Direction,
-    /// Time of the packets on the wire between switch and drive.
+    /// Wire time of the packets on the link between the switch and the drive (or host).
     pub beside: Span,
 }
 
-/// Packets on their way through a switch.
+/// Packets of one burst on their way through a switch.
 #[derive(Clone, Copy, Debug)]
 struct Passing {
     coming: Coming,
     way: usize,
-    /// Packets that have not left yet; how long each but the last keeps the uplink, and the last.
+    /// Number of packets that have not left the switch yet. `each` is the uplink time of each but the last, `last` that
+    /// of the last.
     left: u32,
     each: Span,
     last: Span,
-    /// Delay of the last packet beyond its wire time.
+    /// Time by which the last packet keeps the uplink longer than its wire time, because the far end accepts it slowly.
     beyond_wire: Span,
-    /// When the switch is about to pass the last of them on, and when they are at the other end, once that is known; whether
-    /// an event will look.
+    /// Time at which the last packet leaves the switch; `there_at` is when it reaches the far end. `Time::NEVER` until
+    /// they are known.
     left_at: Time,
     there_at: Time,
 }
 
-/// Packets at the other end: at the root port, or at the port of their drive.
+/// Packets that have passed a switch and are at the far end: the root port, or the port of their drive.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed {
-    /// Packets as they came to the switch.
+    /// Packets as they arrived at the switch.
     pub coming: Coming,
-    /// When the last of them had waited for the uplink.
+    /// Time at which the last packet had finished its wait for the uplink; the switch's own delay comes after it.
     pub left_at: Time,
 }
 
-/// One direction of an uplink, or of a peer's link.
+/// One direction of a shared link at a switch (an uplink, or the link of a peer), with its queues and timer.
 #[derive(Clone, Debug)]
 struct SwitchWay {
     direction: Direction,
-    /// Queued packets by drive, the number of bursts, and their wire time.
+    /// Queues of the bursts that wait for this link, one per drive. `waiting` is the number of these bursts, `queued`
+    /// their wire time.
     queues: Vec<VecDeque<u32>>,
     waiting: usize,
     queued: Span,
-    /// The train on the wire, as long as it might be cut.
+    /// Train on the wire, for as long as it might be cut.
     sending: Option<Train>,
-    /// Up to when the time of the wire is used.
+    /// Time up to which the wire is in use.
     used_until: Time,
     wake_at: Option<Time>,
-    /// The drive that was served last.
+    /// Drive whose packets were sent last.
     last: usize,
-    /// Wire time of ACK and flow-control packets that have not found a gap yet.
+    /// Wire time of ACK and flow-control packets that have not found a gap on the link yet.
     owed: Span,
     busy: Span,
 }
 
-/// Packets that go one behind the other.
+/// Packets of one burst that go over a shared link back to back.
 #[derive(Clone, Copy, Debug)]
 struct Train {
     passing: u32,
@@ -95,44 +100,44 @@ struct Train {
     end: Time,
 }
 
-/// All switches of a machine.
+/// All switches of a machine, with the packets on their way through them.
 #[derive(Clone, Debug)]
 pub struct Switches {
-    /// Of each switch, the way up and the way down, and of a peer likewise.
+    /// Shared links, two entries (up, down) for each switch; the last two entries are those of the peer.
     ways: Vec<SwitchWay>,
     passing: Table<Passing>,
     uplink: Port,
-    /// Data that a peer's memory holds, and the peer's port.
+    /// Peer device at the switch, and the data that its memory holds; `peer` is its port.
     holds: config::Peer,
     peer: Port,
-    /// By drive, where its packets go different ways.
+    /// Upstream packets of each drive, kept in order where they leave by different links.
     in_order: Vec<InOrder>,
-    /// Drives behind each switch.
+    /// Number of drives behind each switch.
     sharing: u16,
     pass: Span,
     per_packet: bool,
 }
 
-/// Packets that have come from a drive and are on their way up.
+/// Upstream packets of one drive, which leave the switch in order although they take different links.
 #[derive(Clone, Debug, Default)]
 struct InOrder {
-    /// Packets that may not have left the switch yet.
+    /// Packets that may not have left the switch yet, as indices into the table of passing packets.
     passing: Vec<u32>,
-    /// Packets that wait for earlier ones, which leave by the other way.
+    /// Packets that wait until earlier ones of the drive have left by the other link.
     held: VecDeque<(Coming, Packet)>,
 }
 
-/// Port of a switch, and the time that packets take of its link.
+/// Port of a switch, with the wire times of packets on its link.
 #[derive(Clone, Debug)]
 struct Port {
     measures: Measures,
-    /// Time for which its other end is busy with a posted packet.
+    /// Time for which the far end of the port's link is busy with one posted packet.
     accept: Span,
 }
 
 impl Switches {
-    /// The switches of a description with so many drives, if it has any, and the peer at them. A root port accepts posted
-    /// packets at one every `accept`, a peer as they come.
+    /// Creates the switches that `config` describes for `drives` drives, with the peer attached to them; `None` without
+    /// a switch. A root port accepts one posted packet every `accept`; a peer accepts them without delay.
     pub fn of(
         config: &config::Switch,
         peer: &config::Peer,
@@ -158,7 +163,7 @@ impl Switches {
         config.is_there().then(switches)
     }
 
-    /// The switch of hosts that share one device, whose link is as `link`.
+    /// Creates the switch of hosts that share one device, whose link is as `link`.
     fn of_hosts(config: &config::Switch, link: &config::Link) -> Switches {
         let hosts = config.host_count();
         Switches {
@@ -174,9 +179,8 @@ impl Switches {
         }
     }
 
-    /// Packets of a burst come. If they are posted, until when their drive misses the credits for them, unless it gets them
-    /// back as they come: a switch has them for other packets once everything before them has left, and they themselves, as
-    /// drives take turns.
+    /// Takes packets of a burst that have arrived at the switch. If they are posted and have to queue, returns until
+    /// when their drive misses their credits: until everything queued before them, and they themselves, have left.
     pub fn enter(&mut self, now: Time, coming: Coming, packet: &Packet, scheduler: &mut Scheduler) -> Option<Time> {
         if self.waits_for_others(now, coming, packet, scheduler) {
             self.in_order[usize::from(coming.drive)].held.push_back((coming, *packet));
@@ -185,7 +189,8 @@ impl Switches {
         self.start(now, coming, packet, scheduler)
     }
 
-    /// Sends packets to the wire, or puts them into its queue.
+    /// Sends packets over their shared link, or queues them if it is busy. Returns until when the sender misses the
+    /// credits of posted packets that are queued.
     fn start(&mut self, now: Time, coming: Coming, packet: &Packet, scheduler: &mut Scheduler) -> Option<Time> {
         let id = self.take_in(coming, packet);
         let way = self.passing[id as usize].way;
@@ -197,7 +202,7 @@ impl Switches {
         is_posted_up(coming.direction, packet).then(|| self.ways[way].drained_at(now))
     }
 
-    /// Handles an event of the switches, and returns packets that are at the other end now.
+    /// Handles an event of the switches. Returns packets that have reached the far end now, if any.
     pub fn on_event(&mut self, now: Time, event: Event, scheduler: &mut Scheduler) -> Option<Passed> {
         match event {
             Event::Wire(way) => self.on_wire(now, way.into(), scheduler),
@@ -208,7 +213,7 @@ impl Switches {
         None
     }
 
-    /// Mean share of the time up to `now` for which the uplinks have been busy in one direction.
+    /// Returns the mean utilisation of the uplinks in one direction up to `now`, from 0 to 1.
     pub fn busy_share(&self, now: Time, direction: Direction) -> f64 {
         let uplinks = self.ways.len() - 2;
         let ways = self.ways[..uplinks].iter().filter(|way| way.direction == direction);
@@ -217,13 +222,13 @@ impl Switches {
         if all.is_zero() { 0.0 } else { busy.as_ps() as f64 / all.as_ps() as f64 }
     }
 
-    /// True if the packets of a drive take different ways.
+    /// True if the packets of a drive leave by different links: some by the peer's link, the others by the uplink.
     fn divides(&self) -> bool {
         self.holds.has(true) != self.holds.has(false)
     }
 
-    /// Whether packets for one way have to wait until those of the same drive before them have left by another: a completion
-    /// does not overtake its data.
+    /// True if packets must wait until earlier ones of the same drive have left by another link, so that a completion
+    /// does not overtake its data. Schedules a later check if the time is known.
     fn waits_for_others(&mut self, now: Time, coming: Coming, packet: &Packet, scheduler: &mut Scheduler) -> bool {
         if coming.direction == Direction::Down || !self.divides() {
             return false;
@@ -239,7 +244,7 @@ impl Switches {
         left_at.is_some() || !held.is_empty()
     }
 
-    /// Packets of a drive have left: those that waited for them go on.
+    /// Sends the packets of a drive that waited for earlier ones to leave by another link.
     fn release(&mut self, now: Time, drive: u16, scheduler: &mut Scheduler) {
         let mut held = std::mem::take(&mut self.in_order[usize::from(drive)].held);
         while let Some((coming, packet)) = held.front().copied()
@@ -251,7 +256,8 @@ impl Switches {
         self.in_order[usize::from(drive)].held = held;
     }
 
-    /// The ways up and down that a drive's packets take: the peer's, or those of its uplink.
+    /// Returns the indices (up, down) of the shared link that a drive's packets take: the peer's, or the drive's
+    /// uplink.
     fn ways_of(&self, drive: u16, to_peer: bool) -> [usize; 2] {
         let up = if to_peer { self.ways.len() - 2 } else { usize::from(drive / self.sharing) * 2 };
         [up, up + 1]
@@ -285,7 +291,8 @@ impl Switches {
         id
     }
 
-    /// Packets find the uplink free: those that came before the last have left in the time that nobody else used.
+    /// Sends packets over a shared link that is free. Packets that arrived before the last one take link time that was
+    /// idle in the past.
     fn pass_through(&mut self, now: Time, id: u32, scheduler: &mut Scheduler) {
         let passing = &mut self.passing[id as usize];
         let way = &mut self.ways[passing.way];
@@ -299,7 +306,7 @@ impl Switches {
         self.leave(now, id, started, scheduler);
     }
 
-    /// Wait for the uplink.
+    /// Queues packets for their shared link, cuts the train of another drive on it, and sets its timer.
     fn queue_up(&mut self, now: Time, id: u32, scheduler: &mut Scheduler) {
         let passing = self.passing[id as usize];
         let place = self.ways[passing.way].place_of(&passing);
@@ -312,7 +319,8 @@ impl Switches {
         self.wake(passing.way, at, scheduler);
     }
 
-    /// Cut the train on an uplink for another drive at the next packet boundary.
+    /// Cuts the train on a shared link at the next packet boundary for another drive, and queues the rest of the train
+    /// again.
     fn cut_in(&mut self, now: Time, way: usize, place: usize) {
         let Some(train) = self.ways[way].sending.filter(|train| train.end > now) else { return };
         let passing = &mut self.passing[train.passing as usize];
@@ -333,7 +341,7 @@ impl Switches {
         way.queued += passing.time_left();
     }
 
-    /// The timer of an uplink has fired.
+    /// Handles the timer of a shared link: serves its queues if the link is free.
     fn on_wire(&mut self, now: Time, place: usize, scheduler: &mut Scheduler) {
         let way = &mut self.ways[place];
         if way.wake_at != Some(now) {
@@ -346,7 +354,7 @@ impl Switches {
         }
     }
 
-    /// The drive whose turn it is sends a packet, or all that it has in a burst if no other drive waits.
+    /// Sends the next packet of the drive whose turn it is, or the rest of its burst if no other drive waits.
     fn serve(&mut self, now: Time, place: usize, scheduler: &mut Scheduler) {
         let way = &mut self.ways[place];
         let Some(drive) = way.turn() else { return };
@@ -373,7 +381,8 @@ impl Switches {
         }
     }
 
-    /// The last packets of a burst are on the uplink: when they are at its other end.
+    /// Computes when the last packets of a burst, which are now on the shared link, reach its far end. Schedules that
+    /// arrival.
     fn leave(&mut self, now: Time, id: u32, started: Time, scheduler: &mut Scheduler) {
         let passing = &mut self.passing[id as usize];
         let end = (self.ways[passing.way].used_until - passing.beyond_wire).max(now);
@@ -422,14 +431,14 @@ impl Port {
         Port { measures: Measures::new(link, &WireRate::new(link)), accept }
     }
 
-    /// For how long a packet keeps the wire: where the other end takes longer to accept it than the wire to carry it, credits
-    /// hold back what follows.
+    /// Returns how long a packet keeps the link: its wire time, or the far end's time to accept a posted packet if that
+    /// is longer. Credits hold back the packets behind it.
     fn kept(&self, direction: Direction, packet: &Packet, on_wire: Span) -> Span {
         if is_posted_up(direction, packet) { on_wire.max(self.accept) } else { on_wire }
     }
 }
 
-/// True if ports return credits for a packet in this direction, of which its drive or its host may run short.
+/// True for a posted write on its way up, whose credits a drive (or a host) may run short of.
 fn is_posted_up(direction: Direction, packet: &Packet) -> bool {
     direction == Direction::Up && packet.kind == Kind::MemoryWrite
 }
@@ -463,19 +472,21 @@ impl SwitchWay {
         self.waiting == 0 && self.used_until <= now
     }
 
-    /// When everything that waits has left, if nothing else comes.
+    /// Returns when everything that is queued for this link will have left, if nothing else arrives.
     fn drained_at(&self, now: Time) -> Time {
         self.used_until.max(now) + self.queued
     }
 
-    /// When packets that are ready at `ready` can start: ACK and flow-control packets that found no gap go first.
+    /// Returns when packets that are ready at `ready` can start on this link: ACK and flow-control packets that found
+    /// no gap go first.
     fn start_at(&mut self, ready: Time) -> Time {
         let gap = ready.since(self.used_until);
         let owed = std::mem::take(&mut self.owed).saturating_sub(gap);
         self.used_until.max(ready) + owed
     }
 
-    /// Put packets on the wire that have been taken off those `left` of a burst.
+    /// Puts `count` packets of a burst on this link from `started` on. The caller has subtracted them from the packets
+    /// left.
     fn send(&mut self, id: u32, count: u32, of: &Passing, started: Time, now: Time) {
         let last = if of.left == 0 { of.last } else { of.each };
         let end = started + of.each * u64::from(count - 1) + last;
@@ -490,7 +501,8 @@ impl SwitchWay {
         usize::from(of.coming.drive) % self.queues.len()
     }
 
-    /// The next drive after the one served last that has something to send.
+    /// Returns the next drive, in round-robin order after the one served last, that has packets queued; `None` if none
+    /// has.
     fn turn(&self) -> Option<usize> {
         let drives = self.queues.len();
         (1..=drives).map(|step| (self.last + step) % drives).find(|drive| !self.queues[*drive].is_empty())
@@ -504,13 +516,14 @@ mod tests {
 
     const PASS_NS: u64 = 100;
 
-    /// Switches with a clock of their own.
+    /// Switches with a scheduler of their own, for tests.
     struct Clocked {
         switches: Switches,
         scheduler: Scheduler,
     }
 
-    /// Switches for two drives, with links of 4 B/ns and uplinks of so many lanes at 1 B/ns, skip sets and DLLPs left out.
+    /// Returns switches for two drives, with links of 4 B/ns and uplinks of `lanes` lanes at 1 B/ns, without skip
+    /// ordered sets and DLLPs.
     fn switches(lanes: u8, per_packet: bool, accept: Span) -> Clocked {
         switches_with(&config::Peer::default(), lanes, per_packet, accept)
     }
@@ -535,12 +548,13 @@ mod tests {
         Time::ZERO + Span::from_ns(ns)
     }
 
-    /// A write of so many packets of 128 bytes, 152 on the wire.
+    /// Returns a write of `packets` packets of 128 bytes, 152 bytes each on the wire.
     fn write(packets: u32) -> Packet {
         Packet::write(Direction::Up, 0, 128 * packets, 128, Token::default())
     }
 
-    /// Lets packets arrive from a drive, having taken so long.
+    /// Lets packets of a drive reach the switch at `now` ns, after `beside` ns on the drive's link. Returns until when
+    /// the drive misses their credits.
     fn come(clocked: &mut Clocked, now: u64, drive: u16, packets: u32, beside: u64) -> Option<Time> {
         let arrival = Arrival { packet: drive.into(), first: 0, count: packets };
         let coming = Coming { drive, packets: arrival, direction: Direction::Up, beside: Span::from_ns(beside) };
@@ -548,7 +562,8 @@ mod tests {
         clocked.switches.enter(at(now), coming, &write(packets), &mut clocked.scheduler)
     }
 
-    /// All that passes, in its order: which drive's, and when it is there.
+    /// Runs the switches until no event is left. Returns the drive of each burst that passed, and its time in ns
+    /// without the switch's delay.
     fn passed(clocked: &mut Clocked) -> Vec<(u16, u64)> {
         let mut all = Vec::new();
         while clocked.scheduler.is_due(Time::NEVER) {

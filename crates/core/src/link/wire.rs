@@ -20,11 +20,11 @@ use crate::time::{Span, Time};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CreditClass {
     #[default]
-    /// Memory writes and messages.
+    /// Posted class: memory writes and messages.
     Posted,
-    /// Memory reads.
+    /// Non-posted class: memory reads.
     NonPosted,
-    /// Completions, whose credits are infinite.
+    /// Class of completions, whose credits are infinite.
     Completion,
 }
 
@@ -55,13 +55,13 @@ pub struct WireSegment {
     pub count: u32,
     /// Wire time of each packet but the last, which may be shorter.
     pub each: Span,
-    /// Time at which the first packet starts.
+    /// Time at which the first packet of the segment starts.
     pub started: Time,
-    /// Time at which the last packet ends.
+    /// Time at which the last packet of the segment ends.
     pub end: Time,
 }
 
-/// Queue of the bursts of one class. The first one stands apart, as a second one seldom waits behind it.
+/// Queue of the bursts of one flow-control class. The first one stands apart, as a second one seldom waits behind it.
 #[derive(Clone, Debug, Default)]
 struct ClassQueue {
     head: Option<u32>,
@@ -98,62 +98,63 @@ impl ClassQueue {
 /// Sender's side of one wire: its queues and its timer.
 #[derive(Clone, Debug, Default)]
 pub struct Wire {
-    /// Bursts that wait, by class.
+    /// Bursts that wait for this wire, by flow-control class.
     queues: [ClassQueue; CLASSES],
     /// Segment on the wire, as long as it might be cut.
     sending: Option<WireSegment>,
-    /// Time at which the wire is free.
+    /// Time at which the wire is free for the next segment.
     free_at: Time,
-    /// Time of the next look at the queues, if a timer for it is set.
+    /// Time of the timer at which the queues are served next, if it is set.
     wake_at: Option<Time>,
-    /// Class that was served last.
+    /// Flow-control class that was served last.
     last: CreditClass,
     /// Wire time of ACK and UpdateFC packets that have not found a gap yet.
     owed: Span,
 }
 
-/// Number of bursts for which the queue of a class has room from the beginning.
+/// Number of bursts for which the queue of each flow-control class has capacity from the beginning.
 const QUEUE_ROOM: usize = 64;
 
 impl Wire {
-    /// Returns an idle wire whose queues need no memory for as many bursts as a usual drive has.
+    /// Returns an idle wire whose queues have capacity for 64 bursts each, so that they seldom allocate.
     pub fn idle_with_room() -> Wire {
         let queue = |_| ClassQueue { head: None, others: VecDeque::with_capacity(QUEUE_ROOM) };
         Wire { queues: std::array::from_fn(queue), ..Wire::default() }
     }
 
-    /// Returns when the segment on the wire, if any, has passed.
+    /// Returns when the wire is free: when the segment on it has passed, or when a replay or retraining ends.
     pub fn free_at(&self) -> Time {
         self.free_at
     }
 
-    /// Returns true if nothing is queued or on the wire.
+    /// True if nothing is queued for the wire or on it.
     pub fn idle(&self, now: Time) -> bool {
         self.free_at <= now && !self.has_waiting()
     }
 
-    /// Queues a burst behind those of its class.
+    /// Queues a burst behind those of its flow-control class.
     pub fn push(&mut self, class: CreditClass, packet: u32) {
         self.queues[class as usize].push(packet);
     }
 
-    /// Queues the rest of a cut burst before those of its class.
+    /// Queues the rest of a cut burst at the head of the queue of its class.
     pub fn push_front(&mut self, class: CreditClass, packet: u32) {
         self.queues[class as usize].push_front(packet);
     }
 
-    /// Returns the classes in the order of their turns, the one that was served last at the end.
+    /// Returns the flow-control classes in the order of their turns, the one that was served last at the end.
     #[inline]
     pub fn turns(&self) -> [CreditClass; CLASSES] {
         self.last.turns_after()
     }
 
-    /// Returns the first burst of `class` that waits.
+    /// Returns the first burst of this flow-control class that waits for the wire; `None` if none waits.
     pub fn head(&self, class: CreditClass) -> Option<u32> {
         self.queues[class as usize].head
     }
 
-    /// Returns the first burst that waits, with its class, if bursts of no other class wait.
+    /// Returns the first burst that waits for the wire, with its class, if bursts of one class alone wait; otherwise
+    /// `None`.
     #[inline(always)]
     pub fn only_head(&self) -> Option<(CreditClass, u32)> {
         use CreditClass::{Completion, NonPosted, Posted};
@@ -165,25 +166,25 @@ impl Wire {
         }
     }
 
-    /// Removes the first burst of `class`, which is served now.
+    /// Removes the first burst of a flow-control class from its queue, since it is served now.
     #[inline(always)] // Every packet that waits is taken once.
     pub fn take(&mut self, class: CreditClass) {
         let taken = self.queues[class as usize].pop();
         assert!(taken.is_some(), "a burst is taken from an empty queue");
     }
 
-    /// Returns true if a burst waits in the queue of another class.
+    /// True if a burst waits in the queue of another flow-control class.
     pub fn has_others(&self, class: CreditClass) -> bool {
         let [first, second, _] = class.turns_after();
         self.head(first).is_some() || self.head(second).is_some()
     }
 
-    /// Returns true if a burst waits in any queue.
+    /// True if a burst of any flow-control class waits for the wire.
     pub fn has_waiting(&self) -> bool {
         self.queues.iter().any(|queue| queue.head.is_some())
     }
 
-    /// Returns all bursts that wait, class by class.
+    /// Returns all bursts that wait for the wire, class by class.
     pub fn waiting(&self) -> impl Iterator<Item = u32> + '_ {
         self.queues.iter().flat_map(ClassQueue::iter)
     }
@@ -197,26 +198,26 @@ impl Wire {
         now + owed
     }
 
-    /// Puts a segment on the wire.
+    /// Puts a segment on the wire, which is busy until the segment ends.
     pub fn occupy(&mut self, segment: WireSegment) {
         self.free_at = segment.end;
         self.last = segment.class;
         self.sending = if segment.count > 1 { Some(segment) } else { None };
     }
 
-    /// Puts a single packet on the wire.
+    /// Puts a single packet on the wire, which is busy until `end`.
     pub fn occupy_single(&mut self, class: CreditClass, end: Time) {
         (self.free_at, self.last, self.sending) = (end, class, None);
     }
 
-    /// Blocks the wire until `until`: a replay, or a retraining.
+    /// Blocks the wire until `until`, for a replay or a retraining.
     pub fn block(&mut self, until: Time) {
         self.free_at = self.free_at.max(until);
         self.sending = None;
     }
 
-    /// Cuts the train on the wire at the next packet boundary for a packet of `class`. Returns the segment as it was,
-    /// and the number of its packets that stay behind; `None` if there is nothing to cut.
+    /// Cuts the train on the wire at the next packet boundary for a packet of another class, `class`. Returns the
+    /// segment as it was, and the number of its packets that stay behind; `None` if there is nothing to cut.
     pub fn cut(&mut self, now: Time, class: CreditClass) -> Option<(WireSegment, u32)> {
         let segment = self.sending.filter(|s| s.class != class && s.end > now)?;
         let passed = now.since(segment.started).as_ps() / segment.each.as_ps().max(1) + 1;
@@ -229,12 +230,13 @@ impl Wire {
         Some((segment, segment.count - sent))
     }
 
-    /// Adds wire time of packets that acknowledge what came the other way.
+    /// Adds wire time of ACK and UpdateFC packets that acknowledge packets of the opposite direction.
     pub fn owe(&mut self, span: Span) {
         self.owed += span;
     }
 
-    /// Asks for a look at the queues at `at`. Returns that time if a new timer is needed for it.
+    /// Requests a timer at `at`, when the queues of the wire are served. Returns `at` if the caller must schedule it;
+    /// `None` if an earlier timer is set.
     pub fn wake(&mut self, at: Time) -> Option<Time> {
         if self.wake_at.is_some_and(|set| set <= at) {
             return None;
@@ -243,7 +245,8 @@ impl Wire {
         Some(at)
     }
 
-    /// Handles a timer that fired at `now`. Returns true if it is the one that counts, and not an older one.
+    /// True if the timer that fires at `now` is the valid one, which is then cleared, and not one that an earlier timer
+    /// replaced.
     pub fn timer_counts(&mut self, now: Time) -> bool {
         let counts = self.wake_at == Some(now);
         if counts {

@@ -1,14 +1,14 @@
 //! One bank: serves accesses in order, and gathers the pieces of a program unit in its write buffer.
 //!
 //! A bank is held from the start of an access until its row buffer is free again: after the transfer of a read, after
-//! the programming of a write. Accesses never overlap and are served in the order of the calls, so the state of a bank
-//! is one time, `free_at`, and the unit in its write buffer.
+//! the programming of a write. Accesses never overlap and are served in the order of the calls. The state of a bank is
+//! therefore one time, `free_at`, and the unit in its write buffer.
 //!
-//! The array programs a whole unit at once, whatever part of it is new. The controller therefore fills the write buffer
-//! with all pieces of a unit that it has before it gives the command to program: a piece joins the unit if it comes
-//! while the bank waits for its turn, or while an earlier piece crosses the bus.
+//! The array programs a whole unit at once, even if only some of its bytes are new. The controller therefore fills the
+//! write buffer with all pieces of a unit that it has before it gives the command to program: a piece joins the unit if
+//! it comes while the bank waits for its turn, or while an earlier piece crosses the bus.
 //!
-//! Where nobody waits for the cells, because the write is acknowledged already ([`ProgramPolicy::GatherUnit`]), an
+//! If no one waits for the cells, because the write is acknowledged already ([`ProgramPolicy::GatherUnit`]), an
 //! incomplete unit waits for its other pieces: until it is complete, until another unit needs the buffer, or for one
 //! program time. That limit needs no knowledge of the future: a wait that ends when it has cost as much as it might
 //! save never costs more than twice the optimum (the ski-rental rule; Karlin et al., "Competitive snoopy caching",
@@ -23,86 +23,92 @@
 use super::timing::{AccessStart, BankAccess, Bus, PieceTiming, Timing};
 use crate::time::{Span, Time};
 
-/// Decides when a unit in the write buffer is programmed that has not got all its pieces.
+/// Policy that decides when the array programs a unit in the write buffer that lacks some of its pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgramPolicy {
-    /// As soon as the bank is free, because someone waits for the cells.
+    /// Programs an incomplete program unit as soon as the bank is free, because the client waits for the cells.
     AtOnce,
-    /// When it is complete or another unit needs the buffer, at the latest after one program time.
+    /// Programs a program unit when it is complete or another unit needs the write buffer, at the latest after one
+    /// program time.
     GatherUnit,
 }
 
-/// Write of one piece into a bank.
+/// Write of one piece of a request into its bank: size, program unit, program time and policy.
 #[derive(Clone, Copy, Debug)]
 pub struct BankWrite {
-    /// Size of the piece in bytes.
+    /// Number of bytes in the piece to write.
     pub bytes: u32,
-    /// Program unit that the piece is a part of; `None` if it spans several units, or is to be programmed on its own.
+    /// Number of the program unit, in its bank, that the piece belongs to. `None` if the piece spans several units, or
+    /// is programmed on its own.
     pub unit: Option<u64>,
-    /// Time to program all units that the piece touches.
+    /// Time to program all program units that the piece touches.
     pub program: Span,
-    /// Decides when an incomplete unit is programmed.
+    /// Policy that decides when the program unit of this piece is programmed if it is incomplete.
     pub policy: ProgramPolicy,
 }
 
-/// Read of one piece from a bank.
+/// Read of one piece of a request from its bank: size, bytes needed first, and row that may be open.
 #[derive(Clone, Copy, Debug)]
 pub struct BankRead {
-    /// Size of the piece in bytes.
+    /// Number of bytes in the piece to read.
     pub bytes: u32,
-    /// Number of bytes that the controller needs before it can start to send.
+    /// Number of bytes of the piece that the controller needs before it can start to send.
     pub needed: u32,
-    /// Row that the read may find open; `None` if it opens and closes a row for itself.
+    /// Number of the row that this read leaves open, and may find open; `None` if the read opens and closes a row for
+    /// itself.
     pub along: Option<u64>,
 }
 
-/// Bank that serves one access after the other.
+/// One bank, which serves its accesses one after the other: time of the next start, write buffer and open row.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bank {
     /// Time at which the bank can start its next access.
     free_at: Time,
-    /// Time at which everything that is being programmed is in the cells.
+    /// Time at which all program units whose programming has begun are in the cells of the bank.
     programmed_at: Time,
-    /// Unit in the write buffer, as long as other pieces can join it.
+    /// Program unit in the bank's write buffer, as long as other pieces can join it; `None` if there is none.
     filling: Option<FillingUnit>,
-    /// Row of the last read, which stays open for reads that follow it.
+    /// Number of the row that the last read has left open for later reads of the row; `None` if no row is open.
     row: Option<u64>,
 }
 
-/// Unit in the write buffer whose programming has not begun.
+/// Program unit in the write buffer that further pieces can join, because its programming has not begun.
 #[derive(Clone, Copy, Debug)]
 struct FillingUnit {
     unit: u64,
     bytes: u32,
-    /// Time at which its programming begins, if nothing happens before.
+    /// Time at which programming of the unit in the write buffer begins, unless a piece completes it or another access
+    /// needs the buffer before.
     program_at: Time,
     program: Span,
     policy: ProgramPolicy,
 }
 
 impl Bank {
-    /// Returns when the bank can start an access that may start at `earliest`.
+    /// Returns the time at which the bank can start an access that may start at `earliest`, after its accesses so far.
     pub fn start_time(&self, earliest: Time) -> Time {
         self.free_at.max(earliest)
     }
 
-    /// Returns when the bank has finished all accesses so far.
+    /// Returns the time at which the bank has finished all accesses so far, except for units that wait to be
+    /// programmed.
     pub fn free_at(&self) -> Time {
         self.free_at
     }
 
-    /// Holds the bank until a write, started when the bank was free, is in the cells at `until`.
+    /// Holds the bank until `until`, when a write that started in a free bank is in the cells.
     pub fn program_until(&mut self, until: Time) {
         self.free_at = until;
         self.programmed_at = until;
     }
 
-    /// Holds the bank until `until`, when an access ends that started when the bank was free.
+    /// Holds the bank until `until`, when an access that started in a free bank ends.
     pub fn hold_until(&mut self, until: Time) {
         self.free_at = until;
     }
 
-    /// Starts the program that is due by `now`. Returns the time that it adds to the time for which the bank is held.
+    /// Starts to program the unit in the write buffer if its wait for other pieces has ended by `now`. Returns the time
+    /// for which the bank is held in addition: one program time or zero.
     #[inline(always)]
     pub fn advance(&mut self, now: Time) -> Span {
         match self.filling {
@@ -111,8 +117,8 @@ impl Bank {
         }
     }
 
-    /// Starts the program that is due by `now`, and at `now` that of a unit other than `unit`, which needs the write
-    /// buffer. Returns the time that both add to the time for which the bank is held.
+    /// Prepares the write buffer for program unit `unit`. Starts to program the unit in the buffer if its wait has
+    /// ended by `now`, or if it is another unit. Returns the time for which the bank is held in addition.
     pub fn make_room(&mut self, now: Time, unit: Option<u64>) -> Span {
         let begun = self.advance(now);
         match self.filling {
@@ -121,8 +127,8 @@ impl Bank {
         }
     }
 
-    /// Programs the unit in the write buffer from `at` on. Returns the time that this adds to the time for which the
-    /// bank is held.
+    /// Programs the unit that waits in the write buffer, from `at` on or after the current access. Returns the time for
+    /// which the bank is held in addition: zero if no unit waits.
     pub fn program(&mut self, at: Time) -> Span {
         match self.filling.take() {
             Some(filling) if filling.policy == ProgramPolicy::GatherUnit => {
@@ -135,16 +141,17 @@ impl Bank {
         }
     }
 
-    /// Returns when everything that the array has begun to program is in the cells.
+    /// Returns the time at which all units whose programming has begun are in the cells. A unit that still waits in the
+    /// write buffer does not count.
     pub fn programmed_at(&self) -> Time {
         self.programmed_at
     }
 
-    /// Reads a piece: command, array, transfer. The row buffer is free again after the transfer. A read `along` a row
-    /// that is open needs neither command nor array.
+    /// Reads a piece from the bank: command, array read, transfer over `bus`. Returns the times of the piece. The row
+    /// buffer is free again after the transfer. A read whose row is open needs neither command nor array read.
     ///
-    /// A row stays open until the bank does something else. A bank that closed its row when no read waits for it, or
-    /// some time later, would open rows more often the faster it is.
+    /// A row stays open until the bank serves another access. If a bank closed its row when no read waits for it, or
+    /// after some time, a faster bank would open rows more often.
     #[inline(always)]
     pub fn read(&mut self, bus: &mut Bus, timing: &Timing, when: AccessStart, read: BankRead) -> PieceTiming {
         let transfer = timing.bus.transfer_time(read.bytes);
@@ -161,9 +168,9 @@ impl Bank {
         PieceTiming { access, first_at, service, programmed_at: access.bank_until, bus_time: transfer }
     }
 
-    /// Writes a piece into the write buffer and programs it: command, transfer, array. The bank has one buffer, so the
-    /// next access waits for the end of the programming, unless it is a piece of the same unit or comes before the
-    /// programming begins.
+    /// Writes a piece into the write buffer and programs it: command, transfer over `bus`, array. Returns the times of
+    /// the piece. The bank has one buffer, so that the next access waits for the end of the programming, unless it is a
+    /// piece of the same unit or comes before the programming begins.
     pub fn write(&mut self, bus: &mut Bus, timing: &Timing, when: AccessStart, fill: BankWrite) -> PieceTiming {
         let transfer = timing.bus.transfer_time(fill.bytes);
         self.row = None;
@@ -191,7 +198,9 @@ impl Bank {
         self.begin(timing, access, fill, fill.bytes, access.bus_until + fill.program)
     }
 
-    /// Adds a piece to the unit in the write buffer. Its command goes out beside the transfers before it.
+    /// Adds a piece of a write to its program unit in the bank's write buffer, and returns the periods for which the
+    /// piece holds bank and bus. The command of the piece overlaps with earlier transfers. A program time that has been
+    /// promised to earlier pieces stands.
     fn join(
         &mut self,
         bus: &mut Bus,
@@ -216,8 +225,9 @@ impl Bank {
         self.begin(timing, access, fill, filling.bytes.saturating_add(fill.bytes), filling.program_at)
     }
 
-    /// Programs the unit in the buffer, of which it has held `bytes` since `access`, or lets it wait for other pieces
-    /// until `patient_until` at most.
+    /// Programs the unit in the buffer after the transfer of `access`, or lets it wait for other pieces until
+    /// `patient_until` at most. `bytes` is the number of bytes of the unit that the buffer then holds. Returns `access`
+    /// with the end of its hold of the bank.
     fn begin(
         &mut self,
         timing: &Timing,

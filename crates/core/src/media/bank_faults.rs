@@ -1,7 +1,8 @@
 //! Injected faults of banks, which make them slow or stuck.
 //!
-//! A faulty bank has a queue of its own in front of it: an access to a slow bank waits until the accesses before it are
-//! over, and spends the additional part of its longer time there before the bank itself serves it.
+//! A faulty bank has a queue of its own in front of it. An access to a slow bank waits there until earlier accesses are
+//! over, and then for the time by which the fault makes it slower. The bank itself then serves it at normal speed. An
+//! access to a stuck bank waits until the fault ends.
 
 use super::geometry::Interleave;
 use crate::config::{Fault, FaultAction};
@@ -9,43 +10,45 @@ use crate::faults::Rule;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
-/// Queues in front of the banks that have a fault.
+/// Injected bank faults of a memory: the queue in front of each bank that has a fault rule.
 #[derive(Clone, Debug)]
 pub(super) struct BankFaults {
     interleave: Interleave,
-    /// Time of an access in a bank without a fault.
+    /// Time of an array read in a bank without a fault, command included.
     read: Span,
+    /// Time to program a unit in a bank without a fault, command included.
     program: Span,
     banks: Vec<FaultyBank>,
 }
 
-/// Bank with a fault.
+/// Bank with an injected fault, and the queue in front of it.
 #[derive(Clone, Debug)]
 struct FaultyBank {
     rule: Rule,
-    /// Time at which all earlier accesses are over.
+    /// Time at which all earlier accesses to the faulty bank are over.
     free_at: Time,
 }
 
 impl BankFaults {
-    /// Creates an empty set of faults for a memory whose accesses take these times.
+    /// Creates an empty set of bank faults. `read` and `program` are the times of an access in a bank without a fault.
     pub(super) fn new(interleave: Interleave, read: Span, program: Span) -> BankFaults {
         BankFaults { interleave, read, program, banks: Vec::new() }
     }
 
-    /// Adds fault rules for banks.
+    /// Adds a faulty bank with an empty queue for each of these fault rules.
     pub(super) fn extend(&mut self, rules: Vec<Rule>) {
         self.banks.extend(rules.into_iter().map(|rule| FaultyBank { rule, free_at: Time::ZERO }));
     }
 
-    /// Removes the rule of a fault that has ended.
+    /// Removes the rule of a bank fault that has ended; does nothing if there is no such rule.
     pub(super) fn remove(&mut self, fault: &Fault) {
         if let Some(place) = self.banks.iter().position(|bank| bank.rule.is(fault)) {
             self.banks.remove(place);
         }
     }
 
-    /// Returns when an access that comes at `now` has passed all faults of its banks.
+    /// Returns the time at which an access that comes at `now` may go on to its banks. Every faulty bank that holds
+    /// some of its `bytes` from `offset` delays it; the latest one decides.
     pub(super) fn admit(&mut self, now: Time, direction: DataDirection, offset: u64, bytes: u32) -> Time {
         let well = if direction == DataDirection::Read { self.read } else { self.program };
         let mut until = now;
@@ -57,12 +60,12 @@ impl BankFaults {
         until
     }
 
-    /// Empties the queues, as after a loss of power.
+    /// Empties the queues of all faulty banks, as after a loss of power.
     pub(super) fn cut_power(&mut self) {
         self.banks.iter_mut().for_each(|bank| bank.free_at = Time::ZERO);
     }
 
-    /// Returns how often each fault has been injected.
+    /// Returns a pair for each bank fault rule: the name of its counter and the number of injections so far.
     pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.banks.iter().map(|bank| bank.rule.count())
     }

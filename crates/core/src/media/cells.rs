@@ -14,32 +14,33 @@ use crate::config::{self, DataPattern};
 use crate::random::Random;
 use crate::time::Span;
 
-/// Largest number of cells whose random data is drawn bit by bit. Larger units count as half ones: chance hardly
-/// changes their time.
+/// Largest number of cells in a program unit whose random data is drawn bit by bit. Larger units count as half ones,
+/// because chance hardly changes their program time.
 const DRAWN_CELLS_MAX: u32 = 4096;
 
-/// Cells of one program unit of a chip, with the times to program them.
+/// Cells of one program unit of a chip: their number, their pulses, and the time to program them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cells {
-    /// Number of cells that hold the unit.
+    /// Number of cells that hold one program unit, one bit each.
     cells: u32,
-    /// Number of cells that a write programs: all of them, unless only differences are written.
+    /// Number of cells that a write programs: all cells of the unit, or the configured share of them if only
+    /// differences are written.
     changed: u32,
-    /// Number of cells that the supply drives at a time.
+    /// Number of cells that the chip's supply drives at a time, all with the same pulse.
     group: u32,
-    /// Length of the pulse that writes a zero.
+    /// Length of the pulse that writes a zero into a cell (RESET).
     reset: Span,
-    /// Length of the pulse that writes a one.
+    /// Length of the pulse that writes a one into a cell (SET).
     set: Span,
-    /// Time of a unit of typical data, all of whose cells are programmed.
+    /// Time to program all cells of a unit with typical data, half zeros and half ones.
     program: Span,
-    /// Time of the read before a write of differences.
+    /// Time of the array read that precedes a write of differences; zero if writes program all cells.
     compare: Span,
 }
 
 impl Cells {
-    /// Computes the cells of a description. Chips are programmed in parallel, so that a unit is the part of it that one
-    /// chip holds.
+    /// Computes the cells of a program unit from a media configuration. Chips are programmed in parallel, so that the
+    /// unit is then the share of one chip.
     pub fn of(media: &config::Media) -> Cells {
         let unit_bytes = if media.chip_bytes > 0 { media.chip_bytes } else { media.program_bytes };
         // Both sizes are at most 2^26, so that their bits fit.
@@ -56,7 +57,8 @@ impl Cells {
         }
     }
 
-    /// Returns the mean time to program a unit of this data.
+    /// Returns the mean time to program a unit with data of this pattern, the read before a write of differences
+    /// included.
     pub fn program_time(&self, pattern: DataPattern) -> Span {
         let ones = match pattern {
             DataPattern::Zeros => 0,
@@ -66,8 +68,8 @@ impl Cells {
         self.compare + self.cell_time(self.changed - ones, ones)
     }
 
-    /// Returns the time to program a unit on each of `chips` chips, each with random data of its own: the slowest one
-    /// decides.
+    /// Draws random data for a unit on each of `chips` chips, and returns the time to program them: the time of the
+    /// slowest chip. Returns the mean time if a unit has too many cells to draw.
     pub fn random_program_time(&self, chips: u32, random: &mut Random) -> Span {
         if self.cells > DRAWN_CELLS_MAX {
             return self.program_time(DataPattern::Random);
@@ -79,7 +81,8 @@ impl Cells {
         self.compare + times.max().unwrap_or(Span::ZERO)
     }
 
-    /// Returns the time of the pulses alone for a unit of typical data.
+    /// Returns the sum of the pulses that program a unit of typical data, without the time for verifying and
+    /// sequencing.
     pub fn typical_pulse_time(&self) -> Span {
         let (zeros, ones) = self.typical_cells();
         self.pulse_time(self.group_count(zeros), self.group_count(ones))
@@ -89,7 +92,8 @@ impl Cells {
         (self.cells - self.cells / 2, self.cells / 2)
     }
 
-    /// Returns the time to write some zeros and some ones. For typical data this is the description's time exactly.
+    /// Returns the time to program `zeros` cells to zero and `ones` cells to one. For typical data in all cells this is
+    /// exactly the configured program time.
     fn cell_time(&self, zeros: u32, ones: u32) -> Span {
         let (zero_groups, one_groups) = (self.group_count(zeros), self.group_count(ones));
         let (typical_zeros, typical_ones) = self.typical_cells();
@@ -109,7 +113,7 @@ impl Cells {
     }
 }
 
-/// Returns the number of ones in `cells` random bits.
+/// Draws `cells` random bits and returns the number of ones among them.
 fn random_ones(cells: u32, random: &mut Random) -> u32 {
     let whole = (0..cells / 64).map(|_| random.bits().count_ones()).sum::<u32>();
     match cells % 64 {

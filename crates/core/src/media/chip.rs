@@ -3,8 +3,8 @@
 //!
 //! Chip `i` of a stripe sits on bus `i` modulo the number of buses; spare chips follow the data chips. An access uses
 //! the chips that hold its bytes, and the spare ones. The chips of one bus take turns, each with command and address,
-//! dummy clocks if it is a read, and its whole buffer of data. Those of different buses work in parallel, and all of
-//! them program at once. A serial chip reads its cells during the dummy clocks: only the array time beyond these
+//! dummy clocks if it is a read, and its whole buffer of data. Chips of different buses work in parallel, and all chips
+//! program at the same time. A serial chip reads its cells during the dummy clocks: only the array time beyond these
 //! lengthens the access, and the bus waits for it.
 //!
 //! The arbiter takes no time. It gives a bus to one bank for all its chips of an access, which serves the banks in the
@@ -24,7 +24,7 @@ use crate::config;
 use crate::number::{index, narrow};
 use crate::time::{Span, Time};
 
-/// Chips of a bank, and the bus time of an access to each of them.
+/// Chips of one bank: their number and size, their distribution over the buses of the channel, and their bus times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BankChips {
     stripe_bytes: u32,
@@ -33,16 +33,18 @@ pub struct BankChips {
     spare_chips: u32,
     buses: u32,
     rate: BusRate,
-    /// Bus time of a read and of a write of one chip, as the number of data bits that the bus moves in that time.
+    /// Bus time to read one chip, as the number of data bits that the bus moves in that time.
     read_bits: u64,
+    /// Bus time to write one chip, as the number of data bits that the bus moves in that time.
     write_bits: u64,
-    /// Time of an array read beyond the dummy clocks.
+    /// Time of an array read beyond the dummy clocks, by which the bus waits for each chip; zero if the dummy clocks
+    /// cover it.
     array_excess: Span,
-    /// Time before the turn of the first chip, during which the buses are free.
+    /// Time from the start of an access in its bank to its first use of a bus; the buses are free meanwhile.
     command: Span,
 }
 
-/// Chips `from..to` of one stripe.
+/// Range of chips `from..to` of one stripe, as chip numbers within the bank.
 #[derive(Clone, Copy, Debug)]
 struct ChipRange {
     from: u32,
@@ -50,7 +52,7 @@ struct ChipRange {
 }
 
 impl BankChips {
-    /// Computes the chips of a description; `None` if its chips act as one.
+    /// Computes the chips of a bank from a media configuration; `None` if the chips of a bank act as one.
     pub fn of(media: &config::Media) -> Option<BankChips> {
         if media.chip_bytes == 0 {
             return None;
@@ -72,38 +74,41 @@ impl BankChips {
         })
     }
 
-    /// Returns the number of buses of each channel.
+    /// Returns the number of buses of each channel, over which the chips of a bank are distributed.
     pub fn buses(&self) -> usize {
         index(self.buses)
     }
 
-    /// Returns the number of chips that a piece uses, the spare ones included.
+    /// Returns the number of chips that an access to this piece uses, spare chips included.
     pub fn chips_used(&self, piece: BankPiece) -> u32 {
         let data = self.data_chips(piece, piece.bytes);
         data.to - data.from + self.spare_chips
     }
 
-    /// Returns the number of chips that `bytes` from the start of a stripe use, the spare ones included.
+    /// Returns the number of chips that an access to `bytes` from the start of a stripe uses, spare chips included.
     pub fn chip_count(&self, bytes: u32) -> u32 {
         bytes.div_ceil(self.chip_bytes) + self.spare_chips
     }
 
-    /// Returns the least possible number of these chips on the busiest bus; for a whole stripe, the actual number.
+    /// Returns the least possible number of chips on the busiest bus, in an access to `bytes` and with spare chips
+    /// included. For a whole stripe it is the actual number.
     pub fn chips_per_bus_min(&self, bytes: u32) -> u32 {
         self.chip_count(bytes).div_ceil(self.buses)
     }
 
-    /// Returns the time to read `chips` chips of one bus.
+    /// Returns the bus time to read `chips` chips that share one bus, one after the other: command, dummy clocks, data,
+    /// and array time beyond the dummy clocks.
     pub fn read_time(&self, chips: u32) -> Span {
         self.rate.transfer_bits_time(self.read_bits * u64::from(chips)) + self.array_excess * u64::from(chips)
     }
 
-    /// Returns the time to fill the buffers of `chips` chips of one bus.
+    /// Returns the bus time to fill the buffers of `chips` chips that share one bus, one after the other.
     pub fn write_time(&self, chips: u32) -> Span {
         self.rate.transfer_bits_time(self.write_bits * u64::from(chips))
     }
 
-    /// Reads a piece. Its first `needed` bytes are there when the chips that hold them have been read.
+    /// Reads a piece from the chips of `bank`, reserves its time on `buses`, and returns its times. The first `needed`
+    /// bytes have arrived when the chips that hold them have been read.
     pub fn read(
         &self,
         bank: &mut Bank,
@@ -129,7 +134,8 @@ impl BankChips {
         served
     }
 
-    /// Writes a piece, and programs it for `program` once the last buffer is full.
+    /// Fills the buffers of the chips that a piece touches, and programs them all for `program` once the last buffer is
+    /// full. Returns the times of the piece.
     pub fn write(
         &self,
         bank: &mut Bank,
@@ -154,19 +160,19 @@ impl BankChips {
         served
     }
 
-    /// Returns the chips that hold the first `bytes` of a piece.
+    /// Returns the data chips that hold the first `bytes` of a piece.
     fn data_chips(&self, piece: BankPiece, bytes: u32) -> ChipRange {
         let column = narrow::<u32, u64>(piece.bank_offset % u64::from(self.stripe_bytes));
         ChipRange { from: column / self.chip_bytes, to: (column + bytes).div_ceil(self.chip_bytes) }
     }
 
-    /// Returns how many chips of a range sit on a bus.
+    /// Returns the number of chips of a range that sit on bus number `bus`.
     fn chips_on_bus(&self, bus: usize, chips: ChipRange) -> u32 {
         let before = |chip: u32| (chip + self.buses - 1 - bus as u32) / self.buses;
         before(chips.to) - before(chips.from)
     }
 
-    /// Returns how many chips of a range, together with the spare ones, sit on a bus.
+    /// Returns the number of chips of a range, and of spare chips, that sit on bus number `bus`.
     fn used_chips_on_bus(&self, bus: usize, chips: ChipRange) -> u32 {
         let spare = ChipRange { from: self.data_chips, to: self.data_chips + self.spare_chips };
         self.chips_on_bus(bus, chips) + self.chips_on_bus(bus, spare)
@@ -174,13 +180,15 @@ impl BankChips {
 }
 
 impl PieceTiming {
-    /// Describes an access that has not used a bus yet.
+    /// Creates the times of a piece that has not used a bus yet: its bank is held from `bank_from`, its first transfer
+    /// may start at `ready`.
     fn before_buses(bank_from: Time, ready: Time) -> PieceTiming {
         let access = BankAccess { bank_from, bus_from: Time::NEVER, bus_until: ready, bank_until: ready };
         PieceTiming { access, first_at: ready, service: Span::ZERO, programmed_at: ready, bus_time: Span::ZERO }
     }
 
-    /// Uses another bus for `length`, and returns when that starts.
+    /// Reserves a further bus for `length` in the times of this piece, and returns the start of the transfer. Reserves
+    /// nothing, and returns `ready`, if `length` is zero.
     fn use_bus(&mut self, bus: &mut Bus, now: Time, ready: Time, length: Span) -> Time {
         if length.is_zero() {
             return ready;

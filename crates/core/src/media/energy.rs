@@ -1,15 +1,16 @@
-//! Energy of reads and writes, from the energy of one bit.
+//! Energy of reads and writes of a memory, from the energy per bit.
 
 use super::Media;
 use crate::config;
 
-/// Bits of a byte, and joules of a picojoule.
+/// Number of bits in a byte.
 const BITS: f64 = 8.0;
+/// Number of joules in a picojoule.
 const PJ: f64 = 1e-12;
 
 impl Media {
-    /// Returns the energy of all accesses so far in joules, moves of lines for wear levelling included; `None` if the
-    /// description gives no energy of a bit. Standby and refresh are not counted.
+    /// Returns the energy of all accesses so far in joules, copies of lines for wear levelling included. `None` if the
+    /// configuration gives no energy per bit. Standby and refresh are not counted.
     pub fn joules(&self, config: &config::Media) -> Option<f64> {
         let (read_pj, write_pj) = (config.read_pj_per_bit, config.write_pj_per_bit);
         if read_pj == 0.0 && write_pj == 0.0 {

@@ -1,6 +1,6 @@
 //! Mapping of device addresses to channels and banks.
 //!
-//! The mapping is a bijection for every 64-bit address: addresses beyond the capacity are refused by the protocol. Wear
+//! The mapping is a bijection for every 64-bit address: the protocol refuses addresses beyond the capacity. Wear
 //! levelling maps lines once more within their bank ([`super::wear`]), which changes nothing here.
 //!
 //! ```text
@@ -11,20 +11,21 @@
 use super::timing::Timing;
 use crate::number::narrow;
 
-/// Size and costs of a device's memory, from its description.
+/// Size and costs of a device's memory, as its configuration gives them: channels, banks, stripes and access times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Number of independent channels, each with a bus of its own.
     pub channels: u16,
     /// Number of banks on each channel, which share its bus.
     pub banks_per_channel: u16,
-    /// Number of consecutive bytes that one bank holds before the next channel's turn.
+    /// Number of consecutive bytes that go to one bank before the next bytes go to a bank on the next channel.
     pub stripe_bytes: u32,
-    /// Times of each access.
+    /// Costs of each access: command, array read, transfer and programming.
     pub timing: Timing,
 }
 
-/// Interleaving of addresses: stripes go round the channels first, then round the banks.
+/// Interleaving of addresses over banks: successive stripes go to successive channels first, then to the next bank of
+/// each channel.
 #[derive(Clone, Copy, Debug)]
 pub struct Interleave {
     stripe_bytes: Divisor,
@@ -32,37 +33,39 @@ pub struct Interleave {
     banks: Divisor,
 }
 
-/// Divisor of addresses. Most are powers of two, for which a shift is far cheaper than a 64-bit division.
+/// Constant by which addresses are divided. Most are powers of two, for which a shift is far cheaper than a 64-bit
+/// division.
 #[derive(Clone, Copy, Debug)]
 struct Divisor {
     value: u32,
-    /// Base-2 logarithm of a power of two; `None` for other values.
+    /// Base-2 logarithm of the divisor if it is a power of two; `None` for other divisors.
     shift: Option<u32>,
 }
 
-/// Place of one byte. Banks are numbered across channels: bank `b` is on channel `b` modulo the number of channels.
+/// Location of one byte in a memory: bank, stripe and position. Banks are numbered across channels: bank `b` is on
+/// channel `b` modulo the number of channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// Bank that holds the byte.
+    /// Number of the bank that holds the byte.
     pub bank: u32,
-    /// Number of the stripe within its bank.
+    /// Number of the stripe within its bank, from 0.
     pub row: u64,
-    /// Number of the byte within its stripe.
+    /// Number of the byte within its stripe, from 0.
     pub column: u32,
 }
 
-/// Part of a request that lies in one stripe, and so in one bank.
+/// Piece of a request that lies in one stripe, and therefore in one bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BankPiece {
-    /// Bank that holds the piece.
+    /// Number of the bank that holds the piece.
     pub bank: u32,
-    /// Address of the first byte within the bank.
+    /// Address of the piece's first byte, counted in bytes from the start of its bank.
     pub bank_offset: u64,
-    /// Size of the piece.
+    /// Number of bytes in the piece.
     pub bytes: u32,
 }
 
-/// Iterator over the pieces of one request in address order.
+/// Iterator over the pieces of one request in address order: one piece for each stripe that it touches.
 #[derive(Clone, Copy, Debug)]
 pub struct BankPieces {
     interleave: Interleave,
@@ -71,7 +74,7 @@ pub struct BankPieces {
 }
 
 impl Interleave {
-    /// Creates the interleaving of `geometry`.
+    /// Creates the interleaving of addresses over the channels and banks of `geometry`.
     ///
     /// # Panics
     /// If there is no channel, no bank, or no byte in a stripe.
@@ -84,40 +87,40 @@ impl Interleave {
         Interleave { stripe_bytes, channels, banks }
     }
 
-    /// Returns the number of banks of all channels together.
+    /// Returns the number of banks of the memory, summed over all channels.
     pub fn banks(&self) -> u32 {
         self.banks.value
     }
 
-    /// Returns the channel whose bus `bank` sits on.
+    /// Returns the number of the channel whose bus `bank` is connected to.
     pub fn channel(&self, bank: u32) -> u32 {
         self.channels.divide(bank.into()).1
     }
 
-    /// Returns the place of the byte at `offset`.
+    /// Returns the bank, the stripe and the position in the stripe that hold the byte at device address `offset`.
     pub fn locate(&self, offset: u64) -> Location {
         let (stripe, column) = self.stripe_bytes.divide(offset);
         let (row, bank) = self.banks.divide(stripe);
         Location { bank, row, column }
     }
 
-    /// Returns the address of the byte at `location`: the inverse of [`Interleave::locate`].
+    /// Returns the device address of the byte at `location`: the inverse of [`Interleave::locate`].
     pub fn offset(&self, location: Location) -> u64 {
         let stripe = location.row * u64::from(self.banks.value) + u64::from(location.bank);
         stripe * u64::from(self.stripe_bytes.value) + u64::from(location.column)
     }
 
-    /// Cuts the `bytes` from `offset` on into one piece per stripe, in address order.
+    /// Divides the `bytes` from device address `offset` on into one piece per stripe, in address order.
     pub fn pieces(&self, offset: u64, bytes: u32) -> BankPieces {
         BankPieces { interleave: *self, next: self.locate(offset), bytes_left: bytes }
     }
 
-    /// Returns the number of the stripe, within its bank, that a piece lies in.
+    /// Returns the number, within its bank, of the stripe that holds a piece.
     pub fn row(&self, piece: BankPiece) -> u64 {
         self.stripe_bytes.divide(piece.bank_offset).0
     }
 
-    /// Returns the start of the stripe that follows the one at `row` of `bank`.
+    /// Returns the location of the first byte of the stripe that follows the stripe `row` of `bank` in address order.
     fn next_stripe(&self, bank: u32, row: u64) -> Location {
         let last = bank + 1 == self.banks.value;
         Location { bank: if last { 0 } else { bank + 1 }, row: row.wrapping_add(u64::from(last)), column: 0 }
@@ -125,7 +128,7 @@ impl Interleave {
 }
 
 impl BankPieces {
-    /// Returns the piece that is the whole request, if the request lies within one stripe.
+    /// Returns the whole request as one piece; `None` if it spans stripes or is empty.
     #[inline(always)]
     pub fn only(&self) -> Option<BankPiece> {
         let Location { bank, row, column } = self.next;
@@ -157,7 +160,7 @@ impl Divisor {
         Divisor { value, shift: value.is_power_of_two().then(|| value.trailing_zeros()) }
     }
 
-    /// Returns quotient and remainder of `dividend`.
+    /// Returns the quotient and the remainder of `dividend` by this divisor.
     #[inline(always)]
     fn divide(self, dividend: u64) -> (u64, u32) {
         match self.shift {

@@ -1,8 +1,8 @@
-//! Housekeeping pauses, in which no access to the whole memory may start, at fixed intervals.
+//! Housekeeping pauses at fixed intervals, during which no bank of the memory may start an access.
 
 use crate::time::{Span, Time};
 
-/// Pause at the end of every interval. The first one comes after one whole interval.
+/// Housekeeping pauses: one begins at every multiple of an interval, except at time 0. No access may start in a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pauses {
     interval: Span,
@@ -10,12 +10,13 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// Creates pauses of `length` every `interval`; `None` if either is zero.
+    /// Creates pauses of `length` that begin every `interval`; `None` if either is zero.
     pub fn every(interval: Span, length: Span) -> Option<Pauses> {
         (!interval.is_zero() && !length.is_zero()).then_some(Pauses { interval, length })
     }
 
-    /// Returns the first time from `at` on at which an access may start.
+    /// Returns the earliest time, not before `at`, at which an access may start: `at` itself, or the end of the pause
+    /// that holds `at`.
     #[inline(never)] // Most memories have no pauses.
     pub fn start_after(&self, at: Time) -> Time {
         let into_interval = Span::from_ps(at.as_ps() % self.interval.as_ps());

@@ -1,5 +1,5 @@
-//! Parts of a drive in front of the memory banks: its processors, the limits of a volume, injected bank faults, and for flash
-//! its write buffer and translation layer.
+//! Parts of a drive in front of the memory banks: its processors, the rate limits of a volume, injected bank faults,
+//! and for flash its write buffer and translation layer.
 
 use super::bank::{Bank, ProgramPolicy};
 use super::bank_faults::BankFaults;
@@ -14,30 +14,34 @@ use crate::faults::Rule;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
-/// Parts in front of the banks; flash takes their place.
+/// Parts of a drive in front of its memory banks: processors, rate limits, bank faults, and flash, which replaces the
+/// banks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DriveInternals {
     processors: Option<DriveProcessors>,
-    /// Rate limits and network of a volume.
+    /// Rate limits and network latency of a volume; `None` if the drive is not a rate-limited volume.
     volume: Option<Box<VolumeLimits>>,
     flash: Option<Flash>,
-    /// Banks with injected faults.
+    /// Injected bank faults, with the queues in front of the faulty banks.
     bank_faults: Option<BankFaults>,
-    /// True if writes are acknowledged from write buffers of the banks that lose their content without power.
+    /// True if the banks' write buffers acknowledge writes and lose their content in a power failure. Never true for
+    /// flash.
     is_volatile: bool,
-    /// Record of the writes that survive a loss of power, for drives that track this.
+    /// Record of the writes that survive a loss of power, for runs that track this; flash keeps a record of its own.
     notes: Option<Notes>,
 }
 
 impl DriveInternals {
-    /// Returns true if any part changes the time of an access.
+    /// True if a part in front of the banks can change the time of an access: processors, rate limits, flash or a bank
+    /// fault.
     pub(super) fn delays(&self) -> bool {
         self.processors.is_some() || self.volume.is_some() || self.flash.is_some() || self.bank_faults.is_some()
     }
 }
 
 impl Media {
-    /// Returns this memory behind the parts of a description that has been checked.
+    /// Returns this memory behind the drive's processors and, with a page-mapped translation layer, with flash in place
+    /// of its banks. The configurations must have been checked.
     pub fn behind(
         mut self,
         media: &config::Media,
@@ -59,7 +63,8 @@ impl Media {
         self
     }
 
-    /// Returns this memory with the zones of a description, if it is flash whose zones have dies of their own.
+    /// Returns this memory with the configured zones, if it is flash and the zones have dies of their own; any other
+    /// memory stays as it is.
     pub fn with_zones(
         mut self,
         media: &config::Media,
@@ -72,7 +77,7 @@ impl Media {
         self
     }
 
-    /// Returns this memory behind the limits and the network of a volume, if it is one.
+    /// Returns this memory behind the rate limits and the network of a volume, if the configuration has any.
     pub fn limited(mut self, volume: &config::Volume, capacity_mib: u64) -> Media {
         if let Some(limits) = VolumeLimits::of(volume, capacity_mib) {
             self.internals.get_or_insert_default().volume = Some(Box::new(limits));
@@ -80,18 +85,18 @@ impl Media {
         self
     }
 
-    /// Returns the limits of this volume, if it is one.
+    /// Returns the rate limits of this volume, with their state; `None` if the drive is not a rate-limited volume.
     pub fn volume(&self) -> Option<&VolumeLimits> {
         self.internals.as_ref()?.volume.as_deref()
     }
 
-    /// Returns this memory with fault rules for its banks.
+    /// Returns this memory with those of the fault rules that apply to banks; `seed` determines their random numbers.
     pub fn with_faults(mut self, faults: &[Fault], seed: u64) -> Media {
         self.add_faults(Rule::about(FaultSubject::Bank, faults, seed));
         self
     }
 
-    /// Adds fault rules for banks from now on.
+    /// Adds fault rules for banks, which apply to accesses from now on.
     pub fn add_faults(&mut self, rules: Vec<Rule>) {
         if rules.is_empty() {
             return;
@@ -101,20 +106,21 @@ impl Media {
         bank_faults.get_or_insert_with(|| BankFaults::new(self.interleave, read, program)).extend(rules);
     }
 
-    /// Removes the rule of a bank fault that has ended.
+    /// Removes the rule of a bank fault that has ended; does nothing if there is no such rule.
     pub fn remove_fault(&mut self, fault: &Fault) {
         if let Some(bank_faults) = self.internals.as_mut().and_then(|internals| internals.bank_faults.as_mut()) {
             bank_faults.remove(fault);
         }
     }
 
-    /// Returns how often each bank fault has been injected.
+    /// Returns a pair for each bank fault rule: the name of its counter and the number of injections so far.
     pub fn fault_counts(&self) -> Vec<(&'static str, u64)> {
         let bank_faults = self.internals.as_ref().and_then(|internals| internals.bank_faults.as_ref());
         bank_faults.map_or(Vec::new(), |bank_faults| bank_faults.counts().collect())
     }
 
-    /// Starts to record the writes that survive a loss of power. Those in write buffers do if `is_protected` is true.
+    /// Starts to record the writes that survive a loss of power. If `is_protected` is true, writes in write buffers
+    /// survive too.
     pub fn follow_power(&mut self, is_protected: bool) {
         let internals = self.internals.get_or_insert_default();
         match &mut internals.flash {
@@ -123,20 +129,21 @@ impl Media {
         }
     }
 
-    /// Removes and returns the records of durability since the last call.
+    /// Removes and returns the records of durability since the last call: which bytes change the cells, and when.
     pub fn take_steps(&mut self) -> Vec<PersistenceStep> {
         self.notes().map_or(Vec::new(), Notes::take)
     }
 
-    /// Records that a volatile buffer of the device, in front of this memory, has accepted bytes at `at`; it will write
-    /// them later.
+    /// Records that a volatile buffer of the device, in front of this memory, has accepted bytes at `at`. The buffer
+    /// writes them to this memory later.
     pub fn hold(&mut self, at: Time, offset: u64, bytes: u32) {
         if let Some(notes) = self.notes() {
             notes.hold(at, offset, bytes);
         }
     }
 
-    /// Cuts the power at `now`: drops all accesses in flight, and empties all buffers and queues. The content of the cells stays.
+    /// Cuts the power at `now`: drops all accesses in flight, and empties all buffers and queues. The content of the
+    /// cells is kept.
     pub fn cut_power(&mut self, now: Time) {
         self.banks.fill(Bank::default());
         self.buses.fill(Bus::default());
@@ -157,24 +164,27 @@ impl Media {
         }
     }
 
-    /// Records that buffered writes to these bytes are in the cells at `until`.
+    /// Records that buffered writes to the `bytes` from `offset` are programmed from `now` on and are in the cells at
+    /// `until`.
     pub(super) fn note_flush(&mut self, now: Time, offset: u64, bytes: u64, until: Time) {
         if let Some(notes) = self.notes() {
             notes.program(offset, bytes, now, until);
         }
     }
 
-    /// Returns true if there is no part in front of the banks.
+    /// True if the memory has nothing in front of its banks: no processors, rate limits, faults, flash or durability
+    /// record.
     pub fn is_bare(&self) -> bool {
         self.internals.is_none()
     }
 
-    /// Returns the flash of this drive, if it has a translation layer.
+    /// Returns the flash of this drive; `None` if the drive has no translation layer.
     pub fn flash(&self) -> Option<&Flash> {
         self.internals.as_ref()?.flash.as_ref()
     }
 
-    /// Writes `bytes` from `offset` as [`Media::write`] does, to a stream that the host has chosen, on flash that has some.
+    /// Writes `bytes` from `offset` as [`Media::write`] does. Flash with data placement puts them into the stream that
+    /// the host has chosen.
     pub fn write_placed(&mut self, now: Time, offset: u64, bytes: u32, stream: u8) -> WriteTiming {
         if let Some(flash) = self.flash_mut() {
             flash.direct(stream);
@@ -186,7 +196,8 @@ impl Media {
         timing
     }
 
-    /// Has a stream that hosts choose begin another reclaim unit, on flash that has some.
+    /// Makes a host-selected stream of flash continue in a new reclaim unit. Does nothing on memory without such
+    /// streams.
     pub fn begin_unit(&mut self, now: Time, stream: u8) {
         if let Some(flash) = self.flash_mut() {
             flash.begin_unit(now, stream);
@@ -197,8 +208,8 @@ impl Media {
         self.internals.as_mut()?.flash.as_mut()
     }
 
-    /// Flushes all write buffers. Returns when everything that has been written survives a loss of power: `now` if it
-    /// does already.
+    /// Flushes all write buffers that lose their content without power. Returns the time at which everything written so
+    /// far survives a loss of power: `now` if it already does.
     pub fn flush_all(&mut self, now: Time) -> Time {
         match &mut self.internals {
             Some(internals) if internals.is_volatile => self.flush_banks(now),
@@ -207,7 +218,7 @@ impl Media {
         }
     }
 
-    /// Deallocates these bytes (trim): the user no longer needs them.
+    /// Deallocates the `bytes` from `offset` (trim) in the flash translation layer; does nothing on other memories.
     pub fn discard(&mut self, offset: u64, bytes: u64) {
         if let Some(flash) = self.flash_mut() {
             flash.discard(offset, bytes);
@@ -267,13 +278,14 @@ impl Media {
         processors.map_or(now, |processors| processors.admit(now, direction))
     }
 
-    /// Returns when an access has passed the limits of a volume. The time counts as that of a wait for a bank.
+    /// Passes an access through the rate limits of a volume, and returns the instant at which it passes; `at` without
+    /// limits. The wait counts as a wait for a bank.
     fn pass_limits(&mut self, at: Time, direction: DataDirection, offset: u64, bytes: u32) -> Time {
         let volume = self.internals.as_mut().and_then(|internals| internals.volume.as_mut());
         volume.map_or(at, |volume| volume.pass(at, direction, offset, bytes))
     }
 
-    /// Returns the time of an access in the network in front of the memory, if there is one.
+    /// Returns the network latency of an access to a volume; zero for other drives.
     fn network(&self, direction: DataDirection) -> Span {
         self.volume().map_or(Span::ZERO, |volume| volume.latency(direction))
     }

@@ -1,9 +1,9 @@
 //! Lifetime of a memory: the number of line writes until the first line has reached its endurance.
 //!
-//! Nothing is scaled down and no write is simulated. Start-Gap is periodic, so the number of writes to a slot after any
-//! number of moves has a closed form ([`WearRegion::slot_writes`]); the first slot to wear out is found among all of
-//! them. Workloads that draw their lines at random count as their mean: a line that endures a million writes deviates
-//! from it by a thousandth.
+//! The real endurance and capacity are used, and no write is simulated. Start-Gap is periodic, so the number of writes
+//! to a slot after any number of moves has a closed form ([`WearRegion::slot_writes`]). The first slot to wear out is
+//! found among all slots. A workload that draws its lines at random counts as its mean: the writes to a line that
+//! endures a million deviate from their mean by a thousandth.
 
 use super::Media;
 use super::randomiser::Randomiser;
@@ -14,35 +14,39 @@ use crate::number::narrow;
 use crate::problem::Problem;
 use crate::time::Time;
 
-/// Largest number of lines in a bank; more would need more memory than this computation is worth.
+/// Largest number of lines in a bank for which a lifetime is computed. The computation holds a weight for each line in
+/// memory.
 const LINES_MAX: u64 = 1 << 24;
-/// Seconds of a Julian year.
+/// Number of seconds in a Julian year.
 const YEAR_S: f64 = 365.25 * 86_400.0;
-/// The 80/20 rule: this share of the writes goes to that share of the lines.
+/// Share of the writes that goes to the hot lines (80/20 rule).
 const HOT_WRITES: f64 = 0.8;
+/// Share of the lines that are hot (80/20 rule).
 const HOT_LINES: f64 = 0.2;
-/// Slots whose lives differ by less than this share count as wearing out together: a smaller difference is rounding.
+/// Tolerance of the search for the first slot to wear out, as a share of the endurance. Slots whose writes differ by
+/// less count as wearing out together, because the difference is rounding.
 const TOGETHER: f64 = 1e-9;
 
-/// Distribution of writes over lines.
+/// Distribution of writes over the lines of a memory, for the computation of its lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WearWorkload {
-    /// Equal for all lines.
+    /// Every line gets equally many writes.
     Uniform,
-    /// Four fifths of the writes to the first fifth of the lines, equal within both parts.
+    /// Four fifths of the writes go to the first fifth of the lines. Lines get equally many writes within the hot and
+    /// within the cold range.
     HotRange,
-    /// In proportion to 1/k for the k-th line, so that hot lines are neighbours.
+    /// Line number k (from 1) gets writes in proportion to 1/k, so that hot lines have adjacent addresses.
     Zipf,
-    /// All writes to one line.
+    /// All writes go to one line, in the middle of one bank.
     Hammer,
 }
 
 impl WearWorkload {
-    /// All workloads.
+    /// All distributions of writes over lines.
     pub const ALL: [WearWorkload; 4] =
         [WearWorkload::Uniform, WearWorkload::HotRange, WearWorkload::Zipf, WearWorkload::Hammer];
 
-    /// Returns the name on the command line.
+    /// Returns the name of this distribution of writes on the command line.
     pub fn name(self) -> &'static str {
         match self {
             WearWorkload::Uniform => "uniform",
@@ -52,12 +56,13 @@ impl WearWorkload {
         }
     }
 
-    /// Returns the workload of this name.
+    /// Returns the distribution of writes that has this name on the command line; `None` if there is none.
     pub fn named(name: &str) -> Option<WearWorkload> {
         WearWorkload::ALL.into_iter().find(|workload| workload.name() == name)
     }
 
-    /// Returns a weight in proportion to the writes to line `line` of `lines`.
+    /// Returns a weight in proportion to the number of writes to line `line` of a bank of `lines` lines. The weights
+    /// need not sum to one.
     fn weight(self, line: u64, lines: u64) -> f64 {
         let hot_lines = ((lines as f64 * HOT_LINES).round() as u64).max(1);
         match self {
@@ -73,22 +78,25 @@ impl WearWorkload {
 /// Lifetime of a memory under one workload with one kind of wear levelling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lifetime {
-    /// Distribution of writes over lines.
+    /// Distribution of writes over the lines of the memory.
     pub workload: WearWorkload,
-    /// Wear levelling of the memory.
+    /// Wear levelling for which the lifetime is computed.
     pub wear_levelling: WearLevelling,
     /// Number of line writes to the whole memory until the first line is worn out.
     pub line_writes: f64,
-    /// Share of the line writes that perfect levelling over all lines would allow.
+    /// `line_writes` as a share of what perfect levelling would allow: endurance times the number of lines.
     pub ideal_share: f64,
-    /// Number of lines that the memory can write per second, gap moves included.
+    /// Number of line writes per second that the saturated memory sustains, gap moves included in its load.
     pub line_writes_per_s: f64,
-    /// Lifetime in years at that rate.
+    /// Lifetime in years if the memory is written without a pause at `line_writes_per_s`.
     pub years: f64,
 }
 
-/// Computes the lifetime of a drive's memory with no wear levelling, with Start-Gap and with randomised Start-Gap.
-/// `seed` chooses the shuffle; `name` is the drive's name in error messages.
+/// Computes the lifetime of a drive's memory with no wear levelling, with Start-Gap and with randomised Start-Gap, in
+/// this order. `seed` determines the shuffle of lines; `name` is the drive's name in error messages.
+///
+/// # Errors
+/// If the endurance is not set, or a bank has too many lines.
 pub fn lifetimes(
     name: &str,
     media: &config::Media,
@@ -135,7 +143,7 @@ fn lifetime(media: &config::Media, workload: WearWorkload, seed: u64) -> Lifetim
     }
 }
 
-/// Returns the number of writes to a bank until its first slot is worn out.
+/// Returns the number of line writes to one bank until its first slot is worn out.
 fn bank_lifetime(media: &config::Media, layout: &LineLayout, workload: WearWorkload, seed: u64) -> f64 {
     let shuffle = (media.wear_levelling == WearLevelling::RandomisedStartGap).then(|| randomiser(layout, seed).1);
     let lines = layout.lines_per_bank;
@@ -155,8 +163,8 @@ fn bank_lifetime(media: &config::Media, layout: &LineLayout, workload: WearWorkl
     (0..layout.regions()).map(of_region).fold(f64::INFINITY, f64::min)
 }
 
-/// Returns the lines per second that the saturated memory writes: the lines of successive stripes, or one line again
-/// and again.
+/// Returns the number of line writes per second that the saturated memory sustains. The writes go to one line of each
+/// successive stripe, or for a hammer workload always to the same line.
 fn write_rate(media: &config::Media, workload: WearWorkload, seed: u64) -> f64 {
     let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
     let writes = (banks * 200).clamp(2_000, 1 << 21);
@@ -168,11 +176,12 @@ fn write_rate(media: &config::Media, workload: WearWorkload, seed: u64) -> f64 {
     writes as f64 / end.map_or(0.0, |end| end.as_ns() * 1e-9)
 }
 
-/// Start-Gap region under a workload whose distribution does not change.
+/// Start-Gap region under a workload whose distribution of writes over lines does not change.
 struct WearRegion {
-    /// Weight of all lines before each line, and of all lines together.
+    /// Prefix sums of the lines' write weights: element k is the sum over lines 0 to k - 1, the last element the sum
+    /// over all lines.
     before: Vec<f64>,
-    /// Number of writes between two moves of the gap.
+    /// Number of writes to the Start-Gap region between two moves of its gap.
     interval: f64,
 }
 
@@ -194,7 +203,8 @@ impl WearRegion {
         self.before[self.before.len() - 1]
     }
 
-    /// Returns the number of writes to the region until a slot has taken `endurance` writes, moves included.
+    /// Returns the number of writes to the region until its first slot has taken `endurance` writes. Copies of lines by
+    /// gap moves wear the slots, but are not part of the result.
     fn writes_until(&self, endurance: f64) -> f64 {
         let slots = self.lines() + 1;
         // By then the slots have taken that many writes on average.
@@ -209,7 +219,8 @@ impl WearRegion {
         moves * self.interval
     }
 
-    /// Returns the number of moves until a slot has taken `endurance` writes. It has taken them after `most` moves.
+    /// Returns the number of gap moves, as a fraction, after which a slot has taken `endurance` writes. `most` is a
+    /// number of moves after which it has taken more.
     fn moves_until(&self, slot: u64, endurance: f64, most: f64) -> f64 {
         let (mut low, mut high) = (0.0, most);
         // Each step gains one of the 53 bits of the result.
@@ -223,7 +234,7 @@ impl WearRegion {
         high
     }
 
-    /// Returns the number of writes to a slot after a number of moves, which need not be whole.
+    /// Returns the number of writes that a slot has taken after a number of gap moves, which need not be whole.
     ///
     /// With N lines, slot s holds line s - j modulo N for N moves from move j (N + 1) - s on, and is then the gap for
     /// one move. Each copy of a line into the slot is a write too.
@@ -245,7 +256,8 @@ impl WearRegion {
         self.before[narrow::<usize, u64>(line) + 1] - self.before[narrow::<usize, u64>(line)]
     }
 
-    /// Returns the weight of `count` lines from `line` downwards, line 0 being followed by the last line.
+    /// Returns the sum of the write weights of `count` lines from `line` downwards. The last line follows line 0, as
+    /// often as `count` requires.
     fn sum_down(&self, line: u64, count: u64) -> f64 {
         let lines = self.lines();
         let (rounds, rest) = (count / lines, count % lines);
@@ -264,8 +276,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Simulates writes one by one until a slot has taken `endurance`, and returns their number. Write n goes to line
-    /// `pick(n)`.
+    /// Simulates writes to a Start-Gap region one by one until a slot has taken `endurance` writes, copies of lines
+    /// included. Returns the number of writes. Write n goes to line `pick(n)`.
     fn stepped(lines: u64, interval: u32, endurance: u64, pick: impl Fn(u64) -> u64) -> u64 {
         let mut region = StartGap::new(lines);
         let mut writes = vec![0; lines as usize + 1];

@@ -1,21 +1,21 @@
 //! Memory behind the controller: channels of banks that share a bus, with their array and program times, and the
 //! interleaving of addresses.
 //!
-//! A controller asks [`Media`] when the bytes of a read will be there, or when a write will be done, and gets the
-//! answer at once. A bank serves accesses in the order of the calls and a bus keeps its reservations, so that no later
-//! access changes an answer. `now` is the time of the call; for a command that is still being parsed it lies a little
+//! A controller asks [`Media`] when the bytes of a read will have arrived, or when a write will be done, and gets the
+//! time at once. A bank serves accesses in the order of the calls and a bus keeps its reservations, so that no later
+//! access changes a time. `now` is the time of the call; for a command that is still being parsed it lies a little
 //! ahead. Media knows nothing of links and protocols, moves no data and refuses no address.
 //!
 //! [`geometry`] maps addresses to banks, [`timing`] holds the costs of a technology and the reservations of a bus,
-//! [`bank`] the state of a bank and the program unit in its write buffer; this module joins the pieces of a request
-//! into one answer. [`MediaOptions`] holds the parts that only some memories have: [`chip`] models the chips of a bank
-//! one by one, [`cells`] makes the time of a write depend on its data, [`spread`] draws array times around their mean,
-//! [`wear`] moves lines about, [`housekeeping`] pauses everything. `energy` counts joules, [`lifetime`] computes how long a
-//! memory lasts.
+//! [`bank`] the state of a bank and the program unit in its write buffer; this module joins the times of a request's
+//! pieces. [`MediaOptions`] holds the parts that only some memories have: [`chip`] models the chips of a bank one by
+//! one, [`cells`] makes the time of a write depend on its data, [`spread`] draws array times around their mean,
+//! [`wear`] moves lines between slots, [`housekeeping`] pauses all banks. `energy` counts joules, [`lifetime`] computes
+//! how long a memory lasts.
 //!
 //! A drive may have processors in front of it ([`processors`]), and flash a write buffer and a translation layer
-//! ([`flash`], [`translation`]), which take the place of the banks. [`volume`] limits the rates at which accesses pass, and adds
-//! the latency of a network. [`zones`] says which writes are accepted by a drive whose blocks are written in order,
+//! ([`flash`], [`translation`]), which replace the banks. [`volume`] limits the rates at which accesses pass, and adds
+//! the latency of a network. [`zones`] decides which writes are accepted by a drive whose blocks are written in order,
 //! and [`keys`] where a drive keeps values that are stored by their keys.
 
 pub mod bank;
@@ -59,74 +59,81 @@ use spread::ArraySpread;
 use timing::{AccessStart, Bus, PieceTiming};
 use wear::Wear;
 
-/// Banks and buses of one device, with the parts in front of them.
+/// Memory of one device: its banks and buses, and the parts in front of them (processors, rate limits, flash).
 #[derive(Clone, Debug)]
 pub struct Media {
     interleave: Interleave,
     timing: Timing,
     banks: Vec<Bank>,
-    /// Buses of the first channel, then those of the next.
+    /// Buses of all channels, one channel after the other.
     buses: Vec<Bus>,
     options: MediaOptions,
-    /// Processors, faults, and the flash that takes the place of the banks; `None` if there is none of these.
+    /// Parts in front of the banks: processors, rate limits, injected bank faults, or flash, which replaces the banks.
+    /// `None` if the drive has none of them.
     internals: Option<Box<DriveInternals>>,
-    /// Earliest start of the current access: the drive's processors are busy with it until then.
+    /// Earliest time at which the current access may start at a bank: until then processors, rate limits or bank faults
+    /// delay it.
     admitted: Time,
     activity: Activity,
     last_call: Time,
 }
 
-/// Parts that only some memories have. The default has none.
+/// Optional parts of a memory: chips modelled one by one, pauses, wear levelling, random data, ECC decoding and spread
+/// of array times. The default has none of them.
 #[derive(Clone, Debug, Default)]
 pub struct MediaOptions {
-    /// Chips that are modelled one by one.
+    /// Chips of each bank, modelled one by one; `None` if the chips of a bank act as one.
     pub chips: Option<BankChips>,
-    /// Housekeeping pauses.
+    /// Housekeeping pauses, during which no bank starts an access.
     pub pauses: Option<Pauses>,
-    /// Wear levelling.
+    /// Start-Gap wear levelling of the lines of each bank.
     pub wear: Option<Box<Wear>>,
-    /// Random data, which gives each write a program time of its own.
+    /// Source of random data, which gives each write a program time of its own.
     pub random_data: Option<Box<RandomData>>,
-    /// Time of the ECC decoder after the transfer of every read.
+    /// Time of the ECC decoder after the transfer of a read; zero if the memory has no decoder.
     pub ecc_decode: Span,
-    /// Spread of array times.
+    /// Random spread of array read and program times around their mean, with read retries.
     pub spread: Option<Box<ArraySpread>>,
 }
 
-/// Source of the program times of random data.
+/// Random data of writes: draws the program time of a write from the zeros and ones that its cells get.
 #[derive(Clone, Debug)]
 pub struct RandomData {
-    /// Cells of one program unit.
+    /// Cells of one program unit, with the times of their pulses.
     pub cells: Cells,
-    /// Random number generator that draws the data.
+    /// Random number generator that draws the data of writes.
     pub random: Random,
 }
 
 /// Times at which a read reaches its stages in the drive.
 ///
 /// A request that spans stripes is read in pieces that run in parallel as far as their banks and buses allow. Its
-/// *critical* piece is the one that brings the last of the first bytes; in a request of one piece it is that piece.
-/// `now <= admitted <= started <= first_at <= last_at` always.
+/// *critical* piece is the piece whose share of the needed first bytes arrives last. In a request of one piece it is
+/// that piece. `now <= admitted <= started <= first_at <= last_at` always, where `now` is the time of the call.
 ///
-/// A single piece is never faster than on an idle memory. A request of several may be, slightly: a busy bank can change
-/// the order in which its pieces meet on a bus.
+/// A request of one piece is never faster than on an idle memory. A request of several pieces may be slightly faster: a
+/// busy bank can change the order in which the pieces use a bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadTiming {
-    /// The drive's processors have passed the command on; `now` if there are none.
+    /// Time at which the drive's processors have passed the read command on; the time of the call if there are no
+    /// processors.
     pub admitted: Time,
-    /// `first_at` minus the time that the critical piece takes on an idle memory. From `admitted` until then the
-    /// request waits for bank and bus; from then until `first_at` it takes command, array read and the transfer of its
-    /// first bytes.
+    /// Time at which service of the critical piece starts: `first_at` minus the time that the piece takes on an idle
+    /// memory. From `admitted` to `started` the request waits for bank and bus. From `started` to `first_at` it takes
+    /// command, array read and the transfer of its first bytes.
     pub started: Time,
-    /// The first bytes, in address order, are in the controller: a stream to the host may start. If the link is no
-    /// faster than the bus and the request is one piece, the stream will not run out of data.
+    /// Time at which the needed first bytes of a read, in address order, are in the controller: a stream to the host
+    /// may start. The stream does not run out of data if the request is one piece and the link is no faster than the
+    /// bus.
     pub first_at: Time,
-    /// All bytes of all pieces are in the controller: the stream's last packet cannot leave earlier.
+    /// Time at which all bytes of all pieces of a read are in the controller. The last packet to the host cannot leave
+    /// earlier.
     pub last_at: Time,
 }
 
 impl ReadTiming {
-    /// Asserts that the stages of a read that came at `now` follow each other.
+    /// Asserts that the stages of a read that was called at `now` are in order: admitted, started, first bytes, last
+    /// bytes.
     #[inline(always)]
     fn assert_ordered(&self, now: Time) {
         let ReadTiming { admitted, started, first_at, last_at } = *self;
@@ -134,31 +141,34 @@ impl ReadTiming {
         assert!(is_ordered, "the stages of a read at {now} are out of order: {self:?}");
     }
 
-    /// Returns these times with all bytes `after` later.
+    /// Returns these read times with the arrival of the first and of the last bytes delayed by `after`.
     fn later(self, after: Span) -> ReadTiming {
         ReadTiming { first_at: self.first_at + after, last_at: self.last_at + after, ..self }
     }
 }
 
-/// Times at which a write reaches its stages in the drive: `now <= admitted <= started <= buffered_at <=
-/// acknowledged_at`, and `acknowledged_at <= programmed_at`.
+/// Times at which a write reaches its stages in the drive. `admitted` is the earliest, `started` and `buffered_at`
+/// follow in either order, then comes `acknowledged_at`, and `programmed_at` last. Equal times are possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteTiming {
-    /// The drive's processors have passed the command on; `now` if there are none.
+    /// Time at which the drive's processors have passed the write command on; the time of the call if there are no
+    /// processors.
     pub admitted: Time,
-    /// `acknowledged_at` minus the time that its last piece takes on an idle memory. From `now` until then the request
-    /// waits for bank and bus.
+    /// Time at which service of a write starts: `acknowledged_at` minus the time that the piece which decides it takes
+    /// on an idle memory. From `admitted` to `started` the request waits for bank and bus.
     pub started: Time,
-    /// All bytes are in the row buffers.
+    /// Time at which all bytes of the write are in the row buffers of the banks, or in the write buffer of flash.
     pub buffered_at: Time,
-    /// All cells are programmed. Where nobody waits for that, the latest possible time as far as is known yet.
+    /// Time at which all cells of the write are programmed. If no one waits for that, the latest possible time as far
+    /// as is known yet.
     pub programmed_at: Time,
-    /// The controller may acknowledge the write: at `buffered_at` or at `programmed_at`, as [`Acknowledge`] says.
+    /// Time at which the controller may acknowledge the write: `buffered_at` or `programmed_at`, as [`Acknowledge`]
+    /// says.
     pub acknowledged_at: Time,
 }
 
 impl WriteTiming {
-    /// Returns these times with everything after the start `after` later.
+    /// Returns these write times with buffering, programming and acknowledgement delayed by `after`.
     fn later(self, after: Span) -> WriteTiming {
         let WriteTiming { buffered_at, programmed_at, acknowledged_at, .. } = self;
         WriteTiming {
@@ -169,8 +179,8 @@ impl WriteTiming {
         }
     }
 
-    /// Asserts that the stages of a write that came at `now` follow each other. A row buffer may take bytes while its bank is
-    /// busy, so that `buffered_at` can come before `started`.
+    /// Asserts that the stages of a write that was called at `now` are in order. A row buffer may accept bytes while
+    /// its bank is busy, so that `buffered_at` can come before `started`.
     #[inline(always)]
     fn assert_ordered(&self, now: Time) {
         let WriteTiming { admitted, started, buffered_at, programmed_at, acknowledged_at } = *self;
@@ -181,27 +191,28 @@ impl WriteTiming {
     }
 }
 
-/// Totals of what the memory has done, for counters and utilisation.
+/// Totals of a memory since the start of the run: accesses, bytes, gap moves, and busy time of banks and buses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// Number of reads.
+    /// Number of reads that the memory has been asked for.
     pub reads: u64,
-    /// Number of writes.
+    /// Number of writes that the memory has been asked for.
     pub writes: u64,
-    /// Bytes read.
+    /// Number of bytes read from the memory.
     pub read_bytes: u64,
-    /// Bytes written.
+    /// Number of bytes written to the memory.
     pub written_bytes: u64,
-    /// Number of lines that wear levelling has moved.
+    /// Number of lines that wear levelling has copied to another slot (gap moves of Start-Gap).
     pub gap_moves: u64,
-    /// Time for which banks are held, summed over all banks, accesses that are planned included.
+    /// Simulated time for which banks (for flash, dies) are held, summed over all of them. An access counts in full as
+    /// soon as it is planned.
     pub banks_busy: Span,
-    /// Time of transfers, summed over all buses, accesses that are planned included.
+    /// Simulated time of bus transfers, summed over all buses. A transfer counts in full as soon as it is planned.
     pub buses_busy: Span,
 }
 
 impl Media {
-    /// Creates an idle memory without optional parts.
+    /// Creates an idle memory of this geometry without optional parts.
     ///
     /// # Panics
     /// If there is no bank, or a program unit has no byte.
@@ -209,7 +220,7 @@ impl Media {
         Media::with(geometry, MediaOptions::default())
     }
 
-    /// Creates an idle memory with these optional parts.
+    /// Creates an idle memory of this geometry with the optional parts of `options`.
     pub fn with(geometry: &Geometry, options: MediaOptions) -> Media {
         assert!(geometry.timing.program_bytes > 0, "a program unit has at least one byte");
         let interleave = Interleave::new(geometry);
@@ -227,9 +238,10 @@ impl Media {
         }
     }
 
-    /// Reads `bytes` from `offset`; `first_bytes` (at least one, at most all) is what the caller needs before it can
-    /// begin to send. On an idle memory one piece takes command + read + bytes / rate, exactly, or the time that
-    /// [`BankChips::read_time`] gives. A read of zero bytes is done at once.
+    /// Reads `bytes` from byte `offset` and returns when they arrive in the controller. `first_bytes` (at least one, at
+    /// most all) is the number of bytes that the caller needs before it can begin to send. On an idle memory one piece
+    /// takes exactly command + read + bytes / rate, or the time that [`BankChips::read_time`] gives. A read of zero
+    /// bytes is done at once.
     pub fn read(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
         if self.internals.is_some() {
             return self.read_through_internals(now, offset, bytes, first_bytes);
@@ -243,14 +255,14 @@ impl Media {
         self.read_pieces(now, offset, bytes, first_bytes, false, decode)
     }
 
-    /// Reads without the ECC decoder, as the pass-through mode of PSS does.
+    /// Reads `bytes` from byte `offset` without the time of the ECC decoder, as the pass-through mode of PSS does.
     #[inline(always)]
     pub fn read_uncorrected(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
         self.read_pieces(now, offset, bytes, first_bytes, false, Span::ZERO)
     }
 
-    /// Reads a part of a row for a caller that reads the row part by part. The row stays open while its bank does
-    /// nothing else.
+    /// Reads a part of a row for a caller that reads the row in several parts. The row stays open until its bank does
+    /// something else, and a later part of an open row needs neither command nor array read.
     pub fn read_along(&mut self, now: Time, offset: u64, bytes: u32) -> ReadTiming {
         if self.internals.as_ref().is_some_and(|internals| internals.delays()) {
             return self.read_through_internals(now, offset, bytes, bytes);
@@ -258,7 +270,8 @@ impl Media {
         self.read_pieces(now, offset, bytes, bytes, true, self.options.ecc_decode)
     }
 
-    /// Reads all pieces of a request; `after` is the time that all bytes need once they have come.
+    /// Reads all pieces of a request from their banks, and returns its times. `after` delays the arrival of all bytes:
+    /// the time of the ECC decoder. `along` leaves the row open for a later read of the same row.
     #[inline(always)]
     fn read_pieces(
         &mut self,
@@ -319,9 +332,10 @@ impl Media {
         timing
     }
 
-    /// Writes `bytes` from `offset`: command, transfer into the write buffer, then one program time per program unit. A
-    /// bank starts no other access until its programming has ended. A write of zero bytes is done at once. If writes
-    /// are acknowledged early, nobody waits for the cells, and incomplete units wait for their other pieces.
+    /// Writes `bytes` from byte `offset`: command, transfer into the write buffer, then one program time per program
+    /// unit. A bank starts no other access until its programming has ended. If writes are acknowledged early, no one
+    /// waits for the cells, and an incomplete program unit waits for its other pieces. A write of zero bytes is done at
+    /// once.
     pub fn write(&mut self, now: Time, offset: u64, bytes: u32) -> WriteTiming {
         let policy = match self.timing.acknowledge {
             Acknowledge::Early => ProgramPolicy::GatherUnit,
@@ -330,18 +344,21 @@ impl Media {
         self.write_through_internals(now, offset, bytes, policy)
     }
 
-    /// Writes for a caller that waits for the cells, however early the drive acknowledges writes.
+    /// Writes `bytes` from byte `offset` for a caller that waits for the cells: programming starts at once, even if the
+    /// drive acknowledges writes early.
     pub fn program(&mut self, now: Time, offset: u64, bytes: u32) -> WriteTiming {
         self.write_through_internals(now, offset, bytes, ProgramPolicy::AtOnce)
     }
 
-    /// Writes for a caller that does not wait for the cells, or calls [`flush`](Self::flush) when it does.
+    /// Writes `bytes` from byte `offset` for a caller that does not wait for the cells, or calls [`flush`](Self::flush)
+    /// when it does. An incomplete program unit waits in its write buffer for other pieces.
     pub fn gather(&mut self, now: Time, offset: u64, bytes: u32) -> WriteTiming {
         self.write_through_internals(now, offset, bytes, ProgramPolicy::GatherUnit)
     }
 
-    /// Programs the write buffers of the banks that `bytes` from `offset` lie in. Returns when all writes to these
-    /// banks are in the cells.
+    /// Programs the write buffers of the banks that hold the `bytes` from byte `offset`. Returns the time at which all
+    /// writes to these banks are in the cells. Flash flushes its whole write buffer instead, or nothing if that
+    /// survives a loss of power.
     pub fn flush(&mut self, now: Time, offset: u64, bytes: u32) -> Time {
         if let Some(flash) = self.flash_mut() {
             return flash.flush(now);
@@ -356,7 +373,7 @@ impl Media {
         done
     }
 
-    /// Programs the write buffers of all banks. Returns when all writes are in the cells.
+    /// Programs the write buffers of all banks. Returns the time at which all writes are in the cells.
     fn flush_banks(&mut self, now: Time) -> Time {
         let mut done = now;
         for bank in &mut self.banks {
@@ -393,8 +410,8 @@ impl Media {
         timing
     }
 
-    /// Returns the program unit that holds the whole piece; `None` if the piece spans several. Chips that are modelled
-    /// one by one have a buffer each, and are filled for each write.
+    /// Returns the number, in its bank, of the program unit that holds the whole piece; `None` if the piece spans
+    /// several. Also `None` if chips are modelled one by one: each has a buffer, which every write fills anew.
     fn program_unit(&self, piece: BankPiece) -> Option<u64> {
         let unit_bytes = u64::from(self.timing.program_bytes);
         let unit = piece.bank_offset / unit_bytes;
@@ -402,22 +419,26 @@ impl Media {
         (self.options.chips.is_none() && last / unit_bytes == unit).then_some(unit)
     }
 
-    /// Returns what the memory has done so far.
+    /// Returns the totals of the memory so far: accesses, bytes, gap moves and busy times. For flash they are those of
+    /// the flash.
     pub fn activity(&self) -> Activity {
         self.flash().map_or(self.activity, |flash| flash.activity)
     }
 
-    /// Returns the use of dies and channels of flash up to `now`; nothing for other memories.
+    /// Returns the number and the busy time up to `now` of flash dies, channels and command buses; empty for other
+    /// memories.
     pub fn uses(&self, now: Time) -> Vec<PartUse> {
         self.flash().map_or(Vec::new(), |flash| flash.uses(now))
     }
 
-    /// True if a write buffer in front of the memory, if there is one, has been turned over.
+    /// True if the flash drive has reached its steady state: its SLC cache is used up, and its write buffer has been
+    /// full or drains as fast as it fills. Always true without flash.
     pub fn is_turned_over(&self) -> bool {
         self.flash().is_none_or(|flash| flash.is_turned_over())
     }
 
-    /// Returns the counters that only some memories have, by name.
+    /// Returns the name and the value of each counter of flash, of a rate-limited volume or of wear levelling; empty
+    /// for a memory without any of them.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         if let Some(flash) = self.flash() {
             return flash.counters();
@@ -433,7 +454,7 @@ impl Media {
         }
     }
 
-    /// Returns the state of wear levelling, if there is any.
+    /// Returns the Start-Gap regions and the write counts of all lines; `None` without wear levelling.
     pub fn wear(&self) -> Option<&Wear> {
         self.options.wear.as_deref()
     }
@@ -497,7 +518,8 @@ impl Media {
         (served, program)
     }
 
-    /// Returns the time to program a piece. With random data, its units get the same data.
+    /// Returns the time to program a piece: one program time per unit, with its random spread. Random data is drawn
+    /// once, so that all units of the piece get the same data.
     fn program_time(&mut self, piece: BankPiece) -> Span {
         let MediaOptions { random_data, chips, .. } = &mut self.options;
         if let Some(data) = random_data {
@@ -508,7 +530,8 @@ impl Media {
         self.options.spread.as_mut().map_or(mean, |spread| spread.program(mean))
     }
 
-    /// Returns when a bank may start an access that is handed over at `now`.
+    /// Returns the earliest time at which `bank` may start an access that is handed over at `now`: after the
+    /// processors, and outside housekeeping pauses.
     fn access_start(&self, now: Time, bank: u32) -> AccessStart {
         let from = now.max(self.admitted);
         let earliest = match &self.options.pauses {
@@ -518,8 +541,8 @@ impl Media {
         AccessStart { now, earliest }
     }
 
-    /// Counts the lines of a write, and moves the lines whose turn it is: each is read and written again in the same
-    /// bank, which delays later requests.
+    /// Counts a write for each line of the piece, and moves the gaps whose interval has ended. Each move reads a line
+    /// and writes it again in the same bank, which delays later requests.
     fn level_wear(&mut self, now: Time, piece: BankPiece) {
         let Some(wear) = &mut self.options.wear else { return };
         let moves = wear.on_write(piece);
@@ -531,8 +554,8 @@ impl Media {
         self.activity.gap_moves += u64::from(moves);
     }
 
-    /// Moves `first_at` to the time at which the needed bytes of this piece are there, if that is later: the piece is
-    /// then the critical one so far.
+    /// Moves `first_at` of a read to the time at which the needed bytes of this piece have arrived, if that is later.
+    /// This piece is then the critical one so far, and `started` moves with it.
     fn await_first(&self, timing: &mut ReadTiming, served: &PieceTiming) {
         if served.first_at > timing.first_at {
             timing.first_at = served.first_at;
@@ -540,7 +563,8 @@ impl Media {
         }
     }
 
-    /// Moves `acknowledged_at` to the end of this piece, if that is later.
+    /// Moves `acknowledged_at` of a write to the end of this piece (transfer or programming, as [`Acknowledge`] says),
+    /// if that is later. `started` moves with it.
     fn await_done(&self, timing: &mut WriteTiming, served: &PieceTiming, program: Span) {
         let (done_at, service) = match self.timing.acknowledge {
             Acknowledge::Early => (served.access.bus_until, served.service),

@@ -9,7 +9,7 @@ use crate::drive_file::Override;
 const PS: Span = Span::from_ps(1);
 const PROGRAM: Span = Span::from_us(120);
 
-/// The description of a preset with overrides.
+/// Returns the media configuration of a preset with overrides.
 fn described(preset: &str, set: &[&str]) -> config::Media {
     let set: Vec<_> = set.iter().map(|text| Override::parse(&format!("media.{text}")).unwrap()).collect();
     let text = format!("interface = 'nvme'\nmedia.preset = '{preset}'\n");
@@ -20,7 +20,7 @@ fn memory(preset: &str, set: &[&str]) -> Media {
     Media::of(&described(preset, set), 1)
 }
 
-/// Time of `count` clocks of 66 MHz, to the nearest picosecond.
+/// Returns the time of `count` clocks of 66 MHz, to the nearest picosecond.
 fn clocks(count: u64) -> Span {
     Span::from_ps((count * 1_000_000 + 33) / 66)
 }
@@ -112,7 +112,7 @@ fn second_line_on_busy_buses_comes_one_chip_access_later() {
     assert_eq!(other_row.started, at(clocks(296)));
 }
 
-/// Requests of 4 KiB per second, if all of them are there at once.
+/// Returns the requests of 4 KiB per second that a memory serves if all `requests` come at time 0.
 fn saturated_iops(card: &mut Media, requests: u64, write: bool) -> f64 {
     let done = (0..requests).map(|request| match write {
         true => card.write(Time::ZERO, request * 4096, 4096).programmed_at,

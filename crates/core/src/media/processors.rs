@@ -7,26 +7,27 @@ use crate::random::Random;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
-/// Processors of a drive, with the time at which each is free.
+/// Processors of a drive, with the time at which each is free and the time that a read or write command takes.
 #[derive(Clone, Debug)]
 pub struct DriveProcessors {
     free_at: Vec<Time>,
     read: CommandCost,
     write: CommandCost,
-    /// Share by which the time in the pipeline differs at most, with the numbers that are drawn for it.
+    /// Largest deviation of the time in the pipeline, as a share of its mean, and the random numbers that draw it;
+    /// `None` if there is no deviation.
     spread: Option<(f64, Random)>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct CommandCost {
-    /// Time for which a command occupies a processor.
+    /// Time for which a command occupies a processor, which limits throughput.
     core: Span,
-    /// Time in the pipeline behind it, which does not limit throughput.
+    /// Time of a command in the pipeline behind the processor, which adds latency but does not limit throughput.
     pipeline: Span,
 }
 
 impl DriveProcessors {
-    /// Creates the processors of a description; `None` if they take no time.
+    /// Creates the processors of a controller configuration; `None` if commands take no time in them.
     pub fn of(controller: &config::Controller) -> Option<DriveProcessors> {
         let read = CommandCost { core: controller.read_core, pipeline: controller.read_pipeline };
         let write = CommandCost { core: controller.write_core, pipeline: controller.write_pipeline };
@@ -39,19 +40,21 @@ impl DriveProcessors {
         })
     }
 
-    /// Returns these processors with the spread of a description; `seed` decides what is drawn.
+    /// Returns these processors with random pipeline times, as the controller configuration says; `seed` determines the
+    /// random numbers.
     pub fn with_spread(self, controller: &config::Controller, seed: u64) -> DriveProcessors {
         let spread = controller.pipeline_spread;
         let spread = (spread > 0.0).then(|| (spread, Random::stream(seed, "spread of a drive's pipeline")));
         DriveProcessors { spread, ..self }
     }
 
-    /// Makes all processors idle, as after a loss of power.
+    /// Makes all processors idle, as after a loss of power: the commands in them are lost.
     pub fn cut_power(&mut self) {
         self.free_at.fill(Time::ZERO);
     }
 
-    /// Returns when a command that comes at `now` has passed processor and pipeline.
+    /// Occupies the processor that is free first for a command that comes at `now`. Returns the time at which the
+    /// command has passed processor and pipeline.
     pub fn admit(&mut self, now: Time, direction: DataDirection) -> Time {
         let CommandCost { core, pipeline } = if direction == DataDirection::Read { self.read } else { self.write };
         let pipeline = self.spread.as_mut().map_or(pipeline, |(share, random)| around(pipeline, *share, random));

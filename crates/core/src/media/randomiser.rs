@@ -1,16 +1,16 @@
-//! Fixed, invertible shuffle of line numbers, which separates neighbours in the address space from each other in the
+//! Fixed, invertible shuffle of line numbers, which separates lines with adjacent addresses from each other in the
 //! memory.
 //!
 //! The shuffle is a Feistel network of three stages over numbers of an even count of bits (Qureshi et al., "Enhancing
-//! lifetime and security of PCM-based main memory with Start-Gap wear leveling", MICRO 2009, section 4.2). Where the
-//! count of lines is no power of four, a number that falls outside is sent through the network again until it falls
-//! inside, which keeps the shuffle a bijection and takes four rounds on average at most.
+//! lifetime and security of PCM-based main memory with Start-Gap wear leveling", MICRO 2009, section 4.2). If the count
+//! of lines is no power of four, a number outside the range is sent through the network again until it falls inside.
+//! This keeps the shuffle a bijection and takes four rounds on average at most.
 
 use crate::random::mix;
 
 const STAGES: usize = 3;
 
-/// Permutation of the numbers below `lines`.
+/// Pseudorandom permutation of the numbers below `lines`, which a key selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Randomiser {
     lines: u64,
@@ -19,7 +19,7 @@ pub struct Randomiser {
 }
 
 impl Randomiser {
-    /// Creates the permutation of `lines` numbers (at least one, at most 2^62) that belongs to `key`.
+    /// Creates the permutation of the numbers below `lines` (at least 1, at most 2^62) that `key` selects.
     pub fn new(lines: u64, key: u64) -> Randomiser {
         assert!((1..=1 << 62).contains(&lines), "a shuffle of {lines} lines");
         let bits = u64::BITS - (lines - 1).leading_zeros();
@@ -28,7 +28,7 @@ impl Randomiser {
         Randomiser { lines, half_bits, keys }
     }
 
-    /// Returns the number that `line` is mapped to. `line` must be below the number of lines.
+    /// Returns the number to which the permutation maps `line`, which must be below the number of lines.
     pub fn forward(&self, line: u64) -> u64 {
         self.walk(line, |number| {
             let (left, right) = self.halves(number);
@@ -37,7 +37,7 @@ impl Randomiser {
         })
     }
 
-    /// Returns the line that is mapped to this number: the inverse of [`Randomiser::forward`].
+    /// Returns the number that the permutation maps to `line`: the inverse of [`Randomiser::forward`].
     pub fn backward(&self, line: u64) -> u64 {
         self.walk(line, |number| {
             let (left, right) = self.halves(number);

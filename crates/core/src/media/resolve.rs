@@ -1,4 +1,4 @@
-//! Construction of a memory from its description.
+//! Construction of a memory from its configuration.
 
 use super::cells::Cells;
 use super::chip::BankChips;
@@ -10,7 +10,8 @@ use crate::config::{self, DataPattern};
 use crate::random::Random;
 
 impl Media {
-    /// Creates the memory of a description. `seed` determines random data and the shuffle of lines.
+    /// Creates the memory of a media configuration. `seed` determines random data, the spread of array times and the
+    /// shuffle of lines.
     pub fn of(media: &config::Media, seed: u64) -> Media {
         let random_data = (media.data_pattern == DataPattern::Random)
             .then(|| Box::new(RandomData { cells: Cells::of(media), random: Random::stream(seed, "data of writes") }));

@@ -1,31 +1,31 @@
 //! Spread of service times: array reads that are repeated, and operations that take less or more than their mean.
 //!
-//! Data that the error correction code cannot correct is read again from the cells at other voltages. How long one array read or
-//! program takes depends on the cells, which the model does not follow one by one: it draws a time around the mean, uniformly. The
-//! mean of the draws is the time of the description; repeated reads come on top of it. A request over several banks waits for the
-//! slowest of them, so that its mean latency grows with the spread.
+//! Data that the error correction code cannot correct is read again from the cells at other voltages. The time of one
+//! array read or program depends on the cells, which the model does not follow one by one: it draws a time around the
+//! mean, uniformly. The mean of the draws is the configured time; repeated reads come on top of it. A request over
+//! several banks waits for the slowest of them, so that its mean latency grows with the spread.
 
 use crate::config;
 use crate::random::Random;
 use crate::time::Span;
 
-/// Largest number of times that one array read is repeated.
+/// Largest number of read retries of one array read.
 const RETRIES_MAX: u32 = 16;
 
-/// Spread of the times of the memory's array, with the numbers that it draws.
+/// Random spread of array read and program times, and the rate of read retries.
 #[derive(Clone, Debug)]
 pub struct ArraySpread {
     read: f64,
     program: f64,
     retry_rate: f64,
     retry_again: f64,
-    /// Time of a repeated read; as long as the first one if zero.
+    /// Time of one read retry; zero if a retry takes as long as the mean first read.
     retry: Span,
     random: Random,
 }
 
 impl ArraySpread {
-    /// Returns the spread of a description; `None` if all times are those of the description.
+    /// Creates the spread of a media configuration; `None` if every array operation takes its mean time.
     pub fn of(media: &config::Media, seed: u64) -> Option<ArraySpread> {
         let has_any = media.read_spread > 0.0 || media.program_spread > 0.0 || media.read_retry_rate > 0.0;
         has_any.then(|| ArraySpread {
@@ -38,7 +38,7 @@ impl ArraySpread {
         })
     }
 
-    /// Draws the time of an array read whose mean without retries is `mean`.
+    /// Draws the time of an array read, retries included. `mean` is the mean time of a read without retries.
     pub fn read(&mut self, mean: Span) -> Span {
         let mut time = around(mean, self.read, &mut self.random);
         let retry = if self.retry.is_zero() { mean } else { self.retry };
@@ -53,13 +53,13 @@ impl ArraySpread {
         time
     }
 
-    /// Draws the time of an array write or erase.
+    /// Draws the time of an array write or erase whose mean time is `mean`.
     pub fn program(&mut self, mean: Span) -> Span {
         around(mean, self.program, &mut self.random)
     }
 }
 
-/// Draws a time uniformly from those that differ from the mean by a share of it at most.
+/// Draws a time uniformly from the interval of `mean` plus or minus `share` times `mean`.
 pub fn around(mean: Span, share: f64, random: &mut Random) -> Span {
     match share {
         0.0 => mean,
@@ -68,7 +68,7 @@ pub fn around(mean: Span, share: f64, random: &mut Random) -> Span {
 }
 
 impl config::Media {
-    /// Returns this memory with the mean times of its operations in place of their spread.
+    /// Returns this media configuration without random spread: read times include the mean time of their retries.
     pub fn in_the_mean(&self) -> config::Media {
         let mut mean = self.clone();
         let further = self.read_retry_rate / (1.0 - self.read_retry_again);

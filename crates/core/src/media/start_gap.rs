@@ -1,9 +1,9 @@
 //! Start-Gap wear levelling: one spare line and two registers instead of a table of lines.
 //!
 //! Qureshi et al., "Enhancing lifetime and security of PCM-based main memory with Start-Gap wear leveling", MICRO 2009,
-//! section 3. A region of N lines has N + 1 slots; the one without a line is the gap. The gap moves down by a slot when
-//! its neighbour's line is copied into it, and from slot 0 to slot N; then every line has moved up by one, which the
-//! register Start counts.
+//! section 3. A region of N lines has N + 1 slots; the slot without a line is the gap. A move copies the line of the
+//! slot below into the gap, so that the gap moves down by one slot, or from slot 0 to slot N. After N + 1 moves every
+//! line has moved up by one slot, which the register Start counts.
 //!
 //! ```text
 //!     slot   0 1 2 3 4        slot   0 1 2 3 4        slot   0 1 2 3 4
@@ -11,39 +11,41 @@
 //!            Start 0, Gap 4          Start 0, Gap 3          Start 1, Gap 4, after 5 moves
 //! ```
 
-/// Region of lines. Its public fields are everything that has to survive a loss of power.
+/// Start-Gap region: lines that rotate through one slot more than there are lines. Its public fields are all its state
+/// that has to survive a loss of power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartGap {
-    /// Number of lines of the region, at least one; there is one slot more.
+    /// Number of lines in a Start-Gap region, at least one. The region has one slot more.
     pub lines: u64,
-    /// Number of slots by which all lines have moved, modulo the number of lines.
+    /// Number of slots by which all lines of a Start-Gap region have moved up, modulo the number of lines (register
+    /// Start).
     pub start: u64,
-    /// Slot without a line.
+    /// Number of the slot in a Start-Gap region that holds no line (register Gap).
     pub gap: u64,
-    /// Number of writes since the last move of the gap.
+    /// Number of writes to a Start-Gap region since the last move of its gap.
     pub writes: u32,
 }
 
-/// Copy of a line from one slot to another.
+/// Copy of a line from one slot of a Start-Gap region to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineMove {
-    /// Slot that the line leaves, which becomes the gap.
+    /// Number of the slot that the copied line leaves, which becomes the gap of its Start-Gap region.
     pub from: u64,
-    /// Slot that was the gap.
+    /// Number of the slot that receives the copied line; it was the gap of its Start-Gap region before.
     pub to: u64,
 }
 
 impl StartGap {
-    /// Creates a region that has seen no write.
+    /// Creates a Start-Gap region that has had no write.
     ///
     /// # Panics
-    /// If it has no line, or more than 2^62.
+    /// If `lines` is 0 or above 2^62.
     pub fn new(lines: u64) -> StartGap {
         assert!((1..=1 << 62).contains(&lines), "a region of {lines} lines");
         StartGap { lines, start: 0, gap: lines, writes: 0 }
     }
 
-    /// Returns the slot that holds a line, which must be below the number of lines.
+    /// Returns the number of the slot that holds `line`, which must be below the number of lines.
     pub fn slot(&self, line: u64) -> u64 {
         debug_assert!(line < self.lines);
         let turned = (line + self.start) % self.lines;
@@ -52,7 +54,7 @@ impl StartGap {
         slot
     }
 
-    /// Returns the line that a slot holds; `None` for the gap. The inverse of [`StartGap::slot`].
+    /// Returns the line that a slot of the region holds; `None` for the gap. The inverse of [`StartGap::slot`].
     pub fn line(&self, slot: u64) -> Option<u64> {
         if slot == self.gap {
             return None;
@@ -61,7 +63,8 @@ impl StartGap {
         Some((turned + self.lines - self.start) % self.lines)
     }
 
-    /// Counts a write to the region, and moves the gap every `interval` writes.
+    /// Counts a write to the region. Every `interval` writes, moves the gap and returns the copy of a line that this
+    /// needs; `None` otherwise.
     pub fn on_write(&mut self, interval: u32) -> Option<LineMove> {
         self.writes += 1;
         if self.writes < interval {
@@ -71,7 +74,8 @@ impl StartGap {
         Some(self.move_gap())
     }
 
-    /// Moves the gap by one slot. Returns the copy of a line that this needs.
+    /// Moves the gap of the region by one slot, from slot 0 to the last slot. Returns the copy of a line that this
+    /// needs.
     pub fn move_gap(&mut self) -> LineMove {
         let to = self.gap;
         if self.gap == 0 {
@@ -90,7 +94,7 @@ mod tests {
     use crate::random::Random;
     use proptest::prelude::*;
 
-    /// Contents of a region's slots: the line that was copied into each.
+    /// Returns the line that each slot of a region holds, in the order of slots; `None` for the gap.
     fn contents(region: &StartGap) -> Vec<Option<u64>> {
         (0..=region.lines).map(|slot| region.line(slot)).collect()
     }

@@ -18,7 +18,7 @@ fn geometry(channels: u16, banks_per_channel: u16, stripe_bytes: u32, timing: Ti
     Geometry { channels, banks_per_channel, stripe_bytes, timing }
 }
 
-/// Phase change memory of the DC Express paper on one channel.
+/// Creates the phase-change memory of the DC Express paper, with one channel.
 fn pcm(banks: u16, stripe_bytes: u32) -> Media {
     Media::new(&geometry(1, banks, stripe_bytes, Timing::default()))
 }
@@ -138,7 +138,7 @@ fn early_and_late_acknowledgement_differ_by_the_program_time() {
     assert_eq!(late_next.programmed_at, early_next.programmed_at);
 }
 
-/// Returns when the cells of these writes `(time, offset)` are programmed on one bank with units of 4 KiB.
+/// Returns the time at which the cells of all writes `(time, offset)` are programmed, on one bank with units of 4 KiB.
 fn programmed(writes: &[(u64, u64)], acknowledge: Acknowledge) -> Time {
     let mut media = Media::new(&geometry(1, 1, 4096, Timing { acknowledge, ..Timing::default() }));
     let ends = writes.iter().map(|&(now, offset)| media.write(at(now), offset, 512).programmed_at);
@@ -237,7 +237,8 @@ fn largest_requests_at_the_largest_addresses_and_times_do_not_overflow() {
     assert!(media.write(Time::NEVER, 0, 512).started > read.started);
 }
 
-/// Returns the bandwidth in bytes per nanosecond of `reads` sequential reads of `bytes`, all requested at once.
+/// Returns the bandwidth in bytes per nanosecond of `reads` sequential reads of `bytes` bytes each, all requested at
+/// time 0.
 fn saturated_bytes_per_ns(geometry: &Geometry, reads: u64, bytes: u32) -> f64 {
     let mut media = Media::new(geometry);
     let end = (0..reads).map(|i| media.read(Time::ZERO, i * u64::from(bytes), bytes, 1).last_at).max();

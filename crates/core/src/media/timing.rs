@@ -1,25 +1,26 @@
-//! Time of one access: the costs of a memory technology, and the bus that the banks of a channel share. The bus is held
-//! for transfers alone; commands and array work of different banks overlap.
+//! Timing of one access: the costs of a memory technology, and the bus that the banks of a channel share. The bus is
+//! held for transfers alone: commands and array operations of different banks overlap.
 
 use std::collections::VecDeque;
 
 use crate::config::Acknowledge;
 use crate::time::{Span, Time};
 
-/// Times of one access: a row of numbers for each technology. DRAM is a row whose `program` is zero.
+/// Costs of one access to a memory technology: command, array read, bus rate and program time. For DRAM, `program` is
+/// zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Time of bus commands and row overhead of one access.
+    /// Time of the bus commands and the row overhead of one access.
     pub command: Span,
-    /// Time of an array read: cells into the row buffer.
+    /// Time of an array read, which moves cells into the row buffer.
     pub read: Span,
-    /// Transfer rate of one channel's bus.
+    /// Transfer rate of the bus of one channel.
     pub bus: BusRate,
-    /// Time of an array write of one program unit.
+    /// Time of an array write, which programs one program unit.
     pub program: Span,
-    /// Number of bytes that one array write programs in a bank at once; units are aligned in the bank.
+    /// Number of bytes in a program unit, which one array write programs at once. Units are aligned in their bank.
     pub program_bytes: u32,
-    /// Stage at which a write is acknowledged.
+    /// Stage at which a write is acknowledged: in the buffer or in the cells.
     pub acknowledge: Acknowledge,
 }
 
@@ -40,8 +41,8 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// Returns the time to program `bytes` from `bank_offset` on, one program unit after the other. `program_bytes`
-    /// must not be zero.
+    /// Returns the time to program `bytes` bytes from address `bank_offset` of a bank on: one program time for each
+    /// unit that they touch. `program_bytes` must not be zero.
     pub fn program_time(&self, bank_offset: u64, bytes: u32) -> Span {
         if self.program.is_zero() {
             return Span::ZERO;
@@ -51,35 +52,36 @@ impl Timing {
         self.program * touched.div_ceil(unit)
     }
 
-    /// Returns the time from the start of a read that nothing delays to its first byte on the bus.
+    /// Returns the time from the start of a read on an idle memory to its first byte on the bus: command and array
+    /// read.
     pub fn read_access_time(&self) -> Span {
         self.command + self.read
     }
 }
 
-/// Rate of a bus, stored as the time of one byte in 2^-32 ps: transfers are charged on every access, and an integer
-/// multiplication costs a fraction of a floating-point division.
+/// Transfer rate of a bus, stored as the time of one byte in 2^-32 ps. Every access computes a transfer time, and an
+/// integer multiplication costs a fraction of a floating-point division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusRate {
     byte_ps_q32: u64,
 }
 
 impl BusRate {
-    /// Creates a rate from bytes per nanosecond, which must be positive. Times are right to the nearest picosecond for
-    /// transfers up to 2^31 bytes.
+    /// Creates a bus rate from bytes per nanosecond, which must be positive. Transfer times are right to the nearest
+    /// picosecond for up to 2^31 bytes.
     pub fn from_bytes_per_ns(bytes_per_ns: f64) -> BusRate {
         assert!(bytes_per_ns > 0.0, "a bus moves more than 0 bytes per nanosecond, not {bytes_per_ns}");
         let byte_ps = 1e3 / bytes_per_ns;
         BusRate { byte_ps_q32: (byte_ps * (1u64 << 32) as f64).round() as u64 }
     }
 
-    /// Returns the time of `bytes` on the bus.
+    /// Returns the time to transfer `bytes` over the bus, to the nearest picosecond.
     pub fn transfer_time(&self, bytes: u32) -> Span {
         let ps_q32 = u128::from(bytes) * u128::from(self.byte_ps_q32) + (1 << 31);
         Span::from_ps((ps_q32 >> 32) as u64)
     }
 
-    /// Returns the time of `bits` on the bus, to the nearest picosecond for up to 2^34 bits.
+    /// Returns the time to transfer `bits` over the bus, to the nearest picosecond for up to 2^34 bits.
     pub fn transfer_bits_time(&self, bits: u64) -> Span {
         let ps_q35 = u128::from(bits) * u128::from(self.byte_ps_q32) + (1 << 34);
         Span::from_ps((ps_q35 >> 35) as u64)
@@ -89,19 +91,19 @@ impl BusRate {
 /// Periods for which one access holds its bank and its bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BankAccess {
-    /// Start of the access in its bank.
+    /// Time at which the access starts to hold its bank.
     pub bank_from: Time,
-    /// Start of the transfer on the bus.
+    /// Time at which the access starts its transfer on the bus.
     pub bus_from: Time,
-    /// End of the transfer on the bus.
+    /// Time at which the access ends its transfer on the bus.
     pub bus_until: Time,
-    /// End of the access in its bank, after the programming of a write.
+    /// Time at which the access ceases to hold its bank: for a write, after the programming.
     pub bank_until: Time,
 }
 
 impl BankAccess {
-    /// Asserts that the bank serves nothing else during this access: it was free at `free_before` when the access was
-    /// planned, and is free at `free_after` since.
+    /// Asserts that the bank serves no other access meanwhile. `free_before` is the time at which the bank was free
+    /// when this access was planned, `free_after` the time at which it is free since.
     #[inline(always)]
     pub(super) fn assert_alone(&self, free_before: Time, free_after: Time) {
         let is_alone = free_before <= self.bank_from && self.bank_until <= free_after;
@@ -109,45 +111,48 @@ impl BankAccess {
     }
 }
 
-/// Time at which an access is handed over, and the earliest time at which it may start, which is later if the memory
-/// pauses.
+/// Time at which an access is handed over to a bank, and the earliest time at which it may start. The start is later if
+/// the drive's processors or a housekeeping pause delay the access.
 #[derive(Clone, Copy, Debug)]
 pub struct AccessStart {
-    /// Time at which the access is handed over.
+    /// Time at which the access is handed over to the bank.
     pub now: Time,
-    /// Earliest start of the access.
+    /// Earliest time at which the bank may start the access, if it is free.
     pub earliest: Time,
 }
 
-/// Times of one piece of a request in its bank and on its buses.
+/// Times of one piece of a request: when it uses its bank and buses, and when its bytes arrive.
 #[derive(Clone, Copy, Debug)]
 pub struct PieceTiming {
-    /// Periods of bank and bus; of several buses, from the first start to the last end.
+    /// Periods for which the piece holds its bank and its bus. With several buses, the bus period lasts from the first
+    /// start to the last end.
     pub access: BankAccess,
-    /// The needed first bytes are in the controller; for a write, all bytes are in the row buffers.
+    /// Time at which the needed first bytes of a read are in the controller, or all bytes of a write in the row
+    /// buffers.
     pub first_at: Time,
-    /// Time from the start to `first_at` on an idle memory.
+    /// Time on an idle memory from the start of the access until its needed first bytes are in the controller, or for a
+    /// write, until all bytes are in the row buffers.
     pub service: Span,
-    /// For a write, the latest time at which its cells are programmed, as far as is known yet.
+    /// Latest time at which the cells of a write are programmed, as far as is known yet.
     pub programmed_at: Time,
-    /// Time of transfers, summed over the buses.
+    /// Time of the piece's transfers, summed over the buses that it uses.
     pub bus_time: Span,
 }
 
 /// Bus of one channel, with the transfers that it has reserved.
 ///
 /// A transfer takes the first gap that holds it whole. A plain `free_at` would be wrong here: a transfer reserved
-/// behind a program of 120 us would keep the bus from every other bank until then. Reservations stand, so a gap shorter
-/// than a transfer is lost where a real arbiter would let the transfer start and delay the reserved one by the
-/// difference.
+/// behind a program of 120 us would keep the bus from every other bank until then. Reservations are never moved. A gap
+/// shorter than a transfer is therefore lost, where a real arbiter would start the transfer and delay the reserved one
+/// by the difference.
 #[derive(Debug, Default)]
 pub struct Bus {
-    /// Reserved intervals that have not ended, in time order; those that touch are merged, so that a saturated bus has
-    /// one.
+    /// Reserved intervals whose end has not passed, in time order. Adjacent intervals are merged, so that a saturated
+    /// bus has a single one.
     promised: VecDeque<BusyInterval>,
 }
 
-/// Number of reserved intervals that a bus of flash has memory for before it is used.
+/// Number of reserved intervals for which a flash bus allocates memory when it is created.
 const ROOM_TRANSFERS: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +162,8 @@ struct BusyInterval {
 }
 
 impl Clone for Bus {
-    /// Returns an equal bus with as much room: a clone of a list has none beyond its length.
+    /// Returns a copy of the bus whose list keeps its spare capacity, which a plain clone of the list drops. The copy
+    /// then needs no allocation during a run.
     fn clone(&self) -> Bus {
         let mut promised = VecDeque::with_capacity(self.promised.capacity());
         promised.extend(self.promised.iter().copied());
@@ -166,18 +172,19 @@ impl Clone for Bus {
 }
 
 impl Bus {
-    /// Returns an idle bus that has the memory for its first transfers.
+    /// Returns an idle bus that has memory allocated for its first reservations.
     pub fn with_room() -> Bus {
         Bus { promised: VecDeque::with_capacity(ROOM_TRANSFERS) }
     }
 
-    /// Forgets all transfers and keeps their memory.
+    /// Drops all reservations of the bus, and keeps the memory allocated for them.
     pub fn clear(&mut self) {
         self.promised.clear();
     }
 
-    /// Reserves `length` at or after `ready` and returns its start. Calls come in the order of `now`, and `ready` is
-    /// not before `now`.
+    /// Reserves the bus for a transfer of `length` in the first gap at or after `ready`, and returns the start of the
+    /// transfer. Calls come in the order of `now`, and `ready` is not before `now`. Reservations that have ended by
+    /// `now` are dropped.
     #[inline(always)]
     pub fn promise(&mut self, now: Time, ready: Time, length: Span) -> Time {
         self.forget_before(now);
@@ -200,7 +207,7 @@ impl Bus {
         from
     }
 
-    /// Returns the time that is reserved after `now`.
+    /// Returns the time for which the bus is reserved after `now`, summed over all reservations.
     pub fn promised_after(&self, now: Time) -> Span {
         self.promised.iter().map(|busy| busy.until.since(busy.from.max(now).min(busy.until))).sum()
     }
@@ -211,7 +218,8 @@ impl Bus {
         }
     }
 
-    /// Returns the list index of the first gap of `length`, and the earliest start in that gap.
+    /// Returns a pair for a new transfer of `length`: the list index at which its reservation belongs, and its earliest
+    /// start from `ready` on.
     fn first_gap(&self, ready: Time, length: Span) -> (usize, Time) {
         let mut position = self.promised.partition_point(|busy| busy.until <= ready);
         let mut from = ready;

@@ -1,9 +1,9 @@
 //! Rate limits of a volume: every access passes a queue that lets operations and bytes through at the volume's rates.
 //!
-//! Each limit is one or two token buckets. One paces: it is empty after each access, or holds what passes in
-//! `volume.window_ms`, and is refilled at the rate of bursts. If there are bursts, a second one holds the credits and is
-//! refilled at the rate that lasts. An access passes when all buckets hold what it takes, and not before the one that came
-//! before it. So the instant is known when the access comes:
+//! Operations and bytes each have a limit of one or two token buckets. The first bucket paces accesses: it is refilled
+//! at the burst rate, and holds no more than what passes in `volume.window_ms`. If the volume has bursts, a second
+//! bucket holds the credits and is refilled at the sustained rate. An access passes when all buckets hold its tokens,
+//! and not before the access that came before it. The instant is therefore known when the access comes:
 //!
 //! ```text
 //!   requests ──▶ queue ──▶ [pace: burst rate] and [credits: rate that lasts] ──▶ network, storage servers
@@ -19,18 +19,20 @@ use crate::ledger::CreditState;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
-/// Parts of a token: rates are kept in thousandths a second, and time in picoseconds.
+/// Number of parts in a token. A rate is stored in thousandths of a token per second and time in picoseconds, so that
+/// their product counts in parts.
 const SCALE: u128 = 1_000_000_000_000 * PER_UNIT;
-/// Thousandths of a rate.
+/// Number of units of a stored rate in one token per second: rates are stored in thousandths.
 const PER_UNIT: u128 = 1000;
 
-/// Limits of a volume, with the state of their buckets.
+/// Rate limits of a volume, with the state of their token buckets, and the latency of its network.
 #[derive(Clone, Debug)]
 pub struct VolumeLimits {
     state: LimitState,
-    /// Accesses that wait for the limits: the instant at which each passes, with the state before it.
+    /// Accesses that wait for the limits, in order: the instant at which each passes, and the state of the limits
+    /// before it. A loss of power restores that state.
     queue: VecDeque<(Time, LimitState)>,
-    /// Bytes that count as one operation; 0: every access is one.
+    /// Number of bytes that count as one operation; 0 if every access counts as one.
     operation_bytes: u64,
     merges: bool,
     counts_whole_operations: bool,
@@ -38,60 +40,64 @@ pub struct VolumeLimits {
     starts_full: bool,
 }
 
-/// State of the limits after an access.
+/// State of a volume's rate limits after an access: token buckets, sequential run, time of passing and counters.
 #[derive(Clone, Copy, Debug)]
 struct LimitState {
     operations: Option<Limit>,
     bytes: Option<Limit>,
-    /// Last access, which the next one may continue.
+    /// Run of sequential accesses that ends with the last access; the next access may continue it.
     last: SequentialRun,
-    /// Instant at which the last access passed the limits.
+    /// Instant at which the last access passes the limits, and before which no later access passes.
     passed: Time,
     counts: VolumeCounts,
 }
 
-/// Numbers of what has passed a volume's limits.
+/// Counters of a volume: operations, accesses that had to wait, and the time at which credits first ran out.
 #[derive(Clone, Copy, Debug, Default)]
 struct VolumeCounts {
     operations: u64,
     waits: u64,
-    /// Instant until which an access first waited for credits.
+    /// Instant at which the first access that had to wait for credits passed the limits; `None` as long as credits have
+    /// sufficed.
     used_up: Option<Time>,
 }
 
-/// Accesses that continue each other and count as one operation.
+/// Run of accesses whose addresses follow each other, in one direction. If the volume merges sequential accesses, they
+/// share operations of `operation_kib`.
 #[derive(Clone, Copy, Debug)]
 struct SequentialRun {
     direction: DataDirection,
-    /// First byte after the run.
+    /// Device address of the first byte after the run.
     end: u64,
-    /// Bytes of the operation that the run has used.
+    /// Number of bytes that the sequential run has used of the operation that was counted last.
     filled: u64,
 }
 
-/// Limit of one quantity: operations or bytes.
+/// Rate limit of operations or of bytes: a token bucket that paces, and one of credits if the volume has bursts.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     pace: Bucket,
     credits: Option<Bucket>,
 }
 
-/// Token bucket, as the virtual instant at which it will be full: the generic cell rate algorithm (ITU-T I.371).
+/// Token bucket, stored as the virtual instant at which it will be full: the generic cell rate algorithm (ITU-T I.371).
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    /// Thousandths of tokens a second.
+    /// Rate at which the bucket is refilled, in thousandths of a token per second.
     rate: u128,
-    /// Tokens that it holds when it is full, in parts.
+    /// Number of tokens in the full bucket, in parts of a token (`SCALE` parts each).
     size: u128,
-    /// Instant at which it is full, in picoseconds times `rate`.
+    /// Instant at which the bucket will be full if no access takes tokens, in picoseconds times `rate`.
     full_at: u128,
-    /// Tokens that the last access took, and those that all have taken, in parts.
+    /// Number of tokens that the last access took, in parts of a token.
     last: u128,
+    /// Number of tokens that all accesses so far have taken, in parts of a token.
     taken: u128,
 }
 
 impl VolumeLimits {
-    /// Limits of a description; none if it has none.
+    /// Creates the rate limits of a volume configuration; `None` if the drive is not such a volume. Rates may depend on
+    /// the capacity.
     pub fn of(volume: &config::Volume, capacity_mib: u64) -> Option<VolumeLimits> {
         if !volume.is_there() {
             return None;
@@ -116,14 +122,16 @@ impl VolumeLimits {
         })
     }
 
-    /// Limits of a fault rule that throttles requests.
+    /// Creates the rate limits of a fault rule that throttles requests: operations and bytes per second, without bursts
+    /// or latency.
     pub fn throttle(fault: &config::Fault) -> VolumeLimits {
         let config::Fault { rate_iops, rate_mib_per_s, .. } = *fault;
         let volume = config::Volume { rate_iops, rate_mib_per_s, ..config::Volume::default() };
         VolumeLimits::of(&volume, 0).expect("a throttle has a rate")
     }
 
-    /// Returns when an access that comes at `now` has passed the limits.
+    /// Passes an access through the limits: takes its operations and bytes from the token buckets. Returns the instant,
+    /// not before `now`, at which the access passes.
     pub fn pass(&mut self, now: Time, direction: DataDirection, offset: u64, bytes: u32) -> Time {
         if !self.starts_full && self.state.counts.operations == 0 {
             self.start_used(now);
@@ -157,14 +165,16 @@ impl VolumeLimits {
         at
     }
 
-    /// Cuts the power: accesses that have not passed the limits are gone, and have taken nothing.
+    /// Removes the accesses that have not passed the limits by `now`, as a loss of power does, and returns their tokens
+    /// to the buckets.
     pub fn cut_power(&mut self, now: Time) {
         if let Some((_, before)) = self.queue.drain(..).find(|(at, _)| *at > now) {
             self.state = before;
         }
     }
 
-    /// Empties the buckets of credits at the first access, so that a job that begins late finds none that it has not earned.
+    /// Empties the buckets of credits at the first access, for a volume that begins without credits. A job that begins
+    /// late then has no credits for the time before it.
     fn start_used(&mut self, now: Time) {
         let limits = [&mut self.state.operations, &mut self.state.bytes].into_iter().flatten();
         for credits in limits.filter_map(|limit| limit.credits.as_mut()) {
@@ -172,13 +182,14 @@ impl VolumeLimits {
         }
     }
 
-    /// Returns the time of an access in the network and the storage servers.
+    /// Returns the latency of an access in the network and the storage servers, without the time that it waits for the
+    /// limits.
     pub fn latency(&self, direction: DataDirection) -> Span {
         self.latencies[usize::from(direction == DataDirection::Write)]
     }
 
-    /// Returns the number of operations that an access counts as: 0 if it fits into the operation that the one before it
-    /// began.
+    /// Returns the number of operations that an access counts as, and records it in the sequential run. Returns 0 if
+    /// the access fits into the operation that the access before it began.
     fn count(&mut self, direction: DataDirection, offset: u64, bytes: u64) -> u64 {
         if self.operation_bytes == 0 {
             return 1;
@@ -194,8 +205,8 @@ impl VolumeLimits {
         count - begun
     }
 
-    /// Returns the state of the credits at `now`, the earliest instant at which the run may have ended; none of a volume
-    /// without bursts.
+    /// Returns the state of the burst credits at `now`, the earliest instant at which the run may have ended; `None`
+    /// for a volume without bursts.
     pub fn credit_state(&self, now: Time) -> Option<CreditState> {
         let buckets =
             [&self.state.operations, &self.state.bytes].into_iter().flatten().filter_map(|limit| limit.credits);
@@ -210,7 +221,8 @@ impl VolumeLimits {
         })
     }
 
-    /// Returns the counters of a volume, by name.
+    /// Returns the name and the value of each counter of the volume: operations, accesses that waited, and credits that
+    /// are left.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut counters =
             vec![("volume_operations", self.state.counts.operations), ("volume_waits", self.state.counts.waits)];
@@ -231,14 +243,15 @@ impl Limit {
 }
 
 impl Bucket {
-    /// Bucket of `size` tokens that is refilled with `per_s` tokens a second.
+    /// Creates a full or empty bucket of `size` tokens that is refilled with `per_s` tokens a second.
     fn new(per_s: f64, size: f64, is_full: bool) -> Bucket {
         let rate = ((per_s * PER_UNIT as f64).round() as u128).max(1);
         let size = size.floor() as u128 * SCALE;
         Bucket { rate, size, full_at: if is_full { 0 } else { size }, last: 0, taken: 0 }
     }
 
-    /// Instant from which on the bucket holds `cost` tokens. A cost above its size is lent when it is full; no cost needs none.
+    /// Returns the first instant at which the bucket holds `cost` tokens. A cost above the bucket's size is granted as
+    /// soon as the bucket is full; a cost of 0 at once.
     fn holds_at(&self, cost: u64) -> Time {
         if cost == 0 {
             return Time::ZERO;
@@ -248,7 +261,7 @@ impl Bucket {
         Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX).min(Time::NEVER.as_ps()))
     }
 
-    /// Takes tokens out of the bucket at an instant.
+    /// Takes `cost` tokens out of the bucket at instant `at`.
     fn take(&mut self, at: Time, cost: u64) {
         if cost == 0 {
             return;
@@ -263,18 +276,18 @@ impl Bucket {
         self.full_at += self.last;
     }
 
-    /// Parts of tokens that are missing at an instant.
+    /// Returns the number of tokens by which the bucket is not full at instant `at`, in parts of a token.
     fn missing(&self, at: Time) -> u128 {
         self.full_at.saturating_sub(u128::from(at.as_ps()) * self.rate)
     }
 
-    /// Whole tokens in the bucket at an instant.
+    /// Returns the number of whole tokens in the bucket at instant `at`.
     fn left(&self, at: Time) -> u64 {
         (self.size.saturating_sub(self.missing(at)) / SCALE) as u64
     }
 
-    /// Seconds for which a full bucket lasts at the mean rate at which it has been emptied until now; infinite if it is refilled as
-    /// fast, what the last access has taken left out.
+    /// Returns the number of seconds for which a full bucket lasts at the mean rate at which it has been emptied until
+    /// `now`. Infinite if it has been refilled as fast, not counting the tokens of the last access.
     fn lasts(&self, now: Time) -> f64 {
         let refilled = u128::from(now.as_ps()) * self.rate;
         let seconds = now.as_ns() / 1e9;

@@ -1,10 +1,10 @@
 //! Wear levelling of a memory, and the number of writes to each of its lines.
 //!
-//! Every bank levels for itself, in one region or several: a line stays in its bank, so that the interleaving over
-//! channels, and with it the parallelism of a request, is kept, and a gap moves with one read and one write of that
-//! bank. The randomiser, if there is one, spreads the lines of a bank over all its regions.
+//! Each bank levels its own lines, in one region or several. A line stays in its bank, so that the interleaving over
+//! channels, and with it the parallelism of a request, is kept. A gap moves with one read and one write of its bank.
+//! The randomiser, if there is one, spreads the lines of a bank over all its regions.
 //!
-//! State grows with the lines that are written, not with the memory.
+//! The memory for this state grows with the number of lines that are written, not with the capacity.
 
 use std::collections::BTreeMap;
 
@@ -15,35 +15,35 @@ use crate::config::{self, WearLevelling};
 use crate::random::Random;
 use crate::table::NumberMap;
 
-/// Start-Gap regions of all banks.
+/// Start-Gap wear levelling of a memory: the regions of all banks, and the number of writes to each slot.
 #[derive(Clone, Debug)]
 pub struct Wear {
     layout: LineLayout,
-    /// Number of writes to a region after which its gap moves.
+    /// Number of writes to a region between two moves of its gap.
     interval: u32,
-    /// Key of the randomiser, if there is one. Together with [`Wear::regions`] it is everything that has to survive a
+    /// Key of the randomiser; `None` without one. The key and [`Wear::regions`] are all the state that has to survive a
     /// loss of power.
     pub key: Option<u64>,
     randomiser: Option<Randomiser>,
-    /// Regions that have been written, by bank and number.
+    /// Start-Gap regions that have been written, by the number of the bank and of the region in the bank.
     pub regions: BTreeMap<(u32, u64), StartGap>,
-    /// Number of writes to each slot, by bank, region and slot.
+    /// Number of writes to each slot, copies of lines included, by bank, region and slot.
     pub line_writes: NumberMap<(u32, u64, u64), u64>,
 }
 
-/// Division of each bank into lines and regions.
+/// Division of each bank into lines and Start-Gap regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineLayout {
-    /// Bytes of a line.
+    /// Number of bytes in a line, the unit of wear levelling.
     pub line_bytes: u32,
-    /// Number of lines of each bank.
+    /// Number of lines in each bank.
     pub lines_per_bank: u64,
-    /// Number of lines of each region but the last, which may have fewer.
+    /// Number of lines in each region of a bank, except for the last region, which may have fewer.
     pub lines_per_region: u64,
 }
 
 impl LineLayout {
-    /// Computes the lines of a description.
+    /// Computes the lines and regions of each bank from a media configuration.
     pub fn of(media: &config::Media) -> LineLayout {
         let line_bytes = if media.wear_line_bytes > 0 { media.wear_line_bytes } else { media.stripe_bytes };
         let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
@@ -54,25 +54,27 @@ impl LineLayout {
         LineLayout { line_bytes, lines_per_bank, lines_per_region: lines_per_bank.div_ceil(regions) }
     }
 
-    /// Returns the number of regions of a bank.
+    /// Returns the number of Start-Gap regions in each bank.
     pub fn regions(&self) -> u64 {
         self.lines_per_bank.div_ceil(self.lines_per_region)
     }
 
-    /// Returns the number of lines of a region.
+    /// Returns the number of lines in region number `region` of a bank.
     pub fn lines_of(&self, region: u64) -> u64 {
         self.lines_per_region.min(self.lines_per_bank - region * self.lines_per_region)
     }
 }
 
-/// Creates the randomiser of a memory's banks, and returns it with its key.
+/// Creates the permutation that shuffles the lines of each bank, from a key that `seed` determines. Returns the key and
+/// the permutation.
 pub fn randomiser(layout: &LineLayout, seed: u64) -> (u64, Randomiser) {
     let key = Random::stream(seed, "shuffle of lines").bits();
     (key, Randomiser::new(layout.lines_per_bank, key))
 }
 
 impl Wear {
-    /// Creates the wear levelling of a description; `None` if it has none.
+    /// Creates the wear levelling of a media configuration, with no line written yet; `None` if the configuration has
+    /// none.
     pub fn of(media: &config::Media, seed: u64) -> Option<Wear> {
         let layout = LineLayout::of(media);
         let shuffle = match media.wear_levelling {
@@ -90,12 +92,13 @@ impl Wear {
         })
     }
 
-    /// Returns the bytes of a line.
+    /// Returns the number of bytes in a line, the unit of wear levelling.
     pub fn line_bytes(&self) -> u32 {
         self.layout.line_bytes
     }
 
-    /// Counts the lines that a write touches, and moves the gaps that are due. Returns the number of moves.
+    /// Counts a write to each line that a piece touches, and moves the gaps whose interval has ended. Returns the
+    /// number of moves.
     pub fn on_write(&mut self, piece: BankPiece) -> u32 {
         let line_bytes = u64::from(self.layout.line_bytes);
         let first = piece.bank_offset / line_bytes;
@@ -103,20 +106,21 @@ impl Wear {
         (first..=last).map(|line| u32::from(self.on_line(piece.bank, line))).sum()
     }
 
-    /// Returns the region and the slot that hold a line of a bank now.
+    /// Returns the region of a bank, and the slot in the region, that now hold line `line` of the bank.
     pub fn place(&self, bank: u32, line: u64) -> (u64, u64) {
         let (region, index) = self.region(line);
         let slot = self.regions.get(&(bank, region)).map_or(index, |region| region.slot(index));
         (region, slot)
     }
 
-    /// Returns the number of writes to the line that has been written most.
+    /// Returns the number of writes to the slot that has been written most, copies of lines included.
     pub fn line_writes_max(&self) -> u64 {
         self.line_writes.values().copied().max().unwrap_or(0)
     }
 
-    /// Returns a description of the first error in the accounts of the regions; `None` if there is none. Each write is
-    /// counted at a slot, and so is each copy of a line when the gap moved, which happens once per interval.
+    /// Compares the write counts of the slots with the registers of the Start-Gap regions. Each write counts at a slot,
+    /// and so does each copy of a line when a gap moves. Returns a description of the first region whose counts and
+    /// registers disagree; `None` if all agree.
     pub fn inconsistency(&self) -> Option<String> {
         let mut counts: BTreeMap<(u32, u64), u64> = BTreeMap::new();
         for (&(bank, number, _), writes) in &self.line_writes {
@@ -139,14 +143,15 @@ impl Wear {
         })
     }
 
-    /// Plants a fault in a test: forgets the last move of a gap. Returns true if there was one.
+    /// Plants a fault in a test: undoes the last move of a gap in the registers of one region, but not in the write
+    /// counts. Returns true if there was a move.
     #[cfg(test)]
     pub(crate) fn forget_move(&mut self) -> bool {
         let moved = self.regions.values_mut().find(|region| region.writes == 0 && region.gap < region.lines);
         moved.map(|region| region.gap += 1).is_some()
     }
 
-    /// Counts one write of a line. Returns true if a gap moved.
+    /// Counts one write of a line, in its slot and in its region. Returns true if the gap of the region moved.
     fn on_line(&mut self, bank: u32, line: u64) -> bool {
         let (number, index) = self.region(line);
         let lines = self.layout.lines_of(number);
@@ -160,8 +165,8 @@ impl Wear {
         moved.is_some()
     }
 
-    /// Returns the region of a line, and its number there. Lines beyond the capacity wrap around: the protocol refuses
-    /// them before.
+    /// Returns the region of a bank that holds `line`, and the number of the line in the region. Lines beyond the
+    /// capacity wrap around; the protocol refuses them before.
     fn region(&self, line: u64) -> (u64, u64) {
         let line = line % self.layout.lines_per_bank;
         let line = self.randomiser.map_or(line, |randomiser| randomiser.forward(line));

@@ -1,4 +1,5 @@
-//! Host memory as far as its bytes matter: rings, doorbell pages and, in runs with data, buffers.
+//! Host memory, as far as its content matters to the simulation: queues, doorbell pages and, in runs with real bytes,
+//! data buffers.
 //!
 //! Each device's driver allocates in an area of its own. An area begins with a flat part; allocations that find no room there
 //! are backed by pages that the first write makes. The first area's flat part is one piece of memory, which is quickest to
@@ -10,54 +11,56 @@ pub mod sparse;
 use paged::PagedBytes;
 use sparse::SparseBytes;
 
-/// First address of the flat part of the first area.
+/// First bus address of the flat part of the first device's area of host memory.
 const BASE: u64 = 0x1000_0000;
 
-/// Bytes of an area's flat part.
+/// Largest size in bytes of the flat part of a device's area of host memory.
 const FLAT_BYTES_MAX: u64 = 8 << 20;
 
-/// First address of everything that is backed by pages.
+/// First bus address of the memory that is backed by pages.
 const PAGED: u64 = 1 << 62;
 
-/// Addresses that an area has there.
+/// Number of address bits of one area in the memory that is backed by pages.
 const AREA_BITS: u32 = 40;
 
-/// Beginning of the part behind the flat one in an area: no page of a translation, of at most 1 GiB, has bytes of both.
+/// Offset in a device's area of host memory at which the part behind the flat one begins. No IOMMU page, of at most 1
+/// GiB, has bytes of both parts.
 const BEHIND_FLAT: u64 = 1 << 30;
 
-/// Base of the address ranges that are reserved for data buffers.
+/// First bus address of the ranges that are reserved for data buffers.
 const BUFFERS: u64 = 1 << 40;
 
-/// Alignment of the buffers of each area, in bytes.
+/// Alignment in bytes of the data buffers of each device's area.
 const BUFFERS_ALIGNMENT: u64 = 1 << 30;
 
-/// Alignment of allocations, in bytes.
+/// Alignment of allocations in host memory, in bytes.
 const PAGE_BYTES: u64 = 4096;
 
-/// Bus addresses of interrupt messages (Intel SDM volume 3, section 11.11.1).
+/// First bus address of interrupt messages (Intel SDM volume 3, section 11.11.1).
 pub const MSI_BASE: u64 = 0xfee0_0000;
 
-/// Memory of a host, with addresses beyond its bytes that are valid but hold nothing.
+/// Memory of a host: bytes that drivers have allocated, and reserved address ranges that may hold no bytes.
 ///
 /// Runs without data reserve their buffers there, so that addresses are real and no bytes are moved.
 #[derive(Clone, Debug)]
 pub struct HostMemory {
-    /// Flat part of the first area.
+    /// Bytes of the flat part of the first device's area of host memory.
     bytes: Vec<u8>,
-    /// Areas of the devices, of which the last one is being allocated in.
+    /// Areas of the devices; allocations go to the last one.
     areas: Vec<MemoryArea>,
     next_unbacked: u64,
-    /// Data buffers of a run with data.
+    /// Contents of the data buffers; `None` in a run without real bytes.
     buffers: Option<SparseBytes>,
 }
 
-/// Addresses that one device's driver allocates, and the bytes behind those that are backed by pages.
+/// Addresses that one device's driver allocates in host memory, and the bytes of those that are backed by pages.
 #[derive(Clone, Debug)]
 struct MemoryArea {
-    /// Ends of the flat part and of the part behind it, so far, counted from the first address of the area.
+    /// End of what is allocated so far in the flat part of the area; `end` is that of the part behind it. Both are
+    /// offsets within the area.
     flat_end: u64,
     end: u64,
-    /// First address that is reserved for data buffers.
+    /// First bus address that this area's device reserves for data buffers.
     buffers: u64,
     pages: PagedBytes,
 }
@@ -67,7 +70,7 @@ impl MemoryArea {
         MemoryArea { flat_end: 0, end: BEHIND_FLAT, buffers, pages: PagedBytes::default() }
     }
 
-    /// True if `bytes` bytes from `offset` on have been allocated.
+    /// True if `bytes` bytes from `offset` on have been allocated in this area.
     fn has(&self, offset: u64, bytes: u64) -> bool {
         let end = if offset < BEHIND_FLAT { self.flat_end } else { self.end };
         offset.checked_add(bytes).is_some_and(|until| until <= end)
@@ -81,13 +84,13 @@ impl Default for HostMemory {
 }
 
 impl HostMemory {
-    /// Begins an area for one more device.
+    /// Begins an area of host memory for one more device; allocations go to it from now on.
     pub(crate) fn begin_area(&mut self) {
         self.next_unbacked = self.next_unbacked.next_multiple_of(BUFFERS_ALIGNMENT);
         self.areas.push(MemoryArea::new(self.next_unbacked));
     }
 
-    /// Allocates zeroed memory of `bytes`, page-aligned, and returns its bus address.
+    /// Allocates `bytes` bytes of zeroed host memory, page-aligned, and returns their bus address.
     pub fn allocate(&mut self, bytes: u64) -> u64 {
         let number = self.areas.len() as u64 - 1;
         let area = &mut self.areas[number as usize];
@@ -106,12 +109,13 @@ impl HostMemory {
         BASE + start
     }
 
-    /// Lets reserved ranges hold bytes from now on.
+    /// Makes reserved address ranges hold real bytes from now on.
     pub fn keep_buffers(&mut self) {
         self.buffers = Some(SparseBytes::default());
     }
 
-    /// Frees the ranges that the last device has reserved, and forgets what they hold, as nobody uses them any more.
+    /// Frees the address ranges that the last device has reserved, and drops the contents of all data buffers. Nobody
+    /// may use them any more.
     pub fn release_reserved(&mut self) {
         self.next_unbacked = self.areas.last().map_or(BUFFERS, |area| area.buffers);
         if let Some(buffers) = &mut self.buffers {
@@ -119,14 +123,15 @@ impl HostMemory {
         }
     }
 
-    /// Reserves an address range that holds nothing unless [buffers are kept](Self::keep_buffers), page-aligned.
+    /// Reserves a page-aligned range of bus addresses, and returns its start. The range holds no bytes unless [buffers
+    /// are kept](Self::keep_buffers).
     pub fn reserve(&mut self, bytes: u64) -> u64 {
         let start = self.next_unbacked;
         self.next_unbacked += bytes.next_multiple_of(PAGE_BYTES);
         start
     }
 
-    /// Fills `into` from `address`; memory that holds nothing reads as zeros.
+    /// Fills `into` with the bytes from `address` on; addresses that hold no bytes read as zeros.
     #[inline]
     pub fn read(&self, address: u64, into: &mut [u8]) {
         match self.slice(address, into.len()) {
@@ -149,7 +154,7 @@ impl HostMemory {
         }
     }
 
-    /// Writes `from` to `address`; memory that holds nothing forgets it.
+    /// Writes `from` to the memory at `address`; addresses that hold no bytes drop it.
     #[inline]
     pub fn write(&mut self, address: u64, from: &[u8]) {
         match self.slice_mut(address, from.len()) {
@@ -158,8 +163,8 @@ impl HostMemory {
         }
     }
 
-    /// Writes what `entry` puts together to `address`, word by word: copied from elsewhere just after it was put together
-    /// there, it would make the processor wait for all of its parts.
+    /// Writes the bytes that `entry` builds to `address`, and builds them there. Building them elsewhere and copying
+    /// them would stall the processor until all parts are in its cache.
     #[inline(always)]
     pub fn put<const BYTES: usize>(&mut self, address: u64, entry: impl Fn() -> [u8; BYTES]) {
         match self.slice_mut(address, BYTES).and_then(|bytes| bytes.first_chunk_mut()) {
@@ -179,14 +184,14 @@ impl HostMemory {
         }
     }
 
-    /// Bytes at `address`, if they lie in the flat part of the first area.
+    /// Returns the bytes at `address`; `None` unless they lie in the flat part of the first area.
     #[inline]
     pub fn slice(&self, address: u64, bytes: usize) -> Option<&[u8]> {
         let start = usize::try_from(address.checked_sub(BASE)?).ok()?;
         self.bytes.get(start..start.checked_add(bytes)?)
     }
 
-    /// Bytes at `address` to be written to, if they lie in the flat part of the first area.
+    /// Returns the bytes at `address` for writing; `None` unless they lie in the flat part of the first area.
     #[inline]
     pub fn slice_mut(&mut self, address: u64, bytes: usize) -> Option<&mut [u8]> {
         let start = usize::try_from(address.checked_sub(BASE)?).ok()?;
@@ -194,14 +199,15 @@ impl HostMemory {
     }
 }
 
-/// Number of the area that an address lies in, and its place there; none for one that no pages are behind.
+/// Returns the number of the area that an address lies in, and the offset there; `None` for an address not backed by
+/// pages.
 fn area_of(address: u64) -> Option<(usize, u64)> {
     let offset = address.checked_sub(PAGED)?;
     Some(((offset >> AREA_BITS) as usize, offset & ((1 << AREA_BITS) - 1)))
 }
 
-/// Copies bytes, as many as there is room for; commands, completion entries and doorbells, which are nearly all that is
-/// ever copied, without a call.
+/// Copies `from` into `into`, which has the same length. Commands, completion entries and doorbells, which are nearly
+/// all that is ever copied, are copied without a call.
 #[inline]
 pub fn copy(into: &mut [u8], from: &[u8]) {
     fn copied<const BYTES: usize>(into: &mut [u8], from: &[u8]) -> bool {

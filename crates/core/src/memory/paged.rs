@@ -1,20 +1,20 @@
-//! Bytes in pages that are made by the first write to them, found without a search.
+//! Bytes in pages that the first write to them allocates, found through two levels of tables.
 
-/// Bytes of a page: a few commands, since a run uses few entries of most rings.
+/// Size of a page in bytes: a few commands, since a run uses few entries of most rings.
 const PAGE_BYTES: usize = 1024;
-/// Pages of one directory, which is made with the first of them.
+/// Number of pages in a directory (upper table), which is allocated with the first of its pages.
 const DIRECTORY_PAGES: usize = 2048;
 
 type Page = Box<[u8; PAGE_BYTES]>;
 
-/// Bytes that are zero until they are written, behind two levels of tables.
+/// Bytes that are zero until they are written, in pages behind two levels of tables.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PagedBytes {
     directories: Vec<Option<Box<[Option<Page>]>>>,
 }
 
 impl PagedBytes {
-    /// Fills `into` with the bytes from `offset` on.
+    /// Fills `into` with the bytes from `offset` on; bytes that were never written are zeros.
     pub(super) fn read(&self, mut offset: u64, mut into: &mut [u8]) {
         while !into.is_empty() {
             let (page, start) = place_of(offset);
@@ -28,7 +28,7 @@ impl PagedBytes {
         }
     }
 
-    /// Writes `from` to the bytes from `offset` on.
+    /// Writes `from` to the bytes from `offset` on, and allocates the pages that it needs.
     pub(super) fn write(&mut self, mut offset: u64, mut from: &[u8]) {
         while !from.is_empty() {
             let (page, start) = place_of(offset);
@@ -53,7 +53,7 @@ impl PagedBytes {
     }
 }
 
-/// Number of the page that holds a byte, and the byte's place in it.
+/// Returns the number of the page that holds the byte at `offset`, and the byte's offset in that page.
 fn place_of(offset: u64) -> (usize, usize) {
     ((offset / PAGE_BYTES as u64) as usize, (offset % PAGE_BYTES as u64) as usize)
 }

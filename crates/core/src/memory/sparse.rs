@@ -1,8 +1,8 @@
-//! A large space of bytes of which few are ever written.
+//! Large space of bytes of which few are ever written: pages are allocated by the first write to them.
 
 use std::collections::BTreeMap;
 
-/// A space of 2^64 bytes, all zero until written. A page is allocated by the first write to it.
+/// Space of 2^64 bytes, all zero until written. A page is allocated by the first write to it.
 #[derive(Clone, Debug, Default)]
 pub struct SparseBytes<const PAGE_BYTES: usize = 4096> {
     pages: BTreeMap<u64, Box<[u8; PAGE_BYTES]>>,
@@ -23,12 +23,12 @@ impl<const PAGE_BYTES: usize> SparseBytes<PAGE_BYTES> {
         }
     }
 
-    /// Pages that have been written to, in order of their addresses.
+    /// Returns the pages that have been written to, in order of their addresses.
     pub fn pages(&self) -> impl Iterator<Item = &[u8; PAGE_BYTES]> {
         self.pages.values().map(|bytes| &**bytes)
     }
 
-    /// Writes `from` at `offset`.
+    /// Writes `from` to the bytes from `offset` on, and allocates the pages that it needs.
     pub fn write(&mut self, offset: u64, from: &[u8]) {
         for (page, start, range) in spans::<PAGE_BYTES>(offset, from.len()) {
             let from = &from[range];

@@ -1,19 +1,20 @@
-//! Slices of a run, and batches of them.
+//! Slices of a run, and batches of consecutive slices, from which confidence intervals are computed.
 
 use super::{BATCHES, KnownFigure, PrecisionEstimate, TooShort};
 use crate::ledger::Latency;
 
-/// Student's t with one degree of freedom less than there are batches, 97.5 %: half of the 5 % lies on either side.
+/// Quantile of Student's t distribution for 97.5 % (a two-sided interval of 95 %), with one degree of freedom less than
+/// there are batches.
 const STUDENT_T: f64 = 2.093;
-/// Requests beyond its p99 that a batch has at least.
+/// Smallest number of requests slower than its p99 that a batch must have.
 const BEYOND_MIN: u64 = 10;
-/// Part of itself by which a percentile is too long at most ([`Latency`]).
+/// Largest relative error by which the histogram of [`Latency`] overestimates a percentile.
 const CLASS_SHARE: f64 = 1e-3;
-/// Neighbouring batches that are more alike than this are not independent: two standard errors of the correlation of as
-/// many independent ones (Bartlett 1946) are 0.45; a lower limit misses fewer batches that are too short.
+/// Largest correlation of consecutive batches that still counts as independent. Two standard errors of the correlation
+/// of as many independent batches (Bartlett 1946) are 0.45; a lower limit finds more batches that are too short.
 const CORRELATION_MAX: f64 = 0.3;
 
-/// Consecutive parts of a run with as many requests each.
+/// Consecutive parts of a run with equal numbers of requests, each with its latencies.
 #[derive(Clone, Debug)]
 pub(super) struct Slices {
     ios: u64,
@@ -21,12 +22,12 @@ pub(super) struct Slices {
 }
 
 impl Slices {
-    /// None yet; each is to have `ios` requests.
+    /// Returns an empty list of slices that will have `ios` requests each.
     pub(super) fn of(ios: u64) -> Slices {
         Slices { ios, slices: Vec::new() }
     }
 
-    /// Requests of a slice.
+    /// Number of requests in each slice.
     pub(super) fn ios(&self) -> u64 {
         self.ios
     }
@@ -35,20 +36,21 @@ impl Slices {
         self.slices.len()
     }
 
-    /// The slice that follows; one without requests, at the end of a run, is none.
+    /// Adds the latencies of the next slice of the run. An empty slice, at the end of a run, is ignored.
     pub(super) fn add(&mut self, slice: Latency) {
         if slice.count() > 0 {
             self.slices.push(slice);
         }
     }
 
-    /// Put neighbours together.
+    /// Merges slices in pairs, so that half as many remain, with twice as many requests each.
     pub(super) fn pair(&mut self) {
         self.ios *= 2;
         self.slices = self.slices.chunks(2).map(merged).collect();
     }
 
-    /// Mean and p99 of what follows the warm-up.
+    /// Estimates mean and p99 latency from the slices after the warm-up, with their confidence intervals. Fails if the
+    /// run is too short.
     pub(super) fn estimate(&self) -> Result<PrecisionEstimate, TooShort> {
         let means: Vec<f64> = self.slices.iter().map(Latency::mean_ns).collect();
         if means.len() < 2 * BATCHES {
@@ -84,18 +86,18 @@ fn merged(slices: &[Latency]) -> Latency {
     whole
 }
 
-/// Half of the interval around the mean of independent values.
+/// Returns half the width of the 95 % confidence interval of the mean of independent values, one for each batch.
 pub(super) fn half_width(values: &[f64]) -> f64 {
     STUDENT_T * libm::sqrt(square_sum(values) / (values.len() - 1) as f64 / values.len() as f64)
 }
 
-/// Squares of the distances to the mean, added up.
+/// Returns the sum of squared deviations of the values from their mean.
 fn square_sum(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     values.iter().map(|value| (value - mean) * (value - mean)).sum()
 }
 
-/// Correlation of each value with the next; 0 if they do not vary.
+/// Returns the correlation of each value with the next (lag 1), or 0 if the values do not vary.
 pub(super) fn correlation(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let together: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
@@ -104,8 +106,8 @@ pub(super) fn correlation(values: &[f64]) -> f64 {
     if apart <= mean * mean * 1e-18 { 0.0 } else { together / apart }
 }
 
-/// Values at the beginning without which the mean of the others has the least standard error; none if these are half of
-/// them or more.
+/// Returns the number of leading values to discard as warm-up, so that the mean of the rest has the least standard
+/// error (MSER). `None` if that is half of them.
 pub(super) fn warm_up(values: &[f64]) -> Option<usize> {
     let error = |cut: usize| {
         let rest = &values[cut..];

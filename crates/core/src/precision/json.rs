@@ -1,9 +1,9 @@
-//! Confidence in mean and p99 of a run, for documents.
+//! Precision of a run's mean and p99 latency, for JSON documents.
 
 use super::Measurement;
 use crate::results::documents::PrecisionResult;
 
-/// Returns the confidence in a measurement whose figures were to be known to `share`.
+/// Returns the precision of a measurement for documents. `share` is the relative precision that was requested.
 pub fn document(measurement: &Measurement, share: f64) -> PrecisionResult {
     let estimate = measurement.estimate();
     PrecisionResult {

@@ -1,14 +1,13 @@
-//! Confidence intervals of a run's mean and p99 by batch means, and a warm-up that is left out.
+//! Confidence intervals of a run's mean and p99 latency by batch means, with the warm-up removed.
 //!
-//! Requests that follow each other are not independent: they wait in the same queues. Means of long enough batches of
-//! them are (Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", Operations Research 30, 1982, who finds
-//! 10 to 30 batches enough). Whether batches are long enough is tested by the correlation of neighbours. The warm-up is cut
-//! where what is left has the least standard error (White, "An Effective Truncation Heuristic for Bias Reduction in
-//! Simulation Output", Simulation 69, 1997); one that reaches into the second half is no warm-up but a run that is too
-//! short.
+//! Consecutive requests are not independent: they wait in the same queues. Means of long enough batches of them are
+//! (Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", Operations Research 30, 1982, who finds 10 to
+//! 30 batches enough). The correlation of consecutive batches tests whether they are long enough. The warm-up ends
+//! where the remaining values have the least standard error (White, "An Effective Truncation Heuristic for Bias
+//! Reduction in Simulation Output", Simulation 69, 1997). If it reaches into the second half, the run is too short.
 //!
-//! The interval is that of a stationary run with the constants as they are; what doubt about constants does is told by
-//! [`crate::uncertainty`].
+//! The interval is that of a stationary run with the constants as they are. [`crate::uncertainty`] gives the effect of
+//! uncertain constants.
 
 mod batches;
 mod json;
@@ -21,47 +20,47 @@ use crate::workload::{Job, side_by_side};
 use batches::Slices;
 pub use json::document;
 
-/// Batches whose means are compared.
+/// Number of batches into which a run is divided for its confidence intervals.
 pub const BATCHES: usize = 20;
-/// Requests after which a run that nothing else ends gives up: some minutes.
+/// Number of requests after which a run stops that no other limit ends: some minutes of computation.
 pub const IOS_MAX: u64 = 50_000_000;
-/// Slices into which a run is cut at least before anything is said.
+/// Smallest number of slices of a run before its precision is estimated.
 const SLICES_MIN: usize = 64;
-/// Slices between two looks at the interval, which reads every one of them.
+/// Number of slices between two estimates of the precision, each of which reads all slices.
 const SLICES_BETWEEN: usize = 16;
-/// Requests of the first slices; each time there are twice as many slices as there must be, they are put together in pairs.
+/// Number of requests in each slice at first. Slices are merged in pairs whenever there are twice as many as needed.
 const SLICE_IOS: u64 = 400;
-/// Events between two looks at how many requests are done.
+/// Number of simulated events between two checks of how many requests are complete.
 const EVENTS: u64 = 256;
 
-/// Mean and p99 of a run, as far as its requests tell them.
+/// Mean and p99 latency of a run with their confidence intervals, estimated from its requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PrecisionEstimate {
-    /// Mean latency.
+    /// Mean latency of the run's requests, with its 95 % confidence interval.
     pub mean: KnownFigure,
-    /// 99th percentile of latency.
+    /// 99th percentile of the run's latency, with its 95 % confidence interval.
     pub p99: KnownFigure,
-    /// Requests before the run was stationary, which are not counted.
+    /// Number of warm-up requests, which the estimate leaves out.
     pub warm_up_ios: u64,
-    /// Requests of each batch.
+    /// Number of requests in each batch, the consecutive parts of a run whose means are compared.
     pub batch_ios: u64,
 }
 
-/// Reason why nothing is known of a run's precision.
+/// Reason why a run is too short to estimate its precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooShort {
-    /// There are not enough requests for batches whose p99 has requests beyond it.
+    /// Run has too few requests: each batch needs some that are slower than its p99.
     Requests,
-    /// The second half differs from the first: the run is still warming up.
+    /// Warm-up reaches into the second half of the run, so that latencies still drift.
     WarmUp,
-    /// Batches are correlated: each one is too short.
+    /// Consecutive batches are correlated, so that each of them is too short.
     Correlated,
 }
 
-/// A run that is watched until its mean and p99 are known.
+/// Measurement of a run that goes on until its mean and p99 latency are known precisely enough.
 #[derive(Clone, Debug)]
 pub struct Measurement {
-    /// Half width over value at which a figure counts as known.
+    /// Relative precision (half width of the interval over the value) at which a figure counts as known.
     share: f64,
     slices: Slices,
     seen: Latency,
@@ -69,19 +68,19 @@ pub struct Measurement {
 }
 
 impl KnownFigure {
-    /// Returns half width over value; zero if the half width is.
+    /// Returns the relative precision: half width of the confidence interval over the value.
     pub fn share(&self) -> f64 {
         if self.half_width_ns == 0.0 { 0.0 } else { self.half_width_ns / self.value_ns }
     }
 }
 
 impl PrecisionEstimate {
-    /// Returns half width over value of the figure that is known less well.
+    /// Returns the worse of the relative precisions of mean and p99: half width over value.
     pub fn share(&self) -> f64 {
         self.mean.share().max(self.p99.share())
     }
 
-    /// Returns true if both figures are known to `share`.
+    /// True if both mean and p99 are known to the relative precision `share`.
     pub fn is_within(&self, share: f64) -> bool {
         self.mean.share() <= share && self.p99.share() <= share
     }
@@ -98,13 +97,13 @@ impl std::fmt::Display for TooShort {
 }
 
 impl Measurement {
-    /// Until mean and p99 are known to `share`, as 0.01 for one per cent.
+    /// Returns a measurement until mean and p99 are known to the relative precision `share`, such as 0.01 for 1 %.
     pub fn to(share: f64) -> Measurement {
         let estimate = Err(TooShort::Requests);
         Measurement { share, slices: Slices::of(SLICE_IOS), seen: Latency::default(), estimate }
     }
 
-    /// Run on for a slice; false once both figures are known, or the jobs are done.
+    /// Simulates the requests of one more slice. Returns false once mean and p99 are known, or the jobs are done.
     pub fn advance(&mut self, simulation: &mut Simulation) -> bool {
         let goal = self.seen.count() + self.slices.ios();
         let mut goes_on = true;
@@ -124,21 +123,21 @@ impl Measurement {
         goes_on && !self.is_known()
     }
 
-    /// Returns the estimate from the batches so far.
+    /// Returns the latest estimate of mean and p99, or the reason why there is none yet.
     pub fn estimate(&self) -> Result<PrecisionEstimate, TooShort> {
         self.estimate
     }
 
-    /// True if mean and p99 have reached the precision that is asked for.
+    /// True if the run's mean and p99 latency have reached the requested precision.
     pub fn is_known(&self) -> bool {
         self.estimate.is_ok_and(|estimate| estimate.is_within(self.share))
     }
 }
 
-/// Whether mean and p99 of these jobs together say anything: not of such that run one after the other.
+/// Checks that a mean and p99 over all these jobs make sense, which needs jobs that run at the same time.
 ///
 /// # Errors
-/// If some do.
+/// If some jobs run one after another.
 pub fn check(jobs: &[Job]) -> Result<(), Problem> {
     match side_by_side(jobs).count() {
         0 | 1 => Ok(()),
@@ -149,7 +148,8 @@ pub fn check(jobs: &[Job]) -> Result<(), Problem> {
     }
 }
 
-/// Run on until mean and p99 are known to `share`, or the jobs are done, or `stop` says so.
+/// Simulates until mean and p99 are known to the relative precision `share`, or the jobs are done, or `stop` returns
+/// true.
 pub fn measure(simulation: &mut Simulation, share: f64, stop: impl Fn() -> bool) -> Measurement {
     let mut measurement = Measurement::to(share);
     while !stop() && measurement.advance(simulation) {}

@@ -5,7 +5,8 @@ use crate::random::Random;
 use crate::time::Span;
 use crate::workload::Job;
 
-/// Latencies around 40 us of which each remembers `memory` of the one before: an autoregressive process of first order.
+/// Random latencies around 40 us, each correlated with the previous one by `memory`: an autoregressive process of first
+/// order.
 struct Series {
     random: Random,
     memory: f64,
@@ -17,7 +18,8 @@ impl Series {
         Series { random: Random::stream(seed, "series"), memory, last: 0.0 }
     }
 
-    /// The sum of twelve uniform numbers is nearly normal with deviation 1.
+    /// Returns the next latency in nanoseconds. Its random part is the sum of twelve uniform numbers, nearly normal
+    /// with deviation 1.
     fn next_ns(&mut self) -> f64 {
         let normal: f64 = (0..12).map(|_| self.random.unit()).sum::<f64>() - 6.0;
         self.last = self.memory * self.last + 3000.0 * normal;

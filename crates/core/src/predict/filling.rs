@@ -1,4 +1,4 @@
-//! Filling of a write buffer during a run.
+//! Share of written bytes that leave a write buffer during a run.
 
 use super::JobPrediction;
 use crate::closed_form::flash::GARBAGE_COLLECTION;
@@ -7,8 +7,8 @@ use crate::request::DataDirection;
 
 impl JobPrediction {
     /// Returns the share of the written bytes that leave a drive's write buffer of `capacity` bytes while requests are
-    /// counted, from the prediction of a job all of whose bytes leave it. The rest fills what the ramp has left empty: by
-    /// the end of the ramp the buffer holds what has come faster than dies and channels take it.
+    /// counted. The prediction must be of a job all of whose bytes leave the buffer. The other bytes fill the room that
+    /// the ramp leaves: at its end the buffer holds the bytes that came faster than dies and channels take them.
     pub(super) fn leaving_share(&self, capacity: f64) -> f64 {
         let is_flash =
             |demand: &&Demand| demand.resource.starts_with("flash ") || demand.resource == GARBAGE_COLLECTION;

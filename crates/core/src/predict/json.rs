@@ -1,4 +1,4 @@
-//! The document of predictions.
+//! JSON document of predictions.
 
 use serde_json::Value;
 
@@ -10,12 +10,12 @@ use crate::results::documents::{
     PredictedJob, ResourceLimit, StageName, StageTime, value,
 };
 
-/// Returns the document of drives, without its head.
+/// Returns the JSON document of the predictions for drives, without the head that all documents have.
 pub fn document(drives: impl IntoIterator<Item = PredictedDrive>) -> Value {
     value(&PredictDocument { drives: drives.into_iter().collect() })
 }
 
-/// Returns the prediction for a drive as documents have it.
+/// Returns the prediction for a drive in the form that JSON documents have.
 pub fn json(prediction: &Prediction, description: Value) -> PredictedDrive {
     PredictedDrive {
         drive: prediction.drive.clone(),

@@ -1,7 +1,9 @@
-//! Lifetime of flash behind a translation layer: what may be written to a drive until its cells have taken their cycles.
+//! Lifetime of flash behind a translation layer: bytes that may be written to a drive until its cells have reached
+//! their endurance.
 //!
-//! A translation layer spreads writes over all blocks, so that the addresses of a workload do not matter, but its garbage
-//! collection writes as well. Write amplification is that of the steady state in closed form.
+//!
+//! A translation layer spreads writes over all blocks, so that the addresses of a workload do not matter, but its
+//! garbage collection writes as well. Write amplification is that of the steady state in closed form.
 
 use crate::config::Precondition;
 use crate::drive::Drive;
@@ -9,26 +11,26 @@ use crate::media::flash::shape;
 use crate::problem::{Problem, Problems};
 use crate::workload::fio;
 
-/// Days of a Julian year, and seconds of a day.
+/// Days of a Julian year; `DAY_S` are the seconds of a day.
 const YEAR_DAYS: f64 = 365.25;
 const DAY_S: f64 = 86_400.0;
-/// Years for which vendors state drive writes a day.
+/// Years for which vendors state drive writes per day.
 pub const WARRANTY_YEARS: f64 = 5.0;
 
 /// Pattern of the writes that wear a drive out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrittenPattern {
-    /// The whole drive in order, again and again: garbage collection finds empty blocks.
+    /// Writes of the whole drive in order, again and again, so that garbage collection finds empty blocks.
     Sequential,
-    /// Blocks of the whole drive, all alike.
+    /// Writes of blocks at random over the whole drive, all with the same probability.
     Random,
 }
 
 impl WrittenPattern {
-    /// All patterns.
+    /// All patterns of writes.
     pub const ALL: [WrittenPattern; 2] = [WrittenPattern::Sequential, WrittenPattern::Random];
 
-    /// Returns the name on the command line.
+    /// Returns the name of the pattern on the command line.
     pub fn name(self) -> &'static str {
         match self {
             WrittenPattern::Sequential => "sequential",
@@ -36,12 +38,12 @@ impl WrittenPattern {
         }
     }
 
-    /// Returns the pattern of this name.
+    /// Returns the pattern of this name; none if no pattern has it.
     pub fn named(name: &str) -> Option<WrittenPattern> {
         WrittenPattern::ALL.into_iter().find(|pattern| pattern.name() == name)
     }
 
-    /// Value of fio's `rw` for the pattern.
+    /// Returns the value of fio's `rw` for the pattern.
     fn rw(self) -> &'static str {
         match self {
             WrittenPattern::Sequential => "write",
@@ -50,33 +52,35 @@ impl WrittenPattern {
     }
 }
 
-/// Lifetime of one drive's flash under one kind of writes.
+/// Lifetime of the flash of one drive under one pattern of writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlashLifetime {
-    /// Pattern of the writes.
+    /// Pattern of the writes, sequential or random.
     pub pattern: WrittenPattern,
-    /// Bytes of a write.
+    /// Size of a write in bytes.
     pub block_bytes: u32,
-    /// Bytes programmed for each byte written.
+    /// Write amplification: bytes programmed for each byte written.
     pub write_amplification: f64,
-    /// Bytes that may be written until the cells have taken their cycles (terabytes written, TBW).
+    /// Bytes that may be written until the cells have reached their endurance (terabytes written, TBW).
     pub written_bytes: f64,
-    /// Writes of the whole drive a day that come to as many bytes, over [`WARRANTY_YEARS`].
+    /// Drive writes per day (DWPD): writes of the whole drive each day that come to as many bytes over
+    /// [`WARRANTY_YEARS`].
     pub drive_writes_per_day: f64,
-    /// Most bytes that the drive takes in a second behind its own host, in the steady state.
+    /// Largest number of bytes a second that the drive accepts in the steady state, alone on its host.
     pub bytes_per_s: f64,
-    /// Lifetime in years if that many are written without a pause.
+    /// Lifetime in years if the drive is written at its largest rate without a pause.
     pub years: f64,
 }
 
 impl FlashLifetime {
-    /// Lifetime in years if so many bytes are written a day.
+    /// Returns the lifetime in years if `bytes_per_day` bytes are written each day.
     pub fn years_at(&self, bytes_per_day: f64) -> f64 {
         self.written_bytes / bytes_per_day / YEAR_DAYS
     }
 }
 
-/// Returns the lifetime of a drive's flash under writes of `block_bytes` in a pattern.
+/// Returns the lifetime of a drive's flash under writes of `block_bytes` bytes in this pattern.
+///
 ///
 /// # Errors
 /// A drive without a translation layer, cells without an endurance, and blocks that the drive does not take.
@@ -127,7 +131,7 @@ fn check(drive: &Drive) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Returns the most writes a second that a drive takes in the steady state behind its own host.
+/// Returns the largest number of writes a second that a drive accepts in the steady state, alone on its host.
 fn most_iops(drive: &Drive, pattern: WrittenPattern, block_bytes: u32) -> Result<f64, Problems> {
     let size = block_bytes.to_string();
     let file = fio::from_flags(&[("rw", pattern.rw()), ("bs", &size), ("iodepth", "256"), ("io_size", "1024p")])?;

@@ -1,21 +1,22 @@
-//! Closed forms: what a drive gives a job, without running either.
+//! Predictions in closed form: latency and throughput of a job on a drive, without a simulation.
 //!
-//! Owes its callers, for each kind of request, the latency of a lone one by the stages of the simulated ledger; for
-//! each resource, the throughput that it cannot exceed (utilisation law: one over the time for which a request keeps it
-//! busy); and what follows from both for a number of outstanding requests (Little's law, balanced job bounds: Zahorjan
-//! et al., "Balanced Job Bound Analysis of Queueing Networks", CACM 1982). Says of every figure whether it is exact, a
-//! mean or a bound.
+//! A prediction has, for each kind of request, the latency of a lone one by the stages of the simulated ledger. For
+//! each resource it has the throughput that the resource cannot exceed (utilisation law: one over the time for which a
+//! request keeps it busy). From both follow bounds for a number of outstanding requests (Little's law, balanced job
+//! bounds: Zahorjan et al., "Balanced Job Bound Analysis of Queueing Networks", CACM 1982). Every figure is marked as
+//! exact, a mean or a bound.
 //!
-//! A protocol adds one file with its [`Form`] and one line in [`form`]; [`Form::of_data`] gives the bounds that hold for
-//! any protocol. Where the pieces or pages of a request meet each other, its form is a recurrence over them, as each
-//! wire, buffer and bank serves in order.
+//! A protocol adds one file with its [`Form`] and one line in [`form`]; [`Form::of_data`] gives the bounds that hold
+//! for any protocol. If the pieces or pages of a request wait for each other, the form is a recurrence over them,
+//! because each wire, buffer and bank serves in order.
 //!
 //! # Parts shared with the simulator
 //!
-//! Closed forms handle no event. They share with the simulator the wire times and credits of the link, the root complex, the
-//! costs of software, and the memory: a clone of the media is asked once for each place of a request
-//! (`closed_form/media.rs`). Agreement with a run therefore checks how parts are put together, and not these parts.
-//! Sums that are written out by hand from a drive's constants check the parts (`tests/library/lone_requests.rs`).
+//! Closed forms handle no event. They share with the simulator the wire times and credits of the link, the root
+//! complex, the costs of software, and the memory: a clone of the media is asked once for each place of a request
+//! (`closed_form/media.rs`). Agreement with a run therefore checks how these parts are combined, and not the parts
+//! themselves. Sums that are written out by hand from a drive's constants check the parts
+//! (`tests/library/lone_requests.rs`).
 
 mod filling;
 mod json;
@@ -36,14 +37,14 @@ use crate::request::DataDirection;
 use crate::uncertainty::Named;
 use crate::workload::Job;
 
-/// Prediction for a drive and some jobs, each as if it were alone.
+/// Prediction for a drive and some jobs, each as if it ran alone.
 #[derive(Clone, Debug)]
 pub struct Prediction {
     /// Name of the drive.
     pub drive: String,
     /// Predictions of the jobs, in the order of the jobs.
     pub jobs: Vec<JobPrediction>,
-    /// Names of the stack's stages, in the order of [`crate::ledger::Stage::stack`].
+    /// Names of the stages of the software stack, in the order of [`crate::ledger::Stage::stack`].
     pub stack_stages: Vec<String>,
 }
 
@@ -54,29 +55,30 @@ pub struct JobPrediction {
     pub name: String,
     /// Number of requests that each thread keeps in flight.
     pub iodepth: u32,
-    /// Workload of the job, as the closed forms see it.
+    /// Workload of the job in the form that closed forms use: classes of requests, number in flight and rate.
     pub workload: Workload,
-    /// The latency of each of the workload's classes, where there is a closed form.
+    /// Latency of a lone request of each of the workload's classes; `None` for a class without a closed form.
     pub latencies: Vec<Option<Latency>>,
-    /// The mean request's demands, the bottleneck first; never empty.
+    /// Demands of the mean request on each resource, the bottleneck first; there is at least one.
     pub demands: Vec<Demand>,
-    /// Mean time until a lone request is over and no resource still at work for it, where that tells how requests queue.
+    /// Mean time in ns until a lone request is complete and no resource works for it any more; none if requests do not
+    /// queue as theory assumes.
     round_ns: Option<f64>,
 }
 
-/// Throughput and latency with a job's requests outstanding.
+/// Throughput and latency of a job with all its requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loaded {
-    /// No more requests per second than this.
+    /// Upper bound of the throughput in requests per second.
     pub most_iops: f64,
-    /// About as many, if requests meet at the bottleneck as at a queue with random service, and short ones wait behind long
-    /// ones. Unknown where queues do not tell: see [`foresees_queues`].
+    /// Throughput in requests per second if requests queue at the bottleneck as with random service times, and short
+    /// ones wait behind long ones. `None` if queueing theory does not apply: see [`foresees_queues`].
     pub balanced_iops: Option<f64>,
-    /// Mean latency, at least.
+    /// Lower bound of the mean latency in ns; none without a closed form.
     pub least_ns: Option<f64>,
 }
 
-/// Predict each of `jobs` on `drive`. The jobs must fit the drive ([`Job::problems`]).
+/// Predicts each of `jobs` on `drive`. The jobs must fit the drive ([`Job::problems`]).
 pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
     let drive = &*drive.preconditioned_for(jobs);
     let drive = &*drive.for_all_hosts();
@@ -88,7 +90,8 @@ pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
     }
 }
 
-/// Predict one job with the closed form of the drive's protocol.
+/// Predicts one job with the closed form of the drive's protocol. On flash, a first prediction gives the share of the
+/// writes that leave the write buffer.
 fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> Form) -> JobPrediction {
     let parts = &parts.of_job(job);
     let workload = Workload::new(job, parts.drive.media.capacity_mib << 20, parts.drive.drives);
@@ -102,7 +105,7 @@ fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> 
     predict_workload(parts, job, workload, form)
 }
 
-/// Predict a job whose workload is known.
+/// Predicts a job whose workload is known.
 fn predict_workload(
     parts: &Parts,
     job: &Job,
@@ -141,8 +144,9 @@ fn predict_workload(
     JobPrediction { name: job.name.clone(), iodepth: job.iodepth, workload, latencies, demands, round_ns }
 }
 
-/// True if queues tell how requests meet. They do not at the dies of flash: its buffer keeps dies busy with writes of which
-/// no request is in flight any more, and reads pass what others program, or not, as the buffer fills.
+/// True if queueing theory predicts how requests wait for each other. It does not for writes to flash: the write buffer
+/// keeps dies busy with writes of which no request is in flight any more, and reads may or may not pass programs, as
+/// the buffer fills.
 fn foresees_queues(parts: &Parts, workload: &Workload) -> bool {
     let writes = workload.classes.iter().any(|class| class.direction == DataDirection::Write);
     match parts.is_mapped() {
@@ -151,7 +155,7 @@ fn foresees_queues(parts: &Parts, workload: &Workload) -> bool {
     }
 }
 
-/// Closed forms have software that takes its mean time: where it varies, what they know exactly is a mean.
+/// Turns an exact latency into a mean if the times of software vary: closed forms use the mean times of software.
 fn vary(mut latency: Latency, variation: f64) -> Latency {
     if variation > 0.0 && latency.certainty == Certainty::Exact {
         latency.certainty = Certainty::Mean("the times of software vary");
@@ -159,7 +163,8 @@ fn vary(mut latency: Latency, variation: f64) -> Latency {
     latency
 }
 
-/// The closed form of each protocol.
+/// Returns the closed form of the drive's protocol for a class of requests; the bounds that hold for any protocol, if
+/// it has none for the drive's inside.
 fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     if parts.has_inside() && !parts.drive.protocol().foresees_inside() {
         return Form::of_data(parts, workload, class);
@@ -175,7 +180,7 @@ fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
 }
 
 impl Prediction {
-    /// The figures by name: those of each job, and the limit of each resource.
+    /// Returns the predicted figures by name: those of each job, and the limit of each resource.
     pub fn figures(&self) -> Named {
         let of_job = |(place, job): (usize, &JobPrediction)| {
             let loaded = job.loaded();
@@ -198,22 +203,23 @@ impl Prediction {
 }
 
 impl JobPrediction {
-    /// The resource that limits throughput.
+    /// Returns the demand on the resource that limits throughput.
     pub fn bottleneck(&self) -> &Demand {
         &self.demands[0]
     }
 
-    /// Mean latency of a lone request in nanoseconds, where there is a closed form.
+    /// Returns the mean latency of a lone request in ns; none without a closed form.
     pub fn alone_ns(&self) -> Option<f64> {
         self.mean_ns(|latency| latency.stages.total().as_ns())
     }
 
-    /// Requests that must be outstanding before the bottleneck can be busy all the time (Little's law).
+    /// Returns the number of requests in flight at which the bottleneck can be busy all the time (Little's law); none
+    /// without a closed form.
     pub fn saturation_depth(&self) -> Option<f64> {
         Some(self.alone_ns()? * self.bottleneck().bound_iops() / 1e9)
     }
 
-    /// With the job's requests outstanding.
+    /// Returns the bounds of throughput and latency with the job's requests in flight.
     pub fn loaded(&self) -> Loaded {
         let outstanding = self.workload.outstanding as f64;
         let bound = self.bottleneck().bound_iops();
@@ -235,8 +241,9 @@ impl JobPrediction {
         }
     }
 
-    /// Throughput by Little's law if each request takes `latency_ns`, and what it waits longer for uses of uneven lengths the
-    /// more, the busier their resource is: so that what it takes rises with the throughput.
+    /// Returns the throughput in requests per second by Little's law if each request takes `latency_ns`, plus the waits
+    /// for uses of uneven length. These waits grow with the utilisation of their resource, so that latency rises with
+    /// the throughput.
     fn balanced_iops(&self, latency_ns: f64) -> f64 {
         let outstanding = self.workload.outstanding as f64;
         let uneven: f64 = self.demands.iter().map(|demand| demand.uneven_ns() / demand.bound_iops() * 1e9).sum();

@@ -24,7 +24,7 @@ fn a_request_without_a_closed_form_has_bounds_and_no_latency() {
     assert!(text(&prediction).contains("no closed form of its latency"));
 }
 
-/// The busiest resource of reads on a shipped drive, changed by `set`, and its share.
+/// Returns the busiest resource of reads on a shipped drive, changed by `set`, and its utilisation.
 fn busiest(name: &str, set: &[&str], job: Job) -> (String, f64) {
     let overrides: Vec<Override> = set.iter().map(|text| Override::parse(text).unwrap()).collect();
     let shipped = crate::drive_file::shipped::find(name).unwrap();

@@ -1,4 +1,5 @@
-//! Predictions for people: stages, limits, and what follows for the job's depth.
+//! Predictions as text: stages of a lone request, limits of resources, and throughput and latency at the job's queue
+//! depth.
 
 use std::fmt::Write;
 
@@ -10,7 +11,7 @@ use crate::results::units;
 
 const BAR_WIDTH: usize = 30;
 
-/// Everything that is predicted, in lines of at most 100 columns for names of ordinary length.
+/// Returns a prediction as text, in lines of at most 100 columns for names of ordinary length.
 pub fn text(prediction: &Prediction) -> String {
     let mut text = String::new();
     for job in &prediction.jobs {
@@ -24,7 +25,7 @@ pub fn text(prediction: &Prediction) -> String {
     text
 }
 
-/// `random read`, say, with its share if there are others.
+/// Returns a class of requests as text, such as `read of 4,096 bytes`, with its share if there are other classes.
 fn what(class: &Class) -> String {
     let direction = if class.direction == DataDirection::Read { "read" } else { "write" };
     match class.share {
@@ -99,7 +100,7 @@ fn gigabytes(job: &JobPrediction, iops: f64) -> String {
     if gigabytes < 0.0995 { format!("{gigabytes:.4}") } else { format!("{gigabytes:.2}") }
 }
 
-/// Several drives side by side, a line for each job of each.
+/// Returns the predictions for several drives as one table, with a row for each job of each drive.
 pub fn table(predictions: &[Prediction]) -> String {
     let mut table = Table::new().left("drive").left("job").right("alone").left("").left("bottleneck").right("1/s");
     table = table.right("GB/s").right("from depth").right("at depth").right("1/s").right("GB/s");
@@ -130,7 +131,8 @@ fn line(drive: &str, job: &JobPrediction) -> [String; 11] {
     ]
 }
 
-/// Returns a word for the certainty of a lone request's latency.
+/// Returns words for the certainty of the job's latencies of lone requests: the least certain of "exactly", "on
+/// average" and "at least".
 fn sign(job: &JobPrediction) -> &'static str {
     let certainties = job.latencies.iter().flatten().map(|latency| latency.certainty);
     let worth = |certainty| match certainty {

@@ -1,8 +1,10 @@
 //! Utilisation of each resource in a run.
 //!
-//! Cores and wires are measured, as are dies and channels of flash, background operations included. The others follow from the rate of requests and what each asks of a resource (utilisation
-//! law: Denning and Buzen, "The Operational Analysis of Queueing Network Models", Computing Surveys 10, 1978), which is the
-//! least that they were busy.
+//!
+//! The use of cores and wires is measured, and so is that of the dies and channels of flash, background operations
+//! included. The utilisation of other resources follows from the rate of requests and the demand of each (utilisation
+//! law: Denning and Buzen, "The Operational Analysis of Queueing Network Models", Computing Surveys 10, 1978), which
+//! gives a lower bound.
 
 use super::{Prediction, predict};
 use crate::closed_form::flash::GARBAGE_COLLECTION;
@@ -12,8 +14,8 @@ use crate::ledger::outcome::per;
 use crate::results::documents::ResourceUse;
 use crate::workload::Job;
 
-/// Returns the utilisation of each resource by `jobs` on `drive`, whose outcome is `outcome`; the busiest first. Resources are
-/// named as in a prediction: `wire to host`, `media banks`, `cores`.
+/// Returns the utilisation of each resource by `jobs` on `drive`, whose run had this outcome; the busiest resource
+/// comes first. Resources are named as in a prediction: `wire to host`, `media banks`, `cores`.
 pub fn usage(drive: &Drive, jobs: &[Job], outcome: &Outcome) -> Vec<ResourceUse> {
     let prediction = predict(drive, jobs);
     let mut usage = demanded(&prediction, outcome);
@@ -30,7 +32,8 @@ pub fn usage(drive: &Drive, jobs: &[Job], outcome: &Outcome) -> Vec<ResourceUse>
     usage
 }
 
-/// By the utilisation law, all jobs together.
+/// Returns the utilisation of each resource by the utilisation law, for all jobs together; garbage collection is left
+/// out.
 fn demanded(prediction: &Prediction, outcome: &Outcome) -> Vec<ResourceUse> {
     let mut usage: Vec<ResourceUse> = Vec::new();
     for (job, measured) in prediction.jobs.iter().zip(&outcome.jobs) {
@@ -47,7 +50,8 @@ fn demanded(prediction: &Prediction, outcome: &Outcome) -> Vec<ResourceUse> {
     usage
 }
 
-/// Cores that spin for a completion could do other work, and do not count as busy.
+/// Returns the measured utilisation of a resource; none if the run did not measure it. Cores that spin for a completion
+/// could do other work, and do not count as busy.
 fn measured(resource: &str, prediction: &Prediction, outcome: &Outcome) -> Option<f64> {
     let elapsed = outcome.elapsed;
     let (up, down) = (outcome.upstream.busy_share(elapsed), outcome.downstream.busy_share(elapsed));

@@ -1,31 +1,32 @@
-//! Commands in flight by slot; a slot is a tag, a command identifier, a descriptor or a fill buffer.
+//! Table of the commands in flight by slot. A slot is a tag, a command identifier, a descriptor or a fill buffer.
 //!
-//! Every protocol guarantees its host that a slot carries one command at a time and that each command completes once. A
-//! driver that keeps its commands here notices a violation in every build.
+//! Every protocol guarantees its host that a slot carries one command at a time and that each command completes once.
+//! The table panics at a violation, in release builds too.
 
-/// Slots of a driver, and the command in flight in each.
+/// Table of a driver's command slots, each free or holding the one command in flight there.
 #[derive(Clone, Debug)]
 pub(super) struct CommandSlots<T> {
     slots: Vec<Option<T>>,
 }
 
 impl<T: Copy> CommandSlots<T> {
-    /// Returns this number of free slots.
+    /// Returns a table of `slots` command slots, all free.
     pub(super) fn new(slots: usize) -> CommandSlots<T> {
         CommandSlots { slots: vec![None; slots] }
     }
 
-    /// Adds a free slot.
+    /// Adds one free command slot at the end of the table.
     pub(super) fn grow(&mut self) {
         self.slots.push(None);
     }
 
-    /// Returns the number of slots.
+    /// Returns the number of command slots in the table, free and occupied.
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
     }
 
-    /// Submits a command in a free slot.
+    /// Stores a command in a free slot, where it is in flight from now on. Panics if the slot already holds a command
+    /// in flight.
     #[inline(always)]
     pub(super) fn submit(&mut self, slot: usize, command: T) {
         let place = &mut self.slots[slot];
@@ -35,7 +36,7 @@ impl<T: Copy> CommandSlots<T> {
         *place = Some(command);
     }
 
-    /// Completes the command of a slot and frees the slot.
+    /// Frees a slot and returns the command that was in flight there. Panics if there was none.
     #[inline(always)]
     pub(super) fn complete(&mut self, slot: usize) -> T {
         match self.slots.get_mut(slot).and_then(Option::take) {
@@ -44,12 +45,12 @@ impl<T: Copy> CommandSlots<T> {
         }
     }
 
-    /// Returns the command of a slot, if one is in flight there.
+    /// Returns a copy of the command in flight in a slot; none if the slot is free or does not exist.
     pub(super) fn get(&self, slot: usize) -> Option<T> {
         self.slots.get(slot).copied().flatten()
     }
 
-    /// Returns the command of an occupied slot for modification.
+    /// Returns the command in flight in a slot, for modification. Panics if the slot is free.
     #[inline(always)]
     pub(super) fn get_mut(&mut self, slot: usize) -> &mut T {
         match self.slots.get_mut(slot) {
@@ -58,13 +59,13 @@ impl<T: Copy> CommandSlots<T> {
         }
     }
 
-    /// Returns all commands in flight.
+    /// Returns all commands in flight, in the order of their slots.
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().flatten()
     }
 
-    /// Returns all slots, so that a test can inject faults.
+    /// Returns the slots for direct modification, so that a test can corrupt the table.
     #[cfg(test)]
     pub(super) fn slots_planted(&mut self) -> &mut Vec<Option<T>> {
         &mut self.slots

@@ -1,5 +1,5 @@
-//! Driver and controller of any protocol, made from the list of protocols. They are enums, not pointers, as every
-//! request calls them often.
+//! Driver and controller of any protocol, generated from the list of protocols. They are enums rather than trait
+//! objects, as every request calls them often.
 
 use super::halves::{Controller, Driver, Looking, Protocol};
 use super::ports::{HostPorts, Ports, Settled};
@@ -18,8 +18,8 @@ use crate::time::{Span, Time};
 use crate::tlp::{Packet, Payload, Token};
 use crate::workload::{EngineSupport, FilledKeys, KeyedSpace, Limits, ZonedSpace};
 
-// What runs stands together in the processor's cache if each controller is by itself: with all of them in it, the loop over
-// events would be mostly code that never runs.
+// Keeps each controller's code in a function of its own. If all were inlined in the event loop, most of the loop's
+// cache lines would be code that never runs.
 #[inline(never)]
 fn packet_for(half: &mut impl Controller, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
     half.on_packet(now, packet, payload, ports);
@@ -32,7 +32,8 @@ fn timer_for(half: &mut impl Controller, now: Time, timer: Timer, ports: &mut Po
 
 macro_rules! halves_of {
     ($($protocol:ident: $Protocol:ident = $name:literal,)+) => {
-        /// Host side of any protocol. The discriminant is a byte of its own, as every step reads it.
+        /// Driver (host side) of a drive's protocol, with one variant per protocol. The discriminant is a separate
+        /// byte, as every step of the simulation reads it.
         #[derive(Clone, Debug)]
         #[repr(u8)]
         pub enum AnyDriver {
@@ -42,7 +43,7 @@ macro_rules! halves_of {
             )+
         }
 
-        /// Device side of any protocol.
+        /// Controller (device side) of a drive's protocol, with one variant per protocol.
         #[derive(Clone, Debug)]
         #[repr(u8)]
         pub enum AnyController {
@@ -52,7 +53,8 @@ macro_rules! halves_of {
             )+
         }
 
-        /// Returns driver and controller of a drive's protocol, set up and connected.
+        /// Returns the driver and the controller of a drive's protocol, ready for requests. The driver's queues are
+        /// allocated in `memory`, and the controller knows their addresses.
         pub fn connect(
             drive: &Drive,
             seed: u64,
@@ -68,21 +70,22 @@ macro_rules! halves_of {
         }
 
         impl Drive {
-            /// Returns the drive's protocol.
+            /// Returns the section of the drive that holds the keys of its protocol, which its key `interface` chooses.
             pub fn protocol(&self) -> &dyn Protocol {
                 match self.interface {
                     $(Interface::$Protocol => &self.$protocol,)+
                 }
             }
 
-            /// Returns all violated conditions between keys of protocols.
+            /// Returns the conditions on keys of protocols that the drive violates. All protocols are checked, also
+            /// those that the drive does not use.
             pub(crate) fn broken_protocols(&self) -> Vec<BrokenCondition> {
                 let protocols: &[&dyn Protocol] = &[$(&self.$protocol,)+];
                 protocols.iter().flat_map(|protocol| protocol.broken(self)).collect()
             }
 
-            /// True if results can depend on this section; they do not depend on the section of a protocol that the
-            /// drive does not use.
+            /// True if simulation results can depend on a section of the drive file. False only for a protocol's
+            /// section, if the drive neither uses that protocol nor builds on it.
             pub(crate) fn has_part_in(&self, section: &str) -> bool {
                 let protocols = [$((stringify!($protocol), Interface::$Protocol),)+];
                 let spoken = protocols.iter().find(|(name, _)| *name == section);
@@ -313,7 +316,8 @@ macro_rules! halves_of {
 protocols!(halves_of);
 
 impl Drive {
-    /// Returns the limits of this drive's queues and memory.
+    /// Returns the limits that a drive sets to jobs: its queues, transfers and capacity, I/O engines, zones, keys and
+    /// supported operations.
     pub fn limits(&self) -> Limits {
         let protocol = self.protocol();
         Limits {
@@ -341,15 +345,16 @@ impl Drive {
         }
     }
 
-    /// True if the drive has a command for requests of this operation. Values that are stored by their keys are not filled with zeros.
+    /// True if the drive has a command for requests of this operation. A drive that stores values by keys never has
+    /// Write Zeroes.
     fn has_command(&self, op: Op) -> bool {
         self.protocol().supports(op) && !(op == Op::WriteZeroes && self.key_value.is_there())
     }
 
-    /// Checks that the drive has a command for requests of this operation.
+    /// Checks that the drive has a command for requests of an operation.
     ///
     /// # Errors
-    /// The problem that it has none, with the operations that it has.
+    /// Returns a problem that names the drive, its protocol and the operations that it supports.
     pub fn check_operation(&self, op: Op) -> Result<(), Problem> {
         if self.has_command(op) {
             return Ok(());
@@ -369,7 +374,8 @@ impl Drive {
         ))
     }
 
-    /// Returns the I/O engines of the host's software, where jobs choose among them.
+    /// Returns the I/O engines that jobs can choose from, with the default one; none if the host's software has no
+    /// choice of engines.
     fn ways_in(&self) -> Option<EngineSupport> {
         let engines = self.stack.known_engines().ok()?;
         let default = *engines.first()?;
@@ -383,16 +389,16 @@ impl Drive {
         })
     }
 
-    /// Returns all stages of a request in the host's software: those of the operating system, then those of the
-    /// protocol's driver, which contends for locks and cache lines like the rest. Where I/O engines differ, each has
-    /// stages of its own ([`crate::host::software`]), and none of those is returned.
+    /// Returns the stages of a request in the host's software: those of the operating system, then those of the driver
+    /// that contend for locks and cache lines. If the software has I/O engines, only the driver's stages are returned,
+    /// as each engine has stages of its own ([`crate::host::software`]).
     pub fn stages(&self) -> Vec<StackStage> {
         let mut stages = if self.stack.has_engines() { Vec::new() } else { self.stack.stages.clone() };
         stages.extend(self.protocol().stages(self));
         stages
     }
 
-    /// Returns the names under which the stages' times are counted, in the order of
+    /// Returns the names under which times of software stages are reported, in the order of
     /// [`StackStage::stack`](crate::ledger::Stage::stack).
     pub fn stage_names(&self) -> Vec<String> {
         if self.stack.has_engines() {
@@ -401,8 +407,8 @@ impl Drive {
         self.stages().into_iter().map(|stage| stage.name).collect()
     }
 
-    /// Returns the names of the stages on a stack whose engines differ: stages that differ only in the part in brackets
-    /// share one name.
+    /// Returns the distinct stage names of software with I/O engines, without the text in brackets. Stages that differ
+    /// only in that text share one name.
     fn columns(&self) -> Vec<String> {
         let mut columns: Vec<String> = Vec::new();
         for stage in &self.stack.stages {

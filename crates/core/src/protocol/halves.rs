@@ -1,7 +1,8 @@
-//! Driver (host side) and controller (device side) of a protocol, which exchange packets over the link, and the
-//! properties of a drive that its protocol determines.
+//! Interfaces that every protocol implements: its driver (host side), its controller (device side), and the properties
+//! of a drive that the protocol determines. Driver and controller exchange packets over the link.
 //!
-//! The traits ask only for what differs between protocols; every other method has a default that suits a plain device.
+//! A protocol has to implement only what no default can provide. All other methods have a default that suits a plain
+//! block device.
 
 use super::ports::{HostPorts, Ports, Settled};
 use super::real_hosts::{HostQueues, ServesHosts};
@@ -19,52 +20,55 @@ use crate::time::{Span, Time};
 use crate::tlp::{Kind, Packet, Payload, Token};
 use crate::workload::{FilledKeys, Limits};
 
-/// A way in which real hosts can reach a served drive as the device that its protocol describes.
+/// Attachment of a served drive to real hosts, which see the device that its protocol describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attachment {
-    /// A PCI Express function whose registers and queues a host's own driver uses.
+    /// PCI Express function, whose registers and queues the host's own driver uses.
     PciFunction,
-    /// Queues and receive buffers in memory that a process shares.
+    /// Queues and receive buffers in memory that the drive's server shares with a process.
     SharedMemory,
 }
 
-/// A protocol, as a drive describes it: implemented by the section that holds its keys.
+/// Properties that a drive has by its protocol, implemented by the section of drive files that holds the protocol's
+/// keys.
 pub trait Protocol {
-    /// Returns the name of the protocol as people write it.
+    /// Returns the name of the protocol for texts, such as messages and reports.
     fn title(&self) -> &'static str;
 
-    /// Returns the names of all messages that drives of this protocol send when they read and write. A test checks that
-    /// every one of them occurs.
+    /// Returns the names of all data that packets of this protocol carry for reads and writes. A test checks that each
+    /// of them occurs.
     fn messages(&self) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// Returns the limits of the drive's queues and memory: queue pairs, entries, bytes of a transfer, block size,
-    /// capacity.
+    /// Returns the limits of a drive's queues and memory: queue pairs, queue entries, bytes of a transfer, block size
+    /// and capacity.
     fn limits(&self, drive: &Drive) -> Limits;
 
-    /// Returns the violated conditions between keys of this protocol, and between them and other keys. Every protocol
-    /// is asked, even if the drive does not speak it.
+    /// Returns the conditions that a drive violates among this protocol's keys, or between them and other keys. Called
+    /// for every protocol, even if the drive does not use it.
     fn broken(&self, _drive: &Drive) -> Vec<BrokenCondition> {
         Vec::new()
     }
 
-    /// True if the protocol has a command for this operation. A plain device reads and writes.
+    /// True if the protocol has a command for this operation. The default is reads and writes only.
     fn supports(&self, op: Op) -> bool {
         op.has_data()
     }
 
-    /// Returns the reason why threads cannot sleep until an interrupt, if they cannot.
+    /// Returns the reason, for a message, why threads of this protocol's drives cannot wait for an interrupt; none if
+    /// they can.
     fn no_interrupts(&self) -> Option<&'static str> {
         None
     }
 
-    /// Returns the key of the drive that turns interrupts on, if a key has turned them off.
+    /// Returns the name of the drive's key that turns interrupts on, if that key has turned them off.
     fn interrupts_key(&self) -> Option<&'static str> {
         None
     }
 
-    /// Returns the place, in words, that holds the data of a write once the write is acknowledged.
+    /// Returns words for a report that say where the data of an acknowledged write is: in the cells, or in a buffer in
+    /// front of them.
     fn promise(&self, drive: &Drive) -> &'static str {
         match drive.media.acknowledge {
             Acknowledge::Late => "in the cells",
@@ -72,34 +76,35 @@ pub trait Protocol {
         }
     }
 
-    /// True if the driver accepts requests of different I/O engines, and several requests in one submission.
+    /// True if the driver accepts requests from all I/O engines of the host's software, several at a time.
     fn takes_engines(&self) -> bool {
         false
     }
 
-    /// True if several of these drives can be in one host, since their drivers share no state.
+    /// True if one host can have several drives of this protocol, whose drivers then share no state.
     fn stands_beside_others(&self, _drive: &Drive) -> bool {
         false
     }
 
-    /// True if several hosts can share one of these drives through a switch.
+    /// True if several hosts can share one drive of this protocol through a switch.
     fn is_routed_by_port(&self) -> bool {
         false
     }
 
-    /// Returns a description of how threads wait for completions, where `host.wait` alone does not determine that.
+    /// Returns a description, for a report, of how threads wait for completions; none if the key `host.wait` says it
+    /// all.
     fn waiting(&self, _drive: &Drive) -> Option<String> {
         None
     }
 
-    /// Returns the stages of the driver that contend for locks and cache lines; they follow those of the operating
-    /// system.
+    /// Returns the driver's software stages that contend for locks and cache lines. They come after the stages of the
+    /// operating system.
     fn stages(&self, _drive: &Drive) -> Vec<StackStage> {
         Vec::new()
     }
 
-    /// Returns the largest request in bytes for which a thread spins in the driver although threads of this host sleep
-    /// otherwise.
+    /// Returns the size in bytes of the largest request for which a thread spins in the driver; 0 if there is none.
+    /// Threads of the host may sleep for larger requests.
     fn spin_up_to_bytes(&self) -> u32 {
         0
     }
@@ -109,54 +114,60 @@ pub trait Protocol {
         drive.host.poll
     }
 
-    /// Returns the most bytes that a racing write can change at once: those of one packet.
+    /// Returns the payload of one packet in bytes. A read that races with a write sees each such unit either old or
+    /// new.
     fn packet_bytes(&self, drive: &Drive) -> u32 {
         drive.link.max_payload_bytes
     }
 
-    /// Returns the bytes of a write that a power cut leaves either all old or all new: a logical block, the least that
-    /// NVMe allows (NVM Command Set Specification 1.0, section 2.1.4.2: AWUPF), and at least a line of 64 bytes
-    /// (assumed).
+    /// Returns the size in bytes of the unit of a write that a power cut leaves either all old or all new. The unit is
+    /// a logical block, the least that NVMe allows (NVM Command Set Specification 1.0, section 2.1.4.2: AWUPF), and at
+    /// least a line of 64 bytes (assumed).
     fn atomic_bytes(&self, drive: &Drive) -> u32 {
         self.limits(drive).write_block_bytes.max(64)
     }
 
-    /// True if the device acknowledges writes that are not in the cells yet.
+    /// True if the device acknowledges writes before their data is in the cells.
     fn acknowledges_early(&self, drive: &Drive) -> bool {
         drive.media.acknowledge == Acknowledge::Early
     }
 
-    /// Returns the clauses of its specification by which a drive may lose data with its power; none of a plain memory.
+    /// Returns the clauses of the protocol's specification that allow a drive to lose data when its power fails; none
+    /// if no clause does.
     fn loss_clauses(&self) -> Option<LossClauses> {
         None
     }
 
-    /// Returns the section of another protocol whose keys this protocol uses too, if there is one.
+    /// Returns the name of another protocol's section of drive files whose keys this protocol uses too, if there is
+    /// one.
     fn builds_on(&self) -> Option<&'static str> {
         None
     }
 
-    /// True if the closed form covers processors and flash in front of the memory.
+    /// True if the protocol's closed form covers drives with embedded processors or a flash translation layer in front
+    /// of the memory.
     fn foresees_inside(&self) -> bool {
         false
     }
 
-    /// True if writes are measured once the write buffer of the drive has been turned over.
+    /// True if jobs that write are measured only in the drive's steady state, which its write buffer or flash
+    /// translation layer reaches after many writes.
     fn has_steady_state(&self, drive: &Drive) -> bool {
         drive.is_flash()
     }
 
-    /// True if the controller gives each command to the memory as a whole, so that a volume can count it.
+    /// True if the controller passes each command to the memory in one piece, so that a rate-limited volume can count
+    /// commands.
     fn passes_whole_commands(&self) -> bool {
         false
     }
 
-    /// True if the protocol has commands for zones.
+    /// True if the protocol has commands for zones, which are written in order and reset as a whole.
     fn knows_zones(&self) -> bool {
         false
     }
 
-    /// True if commands of the protocol can say where their data is placed.
+    /// True if writes of the protocol can name a placement identifier for their data.
     fn knows_placement(&self) -> bool {
         false
     }
@@ -166,100 +177,101 @@ pub trait Protocol {
         false
     }
 
-    /// True if a request of a mix holds no other resource while it waits for one, so that queueing at single resources
-    /// determines the throughput of the mix.
+    /// True if the throughput of a mix of reads and writes follows from queueing at single resources. That holds unless
+    /// a request occupies one resource while it waits for another.
     fn foresees_mixes(&self) -> bool {
         true
     }
 
-    /// True if real hosts can use the served drive through this attachment.
+    /// True if real hosts can use a served drive of this protocol through this attachment.
     fn attaches(&self, _attachment: Attachment) -> bool {
         false
     }
 }
 
-/// Host side of a protocol: submits commands and sees their completions.
+/// Driver of a protocol (host side): submits commands to the device and sees their completions.
 pub trait Driver {
-    /// Charges the processor time of submitting a request.
+    /// Charges the driver's processor time for the submission of a request to the request's ledger.
     fn submit_work(&self, _io: &Io, _thread: u16, _ledger: &mut Ledger) {}
 
-    /// Charges the processor time of completing a request.
+    /// Charges the driver's processor time for the completion of a request to the request's ledger.
     fn complete_work(&self, _io: &Io, _ledger: &mut Ledger) {}
 
-    /// Returns the processor time that a request takes of its thread without delaying the request itself. It limits the
-    /// throughput of the thread, but does not lengthen a request that is alone.
+    /// Returns the driver's processor time per request that occupies the core without delaying the request itself. It
+    /// limits the throughput of the thread, but adds nothing to the latency of a lone request.
     fn work_beside(&self, _io: &Io) -> Span {
         Span::ZERO
     }
 
-    /// Returns the most bytes that one command transfers; larger requests are split.
+    /// Returns the most bytes of data that one command transfers. Larger requests are split into several commands.
     fn max_transfer_bytes(&self) -> u32;
 
-    /// Returns the most bytes of a request that is one command whatever its operation.
+    /// Returns the size in bytes up to which a request of any operation is one command and is never split.
     fn whole_bytes_max(&self) -> u32 {
         self.max_transfer_bytes()
     }
 
-    /// Returns the most bytes that one command of this operation covers. Operations without data are limited by the
-    /// width of the protocol's fields alone.
+    /// Returns the most bytes that one command of this operation covers. A command without data can cover more than a
+    /// read or write, up to the width of its length field.
     fn max_command_bytes(&self, _op: Op) -> u32 {
         self.max_transfer_bytes()
     }
 
-    /// Submits a request that fits one command to the device.
+    /// Submits a request to the device. The request must fit one command.
     fn submit(&mut self, now: Time, request: RequestId, ports: &mut HostPorts);
 
-    /// Submits several requests of one thread, each of which fits one command. Where the protocol can, one doorbell
-    /// announces all of them.
+    /// Submits several requests of one thread to the device, each of which must fit one command. Protocols with queues
+    /// announce all of them by one doorbell.
     fn submit_together(&mut self, now: Time, requests: &[RequestId], ports: &mut HostPorts) {
         for &request in requests {
             self.submit(now, request, ports);
         }
     }
 
-    /// Marks the queue of a thread that polls for its completions and collects several at once, and returns the queue's
-    /// number. The thread reports its progress through [`Driver::acknowledge`].
+    /// Marks the completion queue of a thread as polled, and returns the queue's number. From now on, the thread
+    /// collects several completions and reports its progress through [`Driver::acknowledge`].
     fn look_for(&mut self, thread: u16) -> u16 {
         thread
     }
 
-    /// Tells the device how far the thread has consumed its completion queue.
+    /// Tells the device how far a thread has consumed its completion queue.
     fn acknowledge(&mut self, _thread: u16, _ports: &mut HostPorts) {}
 
-    /// Returns the processor time of [`Driver::acknowledge`].
+    /// Returns the processor time that one call of [`Driver::acknowledge`] takes.
     fn acknowledge_work(&self) -> Span {
         Span::ZERO
     }
 
-    /// Handles packets from the device that have become visible in host memory.
+    /// Handles packets from the device that have become visible in host memory: data, or the completion of a command.
+    /// `polling` is true if threads poll for completions.
     fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, ports: &mut HostPorts);
 
-    /// Handles the end of an interrupt handler. Returns the earliest known end of the wait if the handler now waits for
-    /// the device to complete a read.
+    /// Collects completions at the end of an interrupt handler. If the handler must first read a device register,
+    /// returns the earliest time at which that read may complete.
     fn on_handled(&mut self, _now: Time, _vector: u16, _ports: &mut HostPorts) -> Option<Time> {
         None
     }
 
-    /// Handles the completion of a read that the interrupt handler has sent to the device.
+    /// Handles the device's completion of a register read that the interrupt handler has sent.
     fn on_answer(&mut self, _now: Time, _answer: &Payload, _ports: &mut HostPorts) {}
 
-    /// Handles the expiry of the driver's timer.
+    /// Handles the expiry of the timer that the driver has set, for example for time-outs.
     fn on_timer(&mut self, _now: Time, _ports: &mut HostPorts) {}
 
-    /// Returns the driver's queues, if drivers of real hosts can fill them in its place.
+    /// Returns the driver's queues for use by drivers of real hosts; none if the protocol does not support real hosts.
     fn real_hosts(&mut self) -> Option<&mut dyn HostQueues> {
         None
     }
 
-    /// Returns the driver's counters, by name.
+    /// Returns the driver's counters as pairs of name and count.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }
 
-/// Device side of a protocol: fetches and executes commands.
+/// Controller of a protocol (device side): fetches and executes commands.
 pub trait Controller {
-    /// Handles packets from the host: a register write, or the completion of a read.
+    /// Handles a packet from the host: a register write, or the completion of one of the device's reads of host memory.
     #[inline(always)] // Every packet comes this way.
     fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         match packet.kind {
@@ -268,70 +280,72 @@ pub trait Controller {
         }
     }
 
-    /// Handles a register write from the host.
+    /// Handles the host's write of `value` to the device register at `address`.
     fn on_register_write(&mut self, _now: Time, _address: u64, _value: u32, _ports: &mut Ports) {}
 
-    /// Handles the completion of a read that the device has sent to the host.
+    /// Handles the completion, with data, of a read of host memory that the device has sent.
     fn on_answer(&mut self, _now: Time, _packet: &Packet, _payload: &Payload, _ports: &mut Ports) {}
 
-    /// Handles the expiry of one of the controller's timers.
+    /// Handles the expiry of one of the controller's timers, identified by its kind and its context.
     fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports);
 
-    /// True if the controller is to know of the arrival of its packets at the host.
+    /// True if the engine must call [`on_delivered`](Self::on_delivered) when packets from the device arrive at the
+    /// host.
     fn hears_deliveries(&self) -> bool {
         false
     }
 
-    /// Handles the arrival of the device's packets at the host, if the controller [hears](Self::hears_deliveries) of it.
+    /// Handles the arrival at the host of packets that the device has sent with this token. Called only if
+    /// [`hears_deliveries`](Self::hears_deliveries) is true.
     fn on_delivered(&mut self, _now: Time, _token: Token, _ports: &mut Ports) {}
 
-    /// Stores the data of a write that has arrived, in a run with data: the device holds it from now on.
+    /// Sees the data of a write that has arrived at the device and is about to be stored there. Called only in a run
+    /// with data.
     fn on_user_data(&mut self, _packet: &Packet, _arrived: &[u8], _ports: &mut Ports) {}
 
-    /// Stops interrupts for the completions of this queue, which the host polls.
+    /// Stops interrupts for the completions of a queue, as the host polls that queue.
     fn spare_interrupts(&mut self, _queue: u16) {}
 
-    /// Starts to keep real bytes: the run is one with data.
+    /// Prepares the controller for a run with data, in which the device stores real bytes. `held` is what the device
+    /// holds at the start.
     fn keep_data(&mut self, _drive: &Drive, _seed: u64, _held: &SparseBytes, _memory: &mut HostMemory) {}
 
-    /// Returns the zones as a restart of the device leaves them, with or without a loss of power; none if it has no zones.
+    /// Returns the states of the zones after a restart of the device, with or without a loss of power; none if the
+    /// drive has no zones.
     fn zones_left(&self, _loses_power: bool) -> Option<ZonesLeft> {
         None
     }
 
-    /// Takes over the zones that a restart has left.
+    /// Restores the states of zones that the controller before a restart has left.
     fn take_over_zones(&mut self, _left: ZonesLeft) {}
 
-    /// Stores values under the keys of a job's offsets before it begins: its drive is in use.
+    /// Stores a value for every key that the jobs can use, before they begin, as in a drive that is in use.
     fn fill_keys(&mut self, _jobs: &[FilledKeys], _ports: &mut Ports) {}
 
     /// Returns the name of the data that a packet carries, in the words of the protocol.
     fn packet_name(&self, packet: &Packet) -> &'static str;
 
-    /// Returns the names of both packets if this one completes a read that polls for commands, as [`Looking`]
-    /// describes.
+    /// Returns the names for a trace of a read that polls for commands, if `packet` is the completion of such a read.
     fn looking(&self, _packet: &Packet) -> Option<Looking> {
         None
     }
 
-    /// Returns the controller's interface for queues of real hosts, if it has one.
+    /// Returns the controller's interface for queues of real hosts; none if the protocol does not support real hosts.
     fn real_hosts(&mut self) -> Option<&mut dyn ServesHosts> {
         None
     }
 
-    /// Returns the controller's counters, by name.
+    /// Returns the controller's counters as pairs of name and count.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }
 
-/// Names of a read by which a device polls for commands, in the words of its protocol.
+/// Names in a trace for a read by which a device polls for commands, in the words of its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-/// Name of the read, which is charged to the request whose command it returns.
 pub struct Looking {
-    /// The read, which belongs to the request whose command it brings.
-    /// Name of a completion that brings no command, where that is an ordinary event.
+    /// Name of the read, which belongs to the request whose command the read brings.
     pub read: &'static str,
-    /// An answer without a command, where that is nothing special.
+    /// Name of the read's completion if the completion brings no command; none if that case has no name of its own.
     pub empty: Option<&'static str>,
 }

@@ -1,11 +1,11 @@
-//! Protocols: each a folder with its two halves, the driver (host side) and the controller (device side), which meet
-//! at the link. `docs/adding-a-protocol.md` walks through one.
+//! Simulated storage protocols. Each folder holds a driver (host side) and a controller (device side), which exchange
+//! packets over the link. `docs/adding-a-protocol.md` explains how to add a protocol.
 //!
-//! A folder is a slice through the floors: its keys (`config.rs`) stand with the other descriptions, its halves here,
-//! its closed form (`form.rs`) with the predictions. This file is the list of them, and nothing else names one.
+//! The folder of a protocol holds all of its code: its keys of drive files (`config.rs`), driver, controller and closed
+//! form (`form.rs`). This file lists the protocols; no other code outside their folders names one.
 
-/// The list of protocols: calls `$with!` with each one's folder, the section that holds its keys, and its name in drive
-/// files.
+/// Calls the macro `$with` with the list of protocols. Each entry has the protocol's folder, the type of its section of
+/// drive files, and its name in drive files.
 macro_rules! protocols {
     ($with:ident) => {
         $with! {

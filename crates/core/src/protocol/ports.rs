@@ -1,4 +1,5 @@
-//! Parts of the machine that a driver and a controller can reach.
+//! Parts of the simulated machine that drivers and controllers may use: link, media, host memory, clock and requests in
+//! flight.
 
 use super::slots::SlotBindings;
 use crate::data::Data;
@@ -11,38 +12,39 @@ use crate::shared::Shared;
 use crate::time::Time;
 use crate::tlp::Packet;
 
-/// Parts that a controller can reach: the link to the host, the media, and the state that all parts share.
+/// Parts of the simulated machine that a controller may use, passed to each of its event handlers.
 #[derive(Debug)]
 pub struct Ports<'a> {
-    /// Link to the host.
+    /// Link between the device and the host.
     pub link: &'a mut Link,
-    /// Memory of the device.
+    /// Storage media of the device, which give the time of every read and write.
     pub media: &'a mut Media,
-    /// Requests by the slot of their command, so that a controller can charge its time to them.
+    /// Table from the slot of a command to its request, so that the controller can charge its time to the request.
     pub slots: &'a SlotBindings,
-    /// Bytes that the device holds, in a run with data.
+    /// Stored bytes of the device and the check of reads; none if the run simulates times without data.
     pub data: &'a mut Option<Box<Data>>,
-    /// Clock, requests and trace of the machine.
+    /// Clock, requests in flight and trace, which all parts of the machine share.
     pub shared: &'a mut Shared,
 }
 
-/// Everything that a driver can reach.
+/// Parts of the simulated machine that a driver may use, passed to each of its event handlers.
 #[derive(Debug)]
 pub struct HostPorts<'a> {
-    /// Link to the driver's device.
+    /// Link between the host and the driver's device.
     pub link: &'a mut Link,
-    /// Memory of the host, with the queues and data buffers of all drivers.
+    /// Host memory, which holds the queues and data buffers of all drivers.
     pub memory: &'a mut HostMemory,
-    /// Requests by the slot of their command, which the driver keeps for the [controller](Ports::slots).
+    /// Table from the slot of a command to its request. The driver fills it for the [controller](Ports::slots).
     pub slots: &'a mut SlotBindings,
-    /// Bytes that the device holds, in a run with data.
+    /// Stored bytes of the device and the check of reads; none if the run simulates times without data.
     pub data: &'a mut Option<Box<Data>>,
-    /// Clock, requests and trace of the machine.
+    /// Clock, requests in flight and trace, which all parts of the machine share.
     pub shared: &'a mut Shared,
 }
 
 impl HostPorts<'_> {
-    /// Fills the buffer of a request that is about to be submitted, in a run with data.
+    /// Fills the data buffer of a request that is about to be submitted. Does nothing if the run simulates times
+    /// without data.
     #[inline]
     pub fn prepare_buffer(&mut self, request: RequestId) {
         if let Some(data) = self.data {
@@ -50,8 +52,8 @@ impl HostPorts<'_> {
         }
     }
 
-    /// Reports a request complete that the driver has found to be so, and checks what a read has brought, as its buffer will
-    /// be used again.
+    /// Reports a request as complete, once the driver has seen its completion. In a run with data, checks the data of a
+    /// read before its buffer is used again.
     #[inline]
     pub fn complete(&mut self, request: RequestId) {
         self.shared.requests.completed.push(request);
@@ -60,7 +62,8 @@ impl HostPorts<'_> {
         }
     }
 
-    /// Reports a request complete whose command the controller has refused.
+    /// Reports a request as complete and refused by the controller. In a run with data, notes that the request was
+    /// expected to fail.
     #[cold]
     pub fn complete_refused(&mut self, request: RequestId) {
         self.shared.requests.refused.push(request);
@@ -70,7 +73,8 @@ impl HostPorts<'_> {
         self.complete(request);
     }
 
-    /// Reports a part of a request complete whose buffer is a piece of the whole's.
+    /// Reports one command of a split request as complete, where all commands use pieces of the whole request's buffer.
+    /// The last command lets the data of the whole request be checked.
     pub fn complete_part(&mut self, part: RequestId, whole: RequestId) {
         self.shared.requests.completed.push(part);
         let request = &self.shared.requests[whole];
@@ -80,26 +84,27 @@ impl HostPorts<'_> {
     }
 }
 
-/// Packets of a burst that have just settled in host memory.
+/// Consecutive packets of a burst that have just become visible in host memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Settled {
-    /// The burst as one packet.
+    /// Burst that the packets belong to, described as one packet with the whole payload.
     pub packet: Packet,
-    /// Number of the first of the packets in their burst.
+    /// Number within its burst, from 0, of the first packet that has become visible.
     pub first: u32,
-    /// Number of packets.
+    /// Number of packets of the burst that have become visible together.
     pub count: u32,
-    /// Number of packets of the burst.
+    /// Total number of packets in the burst.
     pub burst_count: u32,
 }
 
 impl Settled {
-    /// True if these packets are the last of their burst.
+    /// True if these packets include the last one of their burst.
     pub fn is_last(&self) -> bool {
         self.first + self.count == self.burst_count
     }
 
-    /// Charges the time at which the data of a read is visible in host memory, if these packets are the last of it.
+    /// Charges the time until the data of a read is visible in host memory to the read's request. Does nothing unless
+    /// the burst's last packet is among these packets.
     pub fn charge_data(&self, now: Time, shared: &mut Shared) {
         if self.is_last() {
             shared.requests.charge(self.packet.request, Stage::Settle, now);
@@ -107,14 +112,15 @@ impl Settled {
     }
 }
 
-/// Returns the queue, of `queues` many, that a thread submits to.
+/// Returns the number of the queue that a thread submits to: the thread's number modulo the number of queues.
 pub(crate) fn queue_of(thread: u16, queues: usize) -> usize {
     let thread = usize::from(thread);
-    // Nearly always there are queues enough, and a division takes long.
+    // A modulo operation takes long, and nearly always there are at least as many queues as threads.
     if thread < queues { thread } else { thread % queues }
 }
 
-/// Starts a read of the media. Returns the earliest time from which its data can flow to the host without a pause.
+/// Starts a read of the media and charges its times to the request. Returns the earliest time at which the device can
+/// start to send the data, `chunk_bytes` a packet, without a gap.
 #[inline(always)]
 pub(super) fn start_read(
     now: Time,

@@ -1,4 +1,5 @@
-//! Reads of host memory by the device: as many in flight as there are tags, the others waiting in order.
+//! Flow control of a device's reads of host memory: a read is sent once enough tags are free, and waits in order until
+//! then.
 
 use std::collections::VecDeque;
 
@@ -6,7 +7,7 @@ use crate::link::Link;
 use crate::shared::Shared;
 use crate::tlp::Packet;
 
-/// Tags of outstanding read requests (one for each request packet) and the reads that wait for tags.
+/// Tags for a device's outstanding read requests (one for each request packet), and the reads that wait for tags.
 #[derive(Clone, Debug)]
 pub struct Reads {
     request_bytes_max: u32,
@@ -16,8 +17,8 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// Returns the state of a device with `tags` tags, whose read requests ask for up to `request_bytes_max` bytes
-    /// each.
+    /// Returns the state of a device with `tags` free tags. Each of its read request packets asks for at most
+    /// `request_bytes_max` bytes.
     pub fn new(tags: u16, request_bytes_max: u32) -> Reads {
         Reads { request_bytes_max, tags: tags.into(), tags_free: tags.into(), waiting: VecDeque::new() }
     }
@@ -27,7 +28,8 @@ impl Reads {
         self.request_bytes_max
     }
 
-    /// Sends a read now, or as soon as enough tags are free.
+    /// Sends a read of host memory at once, if enough tags are free and no read waits. Otherwise queues it behind the
+    /// waiting reads.
     #[inline(always)]
     pub fn request(&mut self, packet: Packet, link: &mut Link, shared: &mut Shared) {
         let tags = self.tags(packet.bytes);
@@ -44,7 +46,7 @@ impl Reads {
         self.waiting.push_back(packet);
     }
 
-    /// Frees the tags of a read of `bytes` that has completed, and sends waiting reads.
+    /// Frees the tags of a completed read of `bytes` bytes, and sends waiting reads for which tags are now free.
     #[inline(always)]
     pub fn answered(&mut self, bytes: u32, link: &mut Link, shared: &mut Shared) {
         self.tags_free += self.tags(bytes);
@@ -66,8 +68,8 @@ impl Reads {
         }
     }
 
-    /// Returns the number of tags that a read needs. A burst of more request packets than there are tags takes all
-    /// tags.
+    /// Returns the number of tags that a read of `bytes` bytes needs: one for each request packet, at most all tags of
+    /// the device.
     fn tags(&self, bytes: u32) -> u32 {
         if bytes <= self.request_bytes_max {
             return 1;

@@ -1,5 +1,4 @@
-//! Queues whose commands are written by drivers of real hosts: the interfaces through which the protocol's two halves
-//! serve them.
+//! Interfaces of a driver and a controller for queues into which drivers of real hosts write commands.
 
 use crate::drive::Drive;
 use crate::media::keys::Key;
@@ -8,63 +7,64 @@ use crate::protocol::ports::{HostPorts, Ports};
 use crate::request::Io;
 use crate::time::{Span, Time};
 
-/// Command that the driver of a real host has written, as the device has read it.
+/// Command that the driver of a real host has written into its queue, as the served device has read it.
 #[derive(Clone, Copy, Debug)]
 pub struct HostCommand<'a> {
-    /// Number of its queue, counted from 0 over all queues of all these hosts.
+    /// Number of the command's queue, counted from 0 over the queues of all real hosts of the drive.
     pub queue: u16,
-    /// Bytes of the queue entry.
+    /// Bytes of the command's submission queue entry.
     pub entry: &'a [u8],
-    /// Content of its lists (PRP lists, SGL segments, ranges), in the order in which the device reads them, if it has
-    /// any.
+    /// Content of the command's lists (PRP lists, SGL segments, ranges), in the order in which the device reads them;
+    /// none if it has no lists.
     pub lists: Option<&'a [u8]>,
-    /// Operation, place and size, for the counters; none if the command is refused before.
+    /// Operation, first byte and length of the command, for the counters; none if the command was already refused.
     pub io: Option<Io>,
-    /// Number that the sender uses for the command.
+    /// Number that the caller has given the command, to recognise its completion.
     pub token: u32,
-    /// Time for which the command was held back before it came: its latency counts from then on.
+    /// Time for which the command was held back before it arrived at the simulated device. The command's latency
+    /// includes this time.
     pub delayed: Span,
 }
 
-/// Queues of a driver that leaves them to real hosts.
+/// Queues of a driver into which drivers of real hosts write commands in its place.
 pub trait HostQueues {
-    /// Stops the driver from writing commands of its own.
+    /// Stops the driver from writing commands of its own, for the rest of the run.
     fn give_way(&mut self);
 
-    /// Resets a queue that a real host has created with this number of entries, at most the drive's. Returns false, and
-    /// changes nothing, while commands of the previous queue are in flight.
+    /// Resets a queue that a real host has created with this number of entries, at most that of the drive's queues.
+    /// Returns false, and changes nothing, while commands of the previous queue are in flight.
     fn begin_queue(&mut self, queue: u16, entries: u32, ports: &mut HostPorts) -> bool;
 
-    /// Returns the number of further commands that a queue has room for.
+    /// Returns the number of commands that a queue can accept before it is full.
     fn room(&self, queue: u16) -> usize;
 
-    /// Writes a command that arrives at `now` into the next slot of its queue and counts its time for `thread`. Returns
-    /// the slot.
+    /// Writes a command that arrives at `now` into the next slot of its queue, and charges its time to `thread`.
+    /// Returns the slot.
     fn place(&mut self, now: Time, thread: u16, command: &HostCommand, ports: &mut HostPorts) -> u32;
 
-    /// Writes the doorbell for the commands that have been placed in a queue.
+    /// Writes the doorbell of a submission queue, which announces all commands written into the queue so far.
     fn ring(&mut self, queue: u16, ports: &mut HostPorts);
 
-    /// Returns the bytes of a completion queue entry as the host finds them.
+    /// Returns the bytes of a completion queue entry, as the host finds them in its memory.
     fn completion_entry(&self, queue: u16, slot: u32, memory: &HostMemory) -> [u8; 16];
 }
 
-/// Controller that executes commands of real hosts.
+/// Controller that executes commands which drivers of real hosts have written.
 pub trait ServesHosts {
-    /// Expects the commands of real hosts from now on.
+    /// Switches the controller to commands of real hosts, for the rest of the run.
     fn begin(&mut self);
 
-    /// Keeps the states of zones from now on, all of them empty at first. Otherwise whoever serves the drive keeps them, and refuses
-    /// commands by them.
+    /// Lets the controller keep the states of zones, all of them empty at first. Otherwise the server of the drive
+    /// keeps them, and refuses commands by them.
     fn keep_zones(&mut self, drive: &Drive);
 
-    /// Stores values under their keys that the drive has when it begins to serve: each with its length.
+    /// Stores the values that the drive holds when it begins to serve: for each its key and its length in bytes.
     fn hold_keys(&mut self, values: &mut dyn Iterator<Item = (Key, u32)>, ports: &mut Ports);
 
-    /// Resets a queue with this number of entries; none of its commands is in flight. Completions raise interrupts only if
-    /// the host has created the queue with them.
+    /// Resets a queue to this number of entries, while none of its commands is in flight. `has_interrupts` is true if
+    /// the host has enabled interrupts for the queue's completions.
     fn restart_queue(&mut self, queue: u16, entries: u32, has_interrupts: bool);
 
-    /// Accepts the content of the lists of the command in a slot, if it has lists.
+    /// Gives the controller the content of the lists of the command in a slot; none if the command has no lists.
     fn give_lists(&mut self, queue: u16, slot: u32, lists: Option<&[u8]>);
 }

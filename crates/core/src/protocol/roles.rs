@@ -12,29 +12,31 @@ macro_rules! roles {
         impl Role {
             roles!(@number $from; $($ROLE = $name $(/ $answer)?,)+);
 
-            /// First number behind those of the roles.
+            /// First role number that this protocol does not use: its roles are numbered below it.
             pub const END: u8 = $from + [$($name),+].len() as u8;
 
-            /// Returns the names of all messages that packets of these roles carry.
+            /// Returns the names of all data that packets of this protocol carry: for each role, that of its requests
+            /// or writes, then that of its completions.
             pub fn messages() -> impl Iterator<Item = &'static str> {
                 let named = [$(($name, roles!(@answer $name $(, $answer)?)),)+];
                 named.into_iter().flat_map(|(name, answer)| [Some(name), answer].into_iter().flatten())
             }
 
-            /// Returns the role of a packet.
+            /// Returns the role that the token of a packet holds.
             #[inline(always)]
             pub fn of(packet: &$crate::tlp::Packet) -> Role {
                 Role(packet.token.role)
             }
 
-            /// Returns the token of a packet in this role.
+            /// Returns a packet token of this role. `context` distinguishes packets of the role, for example by queue
+            /// or command slot.
             #[inline(always)]
             pub const fn token(self, context: u32) -> $crate::tlp::Token {
                 $crate::tlp::Token { role: self.0, context }
             }
 
-            /// Returns the name of the data that a packet of this kind carries, or none if the role is not one of this
-            /// protocol.
+            /// Returns the name of the data that a packet of this role and kind (write, read request or completion)
+            /// carries; none if the role is not one of this protocol.
             #[allow(unused_variables, reason = "without answers, the kind says nothing")]
             pub fn name(self, kind: $crate::tlp::Kind) -> Option<&'static str> {
                 match self {

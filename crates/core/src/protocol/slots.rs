@@ -1,22 +1,23 @@
-//! Requests by the slot of the command that carries them.
+//! Table from command slots to requests, by which a controller charges its time to the request of a command.
 
 use crate::request::RequestId;
 
-/// Table from the slots of a device's queues to requests: drivers fill it, and controllers charge their time with it. A model's
-/// own bookkeeping, which no packet carries.
+/// Table from the queue and slot of a command to the request that the command carries. Drivers fill the table, and
+/// controllers charge their time by it. No packet carries its content; it is bookkeeping of the simulator.
 #[derive(Clone, Debug, Default)]
 pub struct SlotBindings {
     queues: Vec<Vec<Option<RequestId>>>,
 }
 
 impl SlotBindings {
-    /// Notes that the command in `slot` of `queue` carries `request`.
+    /// Records that the command in `slot` of `queue` carries `request`, so that the controller can charge its time to
+    /// it.
     #[inline(always)]
     pub fn bind(&mut self, queue: usize, slot: usize, request: RequestId) {
         self.bind_maybe(queue, slot, Some(request));
     }
 
-    /// Notes which request the command in `slot` of `queue` carries, if any.
+    /// Records that the command in `slot` of `queue` carries `request`, or no request.
     #[inline(always)]
     pub fn bind_maybe(&mut self, queue: usize, slot: usize, request: Option<RequestId>) {
         match self.queues.get_mut(queue).and_then(|slots| slots.get_mut(slot)) {
@@ -25,7 +26,7 @@ impl SlotBindings {
         }
     }
 
-    /// Makes room for a slot that no command has been in, and fills it.
+    /// Grows the table up to a slot that is used for the first time, and stores that slot's request, or none.
     #[cold]
     #[inline(never)]
     fn bind_first(&mut self, queue: usize, slot: usize, request: Option<RequestId>) {
@@ -34,13 +35,13 @@ impl SlotBindings {
         }
         let slots = &mut self.queues[queue];
         if slots.len() <= slot {
-            // Room for some more: a deeper queue is to find its slots there.
+            // Adds up to eight slots, as a queue that gets deeper uses the next ones soon.
             slots.resize((slot + 1).next_multiple_of(8), None);
         }
         slots[slot] = request;
     }
 
-    /// Request that the command in `slot` of `queue` carries, if any.
+    /// Returns the request that the command in `slot` of `queue` carries, if any.
     pub fn bound(&self, queue: usize, slot: usize) -> Option<RequestId> {
         *self.queues.get(queue)?.get(slot)?
     }

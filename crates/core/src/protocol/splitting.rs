@@ -1,4 +1,5 @@
-//! Requests larger than one command: the driver gets them in parts, and the request completes with its last part.
+//! Splitting of requests that are larger than one command. The driver gets the parts as requests of their own; the
+//! whole request completes with its last part.
 
 use super::halves::Driver;
 use crate::protocol::ports::HostPorts;
@@ -6,7 +7,7 @@ use crate::request::{Io, Request, RequestId};
 use crate::shared::Shared;
 use crate::time::Time;
 
-/// Submits a request to the device, in as many commands as its size needs.
+/// Submits a request to the device, split into as many commands as its size needs.
 #[inline(always)]
 pub fn submit(now: Time, request: RequestId, driver: &mut impl Driver, ports: &mut HostPorts) {
     let bytes_max = driver.whole_bytes_max();
@@ -26,7 +27,8 @@ fn submit_parts(now: Time, request: RequestId, driver: &mut impl Driver, ports: 
     ports.shared.requests.split = parts;
 }
 
-/// Submits several requests of one thread to the device together.
+/// Submits several requests of one thread to the device in one call, each split into as many commands as its size
+/// needs.
 pub fn submit_together(
     now: Time,
     requests: impl Iterator<Item = RequestId>,
@@ -44,8 +46,8 @@ pub fn submit_together(
     driver.submit_together(now, &commands, ports);
 }
 
-/// Appends the parts of a request that moves more data than a command, or the request itself if its operation has
-/// larger commands.
+/// Splits a request into parts of at most one command each, and appends them to `parts`. Appends the request itself if
+/// it fits one command of its operation.
 fn split(request: RequestId, driver: &impl Driver, shared: &mut Shared, parts: &mut Vec<RequestId>) {
     let whole = shared.requests[request].clone();
     let bytes_max = driver.max_command_bytes(whole.io.op);
@@ -62,8 +64,8 @@ fn split(request: RequestId, driver: &impl Driver, shared: &mut Shared, parts: &
     }
 }
 
-/// Returns the request that completes with this one: itself, or the whole whose last outstanding part it was; none
-/// while other parts are outstanding.
+/// Returns the request that completes with `part`: `part` itself if it belongs to no split request, or the whole
+/// request if this was its last outstanding part. Returns none while other parts are outstanding.
 #[inline(always)]
 pub fn completed(part: RequestId, shared: &mut Shared) -> Option<RequestId> {
     match shared.requests[part].parent {
@@ -78,7 +80,7 @@ fn completed_part(part: RequestId, whole: RequestId, shared: &mut Shared) -> Opt
     shared.requests.vacate(part);
     let request = &mut shared.requests[whole];
     request.parts_left -= 1;
-    // The whole takes as long as its last part.
+    // The latency of the whole request ends with its last part, so that part's ledger accounts for it.
     request.ledger = ledger;
     (request.parts_left == 0).then_some(whole)
 }

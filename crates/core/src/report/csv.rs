@@ -1,6 +1,6 @@
-//! Comma-separated values.
+//! Comma-separated values (RFC 4180).
 
-/// A field, quoted where RFC 4180 wants it.
+/// Returns a field of comma-separated values, in quotes if RFC 4180 demands them.
 pub fn quoted(field: String) -> String {
     match field.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", field.replace('"', "\"\"")),

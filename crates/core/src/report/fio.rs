@@ -1,4 +1,4 @@
-//! fio's own result of one job: key names, their order and the kinds of their numbers are those of fio 3.33.
+//! Result of one job as fio prints it: key names, their order and the kinds of their numbers are those of fio 3.33.
 
 use serde_json::{Map, Value, json};
 
@@ -6,19 +6,20 @@ use crate::ledger::outcome::per;
 use crate::ledger::{DirectionOutcome, JobOutcome, Latency, Outcome};
 use crate::time::Span;
 
-/// fio's default percentile list.
+/// Percentiles that fio prints by default, in per cent.
 const PERCENTILES: [f64; 17] =
     [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 
-/// Upper ends of fio's latency classes, in the unit that the key names.
+/// Upper ends of fio's latency classes, in the unit that the key of a group names: ns or us. `MS_CLASSES` are those in
+/// ms.
 const CLASSES: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 const MS_CLASSES: [u64; 11] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000];
 
-/// Names of fio's classes of queue depth, and of requests a system call.
+/// Names of fio's classes of queue depth; `CALLS` are those of the number of requests in one system call.
 const DEPTHS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
 const CALLS: [&str; 7] = ["0", "4", "8", "16", "32", "64", ">=64"];
 
-/// One entry of fio's `jobs`.
+/// Returns the result of one job as an entry of fio's `jobs`.
 pub(super) fn job(outcome: &Outcome, job: &JobOutcome) -> Value {
     let mut total = job.read.total.clone();
     total.merge(&job.write.total);
@@ -59,7 +60,8 @@ pub(super) fn job(outcome: &Outcome, job: &JobOutcome) -> Value {
     document
 }
 
-/// Returns the options of a job as fio's texts, at least those that every job has.
+/// Returns the options of a job with their values as texts; name, queue depth and number of threads are always among
+/// them.
 fn options(job: &JobOutcome) -> Map<String, Value> {
     let (iodepth, numjobs) = (job.iodepth.to_string(), job.threads.to_string());
     let known = [("name", job.name.clone()), ("iodepth", iodepth), ("numjobs", numjobs)];
@@ -68,7 +70,8 @@ fn options(job: &JobOutcome) -> Map<String, Value> {
     given.chain(known).map(|(name, value)| (String::from(name), Value::from(value))).collect()
 }
 
-/// fio samples rates every half second; the whole run is our one sample, hence the equal minima and maxima.
+/// Returns fio's figures of the reads, writes or trims of a job. fio samples rates every half second; here the whole
+/// run is one sample, so that minima and maxima are equal.
 fn direction(figures: &DirectionOutcome) -> Value {
     let (bytes_per_s, iops) = (figures.bytes_per_s(), figures.iops());
     let samples = u64::from(figures.ios > 0);
@@ -109,7 +112,7 @@ fn latency(latency: &Latency) -> Value {
     })
 }
 
-/// As fio does, without percentiles if nothing was counted.
+/// Returns fio's figures of a latency distribution, with percentiles unless nothing was counted, as in fio.
 fn latency_with_percentiles(distribution: &Latency) -> Value {
     let mut fields = latency(distribution);
     if distribution.count() > 0 {
@@ -126,10 +129,11 @@ fn percentiles(latency: &Latency) -> Value {
     Value::Object(PERCENTILES.iter().map(field).collect())
 }
 
-/// Processor use of one job's threads.
+/// Processor use of the threads of one job.
 ///
-/// The outcome knows that of the whole run only, so jobs get shares by their requests; and as the models
-/// know no privilege levels, spinning counts as the user's time and the rest as the system's.
+///
+/// The outcome has the use of the whole run only, so that jobs get shares in proportion to their requests. The models
+/// know no privilege levels: spinning counts as user time and the rest as system time.
 struct Processor {
     user_percent: f64,
     system_percent: f64,
@@ -150,12 +154,14 @@ impl Processor {
     }
 }
 
-/// The class of a job's own depth, which is what a closed loop keeps: 2 and 3 are the second, 4 to 7 the third, ….
+/// Returns the index of fio's class of queue depth for a job, which keeps its depth all the time: 2 and 3 are in the
+/// second class, 4 to 7 in the third, ….
 fn depth_class(iodepth: u32) -> usize {
     (iodepth.max(1).ilog2() as usize).min(DEPTHS.len() - 1)
 }
 
-/// All requests in the class number `place`, or none if there are none.
+/// Returns a JSON object with a share of the requests in per cent for each of `names`: 100 for number `place`, 0 for
+/// the others. All shares are 0 if there are no requests.
 fn one_class(names: [&str; 7], place: usize, total: &Latency) -> Value {
     let percent = |this: usize| {
         if this == place && total.count() > 0 { 100.0 } else { 0.0 }
@@ -164,7 +170,8 @@ fn one_class(names: [&str; 7], place: usize, total: &Latency) -> Value {
     Value::Object(names.iter().enumerate().map(field).collect())
 }
 
-/// Shares of the requests between the `ends` of fio's classes, the lowest of which begins at `from`.
+/// Returns the share of the requests, in per cent, in each of fio's latency classes with these upper `ends`; the lowest
+/// class begins at `from`.
 fn classes(total: &Latency, ends: &[u64], mut from: Span, unit: fn(u64) -> Span) -> Map<String, Value> {
     let mut shares = Map::new();
     for end in ends {
@@ -191,7 +198,8 @@ fn whole_ns(span: Span) -> u64 {
     span.as_ps() / 1000 + u64::from(span.as_ps() % 1000 >= 500)
 }
 
-/// Milliseconds, rounded up: a script that divides by fio's `runtime` must not meet a zero for a run of microseconds.
+/// Returns a time in milliseconds, rounded up: a script that divides by fio's `runtime` must not meet a zero for a run
+/// of microseconds.
 fn whole_ms(span: Span) -> u64 {
     span.as_ps().div_ceil(1_000_000_000)
 }
@@ -201,12 +209,12 @@ mod tests {
     use super::*;
     use crate::tests::sample;
 
-    /// Keys of one job in fio 3.33's output, in its order.
+    /// Keys of a job in the output of fio 3.33, in their order.
     const JOB_KEYS: &str = "jobname groupid error eta elapsed job_options read write trim sync job_runtime usr_cpu \
         sys_cpu ctx majf minf iodepth_level iodepth_submit iodepth_complete latency_ns latency_us latency_ms \
         latency_depth latency_target latency_percentile latency_window";
 
-    /// Keys of one direction, likewise.
+    /// Keys of the reads, writes or trims of a job in the output of fio 3.33, in their order.
     const DIRECTION_KEYS: &str = "io_bytes io_kbytes bw_bytes bw iops runtime total_ios short_ios drop_ios slat_ns \
         clat_ns lat_ns bw_min bw_max bw_agg bw_mean bw_dev bw_samples iops_min iops_max iops_mean iops_stddev \
         iops_samples";

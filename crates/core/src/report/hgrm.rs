@@ -1,20 +1,23 @@
-//! A latency distribution as the tools around HdrHistogram write and read it (`.hgrm`): what their plotters draw.
+//! Latency distribution in the format of HdrHistogram's tools (`.hgrm`), which their plotters draw.
 
 use std::fmt::Write;
 
 use crate::ledger::Latency;
 use crate::time::Span;
 
-/// Lines for each halving of the distance to 100 %, as HdrHistogram's tools have it by default.
+/// Number of percentiles that are printed for each halving of the distance to 100 %, which is the default of
+/// HdrHistogram's tools.
 const TICKS_PER_HALF_DISTANCE: f64 = 5.0;
-/// Layout of the histogram: values below 2048 ps have a class each, and doublings 1024.
+/// Number of latency classes below 2048 ps, each 1 ps wide; each doubling above has 1024 classes. `BUCKETS` counts the
+/// range below 2048 ps and all doublings.
 const SUB_BUCKETS: u64 = 2048;
 const BUCKETS: u32 = u64::BITS - 10;
 
-/// The percentile distribution, in microseconds with three decimals.
+/// Returns the percentile distribution of a latency as text, in microseconds with three decimals.
 ///
-/// The lines are those of `outputPercentileDistribution`: a value, the share of latencies that do not exceed it, how many
-/// these are, and one over the share beyond.
+///
+/// The lines are those of HdrHistogram's `outputPercentileDistribution`: a value, the share of latencies that do not
+/// exceed it, the number of these latencies, and one over the share beyond.
 pub fn hgrm(latency: &Latency) -> String {
     let mut text = String::from("       Value     Percentile TotalCount 1/(1-Percentile)\n\n");
     let count = latency.count();
@@ -45,12 +48,13 @@ fn line(text: &mut String, value: Span, percent: f64, below: u64) {
     let _ = writeln!(text, "{:12.3} {share:.12} {below:10} {beyond:14.2}", in_us(value));
 }
 
-/// In per cent.
+/// Returns `below` as a share of `count`, in per cent.
 fn share(below: u64, count: u64) -> f64 {
     100.0 * below as f64 / count as f64
 }
 
-/// The next percentile: a fifth of the way to where half the distance to 100 % is left.
+/// Returns the next percentile to be printed, in per cent: a fifth of the way to the point at which half of the
+/// distance to 100 % is left.
 fn next(percent: f64) -> f64 {
     let halvings = libm::floor(libm::log2(100.0 / (100.0 - percent))) + 1.0;
     percent + 100.0 / (TICKS_PER_HALF_DISTANCE * libm::pow(2.0, halvings))

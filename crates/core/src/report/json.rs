@@ -1,7 +1,8 @@
-//! Results in the shape of fio's own `json` output, so that whatever reads fio reads phaselink.
+//! Result of a run in the form of fio's own `json` output, so that programs that read fio's output can read it.
 //!
-//! What fio cannot know stands beside `jobs` in a `phaselink` object. The core has no clock: fio's
-//! `timestamp` keys are the caller's to add.
+//!
+//! Figures that fio does not have are in a `phaselink` object beside `jobs`. The core has no clock: fio's `timestamp`
+//! keys are for the caller to add.
 
 use serde_json::{Map, Value};
 
@@ -14,7 +15,8 @@ use crate::results::documents::{
 };
 use crate::time::Span;
 
-/// Returns the outcome as fio would print it, with the `phaselink` object; `description` is the resolved description.
+/// Returns the outcome of a run in the form of fio's JSON, with the `phaselink` object; `description` is the resolved
+/// description.
 pub fn json(outcome: &Outcome, description: Value) -> Value {
     value(&RunDocument {
         fio_version: concat!("phaselink-", env!("CARGO_PKG_VERSION")).into(),
@@ -23,8 +25,8 @@ pub fn json(outcome: &Outcome, description: Value) -> Value {
     })
 }
 
-/// Returns a verb's document with the head of all documents: the version and the verb. Those in fio's shape have it in their
-/// `phaselink` object.
+/// Returns the document of a command with the head of all documents: version and name of the command. A document in
+/// fio's form has the head in its `phaselink` object.
 pub fn headed(verb: &str, document: Value) -> Value {
     let Value::Object(mut keys) = document else { return document };
     if let Some(own) = keys.get_mut("phaselink") {
@@ -82,7 +84,8 @@ fn ledger_job(job: &JobOutcome, stack: &[String]) -> RunJob {
     }
 }
 
-/// Exact latency figures, and the stages in their order; an array, since a description may name two alike.
+/// Returns exact latency figures of one kind of requests in ns, and the mean time in each stage. Stages are an array,
+/// since a description may give two of them the same name.
 fn ledger(figures: &DirectionOutcome, stack: &[String]) -> DirectionResult {
     let latency = &figures.total;
     DirectionResult {
@@ -100,7 +103,8 @@ fn ledger(figures: &DirectionOutcome, stack: &[String]) -> DirectionResult {
     }
 }
 
-/// Returns the stages in which requests spent time, with their mean; `stack` names those of the software stack.
+/// Returns the stages in which requests spent time, with the mean time for each request in ns; `stack` has the names of
+/// the software stages.
 pub fn stage_means(figures: &DirectionOutcome, stack: &[String]) -> Vec<StageMean> {
     let ios = figures.ios.max(1) as f64;
     let mean = |(stage, span): (&str, Span)| StageMean { stage: StageName(stage.into()), mean_ns: span.as_ns() / ios };

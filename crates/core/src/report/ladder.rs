@@ -1,4 +1,5 @@
-//! The packet ladder: who sends what to whom and when, with time flowing down, as protocol papers draw it.
+//! Packet ladder as text: the steps of a trace at the host, on the link and at the device, with time running down, as
+//! papers on protocols draw them.
 
 use std::fmt::Write;
 
@@ -7,20 +8,22 @@ use crate::ledger::{Record, Step, Trace};
 use crate::time::{Span, Time};
 
 const LEGEND: &str = "times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found";
-/// Longest line.
+/// Largest length of a line in characters.
 const WIDTH: usize = 100;
-/// Bounds of the outer columns; the link's column gets what they leave.
+/// Smallest width of the host's and the device's column in characters; `SIDE_MAX` is the largest. The link's column
+/// takes the rest of a line.
 const SIDE_MIN: usize = 12;
 const SIDE_MAX: usize = 24;
-/// Characters of an arrow besides its label: head, a stroke at either end, two blanks.
+/// Characters that an arrow needs besides its label: head, a stroke at each end, two blanks.
 const ARROW_MIN: usize = 5;
 
-/// The trace as three columns, host, link and device, of at most 100 characters a line.
+/// Returns a trace as text in three columns, host, link and device, of at most 100 characters a line.
 ///
-/// At the left stand the instant at which a step begins and the gap to the line above. An arrow tells what
-/// the packets carry, how many they are (if more than one), and their bytes on the wire. In brackets follows
-/// how long a step takes; for packets, from the first symbol on the wire to the last packet usable at the
-/// other end. All times are in ns. Queue reads that find nothing are drawn dotted; `#` marks the memory.
+///
+/// At the left of a line are the time at which a step begins and the gap to the line above. An arrow states what the
+/// packets carry, their number (if more than one), and their bytes on the wire. The duration of the step is in
+/// brackets; for packets, it runs from the first symbol on the wire to the last packet usable at the other end. All
+/// times are in ns. Queue reads that find nothing are dotted; `#` marks the memory.
 pub fn ladder(trace: &Trace, title: &str) -> String {
     let records = trace.in_order();
     let columns = Columns::of(&records);
@@ -39,13 +42,13 @@ pub fn ladder(trace: &Trace, title: &str) -> String {
     text
 }
 
-/// Widths of the columns.
+/// Widths of the columns of a packet ladder, in characters.
 struct Columns {
     time: usize,
     host: usize,
     link: usize,
     device: usize,
-    /// True if steps name the owner.
+    /// True if each step states the request that it belongs to, because there are several requests.
     owners: bool,
 }
 
@@ -87,7 +90,7 @@ impl Columns {
         }
     }
 
-    /// Instant and gap.
+    /// Returns the left margin of a line: the time of the step and the gap to the step above, in ns.
     fn margin(&self, at: Time, above: Option<Time>) -> String {
         let gap = above.map_or(String::new(), |above| format!("+{}", in_ns(at.since(above).as_ns())));
         format!("{:>time$} {:>time$}", in_ns(at.as_ns()), gap, time = self.time)
@@ -104,7 +107,8 @@ impl Columns {
     }
 }
 
-/// True if the step belongs to the host's column, or, without `is_host`, to the device's.
+/// True if the step belongs to the host's column (`is_host`), or to the device's column (not `is_host`); false for
+/// packets.
 fn is_side(step: &Step, is_host: bool) -> bool {
     match step {
         Step::Host(_) => is_host,
@@ -113,7 +117,7 @@ fn is_side(step: &Step, is_host: bool) -> bool {
     }
 }
 
-/// Formats an activity of host, controller or memory with its duration.
+/// Formats an activity of host, controller or memory with its duration in ns.
 fn activity(record: &Record, owners: bool) -> String {
     let mark = if matches!(record.step, Step::Media(_)) { "# " } else { "" };
     let length = record.to.since(record.from);
@@ -121,7 +125,7 @@ fn activity(record: &Record, owners: bool) -> String {
     format!("{mark}{}{}{length}", owner(record, owners), record.step.name())
 }
 
-/// Packets on their way: `--- data x4, 608 B (456.0) -->`; a single packet is not counted.
+/// Draws packets on the link as an arrow: `--- data x4, 608 B (456.0) -->`; the number of a single packet is left out.
 fn arrow(record: &Record, packets: u32, wire_bytes: u32, columns: &Columns, up: bool) -> String {
     let count = if packets == 1 { String::new() } else { format!(" x{packets}") };
     let figures = format!("{count}, {wire_bytes} B{}", bracketed(record.to.since(record.from)));
@@ -149,7 +153,7 @@ fn in_ns(ns: f64) -> String {
     format!("{ns:.1}")
 }
 
-/// `text`, cut to `width` characters.
+/// Cuts `text` to `width` characters, of which the last one is then an ellipsis.
 fn fit(text: &str, width: usize) -> String {
     if characters(text) <= width {
         return text.to_string();

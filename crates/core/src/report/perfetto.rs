@@ -1,8 +1,9 @@
-//! Chrome trace-event JSON, which <https://ui.perfetto.dev> opens.
+//! Trace in Chrome's trace-event JSON, which <https://ui.perfetto.dev> opens.
 //!
-//! Perfetto drops complete events that overlap on one track without nesting, and keeps whole
-//! nanoseconds. So overlapping steps are laid on tracks of their own ("link up", "link up 2", …), and
-//! instants are cut to whole nanoseconds first, both ends alike; exact picoseconds are in the arguments.
+//!
+//! Perfetto drops complete events that overlap on one track without nesting, and keeps whole nanoseconds. So
+//! overlapping steps are laid on tracks of their own ("link up", "link up 2", …). Both ends of a step are cut to whole
+//! nanoseconds first; exact picoseconds are in the arguments.
 
 use serde_json::{Value, json};
 
@@ -10,14 +11,16 @@ use crate::ledger::{Record, Step, Trace};
 use crate::time::Time;
 
 const PROCESS: u64 = 1;
-/// Names of the places in which a step can be, in their order on the screen.
+/// Names of the components in which a step of a request can be, in their order on the screen: host, both directions of
+/// the link, device and media.
 const PLACES: [&str; 5] = ["host", "link down", "link up", "device", "media"];
-/// Tracks of one place have identifiers from its number times this.
+/// Largest number of tracks of one component; the identifiers of its tracks begin at a multiple of this number.
 const LANES_MAX: u64 = 1_000_000;
 
-/// The trace as one JSON document: track names first, then events in order of time.
+/// Returns the trace as one JSON document: track names first, then events in order of time.
 ///
-/// Steps of one request are tied together by flow arrows.
+///
+/// Flow arrows connect the steps of one request.
 pub fn perfetto(trace: &Trace) -> String {
     let records = trace.in_order();
     let tracks = assign_tracks(&records);
@@ -31,7 +34,7 @@ pub fn perfetto(trace: &Trace) -> String {
     document.to_string()
 }
 
-/// One track: a place, and which of its lanes.
+/// One track of the display: index of the component, and number of the track among those of the component.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Track {
     place: u64,
@@ -59,7 +62,8 @@ fn place(step: &Step) -> usize {
     }
 }
 
-/// The first lane of its place that is free when the record, in order of time, begins.
+/// Returns the track of each record, of records in order of time: the first track of its component that is free when
+/// the record begins.
 fn assign_tracks(records: &[&Record]) -> Vec<Track> {
     let mut lanes: [Vec<u64>; PLACES.len()] = Default::default();
     let mut assign = |record: &&Record| {
@@ -73,7 +77,7 @@ fn assign_tracks(records: &[&Record]) -> Vec<Track> {
     records.iter().map(&mut assign).collect()
 }
 
-/// Names of the process and of its tracks, and their order.
+/// Returns the events that give the process and its tracks their names, and the tracks their order.
 fn metadata(tracks: &[Track]) -> Vec<Value> {
     let mut used = tracks.to_vec();
     used.sort_unstable();
@@ -123,7 +127,7 @@ fn complete(record: &Record, track: Track) -> Value {
     })
 }
 
-/// One point of the arrow through a request's steps; it binds to the step that encloses it.
+/// Returns one point of the flow arrow through a request's steps; the arrow binds to the step that encloses the point.
 fn flow(record: &Record, track: Track, request: u64, phase: &str) -> Value {
     let mut event = json!({
         "name": "request",
@@ -140,7 +144,8 @@ fn flow(record: &Record, track: Track, request: u64, phase: &str) -> Value {
     event
 }
 
-/// For each record its place in its request's arrow: `s`tart, s`t`ep, `f`inish, or none if it is alone.
+/// Returns for each record its phase in the flow arrow of its request: `s`tart, s`t`ep, `f`inish, or none if it is the
+/// only step.
 fn flow_phases(records: &[&Record]) -> Vec<Option<&'static str>> {
     let mut owned: Vec<(u64, usize)> =
         records.iter().enumerate().filter_map(|(place, record)| Some((record.request?, place))).collect();
@@ -160,12 +165,12 @@ fn whole_ns(at: Time) -> u64 {
     at.as_ps() / 1000
 }
 
-/// End of a record, which never lies before its beginning.
+/// Returns the end of a record in whole nanoseconds, which is never before its beginning.
 fn end_ns(record: &Record) -> u64 {
     whole_ns(record.to.max(record.from))
 }
 
-/// Nanoseconds in the format's microseconds.
+/// Converts nanoseconds into microseconds, the unit of the format.
 fn as_us(ns: u64) -> f64 {
     ns as f64 / 1e3
 }

@@ -1,4 +1,4 @@
-//! The readable result of a run: requests, where their time went, and what it cost.
+//! Readable result of a run: requests, the stages in which their time went, and the use of link and host.
 
 use std::fmt::Write;
 
@@ -10,14 +10,15 @@ use crate::time::Time;
 
 const BAR_WIDTH: usize = 30;
 
-/// Everything in `outcome` as text of at most 100 columns for names of ordinary length.
+/// Returns all results of a run as text of at most 100 columns for names of ordinary length.
+///
 ///
 /// A percentile that no counted request lies beyond is printed as `unknown`.
 pub fn summary(outcome: &Outcome) -> String {
     summary_within(outcome, None)
 }
 
-/// Everything in `outcome` as text for a terminal of `width` columns, if that is known.
+/// Returns all results of a run as text for a terminal of `width` columns, if that is known.
 pub fn summary_within(outcome: &Outcome, width: Option<usize>) -> String {
     let shown = |table: Table| width.map_or_else(|| table.to_string(), |width| table.within(width));
     let mut text = heading(outcome);
@@ -43,7 +44,8 @@ fn write_block(text: &mut String, block: &str) {
     text.push_str(block);
 }
 
-/// One line that names the run.
+/// Returns the heading of a result: drive, seed, number of requests and simulated time, then failed requests and an
+/// early stop, if any.
 pub(super) fn heading(outcome: &Outcome) -> String {
     let mut text = format!(
         "{}, seed {}: {} requests in {} of simulated time\n",
@@ -62,7 +64,8 @@ pub(super) fn heading(outcome: &Outcome) -> String {
     text
 }
 
-/// Throughput and latency of every job and direction.
+/// Returns the table of throughput and latency, with a row for each job and kind of request, commits and queries
+/// included.
 pub fn requests(outcome: &Outcome) -> Table {
     let mut table = Table::new().left("job").left("direction").right("IOPS").right("bandwidth").right("mean");
     for percentile in in_tables() {
@@ -93,7 +96,7 @@ fn request_row(job: &JobOutcome, kind: &str, rates: [String; 2], latency: &Laten
     row
 }
 
-/// The stage ledger of one job and direction, for each request on average.
+/// Returns the mean time of a request in each stage, for one job and kind of requests, as a table with bars.
 fn ledger(job: &JobOutcome, direction: &str, figures: &DirectionOutcome, stack: &[String]) -> String {
     let mut table = Table::new().left("stage").right("ns").right("share").left("");
     let total_ns = figures.total.mean_ns();
@@ -109,7 +112,7 @@ fn ledger(job: &JobOutcome, direction: &str, figures: &DirectionOutcome, stack: 
     text
 }
 
-/// Stages in which time was spent, with their mean for each request.
+/// Returns the stages in which time was spent, with the mean time for each request in ns.
 pub(super) fn stage_means_ns<'a>(
     figures: &'a DirectionOutcome,
     stack: &'a [String],
@@ -118,7 +121,7 @@ pub(super) fn stage_means_ns<'a>(
     figures.stages.named(stack).map(move |(stage, span)| (stage, span.as_ns() / ios))
 }
 
-/// Use of both directions of the link.
+/// Returns the table of the use of both directions of the link.
 pub(super) fn link(outcome: &Outcome) -> Table {
     let mut table = Table::new().left("link").right("to host").right("to device");
     let mut row = |name: &str, figure: &dyn Fn(&WireUse) -> String| {
@@ -140,7 +143,7 @@ fn share_of_bytes(wire: &WireUse, bytes: u64) -> String {
     units::percent(bytes as f64 / wire.bytes().max(1) as f64)
 }
 
-/// Processor time and power.
+/// Returns the table of processor time, interrupts and energy of the host.
 pub(super) fn host(outcome: &Outcome) -> Table {
     let cpu = &outcome.cpu;
     let cores = |span: crate::time::Span| format!("{:.3}", span.as_s() / outcome.elapsed.as_s().max(1e-12));
@@ -163,7 +166,7 @@ pub(super) fn host(outcome: &Outcome) -> Table {
     table
 }
 
-/// Returns the table of trouble that a run has met.
+/// Returns the table of injected faults: the rule, the number of things that it affected, and the first and last time.
 pub(super) fn trouble(outcome: &Outcome) -> Table {
     let mut table = Table::new().left("trouble").right("touched").right("from").right("to");
     let at = |at: Option<Time>| at.map_or(String::from("-"), |at| units::span(at.since(Time::ZERO)));
@@ -173,7 +176,7 @@ pub(super) fn trouble(outcome: &Outcome) -> Table {
     table
 }
 
-/// Returns the table of the protocol's counters.
+/// Returns the table of the counters of the drive's protocol.
 pub(super) fn counters(outcome: &Outcome) -> Table {
     let mut table = Table::new().left("counter").right("");
     for (name, value) in &outcome.counters {

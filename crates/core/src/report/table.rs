@@ -1,60 +1,61 @@
-//! Text tables in columns; the one that every command prints with.
+//! Text tables in columns, with which every command prints.
 
 use std::fmt;
 
 const GAP: &str = "  ";
 
-/// On which side of its column a cell stands.
+/// Alignment of the cells of a table column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alignment {
     Left,
     Right,
 }
 
-/// One line below the headers.
+/// One line of a table below its headers: cells, or a rule.
 #[derive(Clone, Debug)]
 enum TableLine {
     Cells(Vec<String>),
     Rule,
 }
 
-/// A table under construction: columns first, then rows; `to_string` prints it.
+/// Table under construction: columns first, then rows; `to_string` prints it.
+///
 ///
 /// Widths are counted in characters. Lines carry no trailing blanks.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     columns: Vec<(String, Alignment)>,
     lines: Vec<TableLine>,
-    /// Number of columns that say what a row is of; the first one if nothing else is said.
+    /// Number of leading columns that identify a row; `None` stands for the first column alone.
     labels: Option<usize>,
 }
 
 impl Table {
-    /// A table without columns.
+    /// Makes a table without columns and rows.
     pub fn new() -> Table {
         Table::default()
     }
 
-    /// Add a column of words.
+    /// Adds a left-aligned column, for words.
     pub fn left(mut self, header: impl Into<String>) -> Table {
         self.columns.push((header.into(), Alignment::Left));
         self
     }
 
-    /// Add a column of numbers.
+    /// Adds a right-aligned column, for numbers.
     pub fn right(mut self, header: impl Into<String>) -> Table {
         self.columns.push((header.into(), Alignment::Right));
         self
     }
 
-    /// Makes all columns so far labels, which say what a row is of; a folded table repeats them.
+    /// Makes all columns so far labels, which identify a row; a table that is folded repeats them.
     pub fn labels(mut self) -> Table {
         self.labels = Some(self.columns.len());
         self
     }
 
-    /// Returns the table for a terminal of so many `columns`: where it is wider, the columns that do not fit follow below,
-    /// beside the labels again.
+    /// Returns the table as text for a terminal of this many `columns`. If the table is wider, the columns that do not
+    /// fit follow below, beside the label columns again.
     pub fn within(&self, columns: usize) -> String {
         let widths = self.widths();
         let labels = self.labels.unwrap_or(1).min(self.columns.len());
@@ -72,7 +73,7 @@ impl Table {
         }
     }
 
-    /// The table with some of its columns.
+    /// Returns a table of only these columns, given by their indices.
     fn only(&self, columns: &[usize]) -> Table {
         let of_row = |cells: &Vec<String>| {
             columns.iter().map(|column| cells.get(*column).cloned().unwrap_or_default()).collect::<Vec<_>>()
@@ -88,7 +89,8 @@ impl Table {
         }
     }
 
-    /// Add a row; cells left out at its end are blank.
+    /// Adds a row; cells left out at its end are blank.
+    ///
     ///
     /// # Panics
     /// If there are more cells than columns.
@@ -102,15 +104,15 @@ impl Table {
         self.lines.push(TableLine::Cells(cells));
     }
 
-    /// Begin a new group of rows: a rule, unless there is nothing above it.
+    /// Begins a new group of rows with a rule, unless there is no row above it.
     pub fn group(&mut self) {
         if matches!(self.lines.last(), Some(TableLine::Cells(_))) {
             self.lines.push(TableLine::Rule);
         }
     }
 
-    /// The table in Markdown, as GitHub and most others read it: a line each, columns of numbers to the right, no rules between
-    /// groups.
+    /// Returns the table in Markdown as GitHub reads it: one line for each row, columns of numbers aligned right, no
+    /// rules between groups.
     pub fn markdown(&self) -> String {
         let line = |cells: &mut dyn Iterator<Item = String>| format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "));
         let head = line(&mut self.columns().map(|(header, _)| in_markdown(header)));
@@ -130,12 +132,12 @@ impl Table {
         self.lines.is_empty()
     }
 
-    /// Headers, and the sides on which their columns stand.
+    /// Returns the header and the alignment of each column.
     pub(super) fn columns(&self) -> impl Iterator<Item = (&str, Alignment)> {
         self.columns.iter().map(|(header, side)| (header.as_str(), *side))
     }
 
-    /// The rows without the rules between them.
+    /// Returns the rows of the table without the rules between them.
     pub(super) fn rows(&self) -> impl Iterator<Item = &[String]> {
         self.lines.iter().filter_map(|line| match line {
             TableLine::Cells(cells) => Some(cells.as_slice()),
@@ -182,17 +184,18 @@ impl fmt::Display for Table {
     }
 }
 
-/// A text that ends no cell and begins no element.
+/// Escapes a text so that in Markdown it neither ends a table cell nor begins an element.
 fn in_markdown(text: &str) -> String {
     text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
 }
 
-/// Width of `text` in characters.
+/// Returns the width of a text in characters.
 pub fn characters(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A bar for `share` (0 to 1) of `width` characters, to an eighth of one; never empty for a share above zero.
+/// Returns a text bar of up to `width` characters for a share from 0 to 1, precise to an eighth of a character; never
+/// empty for a share above zero.
 pub fn bar(share: f64, width: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;

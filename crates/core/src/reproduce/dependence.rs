@@ -1,16 +1,16 @@
 //! Dependence of each row of a reproduction on uncertain constants, as found by moving the constants: `depends_on.csv`.
 //!
-//! Each assumed or fitted constant is set to both ends of its range (or to its other choice), one at a time and with
-//! nothing else adjusted. The experiments whose drives have it are run again, as far as rows read them in which it can
-//! have a part and which have not moved yet. A row depends on the constant if its value moves by more than
-//! [`MOVED_SHARE`] of itself, or by half of what its printed digits allow if that is less; a statement, if it ceases to
-//! hold or begins to. As this takes minutes for each paper, the result is kept in a file.
+//! Each assumed or fitted constant is set to both ends of its range (or to its alternative value), one at a time and
+//! with nothing else adjusted. The experiments whose drives have the constant are run again, as far as it can change a
+//! row that has not moved yet. A row depends on the constant if its value moves by more than [`MOVED_SHARE`] of itself,
+//! or by half of its tolerance if that is less. A statement depends on it if it ceases to hold or begins to. As this
+//! takes minutes for each paper, the result is kept in a file.
 //!
 //! | column | holds |
 //! |---|---|
 //! | `id` | the row; `*` for the list of all constants that were moved |
-//! | `fitted` | fitted constants that move it, separated by blanks |
-//! | `assumed` | assumed ones |
+//! | `fitted` | fitted constants that move the row, separated by blanks |
+//! | `assumed` | assumed constants that move the row, separated by blanks |
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,33 +19,34 @@ use crate::config::UncertaintyCause;
 use crate::problem::{Problem, Problems};
 use crate::report::csv;
 
-/// Share of its value by which a row has to move to count as dependent: half of the smallest tolerance of a measured
-/// number, so that a smaller movement cannot decide a verdict alone.
+/// Share of its value by which a row has to move to count as dependent. It is half of the smallest tolerance of a
+/// measured number, so that a smaller movement cannot decide a verdict alone.
 pub const MOVED_SHARE: f64 = 0.01;
 
 const HEAD: &str = "id,fitted,assumed";
-/// Word that stands for all constants that were moved.
+/// Word in the column `id` that stands for the list of all constants that were moved.
 const ALL: &str = "*";
-/// Character that stands for a blank in the name of a stage, because blanks separate keys.
+/// Character that stands for a blank in a stage's name, because blanks separate the keys of a list.
 const BLANK: char = '+';
 
-/// Uncertain constants on which one row depends.
+/// Uncertain constants on which the simulated value of one published result depends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RowDependence {
-    /// Fitted constants.
+    /// Keys of the fitted constants on which the result depends.
     pub fitted: Vec<String>,
-    /// Fitted and assumed constants together.
+    /// Keys of all constants on which the result depends, fitted and assumed.
     pub depends_on: Vec<String>,
 }
 
-/// Constants on which the rows of a paper depend.
+/// Uncertain constants on which the simulated value of each published result of a paper depends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependence {
     rows: BTreeMap<String, BTreeSet<(UncertaintyCause, String)>>,
 }
 
 impl Dependence {
-    /// Reads the text that [`Dependence::to_csv`] writes.
+    /// Reads the text that [`Dependence::to_csv`] writes; `file` is its name for messages.
+    ///
     ///
     /// # Errors
     /// Lines that are not of this form.
@@ -73,19 +74,21 @@ impl Dependence {
         Some(())
     }
 
-    /// Records that a constant was moved, and the rows that moved with it.
+    /// Records that a constant was set to other values, and the ids of the published results whose simulated values
+    /// changed with it.
     pub fn note<'a>(&mut self, cause: UncertaintyCause, key: &str, rows: impl IntoIterator<Item = &'a str>) {
         for id in std::iter::once(ALL).chain(rows) {
             self.rows.entry(String::from(id)).or_default().insert((cause, String::from(key)));
         }
     }
 
-    /// All constants that were moved.
+    /// Returns all constants that were set to other values, each with the reason of its uncertainty.
     pub fn constants(&self) -> BTreeSet<(UncertaintyCause, String)> {
         self.rows.get(ALL).cloned().unwrap_or_default()
     }
 
-    /// Writes one line for each row that depends on any constant, in the order of ids.
+    /// Returns the dependences as CSV: one line for the list of all moved constants and for each row that depends on
+    /// any, in the order of ids.
     pub fn to_csv(&self) -> String {
         let line = |(id, keys): (&String, &BTreeSet<(UncertaintyCause, String)>)| {
             let list = |cause: UncertaintyCause| {

@@ -8,15 +8,15 @@ use super::expression::{Expression, Function, Operator};
 use super::plan_experiment::PlanExperiment;
 use super::quantity::Quantity;
 
-/// Share of the largest value from which on a series counts as saturated.
+/// Share of the largest value of a series at which the series counts as saturated.
 const SATURATED: f64 = 0.9;
 
-/// Value of an expression.
+/// Value of an expression: a number, a truth value, or a series over the swept values of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ExpressionValue {
     Number(f64),
     Truth(bool),
-    /// One value for each swept value.
+    /// One value (`values`) for each swept value (`points`).
     Series {
         points: Vec<f64>,
         values: Vec<f64>,
@@ -32,7 +32,7 @@ impl ExpressionValue {
         }
     }
 
-    /// Truth as 1 or 0; a series has no single number.
+    /// Returns the number, or 1 or 0 for a truth value; none for a series.
     pub(super) fn as_number(&self) -> Option<f64> {
         match self {
             ExpressionValue::Number(number) => Some(*number),
@@ -42,7 +42,9 @@ impl ExpressionValue {
     }
 }
 
-/// Evaluates an expression over the experiments of a plan; `read` gives a quantity of one run, by the run's index.
+/// Returns the value of an expression over the experiments of a plan; `read` returns a quantity of one run, by the
+/// run's index.
+///
 ///
 /// # Errors
 /// Operands of the wrong kind, series over different points, or a point that is not swept.
@@ -77,7 +79,7 @@ fn measured(
     series_of(experiment, experiment.runs.iter().map(|run| read(*run, quantity)).collect())
 }
 
-/// Value for each swept value as a series, or the only value as a number.
+/// Returns the values of an experiment as a series over its swept values, or as a number if it sweeps nothing.
 fn series_of(experiment: &PlanExperiment, values: Vec<f64>) -> ExpressionValue {
     match &experiment.swept {
         Some(points) => ExpressionValue::Series { points: points.clone(), values },
@@ -135,7 +137,7 @@ fn binary(operator: Operator, left: ExpressionValue, right: ExpressionValue) -> 
     }
 }
 
-/// Applies `combine` point by point.
+/// Combines two operands point by point; a number counts as a constant series.
 fn zip(
     left: ExpressionValue,
     right: ExpressionValue,
@@ -192,7 +194,7 @@ fn unary(function: Function, argument: ExpressionValue) -> Result<ExpressionValu
     }
 }
 
-/// Value of a function of a series, which is never empty: the plan refuses a sweep without values.
+/// Returns the value of a function of a series, which is never empty: the plan refuses a sweep without values.
 fn of_series(function: Function, points: &[f64], values: &[f64]) -> ExpressionValue {
     ExpressionValue::Number(match function {
         Function::Sum => values.iter().sum(),
@@ -244,14 +246,14 @@ fn place_of_least(values: &[f64], order: impl Fn(&f64, &f64) -> std::cmp::Orderi
     (0..values.len()).min_by(|a, b| order(&values[*a], &values[*b])).unwrap_or(0)
 }
 
-/// The first point at which the values reach nine tenths of the largest.
+/// Returns the first swept value at which the series reaches nine tenths of its largest value.
 fn saturation(points: &[f64], values: &[f64]) -> f64 {
     let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let reached = values.iter().position(|value| *value >= SATURATED * largest);
     reached.map_or(f64::NAN, |place| points[place])
 }
 
-/// Slope of the least-squares line.
+/// Returns the slope of the least-squares line through the series, over the swept values.
 fn slope(points: &[f64], values: &[f64]) -> f64 {
     let (point_mean, value_mean) = (mean(points), mean(values));
     let pairs = points.iter().zip(values);
@@ -260,7 +262,8 @@ fn slope(points: &[f64], values: &[f64]) -> f64 {
     covariance / variance
 }
 
-/// Largest distance from the least-squares line over the rise of that line.
+/// Returns the non-linearity of a series: its largest distance from the least-squares line, divided by the rise of that
+/// line over the swept values.
 fn bend(points: &[f64], values: &[f64]) -> f64 {
     let (point_mean, value_mean, slope) = (mean(points), mean(values), slope(points, values));
     let line = |point: f64| value_mean + slope * (point - point_mean);
@@ -274,7 +277,7 @@ mod tests {
     use crate::reproduce::expression::parse;
     use proptest::prelude::*;
 
-    /// `flat` has one run; `line` and `curve` sweep 1, 2, 4 and `other` sweeps 1, 2.
+    /// Returns experiments for tests: `flat-1` has one run, `line` and `curve` sweep 1, 2, 4, and `other` sweeps 1, 2.
     fn experiments() -> Vec<PlanExperiment> {
         let sweep = |name: &str, runs: Vec<usize>, points: Option<Vec<f64>>| PlanExperiment {
             name: String::from(name),
@@ -290,7 +293,7 @@ mod tests {
         ]
     }
 
-    /// Value of `iops` for each run: line = 10 + 5 x, curve = 9, 3, 6.
+    /// Value of `iops` for each run of the experiments for tests: line = 10 + 5 x, curve = 9, 3, 6.
     const IOPS: [f64; 9] = [7.0, 15.0, 20.0, 30.0, 9.0, 3.0, 6.0, 1.0, 1.0];
 
     fn result(text: &str) -> Result<ExpressionValue, String> {

@@ -1,13 +1,13 @@
-//! The published side of a reproduction: `expected.csv`, one printed value a line.
+//! Published results of a reproduction: reader of `expected.csv`, which has one printed value or statement a line.
 //!
 //! | column | holds |
 //! |---|---|
 //! | `id` | identifier of the result, with a suffix where one result prints several values |
 //! | `kind` | `input` (the model takes it as it is given), `number` or `shape` |
-//! | `quantity`, `unit` | what was measured, in words, and in what |
+//! | `quantity`, `unit` | description of what was measured, and its unit |
 //! | `printed` | the digits that the paper prints, with a power of ten into the unit: `2.432e3`; empty for a statement |
 //! | `words` | the paper's own words at the number: `about`, `just under`, …; empty if there are none |
-//! | `source` | where it is printed |
+//! | `source` | place in the paper at which the result is printed |
 //! | `note` | the wording, and what the quantity is taken to mean; may be empty |
 //!
 //! No column holds a tolerance: it follows from `printed` and `words` alone (see [`super::printed`]). Fields are
@@ -23,14 +23,14 @@ pub use crate::results::documents::ClaimKind;
 
 const COLUMNS: [&str; 8] = ["id", "kind", "quantity", "unit", "printed", "words", "source", "note"];
 
-/// A published result.
+/// One published result: a printed number or a statement, with its source.
 #[derive(Clone, Debug)]
 pub(super) struct Expected {
     pub place: Place,
     pub id: String,
     pub quantity: String,
     pub unit: String,
-    /// The printed number; `None` for a statement.
+    /// Printed number; `None` for a statement.
     pub printed: Option<Printed>,
     pub words: Words,
     pub kind: ClaimKind,
@@ -38,17 +38,18 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Published value: the printed number, or 1 (true) for a statement.
+    /// Returns the published value: the printed number, or 1 (true) for a statement.
     pub(super) fn published(&self) -> f64 {
         self.printed.map_or(1.0, |printed| printed.value)
     }
 
-    /// Lowest and highest value that count as the printed one.
+    /// Returns the lowest and the highest simulated value that count as the published one.
     pub(super) fn accepted(&self) -> (f64, f64) {
         self.printed.map_or((1.0, 1.0), |printed| printed.accepted(self.words))
     }
 
-    /// Largest magnitude of a relative error that counts as reproduced, in per cent.
+    /// Returns the largest magnitude of a relative error, in per cent of the published value, that counts as
+    /// reproduced.
     pub(super) fn tolerance_pct(&self) -> f64 {
         let (low, high) = self.accepted();
         let share = (self.published() - low).max(high - self.published()) / self.published();
@@ -56,7 +57,7 @@ impl Expected {
     }
 }
 
-/// Reads the table. All problems are added to `problems`, and rows with problems are left out.
+/// Reads the table of published results. All problems are added to `problems`, and rows with problems are left out.
 pub(super) fn read(file: &str, text: &str, problems: &mut Problems) -> Vec<Expected> {
     let mut rows = Vec::new();
     let file: Arc<str> = file.into();
@@ -83,10 +84,11 @@ fn refuse_repetitions(rows: &[Expected], problems: &mut Problems) {
     }
 }
 
-/// Splits a line of comma-separated values at its commas (RFC 4180, without line breaks in fields).
+/// Splits a line of comma-separated values into its fields, without quotes (RFC 4180, without line breaks in fields).
+///
 ///
 /// # Errors
-/// A quote that is not closed on its line, or text behind one that is.
+/// A quote that is not closed on its line, or text behind a closing quote.
 pub fn fields(line: &str) -> Result<Vec<String>, String> {
     let mut fields = Vec::new();
     let mut rest = line;
@@ -109,7 +111,8 @@ fn plain_field(text: &str) -> (String, &str) {
     (String::from(field.trim()), after)
 }
 
-/// A field after its opening quote; two quotes stand for one.
+/// Reads a quoted field, of which the opening quote has been read. Returns the field, in which two quotes stand for
+/// one, and the text after the closing quote.
 fn quoted_field(text: &str) -> Result<(String, &str), String> {
     let mut field = String::new();
     let mut rest = text;
@@ -124,7 +127,7 @@ fn quoted_field(text: &str) -> Result<(String, &str), String> {
     }
 }
 
-/// Reader of one line, which collects the problems of its fields.
+/// Reader of one line of published results, which collects the problems of its fields.
 struct RowReader<'a> {
     place: &'a Place,
     fields: Vec<String>,
@@ -175,7 +178,7 @@ impl RowReader<'_> {
         }
     }
 
-    /// Text of a column; the length of the line has been checked.
+    /// Returns the text of a column. The number of fields of the line must have been checked.
     fn field(&self, column: &str) -> String {
         let place = COLUMNS.iter().position(|name| *name == column).expect("one of the columns");
         self.fields[place].clone()

@@ -1,4 +1,5 @@
-//! Experiments of one paper: drives and jobs ready to run, as described or with constants moved.
+//! Experiments of one paper: drives and jobs ready to run, as described or with uncertain constants set to other
+//! values.
 
 use super::{Facts, PaperFigure, Reproduction, Row, RunSpec};
 use crate::dma::{Question, SECTIONS};
@@ -9,38 +10,39 @@ use crate::ledger::Outcome;
 use crate::problem::{Problem, Problems, all};
 use crate::workload::{Job, fio};
 
-/// One run, ready to start. Its simulation is set up when its turn comes, because those of all runs together could take
-/// more memory than there is.
+/// One run of an experiment, ready to start. Its simulation is set up only when its turn comes, because all of them
+/// together could take more memory than there is.
 #[derive(Clone, Debug)]
 pub struct ExperimentRun {
     spec: RunSpec,
-    /// Drive with all overrides applied.
+    /// Drive of the run, with all overrides applied.
     pub drive: Drive,
     asked: RunWork,
 }
 
-/// Work of a run: jobs or transfers.
+/// Work of a run: jobs on a drive, or DMA transfers of a device.
 #[derive(Clone, Debug)]
 enum RunWork {
     Jobs(Vec<Job>),
     Transfers(Question),
 }
 
-/// A reproduction with all its runs.
+/// Reproduction of a paper, with all its runs ready to start.
 #[derive(Clone, Debug)]
 pub struct Experiments {
-    /// Plan, with the published results.
+    /// Plan of the experiments, with the published results.
     pub reproduction: Reproduction,
-    /// Runs of the plan, in its order.
+    /// Runs of the plan, in the plan's order.
     pub runs: Vec<ExperimentRun>,
     facts: Vec<Facts>,
 }
 
 impl ExperimentRun {
-    /// Prepares a run of a plan, with the constants in `moved` set to other values.
+    /// Prepares a run of a plan, with further overrides in `moved`, which set uncertain constants to other values.
+    ///
     ///
     /// # Errors
-    /// Whatever keeps the run from starting.
+    /// Anything that keeps the run from starting.
     pub fn prepare(spec: &RunSpec, moved: &[Override]) -> Result<ExperimentRun, Problems> {
         let mut overrides = all(spec.set.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
         overrides.extend_from_slice(moved);
@@ -78,18 +80,20 @@ impl ExperimentRun {
         Ok(ExperimentRun { spec: spec.clone(), drive: question.applied(&device), asked: RunWork::Transfers(question) })
     }
 
-    /// Prepares this run with further overrides.
+    /// Prepares this run again, with overrides that set uncertain constants to other values.
+    ///
     ///
     /// # Errors
-    /// Whatever keeps the run from starting with these overrides.
+    /// Anything that keeps the run from starting with these overrides.
     pub fn moved(&self, overrides: &[Override]) -> Result<ExperimentRun, Problems> {
         ExperimentRun::prepare(&self.spec, overrides)
     }
 
-    /// Checks that the run is possible on this drive, which is its own with constants moved.
+    /// Checks that the run is possible on `drive`, which is its own drive with constants set to other values.
+    ///
     ///
     /// # Errors
-    /// Whatever keeps the run from starting there.
+    /// Anything that keeps the run from starting there.
     pub fn check_on(&self, drive: &Drive) -> Result<(), Problems> {
         match &self.asked {
             RunWork::Jobs(_) => ExperimentRun::jobs_on(&self.spec, drive).map(drop),
@@ -97,7 +101,8 @@ impl ExperimentRun {
         }
     }
 
-    /// Outcome of the run; `finish` runs a simulation to its end.
+    /// Returns the outcome of the run; `finish` runs a simulation to its end.
+    ///
     ///
     /// # Panics
     /// Never for a prepared run, because it has been checked.
@@ -111,17 +116,18 @@ impl ExperimentRun {
         }
     }
 
-    /// Overrides of the drive's description, before any constant was moved.
+    /// Returns the overrides of the drive that the plan gives, as texts; none of them moves an uncertain constant.
     pub fn settings(&self) -> &[String] {
         &self.spec.set
     }
 
-    /// True if the run is one of bare transfers, which are not simulated step by step.
+    /// True if the run consists of DMA transfers alone, which are not simulated step by step.
     pub fn is_of_transfers(&self) -> bool {
         matches!(self.asked, RunWork::Transfers(_))
     }
 
-    /// Facts on the run's drive for the verdict; for a run of transfers, only the sections that take part in them.
+    /// Returns the properties of the run's drive that a verdict needs. For a run of transfers, only constants of the
+    /// sections that take part in transfers are uncertain.
     pub(super) fn facts(&self) -> Facts {
         let mut facts = Facts::from(&self.drive);
         if matches!(self.asked, RunWork::Transfers(_)) {
@@ -134,8 +140,9 @@ impl ExperimentRun {
 impl Experiments {
     /// Prepares all runs of a plan.
     ///
+    ///
     /// # Errors
-    /// Whatever keeps any of its runs from starting, with the place of its experiment.
+    /// Anything that keeps a run from starting, with the place of its experiment in the plan.
     pub fn prepare(reproduction: Reproduction) -> Result<Experiments, Problems> {
         let runs = reproduction.runs().iter().enumerate().map(|(place, spec)| {
             // Problems are reported at the place of the experiment.
@@ -148,32 +155,33 @@ impl Experiments {
         Ok(Experiments { reproduction, runs, facts })
     }
 
-    /// Judges every published row; `outcomes` are those of the runs, in order.
+    /// Returns the verdict on every published row; `outcomes` are those of the runs, in order.
     pub fn judge(&self, outcomes: &[Outcome]) -> Vec<Row> {
         self.reproduction.judge(&outcomes.iter().collect::<Vec<_>>(), &self.facts)
     }
 
-    /// Figures of the plan.
+    /// Returns the figures of the plan; `outcomes` are those of the runs, in order.
     pub fn figures(&self, outcomes: &[Outcome]) -> Vec<PaperFigure> {
         self.reproduction.figures(&outcomes.iter().collect::<Vec<_>>(), &self.facts)
     }
 
-    /// True if the dependences were measured for the constants that are uncertain now.
+    /// True if the dependences of the simulated values were measured for exactly the constants that are uncertain now.
     pub fn is_measured(&self) -> bool {
         self.reproduction.is_measured(&self.facts)
     }
 
-    /// Simulated value of each row.
+    /// Returns the simulated value of each published row, in their order; `outcomes` are those of the runs, in order.
     pub fn values(&self, outcomes: &[Outcome]) -> Vec<Option<f64>> {
         self.reproduction.values(&outcomes.iter().collect::<Vec<_>>(), &self.facts)
     }
 
-    /// Simulated value of each row with constants moved in the runs that are `needed`; `moved` gives the overrides for
-    /// a drive. For all other runs, and where it gives none, the outcome in `outcomes` stands. `finish` runs a
-    /// simulation to its end.
+    /// Returns the simulated value of each row with constants set to other values in the runs that are `needed`;
+    /// `moved` returns the overrides for a drive. For all other runs, and where there are no overrides, the outcome in
+    /// `outcomes` stands. `finish` runs a simulation to its end.
+    ///
     ///
     /// # Errors
-    /// Constants that cannot be moved in this way.
+    /// Constants that cannot be set to these values.
     pub fn values_moved(
         &self,
         outcomes: &[Outcome],

@@ -15,18 +15,18 @@ use super::plan_experiment::PlanExperiment;
 use super::plan_form;
 use super::quantity::Quantity;
 
-/// A parsed expression.
+/// Parsed expression of a plan, in which every name is resolved.
 #[derive(Clone, Debug)]
 pub(super) enum Expression {
     Number(f64),
     Truth(bool),
-    /// A quantity of an experiment, which is given by its index in the plan; a series if the experiment sweeps.
+    /// Quantity of an experiment, which is given by its index in the plan; a series if the experiment sweeps a key.
     Measured(usize, Quantity),
-    /// Value that a closed form returns, or one value for each swept value; the form is given by its index in the plan.
+    /// Value of a closed form, or one value for each swept value; the form is given by its index in the plan.
     Returned(usize, Vec<f64>),
-    /// The swept values of an experiment.
+    /// Swept values of an experiment, which is given by its index in the plan.
     Swept(usize),
-    /// The value of a series at one of its swept values.
+    /// Value of a series at one of its swept values.
     At(Box<Expression>, f64),
     Negate(Box<Expression>),
     Not(Box<Expression>),
@@ -34,7 +34,7 @@ pub(super) enum Expression {
     Call(Function, Vec<Expression>),
 }
 
-/// An operator between two operands.
+/// Operator of an expression between two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operator {
     Or,
@@ -52,32 +52,32 @@ pub(super) enum Operator {
     Power,
 }
 
-/// A function of series or numbers.
+/// Function of series or numbers in an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
     /// Absolute value, point by point.
     Abs,
-    /// Largest and smallest of all arguments and their points.
+    /// Largest of all arguments and their points; `Min` is the smallest.
     Max,
     Min,
-    /// Sum and mean over the points.
+    /// Sum of a series over its points; `Mean` is its mean.
     Sum,
     Mean,
-    /// Value at the first and at the last swept value.
+    /// Value of a series at its first swept value; `Last` is that at its last one.
     First,
     Last,
-    /// (largest - smallest) / |mean|: 0 for a constant.
+    /// Spread of a series, (largest - smallest) / |mean|: 0 for a constant.
     Spread,
-    /// Slope of the least-squares line over the swept values.
+    /// Slope of the least-squares line of a series over its swept values.
     Slope,
-    /// Largest distance from the least-squares line, as a share of the line's rise: 0 for a straight line.
+    /// Largest distance of a series from its least-squares line, as a share of the line's rise: 0 for a straight line.
     Bend,
-    /// Swept value at which the series is smallest, or largest.
+    /// Swept value at which a series is smallest; `Argmax` is the one at which it is largest.
     Argmin,
     Argmax,
-    /// Swept value at which the series first reaches nine tenths of its largest.
+    /// Swept value at which a series first reaches nine tenths of its largest value.
     Saturation,
-    /// True if each value is larger, or smaller, than the one before.
+    /// True if each value of a series is larger than the one before; `Decreasing` is true if each is smaller.
     Increasing,
     Decreasing,
 }
@@ -116,9 +116,10 @@ const FUNCTIONS: [(&str, Function); 15] = [
     ("decreasing", Function::Decreasing),
 ];
 
-/// Binding power of the prefix `not`; operators have [`Operator::power`].
+/// Binding power of the prefix `not`; a higher one binds more tightly. [`Operator::power`] has that of operators
+/// between two operands.
 const NOT_POWER: u8 = 3;
-/// Binding power of the prefix `-`.
+/// Binding power of the prefix `-`; a higher one binds more tightly.
 const NEGATE_POWER: u8 = 7;
 
 impl Operator {
@@ -134,8 +135,8 @@ impl Operator {
         }
     }
 
-    /// Binding power that the right operand must have: `^` groups to the right (and takes `2^-1`), the others to the
-    /// left.
+    /// Returns the smallest binding power of operators in the right operand: `^` groups to the right (and takes
+    /// `2^-1`), all others to the left.
     fn right_power(self) -> u8 {
         match self {
             Operator::Power => NEGATE_POWER,
@@ -153,7 +154,7 @@ impl Function {
         name_in(&FUNCTIONS, self)
     }
 
-    /// True if the function takes several arguments.
+    /// True if the function takes several arguments, as `max` and `min` do.
     fn is_variadic(self) -> bool {
         matches!(self, Function::Max | Function::Min)
     }
@@ -163,7 +164,8 @@ fn name_in<T: PartialEq>(table: &[(&'static str, T)], wanted: T) -> &'static str
     table.iter().find(|(_, item)| *item == wanted).map_or("", |(name, _)| name)
 }
 
-/// Parses `text` over the experiments of a plan.
+/// Parses the text of an expression, and resolves its names among the experiments of a plan.
+///
 ///
 /// # Errors
 /// The first mistake of syntax, together with every unknown name before it.
@@ -180,7 +182,7 @@ pub(super) fn parse(text: &str, experiments: &[PlanExperiment]) -> Result<Expres
     }
 }
 
-/// Operator-precedence parser. Its recursion is bounded by the lexer's limit on tokens.
+/// Operator-precedence parser of expressions. The lexer's limit on tokens bounds its recursion.
 struct Parser<'a> {
     tokens: &'a [ExpressionToken<'a>],
     at: usize,
@@ -221,7 +223,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses an operand all of whose operators bind at least as tightly as `power_min`.
+    /// Parses an operand in which all operators bind at least as tightly as `power_min`.
     fn operand(&mut self, power_min: u8) -> Result<Expression, Mistake> {
         let mut left = self.prefix()?;
         while let Some(operator) = self.operator().filter(|operator| operator.power() >= power_min) {
@@ -265,7 +267,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Resolves the name `experiment.quantity`.
+    /// Resolves the name `experiment.quantity`; an unknown name is recorded as a mistake.
     fn measured(&mut self, name: &str) -> Expression {
         let (experiment, path) = name.split_once('.').unwrap_or((name, ""));
         let place = self.experiment(experiment);
@@ -283,7 +285,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Index of an experiment; for an unknown one any index, because the expression will be refused.
+    /// Returns the index of the experiment of this name. An unknown name is recorded as a mistake; its index is 0,
+    /// because the expression will be refused.
     fn experiment(&mut self, name: &str) -> usize {
         let place = self.experiments.iter().position(|experiment| experiment.name == name);
         if place.is_none() {
@@ -340,8 +343,8 @@ fn unexpected(token: Option<ExpressionToken<'_>>, allowed: &str) -> Mistake {
 }
 
 impl Expression {
-    /// Calls `visit` with each experiment's index and the quantity that is read of it (`None` for its swept values, and
-    /// for what a closed form returns).
+    /// Calls `visit` with the index of each experiment in the expression, and the quantity that is read of it. The
+    /// quantity is `None` for the experiment's swept values, and for a closed form.
     pub(super) fn visit<'a>(&'a self, visit: &mut impl FnMut(usize, Option<&'a Quantity>)) {
         match self {
             Expression::Number(_) | Expression::Truth(_) => {}

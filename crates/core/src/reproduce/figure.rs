@@ -14,10 +14,10 @@ use crate::report::html::columns::{Column, LegendKey, columns};
 use crate::report::html::lines::{PlotLine, lines};
 use crate::results::units;
 
-/// Ratio of largest to smallest swept value from which on an axis is logarithmic.
+/// Ratio of the largest to the smallest swept value from which on an axis is logarithmic.
 const LOGARITHMIC_RATIO: f64 = 8.0;
 
-/// A figure of a paper with its values.
+/// Figure of a paper with its simulated values and the published ones.
 #[derive(Clone, Debug)]
 pub struct PaperFigure {
     /// Title of the figure.
@@ -25,15 +25,17 @@ pub struct PaperFigure {
     x: String,
     unit: String,
     points: Vec<f64>,
-    /// Curves: name, and a value at each point.
+    /// Name of each curve, with its value at each point.
     series: Vec<(String, Vec<f64>)>,
-    /// Published values: the swept value, and what the paper prints.
+    /// Swept value and printed value of each published result in the figure.
     published: Vec<(f64, f64)>,
     is_stacked: bool,
 }
 
 impl Reproduction {
-    /// Makes the figures of the plan; `outcomes` and `facts` are those of [`Reproduction::runs`], in order.
+    /// Returns the figures of the plan with their values; `outcomes` and `facts` are those of [`Reproduction::runs`],
+    /// in order.
+    ///
     ///
     /// # Panics
     /// If the numbers of outcomes, facts and runs differ.
@@ -65,13 +67,14 @@ impl Reproduction {
         }
     }
 
-    /// Returns the number that the paper prints for a row.
+    /// Returns the number that the paper prints for a row; none for a statement.
     fn published(&self, id: &str) -> Option<f64> {
         let row = self.expected.iter().find(|row| row.id == id)?;
         row.printed.map(|printed| printed.value)
     }
 
-    /// Curves of a figure; all have the points of the first one.
+    /// Returns the swept values of a figure, and name and values of each of its curves; all curves have the same
+    /// points.
     fn curves(
         &self,
         figure: &PlanFigure,
@@ -91,8 +94,8 @@ impl Reproduction {
         (over, series)
     }
 
-    /// Problems of figures that do not depend on results: expressions that are no curves, or curves of different
-    /// points.
+    /// Returns the problems of figures that do not depend on results: expressions that are no series, curves over
+    /// different points, published rows without a number, and stages of an experiment without a sweep.
     pub(super) fn misdrawn(&self) -> Vec<Problem> {
         let problem = |figure: &PlanFigure| {
             let experiments = &self.plan.experiments;
@@ -123,7 +126,7 @@ impl Reproduction {
         problems.map(|(figure, (found, allowed))| figure.place.problem(found, allowed)).collect()
     }
 
-    /// Problems of curves that read quantities which the drives do not have.
+    /// Returns the problems of curves that read quantities which the drives of their runs do not have.
     pub(super) fn faults_of_figures(&self, facts: &[Facts]) -> Vec<Problem> {
         let mut problems = Vec::new();
         for figure in &self.plan.figures {
@@ -143,7 +146,8 @@ impl Reproduction {
     }
 }
 
-/// Mean time in each stage that any of the runs has, in ns.
+/// Returns the swept values of an experiment, and for each stage that any of its runs has, name and mean time in ns for
+/// each run.
 fn stages(experiment: &PlanExperiment, outcomes: &[&Outcome]) -> (Vec<f64>, Vec<(String, Vec<f64>)>) {
     let of_runs: Vec<Vec<(String, f64)>> = experiment.runs.iter().map(|run| means_ns(outcomes[*run])).collect();
     let mut names: Vec<&String> = Vec::new();
@@ -169,7 +173,7 @@ fn means_ns(outcome: &Outcome) -> Vec<(String, f64)> {
 }
 
 impl PaperFigure {
-    /// Draws the figure as HTML.
+    /// Draws the figure as HTML: stages as stacked columns, curves as lines.
     pub fn html(&self) -> String {
         if self.is_stacked { self.stacked() } else { self.drawn() }
     }
@@ -183,7 +187,7 @@ impl PaperFigure {
         }
     }
 
-    /// Returns the title of the vertical axis: what the unit measures.
+    /// Returns the title of the vertical axis of a figure, such as "time" for values in ns.
     fn title_of_values(&self) -> &str {
         match self.unit.as_str() {
             "1/s" => "a second",

@@ -4,22 +4,22 @@ use std::fmt;
 
 use super::mistake::Mistake;
 
-/// Largest number of tokens of an expression, which bounds the recursion of parser and evaluator.
+/// Largest number of tokens of an expression, which bounds the recursion of the parser and the evaluator.
 const TOKENS_MAX: usize = 256;
-/// Symbols, those of two characters first, so that `<=` is not read as `<`.
+/// Symbols of an expression. Those of two characters come first, so that `<=` is not read as `<`.
 const SYMBOLS: [&str; 14] = ["<=", ">=", "==", "!=", "<", ">", "+", "-", "*", "/", "^", "(", ")", ","];
 
-/// Token of an expression.
+/// Token of an expression: a number, a name or a symbol.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ExpressionToken<'a> {
     Number(f64),
-    /// A function, an operator in letters, or `experiment.quantity`.
+    /// Function, operator in letters, or `experiment.quantity`.
     Name(&'a str),
     Symbol(&'static str),
 }
 
 impl ExpressionToken<'_> {
-    /// True if the token is this symbol or word.
+    /// True if the token is the symbol or the word `text`.
     pub(super) fn is(&self, text: &str) -> bool {
         matches!(self, ExpressionToken::Name(word) | ExpressionToken::Symbol(word) if *word == text)
     }
@@ -34,7 +34,7 @@ impl fmt::Display for ExpressionToken<'_> {
     }
 }
 
-/// Splits `text` into tokens.
+/// Splits the text of an expression into tokens; refuses unknown characters and expressions with too many tokens.
 pub(super) fn tokens(text: &str) -> Result<Vec<ExpressionToken<'_>>, Mistake> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
@@ -57,7 +57,8 @@ fn is_word(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
 }
 
-/// Reads a decimal number, with an exponent if a digit follows its `e`.
+/// Reads a decimal number at the start of a text, with an exponent if a digit follows its `e`. Returns its token and
+/// length in bytes.
 fn number(text: &str) -> Result<(ExpressionToken<'_>, usize), Mistake> {
     let mantissa = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let length = mantissa + exponent_length(&text[mantissa..]);
@@ -77,7 +78,8 @@ fn exponent_length(text: &str) -> usize {
     if count == 0 { 0 } else { text.len() - digits.len() + count }
 }
 
-/// Reads a word: letters, digits and underscores; dots and hyphens only between two of these.
+/// Reads a word at the start of a text: letters, digits and underscores; dots and hyphens only between two of these.
+/// Returns its token and length in bytes.
 fn word(text: &str) -> (ExpressionToken<'_>, usize) {
     let bytes = text.as_bytes();
     let is_word_at = |at: usize| bytes.get(at).is_some_and(|byte| is_word(char::from(*byte)));

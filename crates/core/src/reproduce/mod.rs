@@ -1,4 +1,4 @@
-//! Published results beside simulated ones.
+//! Reproductions: published results, compared with simulated ones.
 //!
 //! A reproduction is a folder without code. `plan.toml` says which experiments to run and how each published figure
 //! follows from them, `expected.csv` holds the published values with their sources, and `depends_on.csv` the uncertain
@@ -57,7 +57,7 @@ pub use run_value::RunValue;
 use verdict::Remarks;
 pub use verdict::{Row, Verdict, document};
 
-/// A reproduction: a plan, and the published results that it is compared with.
+/// Reproduction of the results of a paper: a plan of experiments, and the published results that are compared with it.
 #[derive(Clone, Debug)]
 pub struct Reproduction {
     paper: String,
@@ -66,12 +66,12 @@ pub struct Reproduction {
     dependence: Dependence,
 }
 
-/// Facts on the drive of a run, overrides applied, that verdicts need.
+/// Properties of the drive of a run, overrides applied, that verdicts need.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Uncertain constants of the drive.
+    /// Keys of the uncertain constants of the drive, each with the reason of its uncertainty.
     pub doubts: Vec<(UncertaintyCause, String)>,
-    /// Resolved description: an object for each section, with keys as in drive files.
+    /// Resolved description of the drive: an object for each section, with keys as in drive files.
     pub description: serde_json::Value,
 }
 
@@ -83,13 +83,13 @@ impl From<&Drive> for Facts {
 }
 
 impl Facts {
-    /// Number at a dotted key, 1 for true; `None` if there is no number.
+    /// Returns the number at a dotted key of the description, or 1 or 0 for a truth value; `None` for anything else.
     fn parameter(&self, key: &str) -> Option<f64> {
         let value = self.description.pointer(&format!("/{}", key.replace('.', "/")))?;
         value.as_f64().or_else(|| value.as_bool().map(|truth| f64::from(u8::from(truth))))
     }
 
-    /// Names under which results count the stages of the software stack.
+    /// Returns the names under which results report the stages of the software stack.
     fn stack_stages(&self) -> Vec<&str> {
         let stages = self.description.pointer("/stack/stages").and_then(serde_json::Value::as_array);
         stages.into_iter().flatten().filter_map(|stage| stage["name"].as_str()).map(column_of).collect()
@@ -99,9 +99,10 @@ impl Facts {
 impl Reproduction {
     /// Reads the reproduction of `paper` from the texts of its `plan.toml` and `expected.csv`.
     ///
+    ///
     /// # Errors
-    /// All problems of both texts at once: syntax, unknown keys, experiments, quantities and functions,
-    /// expressions that make no sense, and published rows without a row of the plan or the reverse.
+    /// All problems of both texts at once: syntax, unknown keys, experiments, quantities and functions, expressions of
+    /// the wrong kind, and published rows without a row of the plan or the reverse.
     pub fn load(paper: &str, plan_text: &str, expected_text: &str) -> Result<Reproduction, Problems> {
         let file = |name: &str| format!("reproductions/{paper}/{name}");
         let mut problems = Problems::default();
@@ -118,7 +119,9 @@ impl Reproduction {
         problems.or(reproduction)
     }
 
-    /// Adds the constants on which the rows were found to depend: the text of `depends_on.csv`.
+    /// Adds the uncertain constants on which the simulated values of the published results were found to depend; `text`
+    /// is the text of `depends_on.csv`.
+    ///
     ///
     /// # Errors
     /// Lines of another form.
@@ -127,33 +130,35 @@ impl Reproduction {
         Ok(self)
     }
 
-    /// Replaces the dependences by newly measured ones.
+    /// Replaces the uncertain constants on which the simulated values of the published results depend by newly measured
+    /// ones.
     pub fn depends(&mut self, dependence: Dependence) {
         self.dependence = dependence;
     }
 
-    /// Dependences of the rows, as far as they are known.
+    /// Returns the uncertain constants on which the simulated values of the published results depend, as far as they
+    /// are known.
     pub fn dependence(&self) -> &Dependence {
         &self.dependence
     }
 
-    /// Notes for a reader of the results: quantities that the plan calls by an earlier name.
+    /// Returns notes for a reader of the results: one for each quantity that the plan calls by an earlier name.
     pub fn notes(&self) -> &[String] {
         &self.plan.notes
     }
 
-    /// Name of the paper, which is the name of its folder.
+    /// Returns the name of the paper, which is the name of its folder.
     pub fn paper(&self) -> &str {
         &self.paper
     }
 
-    /// Every simulation that the plan needs, each once.
+    /// Returns every simulation that the plan needs, each once.
     pub fn runs(&self) -> &[RunSpec] {
         &self.plan.runs
     }
 
-    /// Makes a problem of a run at the place of the experiment that asks for it, such as an unknown drive or a job that
-    /// cannot run.
+    /// Returns a problem of a run, such as an unknown drive, at the place of the plan's experiment that needs the run.
+    ///
     ///
     /// # Panics
     /// If there is no such run.
@@ -180,7 +185,9 @@ impl Reproduction {
         problems.or(())
     }
 
-    /// Judges every published row; `outcomes` and `facts` are those of [`Reproduction::runs`], in order.
+    /// Returns the verdict on every published row; `outcomes` and `facts` are those of [`Reproduction::runs`], in
+    /// order.
+    ///
     ///
     /// # Panics
     /// If the numbers of outcomes, facts and runs differ.
@@ -197,7 +204,9 @@ impl Reproduction {
         self.rows().zip(values).map(judged).collect()
     }
 
-    /// Simulated value of every row, in the order of [`Reproduction::judge`]; `None` if it has no finite one.
+    /// Returns the simulated value of every row, in the order of [`Reproduction::judge`]; `None` for a row without a
+    /// finite one.
+    ///
     ///
     /// # Panics
     /// If the numbers of outcomes, facts and runs differ.
@@ -208,17 +217,17 @@ impl Reproduction {
         self.rows().map(|(row, _)| row.value.as_ref().and_then(|value| self.number(value, &read))).collect()
     }
 
-    /// Ids of the rows whose values differ between two sets of values by enough to count as moved, see [`Dependence`].
-    /// Inputs follow the description and are left out.
+    /// Returns the ids of the rows whose simulated values differ between `before` and `after` by enough to count as
+    /// moved, see [`Dependence`]. Rows of the kind input are left out, because they follow the description.
     pub fn moved<'a>(&'a self, before: &[Option<f64>], after: &[Option<f64>]) -> Vec<&'a str> {
         let rows = self.rows().zip(before.iter().zip(after));
         let moved = rows.filter(|((_, expected), (before, after))| is_moved(expected, **before, **after));
         moved.map(|((row, _), _)| row.id.as_str()).collect()
     }
 
-    /// For each run, true if a row that is `wanted`, by id and kind, reads anything of it in which a constant can have
-    /// a part: any constant, or the one of this key. Constants of the section `power` have a part only in power
-    /// figures.
+    /// Returns, for each run, true if a published result that `wanted` selects by id and kind reads a figure of it that
+    /// uncertain constants can change. With a `key`, only that constant counts: a constant of the section `power`
+    /// changes only power figures.
     pub fn needed(&self, wanted: impl Fn(&str, ClaimKind) -> bool, key: Option<&str>) -> Vec<bool> {
         let is_of_power = key.is_some_and(|key| key.starts_with("power."));
         let mut needed = vec![false; self.plan.runs.len()];
@@ -228,8 +237,9 @@ impl Reproduction {
         needed
     }
 
-    /// Dependence of a row: as measured for all constants that are uncertain now, or, before that, on all uncertain
-    /// constants of the drives that it reads. So a row never seems to depend on less than it does.
+    /// Returns the uncertain constants on which a simulated value depends: as measured, if that was done for all
+    /// constants that are uncertain now, else all uncertain constants of the drives that the value reads. So a value
+    /// never seems to depend on fewer constants than it does.
     fn leaning(&self, row: &PlanRow, facts: &[Facts]) -> RowDependence {
         if self.is_measured(facts) {
             return self.dependence.of(&row.id);
@@ -252,7 +262,7 @@ impl Reproduction {
         now == self.dependence.constants()
     }
 
-    /// Published rows in their order, each with its row of the plan.
+    /// Returns the published results in their order, each with the row of the plan that says how it is simulated.
     fn rows(&self) -> impl Iterator<Item = (&PlanRow, &Expected)> {
         self.expected.iter().filter_map(|expected| {
             let row = self.plan.rows.iter().find(|row| row.id == expected.id);
@@ -274,7 +284,8 @@ impl Reproduction {
         unplanned.chain(unpublished).collect()
     }
 
-    /// Problem of a row whose value has the wrong kind. As no kind depends on a result, any results will do here.
+    /// Returns the problem of a row whose value has the wrong kind: a number or a comparison is needed. No kind depends
+    /// on a result, so that any results will do for the check.
     fn misfit(&self, row: &PlanRow, expected: &Expected) -> Option<Problem> {
         let value = evaluate(row.value.as_ref()?, &self.plan.experiments, &|_, _| 1.0);
         let (found, allowed) = match (value, expected.printed) {
@@ -288,8 +299,8 @@ impl Reproduction {
         Some(row.place.problem(found, allowed))
     }
 
-    /// Problem of a result that reads no run: a value that follows from given numbers alone is an input, and one that a
-    /// closed form returns is said to be returned.
+    /// Returns the problem of a row that reads no run but is not declared so. A value that follows from given numbers
+    /// alone must have the kind input; one of a closed form must have the provenance returned.
     fn idleness(&self, row: &PlanRow, expected: &Expected) -> Option<Problem> {
         let mut reads_runs = false;
         self.visit(row, &mut |_, quantity| reads_runs |= !matches!(quantity, Quantity::Parameter(_)));
@@ -314,7 +325,7 @@ impl Reproduction {
         faults
     }
 
-    /// True if a row's value reads what a closed form returns.
+    /// True if the value of a row of the plan reads a closed form.
     fn reads_form(&self, row: &PlanRow) -> bool {
         let mut reads_form = false;
         if let Some(value) = &row.value {
@@ -323,7 +334,7 @@ impl Reproduction {
         reads_form
     }
 
-    /// Calls `visit` with every run and quantity that a row's value reads.
+    /// Calls `visit` with each run, by its index, and each quantity of it that the value of a row of the plan reads.
     fn visit(&self, row: &PlanRow, visit: &mut impl FnMut(usize, &Quantity)) {
         let Some(value) = &row.value else { return };
         value.visit(&mut |experiment, quantity| {
@@ -333,7 +344,7 @@ impl Reproduction {
     }
 }
 
-/// True if a value has moved by enough to count.
+/// True if a simulated value has changed by enough to depend on the constant that was set to another value.
 fn is_moved(expected: &Expected, before: Option<f64>, after: Option<f64>) -> bool {
     let share = match expected.kind {
         ClaimKind::Input => return false,

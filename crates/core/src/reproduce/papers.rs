@@ -1,26 +1,26 @@
-//! Papers whose results are reproduced and that come with the program.
+//! Papers whose results are reproduced and whose plans come with the program.
 
 use super::{PAPERS, Reproduction};
 use crate::problem::{Problem, Problems};
 use crate::spelling;
 
-/// A paper, which is the folder `reproductions/<name>`.
+/// Paper with the texts of its reproduction, the folder `reproductions/<name>`.
 #[derive(Clone, Copy, Debug)]
 pub struct Paper {
-    /// Name of the folder.
+    /// Name of the paper, which is the name of its folder.
     pub name: &'static str,
     plan: &'static str,
     expected: &'static str,
     depends_on: &'static str,
 }
 
-/// All papers.
+/// Returns all papers whose results are reproduced.
 pub fn all() -> impl Iterator<Item = Paper> {
     PAPERS.iter().map(|&(name, plan, expected, depends_on)| Paper { name, plan, expected, depends_on })
 }
 
 impl Paper {
-    /// True if `validate` has its rows, and its name is kept for a while only.
+    /// True if `validate` has taken over the paper's published results, so that its name is kept for a while only.
     pub fn is_in_validation(&self) -> bool {
         self.name == "modern"
     }
@@ -34,12 +34,13 @@ impl Paper {
     }
 }
 
-/// The six papers: all but what `validate` has taken over.
+/// Returns the papers that count as reproductions, which are all but those whose results `validate` has taken over.
 pub fn counted() -> impl Iterator<Item = Paper> {
     all().filter(|paper| !paper.is_in_validation())
 }
 
-/// Paper of this name.
+/// Returns the paper of this name.
+///
 ///
 /// # Errors
 /// If there is no such paper.
@@ -51,7 +52,7 @@ pub fn find(name: &str) -> Result<Paper, Problems> {
     })
 }
 
-/// Paper whose name, or the first word of it, is most similar to `word`.
+/// Returns the known paper whose name, or the first word of it, is most similar to `word`.
 fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let first = |name: &'a str| name.split('-').next().unwrap_or(name);
     spelling::nearest(word, known.iter().copied()).or_else(|| {

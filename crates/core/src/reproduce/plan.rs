@@ -1,4 +1,4 @@
-//! The simulated side of a reproduction: `plan.toml`.
+//! Plan of a reproduction (`plan.toml`): the experiments to simulate, and the expressions that give each row its value.
 //!
 //! ```toml
 //! seed = 1                                   # of every experiment that gives none
@@ -51,72 +51,74 @@ use crate::problem::{Problem, Problems};
 use crate::results::current_name;
 use crate::results::documents::Provenance;
 
-/// Seed of experiments for which the plan gives none.
+/// Seed of experiments for which the plan gives no seed.
 const SEED_DEFAULT: u64 = 1;
 
-/// One simulation: everything that its outcome depends on.
+/// One simulation of a plan, with everything that its outcome depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RunSpec {
-    /// Name of a shipped drive.
+    /// Name of a shipped drive, or of a shipped device for transfers.
     pub drive: String,
-    /// Overrides of the drive's description, as `link.lanes=8`; the last of a key counts.
+    /// Overrides of the drive's description, such as `link.lanes=8`; the last one of a key counts.
     pub set: Vec<String>,
-    /// fio options, each given once.
+    /// fio options of the job, each given once.
     pub job: Vec<(String, String)>,
-    /// fio options of a second job that runs at the same time, if there is one.
+    /// fio options of a second job that runs at the same time as the first, if there is one.
     pub beside: Option<Vec<(String, String)>>,
     /// Options of transfers between a device and host memory ([`crate::dma`]), which replace the jobs.
     pub transfers: Option<Vec<(String, String)>>,
-    /// Seed of the run.
+    /// Seed of the run's random numbers.
     pub seed: u64,
 }
 
-/// Row of a plan: how the simulated value of one published result is obtained.
+/// Row of a plan: expression from which the simulated value of one published result follows, or the reason why there is
+/// none.
 #[derive(Clone, Debug)]
 pub(super) struct PlanRow {
     pub place: Place,
     pub id: String,
     pub value: Option<Expression>,
-    /// Reason why the result cannot be compared.
+    /// Reason why the published result cannot be compared.
     pub unexplained: Option<String>,
-    /// Reason why the value differs from the published one, if it does.
+    /// Reason why the simulated value differs from the published one, if it does.
     pub because: Option<String>,
-    /// Provenance of the value, where it does not follow from the kind of the row and the constants that it depends on.
+    /// Provenance of the simulated value, if it does not follow from the kind of the row and its uncertain constants.
     pub provenance: Option<Provenance>,
 }
 
-/// Figure of a plan, for a report.
+/// Figure of a plan, which a report draws: curves of expressions, or the stages of an experiment.
 #[derive(Clone, Debug)]
 pub(super) struct PlanFigure {
     pub place: Place,
     pub title: String,
-    /// Label of the swept values.
+    /// Label of the horizontal axis, which has the swept values.
     pub x: String,
-    /// Unit of the drawn values.
+    /// Unit of the values that are drawn, such as `ns`.
     pub y: String,
-    /// Curves by name; empty if stages are drawn.
+    /// Name and expression of each curve; empty if stages are drawn.
     pub lines: Vec<(String, Expression)>,
-    /// Index of the experiment whose stages are drawn.
+    /// Index of the experiment whose stages are drawn; none if curves are drawn.
     pub stages: Option<usize>,
-    /// Rows whose published values are drawn as marks, and where on the axis of swept values.
+    /// Ids of the rows whose published values are drawn as marks, each with its position on the axis of swept values.
     pub published: Vec<(String, f64)>,
 }
 
-/// A plan, read and resolved.
+/// Plan of a reproduction, read and resolved.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReproductionPlan {
-    /// All runs; equal runs of several experiments are one run.
+    /// All runs of the plan; equal runs of several experiments are one run.
     pub runs: Vec<RunSpec>,
-    /// For each run, place of the first experiment that needs it.
+    /// For each run, place in the plan of the first experiment that needs it.
     pub places: Vec<Place>,
     pub experiments: Vec<PlanExperiment>,
     pub rows: Vec<PlanRow>,
     pub figures: Vec<PlanFigure>,
-    /// Notes on quantities that the plan calls by an earlier name.
+    /// Notes on quantities that the plan calls by an earlier name, one each.
     pub notes: Vec<String>,
 }
 
-/// Reads a plan. All problems are added to `problems`, and entries with problems are left out.
+/// Reads the plan of a reproduction. All problems are added to `problems`; entries with problems are left out or
+/// incomplete.
 pub(super) fn read(file: &str, text: &str, problems: &mut Problems) -> ReproductionPlan {
     let document = document::parse(file, text);
     problems.0.extend(document.problems);
@@ -130,13 +132,13 @@ struct PlanReader<'a> {
     problems: &'a mut Vec<Problem>,
 }
 
-/// Values that experiments inherit from the head of the plan.
+/// Seed and fio options that experiments inherit from the head of the plan.
 struct Defaults {
     seed: u64,
     job: Vec<(String, String)>,
 }
 
-/// Values that a sweep gives to a key, with their texts.
+/// Key that a sweep varies, and its values as numbers and as texts.
 struct PlanSweep {
     key: String,
     values: Vec<(f64, String)>,
@@ -381,7 +383,7 @@ impl PlanReader<'_> {
         self.refuse(&entry.place, format!("{} = {}", entry.key, entry.node.quote), allowed);
     }
 
-    /// Tables of the list `[[key]]`.
+    /// Returns the tables of the list `[[key]]`, each with its place; refuses items that are no tables.
     fn tables<'t>(&mut self, table: &'t Table, key: &str) -> Vec<(&'t Place, &'t Table)> {
         let nodes = self.array(table, key).unwrap_or(&[]);
         let mut tables = Vec::new();
@@ -428,7 +430,7 @@ impl PlanReader<'_> {
         }
     }
 
-    /// String that must be given; empty, with a problem, if it is not.
+    /// Returns a string that must be given; if it is not, reports a problem and returns an empty string.
     fn required(&mut self, place: &Place, table: &Table, key: &str) -> String {
         if document::entry(table, key).is_none() {
             self.refuse(place, format!("no {key}"), &format!("{key} = \"…\""));
@@ -448,7 +450,7 @@ impl PlanReader<'_> {
         seed
     }
 
-    /// fio options, with values in fio's notation: true is 1.
+    /// Returns fio options of a table, as names and values in fio's notation: true is 1.
     fn job(&mut self, table: &Table, key: &str) -> Vec<(String, String)> {
         let Some(entry) = document::entry(table, key) else {
             return Vec::new();
@@ -468,7 +470,7 @@ impl PlanReader<'_> {
     }
 }
 
-/// Value in the notation of a fio job file; `None` if no option has values of this type.
+/// Returns a value in the notation of a fio job file; `None` for a type that no option has.
 pub(crate) fn option_text(value: &Value) -> Option<String> {
     match value {
         Value::String(string) => Some(string.clone()),
@@ -479,7 +481,7 @@ pub(crate) fn option_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Options of `base`, replaced and followed by those of `own`.
+/// Returns the options of `base`, with those of `own` in place of options of the same name or after them.
 fn overridden(base: &[(String, String)], own: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut options = base.to_vec();
     for (key, text) in own {
@@ -496,8 +498,8 @@ fn set_option(options: &mut Vec<(String, String)>, key: &str, text: &str) {
 }
 
 impl RunSpec {
-    /// Returns this run with one key of the drive, or one option of the job (`job.OPTION`) or of the transfers
-    /// (`transfers.OPTION`), at a value.
+    /// Returns this run with one key of the drive set to a value, or one option of the job (`job.OPTION`) or of the
+    /// transfers (`transfers.OPTION`).
     pub fn with(&self, key: &str, text: &str) -> RunSpec {
         let mut spec = self.clone();
         let transfers = key.strip_prefix("transfers.").and_then(|option| Some((option, spec.transfers.as_mut()?)));
@@ -511,7 +513,7 @@ impl RunSpec {
 }
 
 impl ReproductionPlan {
-    /// Index of a run, which is added if no equal one is there.
+    /// Returns the index of a run, which is added if the plan has no equal one; `place` is that of its experiment.
     fn place_of(&mut self, spec: RunSpec, place: &Place) -> usize {
         let known = self.runs.iter().position(|run| *run == spec);
         known.unwrap_or_else(|| {
@@ -523,7 +525,7 @@ impl ReproductionPlan {
 }
 
 impl Mistake {
-    /// Makes a problem of this mistake at a place.
+    /// Makes a problem of this mistake at a place in the plan.
     pub(super) fn at(self, place: &Place) -> Problem {
         place.problem(self.found, self.allowed)
     }

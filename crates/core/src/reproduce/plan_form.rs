@@ -1,34 +1,35 @@
 //! Closed form of a drive's rate and of the break-even time, as a plan names it and as expressions read it.
 //!
-//! Values of forms are computed when the plan is read: no run has a part in it, and its rows have the provenance
-//! `returned`.
+//!
+//! Values of forms are computed when the plan is read. No run has a part in them, and rows that read them have the
+//! provenance `returned`.
 
 use super::mistake::Mistake;
 use crate::breakeven::{BreakEven, Description, break_even, form};
 use crate::problem::Problems;
 
-/// Swept key that stands for the bytes of a block.
+/// Swept key of a form that stands for the block size in bytes.
 const BLOCK: &str = "block_bytes";
-/// Bytes of a block where a plan gives none.
+/// Block size in bytes of a form for which the plan gives none.
 const BLOCK_DEFAULT: u32 = 512;
 
-/// Form of a plan, before its sweep: a shipped description of prices and rates with changes.
+/// Closed form of a plan before its sweep: a shipped description of prices and rates, with overrides.
 #[derive(Clone, Debug)]
 pub(super) struct FormSpec {
-    /// Name of the shipped description.
+    /// Name of the shipped description of prices and rates.
     pub description: String,
-    /// Overrides, as `cells.channels=24`; `block_bytes=4096` gives the bytes of a block.
+    /// Overrides of the description, such as `cells.channels=24`; `block_bytes=4096` gives the block size in bytes.
     pub set: Vec<String>,
 }
 
-/// Value of a form for one block size.
+/// Result of a closed form for one block size: break-even time and cost of the drive.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FormValue {
     result: BreakEven,
     drive_cost: f64,
 }
 
-/// Reads a quantity from the result of a form.
+/// Function that reads a quantity from the result of a form.
 type ReadQuantity = fn(&FormValue) -> f64;
 
 /// Quantities of a form that expressions can read.
@@ -44,14 +45,15 @@ const QUANTITIES: [(&str, ReadQuantity); 8] = [
 ];
 
 impl FormSpec {
-    /// Returns the form with one more override.
+    /// Returns the form with one more override, of `key` to the value `text`.
     pub(super) fn with(&self, key: &str, text: &str) -> FormSpec {
         let mut changed = self.clone();
         changed.set.push(format!("{key}={text}"));
         changed
     }
 
-    /// Computes the form.
+    /// Computes the result of the form for its description and block size.
+    ///
     ///
     /// # Errors
     /// An unknown description, and overrides that it cannot have.
@@ -76,7 +78,8 @@ impl FormSpec {
     }
 }
 
-/// Reads a quantity, by name, of each value of a form.
+/// Returns the quantity of this name for each result of a form.
+///
 ///
 /// # Errors
 /// An unknown name.

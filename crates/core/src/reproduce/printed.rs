@@ -18,28 +18,28 @@
 //! results that one paper prints twice differ by 1.4 % ("78 kIOPS" and "nearly 13 us"), 0.5 % ("75 kIOPS" and 300 k for
 //! four cards) and 3 % ("16 MB/s" and 66 MHz at two bits).
 
-/// Least and largest tolerance of a plain number, as a share of it.
+/// Smallest and largest tolerance of a printed number without words, as a share of the number.
 const PLAIN: (f64, f64) = (0.02, 0.2);
-/// Least and largest tolerance of a number with "about", as a share of it.
+/// Smallest and largest tolerance of a printed number with "about", as a share of the number.
 const ABOUT: (f64, f64) = (0.1, 0.2);
-/// Tolerance beyond a number with "just", as a share of it.
+/// Tolerance above or below a printed number with "just over" or "just under", as a share of the number.
 const JUST: f64 = 0.1;
-/// Tolerance beyond a number that is a bound, as a share of it.
+/// Tolerance beyond a printed number that is a bound, such as "more than 5", as a share of the number.
 const BOUND: f64 = 0.2;
-/// Tolerance of a value read off a figure, as a share of it.
+/// Tolerance of a value that was read off a figure, as a share of the value.
 const FIGURE: f64 = 0.1;
-/// Relative rounding error of numbers that have gone through arithmetic.
+/// Relative rounding error of computed numbers, by which each tolerance is widened.
 const ROUNDING: f64 = 1e-9;
 
-/// A number as it is printed.
+/// Number as a paper prints it, with its precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Printed {
     pub value: f64,
-    /// Half a unit of the last printed digit.
+    /// Half a unit of the last printed digit, in the unit of the number.
     pub half_unit: f64,
 }
 
-/// Meaning of the words around a printed number.
+/// Meaning of the words that a paper puts around a printed number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Words {
     Plain,
@@ -54,7 +54,7 @@ pub(super) enum Words {
     Exactly,
 }
 
-/// Words that a row may hold, with their meanings.
+/// Words that a published result may have around its number, each with its meaning.
 const WORDS: &[(&str, Words)] = &[
     ("", Words::Plain),
     ("~", Words::About),
@@ -87,7 +87,8 @@ const WORDS: &[(&str, Words)] = &[
 ];
 
 impl Printed {
-    /// Parses digits with an optional power of ten that takes them into the row's unit: `2.432e3`, `75e3`, `0.52`.
+    /// Parses printed digits with an optional power of ten that takes them into the row's unit: `2.432e3`, `75e3`,
+    /// `0.52`. Returns none unless the number is above 0.
     pub(super) fn parse(text: &str) -> Option<Printed> {
         let value: f64 = text.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0)?;
         let (digits, power) = text.split_once('e').unwrap_or((text, "0"));
@@ -97,7 +98,7 @@ impl Printed {
         Some(Printed { value, half_unit: 0.5 * libm::pow(10.0, f64::from(last_digit)) })
     }
 
-    /// Lowest and highest value that count as this number.
+    /// Returns the lowest and the highest simulated value that count as this printed number with these words.
     pub(super) fn accepted(self, words: Words) -> (f64, f64) {
         let value = self.value;
         let around = |(least, most): (f64, f64)| (self.half_unit / value).clamp(least, most);
@@ -122,7 +123,7 @@ impl Words {
         WORDS.iter().find(|(known, _)| *known == text).map(|(_, words)| *words)
     }
 
-    /// All known phrases, for messages.
+    /// Returns all known words around a number, as a list for messages.
     pub(super) fn known() -> String {
         let phrases: Vec<&str> = WORDS.iter().map(|(phrase, _)| *phrase).filter(|phrase| !phrase.is_empty()).collect();
         format!("nothing, {}", phrases.join(", "))
@@ -133,7 +134,7 @@ impl Words {
 mod tests {
     use super::*;
 
-    /// Tolerance of a number with words below and above it, in per cent.
+    /// Returns the tolerance below and above a printed number with these words, in per cent.
     fn allowed(text: &str, words: &str) -> (f64, f64) {
         let printed = Printed::parse(text).unwrap();
         let (low, high) = printed.accepted(Words::parse(words).unwrap());

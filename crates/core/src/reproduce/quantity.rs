@@ -16,35 +16,35 @@ use crate::ledger::{DirectionOutcome, Latency, Outcome, WireUse};
 use crate::results::{FIGURES, Figure, Figures, PERCENTILES, Percentile, current_name, find as find_figure};
 use crate::time::Span;
 
-/// Quantity of a run.
+/// Quantity of a run that an expression reads.
 #[derive(Clone, Debug)]
 pub(super) enum Quantity {
     Requests(RequestSide, fn(&SideRequests) -> f64),
-    /// Percentile of the total latency, in per cent.
+    /// Percentile of the total latency; the number is in per cent.
     Percentile(RequestSide, f64),
-    /// Mean time in a stage, whose name is written as by [`plain`].
+    /// Mean time of a request in a stage, whose name is written as by [`plain`].
     Stage(RequestSide, String),
     Upstream(fn(&WireUse, Span) -> f64),
     Downstream(fn(&WireUse, Span) -> f64),
     Run(fn(&Outcome) -> f64),
-    /// Figure that sweeps have too.
+    /// Figure of a run that sweeps print under the same name.
     Swept(&'static Figure),
     Counter(String),
-    /// Parameter of the description, by dotted key.
+    /// Parameter of the run's description, by its dotted key.
     Parameter(String),
 }
 
-/// Requests that a quantity covers.
+/// Requests of a run that a quantity covers: all, reads, writes, or those of the second job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestSide {
     Both,
     Read,
     Write,
-    /// Requests of the second job.
+    /// Requests of all jobs but the first, which is the second job.
     Beside,
 }
 
-/// Requests of one side, added up over all jobs.
+/// Sums over the requests that a quantity covers, in all jobs.
 #[derive(Default)]
 pub(super) struct SideRequests {
     ios: u64,
@@ -53,7 +53,7 @@ pub(super) struct SideRequests {
     total: Latency,
 }
 
-/// Table of names, with a function that reads each.
+/// Table of quantities: the name of each, and the function that reads it.
 type Table<F> = &'static [(&'static str, F)];
 
 const REQUESTS: Table<fn(&SideRequests) -> f64> = &[
@@ -75,7 +75,8 @@ const WIRE: Table<fn(&WireUse, Span) -> f64> = &[
     ("busy_share", |wire, elapsed| wire.busy_share(elapsed)),
 ];
 
-/// Quantities of the whole run. Processor times are in cores: time spent by all cores over the time of the run.
+/// Quantities of the whole run. Processor times are in cores: the time that all cores spend, divided by the time of the
+/// run.
 const RUN: Table<fn(&Outcome) -> f64> = &[
     ("elapsed_ns", |outcome| outcome.elapsed.as_ns()),
     ("working", |outcome| outcome.cpu.working.as_s() / outcome.elapsed.as_s()),
@@ -87,11 +88,11 @@ const RUN: Table<fn(&Outcome) -> f64> = &[
     ("memory_w", |outcome| outcome.memory_j.map_or(f64::NAN, |joules| joules / outcome.elapsed.as_s())),
 ];
 
-/// Groups whose names these tables do not hold, as messages show them.
+/// Groups of quantities whose names are not in a table but depend on the drive, as messages show them.
 const OPEN_GROUPS: &str = "stage.NAME, counter.NAME, key.PARAMETER";
 
 impl Quantity {
-    /// Quantity that `path` names, without the experiment in front.
+    /// Returns the quantity that `path` names, which is the name without the experiment in front.
     pub(super) fn parse(path: &str) -> Result<Quantity, Mistake> {
         match path.split_once('.') {
             None => Quantity::of_requests(RequestSide::Both, path).or_else(|_| Quantity::of_run(path)),
@@ -135,7 +136,7 @@ impl Quantity {
         })
     }
 
-    /// Checks that a drive with these facts has the quantity.
+    /// Checks that a drive with these properties has the stage or parameter that the quantity reads.
     pub(super) fn check(&self, facts: &Facts) -> Result<(), Mistake> {
         match self {
             Quantity::Parameter(key) if facts.parameter(key).is_none() => {
@@ -147,12 +148,12 @@ impl Quantity {
         }
     }
 
-    /// True if the server's power can have a part in the quantity.
+    /// True if the power that the server takes can change the quantity.
     pub(super) fn may_be_of_power(&self) -> bool {
         matches!(self, Quantity::Run(_) | Quantity::Swept(_) | Quantity::Parameter(_))
     }
 
-    /// Reads the quantity of one run.
+    /// Returns the value of the quantity for one run; not a number if the run has no such quantity.
     pub(super) fn read(&self, outcome: &Outcome, facts: &Facts) -> f64 {
         match self {
             Quantity::Requests(side, read) => read(&SideRequests::of(outcome, *side)),
@@ -183,7 +184,8 @@ fn counted(outcome: &Outcome, name: &str) -> f64 {
     found.map_or(f64::NAN, |(_, count)| *count as f64)
 }
 
-/// Name of a stage as expressions write it: small letters and digits, and one underscore for anything else.
+/// Returns the name of a stage as expressions write it: small letters and digits, and one underscore for anything
+/// between them.
 pub(super) fn plain(name: &str) -> String {
     let words = name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("_").to_lowercase()
@@ -205,7 +207,7 @@ fn directions(outcome: &Outcome, side: RequestSide) -> impl Iterator<Item = &Dir
         .map(|(_, direction)| direction)
 }
 
-/// Mean time in a stage. Sums start at 0, because the sum of no floats at all is -0.
+/// Returns the mean time of a request in a stage, in ns. Sums start at 0, because the sum of no floats at all is -0.
 fn stage_mean_ns(outcome: &Outcome, side: RequestSide, stage: &str) -> f64 {
     let sum_ns = |direction: &DirectionOutcome| -> f64 {
         let stages = direction.stages.named(&outcome.stack_stages);

@@ -1,4 +1,4 @@
-//! Values that follow from one run, for tables whose rows each read a single run.
+//! Values that follow from one run by an expression, for tables in which each row reads a single run.
 
 use super::evaluate::{ExpressionValue, evaluate};
 use super::experiment::ExperimentRun;
@@ -7,10 +7,10 @@ use super::plan_experiment::PlanExperiment;
 use crate::ledger::Outcome;
 use crate::problem::{Problem, Problems};
 
-/// Name by which expressions call the run.
+/// Name by which expressions refer to the run.
 const RUN: &str = "run";
 
-/// Expression over one run, which it calls `run`: `run.mean_ns`, or `1e9 * run.working / run.iops`.
+/// Expression over a single run, which the expression calls `run`: `run.mean_ns`, or `1e9 * run.working / run.iops`.
 #[derive(Clone, Debug)]
 pub struct RunValue {
     expression: Expression,
@@ -18,7 +18,8 @@ pub struct RunValue {
 }
 
 impl RunValue {
-    /// Reads an expression; `file` and `line` say where it stands.
+    /// Parses an expression over one run; `file` and `line` are its place, for messages.
+    ///
     ///
     /// # Errors
     /// Mistakes of syntax, unknown names, and expressions that give no number.
@@ -36,10 +37,11 @@ impl RunValue {
         }
     }
 
-    /// Checks that the run has everything that the expression names.
+    /// Checks that the run has every stage and parameter that the expression names.
+    ///
     ///
     /// # Errors
-    /// Each stage and parameter that the run's drive does not have; `file` and `line` say where the expression stands.
+    /// Each stage and parameter that the run's drive does not have; `file` and `line` are the place of the expression.
     pub fn check(&self, file: &str, line: Option<usize>, run: &ExperimentRun) -> Result<(), Problems> {
         let facts = run.facts();
         let mut problems = Problems::default();
@@ -50,7 +52,7 @@ impl RunValue {
         problems.or(())
     }
 
-    /// Value for one run; `None` if it is not finite.
+    /// Returns the value of the expression for one run; `None` if it is not finite.
     pub fn read(&self, run: &ExperimentRun, outcome: &Outcome) -> Option<f64> {
         let facts = run.facts();
         let read = |_: usize, quantity: &super::quantity::Quantity| quantity.read(outcome, &facts);

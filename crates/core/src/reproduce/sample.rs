@@ -1,4 +1,4 @@
-//! An outcome and facts with round numbers, for tests.
+//! Outcome of a run, and properties of its drive, with round numbers, for tests.
 
 use super::Facts;
 use crate::config::UncertaintyCause;
@@ -6,8 +6,8 @@ use crate::ledger::stage::Ledger;
 use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, Outcome, Stage, StageTimes, WireUse};
 use crate::time::{Span, Time};
 
-/// Outcome of reads of 512 bytes that take `latencies_ns`, of which 1000 ns are in the stack and the rest waiting for a
-/// poll.
+/// Returns an outcome of reads of 512 bytes with these latencies, of which 1000 ns each are in the software stack and
+/// the rest is waiting for a poll.
 pub(super) fn reads(latencies_ns: &[u64]) -> DirectionOutcome {
     let (mut total, mut stages) = (Latency::default(), StageTimes::default());
     for latency in latencies_ns.iter().copied().map(Span::from_ns) {
@@ -23,12 +23,12 @@ pub(super) fn reads(latencies_ns: &[u64]) -> DirectionOutcome {
     DirectionOutcome { ios, bytes: 512 * ios, runtime, total, stages, ..DirectionOutcome::default() }
 }
 
-/// Outcome of two reads, one after the other, of 1000 and 3000 ns.
+/// Returns the outcome of a run with two reads, one after the other, of 1000 and 3000 ns.
 pub(super) fn outcome() -> Outcome {
     outcome_of(&[1000, 3000])
 }
 
-/// Outcome of reads of 512 bytes, one after the other.
+/// Returns the outcome of a run with reads of 512 bytes, one after the other, that take `latencies_ns`.
 pub(super) fn outcome_of(latencies_ns: &[u64]) -> Outcome {
     let read = reads(latencies_ns);
     let elapsed = read.runtime;
@@ -53,7 +53,7 @@ pub(super) fn outcome_of(latencies_ns: &[u64]) -> Outcome {
     }
 }
 
-/// Facts on a drive with some keys.
+/// Returns properties of a drive with a few keys and two uncertain constants.
 pub(super) fn facts() -> Facts {
     Facts {
         doubts: vec![

@@ -16,7 +16,7 @@ fn row(id: &str, value: &str) -> String {
     format!("[[row]]\nid = \"{id}\"\nvalue = \"{value}\"\n")
 }
 
-/// Verdicts if every run of the plan gives two reads of 1000 and 3000 ns.
+/// Returns the verdicts if every run of the plan gives two reads of 1000 and 3000 ns.
 fn judged(rows: &str, expected: &str) -> Vec<Row> {
     let reproduction = load(rows, expected).unwrap();
     let outcome = sample::outcome();
@@ -253,7 +253,7 @@ fn dc_express() -> Reproduction {
     loaded.unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// Shipped drive of a run, with its overrides applied.
+/// Returns the shipped drive of a run, with its overrides applied.
 fn drive(run: &RunSpec) -> Drive {
     let shipped = shipped::find(&run.drive).expect("a shipped drive");
     let overrides: Vec<Override> = run.set.iter().map(|text| Override::parse(text).unwrap()).collect();

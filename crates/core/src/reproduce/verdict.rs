@@ -1,4 +1,4 @@
-//! Verdict on one published result.
+//! Verdict on one published result: the row with the simulated value, the error and the reason.
 
 use serde_json::Value;
 
@@ -7,23 +7,24 @@ use super::expected::{ClaimKind, Expected};
 use crate::results::documents::{Interval, Provenance, ReproduceDocument, value};
 pub use crate::results::documents::{ReproducedRow as Row, RowVerdict as Verdict};
 
-/// Returns the document of results, without its head.
+/// Returns the rows of results as a JSON document, without the head that all documents have.
 pub fn document(rows: &[Row]) -> Value {
     value(&ReproduceDocument { rows: rows.to_vec() })
 }
 
-/// Remarks of a plan on a row.
+/// Remarks of a plan on one row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Remarks<'a> {
-    /// Reason why the paper leaves the result open.
+    /// Reason why the published result cannot be compared, because the paper leaves something open.
     pub unexplained: Option<&'a str>,
-    /// Reason why the value differs from the published one.
+    /// Reason, from the plan, why the simulated value differs from the published one, if it does.
     pub because: Option<&'a str>,
-    /// Provenance of the value as the plan says.
+    /// Provenance of the value, if the plan states it.
     pub provenance: Option<Provenance>,
 }
 
-/// Judges a published result by the simulated value.
+/// Returns the verdict on a published result by its simulated value. `leaning` are the uncertain constants on which the
+/// value depends.
 pub(super) fn judge(
     paper: &str,
     expected: &Expected,
@@ -66,7 +67,7 @@ pub(super) fn judge(
     }
 }
 
-/// Reason why a value does not reproduce the result, if it does not.
+/// Returns the reason why a simulated value does not reproduce the published result; none if it does.
 fn objection(expected: &Expected, simulated: Option<f64>) -> Option<String> {
     let Some(value) = simulated else { return Some(String::from("no finite value comes out")) };
     let (low, high) = expected.accepted();
@@ -90,7 +91,8 @@ fn with_cause(reason: String, because: Option<&str>) -> String {
 }
 
 impl Row {
-    /// Returns the row with the prediction interval of its value.
+    /// Returns the row with the prediction interval of its simulated value, and whether the interval meets the values
+    /// that count as published.
     pub fn within(mut self, interval: Interval) -> Row {
         // Digits stand for all that rounds to them, and words such as "less than" for a side.
         let (low, high) = self.accepted;

@@ -1,4 +1,4 @@
-//! Measurements behind a drive, a stack or a host.
+//! Measurements with which the model of a drive, a software stack or a host was compared.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Row of a name that no measurement touches.
+    /// Returns the entry of a drive, stack or host that no measurement concerns.
     pub fn none(part: &str, name: &str) -> Evidence {
         Evidence {
             part: String::from(part),
@@ -39,12 +39,12 @@ impl Evidence {
         }
     }
 
-    /// Measurements of a drive under the name by which a changed description is told.
+    /// Returns these measurements under another name, for a drive that was derived from the measured one.
     pub fn named(&self, name: &str) -> Evidence {
         Evidence { name: String::from(name), ..self.clone() }
     }
 
-    /// True if there is neither a measurement nor a paper.
+    /// True if the entry has neither measurements nor reproduced papers.
     pub fn is_none(&self) -> bool {
         self.rows == 0 && self.papers.is_empty()
     }

@@ -1,6 +1,6 @@
-//! The registry of figures: every number that a run is reduced to, one row each.
+//! Registry of figures: all numbers to which a run is reduced, one row each.
 //!
-//! A run's outcome holds histograms; a sweep of many thousands keeps these few numbers of each instead.
+//! The outcome of a run holds histograms. A sweep of many thousand runs keeps only these few numbers of each.
 
 use serde_json::{Map, Value as Json};
 
@@ -10,61 +10,61 @@ use crate::ledger::{JobOutcome, Latency, Outcome, WireUse};
 use crate::problem::Problems;
 use crate::spelling::{nearest, question};
 
-/// Unit of a figure, which decides how tables print it and what bounds may be written for it.
+/// Unit of a figure. It decides how tables print the figure and which bounds a user may write for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Whole number of requests.
+    /// Count of requests, a whole number.
     Requests,
-    /// Number of something a second.
+    /// Rate: number of events per second.
     PerS,
-    /// Bytes a second.
+    /// Bandwidth in bytes per second.
     BytesPerS,
-    /// Nanoseconds.
+    /// Time in nanoseconds.
     Ns,
-    /// Share from 0 to 1.
+    /// Fraction from 0 to 1.
     Share,
-    /// Processor cores.
+    /// Number of processor cores.
     Cores,
-    /// Watts.
+    /// Power in watts.
     W,
-    /// Joules.
+    /// Energy in joules.
     J,
 }
 
-/// Figure of a run: a row of the registry.
+/// Figure of a run, such as mean latency: one row of the registry.
 #[derive(Debug)]
 pub struct Figure {
-    /// Name in plans and in results for programs; its last word is the unit.
+    /// Name of the figure in plans and machine-readable results; its last word is the unit.
     pub name: &'static str,
-    /// Name in tables for people.
+    /// Name of the figure in tables for people.
     pub heading: &'static str,
-    /// Unit of its values.
+    /// Unit of the figure's values.
     pub unit: Unit,
-    /// Explanation, for schemas, stubs and pages.
+    /// Explanation of the figure, for schemas, stubs and pages.
     pub about: &'static str,
-    /// Heading of a column of bare numbers, and the value that such a column prints as 1.
+    /// Heading of a column of plain numbers, and the value of the figure that such a column prints as 1.
     pub column: (&'static str, f64),
-    /// True if cells of `compare --json` have it.
+    /// True if the cells of `compare --json` contain this figure.
     pub is_in_cells: bool,
-    /// False if every run has a value of it.
+    /// True if some runs have no value of this figure.
     pub may_be_unknown: bool,
     reading: FigureReading,
 }
 
-/// Function that reads a figure from a run.
+/// Way in which a figure is computed from the outcome of a run.
 #[derive(Clone, Copy, Debug)]
 enum FigureReading {
-    /// Number that every run has.
+    /// Function that computes the figure of a run, for figures that every run has.
     Known(fn(&MeasuredRun) -> f64),
-    /// Number that some runs do not have.
+    /// Function that computes the figure of a run, or `None` for runs that do not have it.
     Unknown(fn(&MeasuredRun) -> Option<f64>),
-    /// Statistic of latencies, unknown without requests.
+    /// Statistic of the latencies of some requests; unknown if there are no such requests.
     Of(LatencyOf, fn(&Latency) -> f64),
-    /// Percentile of latencies, unknown if no request lies beyond it.
+    /// Percentile of the latencies of some requests; unknown if no request lies beyond it.
     Percentile(LatencyOf, Percentile),
 }
 
-/// Requests of a run whose latencies a figure is about.
+/// Requests of a run from whose latencies a figure is computed.
 #[derive(Clone, Copy, Debug)]
 enum LatencyOf {
     All,
@@ -75,7 +75,7 @@ enum LatencyOf {
     Queries,
 }
 
-/// Outcome of a run with the latencies of all its jobs together.
+/// Outcome of a run, with the latencies of all its jobs merged by kind of request.
 struct MeasuredRun<'a> {
     outcome: &'a Outcome,
     all: Latency,
@@ -86,18 +86,19 @@ struct MeasuredRun<'a> {
     queries: Latency,
 }
 
-/// Name of the figure that says how well mean and p99 are known.
+/// Name of the figure for the relative precision of mean and p99 latency.
 pub const PRECISION: &str = "precision_share";
 
-/// Makes the registry of rows: explanation, name, and the rest of the figure.
+/// Defines the registry from rows of explanation, name, and the rest of the figure.
 macro_rules! figures {
     ($(#[doc = $about:literal] $name:ident: $figure:expr;)+) => {
-        /// Number of figures.
+        /// Number of figures (such as mean latency) to which each run is reduced.
         const COUNT: usize = [$(stringify!($name)),+].len();
 
-        /// Every figure, in the order in which results keep them.
+        /// All figures of a run, in the order in which results list them.
         ///
-        /// Latencies are those of reads and writes of all jobs together, unless their name begins with one of the two.
+        /// Latencies cover reads and writes of all jobs together, unless the figure's name begins with a kind of
+        /// request.
         pub const FIGURES: [Figure; COUNT] =
             [$(Figure { name: stringify!($name), about: $about.trim_ascii(), ..$figure }),+];
     };
@@ -226,7 +227,7 @@ impl Figure {
         Figure { is_in_cells: true, ..self }
     }
 
-    /// Returns a value of it for JSON: whole numbers of requests without a point, null if it is unknown.
+    /// Returns a value of this figure as JSON. Numbers of requests are integers; an unknown value is null.
     pub fn json(&self, value: Option<f64>) -> Json {
         match (self.unit, value) {
             (Unit::Requests, _) => number(value),
@@ -235,11 +236,11 @@ impl Figure {
     }
 }
 
-/// Columns of a plan that names none, and of a page that shows a few figures.
+/// Columns of a sweep plan that does not list any, and of pages that show a few figures.
 pub const COLUMNS_DEFAULT: [&str; 8] =
     ["iops", "bytes_per_s", "mean_ns", "p50_ns", "p99_ns", "p99_9_ns", "busy_cores", "link_busy_share"];
 
-/// Names of figures in earlier versions, with the current ones.
+/// Renamed figures: the name in earlier versions, and the current name.
 const EARLIER: [(&str, &str); 4] = [
     ("p999_ns", "p99_9_ns"),
     ("p9999_ns", "p99_99_ns"),
@@ -247,27 +248,27 @@ const EARLIER: [(&str, &str); 4] = [
     ("cores_per_gbps", "cores_per_gb_per_s"),
 ];
 
-/// Returns the current name of a figure, if `name` is one of an earlier version.
+/// Returns the current name of a figure that had the name `name` in an earlier version, or `None`.
 pub fn current_name(name: &str) -> Option<&'static str> {
     EARLIER.iter().find(|(earlier, _)| *earlier == name).map(|(_, current)| *current)
 }
 
-/// Returns the figure that has this name, or had it in an earlier version.
+/// Returns the figure that has this name now, or had it in an earlier version; `None` if there is none.
 pub fn find(name: &str) -> Option<&'static Figure> {
     let name = current_name(name).unwrap_or(name);
     FIGURES.iter().find(|figure| figure.name == name)
 }
 
-/// Returns a note on a column that is named as in an earlier version.
+/// Returns a note that a column was renamed, if `name` is its name in an earlier version.
 pub(crate) fn rename_note(name: &str, place: &Place) -> Option<String> {
     let line = place.line.map_or(String::new(), |line| format!(":{line}"));
     current_name(name).map(|current| format!("{}{line}: the column `{name}` is called {current} now", place.file))
 }
 
-/// Returns the figures of these names.
+/// Returns the figures of these names, each given with its position in a file.
 ///
 /// # Errors
-/// Each name that no column has, at `place`.
+/// Each name that no figure has, at its position.
 pub(crate) fn columns<'a>(names: impl IntoIterator<Item = (&'a str, Place)>) -> Result<Vec<&'static Figure>, Problems> {
     let mut problems = Problems::default();
     let mut columns = Vec::new();
@@ -318,12 +319,12 @@ impl MeasuredRun<'_> {
     }
 }
 
-/// Values of all figures of one run.
+/// Values of all figures of one run, such as throughput and p99 latency; some may be unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures([Option<f64>; COUNT]);
 
 impl Figures {
-    /// Reads every figure from an outcome.
+    /// Computes every figure from the outcome of a run.
     pub fn of(outcome: &Outcome) -> Figures {
         let [mut reads, mut writes, mut flushes, mut commits, mut queries] = <[Latency; 5]>::default();
         for job in &outcome.jobs {
@@ -339,7 +340,7 @@ impl Figures {
         Figures(FIGURES.each_ref().map(|figure| measured.read(figure.reading)))
     }
 
-    /// Adds the share to which mean and p99 are known with 95 % confidence, if that can be said.
+    /// Sets the relative precision of mean and p99 at 95 % confidence; `None` if it is not known.
     pub fn known_to(mut self, share: Option<f64>) -> Figures {
         let place = FIGURES.iter().position(|figure| figure.name == PRECISION);
         if let Some(value) = place.and_then(|place| self.0.get_mut(place)) {
@@ -348,17 +349,17 @@ impl Figures {
         self
     }
 
-    /// Returns the value of a figure; none if it is unknown.
+    /// Returns the value of a figure; `None` if it is unknown in this run.
     pub fn get(&self, figure: &Figure) -> Option<f64> {
         FIGURES.iter().zip(self.0).find(|(known, _)| known.name == figure.name).and_then(|(_, value)| value)
     }
 
-    /// Returns values by name, null for unknown ones.
+    /// Returns the values of all figures as a JSON object by name; unknown ones are null.
     pub(crate) fn to_json(&self) -> Map<String, Json> {
         FIGURES.iter().zip(self.0).map(|(figure, value)| (figure.name.into(), number(value))).collect()
     }
 
-    /// Reads values by name; none unless every figure is there.
+    /// Reads the values of all figures from a JSON object. `None` unless it has every figure.
     pub(crate) fn from_json(object: &Map<String, Json>) -> Option<Figures> {
         let mut values = [None; COUNT];
         for (figure, value) in FIGURES.iter().zip(&mut values) {
@@ -371,7 +372,7 @@ impl Figures {
     }
 }
 
-/// Returns a number for JSON; whole ones are written without a point, unknown ones are null.
+/// Returns a number as JSON: whole numbers as integers, and null for an unknown one.
 pub fn number(value: Option<f64>) -> Json {
     match value {
         Some(value) if value.fract() == 0.0 && value.abs() < 2f64.powi(53) => Json::from(value as i64),

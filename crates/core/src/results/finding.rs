@@ -1,4 +1,4 @@
-//! Findings: what stands out in results, as data with a sentence that says it.
+//! Findings: remarkable facts in results, as data and as a sentence.
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -82,21 +82,21 @@ pub enum FindingUnit {
 }
 
 impl FindingKind {
-    /// True if findings of this kind answer the question that a run or a comparison is made for, so that they come first.
+    /// True if findings of this kind answer the question of a run or a comparison, so that they are printed first.
     pub fn is_conclusion(self) -> bool {
         matches!(self, FindingKind::Result | FindingKind::Fastest | FindingKind::Throughput)
     }
 }
 
 impl Finding {
-    /// Returns the sentence with ordinary blanks; those between a number and its unit allow no line break otherwise.
+    /// Returns the sentence of the finding with ordinary spaces instead of no-break spaces.
     pub fn text(&self) -> String {
         self.sentence.replace(UNBROKEN, " ")
     }
 }
 
 impl FindingPart {
-    /// Returns an amount of some drives with its cause.
+    /// Returns a part of a finding: an amount, its unit and its cause for some drives.
     pub fn new(drives: &[&str], cause: Option<&str>, amount: Option<(f64, FindingUnit)>) -> FindingPart {
         let drives = drives.iter().map(|name| String::from(*name)).collect();
         let (amount, unit) = amount.unzip();

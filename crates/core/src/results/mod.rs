@@ -1,8 +1,8 @@
 //! Results as types: the registry of figures, documents of `--json` with their schema, and findings.
 //!
-//! [`FIGURES`] names every number that a run is reduced to, and says how it is read from an [`Outcome`](crate::ledger::Outcome).
-//! Columns of sweeps, cells of comparisons, the attributes of Python's results and the JSON Schema follow from it, so that a new
-//! figure is one row there and whatever measures it.
+//! [`FIGURES`] lists every number to which a run is reduced, and how it is computed from an
+//! [`Outcome`](crate::ledger::Outcome). Columns of sweeps, cells of comparisons, attributes of Python's results and the
+//! JSON Schema follow from it. So a new figure is one row there, plus the code that measures it.
 
 pub mod documents;
 mod evidence;

@@ -1,17 +1,17 @@
-//! Percentiles of latency that results have, in one list.
+//! Latency percentiles that results contain.
 
 use crate::ledger::Latency;
 
-/// A percentile of latency.
+/// Latency percentile that results contain, such as p99, with its names.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percentile {
-    /// Name in results for programs, as in `p99_9`.
+    /// Name of the percentile in machine-readable results, such as `p99_9`.
     pub name: &'static str,
-    /// Name in tables for people, as in `p99.9`.
+    /// Name of the percentile in tables for people, such as `p99.9`.
     pub heading: &'static str,
-    /// Per cent of the requests that are at most as long.
+    /// Percentage of requests whose latency is at most the percentile.
     pub percent: f64,
-    /// True if tables for people have a column of it.
+    /// True if tables for people have a column for this percentile.
     is_in_tables: bool,
 }
 
@@ -22,11 +22,11 @@ pub(super) const P99: Percentile = percentile("p99", "p99", 99.0).in_tables();
 pub(super) const P99_9: Percentile = percentile("p99_9", "p99.9", 99.9).in_tables();
 pub(super) const P99_99: Percentile = percentile("p99_99", "p99.99", 99.99);
 
-/// Every percentile of results, in ascending order. fio's own list is fio's (`report/fio.rs`).
+/// All latency percentiles of results, in ascending order. fio's output has a list of its own (`report/fio.rs`).
 pub const PERCENTILES: [Percentile; 8] =
     [percentile("p1", "p1", 1.0), P50, P90, P95, P99, P99_9, P99_99, percentile("p99_999", "p99.999", 99.999)];
 
-/// Percentiles that tables for people have.
+/// Returns the latency percentiles that tables for people show.
 pub fn in_tables() -> impl Iterator<Item = &'static Percentile> + Clone {
     PERCENTILES.iter().filter(|percentile| percentile.is_in_tables)
 }
@@ -40,13 +40,13 @@ impl Percentile {
         Percentile { is_in_tables: true, ..self }
     }
 
-    /// Returns the percentile that goes by this name with its unit, as in `p99_9_ns`.
+    /// Returns the percentile whose name with unit is given, such as `p99_9_ns`, or `None`.
     pub fn named(name: &str) -> Option<&'static Percentile> {
         let name = name.strip_suffix("_ns")?;
         PERCENTILES.iter().find(|percentile| percentile.name == name)
     }
 
-    /// Returns the percentile of some latencies, in ns; none if no request lies beyond it.
+    /// Returns this percentile of latencies in nanoseconds; `None` if no request lies beyond it.
     pub fn of_ns(&self, latency: &Latency) -> Option<f64> {
         latency.known_percentile(self.percent).map(|span| span.as_ns())
     }

@@ -1,4 +1,4 @@
-//! Numbers as people read them: three significant digits and a prefix.
+//! Numbers as text for people: three significant digits and a decimal prefix.
 
 use super::Unit;
 use crate::time::Span;
@@ -6,13 +6,13 @@ use crate::time::Span;
 const PREFIXES: [&str; 10] = ["p", "n", "u", "m", "", "k", "M", "G", "T", "P"];
 const NO_PREFIX: usize = 4;
 
-/// Returns `value` to three significant digits with a decimal prefix before `unit`: `2.66 GB/s`, `12.3 uJ`.
+/// Returns a value as text with three significant digits and a decimal prefix before `unit`: `2.66 GB/s`, `12.3 uJ`.
 pub fn quantity(value: f64, unit: &str) -> String {
     let (digits, prefix) = scaled(value);
     format!("{digits} {prefix}{unit}")
 }
 
-/// Returns a number of something to three significant digits, without a unit: `714 k`, `1.40 M`, `12`.
+/// Returns a count as text with three significant digits and a prefix, but no unit: `714 k`, `1.40 M`, `12`.
 pub fn count(value: f64) -> String {
     if value.abs() < 999.5 {
         return if value.fract() == 0.0 { format!("{value:.0}") } else { three_digits(value) };
@@ -21,7 +21,7 @@ pub fn count(value: f64) -> String {
     format!("{digits} {prefix}")
 }
 
-/// Returns a value of a figure as tables show it; `unknown` if it is.
+/// Returns the value of a figure as text for tables; `unknown` if it has none.
 pub fn figure(unit: Unit, value: Option<f64>) -> String {
     let Some(value) = value else { return String::from("unknown") };
     match unit {
@@ -35,7 +35,7 @@ pub fn figure(unit: Unit, value: Option<f64>) -> String {
     }
 }
 
-/// Returns a span to three significant digits: `76.0 ns`, `1.40 us`.
+/// Returns a time span as text with three significant digits: `76.0 ns`, `1.40 us`.
 pub fn span(span: Span) -> String {
     if span.is_zero() {
         return "0 ns".to_string();
@@ -43,12 +43,12 @@ pub fn span(span: Span) -> String {
     quantity(span.as_s(), "s")
 }
 
-/// Returns a share between 0 and 1 as per cent with one decimal: `66.5 %`.
+/// Returns a share between 0 and 1 as text in per cent with one decimal: `66.5 %`.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Returns every digit of a whole number, in groups of three: `1,234,567`.
+/// Returns a whole number as text with all digits, in groups of three: `1,234,567`.
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);
@@ -61,7 +61,7 @@ pub fn grouped(value: u64) -> String {
     text
 }
 
-/// The digits of `value` and the prefix that they need.
+/// Returns `value` scaled to three significant digits, and the decimal prefix for it.
 fn scaled(value: f64) -> (String, &'static str) {
     if value == 0.0 {
         return ("0".to_string(), "");
@@ -78,7 +78,7 @@ fn scaled(value: f64) -> (String, &'static str) {
     (three_digits(scaled), PREFIXES[place])
 }
 
-/// `value`, whose size is below 1000, to three significant digits.
+/// Returns `value` as text with three significant digits. Its magnitude must be below 1000.
 fn three_digits(value: f64) -> String {
     let size = value.abs();
     let decimals = if size >= 99.95 {

@@ -1,21 +1,21 @@
-//! Words for what jobs do, and for amounts of something.
+//! Texts for people: sizes, counts, lists, and what a job does.
 
 use super::units::{self, grouped};
 use crate::ledger::{CreditState, MeasuredState};
 use crate::time::Span;
 
-/// Blank at which texts break no line, as between a number and its unit.
+/// No-break space, for instance between a number and its unit.
 pub const UNBROKEN: &str = "\u{a0}";
 
-/// Returns a size in words, as in `512 B` or `4 KiB`.
+/// Returns a number of bytes as text, such as `512 B` or `4 KiB`, in the largest unit of which it is a whole number.
 pub fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     let unit = UNITS.iter().find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
     unit.map_or(format!("{bytes} B"), |(name, factor)| format!("{} {name}", bytes / factor))
 }
 
-/// Returns the capacity of a drive in words: in whole GiB or TiB where it is a whole number of them, else as drives are
-/// sold, as in `1.0 TB`, `480 GB` or `3.84 TB`.
+/// Returns the capacity of a drive as text: in GiB or TiB if it is a whole number of these, otherwise in decimal units
+/// as on data sheets, such as `480 GB` or `3.84 TB`.
 pub fn capacity(bytes: u64) -> String {
     const GIB: u64 = 1 << 30;
     match bytes {
@@ -38,13 +38,13 @@ pub fn capacity(bytes: u64) -> String {
     }
 }
 
-/// Returns a number of things in words, as in `1 channel` or `4 banks`.
+/// Returns a count with its noun as text, such as `1 channel` or `4 banks`.
 pub fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", grouped(number))
 }
 
-/// Returns a list in words, as in `a, b and c`.
+/// Returns a list as text, such as `a, b and c`; `nothing` if it is empty.
 pub fn listed(parts: &[String]) -> String {
     match parts {
         [] => String::from("nothing"),
@@ -53,7 +53,8 @@ pub fn listed(parts: &[String]) -> String {
     }
 }
 
-/// Returns the state in which a drive's requests were counted in words; none if the drive has but one.
+/// Returns a text for the state of the drive in which requests were counted (burst or steady). `None` if the drive has
+/// only one.
 pub fn measured(state: MeasuredState) -> Option<String> {
     match state {
         MeasuredState::Only => None,
@@ -69,12 +70,12 @@ pub fn measured(state: MeasuredState) -> Option<String> {
     }
 }
 
-/// True if a volume goes on like this with its credits.
+/// True if a volume can sustain its present rate without running out of credits.
 pub fn is_lasting(state: CreditState) -> bool {
     matches!(state, CreditState::Used | CreditState::Kept)
 }
 
-/// Returns the state of a volume's credits in words.
+/// Returns the state of a volume's credits as part of a sentence.
 pub fn credits(state: CreditState) -> String {
     let seconds = |span: Span| match span.as_s() {
         short if short < 10.0 => format!("{short:.1} s"),
@@ -88,7 +89,7 @@ pub fn credits(state: CreditState) -> String {
     }
 }
 
-/// Returns the requests of a fio `rw` in words, as in `random reads`.
+/// Returns the requests of a fio pattern (`rw`) as text, such as `random reads`.
 pub fn requests(rw: &str) -> &str {
     match rw {
         "read" => "sequential reads",

@@ -1,8 +1,8 @@
-//! The clock of a simulation: events to come, in order, and nothing else.
+//! Clock of a simulation: the pending events in order of time, and nothing else.
 //!
-//! There is one queue for the whole machine. Events of one instant happen in the order of their sources: those of the host
-//! first, then those of the devices by number, then those of the switches; events of one source in the order in which they were
-//! asked for.
+//! There is one queue for the whole machine. Events of one instant happen in the order of their sources: those of the
+//! host first, then those of the devices by number, then those of the switches. Events of one source happen in the
+//! order in which they were scheduled.
 
 mod queue;
 
@@ -12,69 +12,70 @@ use queue::Queue;
 
 const _: () = assert!(size_of::<Event>() == 8);
 
-/// Number of the switches as a source of events, behind all devices.
+/// Number of the switches as a source of events, above the numbers of all devices.
 pub const SWITCHES: u8 = u8::MAX;
 
-/// Everything that can happen. [`crate::engine::Engine::route`] says who hears of it.
+/// Event of the simulation, with the number of the thread, wire or burst that it concerns.
+/// [`crate::engine::Engine::route`] dispatches it.
 ///
 /// Kept to eight bytes, as events are copied more than anything else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Event {
-    /// A thread looks for something to do.
+    /// A thread looks for completions to collect or requests to submit.
     Thread(u16),
-    /// A thread takes its request on through the software.
+    /// A thread continues with its request in the software stack.
     Path(u16),
-    /// A spinlock that others wait for is released.
+    /// A spinlock that other threads wait for is released.
     Release(u16),
-    /// A thread has finished the work that it was doing.
+    /// A thread has finished its piece of work for a request or a batch.
     WorkDone(u16),
-    /// A poll thread is done with a request of a thread's ring.
+    /// A kernel's poll thread has finished with a request from this thread's submission ring.
     Poller(u16),
-    /// An interrupt reaches its core.
+    /// An interrupt reaches its core, which runs the handler.
     Interrupt {
         /// Number of the interrupt vector, counted over all devices.
         vector: u16,
     },
-    /// An interrupt handler has run.
+    /// An interrupt handler has run, and its driver looks for completions.
     Handled {
         /// Number of the interrupt vector, counted over all devices.
         vector: u16,
     },
-    /// A driver's own timer.
+    /// A timer of a driver expires.
     #[default]
     Driver,
-    /// A wire looks at what waits for it.
+    /// A timer of a wire expires, and bursts that wait for the wire are sent.
     Wire(u8),
-    /// A burst, or a packet of it, arrives.
+    /// A burst, or a packet of it, arrives at the far end of the link.
     Arrive(PacketId),
-    /// A read of the device that had to wait for earlier writes looks into host memory.
+    /// A read of the device that had to wait for earlier writes samples host memory.
     Look(PacketId),
-    /// Host memory answers a read of the device.
+    /// The access to host memory for a read of the device has ended, and the completion is sent.
     Answer(PacketId),
-    /// A posted write is in host memory.
+    /// A posted write of the device is in host memory.
     Settle(PacketId),
-    /// One packet of a posted burst is in host memory.
+    /// One packet of a posted burst of the device is in host memory.
     SettleOne {
         /// Number of the packet within its burst.
         place: u16,
         /// Burst that the packet belongs to.
         packet: PacketId,
     },
-    /// The device's DMA engine is done with a step of a burst.
+    /// The device's DMA engine has finished a step of a burst.
     Dma(PacketId),
-    /// A controller's own timer.
+    /// A timer of a controller expires.
     Controller {
-        /// Purpose of the timer; each protocol has numbers of its own.
+        /// Purpose of the controller's timer; each protocol has numbers of its own.
         kind: u8,
-        /// Number of the command, queue or lane that the timer concerns; its meaning depends on `kind`.
+        /// Number of the command, queue or lane that the controller's timer concerns; its meaning depends on `kind`.
         context: u32,
     },
-    /// Something comes of an injected fault.
+    /// A pending effect of an injected fault takes place; the number is that of the effect.
     Fault(u32),
 }
 
 impl Event {
-    /// True if an event is the host's own, so that it happens whatever becomes of the device.
+    /// True if an event belongs to the host, so that it happens even if the device is reset or loses power.
     pub(crate) fn is_of_host(&self) -> bool {
         use Event::*;
         match self {
@@ -86,69 +87,69 @@ impl Event {
     }
 }
 
-/// A controller's name for one of its timers.
+/// Timer of a controller: its purpose, and the object that it concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timer {
-    /// Purpose of the timer; each protocol has numbers of its own.
+    /// Purpose of the controller's timer; each protocol has numbers of its own.
     pub kind: u8,
-    /// Number of the command, queue or lane that the timer concerns; its meaning depends on `kind`.
+    /// Number of the command, queue or lane that the controller's timer concerns; its meaning depends on `kind`.
     pub context: u32,
 }
 
-/// Events to come.
+/// Clock of the simulation, with its pending events.
 #[derive(Clone, Debug, Default)]
 pub struct Scheduler {
     later: Queue,
     now: Time,
-    /// Events handled so far.
+    /// Number of events handled so far.
     pub events: u64,
-    /// Number of the event after which whoever handles events looks up.
+    /// Number of handled events at which the loop that handles events returns to its caller.
     last: u64,
 }
 
 impl Scheduler {
-    /// Tells apart the sources of events from now on, of which there are several devices, or switches. Without that, events of
-    /// one instant happen in the order in which they were asked for, whichever source they are of.
+    /// Ranks events of one instant by their source (host, devices, switches) from now on. Without this call, they
+    /// happen in the order in which they were scheduled.
     pub fn tell_sources_apart(&mut self) {
         self.later.rank_sources();
     }
 
-    /// Number of the device that the event taken last was of, or [`SWITCHES`]; 0 for the host. It is known until another event
-    /// is asked for.
+    /// Returns the source of the event taken last: the number of its device, [`SWITCHES`], or 0 for the host. Valid
+    /// until another event is scheduled.
     pub fn source(&self) -> u8 {
         self.later.source()
     }
 
-    /// Counts events that are asked for from now on as those of the device of this number, or of the [`SWITCHES`], unless they
-    /// are the host's.
+    /// Sets the source of the events that are scheduled from now on: the number of a device, or [`SWITCHES`]. Events of
+    /// the host's own kinds always have the host as their source.
     #[inline]
     pub fn ask_for(&mut self, source: u8) {
         self.later.ask_for(source);
     }
 
-    /// Lets `event` happen at `at`; an instant that has passed counts as now.
+    /// Schedules `event` at the instant `at`, or at the current time if that instant has passed.
     #[inline]
     pub fn at(&mut self, at: Time, event: Event) {
         self.later.push(at.max(self.now), event);
     }
 
-    /// Lets `event` happen `after` from `now`.
+    /// Schedules `event` at the time `after` later than `now`.
     pub fn after(&mut self, now: Time, after: Span, event: Event) {
         self.at(now + after, event);
     }
 
-    /// Instant of the next event, if there is one.
+    /// Returns the instant of the next event; `None` if none is pending.
     pub fn next_at(&self) -> Option<Time> {
         self.later.next_at()
     }
 
-    /// True if an event happens up to `until`; it has to be [taken](Self::take) then.
+    /// True if an event is pending that happens up to `until`; it has to be [taken](Self::take) then.
     #[inline]
     pub fn is_due(&mut self, until: Time) -> bool {
         self.later.is_due(until)
     }
 
-    /// Forgets all events to come but those of these kinds. Sources are not told apart.
+    /// Removes all pending events for which `is_kept` is false. The others keep their instants, but not their sources.
     #[cold]
     pub fn retain(&mut self, is_kept: impl Fn(&Event) -> bool) {
         let mut kept = Vec::new();
@@ -158,7 +159,8 @@ impl Scheduler {
         kept.into_iter().filter(|(_, event)| is_kept(event)).for_each(|(at, event)| self.later.push(at, event));
     }
 
-    /// Takes the next event, which [is due](Self::is_due), and moves the clock to it.
+    /// Removes the next event, which [is due](Self::is_due), and moves the clock to it. Returns its instant and the
+    /// event.
     #[inline]
     pub fn take(&mut self) -> (Time, Event) {
         let (at, event) = self.later.take();
@@ -167,29 +169,30 @@ impl Scheduler {
         (at, event)
     }
 
-    /// Lets events be handled up to the one of number `last`, or until one of them [asks](Self::look_up) for a look at what
-    /// has become of it.
+    /// Lets events be handled up to the one of number `last`, or until one of them [asks](Self::look_up) to return to
+    /// the caller.
     pub fn go_on(&mut self, last: u64) {
         self.last = last;
     }
 
-    /// True if the next event may be handled without a look up.
+    /// True if the next event may be handled before the loop that handles events returns to its caller.
     #[inline]
     pub fn goes_on(&self) -> bool {
         self.events < self.last
     }
 
-    /// Ends the handling of events for a look up, as what its caller waits for may have come.
+    /// Makes the loop that handles events return to its caller, because the event that the caller waits for may have
+    /// happened.
     pub fn look_up(&mut self) {
         self.last = 0;
     }
 
-    /// Instant of the last event.
+    /// Returns the instant of the last event: the current simulated time.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Moves the clock on without an event, for inputs from outside.
+    /// Moves the clock to `now` without an event, for inputs from outside the simulation.
     ///
     /// # Panics
     /// If an event before `now` has not been handled.

@@ -1,6 +1,6 @@
-//! The event queue: the next events in a short sorted list, the others in a heap behind it.
+//! Queue of events: the next events in a short sorted list, the others in a heap behind it.
 //!
-//! Most events are asked for a few hundred nanoseconds ahead and with few others pending, where inserting into a short
+//! Most events are scheduled a few hundred nanoseconds ahead and with few others pending, where inserting into a short
 //! list is cheaper than a heap. The heap takes what the list has no room for, so that any number may be pending.
 
 use std::cmp::Ordering;
@@ -9,39 +9,41 @@ use std::collections::BinaryHeap;
 use super::Event;
 use crate::time::Time;
 
-/// Entries kept in the list; beyond that the later half moves to the heap.
+/// Largest number of events in the sorted list; beyond that, the later half moves to the heap.
 const NEAR_MAX: usize = 64;
-/// Bits of an event's rank that say in which order it went to the heap; its source stands above them.
+/// Number of low bits of an event's rank that hold the order of entering the heap; the event's source is above them.
 const SEQUENCE_BITS: u32 = 56;
-/// Number in the middle of those, from where they go up and down.
+/// First sequence number in the heap, in the middle of the range: numbers go up for new events, and down for those
+/// moved from the list.
 const FIRST_SEQUENCE: u64 = 1 << (SEQUENCE_BITS - 1);
-/// Later than whatever is asked for.
+/// Instant later than any that an event can be scheduled for.
 const BEYOND: Time = Time::from_ps(u64::MAX);
 
-/// Events by instant. Those of one instant come out in the order in which they went in, or, where sources have ranks, in that of
-/// their sources first.
+/// Queue of events by instant. Events of one instant come out in the order of insertion, or, where sources are ranked,
+/// by source first.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
-    /// The soonest events, latest first, behind an entry that is never due, and how many they are.
+    /// Sorted list of the soonest events, the latest first, behind an entry that is never due; `near_count` is their
+    /// number.
     near: [(Time, Event); 1 + NEAR_MAX],
     near_count: usize,
-    /// Sources of the events in the list, where sources have ranks.
+    /// Source of each event in the list; used only where sources are ranked.
     near_sources: [u8; 1 + NEAR_MAX],
-    /// All events later than those, and at the same instant those that went in later.
+    /// Heap of all later events, which come out after those in the list.
     far: BinaryHeap<QueueEntry>,
-    /// Instant of the heap's first event. Where sources have ranks, the beginning of time, so that no event goes to its place
-    /// without a look at its source.
+    /// Instant of the heap's first event, from which on new events go to the heap. Where sources are ranked,
+    /// `Time::ZERO`, so that each insertion compares the sources.
     far_from: Time,
-    /// Numbers of the event that went to the heap last, and of the one that was moved there from the list last: every event in
-    /// the list has come before those of its instant in the heap.
+    /// Sequence number of the event that entered the heap last; `first_sequence` is that of the event moved there from
+    /// the list last. Moved events get lower numbers, as they come out before events of their instant in the heap.
     last_sequence: u64,
     first_sequence: u64,
     is_ranked: bool,
-    /// Source of the events that are being asked for.
+    /// Source of the events that are being scheduled.
     source: u8,
 }
 
-/// An event in the heap, with its rank among those of its instant: first by source, then by the order of going there.
+/// Event in the heap, with its rank among the events of its instant: by source, then by the order of entering the heap.
 #[derive(Clone, Copy, Debug)]
 struct QueueEntry {
     at: Time,
@@ -49,7 +51,7 @@ struct QueueEntry {
     event: Event,
 }
 
-/// Rank of an event among those of its instant.
+/// Returns the rank of an event among those of its instant: by source, then by sequence number.
 fn rank(source: u8, sequence: u64) -> u64 {
     u64::from(source) << SEQUENCE_BITS | sequence
 }
@@ -77,24 +79,24 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// Gives sources ranks, while there are no events.
+    /// Ranks the events of one instant by their source from now on; the queue must be empty.
     pub(super) fn rank_sources(&mut self) {
         assert!(self.next_at().is_none(), "sources have ranks from the beginning");
         (self.is_ranked, self.far_from) = (true, Time::ZERO);
     }
 
-    /// Source of the event taken last, until another one is added.
+    /// Returns the source of the event taken last; valid until another event is added.
     pub(super) fn source(&self) -> u8 {
         self.near_sources[self.near_count + 1]
     }
 
-    /// Lets events be of this source from now on.
+    /// Sets the source of the events that are added from now on.
     #[inline]
     pub(super) fn ask_for(&mut self, source: u8) {
         self.source = source;
     }
 
-    /// Adds an event.
+    /// Adds an event that happens at the instant `at`.
     #[inline]
     pub(super) fn push(&mut self, at: Time, event: Event) {
         if self.near_count >= NEAR_MAX {
@@ -116,7 +118,8 @@ impl Queue {
         *place = (at, event);
     }
 
-    /// Adds an event while the list is full. By itself, so that the usual push knows of its place that it is there.
+    /// Adds an event while the list is full, by moving half of the list to the heap first. Not inlined, so that the
+    /// usual path needs no bounds check.
     #[cold]
     #[inline(never)]
     fn push_beyond(&mut self, at: Time, event: Event) {
@@ -138,7 +141,7 @@ impl Queue {
         self.far.push(QueueEntry { at, rank: rank(source, self.last_sequence), event });
     }
 
-    /// Adds an event where sources have ranks.
+    /// Adds an event where sources are ranked: to the heap, or to its place in the sorted list.
     fn push_ranked(&mut self, at: Time, event: Event) {
         let source = if event.is_of_host() { 0 } else { self.source };
         if self.far.peek().is_some_and(|first| (at, source) >= (first.at, first.source())) {
@@ -153,7 +156,7 @@ impl Queue {
         self.near_count += 1;
     }
 
-    /// Instant of the next event.
+    /// Returns the instant of the next event; `None` if the queue is empty.
     pub(super) fn next_at(&self) -> Option<Time> {
         match self.near_count {
             0 => self.far.peek().map(|entry| entry.at),
@@ -161,20 +164,20 @@ impl Queue {
         }
     }
 
-    /// True if there is a next event, and it comes no later than `until`.
+    /// True if an event is pending that happens no later than `until`.
     #[inline]
     pub(super) fn is_due(&mut self, until: Time) -> bool {
         self.near[self.near_count].0 <= until || self.near_count == 0 && self.is_far_due(until)
     }
 
-    /// True if the list is empty, and the heap has an event that comes no later than `until`.
+    /// Fills the empty list from the heap. True if its next event comes no later than `until`.
     #[cold]
     fn is_far_due(&mut self, until: Time) -> bool {
         self.refill();
         self.near[self.near_count].0 <= until
     }
 
-    /// Takes the next event, which [is due](Self::is_due).
+    /// Removes and returns the next event, which [is due](Self::is_due), with its instant.
     #[inline]
     pub(super) fn take(&mut self) -> (Time, Event) {
         let next = self.near[self.near_count];
@@ -182,7 +185,7 @@ impl Queue {
         next
     }
 
-    /// Moves the later half of the list to the heap.
+    /// Moves the later half of the sorted list to the heap.
     #[cold]
     fn spill(&mut self) {
         // All of them come before the events in the heap: numbers go down from the latest to the soonest.
@@ -197,14 +200,14 @@ impl Queue {
         self.look_far();
     }
 
-    /// Notes the instant from which on events go to the heap.
+    /// Updates the instant from which on new events go to the heap.
     fn look_far(&mut self) {
         if !self.is_ranked {
             self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
         }
     }
 
-    /// Fills the empty list from the heap.
+    /// Fills the empty list with the first events of the heap.
     fn refill(&mut self) {
         let count = self.far.len().min(NEAR_MAX / 2);
         for place in (1..=count).rev() {
@@ -217,7 +220,7 @@ impl Queue {
 }
 
 impl Ord for QueueEntry {
-    /// Orders events so that the heap, which gives its greatest, gives the earliest.
+    /// Orders events so that the heap, which returns its greatest entry, returns the earliest event.
     fn cmp(&self, other: &QueueEntry) -> Ordering {
         (other.at, other.rank).cmp(&(self.at, self.rank))
     }
@@ -242,7 +245,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Event of a device, or of the host, with a number.
+    /// Returns an event of a device, or of the host, with a number.
     fn event(number: u32, is_of_host: bool) -> Event {
         if is_of_host { Event::Fault(number) } else { Event::Arrive(number) }
     }

@@ -1,35 +1,36 @@
-//! Axes of a sweep: keys that vary, and their values.
+//! Axes of a sweep: keys of the drive or the job that vary, and the values of each.
 
 use crate::config::document::{Node, Place, Value};
 use crate::reproduce::option_text;
 
-/// Most values of one axis, and most points of a sweep.
+/// Largest number of values of one axis, and of points of a sweep.
 pub(super) const POINTS_MAX: usize = 1_000_000;
-/// Digits that computed values keep: steps of 0.1 give 0.3, not 0.30000000000000004.
+/// Significant decimal digits to which computed values are rounded: steps of 0.1 give 0.3, not 0.30000000000000004.
 const DIGITS: usize = 12;
-/// Largest number whose whole values a 64-bit float represents exactly.
+/// Number (2^53) up to which a 64-bit float represents every whole number exactly.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// A part of the plan that varies, as named by its key.
+/// Part of the plan that an axis varies, derived from the axis's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AxisTarget<'a> {
-    /// `drive`: shipped drives or drive files.
+    /// Axis varies the drive itself (key `drive`) over shipped drives or drive files.
     Drive,
-    /// `job.OPTION`: an option of fio.
+    /// Axis varies an option of the fio job (key `job.OPTION`).
     Job(&'a str),
-    /// A key of the drive, as in `link.lanes`.
+    /// Axis varies a key of the drive's configuration, such as `link.lanes`.
     Description(&'a str),
 }
 
-/// A key with its values.
+/// Key that a sweep varies, with all its values.
 #[derive(Clone, Debug)]
 pub(super) struct Swept {
     pub key: String,
-    /// Never empty.
+    /// Values that the key takes in the sweep, at least one.
     pub values: Vec<Node>,
 }
 
-/// Keys that vary together: their first values, their second values, and so on. All have as many.
+/// Axis of a sweep: one or more keys that vary together. All have equally many values; point n uses the n-th value of
+/// each.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     pub swept: Vec<Swept>,
@@ -40,7 +41,7 @@ impl Swept {
         target(&self.key)
     }
 
-    /// The value at a place, as results show it and as an option of fio has it.
+    /// Returns value number `place` of the key as text, in the form of results and of fio options.
     pub(super) fn text(&self, place: usize) -> String {
         let node = &self.values[place];
         match &node.value {
@@ -49,7 +50,7 @@ impl Swept {
         }
     }
 
-    /// True if the axis has more than one value.
+    /// True if the key takes at least two different values in the sweep.
     pub(super) fn varies(&self) -> bool {
         (1..self.values.len()).any(|place| self.text(place) != self.text(0))
     }
@@ -61,7 +62,7 @@ impl Axis {
     }
 }
 
-/// Returns the thing that a key of an axis changes.
+/// Returns the part of the plan that an axis with this key varies.
 pub(super) fn target(key: &str) -> AxisTarget<'_> {
     match key.strip_prefix("job.") {
         Some(option) => AxisTarget::Job(option),
@@ -70,23 +71,24 @@ pub(super) fn target(key: &str) -> AxisTarget<'_> {
     }
 }
 
-/// Spacing of a range's values.
+/// Spacing between the values of a range on an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Spacing {
-    /// Each value is the one before it plus this.
+    /// Constant difference in a range: each value is the one before it plus this number.
     Step(f64),
-    /// Each value is the one before it times this.
+    /// Constant ratio in a range: each value is the one before it times this number.
     Factor(f64),
-    /// As many values as this, with equal differences.
+    /// Range has this number of values with equal differences, both ends included.
     Linear(usize),
-    /// As many values as this, with equal ratios.
+    /// Range has this number of values with equal ratios, both ends included.
     Logarithmic(usize),
 }
 
-/// Mistake in a range, and the allowed form.
+/// Error in a range: a text of what was found, and a text of what is allowed.
 pub(super) type Wrong = (String, &'static str);
 
-/// The values from `from` up to `to`; with a step or factor that does not meet `to`, the last lies below it.
+/// Returns the values of a range from `from` to `to`. If a step or factor does not hit `to` exactly, the last value is
+/// below it.
 pub(super) fn range(from: f64, to: f64, spacing: Spacing) -> Result<Vec<f64>, Wrong> {
     if !from.is_finite() || !to.is_finite() || from > to {
         return Err((format!("a range from {from} to {to}"), "from no larger than to, both finite"));
@@ -110,7 +112,7 @@ pub(super) fn range(from: f64, to: f64, spacing: Spacing) -> Result<Vec<f64>, Wr
     Ok((0..=last).map(|place| tidy(value(place))).collect())
 }
 
-/// How many values a range has; a little more than the last step counts as all of it, for want of exact decimals.
+/// Returns the number of values of a range. A last step that exceeds the end only by rounding errors counts as well.
 fn count(from: f64, to: f64, spacing: Spacing) -> Result<f64, Wrong> {
     const SLACK: f64 = 1e-9;
     match spacing {
@@ -123,7 +125,7 @@ fn count(from: f64, to: f64, spacing: Spacing) -> Result<f64, Wrong> {
     }
 }
 
-/// The powers of two from `from` to `to`, which are such powers themselves.
+/// Returns all powers of two from `from` to `to`. `None` if one of these is no power of two, or the range is empty.
 pub(super) fn powers_of_two(from: i128, to: i128) -> Option<Vec<f64>> {
     let exponent = |number: i128| {
         let number = u64::try_from(number).ok().filter(|number| number.is_power_of_two())?;
@@ -137,7 +139,7 @@ fn tidy(value: f64) -> f64 {
     format!("{value:.*e}", DIGITS - 1).parse().unwrap_or(value)
 }
 
-/// Numbers as values that stand at a place; whole ones are whole numbers there.
+/// Returns numbers as values of a configuration file at this position. Whole numbers become integers.
 pub(super) fn nodes(place: &Place, numbers: &[f64]) -> Vec<Node> {
     let node = |number: &f64| {
         let is_whole = number.fract() == 0.0 && number.abs() <= WHOLE_MAX;

@@ -1,4 +1,4 @@
-//! The files that a plan names.
+//! Files that the plan of a sweep names: drive files, a job file and traces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{MAIN_SEPARATOR, Path};
@@ -9,16 +9,16 @@ use crate::problem::Problems;
 use crate::workload::trace::NamedTrace;
 use crate::workload::{JobFile, Trace, fio};
 
-/// The files that a plan names, read.
+/// Contents of all files that the plan of a sweep names.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// By the name in the plan: the path to tell in messages, and the text.
+    /// Drive files by their name in the plan: path for messages, and text.
     pub drives: BTreeMap<String, (String, String)>,
-    /// Job file of the plan, if it names one.
+    /// Job file of the plan. `None` if the plan does not name one.
     pub job: Option<JobFile>,
-    /// Traces that the job replays, by path, device and format.
+    /// Traces that the job replays, by their path, device and format.
     pub traces: BTreeMap<NamedTrace, Trace>,
-    /// Function that reads the files from which drives or sections start.
+    /// Function that reads further files on which drive files are based, by path.
     pub others: ReadFile,
 }
 
@@ -30,11 +30,11 @@ impl Default for Files {
 }
 
 impl Files {
-    /// Read what a plan names, with `text` for drive and job files and `trace` for traces; paths count from `folder`.
-    /// Drives of which the text is `at_hand` are not read.
+    /// Reads all files that a plan names. `text` reads drive and job files, `trace` reads traces; relative paths start
+    /// at `folder`. Drives in `at_hand` are already read.
     ///
     /// # Errors
-    /// Everything that is wrong with any of the files, and drives that are neither files nor shipped.
+    /// All problems of the files, and drives that are neither files nor shipped.
     pub fn read(
         plan: &Plan,
         folder: &Path,

@@ -1,4 +1,5 @@
-//! Findings of a sweep: the best and the worst point of each column, and the axis that moves it most.
+//! Findings of a sweep in words: the best and the worst point of each column, and the axes with the largest effect on
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +8,21 @@ use super::text::RanPoint;
 use crate::results::words::{UNBROKEN, listed};
 use crate::results::{Figure, units};
 
-/// Ratio below which values count as equal.
+/// Ratio of largest to smallest value of a column below which all its values count as equal.
 const RATIO_MIN: f64 = 1.005;
-/// Axes that a sentence names.
+/// Largest number of axes that one sentence of a sweep's findings names.
 const AXES_MAX: usize = 3;
 
-/// Findings of a sweep in words.
+/// Findings of a sweep as sentences: best and worst points, and axes with the largest effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SweepFindings {
-    /// Sentences about the first column of the plan, which answer the question.
+    /// Sentences about the first column of the plan, which is the question of the sweep.
     pub conclusion: Vec<String>,
-    /// Sentences about the other columns, a text for each.
+    /// Sentences about the other columns of the plan, joined to one text for each.
     pub others: Vec<String>,
 }
 
-/// Returns the findings of rows; none of a column that is unknown everywhere, or of a single row.
+/// Returns the findings of a sweep's results. Columns with fewer than two known values have none.
 pub fn findings(plan: &Plan, rows: &[RanPoint]) -> SweepFindings {
     let mut columns = plan.columns().iter().filter_map(|column| {
         let values: Vec<Valued> = rows.iter().filter_map(|row| Some((row.point, row.figures.get(column)?))).collect();
@@ -33,7 +34,7 @@ pub fn findings(plan: &Plan, rows: &[RanPoint]) -> SweepFindings {
     }
 }
 
-/// A point with its value.
+/// Number of a sweep's point, and its value of one figure, such as p99 latency.
 type Valued = (usize, f64);
 
 fn sentences(plan: &Plan, column: &Figure, values: &[Valued]) -> Vec<String> {
@@ -58,7 +59,7 @@ fn sentences(plan: &Plan, column: &Figure, values: &[Valued]) -> Vec<String> {
     [Some(range), influence(plan, values)].into_iter().flatten().collect()
 }
 
-/// Returns what varies at a point in words: `link.lanes = 4, seed 1`.
+/// Returns the keys that vary and their values at a point, as text: `link.lanes = 4, seed 1`.
 fn place(plan: &Plan, point: usize) -> String {
     let mut words = Vec::new();
     plan.visit(point, |swept, at| {
@@ -70,7 +71,7 @@ fn place(plan: &Plan, point: usize) -> String {
     words.join(", ")
 }
 
-/// Returns the sentence about the axes that move a column most, if several vary.
+/// Returns a sentence about the axes that have the largest effect on a column. `None` unless several axes vary.
 fn influence(plan: &Plan, values: &[Valued]) -> Option<String> {
     let axes = plan.text.axes.iter().enumerate().filter(|(_, axis)| axis.len() > 1);
     let mut ratios: Vec<(String, f64)> = axes
@@ -90,8 +91,8 @@ fn influence(plan: &Plan, values: &[Valued]) -> Option<String> {
     })
 }
 
-/// Returns the geometric mean of the largest over the smallest value along an axis, all else held; none where a value is zero
-/// or no two points differ in this axis alone.
+/// Returns the geometric mean of the ratio of largest to smallest value along an axis, with all else constant. `None`
+/// if a value is zero, or no two points differ in this axis alone.
 fn mean_ratio(plan: &Plan, values: &[Valued], axis: usize) -> Option<f64> {
     let mut groups: BTreeMap<Vec<usize>, (f64, f64, u32)> = BTreeMap::new();
     for (point, value) in values {
@@ -108,7 +109,7 @@ fn mean_ratio(plan: &Plan, values: &[Valued], axis: usize) -> Option<f64> {
     (!ratios.is_empty()).then(|| libm::exp(ratios.iter().sum::<f64>() / ratios.len() as f64))
 }
 
-/// Returns the place of a point along each axis, and that of its seed.
+/// Returns the index of the value of a sweep's point along each axis, followed by the index of its seed.
 fn places(plan: &Plan, point: usize) -> Vec<usize> {
     let (mut stride, mut rest, mut places) = (plan.points, point, Vec::new());
     for axis in &plan.text.axes {

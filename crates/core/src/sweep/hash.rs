@@ -1,8 +1,8 @@
 //! Hash of everything that a run depends on: equal runs have equal hashes, on every machine.
 //!
-//! FNV-1a with 128 bits over the run as JSON: version of the program, resolved drive, resolved jobs, seed. Keys stand in the order of
-//! their declarations, and numbers have the fewest digits that tell them apart. Of a million runs, two get the same hash with a
-//! chance below 10^-26 (birthday bound).
+//! The hash is FNV-1a with 128 bits over the run as JSON: version of the program, resolved drive, resolved jobs, seed.
+//! Keys are in the order of their declarations, and numbers have the fewest digits that identify them. Among a million
+//! runs, two get equal hashes with a probability below 10^-26 (birthday bound).
 
 use std::fmt;
 use std::io::{self, Write};
@@ -13,17 +13,18 @@ use serde_json::Value;
 use crate::drive::Drive;
 use crate::workload::Job;
 
-/// Parameters of FNV-1a with 128 bits, as published by its authors (Fowler, Noll and Vo).
+/// Initial value of the 128-bit FNV-1a hash, as published by its authors (Fowler, Noll and Vo). The next constant is
+/// its multiplier.
 const OFFSET_BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
 const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-/// Digits of a hash as it is written.
+/// Number of hexadecimal digits of a run's hash in text form.
 const DIGITS: usize = 32;
 
-/// Hash of a run.
+/// 128-bit hash that identifies a run by all its inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hash(u128);
 
-/// Everything that a run depends on.
+/// Inputs of a run that enter its hash.
 #[derive(Serialize)]
 struct HashedRun<'a> {
     version: &'a str,
@@ -47,12 +48,13 @@ impl Hash {
         Hash(hasher.0)
     }
 
-    /// Returns the hash of the run that ends once mean and p99 are known to `share`.
+    /// Returns the hash of this run if it ends as soon as its mean and p99 latency are known to the relative precision
+    /// `share`.
     pub fn until(self, share: f64) -> Hash {
         Hash::of_json(&(self.to_string(), "precision", share))
     }
 
-    /// Reads a hash from its 32 hexadecimal digits.
+    /// Parses the hash of a run from its 32 hexadecimal digits; `None` for any other text.
     pub fn parse(text: &str) -> Option<Hash> {
         let is_hash = text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_hash.then(|| u128::from_str_radix(text, 16).ok().map(Hash))?
@@ -60,13 +62,13 @@ impl Hash {
 }
 
 impl fmt::Display for Hash {
-    /// Writes 32 hexadecimal digits.
+    /// Writes the run's hash as 32 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
     }
 }
 
-/// FNV-1a of the bytes that are written to it.
+/// Running FNV-1a hash of all bytes that are written to it.
 struct Fnv(u128);
 
 impl Write for Fnv {

@@ -1,15 +1,15 @@
-//! Sweeps: one plan, many runs.
+//! Sweeps: many runs from one plan.
 //!
-//! A plan names a drive, a job and the axes along which they vary. The caller reads the files that the
-//! plan names, checks all points, runs those of which it has no figures yet, in any order and on as many
-//! threads as it likes, and prints the rows in the order of the plan:
+//! A plan names a drive, a job and the axes along which they vary. The caller reads the files that the plan names and
+//! checks all points. It runs the points without known figures, in any order and on any number of threads, and prints
+//! the rows in the order of the plan:
 //!
 //! ```text
 //! Plan::parse ── files ── Sweep::new ── Resolver::check (every point) ── Resolver::simulation ── Figures::of ── page
 //! ```
 //!
-//! Nothing here grows with the number of points but what the caller keeps: points are numbers until one is
-//! resolved, and of a run only its [`Figures`] are kept, by the [`Hash`] of all that it depends on.
+//! Memory use does not grow with the number of points, except for what the caller keeps. A point is a number until it
+//! is resolved, and only the [`Figures`] of a run are kept, by the [`Hash`] of all its inputs.
 
 mod axis;
 mod files;
@@ -38,36 +38,36 @@ use crate::workload::trace;
 use axis::{Axis, AxisTarget, POINTS_MAX};
 use plan::{JobText, Text, Word};
 
-/// A plan, read and right in itself; whether its points are is known once they are resolved.
+/// Sweep plan that is valid in itself. Resolving its points shows whether each of them can run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     text: Text,
     points: usize,
-    /// Requests of each thread, where nothing else ends the job; none for the usual number.
+    /// Requests per thread for jobs that nothing else ends. `None` for the general default.
     ios_default: Option<u64>,
 }
 
-/// A file that a plan names.
+/// File that a sweep plan names, with its position in the plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// As it stands in the plan; paths count from the plan's folder.
+    /// Name or path of the file as in the plan; relative paths start at the plan's folder.
     pub name: &'a str,
     place: &'a Place,
 }
 
 impl Wanted<'_> {
-    /// Returns a problem of the file, located at its place in the plan.
+    /// Returns a problem with this file, located where the plan names the file.
     pub fn problem(&self, found: &str, allowed: &str) -> Problem {
         self.place.problem(found, allowed)
     }
 }
 
 impl Plan {
-    /// Read the text of a plan.
+    /// Parses the TOML text of a sweep plan. `file` is its name in messages.
     ///
     /// # Errors
-    /// Everything that is wrong with it: syntax, unknown keys of the plan and of axes, values that no option of
-    /// a job has, ranges that are none, more points than anyone waits for.
+    /// All problems of the plan: syntax, unknown keys, values that an option of the job does not have, invalid ranges,
+    /// and too many points.
     pub fn parse(file: &str, text: &str) -> Result<Plan, Problems> {
         let text = plan::read(file, text)?;
         let lengths = text.axes.iter().map(Axis::len).chain([text.seeds.len()]);
@@ -79,20 +79,20 @@ impl Plan {
         Ok(Plan { text, points, ios_default: None })
     }
 
-    /// Show in a column how well mean and p99 are known, and where nothing else ends the job, end it after so many requests of
-    /// each thread.
+    /// Adds a column with the precision of mean and p99 latency. Jobs that nothing else ends now end after `ios`
+    /// requests per thread.
     pub fn until_known(&mut self, ios: u64) {
         self.ios_default = Some(ios);
         self.text.columns.retain(|column| column.name != results::PRECISION);
         self.text.columns.extend(results::find(results::PRECISION));
     }
 
-    /// Points of the sweep, seeds counted; at least one.
+    /// Returns the number of points of the sweep, at least one. Each seed makes points of its own.
     pub fn points(&self) -> usize {
         self.points
     }
 
-    /// The drives that are no shipped ones.
+    /// Returns the drives of the plan that are not shipped ones, and so have to be read from files.
     pub fn wanted_drives(&self) -> Vec<Wanted<'_>> {
         let fixed = self.text.drive.iter().map(|Word { text, place }| Wanted { name: text, place });
         let swept = self.swept().filter(|swept| swept.target() == AxisTarget::Drive);
@@ -103,7 +103,7 @@ impl Plan {
         fixed.chain(swept).filter(|wanted| shipped::find(wanted.name).is_none()).collect()
     }
 
-    /// The fio job file, if the plan names one.
+    /// Returns the fio job file that the plan names. `None` if it gives options instead.
     pub fn wanted_job(&self) -> Option<Wanted<'_>> {
         match &self.text.job {
             JobText::File(Word { text, place }) => Some(Wanted { name: text, place }),
@@ -111,7 +111,7 @@ impl Plan {
         }
     }
 
-    /// The traces that the plan itself names (`read_iolog`); those of a job file are the job file's to tell.
+    /// Returns the traces that the plan itself names (`read_iolog`), without those that its job file names.
     pub fn wanted_traces(&self) -> Vec<trace::NamedTrace> {
         let or_none = |texts: Vec<String>| match texts.is_empty() {
             true => vec![None],
@@ -130,7 +130,7 @@ impl Plan {
         wanted
     }
 
-    /// All values that the plan gives an option of the job.
+    /// Returns all values that the plan gives to an option of the job, fixed or swept, as text.
     fn job_texts(&self, option: &'static str) -> Vec<String> {
         let given = match &self.text.job {
             JobText::Options(_, given) => given.as_slice(),
@@ -141,25 +141,25 @@ impl Plan {
         fixed.chain(swept.flat_map(|swept| (0..swept.values.len()).map(|place| swept.text(place)))).collect()
     }
 
-    /// True if each point runs with more than one seed.
+    /// True if each point of the sweep runs with more than one seed.
     pub fn has_several_seeds(&self) -> bool {
         self.text.seeds.len() > 1
     }
 
-    /// The figures that are shown.
+    /// Returns the figures, such as p99 latency, that are the columns of the sweep's results.
     pub fn columns(&self) -> &[&'static Figure] {
         &self.text.columns
     }
 
-    /// Returns notes for readers of the results: columns that have a new name.
+    /// Returns remarks on the plan for readers of the results, about columns that have a new name.
     pub fn notes(&self) -> &[String] {
         &self.text.notes
     }
 
-    /// Keep other columns than those that the plan names.
+    /// Replaces the columns of the results that the plan names.
     ///
     /// # Errors
-    /// Every name that no column has.
+    /// Every name that is not a figure.
     pub fn set_columns(&mut self, names: &[String]) -> Result<(), Problems> {
         let place = Place::whole("command line");
         self.text.notes = names.iter().filter_map(|name| results::rename_note(name, &place)).collect();
@@ -167,10 +167,11 @@ impl Plan {
         Ok(())
     }
 
-    /// The values of all axes at a point, and its seed, in words: `link.lanes = 4, seed 1`.
+    /// Returns the keys and values of a sweep's point as text, with its seed if there are several: `link.lanes = 4,
+    /// seed 1`.
     ///
     /// # Panics
-    /// If there is no such point.
+    /// If the sweep has no point of this number.
     pub fn describe(&self, point: usize) -> String {
         let (mut words, seed) = (Vec::new(), self.seed(point));
         self.visit(point, |swept, place| words.push(format!("{} = {}", swept.key, swept.text(place))));
@@ -180,17 +181,17 @@ impl Plan {
         words.join(", ")
     }
 
-    /// All keys that vary, in the order of their axes.
+    /// Returns all keys that the sweep varies, in the order of the axes.
     fn swept(&self) -> impl Iterator<Item = &axis::Swept> {
         self.text.axes.iter().flat_map(|axis| &axis.swept)
     }
 
-    /// The seed of a point; it varies fastest.
+    /// Returns the seed of a sweep's point. The seed varies fastest from point to point.
     fn seed(&self, point: usize) -> u64 {
         self.text.seeds[point % self.text.seeds.len()]
     }
 
-    /// Call `visit` with every key and the place of its value at a point.
+    /// Calls `visit` with each key of all axes and the index of its value at this point.
     fn visit<'a>(&'a self, point: usize, mut visit: impl FnMut(&'a axis::Swept, usize)) {
         assert!(point < self.points, "point {point} of {}", self.points);
         let mut stride = self.points;

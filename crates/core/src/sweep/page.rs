@@ -1,5 +1,5 @@
-//! The rows of a sweep as a page: each column of the plan over the axis that has most values, a curve for each combination
-//! of the others.
+//! HTML page of a sweep's results. Each column of the plan is plotted over the numeric axis with the most values, with
+//! a curve for each combination of the other axes.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ use crate::results::Figure;
 use crate::results::units;
 use crate::workload;
 
-/// Curves in one plot: as many as there are colours.
+/// Largest number of curves in one plot, equal to the number of colours.
 const CURVES_MAX: usize = 8;
-/// Plots of one column; more are nothing that anyone looks at.
+/// Largest number of plots for one column (figure) of a sweep's results.
 const PLOTS_MAX: usize = 12;
-/// Rows of the table.
+/// Largest number of rows in the table of a sweep's HTML page.
 const ROWS_MAX: usize = 2000;
-/// Largest over smallest value from which an axis is logarithmic.
+/// Ratio of largest to smallest value from which a plot's horizontal axis is logarithmic.
 const LOGARITHMIC_RATIO: f64 = 8.0;
 
-/// The page.
+/// Returns the HTML page of a sweep's results, with plots and a table.
 pub fn page(plan: &Plan, rows: &[RanPoint]) -> String {
     let told: Vec<String> = heading(plan, rows.len()).lines().map(String::from).collect();
     let curves = Curves::of(plan);
@@ -47,14 +47,14 @@ pub fn page(plan: &Plan, rows: &[RanPoint]) -> String {
         .finish()
 }
 
-/// Curves that the points of a plan form.
+/// Assignment of a sweep's points to curves, which run along one of its keys.
 struct Curves<'a> {
     plan: &'a Plan,
-    /// The key over which they run; none if nothing that varies is a number.
+    /// Key on the horizontal axis. `None` if no key that varies has only numeric values.
     over: Option<&'a Swept>,
 }
 
-/// The plot a curve is in, and the curve: what does not vary along it.
+/// Title of a plot, and name of a curve in it: the keys and values that are constant along the curve.
 type Name = (String, String);
 
 impl<'a> Curves<'a> {
@@ -70,7 +70,7 @@ impl<'a> Curves<'a> {
         Curves { plan, over }
     }
 
-    /// The plots of one column.
+    /// Returns the plots of one column of the plan as HTML. `place` is the number of the column.
     fn drawn(&self, rows: &[RanPoint], place: usize, column: &Figure) -> Vec<String> {
         let Some(over) = self.over else { return Vec::new() };
         let mut plots: BTreeMap<usize, (String, Vec<Curve>)> = BTreeMap::new();
@@ -96,7 +96,7 @@ impl<'a> Curves<'a> {
         drawn.iter().map(|(title, lines)| plot(over, column, title, lines, &reached)).collect()
     }
 
-    /// In which plot and curve a row is, and where along it.
+    /// Returns the plot and the curve that a sweep's point belongs to, and its horizontal position on that curve.
     fn place_of(&self, row: &RanPoint, over: &Swept) -> (Name, f64) {
         let (mut others, mut x) = (Vec::new(), 0.0);
         self.plan.visit(row.point, |swept, place| {
@@ -111,13 +111,13 @@ impl<'a> Curves<'a> {
         ((apart, others.join(", ")), x)
     }
 
-    /// Curves in all.
+    /// Returns the number of curves in all plots of one figure of a sweep.
     fn curves(&self) -> usize {
         let lengths = self.plan.text.axes.iter().filter(|axis| !self.over.is_some_and(|over| has(axis, over)));
         lengths.map(|axis| axis.len()).product()
     }
 
-    /// True if two keys belong to one axis.
+    /// True if two keys vary together on one axis of the sweep.
     fn goes_with(&self, one: &Swept, two: &Swept) -> bool {
         self.plan.text.axes.iter().any(|axis| has(axis, one) && has(axis, two))
     }
@@ -127,7 +127,8 @@ fn has(axis: &axis::Axis, swept: &Swept) -> bool {
     axis.swept.iter().any(|own| std::ptr::eq(own, swept))
 }
 
-/// Add a point to its line. Points of several seeds are one, their mean, with the least and the largest as its ends.
+/// Adds a value to the curve `name` at position `x`. Values of several seeds become one point: their mean, with the
+/// smallest and the largest as its range.
 fn add(lines: &mut Vec<Curve>, name: &str, x: f64, y: Option<f64>, ends: Option<(f64, f64)>) {
     let Some(y) = y else { return };
     if !lines.iter().any(|line| line.name == name) {
@@ -140,13 +141,13 @@ fn add(lines: &mut Vec<Curve>, name: &str, x: f64, y: Option<f64>, ends: Option<
     }
 }
 
-/// A curve under construction.
+/// Curve of a plot while its points are being collected.
 struct Curve {
     name: String,
     points: Vec<Seeds>,
 }
 
-/// A point: its value with each seed, and its ends if they are known.
+/// Point of a curve: one value per seed, and the ends of its interval if known.
 struct Seeds {
     x: f64,
     values: Vec<f64>,
@@ -154,7 +155,7 @@ struct Seeds {
 }
 
 impl Curve {
-    /// From left to right.
+    /// Returns the curve ready for plotting, its points sorted by horizontal position.
     fn line(&self) -> PlotLine {
         let mut points: Vec<Point> = self.points.iter().map(Seeds::point).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -171,7 +172,7 @@ impl Seeds {
     }
 }
 
-/// One plot of a column; its vertical axis reaches the values of all plots of the column.
+/// Returns one plot of a column as HTML. Its vertical axis covers `reached`, the values of all plots of the column.
 fn plot(over: &Swept, column: &Figure, title: &str, all: &[PlotLine], reached: &[f64]) -> String {
     let xs = || all.iter().flat_map(|line| &line.points).map(|point| point.x);
     let (low, high) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));
@@ -192,7 +193,8 @@ fn plot(over: &Swept, column: &Figure, title: &str, all: &[PlotLine], reached: &
     lines_reaching(&x, &PlotAxis { name: column.heading, scale: Scale::Linear, shown: &shown }, kept, &caption, reached)
 }
 
-/// The value at a place as a number; sizes as fio writes them, too.
+/// Returns value number `place` of a key as a number, also from sizes as fio writes them (`64k`). `None` if it is
+/// neither.
 fn number(swept: &Swept, place: usize) -> Option<f64> {
     match &swept.values[place].value {
         Value::Integer(integer) => Some(*integer as f64),

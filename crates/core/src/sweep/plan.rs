@@ -1,4 +1,4 @@
-//! The text of a plan: what is swept, over which values, and what is kept of each run.
+//! Parser of the TOML text of a sweep plan: the drive, the job, the axes that vary, and the columns of the results.
 //!
 //! ```toml
 //! drive = "dc-express"                       # a shipped drive, or a file beside the plan
@@ -28,19 +28,19 @@ use crate::results::{self, COLUMNS_DEFAULT, Figure};
 use crate::spelling::{nearest, question};
 use crate::workload::{fio, options};
 
-/// Seed of a plan that gives none.
+/// Seed of a sweep whose plan does not give one.
 const SEED_DEFAULT: u64 = 1;
-/// Forms of an axis's values, for error messages.
+/// Description of the forms in which a plan can give an axis's values, for error messages.
 const VALUES: &str = "values = […], powers_of_two = [first, last], or from and to with step, count or factor";
 
-/// A text and where it stands.
+/// Text in a sweep plan with its position in the file, for messages.
 #[derive(Clone, Debug)]
 pub(super) struct Word {
     pub text: String,
     pub place: Place,
 }
 
-/// An option of fio with its value.
+/// Option of fio in a sweep plan, with its value and line.
 #[derive(Clone, Debug)]
 pub(super) struct PlanText {
     pub name: String,
@@ -48,36 +48,36 @@ pub(super) struct PlanText {
     pub line: Option<usize>,
 }
 
-/// The job of every run.
+/// Job of all runs of a sweep, as the plan gives it: a file or options.
 #[derive(Clone, Debug)]
 pub(super) enum JobText {
-    /// Path of a fio job file.
+    /// Path of a fio job file, as the plan gives it.
     File(Word),
-    /// Options, and where they stand as a whole.
+    /// Options of fio in the plan, and the position of the whole table.
     Options(Place, Vec<PlanText>),
 }
 
-/// A plan as written, each part of it right in itself.
+/// Sweep plan as written, after each part has been checked by itself.
 #[derive(Clone, Debug)]
 pub(super) struct Text {
     pub file: String,
-    /// None if the drive is swept.
+    /// Drive of all runs of the sweep. `None` if an axis varies the drive.
     pub drive: Option<Word>,
     pub set: Vec<Override>,
     pub job: JobText,
-    /// Never empty.
+    /// Seeds of the sweep, at least one; every point runs with each of them.
     pub seeds: Vec<u64>,
-    /// The first varies slowest.
+    /// Axes of the sweep; the first one varies slowest from point to point.
     pub axes: Vec<Axis>,
     pub columns: Vec<&'static Figure>,
-    /// Notes on the plan for readers of the results.
+    /// Remarks on the plan for readers of the results, such as a renamed column.
     pub notes: Vec<String>,
 }
 
-/// Read a plan.
+/// Parses the TOML text of a sweep plan. `file` is its name in messages.
 ///
 /// # Errors
-/// Everything that is wrong with it, in the order of its lines.
+/// All problems of the plan, in the order of its lines.
 pub(super) fn read(file: &str, text: &str) -> Result<Text, Problems> {
     let document = document::parse(file, text);
     let whole = Place::whole(file);
@@ -88,9 +88,9 @@ pub(super) fn read(file: &str, text: &str) -> Result<Text, Problems> {
 }
 
 struct SweepReader {
-    /// The file as a whole.
+    /// Position that stands for the whole file, for problems without a line.
     whole: Place,
-    /// Keys of drives.
+    /// Names of all keys of a drive's configuration, to recognise those of axes.
     keys: Vec<String>,
     problems: Vec<Problem>,
     notes: Vec<String>,
@@ -176,7 +176,8 @@ impl SweepReader {
         JobText::Options(entry.place.clone(), given)
     }
 
-    /// The value of an option in fio's own writing; a problem if it has no such value.
+    /// Returns the value of a fio option as fio writes it. Reports a problem and returns `None` if the option does not
+    /// have this value.
     fn option(&mut self, name: &str, node: &Node) -> Option<String> {
         let Some(text) = option_text(&node.value) else {
             self.refuse(&node.place, format!("{name} is {}", node.quote), "a string, a number, true or false");
@@ -319,7 +320,7 @@ impl SweepReader {
         is_known
     }
 
-    /// Words where drives are named, and values that the option of the job has.
+    /// Checks the values of an axis: names or paths for drives, and allowed values for options of the job.
     fn check_values(&mut self, swept: &Swept) {
         // What is wrong with an option itself would be told again with each value.
         let is_option = |name: &str| options::find(name).is_some();
@@ -465,7 +466,8 @@ impl SweepReader {
         }
     }
 
-    /// The items under a key; none if it is missing.
+    /// Returns the items of the array under a key, or none if the key is missing. Reports a problem if the value is no
+    /// array.
     fn array<'t>(&mut self, table: &'t Table, key: &str, allowed: &str) -> &'t [Node] {
         let Some(entry) = document::entry(table, key) else {
             return &[];

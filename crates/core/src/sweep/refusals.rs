@@ -1,10 +1,10 @@
-//! Mistakes that keep points from running, each listed once for all of its points.
+//! Problems that prevent points of a sweep from running, each listed once for all its points.
 
 use crate::problem::{Problem, Problems};
 
 use super::Plan;
 
-/// Problems of many points.
+/// Collected problems of points that cannot run, with the number of points that have each.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals {
     entries: Vec<Refusal>,
@@ -14,13 +14,13 @@ pub struct Refusals {
 #[derive(Clone, Debug)]
 struct Refusal {
     problem: Problem,
-    /// The first point that has it, and how many do.
+    /// Number of the first point that has the problem. The next field is the number of points that have it.
     first: usize,
     points: usize,
 }
 
 impl Refusals {
-    /// Note what is wrong with a point.
+    /// Adds the problems of a sweep's point that cannot run.
     pub fn add(&mut self, point: usize, problems: Problems) {
         self.points += 1;
         for problem in problems.0 {
@@ -31,12 +31,13 @@ impl Refusals {
         }
     }
 
-    /// Points that cannot run.
+    /// Returns the number of the sweep's points that cannot run.
     pub fn points(&self) -> usize {
         self.points
     }
 
-    /// Every problem with the first point that has it, in the order of the lines of the plan.
+    /// Returns each problem once, in the order of the plan's lines. Its text names the first point that has it, and how
+    /// many others do.
     pub fn problems(&self, plan: &Plan) -> Problems {
         let mut problems: Vec<Problem> = self.entries.iter().map(|entry| entry.problem(plan)).collect();
         problems.sort_by(|left, right| (&left.file, left.line).cmp(&(&right.file, right.line)));
@@ -45,7 +46,7 @@ impl Refusals {
 }
 
 impl Refusal {
-    /// A problem that every point has is not one of the axes.
+    /// Returns the problem with the point that has it first. A problem of all points names none, as no axis causes it.
     fn problem(&self, plan: &Plan) -> Problem {
         let others = match self.points - 1 {
             0 => String::new(),

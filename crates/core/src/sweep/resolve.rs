@@ -1,4 +1,4 @@
-//! From a point's number to what it runs: the drive, the jobs and the seed.
+//! Resolution of a sweep's points: from the number of a point to its drive, its jobs and its seed.
 
 use super::Plan;
 use super::axis::AxisTarget;
@@ -13,25 +13,25 @@ use crate::problem::Problems;
 use crate::uncertainty::Draws;
 use crate::workload::{Job, JobFile, JobPlace, fio, has_end, with_defaults};
 
-/// A plan with its files.
+/// Plan of a sweep together with all files that it names.
 #[derive(Clone, Debug)]
 pub struct Sweep {
     plan: Plan,
     files: Files,
-    /// The job before any axis changes it.
+    /// Job of the sweep's plan before any axis changes its options.
     job: JobFile,
-    /// Relative precision of mean and p99 that ends a run, if one is asked for.
+    /// Relative precision of mean and p99 latency at which a run ends. `None` if runs end by their jobs alone.
     precision: Option<f64>,
 }
 
 impl Sweep {
-    /// Put a plan and its files together.
+    /// Combines a plan with the files that it names.
     ///
     /// # Errors
-    /// What is wrong with the job.
+    /// Invalid options or sections of the job.
     ///
     /// # Panics
-    /// If the plan names a job file and it is not there.
+    /// If the plan names a job file that `files` does not have.
     pub fn new(plan: Plan, mut files: Files) -> Result<Sweep, Problems> {
         let job = match &plan.text.job {
             JobText::File(_) => files.job.take().expect("the plan's job file has been read"),
@@ -51,7 +51,8 @@ impl Sweep {
         Ok(Sweep { plan, files, job, precision: None })
     }
 
-    /// Let runs end once their mean and p99 are known to `share`; they are other runs then, with hashes of their own.
+    /// Lets each run end once its mean and p99 latency are known to the relative precision `share`. This changes the
+    /// hashes of all runs.
     pub fn until(mut self, share: Option<f64>) -> Sweep {
         self.precision = share;
         self
@@ -62,24 +63,24 @@ impl Sweep {
         self.precision.map_or(hash, |share| hash.until(share))
     }
 
-    /// The plan.
+    /// Returns the plan of this sweep.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// The files that it names.
+    /// Returns the files that the plan of this sweep names.
     pub fn files(&self) -> &Files {
         &self.files
     }
 
-    /// Something that resolves points, for one thread.
+    /// Returns a resolver of the sweep's points, for use by one thread.
     pub fn resolver(&self) -> Resolver<'_> {
         Resolver { sweep: self, last: None }
     }
 }
 
 impl Plan {
-    /// The options of the job with the defaults of those that are neither given nor swept.
+    /// Returns all options of the plan's job as text, with defaults for options that are neither given nor swept.
     pub(super) fn spelt_job(&self, given: &[PlanText]) -> Vec<(String, String)> {
         let mut options: Vec<(String, String)> =
             given.iter().map(|given| (given.name.clone(), given.text.clone())).collect();
@@ -96,22 +97,22 @@ impl Plan {
     }
 }
 
-/// Resolves points one after the other, and keeps the last drive: neighbours mostly share it.
+/// Resolver of a sweep's points, one after another. It keeps the last drive, which consecutive points mostly share.
 #[derive(Debug)]
 pub struct Resolver<'a> {
     sweep: &'a Sweep,
-    /// With the places of the values that made it.
+    /// Last drive that was resolved, with the indices of the axis values that it was made from.
     last: Option<(Vec<usize>, Drive)>,
 }
 
 impl Resolver<'_> {
-    /// The hash of a point that can run.
+    /// Checks that a sweep's point can run, and returns the hash of its run.
     ///
     /// # Errors
-    /// Everything that keeps it from running.
+    /// All reasons why the point cannot run.
     ///
     /// # Panics
-    /// If there is no such point.
+    /// If the sweep has no point of this number.
     pub fn check(&mut self, point: usize) -> Result<Hash, Problems> {
         let sweep = self.sweep;
         let (drive, jobs) = self.resolve(point)?;
@@ -121,20 +122,20 @@ impl Resolver<'_> {
         Ok(sweep.hash(drive, &jobs, sweep.plan.seed(point)))
     }
 
-    /// The run of a point, ready to go.
+    /// Returns the simulation of a sweep's point, ready to start.
     ///
     /// # Errors
     /// As [`Resolver::check`].
     ///
     /// # Panics
-    /// If there is no such point.
+    /// If the sweep has no point of this number.
     pub fn simulation(&mut self, point: usize) -> Result<Simulation, Problems> {
         let seed = self.sweep.plan.seed(point);
         let (drive, jobs) = self.resolve(point)?;
         Simulation::new(drive, &jobs, seed)
     }
 
-    /// Draws for the constants in doubt of a point's drive.
+    /// Draws `count` random values for each uncertain constant of the drive of a sweep's point.
     ///
     /// # Errors
     /// As [`Resolver::check`].
@@ -143,10 +144,11 @@ impl Resolver<'_> {
         Ok(Draws::of([drive], count, seed))
     }
 
-    /// The drive and the jobs of a point with the constants of one draw, and their hash; none if they do not go together.
+    /// Returns the hash, the drive and the jobs of a sweep's point with the uncertain constants of draw number `draw`.
+    /// `None` if the jobs cannot run on that drive.
     ///
     /// # Panics
-    /// If there is no such point.
+    /// If the sweep has no point of this number.
     pub fn drawn(&mut self, point: usize, draws: &Draws, draw: usize) -> Option<(Hash, Drive, Vec<Job>)> {
         let seed = self.sweep.plan.seed(point);
         let overrides = draws.overrides(self.resolve(point).ok()?.0, draw);
@@ -155,19 +157,20 @@ impl Resolver<'_> {
         Some((self.sweep.hash(&drive, &jobs, seed), drive, jobs))
     }
 
-    /// The run of a point in one draw.
+    /// Returns the simulation of a sweep's point with the uncertain constants of draw number `draw`. `None` if it
+    /// cannot run.
     pub fn drawn_simulation(&mut self, point: usize, draws: &Draws, draw: usize) -> Option<Simulation> {
         let (_, drive, jobs) = self.drawn(point, draws, draw)?;
         Simulation::new(&drive, &jobs, self.sweep.plan.seed(point)).ok()
     }
 
-    /// The drive and the jobs of a point.
+    /// Returns the drive and the jobs of a sweep's point.
     ///
     /// # Errors
     /// As [`Resolver::check`].
     ///
     /// # Panics
-    /// If there is no such point.
+    /// If the sweep has no point of this number.
     pub fn resolve(&mut self, point: usize) -> Result<(&Drive, Vec<Job>), Problems> {
         let key = self.drive_key(point);
         let drive = match self.last.take() {

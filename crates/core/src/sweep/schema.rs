@@ -1,4 +1,4 @@
-//! JSON Schema of plans of sweeps, with which editors complete keys, show their meanings and mark mistakes.
+//! JSON Schema of sweep plans, with which editors complete keys, show their meanings and mark mistakes.
 
 use serde_json::{Value as Json, json};
 
@@ -6,8 +6,8 @@ use crate::drive::Drive;
 use crate::results::FIGURES;
 use crate::shipped::SCHEMA_BASE;
 
-/// JSON Schema of plans in draft 7, the draft that TOML editors read. Options of the job are not listed: their values are checked when
-/// a plan is read.
+/// Returns the JSON Schema of sweep plans in draft 7, which TOML editors read. Options of the job are not listed: their
+/// values are checked when a plan is read.
 pub fn schema() -> Json {
     let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
     let axis = axis();
@@ -58,7 +58,7 @@ pub fn schema() -> Json {
     })
 }
 
-/// JSON Schema of an axis without keys that vary together.
+/// Returns the JSON Schema of an axis of a sweep plan with a single key.
 fn axis() -> Json {
     let mut names = Drive::key_names();
     names.push(String::from("drive"));

@@ -1,29 +1,31 @@
-//! The file in which a sweep keeps finished runs, one a line, so that it can go on where it was stopped.
+//! State file of a sweep: finished runs, one per line, so that an interrupted sweep can continue.
 //!
-//! Lines are JSON objects; the first says what the file is. Only whole lines count: one without an end was
-//! being written when the program was stopped.
+//! Each line is a JSON object; the first one is a header. Only lines with a newline count: a line without one was being
+//! written when the program stopped.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::hash::Hash;
 use crate::results::Figures;
 
-/// First line of every state file, with its end. The format counts up where hashes or lines mean something else.
+/// First line of every state file, with its newline. The format number increases whenever hashes or lines change their
+/// meaning.
 pub const HEADER: &str = "{\"phaselink\":\"finished runs of a sweep\",\"format\":2}\n";
-/// Beginning of the first line, whatever the format.
+/// Beginning of the first line of a state file, whatever its format number.
 const KIND: &str = "{\"phaselink\":\"finished runs of a sweep\",\"format\":";
 
-/// Reason why the runs of a file are not read.
+/// Reason why a sweep does not use the finished runs in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateRefusal {
-    /// File of another format, which another version of the program has written.
+    /// File has another format number: another version of the program has written it.
     OtherFormat,
-    /// No state file at all.
+    /// File is not a state file of a sweep.
     NoStateFile,
 }
 
 impl StateRefusal {
-    /// Returns the reason why a file with this first line is not read; none if it is.
+    /// Returns the reason why a file with this first line cannot be used as a state file; `None` if it can. A truncated
+    /// header is valid.
     pub fn of(first_line: &str) -> Option<StateRefusal> {
         match first_line {
             line if HEADER.starts_with(line) => None,
@@ -32,7 +34,7 @@ impl StateRefusal {
         }
     }
 
-    /// Returns the reason in words.
+    /// Returns the reason why a state file is not used, as part of a sentence.
     pub fn text(self) -> &'static str {
         match self {
             StateRefusal::OtherFormat => {
@@ -43,12 +45,13 @@ impl StateRefusal {
     }
 }
 
-/// The line of a finished run, with its end.
+/// Returns the state-file line of a finished run, with its newline.
 pub fn line(hash: Hash, figures: &Figures) -> String {
     format!("{}\n", json!({ "hash": hash.to_string(), "figures": figures.to_json() }))
 }
 
-/// The run that a whole line tells of. None if it tells of none, or of one without a figure that there is now.
+/// Parses a line of a state file into the hash and the figures of a run. `None` if the line is invalid or lacks a
+/// figure that runs have today.
 pub fn parse_line(line: &str) -> Option<(Hash, Figures)> {
     let object: Map<String, Json> = serde_json::from_str(line).ok()?;
     let hash = Hash::parse(object.get("hash")?.as_str()?)?;

@@ -20,7 +20,7 @@ fn problems(text: &str) -> String {
     Plan::parse("p.toml", text).unwrap_err().to_string()
 }
 
-/// All points of a sweep with a problem, as they are told.
+/// Returns the number of points of a plan that cannot run, and the text of their problems.
 fn refusals(text: &str) -> (usize, String) {
     let (sweep, mut refusals) = (sweep(text), Refusals::default());
     let mut resolver = sweep.resolver();

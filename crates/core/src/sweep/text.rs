@@ -1,4 +1,4 @@
-//! The rows of a sweep as a table, as comma-separated values and as JSON, in the order of the plan.
+//! Results of a sweep as a table, as comma-separated values and as JSON, in the order of the plan's points.
 
 use std::fmt::Write;
 
@@ -16,18 +16,18 @@ use crate::results::{Figures, number};
 use crate::uncertainty::Interval;
 use crate::workload::in_words;
 
-/// A point that has run.
+/// Point of a sweep that has run, with its results.
 #[derive(Clone, Copy, Debug)]
 pub struct RanPoint<'a> {
-    /// Number of the point in the plan, counted from 0.
+    /// Number of the sweep's point, counted from 0 in the order of the plan.
     pub point: usize,
     /// Hash of everything that the results of the point depend on.
     pub hash: Hash,
-    /// Results of the run.
+    /// Figures that the point's run has produced, such as throughput and p99 latency.
     pub figures: &'a Figures,
-    /// Of the columns of the plan, in their order, if they are asked for.
+    /// Prediction interval of each column of the plan, in order. `None` if intervals were not requested.
     pub intervals: Option<&'a [Option<Interval>]>,
-    /// Cost of the point, and true if it meets the target, in a search.
+    /// Cost of the point, and true if it meets the target. `None` outside a search.
     pub verdict: Option<(f64, bool)>,
 }
 
@@ -36,18 +36,18 @@ impl RanPoint<'_> {
         self.intervals?.get(column)?.as_ref()
     }
 
-    /// Between which values a column of the plan lies, if that is known.
+    /// Returns the ends of the prediction interval of a column (figure) of the sweep's results, if it is known.
     pub(super) fn ends(&self, column: usize) -> Option<(f64, f64)> {
         self.interval(column).map(|interval| (interval.low, interval.high))
     }
 }
 
-/// For a person: what varies, and the columns of the plan. Hashes are for programs, which get them below.
+/// Returns a sweep's results as text for people: the keys that vary, and the columns of the plan. Hashes are left out.
 pub fn table(plan: &Plan, rows: &[RanPoint]) -> String {
     rows_table(plan, rows).to_string()
 }
 
-/// Returns the rows as a table that can be printed in other ways.
+/// Returns a sweep's results as a table, one row for each point, for output in several forms.
 pub fn rows_table(plan: &Plan, rows: &[RanPoint]) -> Table {
     let mut table = Table::new();
     let shown: Vec<&Swept> = plan.swept().filter(|swept| swept.varies()).collect();
@@ -89,13 +89,13 @@ pub fn rows_table(plan: &Plan, rows: &[RanPoint]) -> Table {
     table
 }
 
-/// A cost as a table shows it.
+/// Returns the cost of a drive as text with at most two decimals.
 pub fn cost(cost: f64) -> String {
     let digits = format!("{cost:.2}");
     digits.trim_end_matches('0').trim_end_matches('.').into()
 }
 
-/// Returns the rows as documents have them.
+/// Returns a sweep's results in the form of JSON documents, one object for each point.
 pub fn objects(plan: &Plan, rows: &[RanPoint]) -> Vec<SweepRow> {
     rows.iter().map(|row| object(plan, row)).collect()
 }
@@ -104,7 +104,7 @@ fn has_intervals(rows: &[RanPoint]) -> bool {
     rows.iter().any(|row| row.intervals.is_some())
 }
 
-/// Returns the settings that the rows share: the plan, and the job.
+/// Returns a text with the plan, the number of rows, and the job that all rows share.
 pub fn heading(plan: &Plan, rows: usize) -> String {
     let points = if rows == 1 { "point" } else { "points" };
     let mut parts = vec![format!("{} {points}", units::grouped(rows as u64))];
@@ -117,7 +117,7 @@ pub fn heading(plan: &Plan, rows: usize) -> String {
     format!("{}: {}\n{}\n", plan.text.file, parts.join(", "), job(plan))
 }
 
-/// The job in words, without what varies.
+/// Returns the job of a sweep as text, without the options that an axis varies.
 fn job(plan: &Plan) -> String {
     let given = match &plan.text.job {
         JobText::File(path) => return format!("Jobs of {}", path.text),
@@ -133,8 +133,8 @@ fn is_numeric(swept: &Swept) -> bool {
     swept.values.iter().all(|node| matches!(node.value, Value::Integer(_) | Value::Float(_)))
 }
 
-/// Comma-separated values (RFC 4180, lines ended by a line feed): all axes, the seed, the columns of the plan in
-/// full precision, and the hash. An unknown figure is empty.
+/// Returns a sweep's results as comma-separated values (RFC 4180, but with line feeds): all axes, the seed, the columns
+/// of the plan in full precision, and the hash. An unknown figure is empty.
 pub fn csv(plan: &Plan, rows: &[RanPoint]) -> String {
     let columns = &plan.text.columns;
     let keys = plan.swept().map(|swept| swept.key.as_str());
@@ -167,10 +167,9 @@ fn line(cells: impl IntoIterator<Item = String>) -> String {
     cells.join(",") + "\n"
 }
 
-/// One object: what was run, and an array with an object for each row.
+/// Returns a sweep's results as one JSON object: description of the sweep, and an array with an object for each row.
 ///
-/// The rows are laid out a line each, and written as they come, so that the document needs no more memory than
-/// its text.
+/// Each row is one line. Rows are written one at a time, so that the document needs no more memory than its text.
 pub fn json(plan: &Plan, rows: &[RanPoint]) -> String {
     let axes: Vec<&str> = plan.swept().map(|swept| swept.key.as_str()).collect();
     let columns: Vec<&str> = plan.text.columns.iter().map(|column| column.name).collect();
@@ -211,7 +210,8 @@ fn object(plan: &Plan, row: &RanPoint) -> SweepRow {
 }
 
 impl Swept {
-    /// The value at a place, with its type; what is neither number, truth nor text is given as text.
+    /// Returns value number `place` of a key as JSON, with its type. A value that is neither a number nor a boolean
+    /// becomes a string.
     fn json(&self, place: usize) -> Json {
         match &self.values[place].value {
             Value::Integer(integer) => i64::try_from(*integer).map_or_else(|_| json!(self.text(place)), Json::from),

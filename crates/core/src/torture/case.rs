@@ -1,4 +1,4 @@
-//! Test case of torture: a drive, a job and faults, all written as a user would write them.
+//! Random test case: a drive, a job and faults, all in the notation of the command line.
 
 use std::fmt;
 
@@ -11,33 +11,33 @@ use crate::random::Random;
 use crate::time::Span;
 use crate::workload::{Job, fio};
 
-/// Largest number of requests of a case, all threads together.
+/// Range of the random number of requests of a test case: 20 plus a number below this, over all threads.
 const IOS_MAX: u64 = 500;
-/// Largest number of bytes that a case moves.
+/// Largest number of bytes that a test case reads and writes.
 const BYTES_MAX: u64 = 16 << 20;
-/// Longest time for which the memory works for one request: meanwhile, devices that poll for commands do so millions of
-/// times.
+/// Longest time for which one request may keep the memory busy. In the meantime, devices that poll for commands do so
+/// millions of times.
 const PROGRAM_MAX: Span = Span::from_us(1500);
-/// Longest time for which the memory works for all of a case.
+/// Longest time for which all requests of a test case may keep the memory busy.
 const PROGRAMS_MAX: Span = Span::from_ms(60);
 
-/// A drive with changes, a job and faults.
+/// Random test case: a shipped drive with changed keys, a job and faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Seed from which the case was drawn.
+    /// Seed from which the test case was drawn.
     pub seed: u64,
-    /// Name of the shipped drive.
+    /// Name of the shipped drive that the test case changes.
     pub drive: &'static str,
-    /// Changes of the drive, as `--set` takes them.
+    /// Changed keys of the drive, as `KEY=VALUE` for `--set`.
     pub set: Vec<String>,
-    /// fio options of the job.
+    /// Options of the test case's fio job: names and values.
     pub job: Vec<(&'static str, String)>,
-    /// Fault rules, each a table as in a drive file.
+    /// Fault rules of the test case, each a TOML table as in a drive file.
     pub faults: Vec<String>,
 }
 
 impl Case {
-    /// Draws the case of a seed. Changes and faults that the drive refuses are left out.
+    /// Draws the test case of this seed. Leaves out changes and faults that the drive refuses.
     pub fn random(seed: u64) -> Case {
         let mut random = Random::stream(seed, "torture");
         let own = draw::drive(&mut random);
@@ -67,9 +67,9 @@ impl Case {
         case
     }
 
-    /// Divides the drive into zones, of which the job takes whole ones, if drive and job allow that. Faults of requests are left out,
-    /// but for power cuts: where one keeps an append from its zone or delays it, others take its place, and the host of a simulation does
-    /// not look where appends are before the device has been restarted.
+    /// Divides the drive into zones and gives the job whole zones, if drive and job allow that. Removes faults of
+    /// requests except power cuts. If such a fault drops or delays an append, others take its place in the zone. The
+    /// simulated host does not check where appends are until the device restarts.
     fn take_zones(&mut self, random: &mut Random, own: &Drive) {
         let threads = self.number("numjobs");
         let Some((zone_bytes, set)) = draw::zones(random, own, threads) else { return };
@@ -86,7 +86,7 @@ impl Case {
         }
     }
 
-    /// Has writes name placement identifiers, if the drive has some.
+    /// Makes writes name placement identifiers, if the drive supports data placement and the job then still runs.
     fn take_identifiers(&mut self, random: &mut Random) {
         if !self.drive().is_ok_and(|drive| drive.placement.is_there()) {
             return;
@@ -99,8 +99,8 @@ impl Case {
         }
     }
 
-    /// Adds flushes of writes, if the drive and its stack allow that; mostly for drives that may lose acknowledged
-    /// writes in a power cut.
+    /// Adds flushes after writes, if the drive and its stack allow that. Chosen more often for drives that may lose
+    /// acknowledged writes in a power cut.
     fn take_flushes(&mut self, random: &mut Random) {
         let loses = self.drive().is_ok_and(|drive| drive.loses_power() && !drive.keeps_acknowledged());
         let every = one_of(random, if loses { &["0", "1", "1", "2", "8"] } else { &["0", "0", "1", "2", "8"] });
@@ -114,13 +114,15 @@ impl Case {
         }
     }
 
-    /// True if tags have eight bits. Nearly every large read then meets its tag in the data, and waits for its time-out
-    /// again and again, which is that of the largest command, while the device polls all its queues.
+    /// True if the test case has tags of eight bits. Nearly every large read then finds its tag in the data, and waits
+    /// for its time-out repeatedly. That time-out is the largest command's, and the device polls all its queues
+    /// meanwhile.
     fn has_narrow_tags(&self) -> bool {
         self.set.iter().any(|set| set.ends_with("_bits=8"))
     }
 
-    /// Adds those items of a list with which the drive is still valid.
+    /// Adds the items of a list one by one, and keeps those with which the drive is still valid. `take` sets the list
+    /// in the test case.
     fn take_all(&mut self, all: Vec<String>, take: impl Fn(&mut Case, Vec<String>)) {
         take(self, all.clone());
         if self.drive().is_ok() {
@@ -137,7 +139,7 @@ impl Case {
         take(self, taken);
     }
 
-    /// Reads the drive.
+    /// Returns the drive of the test case, with its changes and faults.
     ///
     /// # Errors
     /// If the drive refuses the changes or faults.
@@ -150,29 +152,29 @@ impl Case {
         Drive::from_toml(shipped.file, shipped.text, &set)
     }
 
-    /// Reads the job for its drive.
+    /// Returns the jobs of the test case for this drive.
     ///
     /// # Errors
-    /// If the drive cannot run it.
+    /// If the drive cannot run them.
     pub fn jobs(&self, drive: &Drive) -> Result<Vec<Job>, Problems> {
         let options: Vec<(&str, &str)> = self.job.iter().map(|(name, value)| (*name, value.as_str())).collect();
         fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())
     }
 
-    /// Value of an option of the job, as a number.
+    /// Returns the value of a numeric option of the job, or 1 if it is missing.
     pub fn number(&self, option: &str) -> u64 {
         let value = self.job.iter().find(|(name, _)| *name == option).map(|(_, value)| value);
         value.and_then(|value| value.parse().ok()).unwrap_or(1)
     }
 
-    /// Returns the case with another value of an option.
+    /// Returns the test case with a new value of an option that the job has.
     pub(super) fn with(&self, option: &str, value: String) -> Case {
         let mut case = self.clone();
         case.job.iter_mut().filter(|(name, _)| *name == option).for_each(|(_, old)| *old = value.clone());
         case
     }
 
-    /// Number of requests that the job issues.
+    /// Returns the number of requests that the job submits, over all threads.
     pub fn ios(&self) -> u64 {
         self.number("number_ios") * self.number("numjobs")
     }
@@ -183,7 +185,7 @@ impl Case {
 }
 
 impl fmt::Display for Case {
-    /// Writes the command line that runs the case, with data.
+    /// Writes the command line that runs the test case and verifies its data.
     fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
         write!(to, "phaselink run {} --verify --seed {}", self.drive, self.seed)?;
         self.set.iter().try_for_each(|set| write!(to, " --set '{set}'"))?;
@@ -194,7 +196,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// Draws changes to a drive, some of which it may refuse.
+/// Draws changed keys for a drive, some of which it may refuse.
 fn changes(random: &mut Random, own: &Drive) -> Vec<String> {
     let sections = ["link", "media", "host", "stack", "root_complex"];
     let presets: Vec<String> = sections.iter().filter_map(|section| draw::preset(random, section)).collect();
@@ -210,14 +212,14 @@ fn changes(random: &mut Random, own: &Drive) -> Vec<String> {
     presets.into_iter().chain(set.into_iter().map(String::from)).chain(details).collect()
 }
 
-/// Keeps only the last of several changes to one key.
+/// Keeps only the last of several changes to one key, in order.
 fn without_doubles(set: Vec<String>) -> Vec<String> {
     let key = |text: &String| text.split('=').next().map(String::from);
     let is_last = |place: usize| set[place + 1..].iter().all(|later| key(later) != key(&set[place]));
     (0..set.len()).filter(|place| is_last(*place)).map(|place| set[place].clone()).collect()
 }
 
-/// Draws a job that the drive can run: the drawn one, or one with less and less load.
+/// Draws a job. If the drive cannot run it, reduces depth, threads and block size until it can.
 fn job(random: &mut Random, drive: Option<&Drive>, bytes_max: u64) -> Vec<(&'static str, String)> {
     let rw = one_of(random, &["randrw", "randrw", "randrw", "rw", "randwrite", "randread", "read", "write"]);
     let mut bytes: u64 =
@@ -258,7 +260,7 @@ fn job(random: &mut Random, drive: Option<&Drive>, bytes_max: u64) -> Vec<(&'sta
     }
 }
 
-/// Time for which a write of `bytes` bytes programs a memory, if all of it is in one bank.
+/// Returns the time for which a write of `bytes` bytes programs the memory, if all of it goes to one bank.
 fn program(drive: &Drive, bytes: u64) -> Span {
     drive.media.program * bytes.div_ceil(drive.media.program_bytes.into())
 }

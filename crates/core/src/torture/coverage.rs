@@ -1,4 +1,4 @@
-//! Coverage of trials: packets of each protocol that were on the wire in runs with each fault.
+//! Coverage of torture runs: the packets of each protocol that were on the wire in runs with each fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,34 +8,34 @@ use crate::drive::{Drive, Interface};
 use crate::drive_file::shipped;
 use crate::report::Table;
 
-/// Number of runs in which each packet of a protocol, by name, was on the wire.
+/// Number of runs that had each packet of a protocol on the wire, by the packet's name.
 type Packets = BTreeMap<String, u64>;
 
-/// True if a fault can happen to some drive of this one's protocol: every fault can, but those of interrupts only if
-/// one of the protocol's messages is an interrupt.
+/// True if a fault can occur with this drive's protocol. Every fault can, but faults of interrupts only if one of the
+/// protocol's messages is an interrupt.
 fn can_happen(action: FaultAction, drive: &Drive) -> bool {
     let has_interrupts = || drive.protocol().messages().iter().any(|name| name.starts_with("interrupt"));
     let fault = Fault { action, ..Fault::default() };
     fault.subject() != FaultSubject::Interrupt || has_interrupts()
 }
 
-/// Name of a packet without its direction.
+/// Returns the name of a packet without its direction (`up` or `down`).
 fn message(packet: &str) -> &str {
     packet.rsplit_once(' ').map_or(packet, |(message, _)| message)
 }
 
-/// Packets and faults that have been reached so far.
+/// Packets and faults that all torture runs together have covered so far.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
-    /// Packets by protocol and fault; `None` for runs without a fault.
+    /// Packets by name of the protocol and fault; `None` for runs in which no fault occurred.
     reached: BTreeMap<(&'static str, Option<FaultAction>), Packets>,
     runs: BTreeMap<&'static str, u64>,
-    /// Number of requests of all runs.
+    /// Number of requests in all torture runs so far.
     pub ios: u64,
 }
 
 impl Coverage {
-    /// Adds what a run has reached.
+    /// Adds the packets and faults that one run has covered.
     pub fn add(&mut self, run: &Reached) {
         if run.interface.is_empty() {
             return;
@@ -54,13 +54,13 @@ impl Coverage {
         }
     }
 
-    /// Number of pairs of a protocol's packet and a fault that have been reached.
+    /// Returns the number of covered pairs of a protocol's packet and a fault that occurred in the same run.
     pub fn pairs(&self) -> usize {
         self.reached.values().map(BTreeMap::len).sum()
     }
 
-    /// Table of the number of kinds of packets that were on the wire while each fault happened, for each protocol, out
-    /// of all its kinds.
+    /// Returns a table with, for each fault and protocol, the number of kinds of packets on the wire in runs with that
+    /// fault. It also has the number of runs and of all kinds.
     pub fn table(&self) -> String {
         let mut table = Table::new().left("packets reached");
         for interface in Interface::ALL {
@@ -79,8 +79,8 @@ impl Coverage {
         table.to_string()
     }
 
-    /// Lists what protocols and faults make reachable and has not been reached: faults that have happened in no run of
-    /// a protocol, and messages that no run has had on the wire.
+    /// Returns texts for what no run has covered: faults that never occurred with a protocol, and messages that were
+    /// never on the wire.
     pub fn unreached(&self) -> Vec<String> {
         let of = |interface: &Interface| {
             let name = interface.name();
@@ -103,7 +103,7 @@ impl Coverage {
         std::iter::once(String::from(title)).chain(cells).collect()
     }
 
-    /// All kinds of a protocol's packets that have been on the wire.
+    /// Returns all kinds of packets that a protocol has had on the wire in any run.
     fn kinds(&self, name: &str) -> BTreeSet<&str> {
         let own = self.reached.iter().filter(|((interface, _), _)| *interface == name);
         own.flat_map(|(_, packets)| packets.keys().map(String::as_str)).collect()

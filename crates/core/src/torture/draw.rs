@@ -1,4 +1,4 @@
-//! Random choices from which cases are drawn: changes to a drive, jobs and faults.
+//! Random choices for torture cases: changed keys of drives, jobs and faults.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use crate::drive::{Drive, Interface};
 use crate::drive_file::{presets, shipped};
 use crate::random::Random;
 
-/// Changes of the link, each of which a drive may accept or refuse.
+/// Candidate changes of keys that describe link, DMA engine and root complex. A drive may refuse some of them.
 pub(super) const LINK_DETAILS: &[&str] = &[
     "link.lanes=1",
     "link.lanes=2",
@@ -43,7 +43,8 @@ pub(super) const LINK_DETAILS: &[&str] = &[
     "root_complex.placement=remote-dram",
     "root_complex.preset=sandy-bridge",
 ];
-/// Changes of the memory.
+/// Candidate changes of keys that describe the memory, the drive's processors and its flash translation. A drive may
+/// refuse some of them.
 pub(super) const MEDIA_DETAILS: &[&str] = &[
     "media.capacity_mib=4",
     "media.capacity_mib=64",
@@ -70,7 +71,7 @@ pub(super) const MEDIA_DETAILS: &[&str] = &[
     "buffer.capacity_kib=64",
     "buffer.read_ahead_kib=64",
 ];
-/// Changes of the host.
+/// Candidate changes of keys that describe the host and its software stack.
 pub(super) const HOST_DETAILS: &[&str] = &[
     "host.wait=spin",
     "host.wait=sleep",
@@ -87,20 +88,20 @@ pub(super) const HOST_DETAILS: &[&str] = &[
     "stack.preset=spdk",
     "stack.copy_bytes_per_ns=4",
 ];
-/// Changes that decide what a drive promises of acknowledged writes in a power cut: in half of the cases nothing before
-/// a flush.
+/// Candidate changes that decide if acknowledged writes survive a power cut. In half of the cases, they do so only
+/// after a flush.
 const PROMISES: &[&[&str]] = &[
     &["media.acknowledge=early", "buffer.power_loss_protection=false"],
     &["media.acknowledge=early", "buffer.power_loss_protection=false"],
     &["media.acknowledge=early", "buffer.power_loss_protection=true"],
     &["media.acknowledge=late"],
 ];
-/// Faults that are drawn like any other: all before [power cuts](power). Those behind them are events of a timeline, which hold
-/// requests back as others do.
+/// Fault actions that are drawn with equal probability: all before [power cuts](power). The rest are drawn elsewhere:
+/// power cuts, and events of a timeline.
 const ACTIONS: &[FaultAction] = FaultAction::ALL.split_at(20).0;
-/// Endings of keys that are no counts.
+/// Name endings of keys that have a unit, and so do not count things.
 const UNITS: &[&str] = &["_ns", "_us", "_bytes", "_kib", "_iops"];
-/// Changes that make a flash drive so small that a run needs garbage collection.
+/// Changes that make a flash drive so small that a short run needs garbage collection.
 pub(super) const SMALL_FLASH: &[&str] = &[
     "media.channels=2",
     "media.banks_per_channel=1",
@@ -109,7 +110,7 @@ pub(super) const SMALL_FLASH: &[&str] = &[
     "media.capacity_mib=256",
 ];
 
-/// Draws a shipped drive: in half of the cases any, in the others any of one protocol.
+/// Draws a shipped drive: in half of the cases from all drives, otherwise from those of one randomly chosen protocol.
 pub(super) fn drive(random: &mut Random) -> &'static Drive {
     static DRIVES: OnceLock<Vec<Drive>> = OnceLock::new();
     let drives = DRIVES.get_or_init(|| shipped::names().filter_map(Drive::shipped).collect());
@@ -119,14 +120,14 @@ pub(super) fn drive(random: &mut Random) -> &'static Drive {
     one_of(random, &of_it)
 }
 
-/// Draws a preset of a section that has some, in one case of four.
+/// Draws a preset for a section of the drive in one case of four; otherwise returns `None`.
 pub(super) fn preset(random: &mut Random, section: &str) -> Option<String> {
     let names: Vec<&str> = presets::rows(section).iter().map(|row| row.key.as_str()).collect();
     let name = one_of(random, &names);
     random.bits().is_multiple_of(4).then(|| format!("{section}.preset={name}"))
 }
 
-/// Draws data placement for a flash drive, in half of the cases.
+/// Draws changes that give a flash drive data placement, in half of the cases.
 pub(super) fn placement(random: &mut Random, own: &Drive) -> Vec<String> {
     if own.translation.mapping != Mapping::Page || random.bits().is_multiple_of(2) {
         return Vec::new();
@@ -138,7 +139,7 @@ pub(super) fn placement(random: &mut Random, own: &Drive) -> Vec<String> {
     keys.into_iter().map(|key| format!("placement.{key}")).collect()
 }
 
-/// Parts of changes with which a drive can have no zones, or none on dies of their own.
+/// Text parts of changes that a drive with zones refuses, at least if zones have dies of their own.
 pub(super) const NOT_WITH_ZONES: [&str; 7] = [
     "placement.",
     ".namespaces=",
@@ -149,8 +150,9 @@ pub(super) const NOT_WITH_ZONES: [&str; 7] = [
     "translation.idle_us=",
 ];
 
-/// Draws zones for a drive whose protocol knows them, in a third of the cases, for so many threads: bytes of a zone, and changes to the
-/// drive. Zones are so small that the bytes of a case fill some, and so is the drive, as it has a largest number of zones.
+/// Draws zones for a drive whose protocol supports them, in a third of the cases. Returns the bytes of a zone, and the
+/// changed keys. Zones are so small that a test case fills some of them. The drive is small as well, since it has a
+/// largest number of zones.
 pub(super) fn zones(random: &mut Random, own: &Drive, threads: u64) -> Option<(u64, Vec<String>)> {
     if !own.protocol().knows_zones() || !random.bits().is_multiple_of(3) {
         return None;
@@ -179,24 +181,24 @@ pub(super) fn zones(random: &mut Random, own: &Drive, threads: u64) -> Option<(u
     Some((size_mib << 20, keys.into_iter().chain(further).collect()))
 }
 
-/// Draws one of the given values.
+/// Draws one of the given values, each with equal probability.
 pub fn one_of<T: Copy>(random: &mut Random, of: &[T]) -> T {
     of[(random.bits() % of.len() as u64) as usize]
 }
 
-/// Draws one of the given values in half of the cases.
+/// Draws one of the given values in half of the cases; otherwise returns `None`.
 pub fn own_or<T: Copy>(random: &mut Random, others: &[T]) -> Option<T> {
     let other = one_of(random, others);
     random.bits().is_multiple_of(2).then_some(other)
 }
 
-/// Draws up to `most` of the given values, few more often than many.
+/// Draws up to `most` of the given values, a few more often than many. A value may be drawn twice.
 pub(super) fn some_of<'a>(random: &mut Random, most: u64, of: &[&'a str]) -> Vec<&'a str> {
     let count = (random.bits() % (most + 1)).min(random.bits() % (most + 1));
     (0..count).map(|_| one_of(random, of)).collect()
 }
 
-/// Draws a change to a key of the drive's protocol, or of the protocol on which that builds.
+/// Draws a change to a key of the drive's protocol, or of a protocol that it builds on.
 pub(super) fn protocol_detail(random: &mut Random, drive: &Drive) -> Option<String> {
     let keys = protocol_keys(drive);
     // Keys of the protocol itself, as often as all of them together.
@@ -210,9 +212,9 @@ pub(super) fn protocol_detail(random: &mut Random, drive: &Drive) -> Option<Stri
     Some(format!("{}={}", full_name(path, key.name), value(random, key)))
 }
 
-/// Draws changes that make rare conditions frequent, so that faults which only they show are found. In one case of
-/// three some writes to host memory are late, so that others overtake them. In one of three the protocol has the least
-/// number of some resources, so that queues wrap, slots run out and tags are reused.
+/// Draws changes that make rare conditions frequent, to find bugs that only these show. In one case of three, some
+/// writes to host memory are late, so that others overtake them. In one of three, the protocol has the minimum of some
+/// resources, so that queues wrap, slots run out and tags are reused.
 pub(super) fn rarities(random: &mut Random, drive: &Drive) -> Vec<String> {
     let mut set = Vec::new();
     if random.bits().is_multiple_of(3) {
@@ -226,7 +228,8 @@ pub(super) fn rarities(random: &mut Random, drive: &Drive) -> Vec<String> {
     set
 }
 
-/// Least value of a key that counts something: entries, slots, the bits of a tag.
+/// Returns the smallest value of a key that counts something, such as queue entries, slots or the bits of a tag. `None`
+/// for other keys.
 fn least_count(key: &KeyDescription) -> Option<u64> {
     let has_unit = UNITS.iter().any(|unit| key.name.ends_with(unit));
     least(key).filter(|_| key.default.is_u64() && !has_unit)
@@ -236,13 +239,14 @@ fn least(key: &KeyDescription) -> Option<u64> {
     key.allowed.split([' ', ',']).next()?.parse().ok()
 }
 
-/// Change that makes a protocol's commands as small as possible.
+/// Returns a change that sets the maximum transfer size of the protocol's commands to its minimum. `None` if the
+/// protocol has no such key.
 pub(super) fn least_transfer(drive: &Drive) -> Option<String> {
     let (path, key) = protocol_keys(drive).into_iter().find(|(_, key)| key.name == "max_transfer_kib")?;
     Some(format!("{}={}", full_name(path, key.name), least(&key)?))
 }
 
-/// Keys of the drive's protocol, and of the protocol on which that builds.
+/// Returns the keys of the drive's protocol and of the protocol that it builds on, each with the path of its section.
 fn protocol_keys(drive: &Drive) -> Vec<(&'static str, KeyDescription)> {
     let is_protocol = |path: &str| Interface::ALL.iter().any(|interface| interface.name().replace('-', "_") == path);
     let sections = drive.sections().into_iter().map(|section| (section.path(), section.keys()));
@@ -250,7 +254,7 @@ fn protocol_keys(drive: &Drive) -> Vec<(&'static str, KeyDescription)> {
     spoken.flat_map(|(path, keys)| keys.into_iter().map(move |key| (path, key))).collect()
 }
 
-/// Draws a value for a key, which the key may not allow.
+/// Draws a value for a key as text; the key may not allow it.
 fn value(random: &mut Random, key: &KeyDescription) -> String {
     // A key that allows these values alone has them listed.
     let listed: Vec<&str> = key.allowed.split(", ").filter(|value| !value.contains(' ')).collect();
@@ -276,7 +280,8 @@ fn value(random: &mut Random, key: &KeyDescription) -> String {
     }
 }
 
-/// Draws power cuts, written as in a drive file, and changes to the drive for them; in two cases of three neither.
+/// Draws power cuts as fault rules of a drive file, and changes of the drive's durability, in one case of three.
+/// Otherwise both are empty.
 pub(super) fn power(random: &mut Random) -> (Vec<String>, Vec<String>) {
     if !random.bits().is_multiple_of(3) {
         return (Vec::new(), Vec::new());
@@ -308,7 +313,7 @@ fn power_cut(random: &mut Random) -> String {
     format!("{{ action = \"power-cut\", at = \"{}\"{keys} }}", moment.name())
 }
 
-/// Draws a stall, a slow-down or a throttle, written as in a drive file; in three cases of four none.
+/// Draws a stall, slow-down or throttle as a fault rule of a drive file, in one case of four. Otherwise returns `None`.
 pub(super) fn trouble(random: &mut Random) -> Option<String> {
     if !random.bits().is_multiple_of(4) {
         return None;
@@ -335,7 +340,7 @@ pub(super) fn trouble(random: &mut Random) -> Option<String> {
     Some(format!("{{ {}, {length} }}", keys.join(", ")))
 }
 
-/// Draws a fault rule, written as in a drive file.
+/// Draws a fault as a rule of a drive file.
 pub(super) fn fault(random: &mut Random) -> String {
     let fault = Fault { action: one_of(random, ACTIONS), ..Fault::default() };
     let mut keys = vec![format!("action = \"{}\"", fault.action.name())];

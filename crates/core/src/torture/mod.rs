@@ -1,9 +1,8 @@
-//! Torture: random drives with random jobs and random faults, with real bytes; finds failures, and the smallest case
-//! that fails.
+//! Torture: random drives with random jobs and random faults, run with real data to find failures.
 //!
-//! A seed stands for a [`Case`]. [`trial()`] runs it and checks what must hold for any run: every request completes or
-//! fails for a reason, reads return allowed data, counts add up, and nothing panics. [`shrink()`] makes a failing case
-//! smaller.
+//! A seed determines a [`Case`]. [`trial()`] runs it and checks the properties that every run must have: each request
+//! completes or fails for a reason, reads return allowed data, counts add up, and nothing panics. [`shrink()`] reduces
+//! a failing case to the smallest one that fails.
 
 pub mod case;
 pub mod coverage;
@@ -17,30 +16,30 @@ mod tests;
 use case::Case;
 use trial::{Reached, TrialFinding};
 
-/// A seed whose case has failed.
+/// Failing seed of a torture run, with the smallest case that fails in the same way.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The seed.
+    /// Seed whose test case has failed.
     pub seed: u64,
-    /// Failure of the original case.
+    /// Failure of the test case that was drawn from the seed.
     pub finding: TrialFinding,
-    /// Smallest case that fails in the same way.
+    /// Smallest case found that has the same kind of failure.
     pub least: Case,
-    /// Failure of the smallest case.
+    /// Failure of the smallest case that was found.
     pub found: TrialFinding,
-    /// Packets of a request that takes part in the failure, as a ladder, if a request is known.
+    /// Packets of a request involved in the failure, as a ladder diagram. `None` if no request is known.
     pub ladder: Option<String>,
 }
 
-/// Tries the case of a seed.
+/// Runs the test case of a seed and checks it. Returns the packets and faults that it covered.
 ///
 /// # Errors
-/// The failure, for [`explain`] to examine.
+/// The failure that was found, as input for [`explain`].
 pub fn try_seed(seed: u64) -> Result<Reached, TrialFinding> {
     trial::trial(&Case::random(seed), &trial::plainly)
 }
 
-/// Shrinks the failing case of a seed as far as possible.
+/// Shrinks the failing case of a seed as far as possible, and adds the packets of a request that is involved.
 pub fn explain(seed: u64, finding: TrialFinding) -> Failure {
     let (least, found) = shrink::shrink(&Case::random(seed), &finding, &trial::plainly);
     let ladder = trial::ladder(&least, &trial::plainly);

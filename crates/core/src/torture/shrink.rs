@@ -1,14 +1,14 @@
-//! Shrinking: from a case that fails to a smaller one that fails in the same way.
+//! Shrinking of a failing test case to a smaller one with the same kind of failure.
 
 use super::case::Case;
 use super::trial::{FailureKind, Runner, TrialFinding, trial};
 
-/// Largest number of trials spent on one case.
+/// Largest number of trials that shrinking one test case may take.
 const TRIALS_MAX: u32 = 400;
-/// Largest number of trials spent on a case whose trials take long because they do not end.
+/// Largest number of trials for a test case whose requests never complete, since each such trial takes long.
 const LONG_TRIALS_MAX: u32 = 60;
 
-/// Finds the smallest case that fails as this one does, and its failure.
+/// Returns the smallest case found that has the same kind of failure as this one, and its failure.
 pub fn shrink(case: &Case, finding: &TrialFinding, run: Runner) -> (Case, TrialFinding) {
     let (mut least, mut how) = (case.clone(), finding.clone());
     let trials_max = if finding.kind == FailureKind::NeverAnswered { LONG_TRIALS_MAX } else { TRIALS_MAX };
@@ -31,7 +31,7 @@ pub fn shrink(case: &Case, finding: &TrialFinding, run: Runner) -> (Case, TrialF
     (least, how)
 }
 
-/// Cases that are smaller than this one, the much smaller ones first.
+/// Returns variants of a test case with fewer faults, changes, requests or options, much smaller ones first.
 fn smaller(case: &Case) -> Vec<Case> {
     let mut cases = Vec::new();
     if case.faults.len() > 1 {

@@ -1,4 +1,4 @@
-//! Tests that torture finds planted bugs, and none in the program as it is.
+//! Tests that torture finds planted bugs, and finds none in the program as it is.
 
 use std::cell::RefCell;
 
@@ -16,7 +16,7 @@ use crate::simulation::Simulation;
 /// Number of seeds among which each planted bug has to be found.
 const SEEDS: u64 = 4000;
 
-/// Tries a case with a planted bug.
+/// Runs a test case with a planted bug, and checks it.
 fn tried_with(bug: Bug, case: &Case) -> Result<(), TrialFinding> {
     run_with(bug, |run| trial(case, run).map(drop))
 }
@@ -35,7 +35,8 @@ fn run_with<T>(bug: Bug, what: impl FnOnce(trials::Runner) -> T) -> T {
     what(&run)
 }
 
-/// First seed that shows a bug, of those whose case fulfils `may`.
+/// Returns the test case of the first seed that shows a planted bug, and its failure. Only cases that fulfil `may`
+/// count.
 fn first_seed(bug: Bug, may: impl Fn(&Case) -> bool) -> (Case, TrialFinding) {
     let cases = (1..=SEEDS).map(Case::random).filter(may);
     let found = cases.into_iter().find_map(|case| Some((tried_with(bug, &case).err()?, case)));
@@ -114,7 +115,7 @@ fn swapped_completions_are_found() {
     assert!(matches!(finding.kind, FailureKind::WrongByte | FailureKind::Panic), "{finding}");
 }
 
-/// True if power fails in a case, on a drive whose promise fulfils `keeps`.
+/// True if power fails in a test case, and its drive fulfils `keeps`.
 fn cuts_power(case: &Case, keeps: impl Fn(&Drive) -> bool) -> bool {
     case.drive().is_ok_and(|drive| drive.loses_power() && keeps(&drive))
 }

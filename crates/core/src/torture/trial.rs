@@ -1,4 +1,4 @@
-//! Trial of a case: a run with real bytes, with checks of what must hold for any run.
+//! Trial of a test case: a run with real data, and checks of properties that every run must have.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,58 +11,58 @@ use crate::engine::faults::UNCORRECTABLE;
 use crate::ledger::{Outcome, Step, Trace};
 use crate::simulation::Simulation;
 
-/// Number of events between two checks of a run.
+/// Number of simulated events between two checks of a run's progress.
 const EVENTS: u64 = 1 << 14;
-/// Number of events without a finished request after which none is expected any more. Devices that poll for commands
-/// make some ten events a microsecond, and a stuck read may wait for its time-out several times (3.5 million polls for
-/// one command whose tag was in the data; a disk behind a slow bank). Unit tests give up sooner: they run a case with
-/// its planted bug and without, under the same limit.
+/// Number of events without a completed request after which a run counts as stuck. Devices that poll for commands make
+/// some ten events per microsecond. A stuck read may wait for its time-out several times (3.5 million polls for one
+/// command whose tag was in the data; a disk behind a slow bank). Unit tests give up sooner, because they run a test
+/// case both with its planted bug and without it under one limit.
 const IDLE_EVENTS_MAX: u64 = if cfg!(test) { 20_000_000 } else { 100_000_000 };
-/// Number of steps that are recorded for coverage.
+/// Number of trace records that a torture run keeps to find which packets it has covered.
 const STEPS: usize = 4096;
-/// Number of steps that are recorded for a ladder.
+/// Number of trace records that a run keeps to draw a ladder diagram of a failing request.
 const LADDER_STEPS: usize = 1 << 18;
-/// Interval of seeds whose run is repeated and must give the same result.
+/// Distance between seeds whose case runs twice to check that both runs have equal results.
 const AGAIN: u64 = 8;
 
-/// Kind of a failure.
+/// Kind of failure that a torture run can find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// An assertion of the program failed.
+    /// Program panicked, for instance because an assertion failed.
     Panic,
-    /// A read returned data that is not allowed.
+    /// Read returned data that no order of the writes allows.
     WrongByte,
-    /// Requests never complete, or are worked on without end.
+    /// Requests never complete, because no event is left or events go on without end.
     NeverAnswered,
-    /// Numbers of requests or bytes do not add up.
+    /// Numbers of completed, failed or verified requests do not add up.
     Count,
-    /// The memory's own bookkeeping is inconsistent.
+    /// Memory's own bookkeeping, such as that of flash translation, is inconsistent.
     Memory,
-    /// A second run gave another result.
+    /// Second run of the test case gave another result than the first.
     Differs,
 }
 
-/// A failure that a trial has found.
+/// Failure that a torture run has found: kind, description and request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrialFinding {
-    /// Kind of the failure.
+    /// Kind of the failure that was found.
     pub kind: FailureKind,
-    /// Description.
+    /// Description of the failure for people.
     pub what: String,
-    /// Number of a request that takes part, if it is known.
+    /// Number of a request that is involved in the failure. `None` if it is not known.
     pub request: Option<u64>,
 }
 
-/// Packets and faults that a run has reached.
+/// Coverage of one run: its protocol, and the packets and faults that occurred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
-    /// Name of the protocol.
+    /// Name of the drive's protocol.
     pub interface: &'static str,
-    /// Names of packets that have been on the wire.
+    /// Names of packets that were on the wire, each with its direction (`up` or `down`).
     pub packets: BTreeSet<String>,
-    /// Faults that have happened.
+    /// Faults that occurred in the run.
     pub faults: Vec<FaultAction>,
-    /// Number of requests.
+    /// Number of requests that completed or failed.
     pub ios: u64,
 }
 
@@ -80,24 +80,26 @@ impl fmt::Display for TrialFinding {
     }
 }
 
-/// Function that runs a simulation for some events; returns false once its jobs are done.
+/// Function that advances a simulation by some events, possibly with a planted bug. Returns false once its jobs are
+/// done.
 pub type Runner<'a> = &'a dyn Fn(&mut Simulation) -> bool;
 
-/// Runs a simulation for some events, without a planted bug.
+/// Advances a simulation by some events, without a planted bug. Returns false once its jobs are done.
 pub(super) fn plainly(simulation: &mut Simulation) -> bool {
     simulation.step(EVENTS)
 }
 
-/// Tries a case.
+/// Runs a test case and checks it. Returns the packets and faults that it covered.
 ///
 /// # Errors
-/// The failure.
+/// The failure that was found.
 pub fn trial(case: &Case, run: Runner) -> Result<Reached, TrialFinding> {
     let (reached, _) = traced(case, STEPS, run);
     reached
 }
 
-/// Tries a case, and returns the packets of the request that the failure is about.
+/// Runs a failing test case again and returns the packets of a request involved in the failure, as a ladder diagram.
+/// `None` if it does not fail.
 pub fn ladder(case: &Case, run: Runner) -> Option<String> {
     let (reached, trace) = traced(case, LADDER_STEPS, run);
     let trace = trace?;
@@ -108,7 +110,7 @@ pub fn ladder(case: &Case, run: Runner) -> Option<String> {
     Some(crate::report::ladder(&trace.of_request(request), &title))
 }
 
-/// Outcome of a trial, and its trace.
+/// Runs a test case with up to `steps` trace records, checks it, and returns its coverage or failure, and the trace.
 fn traced(case: &Case, steps: usize, run: Runner) -> (Result<Reached, TrialFinding>, Option<Trace>) {
     let mut kept = None;
     let tried = catch_unwind(AssertUnwindSafe(|| {
@@ -131,7 +133,7 @@ fn traced(case: &Case, steps: usize, run: Runner) -> (Result<Reached, TrialFindi
     (reached, kept.map(|simulation| simulation.trace().clone()))
 }
 
-/// Makes the simulation of a case; `None` if its parts break a condition.
+/// Returns the drive and the simulation of a test case; `None` if the case is not valid.
 fn set_up(case: &Case) -> Option<(Drive, Simulation)> {
     let drive = case.drive().ok()?;
     let jobs = case.jobs(&drive).ok()?;
@@ -157,7 +159,7 @@ fn to_the_end(case: &Case, simulation: &mut Simulation, run: Runner) -> Result<(
     Ok(())
 }
 
-/// Checks what must hold for any run.
+/// Checks a finished run: data, numbers of completed, failed and verified requests, and the memory's bookkeeping.
 fn check(case: &Case, drive: &Drive, simulation: &Simulation, outcome: &Outcome) -> Result<(), TrialFinding> {
     let wrong = |kind, what| Err(TrialFinding { kind, what, request: None });
     if let Some(problem) = simulation.data_problems().first() {
@@ -202,7 +204,7 @@ fn check(case: &Case, drive: &Drive, simulation: &Simulation, outcome: &Outcome)
     simulation.memory_problem().map_or(Ok(()), |what| wrong(FailureKind::Memory, what))
 }
 
-/// Runs the case again, without a trace, and compares.
+/// Runs the test case a second time, without a trace. Fails if its outcome differs from the first.
 fn run_again(case: &Case, first: &Outcome, run: Runner) -> Result<(), TrialFinding> {
     let Some((_, mut simulation)) = set_up(case) else { return Ok(()) };
     while run(&mut simulation) {}

@@ -1,28 +1,28 @@
-//! Figures by name, each with what draws leave of it.
+//! Figures by name, each with the prediction interval that uncertain constants give it.
 
 use super::{Draws, Interval};
 use crate::results::documents::{ByName, FigureInterval};
 use crate::results::{self, FIGURES, Figures, Unit};
 
-/// Figures by name, in the same order for every draw.
+/// Names of figures with their values, in equal order for every draw; `None` for a figure that the run lacks.
 pub type Named = Vec<(String, Option<f64>)>;
 
-/// Figures with their values and, where draws give one, their intervals.
+/// Figures of a run with their values and, where draws allow one, their prediction intervals.
 #[derive(Clone, Debug)]
 pub struct Doubted(Vec<DoubtedFigure>);
 
-/// A figure in doubt.
+/// Figure of a run with the prediction interval that uncertain constants give it.
 #[derive(Clone, Debug)]
 pub struct DoubtedFigure {
-    /// Name of the figure.
+    /// Name of the figure, such as `p99_ns`.
     pub name: String,
-    /// Value with the constants as they are described; none if the run does not have it.
+    /// Value with the nominal constants. `None` if the run does not have this figure.
     pub value: Option<f64>,
-    /// Prediction interval from the uncertain constants; none if fewer than two draws have a value.
+    /// Prediction interval from the uncertain constants. `None` if fewer than two draws have a value.
     pub interval: Option<Interval>,
 }
 
-/// The figures of a run.
+/// Returns all figures of a run by name; `None` for a figure that it does not have.
 pub fn of_run(figures: &Figures) -> Named {
     FIGURES.iter().map(|figure| (String::from(figure.name), figures.get(figure))).collect()
 }
@@ -32,7 +32,8 @@ fn is_time_or_rate(name: &str) -> bool {
 }
 
 impl Doubted {
-    /// Figures with the constants as they are, and in each draw in order; none of a draw in which the job cannot run.
+    /// Computes the interval of each figure. `central` has the figures with the nominal constants, `drawn` those of
+    /// each draw in order; `None` for a draw in which the job cannot run.
     pub fn of(draws: &Draws, central: Named, drawn: &[Option<Named>]) -> Doubted {
         let figure = |(name, value): (String, Option<f64>)| {
             let in_draw = |draw: &Option<Named>| draw.as_ref()?.iter().find(|(other, _)| *other == name)?.1;
@@ -47,17 +48,17 @@ impl Doubted {
         Doubted(central.into_iter().map(figure).collect())
     }
 
-    /// Returns the figures.
+    /// Returns all figures of the run with their prediction intervals.
     pub fn figures(&self) -> impl Iterator<Item = &DoubtedFigure> {
         self.0.iter()
     }
 
-    /// The one of this name.
+    /// Returns the figure of this name, or `None` if there is none.
     pub fn find(&self, name: &str) -> Option<&DoubtedFigure> {
         self.figures().find(|figure| figure.name == name)
     }
 
-    /// Returns the figures that have an interval, for documents.
+    /// Returns the figures that have a prediction interval, in the form of JSON documents.
     pub fn document(&self) -> ByName<FigureInterval> {
         let known = |figure: &DoubtedFigure| {
             let interval = figure.interval.clone()?;

@@ -1,17 +1,19 @@
-//! From drawn figures to an interval and what contributes to it.
+//! Prediction intervals of figures from random draws of uncertain constants, and the constants that contribute most.
 
 use crate::results::documents::{Contribution, Interval};
 
-/// Share of the draws that lies beyond each end of the interval.
+/// Fraction of the random draws beyond each end of a prediction interval.
 const BEYOND: f64 = 0.05;
-/// Contributions that are kept.
+/// Largest number of uncertain constants that are named as contributing to an interval.
 const CONTRIBUTIONS: usize = 3;
-/// Standard errors that a correlation by chance stays below: of thirty constants one in twelve figures has one beyond.
+/// Number of standard errors that a correlation must exceed not to be random. With thirty constants, one of twelve
+/// figures has such a correlation by chance.
 const CHANCE_ERRORS: f64 = 3.0;
 
 impl Interval {
-    /// From the figure in the middle and in each draw, and the level of each constant in each draw. The ends are those of
-    /// the middle nine tenths of the draws; the figure in the middle belongs to the interval in any case.
+    /// Returns the prediction interval of a figure. `central` is its value with the nominal constants, `drawn` its
+    /// value in each draw, and `inputs` the level of each constant in each draw. The interval covers the middle 90 % of
+    /// the draws and always includes `central`. `None` if there are fewer than two draws.
     pub(super) fn of<'a>(
         central: f64,
         drawn: &[f64],
@@ -33,8 +35,8 @@ impl Interval {
         })
     }
 
-    /// The interval of a time or a rate with the model's own error, which is independent of the constants: logarithms of both
-    /// distances from `central` add up as squares.
+    /// Widens the interval of a time or a rate by the model's own error, which is independent of the constants.
+    /// Logarithms of both distances from `central` add up as squares.
     pub(super) fn with_model_error(self, central: f64, model_error: Option<(f64, f64)>) -> Interval {
         let Some((low, high)) = model_error.filter(|_| central > 0.0 && self.low > 0.0) else { return self };
         let distance = |end: f64, share: f64| libm::hypot(libm::log(end / central), libm::log(share));
@@ -47,9 +49,10 @@ impl Interval {
     }
 }
 
-/// The constants that contribute most, the strongest first: each time the one whose ranks go best with what those before it
-/// leave of the figure's (partial rank correlation), as long as that is beyond chance. A few dozen draws of a few dozen
-/// constants go together by chance; what goes with the figure only because it goes with a strong constant is not named.
+/// Returns the constants that contribute most to a figure, the strongest first. Each step takes the constant whose
+/// ranks correlate best with what the earlier ones leave unexplained (partial rank correlation). It stops when that may
+/// be chance: a few dozen draws of a few dozen constants correlate by chance. A constant that correlates only because
+/// it correlates with a strong one is not named.
 fn contributions<'a>(drawn: &[f64], inputs: impl Iterator<Item = (&'a str, Vec<f64>)>) -> Vec<Contribution> {
     let chance = CHANCE_ERRORS / libm::sqrt(drawn.len() as f64 - 1.0);
     let figure = ranks(drawn);
@@ -70,7 +73,7 @@ fn contributions<'a>(drawn: &[f64], inputs: impl Iterator<Item = (&'a str, Vec<f
     named
 }
 
-/// Leave of `values` what does not go with `other`: the residual of their linear regression.
+/// Replaces `values` by the part that `other` does not explain: the residual of their linear regression.
 fn take_away(values: &mut [f64], other: &[f64]) {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (mean_value, mean_other) = (mean(values), mean(other));
@@ -80,7 +83,7 @@ fn take_away(values: &mut [f64], other: &[f64]) {
     values.iter_mut().zip(other).for_each(|(a, b)| *a -= mean_value + slope * (b - mean_other));
 }
 
-/// The rank of each value, equal ones sharing the mean of theirs.
+/// Returns the rank of each value from 0; equal values share the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
@@ -94,7 +97,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Pearson's correlation; 0 if either does not vary.
+/// Returns Pearson's correlation of two series of equal length, or 0 if one of them does not vary.
 fn correlation(a: &[f64], b: &[f64]) -> f64 {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (mean_a, mean_b) = (mean(a), mean(b));

@@ -1,12 +1,13 @@
-//! Intervals of figures that follow from uncertain constants, and the constants that contribute most.
+//! Prediction intervals of figures that follow from uncertain constants, and the constants that contribute most.
 //!
-//! Every constant in doubt has a range. A number of draws are taken from all ranges at once by Latin hypercube (McKay,
-//! Beckman and Conover, *A Comparison of Three Methods for Selecting Values of Input Variables in the Analysis of Output
-//! from a Computer Code*, Technometrics 21, 1979): each range is cut into as many parts of equal weight as there are
-//! draws, and each part is used once. A constant is as likely below its value as above it, evenly on either side, so that
-//! the interval lies around the figure that the value gives. Choices, which are no numbers, keep their value.
+//! Every uncertain constant has a range. A number of draws are taken from all ranges at once by Latin hypercube
+//! sampling (McKay, Beckman and Conover, *A Comparison of Three Methods for Selecting Values of Input Variables in the
+//! Analysis of Output from a Computer Code*, Technometrics 21, 1979). Each range is divided into as many parts of equal
+//! probability as there are draws, and each part is used once. A constant is as likely below its value as above it,
+//! evenly on either side, so that the interval lies around the figure that the value gives. Choices, which are no
+//! numbers, keep their value.
 //!
-//! The caller runs the model for each draw; the same seed gives the same draws on any machine.
+//! The caller runs the model for each draw. Equal seeds give equal draws on any machine.
 
 mod doubted;
 mod interval;
@@ -19,27 +20,28 @@ use crate::random::Random;
 pub use crate::results::documents::{Contribution, Interval};
 pub use doubted::{Doubted, DoubtedFigure, Named, of_run};
 
-/// Draws unless more or fewer are asked for: two lie beyond each end of a 90 % interval.
+/// Default number of random draws of uncertain constants: two of them lie beyond each end of a 90 % interval.
 pub const DRAWS_DEFAULT: usize = 40;
-/// Fewest draws that an interval can be told from.
+/// Smallest number of random draws from which a prediction interval is computed.
 pub const DRAWS_MIN: usize = 20;
-/// Seed of the draws, whatever that of the run is.
+/// Seed of the draws of uncertain constants, whatever the seed of the run is.
 pub const SEED: u64 = 1;
 
-/// Value of each constant in each draw.
+/// Random values of all uncertain constants in each draw.
 #[derive(Clone, Debug)]
 pub struct Draws {
-    /// Keys of the constants.
+    /// Names (keys of drive files) of the uncertain constants, sorted.
     keys: Vec<String>,
-    /// For each constant its level in each draw, above 0 and below 1: the share of its weight that lies below.
+    /// Quantile (0 to 1, exclusive) of each constant in each draw, within the constant's range.
     levels: Vec<Vec<f64>>,
     count: usize,
-    /// Model's own error for these drives, as shares of the prediction.
+    /// Model's own error for these drives, as factors of the prediction at both ends. `None` if the drives were never
+    /// measured.
     model_error: Option<(f64, f64)>,
 }
 
 impl Draws {
-    /// `count` draws for all constants in doubt that any of the drives has.
+    /// Draws `count` values for each uncertain constant that any of the drives has.
     pub fn of<'a>(drives: impl IntoIterator<Item = &'a Drive>, count: usize, seed: u64) -> Draws {
         let drives: Vec<&Drive> = drives.into_iter().collect();
         let is_measured = evidence::of_drives(drives.iter().copied()).iter().any(|row| row.rows > 0);
@@ -50,12 +52,12 @@ impl Draws {
         Draws { keys, levels, count, model_error: evidence::left_out().filter(|_| is_measured) }
     }
 
-    /// Returns the number of draws.
+    /// Returns the number of random draws of each uncertain constant.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The overrides that give a drive the constants of one draw.
+    /// Returns the overrides that set a drive's uncertain constants to the values of draw number `draw`.
     pub fn overrides(&self, drive: &Drive, draw: usize) -> Vec<Override> {
         let doubts = drive.doubts();
         let ranges = doubts.iter().map(|(_, doubt)| *doubt).filter(|doubt| doubt.is_range());
@@ -63,7 +65,8 @@ impl Draws {
         drive.overrides_for(&values.collect::<Vec<_>>())
     }
 
-    /// The value of a constant in one draw.
+    /// Returns the value of an uncertain constant of a drive in draw number `draw`. `None` if the constant was not
+    /// drawn.
     fn value(&self, drive: &Drive, doubt: &UncertainConstant, draw: usize) -> Option<f64> {
         let place = self.keys.binary_search(&doubt.key).ok()?;
         let value = drive.value_of(&doubt.key)?.as_f64()?;
@@ -71,8 +74,8 @@ impl Draws {
         Some(at_level(self.levels[place][draw], low, value, high))
     }
 
-    /// What the draws make of a figure: `central` with the constants as they are, `drawn` for each draw in order, unknown
-    /// ones left out. None if fewer than two are known.
+    /// Returns the prediction interval of a figure. `central` is its value with the nominal constants, and `drawn` its
+    /// value in each draw, in order. Draws without a value are left out; `None` if fewer than two have one.
     pub fn interval(&self, central: f64, drawn: &[Option<f64>]) -> Option<Interval> {
         let known: Vec<(usize, f64)> =
             drawn.iter().enumerate().filter_map(|(draw, value)| Some((draw, (*value)?))).collect();
@@ -90,7 +93,8 @@ fn keys_of(drive: &Drive) -> Vec<String> {
     ranges.map(|(_, doubt)| doubt.key.clone()).collect()
 }
 
-/// One level from each of `count` equal parts, in random order. A constant's levels do not depend on the others'.
+/// Returns one random quantile from each of `count` equal parts of 0 to 1, in random order. It depends only on key and
+/// seed, not on other constants.
 fn levels(key: &str, count: usize, seed: u64) -> Vec<f64> {
     let mut random = Random::stream(seed, key);
     let mut levels: Vec<f64> = (0..count).map(|part| (part as f64 + random.unit()) / count as f64).collect();
@@ -100,7 +104,8 @@ fn levels(key: &str, count: usize, seed: u64) -> Vec<f64> {
     levels
 }
 
-/// Half of the weight evenly between `low` and `value`, half between `value` and `high`.
+/// Returns the value at quantile `level`, if half of the probability is uniform from `low` to `value`, and half from
+/// `value` to `high`.
 fn at_level(level: f64, low: f64, value: f64, high: f64) -> f64 {
     match level < 0.5 {
         true => low + 2.0 * level * (value - low),

@@ -5,7 +5,7 @@ fn drive(text: &str) -> Drive {
     Drive::from_toml("drive.toml", text, &[]).unwrap()
 }
 
-/// A drive whose only numbers in doubt are these two, besides what its presets hold.
+/// Returns a drive with two uncertain constants of its own, besides those of its presets.
 fn nvme() -> Drive {
     drive("preset = 'nvme'\n[[assumed]]\nkey = 'nvme.parse_ns'\nlow = 16\nhigh = 64\nwhy = 'a test'\n")
 }

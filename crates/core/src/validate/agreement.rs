@@ -1,9 +1,9 @@
-//! Errors of a set of values: medians, weighted means, bias and coverage.
+//! Agreement of predicted with measured values: median errors, weighted means, bias and coverage.
 
 use crate::results::documents::{Agreement, MeasuredKind, ValidatedRow};
 
 impl Agreement {
-    /// Errors of the rows that have a predicted value above zero.
+    /// Computes the errors of all measurements whose measured and predicted values are above zero.
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a ValidatedRow>) -> Agreement {
         let rows: Vec<&ValidatedRow> = rows.into_iter().filter(|row| ratio(row).is_some()).collect();
         let of_kind = |kind: MeasuredKind| rows.iter().copied().filter(move |row| row.figure == kind);
@@ -24,7 +24,7 @@ impl Agreement {
     }
 }
 
-/// Predicted over measured value; `None` if one of them is unknown or not above zero.
+/// Returns the ratio of predicted to measured value; `None` if one of them is unknown or not above zero.
 pub(super) fn ratio(row: &ValidatedRow) -> Option<f64> {
     let predicted = row.predicted.filter(|value| *value > 0.0)?;
     (row.measured > 0.0).then(|| predicted / row.measured)
@@ -38,7 +38,8 @@ fn is_inside(row: &ValidatedRow) -> Option<bool> {
     Some((row.low?..=row.high?).contains(&row.measured))
 }
 
-/// Weighted mean absolute error in per cent, with the number of rows.
+/// Returns the weighted mean absolute error of measurements in per cent, and their number. Each measurement weighs as
+/// much as its measured value.
 fn wmape<'a>(rows: impl Iterator<Item = &'a ValidatedRow>) -> Option<(f64, usize)> {
     let (mut differences, mut measured, mut count) = (0.0, 0.0, 0);
     for row in rows {
@@ -52,14 +53,14 @@ fn wmape<'a>(rows: impl Iterator<Item = &'a ValidatedRow>) -> Option<(f64, usize
     (measured > 0.0).then(|| (100.0 * differences / measured, count))
 }
 
-/// Mean of percentages, weighted by the numbers of rows.
+/// Returns the mean of percentages, each weighted by its number of measurements.
 fn weighted(parts: &[Option<(f64, usize)>]) -> Option<f64> {
     let known: Vec<(f64, usize)> = parts.iter().copied().flatten().collect();
     let rows: usize = known.iter().map(|(_, rows)| rows).sum();
     (rows > 0).then(|| known.iter().map(|(pct, rows)| pct * *rows as f64).sum::<f64>() / rows as f64)
 }
 
-/// Median; the mean of the two in the middle of an even number.
+/// Returns the median of values; for an even number, the mean of the middle two. `None` without a value.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -1,4 +1,5 @@
-//! Measurements behind each shipped drive, stack and host: how many rows touch it, of which sources, with which error.
+//! Measurements behind each shipped drive, software stack and host: number of measurements that use it, their sources,
+//! and their error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use crate::reproduce::Reproduction;
 use crate::results::Evidence;
 use crate::results::documents::{Provenance, ValidatedRow};
 
-/// Errors and sources of one name.
+/// Measurements and reproduced papers whose runs use one shipped drive, stack or host.
 #[derive(Default)]
 struct Touching {
     sources: BTreeSet<String>,
@@ -19,10 +20,11 @@ struct Touching {
 }
 
 impl Validation {
-    /// Measurements behind each name, from judged rows in the order of the validation's own; `papers` are the reproductions.
+    /// Returns the measurements behind each shipped drive, stack and host. `rows` are the judged measurements in the
+    /// validation's own order; `papers` are the reproduced papers.
     ///
     /// # Panics
-    /// If the numbers of rows differ.
+    /// If the number of judged rows differs from the validation's.
     pub fn evidence(&self, rows: &[ValidatedRow], papers: &[Reproduction]) -> Vec<Evidence> {
         assert_eq!(rows.len(), self.rows.len(), "one judged row for each");
         let mut found: BTreeMap<(usize, String), Touching> = BTreeMap::new();
@@ -55,7 +57,8 @@ impl Validation {
     }
 }
 
-/// Part and name of all that a drive consists of; of its own names the shipped one.
+/// Returns the names of the drive, stack and host that a run uses, each with its part (0, 1, 2). A drive derived from a
+/// shipped one counts as that.
 fn keys(drive: &Drive) -> Vec<(usize, String)> {
     let names = names_of(drive).into_iter().enumerate();
     names.filter_map(|(part, names)| Some((part, String::from(*names.first()?)))).collect()

@@ -1,53 +1,53 @@
-//! Measurements: the table of values with their sources and conditions, one value a line.
+//! Table of measured values with their sources and conditions, one value per line of CSV.
 
 use crate::problem::{Problem, Problems};
 use crate::reproduce::fields;
 
-/// Columns of the table, in order.
+/// Names of the columns of the CSV table of measurements, in order.
 pub const COLUMNS: [&str; 12] =
     ["id", "source", "machine", "device", "link", "software", "workload", "quantity", "value", "unit", "kind", "note"];
 
-/// Measured value with the conditions under which it was measured.
+/// Measured value with the conditions under which it was measured: one row of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredValue {
-    /// Value in the unit of the row; of a bound, such as `>512`, its number.
+    /// Measured value in the unit of the row. For a bound such as `>512`, its number.
     pub value: f64,
-    /// Texts of the columns, in the order of [`COLUMNS`].
+    /// Texts of all columns of the row, in the order of [`COLUMNS`].
     texts: Vec<String>,
 }
 
 impl MeasuredValue {
-    /// Text of a column; `None` if there is no such column.
+    /// Returns the row's text in a column; `None` if the table has no such column.
     pub fn column(&self, name: &str) -> Option<&str> {
         let place = COLUMNS.iter().position(|column| *column == name)?;
         Some(&self.texts[place])
     }
 
-    /// Identifier of the row.
+    /// Returns the unique identifier of the measurement, its row in the table.
     pub fn id(&self) -> &str {
         &self.texts[0]
     }
 
-    /// Short name of the source: the identifier up to its first hyphen.
+    /// Returns the short name of the source: the row's identifier up to its first hyphen.
     pub fn source(&self) -> &str {
         self.id().split('-').next().unwrap_or_default()
     }
 
-    /// Measured quantity in words.
+    /// Returns the name of the measured quantity, as text.
     pub fn quantity(&self) -> &str {
         self.column("quantity").unwrap_or_default()
     }
 
-    /// Unit of the value.
+    /// Returns the unit of the measured value, as text.
     pub fn unit(&self) -> &str {
         self.column("unit").unwrap_or_default()
     }
 }
 
-/// Reads the table; `file` names it in problems.
+/// Parses the CSV table of measured values. `file` is its name in problems.
 ///
 /// # Errors
-/// Each line with another number of fields, without a number as its value, or with an identifier that came before.
+/// Each line with a wrong number of fields, without a number as its value, or with an identifier that came before.
 pub fn read(file: &str, text: &str) -> Result<Vec<MeasuredValue>, Problems> {
     let mut lines = text.lines().enumerate();
     let (mut rows, mut problems) = (Vec::new(), Problems::default());

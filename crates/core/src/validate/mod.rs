@@ -1,7 +1,8 @@
-//! Measurements of many machines beside the model's values.
+//! Validation of the model: measurements of many machines beside simulated values.
 //!
-//! A table holds measured values with the conditions of each; a plan for each source says by rules over these conditions which
-//! run of the model answers a row, and which rows it does not answer. The caller runs the simulations.
+//! A table holds measured values with the conditions of each. A plan for each source has rules over these conditions.
+//! They say which run of the model predicts a row, and which rows the model cannot predict. The caller runs the
+//! simulations.
 //!
 //! ```text
 //! read(table) + SourcePlan::read ── Validation::prepare ── runs() ── caller simulates ── judge() ── document()
@@ -34,22 +35,22 @@ use crate::reproduce::experiment::ExperimentRun;
 use crate::results::documents::value;
 use plan::{RowAnswer, RowRun};
 
-/// Name of all sources together.
+/// Name of the summary over all sources of measurements.
 const ALL_SOURCES: &str = "all";
 
-/// Value in the smallest unit of its kind: ns, requests or bytes a second.
+/// Converts a value to the smallest unit of its kind: nanoseconds, requests per second or bytes per second.
 pub fn in_smallest_unit(value: f64, unit: &str) -> f64 {
     value * unit::size(unit)
 }
 
-/// Measurements with the runs that answer them, ready to be simulated.
+/// Measured values with the runs of the model that predict them, ready to be simulated.
 #[derive(Clone, Debug)]
 pub struct Validation {
     rows: Vec<ValidationRow>,
-    /// Runs, each once.
+    /// Runs of the model that predict the measured values, each listed once.
     pub runs: Vec<ExperimentRun>,
     titles: Vec<(String, String)>,
-    /// Ends of 90 % intervals, as shares of predicted values.
+    /// Ends of the 90 % prediction interval, as factors of the predicted value. `None` without a calibration.
     interval: Option<(f64, f64)>,
 }
 
@@ -57,14 +58,14 @@ pub struct Validation {
 struct ValidationRow {
     measurement: MeasuredValue,
     answer: RowAnswer,
-    /// True if parameters of the shipped descriptions were estimated from the row.
+    /// True if constants of the shipped drives were estimated from this measurement, so that it is not a prediction.
     is_fitted: bool,
-    /// Index of the run that answers the row.
+    /// Index of the run that predicts the measurement. `None` if the model cannot predict it.
     run: Option<usize>,
 }
 
 impl Validation {
-    /// Finds the run for each measurement of the sources that have a plan among `plans`.
+    /// Finds the run that predicts each measurement. Measurements of sources without a plan are left out.
     ///
     /// # Errors
     /// Measurements that no rule matches, and runs that cannot start.
@@ -95,15 +96,15 @@ impl Validation {
         Ok(validation)
     }
 
-    /// Marks the rows from which the parameters of shipped descriptions were estimated, which are no predictions, and takes the
-    /// intervals that left-out folds had.
+    /// Marks the measurements from which constants of the shipped drives were estimated, which are no predictions. Also
+    /// takes the prediction interval from the calibration's left-out folds.
     pub fn with_calibration(mut self, calibration: &Calibration) -> Validation {
         self.rows.iter_mut().for_each(|row| row.is_fitted = calibration.uses(row.measurement.source()));
         self.interval = calibration.interval();
         self
     }
 
-    /// Checks that the runs have what the values of their rows read.
+    /// Checks that each run produces the figures from which the values of its measurements are computed.
     fn check(&self) -> Result<(), Problems> {
         let mut problems = Problems::default();
         for row in &self.rows {
@@ -115,7 +116,7 @@ impl Validation {
         problems.or(())
     }
 
-    /// Sets each measurement beside the model's value; `outcomes` are those of the runs, in order.
+    /// Compares each measured value with the model's. `outcomes` has the outcome of each run, in order.
     ///
     /// # Panics
     /// If the numbers of outcomes and runs differ.
@@ -129,7 +130,8 @@ impl Validation {
         self.rows.iter().map(judged).collect()
     }
 
-    /// Summaries of each source that has rows, in the order of the plans, and of all together.
+    /// Returns a summary for each source that has measurements, in the order of the plans, and one for all sources
+    /// together.
     pub fn summaries(&self, rows: &[ValidatedRow]) -> (Vec<ValidatedSource>, ValidatedSource) {
         let unanswerable: BTreeMap<&str, bool> = self
             .rows
@@ -147,7 +149,7 @@ impl Validation {
         (sources.collect(), of(ALL_SOURCES, "all sources", &rows.iter().collect::<Vec<_>>()))
     }
 
-    /// Returns the document of results, without its head.
+    /// Returns the JSON document of the results, without the header that all documents share.
     pub fn document(&self, rows: &[ValidatedRow]) -> Value {
         let (sources, total) = self.summaries(rows);
         value(&ValidateDocument { sources, total, rows: rows.to_vec() })
@@ -182,7 +184,8 @@ fn summary(source: &str, title: &str, rows: &[&ValidatedRow], unanswerable: usiz
 }
 
 impl ValidationRow {
-    /// Row with the model's value, from the run that answers it and the outcome of that.
+    /// Returns the measurement with the model's value. `simulated` has the run that predicts the measurement and its
+    /// outcome.
     fn judged(&self, simulated: Option<(&ExperimentRun, &Outcome)>) -> ValidatedRow {
         let measurement = &self.measurement;
         let answered = match (&self.answer, simulated) {

@@ -1,11 +1,12 @@
-//! Patterns over texts of the table: literal text, `*` for any text, `{name}` for a text that is kept under a name.
+//! Text patterns for a table's columns: literal text, `*` for any text, `{name}` for text that is captured under a
+//! name.
 
 use std::collections::BTreeMap;
 
-/// Texts that a match has kept, by name.
+/// Texts that a pattern has captured, by name.
 pub(super) type Captures = BTreeMap<String, String>;
 
-/// TextPattern over one text.
+/// Pattern for one text: literal parts, `*`, and named captures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TextPattern(Vec<PatternPart>);
 
@@ -13,15 +14,15 @@ pub(super) struct TextPattern(Vec<PatternPart>);
 enum PatternPart {
     Literal(String),
     Any,
-    /// Text of one character and more that is kept under this name.
+    /// Text of at least one character that is captured under this name.
     Capture(String),
 }
 
 impl TextPattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// A brace that is not closed, or that holds no name.
+    /// A brace that is not closed, or that holds no valid name.
     pub(super) fn parse(text: &str) -> Result<TextPattern, String> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -51,8 +52,8 @@ impl TextPattern {
         Ok(TextPattern(parts))
     }
 
-    /// Matches the whole text and keeps what the names stand for; returns false, and keeps nothing, if it does not match.
-    /// A name takes as little text as it can.
+    /// Matches the pattern with the whole text. Adds the captured texts to `captures` and returns true if it matches. A
+    /// capture takes as little text as possible.
     pub(super) fn matches(&self, text: &str, captures: &mut Captures) -> bool {
         let mut own = Captures::new();
         let is_match = matches(&self.0, text, &mut own);
@@ -84,15 +85,16 @@ fn matches(parts: &[PatternPart], text: &str, captures: &mut Captures) -> bool {
     }
 }
 
-/// Places at which a piece of the text may end, the shortest piece first.
+/// Returns the byte indices at which a part of the text may end, the shortest part first.
 fn ends(text: &str) -> impl Iterator<Item = usize> + '_ {
     text.char_indices().map(|(place, _)| place).chain([text.len()])
 }
 
-/// Puts captured texts in the place of `{name}`; `word` gives the text for a name and its capture.
+/// Replaces each `{name}` in a template by its captured text. `word` translates the text, given the name and the
+/// capture.
 ///
 /// # Errors
-/// Names that nothing was captured for, and captured texts without a word.
+/// Names without a capture, and captured texts that `word` does not know.
 pub(super) fn filled(
     template: &str,
     captures: &Captures,

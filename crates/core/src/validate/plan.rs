@@ -1,4 +1,4 @@
-//! Plans: how the model answers the measurements of one source.
+//! Plans of sources: rules by which runs of the model predict the measurements of one source.
 //!
 //! ```toml
 //! source = "PCB"                      # identifiers of its rows begin with this
@@ -24,8 +24,8 @@
 //! answerable = false                  # true unless no simulation of requests could answer it
 //! ```
 //!
-//! A pattern is literal text in which `*` stands for any text and `{name}` for one that is kept; a list of patterns matches if
-//! one of them does. A setting may hold several, separated by `; `.
+//! A pattern is literal text in which `*` stands for any text and `{name}` for text that is captured. A list of
+//! patterns matches if one of them does. A setting may hold several, separated by `; `.
 
 use std::collections::BTreeMap;
 
@@ -38,15 +38,15 @@ use crate::problem::{Problem, Problems};
 use crate::reproduce::{RunSpec, RunValue};
 use crate::results::documents::Provenance;
 
-/// Seed of all runs.
+/// Seed of all validation runs.
 const SEED: u64 = 1;
 
-/// Plan of one source, read and checked.
+/// Plan of one source of measurements, parsed and checked.
 #[derive(Clone, Debug)]
 pub struct SourcePlan {
-    /// Short name of the source.
+    /// Short name of the source, with which the identifiers of its measurements begin.
     pub source: String,
-    /// Name of the source in words.
+    /// Full name of the source of measurements, for people.
     pub title: String,
     file: String,
     job: Vec<(String, String)>,
@@ -55,7 +55,8 @@ pub struct SourcePlan {
     rules: Vec<ValidationRule>,
 }
 
-/// ValidationRule of a plan, with patterns and expressions read.
+/// Rule of a plan: patterns for columns of a measurement, and the run that predicts measurements which match all of
+/// them.
 #[derive(Clone, Debug)]
 struct ValidationRule {
     when: Vec<(String, Vec<TextPattern>)>,
@@ -79,25 +80,26 @@ struct RuleRun {
     because: String,
 }
 
-/// Answer of a plan to one measurement.
+/// Decision of a plan about one measurement: the run that predicts it, or the reason why none does.
 #[derive(Clone, Debug)]
 pub(super) enum RowAnswer {
-    /// The model does not answer it.
+    /// Model does not predict this measurement. `class` is the reason; `is_answerable` is true if a simulation of
+    /// requests could.
     Left { class: String, is_answerable: bool },
-    /// A run answers it.
+    /// This run of the model predicts the measurement.
     Run(Box<RowRun>),
 }
 
-/// Run that answers a measurement, and how its value follows from it.
+/// Run that predicts a measurement, and the expression that gives its value.
 #[derive(Clone, Debug)]
 pub(super) struct RowRun {
     pub spec: RunSpec,
     pub value: RunValue,
-    /// Number of the row's units in one unit of the value.
+    /// Factor from the unit of the run's value to the unit of the measurement.
     pub factor: f64,
     pub provenance: Provenance,
     pub because: String,
-    /// Place of the rule in its plan.
+    /// Position of the rule for messages: file of the plan, and line.
     pub place: (String, Option<usize>),
 }
 
@@ -148,11 +150,11 @@ impl Patterns {
 }
 
 impl SourcePlan {
-    /// Reads a plan; `file` names it in problems.
+    /// Parses the TOML text of a plan. `file` is its name in problems.
     ///
     /// # Errors
-    /// Mistakes of syntax, unknown keys and columns, patterns and expressions that make no sense, and rules that neither answer
-    /// nor leave a row out.
+    /// Syntax errors, unknown keys and columns, invalid patterns and expressions, and rules that neither predict a row
+    /// nor leave it out.
     pub fn read(file: &str, text: &str) -> Result<SourcePlan, Problems> {
         let plan: SourcePlanText = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| line_of(text, span.start));
@@ -179,10 +181,10 @@ impl SourcePlan {
         problems.or(read)
     }
 
-    /// Answer to a measurement by the first rule that it matches.
+    /// Returns the decision of the first rule that a measurement matches.
     ///
     /// # Errors
-    /// A measurement that matches no rule, and captures or units that the rule cannot use.
+    /// A measurement that matches no rule, and captured texts or units that the rule cannot use.
     pub(super) fn answer(&self, row: &MeasuredValue) -> Result<RowAnswer, Problem> {
         let found = self.rules.iter().find_map(|rule| Some((rule, rule.captures(row)?)));
         let Some((rule, captures)) = found else {
@@ -284,7 +286,7 @@ impl ValidationRule {
         Ok(ValidationRule { when, answer, line })
     }
 
-    /// Texts that the rule keeps of a row; `None` if the row does not match.
+    /// Returns the texts that the rule's patterns capture from a measurement; `None` if it does not match.
     fn captures(&self, row: &MeasuredValue) -> Option<Captures> {
         let mut captures = Captures::new();
         let is_match = self.when.iter().all(|(column, patterns)| {
@@ -295,7 +297,7 @@ impl ValidationRule {
     }
 }
 
-/// Value in the notation of a fio job file.
+/// Returns a TOML value as text in the notation of a fio job file: true becomes `1`.
 fn option(value: &toml::Value) -> String {
     match value {
         toml::Value::String(text) => text.clone(),

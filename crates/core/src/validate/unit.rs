@@ -1,8 +1,8 @@
-//! Units of measurements: their sizes, and the kinds of figures that they are units of.
+//! Units of measured values: their sizes, and the kinds of figures that have them.
 
 pub(super) use crate::results::documents::MeasuredKind;
 
-/// Unit with the kind of its figures and its size in the smallest unit of that kind.
+/// Known units: name, kind of figure, and size in the smallest unit of that kind.
 const UNITS: [(&str, MeasuredKind, f64); 19] = [
     ("ns", MeasuredKind::Latency, 1.0),
     ("us", MeasuredKind::Latency, 1e3),
@@ -25,17 +25,17 @@ const UNITS: [(&str, MeasuredKind, f64); 19] = [
     ("-", MeasuredKind::Other, 1.0),
 ];
 
-/// Kind of the figures that have this unit.
+/// Returns the kind of figures that have this unit, such as latency for `us`.
 pub(super) fn kind_of(unit: &str) -> MeasuredKind {
     find(unit).map_or(MeasuredKind::Other, |(kind, _)| kind)
 }
 
-/// Size of a unit in the smallest unit of its kind; 1 for an unknown unit.
+/// Returns the size of a unit in the smallest unit of its kind (1000 for `us`); 1 for an unknown unit.
 pub(super) fn size(unit: &str) -> f64 {
     find(unit).map_or(1.0, |(_, size)| size)
 }
 
-/// Number of units `to` in one unit `from`; `None` if one does not measure what the other does.
+/// Returns the number of units `to` in one unit `from`; `None` if the two measure different kinds.
 pub(super) fn factor(from: &str, to: &str) -> Option<f64> {
     let ((kind, size), (wanted, unit)) = (find(from)?, find(to)?);
     let is_same = kind == wanted && (kind != MeasuredKind::Other || from == to);

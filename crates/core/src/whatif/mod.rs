@@ -1,9 +1,12 @@
-//! Replays of a recorded application on other drives: each request waits for what it waited for when it was recorded.
+//! Replays of a recorded application on other drives: each request waits for the event for which it waited when it was
+//! recorded.
 //!
-//! A recording tells when requests arrived, not why. [`depend`] infers it: a request waits for the completion that came last before its
-//! arrival, and for the time between the two, in which the application computed or slept. [`AttachedDrive::replay`] then issues each
-//! request that long after the completion of the same request on another drive. A faster drive thus makes the application faster,
-//! its pauses stay, and requests that were in flight together still are.
+//!
+//! A recording states when requests arrived, not why. [`depend`] infers it: a request waits for the completion that
+//! came last before its arrival, and for the time between the two, in which the application computed or slept.
+//! [`AttachedDrive::replay`] then issues each request that long after the completion of the same request on another
+//! drive. A faster drive thus makes the application faster; pauses stay, and requests that were in flight together
+//! still are.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,22 +19,23 @@ use crate::request::{Io, Op};
 use crate::time::{Span, Time};
 use crate::workload::trace::{TraceIo, TraceRequests};
 
-/// Requests in flight at most, as in other replays.
+/// Largest number of requests in flight in a replay.
 const DEPTH: u32 = 32;
-/// Time from the start of the machine to the first request, after which whatever the host does at its start is over.
+/// Time from the start of the simulated machine to the first request, in which the host finishes its own start.
 const START: Span = Span::from_us(100);
 
-/// Part of a recording: consecutive requests, the first at zero.
+/// Window of a recording: consecutive requests, of which the first arrives at time zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedWindow {
-    /// Requests in the order of arrival.
+    /// Requests of the window, in the order of arrival.
     pub requests: Vec<TraceIo>,
-    /// Time from the first request to the one that follows the last, or to the last of the recording.
+    /// Recorded time from the window's first request to the request that follows its last, or to the last one of the
+    /// recording.
     pub recorded: Span,
 }
 
-/// Draws windows of a recording: all of it if it has no more than `requests` requests, otherwise `windows` windows with as many
-/// together, one from each part of the recording.
+/// Draws windows at random from a recording: one with all of it if it has at most `requests` requests. Otherwise draws
+/// `windows` windows with `requests` requests together, one from each of as many equal parts of the recording.
 pub fn windows(recording: &TraceRequests, requests: u64, windows: u64, seed: u64) -> Vec<RecordedWindow> {
     let all = recording.summary().with_flushes();
     let (windows, length) = if all <= requests { (1, all) } else { (windows, (requests / windows).max(1)) };
@@ -64,26 +68,27 @@ pub fn windows(recording: &TraceRequests, requests: u64, windows: u64, seed: u64
     drawn
 }
 
-/// Ends a window before a request that arrives at `at`: times count from its first request.
+/// Ends a window before a request that arrives at `at`, and makes its arrival times count from its first request.
 fn end(window: &mut RecordedWindow, at: Time) {
     let first = window.requests[0].at;
     window.recorded = at.since(first);
     window.requests.iter_mut().for_each(|entry| entry.at = Time::ZERO + entry.at.since(first));
 }
 
-/// A request with what it waits for.
+/// Request of a replay, with the completion for which it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DependentRequest {
-    /// Operation, place and length.
+    /// Operation, offset and length of the request.
     pub io: Io,
-    /// Place of the request for whose completion it waits; none if it waits for the start.
+    /// Index of the request for whose completion this one waits; none if it waits for the start of the replay.
     pub waits_for: Option<u32>,
-    /// Time between that instant and its arrival.
+    /// Pause before this request: time from the completion for which it waits, or from the start of the replay, to its
+    /// arrival.
     pub pause: Span,
 }
 
-/// Infers what requests wait for, from the instants at which they arrived and were done on the system that was recorded. `done` of a
-/// recorder whose drive took no time are the arrivals.
+/// Infers the completion for which each request waits, from the times at which requests arrived and completed (`done`)
+/// on the recorded system. If the recorder's drive took no time, `done` are the arrival times.
 pub fn depend(requests: &[TraceIo], done: &[Time]) -> Vec<DependentRequest> {
     let mut in_flight: BinaryHeap<Reverse<(Time, u32)>> = BinaryHeap::new();
     let mut last: Option<(Time, u32)> = None;
@@ -102,36 +107,36 @@ pub fn depend(requests: &[TraceIo], done: &[Time]) -> Vec<DependentRequest> {
     dependent
 }
 
-/// Sums of one kind of requests.
+/// Number and summed latency of the reads, of the writes or of the flushes of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LatencySums {
-    /// Number of requests.
+    /// Number of requests of this kind.
     pub requests: u64,
-    /// Sum of their latencies in seconds.
+    /// Sum of the latencies of the requests in seconds.
     pub seconds: f64,
 }
 
 impl LatencySums {
-    /// Mean latency in seconds; none without requests.
+    /// Returns the mean latency in seconds; none without requests.
     pub fn mean_s(&self) -> Option<f64> {
         (self.requests > 0).then(|| self.seconds / self.requests as f64)
     }
 }
 
-/// Result of a replay.
+/// Result of the replay of a window on a drive.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReplayedWindow {
-    /// Instant at which each request was done, since the start.
+    /// Time at which each request completed, counted from the start of the replay.
     pub done: Vec<Time>,
-    /// Time from the start until the last request was done.
+    /// Time from the start of the replay until the last request completed.
     pub elapsed: Span,
     /// Time in which at least one request was in flight.
     pub waited: Span,
-    /// Latencies of reads, writes and flushes.
+    /// Latencies of reads, of writes and of flushes, in this order.
     pub latencies: [LatencySums; 3],
 }
 
-/// A drive before the first request of a replay.
+/// Simulated drive before the first request of a replay.
 #[derive(Clone, Debug)]
 pub struct AttachedDrive {
     engine: Engine,
@@ -140,7 +145,7 @@ pub struct AttachedDrive {
 }
 
 impl AttachedDrive {
-    /// Sets a drive up, with an empty write buffer.
+    /// Sets up a drive with an empty write buffer for replays.
     pub fn new(drive: &Drive, seed: u64) -> AttachedDrive {
         let drive = drive.preconditioned_for(&[]);
         let mut engine = Engine::new(&drive, seed);
@@ -149,14 +154,15 @@ impl AttachedDrive {
         AttachedDrive { engine, thread, has_flush: limits.supports(Op::Flush) && limits.is_volatile }
     }
 
-    /// Issues requests at their own times, whatever happens to them, and returns when they were done.
+    /// Issues each request at its recorded time, whether or not earlier ones have completed, and returns the completion
+    /// times and latencies.
     pub fn replay_at_recorded_times(&self, requests: &[TraceIo]) -> ReplayedWindow {
         let at_start =
             |entry: &TraceIo| DependentRequest { io: entry.io, waits_for: None, pause: entry.at.since(Time::ZERO) };
         self.replay(&requests.iter().map(at_start).collect::<Vec<_>>())
     }
 
-    /// Issues each request once what it waits for has happened.
+    /// Issues each request once the completion for which it waits has happened and its pause has passed.
     pub fn replay(&self, requests: &[DependentRequest]) -> ReplayedWindow {
         let AttachedDrive { mut engine, thread, has_flush } = self.clone();
         let start = Time::ZERO + START;
@@ -178,12 +184,12 @@ impl AttachedDrive {
     }
 }
 
-/// A replay in progress.
+/// State of a replay in progress.
 struct DependentReplay<'a> {
     requests: &'a [DependentRequest],
-    /// Requests that wait for each.
+    /// For each request, indices of the requests that wait for its completion.
     waiting: Vec<Vec<u32>>,
-    /// Instants at which requests are due, the earliest first.
+    /// Time and index of each request that is due to be issued, the earliest first.
     due: BinaryHeap<Reverse<(Time, u32)>>,
     issued: Vec<Time>,
     done: Vec<Option<Time>>,
@@ -204,7 +210,7 @@ impl<'a> DependentReplay<'a> {
         DependentReplay { requests, waiting, due, issued, done, open: requests.len() }
     }
 
-    /// Runs the drive until the next request is due, and returns that instant; none if all requests are done.
+    /// Runs the drive until the next request is due, and returns that time; none if all requests have completed.
     fn next_due(&mut self, engine: &mut Engine) -> Option<Time> {
         while self.open > 0 {
             let until = self.due.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
@@ -245,7 +251,8 @@ impl<'a> DependentReplay<'a> {
         result
     }
 
-    /// Time in which at least one request was in flight: the length of the union of all intervals.
+    /// Returns the time in which at least one request was in flight: the length of the union of all intervals from
+    /// submission to completion.
     fn waited(&self, done: &[Time]) -> Span {
         let mut spans: Vec<(Time, Time)> = self.issued.iter().copied().zip(done.iter().copied()).collect();
         spans.sort();
@@ -269,8 +276,8 @@ fn kind(op: Op) -> usize {
     }
 }
 
-/// Weights of windows in a draw: how often each is chosen when as many as there are are chosen at random (bootstrap, Efron 1979); all
-/// alike in draw 0, and where there is one window.
+/// Returns the weight of each window in a draw of the bootstrap (Efron 1979): the number of times that it is chosen if
+/// as many windows as there are are chosen at random. In draw 0, and with a single window, all weights are 1.
 pub fn window_weights(windows: usize, draw: usize, seed: u64) -> Vec<f64> {
     if draw == 0 || windows == 1 {
         return vec![1.0; windows];
@@ -283,7 +290,7 @@ pub fn window_weights(windows: usize, draw: usize, seed: u64) -> Vec<f64> {
     weights
 }
 
-/// Number of requests of windows.
+/// Returns the number of requests of all windows.
 pub fn requests_of(windows: &[RecordedWindow]) -> u32 {
     windows.iter().map(|window| short_length(window.requests.len())).sum()
 }

@@ -8,7 +8,7 @@ use super::Distribution;
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Draws block numbers below a bound.
+/// Source of random block numbers from 0 to below a bound, of one distribution.
 #[derive(Clone, Debug)]
 pub(super) enum Addresses {
     Uniform { blocks: u64 },
@@ -18,7 +18,8 @@ pub(super) enum Addresses {
 }
 
 impl Addresses {
-    /// Numbers below `blocks` (at least 1); `key` chooses where the hot ranks lie.
+    /// Makes a source of block numbers below `blocks`, which is at least 1. `key` selects the permutation that spreads
+    /// the hot blocks of a skewed distribution.
     pub(super) fn new(distribution: Distribution, blocks: u64, key: u64) -> Addresses {
         assert!(blocks > 0, "a region holds at least one block");
         let scatter = Scatter::new(blocks, key);
@@ -30,7 +31,7 @@ impl Addresses {
         }
     }
 
-    /// The next block number.
+    /// Draws the next block number from the distribution.
     pub(super) fn draw(&self, random: &mut Xoshiro256PlusPlus) -> u64 {
         match self {
             Addresses::Uniform { blocks } => below(*blocks, random),
@@ -49,31 +50,31 @@ impl Addresses {
     }
 }
 
-/// A number below `bound` by multiply and shift. Numbers differ in probability by at most
-/// `bound` / 2^64, which no run is long enough to show.
+/// Draws a number from 0 to below `bound` by multiply and shift. Numbers differ in probability by at most `bound` /
+/// 2^64, which no run is long enough to show.
 fn below(bound: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
     ((u128::from(random.next_u64()) * u128::from(bound)) >> 64) as u64
 }
 
-/// A number in [0, 1) with 53 random bits.
+/// Draws a uniform number from [0, 1) with 53 random bits.
 pub(super) fn unit(random: &mut Xoshiro256PlusPlus) -> f64 {
     (random.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
-/// fio's Pareto power: with it a share h of the blocks gets a share 1 - h of the requests
-/// (fio documentation, `random_distribution`; h = 0.2 is the 80/20 rule).
+/// Returns the exponent of fio's Pareto distribution, with which a share h of the blocks gets a share 1 - h of the
+/// requests (fio documentation, `random_distribution`; h = 0.2 is the 80/20 rule).
 fn pareto_power(h: f64) -> f64 {
     libm::log(h) / libm::log1p(-h)
 }
 
-/// A rank below `blocks` whose cumulative distribution is (rank / blocks)^(1 / power).
+/// Draws a rank below `blocks` whose cumulative distribution is (rank / blocks)^(1 / power).
 fn pareto(blocks: u64, power: f64, random: &mut Xoshiro256PlusPlus) -> u64 {
     let rank = (blocks as f64 * libm::pow(unit(random), power)) as u64;
     rank.min(blocks - 1)
 }
 
-/// A block from a normal distribution around the middle, cut at the ends of the region.
-/// Box and Muller, "A note on the generation of random normal deviates", 1958.
+/// Draws a block number from a normal distribution around the middle of the region, cut off at the region's ends. Box
+/// and Muller, "A note on the generation of random normal deviates", 1958.
 fn normal(blocks: u64, deviation: f64, random: &mut Xoshiro256PlusPlus) -> u64 {
     loop {
         let radius = libm::sqrt(-2.0 * libm::log(1.0 - unit(random)));
@@ -85,17 +86,18 @@ fn normal(blocks: u64, deviation: f64, random: &mut Xoshiro256PlusPlus) -> u64 {
     }
 }
 
-/// Ranks 1 to n with probability proportional to rank^-theta, by rejection-inversion: W. Hörmann and
-/// G. Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions",
-/// ACM TOMACS 6(3), 1996, section 3. Letters are the paper's. Expected draws for one rank: below 1.3.
+/// Zipf distribution over ranks 1 to n: the probability is proportional to rank^-theta. Ranks are drawn by
+/// rejection-inversion: W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates from monotone discrete
+/// distributions", ACM TOMACS 6(3), 1996, section 3. Letters are the paper's. Expected draws for one rank: below 1.3.
 #[derive(Clone, Debug)]
 pub(super) struct Zipf {
     theta: f64,
     ranks: u64,
-    /// H(3/2) - h(1) and H(n + 1/2): the interval that is inverted.
+    /// Start H(3/2) - h(1) of the interval of uniform numbers to which the inverse of H is applied; `high` is its end
+    /// H(n + 1/2).
     low: f64,
     high: f64,
-    /// Within this distance above a rank, acceptance is certain.
+    /// Largest distance of a rank above the inverted number x at which the rank is accepted without evaluating H.
     certain: f64,
 }
 
@@ -108,7 +110,7 @@ impl Zipf {
         zipf
     }
 
-    /// A rank from 1 to `ranks`.
+    /// Draws a rank from 1 to the number of ranks.
     fn draw(&self, random: &mut Xoshiro256PlusPlus) -> u64 {
         loop {
             let u = self.high + unit(random) * (self.low - self.high);
@@ -121,19 +123,19 @@ impl Zipf {
         }
     }
 
-    /// h(x) = x^-theta.
+    /// Returns the density h(x) = x^-theta.
     fn density(&self, x: f64) -> f64 {
         libm::exp(-self.theta * libm::log(x))
     }
 
-    /// H(x) = (x^(1 - theta) - 1) / (1 - theta), which is ln x for theta = 1.
+    /// Returns the integral H(x) = (x^(1 - theta) - 1) / (1 - theta) of the density, which is ln x for theta = 1.
     fn integral(&self, x: f64) -> f64 {
         let log = libm::log(x);
         let exponent = (1.0 - self.theta) * log;
         if exponent.abs() > 1e-8 { libm::expm1(exponent) / exponent * log } else { log * (1.0 + exponent / 2.0) }
     }
 
-    /// The x for which H(x) = y.
+    /// Returns the x for which the integral H(x) of the density is y.
     fn inverse(&self, y: f64) -> f64 {
         // Rounding may carry y below the infimum -1 / |1 - theta| of H, where the logarithm ends.
         let product = ((1.0 - self.theta) * y).max(-1.0);
@@ -142,12 +144,13 @@ impl Zipf {
     }
 }
 
-/// A permutation of the numbers below a bound.
+/// Permutation of the numbers below a bound.
 ///
-/// Multiplication by an odd number and exclusive-or with a right shift are both invertible on words
-/// of w bits, hence so is their composition. A result beyond the bound goes through again ("cycle
-/// walking"), which must end, as the cycle of a number below the bound returns to that number. With
-/// the smallest w that fits, that takes fewer than two passes in the mean.
+///
+/// Multiplication by an odd number and exclusive-or with a right shift are both invertible on words of w bits, hence so
+/// is their composition. A result that is not below the bound goes through again ("cycle walking"), which must end, as
+/// the cycle of a number below the bound returns to that number. With the smallest w that fits, fewer than two passes
+/// are needed in the mean.
 #[derive(Clone, Debug)]
 pub(super) struct Scatter {
     bound: u64,
@@ -162,7 +165,7 @@ impl Scatter {
         Scatter { bound, mask: u64::MAX >> (64 - bits), shift: bits.div_ceil(2), key }
     }
 
-    /// Block number of a rank below the bound.
+    /// Returns the block number to which a rank below the bound is mapped.
     pub(super) fn place(&self, rank: u64) -> u64 {
         let mut word = self.mix(rank);
         while word >= self.bound {
@@ -171,7 +174,8 @@ impl Scatter {
         word
     }
 
-    /// The constants are those of the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+    /// Permutes the words of w bits. The constants are those of the finalizer of SplitMix64 (Steele, Lea and Flood,
+    /// OOPSLA 2014).
     fn mix(&self, word: u64) -> u64 {
         let mut word = (word ^ self.key) & self.mask;
         for odd in [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {
@@ -191,7 +195,7 @@ mod tests {
         Xoshiro256PlusPlus::seed_from_u64(7)
     }
 
-    /// Shares of ranks 1, 2, … among `draws` draws.
+    /// Returns the share of each of `ranks` ranks, counted from 0, among `draws` draws.
     fn shares(ranks: u64, draws: u32, mut draw: impl FnMut() -> u64) -> Vec<f64> {
         let mut counts = vec![0u32; ranks as usize];
         for _ in 0..draws {
@@ -200,7 +204,7 @@ mod tests {
         counts.iter().map(|&count| f64::from(count) / f64::from(draws)).collect()
     }
 
-    /// Asserts that a share lies within five standard deviations of its probability.
+    /// Asserts that a share lies within five standard deviations of its expected probability, for this number of draws.
     fn assert_share(share: f64, probability: f64, draws: u32) {
         let deviation = (probability * (1.0 - probability) / f64::from(draws)).sqrt();
         assert!((share - probability).abs() < 5.0 * deviation + 1e-9, "{share} is not {probability}");

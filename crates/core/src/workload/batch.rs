@@ -1,56 +1,60 @@
-//! I/O engine of a job and its batching: the system call interface of its requests, and how many go together.
+//! I/O engine of a job, and the numbers of requests that are submitted and of completions that are collected together.
 
 use crate::config::EngineOptions;
 use serde::Serialize;
 
-/// I/O engine of a job and its options, as fio names them.
+/// I/O engine of a job and the engine's options, under fio's names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EngineChoice {
-    /// fio's `ioengine`; `None` if the job leaves it to the stack.
+    /// Name of the I/O engine (fio `ioengine`); `None` for the default of the host's software.
     pub engine: Option<String>,
-    /// Options of the engine.
+    /// On-off options of the I/O engine, such as fio's `hipri`.
     pub switches: EngineOptions,
-    /// Processor of the poll thread (fio `sqthread_poll_cpu`).
+    /// Processor to which the kernel's poll thread is pinned (fio `sqthread_poll_cpu`); `None` if it is not pinned.
     pub poller_cpu: Option<u32>,
 }
 
-/// Batch sizes of a job in fio's terms; 0 stands for `iodepth`.
+/// Batch sizes of a job as its fio options state them; 0 stands for `iodepth`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Batch {
-    /// Number of requests that are gathered before they are submitted (fio `iodepth_batch`); fewer if there is nothing
-    /// more to gather.
+    /// Number of requests that a thread gathers before it submits them (fio `iodepth_batch`), or fewer if no more are
+    /// ready. `None` stands for the default of the I/O engine.
     pub submit: Option<u32>,
-    /// Number of completions for which a thread with all its slots taken waits (fio `iodepth_batch_complete_min`).
+    /// Number of completions for which a thread waits when all its slots are in use (fio `iodepth_batch_complete_min`).
     pub complete_min: u32,
-    /// Largest number of completions that a thread collects together (fio `iodepth_batch_complete_max`).
+    /// Largest number of completions that a thread collects together (fio `iodepth_batch_complete_max`); `None` for the
+    /// default of the I/O engine.
     pub complete_max: Option<u32>,
-    /// Number of slots in use down to which a thread collects once all its slots have been taken (fio `iodepth_low`).
+    /// Number of requests in flight down to which a thread collects completions once all its slots have been in use
+    /// (fio `iodepth_low`).
     pub low: u32,
 }
 
 impl Default for Batch {
-    /// Batches of one, unless the engine has its own default.
+    /// Returns fio's defaults: a thread waits for one completion, `iodepth_low` is the queue depth, and the I/O engine
+    /// decides the other batch sizes.
     fn default() -> Batch {
         Batch { submit: None, complete_min: 1, complete_max: None, low: 0 }
     }
 }
 
-/// Batch sizes of a thread, with the defaults of its queue depth and engine applied.
+/// Batch sizes of a thread, after the defaults of its queue depth and I/O engine have been applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchSizes {
-    /// Number of requests that are gathered before they are submitted.
+    /// Number of requests that a thread gathers before it submits them together.
     pub submit: u32,
-    /// Number of completions that a thread with all its slots taken waits for.
+    /// Number of completions for which a thread waits when all its slots are in use.
     pub complete_min: u32,
-    /// Largest number of completions collected together.
+    /// Largest number of completions that a thread collects together.
     pub complete_max: u32,
-    /// Number of slots in use down to which a full thread collects.
+    /// Number of requests in flight down to which a thread collects completions once all its slots have been in use.
     pub low: u32,
 }
 
 impl Batch {
-    /// Batch sizes for `iodepth` slots. fio submits and collects one by one unless told otherwise. A driver in user
-    /// space that polls for completions collects all that it finds, and writes the doorbell for all of them.
+    /// Resolves the batch sizes for `iodepth` slots. By default, fio submits and collects requests one by one. With
+    /// `takes_all`, the defaults are those of a polling driver in user space: it collects all completions that it
+    /// finds, and writes the doorbell once.
     pub fn with_slots(&self, iodepth: u32, takes_all: bool) -> BatchSizes {
         let slots = |count: u32| if count == 0 { iodepth } else { count.min(iodepth) };
         let one = if takes_all { 0 } else { 1 };

@@ -1,23 +1,24 @@
-//! Defaults of a job that is given option by option, and not as a fio job file.
+//! Defaults of a job that is given option by option on a command line, and not as a fio job file.
 
-/// Number of requests of a job without an end of its own.
+/// Number of requests of a job for which no end is given, as a value of `number_ios`.
 const NUMBER_IOS_DEFAULT: &str = "100000";
-/// Queue depth of a replay that gives none.
+/// Queue depth of a replay for which none is given, as a value of `iodepth`.
 const REPLAY_IODEPTH_DEFAULT: &str = "32";
-/// Size larger than any drive: with it, other limits end a job.
+/// Value of `io_size` larger than any drive, with which only the other limits end a job.
 const ENDLESS: &str = "1024p";
-/// Number of bytes that [`ENDLESS`] stands for.
+/// Number of bytes of the `io_size` [`ENDLESS`].
 pub(super) const ENDLESS_BYTES: u64 = 1 << 60;
-/// Options any of which ends a job.
+/// Names of the options that end a job.
 const ENDS: [&str; 7] = ["number_ios", "size", "io_size", "io_limit", "runtime", "timeout", "read_iolog"];
 
-/// True if any of these options ends a job. A size of 0 is fio's for the whole drive, which nobody waits for.
+/// True if one of the given options ends the job: a size, a number of requests, a time or a trace. A size of 0 does not
+/// count: it means the whole drive, which takes too long to wait for.
 pub fn has_end(given: &[(&str, &str)]) -> bool {
     given.iter().any(|(name, value)| ENDS.contains(name) && !(*name == "size" && *value == "0"))
 }
 
-/// Completes the options, so that a job from flags does what a person at a terminal expects: random reads, and an end
-/// that is the only one.
+/// Adds defaults to the given options: random reads of 4 KiB at queue depth 1, and 100000 requests if no end is given.
+/// A given number of requests or run time becomes the only end of the job.
 pub fn with_defaults<'a>(given: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let has = |names: &[&str]| given.iter().any(|(name, _)| names.contains(name));
     let replays = has(&["read_iolog"]);
@@ -42,7 +43,8 @@ pub fn with_defaults<'a>(given: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)
     options
 }
 
-/// Completed options as `name=value`, without the size that is no end and that nobody has given.
+/// Returns options as text, `name=value` separated by blanks. The `io_size` that `with_defaults` adds to leave a job
+/// one end is left out.
 pub fn in_words<'a>(options: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let told = options.filter(|option| *option != ("io_size", ENDLESS));
     told.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! A job section as written, before the drive it runs on is known.
+//! Section of a job file as written, before the drive on which the job runs is known.
 
 use super::check::{JobPlace, Limits};
 use super::defaults::ENDLESS_BYTES;
@@ -9,7 +9,8 @@ use crate::problem::Problem;
 use crate::time::Span;
 use std::collections::BTreeMap;
 
-/// One section: a job whose directly usable options are set, and the others as written.
+/// Section of a job file as written. Options that need no drive are set in `job`; sizes, offsets and the trace wait
+/// until the drive is known.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Draft {
     pub job: Job,
@@ -17,27 +18,29 @@ pub(super) struct Draft {
     pub reads: bool,
     pub writes: bool,
     pub mix_read_percent: u64,
-    /// Sizes of reads and of writes (`bs`), and their splits, which take precedence (`bssplit`).
+    /// Block sizes of reads and of writes in bytes (`bs`). Sizes with shares in `block_splits` (`bssplit`) take
+    /// precedence.
     pub block_bytes: [u32; 2],
     pub block_splits: [Option<Vec<BlockShare>>; 2],
     pub offset: Amount,
-    /// Size of the region; `None` and zero mean to the end of the drive.
+    /// Size of the region; `None` and zero mean up to the end of the drive.
     pub size: Option<Amount>,
     pub io_size: Option<Amount>,
     pub read_iolog: Option<String>,
-    /// Device and format of the trace, if the job names them.
+    /// Device and format that are to be read from the trace, as far as the job names them.
     pub selection: Selection,
-    /// Name of the I/O engine if it is one that waits for each request.
+    /// Name of the I/O engine, if it is one that waits for each request.
     pub synchronous_engine: Option<String>,
     pub filename: Option<String>,
-    /// True if writes name placement identifiers, and those that are chosen.
+    /// True if writes name placement identifiers; `handles` then holds the chosen ones.
     pub places_data: bool,
     pub handles: HandleChoice,
-    /// First names of the options that the section itself gives, without those of `[global]`, in their order.
+    /// Names of the options with a value that the section itself gives, without those of `[global]`, in their order. An
+    /// option with several names has its first name here.
     pub given: Vec<&'static str>,
 }
 
-/// Options that choose the requests of a job, which a replay takes from its trace.
+/// Options that choose the requests of a job. They have no effect on a replay, whose trace holds its requests.
 const CHOOSING_REQUESTS: [&str; 10] = [
     "rw",
     "bs",
@@ -51,11 +54,11 @@ const CHOOSING_REQUESTS: [&str; 10] = [
     "group_commit",
 ];
 
-/// fio's default of `bs`.
+/// Block size in bytes of a job that gives none (fio's default of `bs`).
 pub(super) const BLOCK_BYTES_DEFAULT: u32 = 4096;
 
 impl Job {
-    /// A job with one thread that reads 4 KiB blocks at random over the whole drive, one at a time. It
+    /// Makes a job with one thread that reads 4 KiB blocks at random over the whole drive, at queue depth 1. The job
     /// has no end: set `runtime`, `ios` or `io_bytes`.
     pub fn named(name: impl Into<String>) -> Job {
         let blocks = vec![BlockShare { bytes: BLOCK_BYTES_DEFAULT, percent: 100.0 }];
@@ -97,7 +100,7 @@ impl Job {
 }
 
 impl Draft {
-    /// fio's defaults: sequential reads of 4 KiB.
+    /// Makes a section with fio's defaults: sequential reads of 4 KiB.
     pub(super) fn new(name: &str, place: JobPlace) -> Draft {
         Draft {
             job: Job { pattern: Pattern::Sequential, ..Job::named(name) },
@@ -120,15 +123,15 @@ impl Draft {
         }
     }
 
-    /// Contradiction between options of this section, if there is one.
+    /// Returns the problem of a section with a queue depth above 1 and an I/O engine that waits for each request.
     pub(super) fn contradiction(&self) -> Option<Problem> {
         let engine = self.synchronous_engine.as_ref().filter(|_| self.job.iodepth > 1)?;
         let found = format!("iodepth={} with ioengine={engine}, which waits for each request", self.job.iodepth);
         Some(self.place.problem("iodepth", found, "iodepth=1, or an engine such as io_uring or libaio"))
     }
 
-    /// Options of this section that would have no effect. Those of `[global]` are defaults for several jobs, some of which
-    /// may use them.
+    /// Returns a problem for each option of this section that would have no effect. Options of `[global]` are not
+    /// checked: they are defaults for several jobs, some of which may use them.
     pub(super) fn unused(&self) -> Vec<Problem> {
         let replays = self.read_iolog.is_some();
         let is_mixed = self.reads && self.writes;
@@ -161,7 +164,7 @@ impl Draft {
         self.given.iter().filter_map(problem).collect()
     }
 
-    /// True if neither a number of requests, nor a time, nor an amount of bytes ends the job.
+    /// True if neither a number of requests, nor a time, nor a number of bytes ends the job.
     fn is_endless(&self) -> bool {
         let is_unlimited = self.io_size == Some(Amount::Bytes(ENDLESS_BYTES));
         is_unlimited && self.job.ios.is_none() && self.job.runtime.is_none()
@@ -199,7 +202,7 @@ impl Draft {
         Ok(job)
     }
 
-    /// Trace that the job replays, if it replays one.
+    /// Returns path, device and format of the trace that the job replays; none if it replays no trace.
     pub(super) fn wanted_trace(&self) -> Option<NamedTrace> {
         let path = self.read_iolog.clone()?;
         Some(NamedTrace { path, selection: self.selection.clone() })
@@ -210,9 +213,10 @@ impl Draft {
         self.block_splits[direction].clone().unwrap_or_else(single)
     }
 
-    /// fio documentation, `offset`, `size` and `io_size`: percentages of the drive are rounded to the
-    /// smallest block, offsets up and sizes down; one of `io_size` is of the region. A region given in
-    /// per cent ends with the drive; one in bytes must fit it, which [`Job::problems`] checks.
+    /// Sets offset, size and number of bytes of a job on a drive of this capacity. Percentages of the drive are rounded
+    /// to the smallest block, offsets up and sizes down (fio documentation, `offset`, `size` and `io_size`). A
+    /// percentage of `io_size` is of the region. A region given in per cent ends with the drive; one in bytes must fit
+    /// it, which [`Job::problems`] checks.
     fn resolve_region(&self, job: &mut Job, capacity_bytes: u64) {
         let block = self.smallest_block(job);
         job.offset = match self.offset {

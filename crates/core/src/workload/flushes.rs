@@ -1,35 +1,35 @@
-//! Flushes between the writes of a thread, as fio asks for them.
+//! Flushes between the writes of a thread, as fio's options request them.
 
 use crate::request::Op;
 use serde::Serialize;
 
-/// Times at which a job flushes, so that acknowledged writes survive a power cut. On a raw device all kinds are the
-/// same command of a drive whose buffer is volatile; other drives need none (Linux, `blkdev_issue_flush`).
+/// Times at which a job flushes, so that acknowledged writes survive a power cut. On a raw device all kinds are one
+/// command of a drive whose buffer is volatile; other drives need no flush (Linux, `blkdev_issue_flush`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Flushes {
-    /// Number of writes of a thread after which it flushes, 0 for never (fio `fsync`).
+    /// Number of writes of a thread between two flushes of data and metadata; 0 for no such flushes (fio `fsync`).
     pub fsync: u32,
-    /// Number of writes of a thread after which it flushes data, 0 for never (fio `fdatasync`).
+    /// Number of writes of a thread between two flushes of data alone; 0 for no such flushes (fio `fdatasync`).
     pub fdatasync: u32,
     /// True if a thread flushes its writes at its end (fio `end_fsync`).
     pub at_end: bool,
 }
 
 impl Flushes {
-    /// fio options that are on, with their values.
+    /// Returns name and value of each fio option for flushes that is on.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u32)> + use<> {
         let all = [("fsync", self.fsync), ("fdatasync", self.fdatasync), ("end_fsync", self.at_end.into())];
         all.into_iter().filter(|(_, value)| *value > 0)
     }
 }
 
-/// Flushes that a thread has still to issue.
+/// Flush state of a thread: its writes so far, and whether any of them is still to be flushed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FlushState {
     flushes: Flushes,
-    /// True if the drive has to be flushed.
+    /// True if the drive needs flushes, because its acknowledged writes may be lost with the power.
     are_needed: bool,
-    /// Number of writes so far.
+    /// Number of writes of the thread so far.
     written: u64,
     is_dirty: bool,
 }
@@ -39,8 +39,8 @@ impl FlushState {
         FlushState { flushes, are_needed, ..FlushState::default() }
     }
 
-    /// Counts a request of the thread, its last one if `is_last` is true. Returns true if a flush would follow it that the drive
-    /// does not need.
+    /// Counts a request of the thread; `is_last` says that it is the last one. Returns true if a flush would follow the
+    /// request, but is spared because the drive does not need it.
     #[inline(always)]
     pub(super) fn on_request(&mut self, op: Op, is_last: bool) -> bool {
         if op == Op::Write {
@@ -50,7 +50,8 @@ impl FlushState {
         !self.are_needed && self.is_dirty && self.take_spared(is_last)
     }
 
-    /// Returns true if a flush would be due. A finished thread flushes at its end alone.
+    /// Returns true if a flush would be due on a drive that needs flushes, and counts it as done. After the last
+    /// request of a thread, only the flush at its end (fio `end_fsync`) counts.
     #[inline(never)]
     fn take_spared(&mut self, is_last: bool) -> bool {
         if is_last {
@@ -59,7 +60,7 @@ impl FlushState {
         self.take_if_due()
     }
 
-    /// Returns true if a flush is due, which then counts as issued.
+    /// Returns true if the thread must flush now; the flush then counts as issued.
     pub(super) fn take_due(&mut self) -> bool {
         self.is_dirty && self.are_needed && self.take_if_due()
     }
@@ -73,7 +74,7 @@ impl FlushState {
         is_due
     }
 
-    /// Returns true if a flush is due at the end of the thread, which then counts as issued.
+    /// Returns true if the thread must flush at its end (fio `end_fsync`); the flush then counts as issued.
     pub(super) fn take_last(&mut self) -> bool {
         let is_due = self.flushes.at_end && self.is_dirty && self.are_needed;
         self.is_dirty &= !is_due;

@@ -1,4 +1,5 @@
-//! Jobs as written, before the drive they run on is known.
+//! Jobs of a job file or command line as written, before the drive on which they run is known.
+//!
 //!
 //! Sizes and offsets may be percentages, and a replay names a file that the core cannot open. Therefore a job file or a
 //! line of flags is first read into a [`JobFile`], which resolves into valid [`Job`]s once the drive's limits and the
@@ -13,24 +14,26 @@ use super::options;
 use super::trace::{NamedTrace, Trace};
 use crate::problem::Problems;
 
-/// The jobs of one file, or of one command line, as written.
+/// Jobs of one file, or of one command line, as written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobFile {
     pub(super) drafts: Vec<Draft>,
 }
 
 impl JobFile {
-    /// The names of the jobs, in their order.
+    /// Returns the names of the jobs, in their order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.drafts.iter().map(|draft| draft.job.name.as_str())
     }
 
-    /// Traces that the jobs replay (`read_iolog`), as the jobs name them; the caller reads them.
+    /// Returns path, device and format of each trace that the jobs replay (`read_iolog`), so that the caller can read
+    /// it.
     pub fn wanted_traces(&self) -> impl Iterator<Item = NamedTrace> {
         self.drafts.iter().filter_map(Draft::wanted_trace)
     }
 
-    /// Returns the jobs with other values for some options, which stand in lines of `file`.
+    /// Returns the jobs with further `options` set in each of them: name, value and line of each option. `file` holds
+    /// these lines; messages give a line only for jobs that stand in `file` too.
     pub(crate) fn with(&self, file: &str, options: &[(&str, &str, Option<usize>)]) -> Result<JobFile, Problems> {
         let mut changed = self.clone();
         let mut problems = Vec::new();
@@ -46,7 +49,7 @@ impl JobFile {
     }
 
     /// Resolves the jobs on a drive with these limits, and checks them one by one and together. `traces` holds the
-    /// traces that [`wanted_traces`](JobFile::wanted_traces) lists.
+    /// traces that [`wanted_traces`](JobFile::wanted_traces) lists. Returns the jobs, or all problems.
     pub fn resolve(&self, limits: &Limits, traces: &BTreeMap<NamedTrace, Trace>) -> Result<Vec<Job>, Problems> {
         let mut problems = Vec::new();
         let mut jobs = Vec::new();

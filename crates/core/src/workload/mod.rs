@@ -40,17 +40,17 @@ pub use written::UnresolvedJobs;
 use crate::time::Span;
 use serde::Serialize;
 
-/// A number of bytes with a suffix, as job files have it: `4k` is 4096.
+/// Parses a number of bytes with a suffix, as in fio job files: `4k` is 4096. Returns none for other text.
 pub fn bytes(text: &str) -> Option<u64> {
     values::whole(text)
 }
 
-/// Order of addresses (fio `rw`: `read`/`write`/`rw` are sequential, the `rand` forms random).
+/// Order of a job's addresses (fio `rw`: `read`, `write` and `rw` are sequential, the `rand` forms random).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Pattern {
-    /// Each request begins where the one before has ended.
+    /// Each request begins where the previous one ended.
     Sequential,
-    /// Requests begin at random blocks, by the job's [`Distribution`].
+    /// Requests begin at random blocks, drawn from the job's [`Distribution`].
     Random,
 }
 
@@ -59,38 +59,39 @@ pub enum Pattern {
 pub enum Distribution {
     /// Every block is equally likely.
     Uniform,
-    /// Zipf with exponent theta.
+    /// Zipf distribution with this exponent theta.
     Zipf(f64),
-    /// Pareto with the power h.
+    /// Pareto distribution with this power h: a share h of the blocks gets a share 1 - h of the requests.
     Pareto(f64),
-    /// Normal around the middle of the region, with a deviation in per cent of its size.
+    /// Normal distribution around the middle of the region, with this standard deviation in per cent of the region's
+    /// size.
     Normal(f64),
 }
 
-/// Spacing of the requests of a job with a rate (fio `rate_process`).
+/// Spacing in time of the requests of a job with a rate (fio `rate_process`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum RateProcess {
-    /// Equal distances between requests.
+    /// Equal times between successive requests.
     Linear,
-    /// Exponentially distributed distances between requests.
+    /// Exponentially distributed times between successive requests.
     Poisson,
 }
 
-/// A block size and its share of the requests in per cent (fio `bssplit`).
+/// Block size and its share of the reads, or of the writes, of a job in per cent (fio `bssplit`).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct BlockShare {
     /// Block size in bytes.
     pub bytes: u32,
-    /// Share of the requests of one direction, in per cent.
+    /// Share of the job's reads, or of its writes, that have this block size, in per cent.
     pub percent: f64,
 }
 
-/// A fio job section, resolved.
+/// One section of a fio job file with all options resolved: requests, threads, region, times and end.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Job {
     /// Name of the section, under which results show the job.
     pub name: String,
-    /// Order of addresses.
+    /// Order of the addresses of the job's requests, sequential or random.
     pub pattern: Pattern,
     /// Share of reads in per cent: 100 for `read`, 0 for `write`, `rwmixread` for `rw`.
     pub read_percent: f64,
@@ -98,88 +99,94 @@ pub struct Job {
     pub read_blocks: Vec<BlockShare>,
     /// Block sizes of writes, whose shares add up to 100 per cent.
     pub write_blocks: Vec<BlockShare>,
-    /// Requests that each thread keeps outstanding.
+    /// Number of requests that each thread keeps in flight.
     pub iodepth: u32,
-    /// Threads that run this job (fio `numjobs`).
+    /// Number of threads that run this job (fio `numjobs`).
     pub threads: u32,
     /// First byte of the region that the job accesses (fio `offset`).
     pub offset: u64,
-    /// Length of the region in bytes (fio `size`); none if it ends with the device.
+    /// Length in bytes of the region that the job accesses (fio `size`); none if the region ends with the device.
     pub size: Option<u64>,
-    /// Number of bytes after which a thread ends (fio `io_size`, else `size`). The first of the job's ends counts:
-    /// bytes, requests or time, each from the end of the ramp, as in fio.
+    /// Number of bytes after which a thread ends (fio `io_size`, else `size`). A thread ends at the first of its
+    /// limits: bytes, requests or time. Each counts from the end of the ramp, as in fio.
     pub io_bytes: Option<u64>,
     /// Number of requests after which a thread ends (fio `number_ios`).
     pub ios: Option<u64>,
-    /// Time after which a thread ends (fio `runtime`).
+    /// Time after which a thread ends, counted from the end of the ramp (fio `runtime`).
     pub runtime: Option<Span>,
-    /// True if a thread ends only with `runtime`, however much it has accessed (fio `time_based`).
+    /// True if a thread ends only after `runtime`, whatever number of bytes or requests it has completed (fio
+    /// `time_based`).
     pub time_based: bool,
-    /// Requests in the first part of the job are not counted.
+    /// Time at the start of the job in which requests are issued, but not counted in the results (fio `ramp_time`).
     pub ramp_time: Span,
-    /// True if requests are counted only once the drive's write buffer has been turned over; `None` if the job does not say.
+    /// True if results count requests only after a warm-up that brings each drive into its steady state; `None` if the
+    /// job does not say.
     pub steady: Option<bool>,
     /// Time from the start of the run to the start of the job (fio `startdelay`).
     pub start_delay: Span,
-    /// True if the job starts only when all jobs above it are done (fio `stonewall`).
+    /// True if the job starts only when all jobs before it in the list have ended (fio `stonewall`).
     pub waits: bool,
     /// Pause of a thread after every `thinktime_blocks` requests (fio `thinktime`).
     pub thinktime: Span,
-    /// Number of requests between two pauses (fio `thinktime_blocks`).
+    /// Number of requests between two pauses of a thread (fio `thinktime_blocks`).
     pub thinktime_blocks: u32,
-    /// Number of rounds of a query: `iodepth` reads that are issued only once all of the round before have completed. Zero if reads do not
-    /// follow from one another.
+    /// Number of rounds of a query. A round is `iodepth` reads, which are issued only once all reads of the previous
+    /// round have completed. Zero if the job makes no queries.
     #[serde(skip_serializing_if = "is_zero")]
     pub query_rounds: u32,
-    /// Number of clients whose records each thread writes together and flushes once for all. Zero if the job is no such log.
+    /// Number of clients whose records each thread gathers into one write and one flush (group commit); zero if the job
+    /// does none.
     #[serde(skip_serializing_if = "is_zero")]
     pub group_commit: u32,
-    /// Reads per second and thread (fio `rate_iops`); none if they are not limited.
+    /// Reads per second of each thread (fio `rate_iops`); none if the rate is not limited.
     pub rate_iops_read: Option<f64>,
-    /// Writes per second and thread (fio `rate_iops`); none if they are not limited.
+    /// Writes per second of each thread (fio `rate_iops`); none if the rate is not limited.
     pub rate_iops_write: Option<f64>,
-    /// Spacing of the requests if the job has a rate.
+    /// Spacing in time of the requests, if the job has a rate.
     pub rate_process: RateProcess,
-    /// Distribution of random addresses.
+    /// Distribution of random addresses over the blocks of the region.
     pub distribution: Distribution,
-    /// I/O engine through which the job's requests go.
+    /// I/O engine that submits the job's requests, with its options.
     pub way: EngineChoice,
-    /// Batch sizes of submission and completion.
+    /// Numbers of requests that are submitted together and of completions that are collected together.
     pub batch: Batch,
-    /// Times at which written data is flushed.
+    /// Times at which a thread flushes what it has written.
     pub flushes: Flushes,
-    /// Replay these requests at their own times instead of generating any (fio `read_iolog`).
+    /// Requests of a trace, replayed at their recorded times instead of generated ones (fio `read_iolog`).
     pub trace: Option<trace::TraceRequests>,
-    /// Rate of a replay in per cent of the recorded one (fio `replay_time_scale`).
+    /// Rate of a replay in per cent of the recorded rate (fio `replay_time_scale`).
     pub replay_percent: u32,
-    /// Replay as fast as requests come back, whatever the recorded times (fio `replay_no_stall`).
+    /// True if a replay issues each request as soon as a slot is free, and ignores recorded times (fio
+    /// `replay_no_stall`).
     pub replay_no_stall: bool,
-    /// Placement identifiers that the job's writes name (fio `fdp`); none if they name no identifier.
+    /// Placement identifiers that the job's writes name (fio `fdp`); `None` if writes name none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<HandleChoice>,
 }
 
-/// Placement identifiers among which the writes of a job choose, by their places in the drive's list (fio `fdp_pli`).
+/// Choice of placement identifiers for the writes of a job, as indices into the drive's list (fio `fdp_pli`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HandleChoice {
-    /// Places in the list; empty if the job uses all identifiers.
+    /// Indices into the drive's list of placement identifiers; empty if the job uses all of them.
     pub places: Vec<u16>,
-    /// True if each write draws one, instead of taking them in turn (fio `fdp_pli_select=random`).
+    /// True if each write draws an identifier at random, instead of taking them in turn (fio `fdp_pli_select=random`).
     pub is_random: bool,
 }
 
-/// True for zero, which is not part of a job's serialised form.
+/// True if a number is zero, so that serialisation leaves out a field with this value.
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// Groups of jobs that run at the same time, in the order in which the groups run.
+/// Returns the groups of jobs that run at the same time, in the order in which the groups run. A job that waits (fio
+/// `stonewall`) starts a group.
 pub fn side_by_side(jobs: &[Job]) -> impl DoubleEndedIterator<Item = &[Job]> {
     jobs.chunk_by(|_, next| !next.waits)
 }
 
 impl Job {
-    /// Sizes of the job's requests in bytes, each at least once.
+    /// Returns the sizes of the job's requests in bytes, for a log with group commit the smallest and the largest. A
+    /// size may occur twice.
     pub fn sizes(&self) -> Vec<u32> {
         if let Some(trace) = &self.trace {
             let summary = trace.summary();
@@ -194,45 +201,47 @@ impl Job {
         reads.chain(writes).map(|block| block.bytes).collect()
     }
 
-    /// Has the job measured in the steady state on a drive that has one, unless the job says otherwise.
+    /// Lets the job be measured in the steady state if the drive has one or is a volume with credits, unless the job
+    /// says otherwise.
     pub fn measure_steadily(&mut self, limits: &Limits) {
         if limits.has_steady_state || limits.has_credits {
             self.steady = self.steady.or(Some(true));
         }
     }
 
-    /// True if the job is measured in the steady state.
+    /// True if the job is to be measured in the steady state of the drive, and not from its first request on.
     pub fn is_steady(&self) -> bool {
         self.steady == Some(true)
     }
 
-    /// True if the job writes, or replays writes.
+    /// True if the job generates writes, or replays a trace that has some.
     pub fn has_writes(&self) -> bool {
         self.trace.as_ref().map_or(self.read_percent < 100.0, |trace| trace.summary().has_writes())
     }
 
-    /// True if the job writes all over its region, in no order, or replays writes.
+    /// True if the job generates writes at random addresses, or replays a trace that has writes.
     pub fn writes_at_random(&self) -> bool {
         self.has_writes() && (self.trace.is_some() || self.pattern == Pattern::Random)
     }
 
-    /// True if a steady state can be reached before requests are counted. A replay has no requests to spare for that.
+    /// True if a warm-up precedes the requests that count: the job writes and is measured in the steady state. A replay
+    /// has no requests to spare for a warm-up.
     pub fn warms_up(&self) -> bool {
         self.is_steady() && self.trace.is_none() && self.has_writes()
     }
 
-    /// Number of requests of one query; zero if the job makes no queries.
+    /// Returns the number of reads of one query (rounds times queue depth); zero if the job makes no queries.
     pub fn query_ios(&self) -> u32 {
         self.query_rounds.saturating_mul(self.iodepth)
     }
 
-    /// True if the job flushes its writes, as its options or its trace say.
+    /// True if the job flushes its writes, because its options or its trace contain flushes.
     pub fn has_flushes(&self) -> bool {
         let recorded = self.trace.as_ref().is_some_and(|trace| trace.summary().flushes > 0);
         recorded || self.flushes.named().next().is_some()
     }
 
-    /// fio's `rw` of this job; `None` for a replay.
+    /// Returns the value of fio's option `rw` for this job, such as `randread`; `None` for a replay.
     pub fn rw(&self) -> Option<&'static str> {
         let names = match self.pattern {
             Pattern::Sequential => ["read", "write", "rw"],

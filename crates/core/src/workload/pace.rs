@@ -1,4 +1,4 @@
-//! Due times of a direction with a rate (fio `rate_iops`, `rate_process`).
+//! Due times of the reads, or the writes, of a job with a rate (fio `rate_iops`, `rate_process`).
 
 use super::RateProcess;
 use super::addresses::unit;
@@ -7,7 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 const PS_PER_S: u128 = 1_000_000_000_000;
 
-/// Due times of the requests of one direction.
+/// Due times of the reads, or of the writes, of a thread with a rate.
 #[derive(Clone, Debug)]
 pub(super) struct RatePace {
     due: Time,
@@ -16,16 +16,16 @@ pub(super) struct RatePace {
 
 #[derive(Clone, Debug)]
 enum Gap {
-    /// Request k is due at k / rate, rounded down to a picosecond, without drift: the period and the
-    /// time passed are kept in units of 2^-64 ps.
+    /// Request k is due at k / rate, rounded down to a picosecond, without drift: the period and the time passed are
+    /// kept in units of 2^-64 ps.
     Linear { period: u128, passed: u128 },
-    /// Gaps are exponential with this mean.
+    /// Times between requests are exponentially distributed with this mean in picoseconds.
     Poisson { mean_ps: f64 },
 }
 
 impl RatePace {
-    /// `rate_iops` requests a second, above zero. A linear pace starts at time zero, as fio's does; a
-    /// Poisson process starts with a gap, so that arrivals in any window have its distribution.
+    /// Makes due times for `rate_iops` requests a second, above zero. A linear rate starts at time zero, as fio's does.
+    /// A Poisson process starts with a gap, so that arrivals in any window have its distribution.
     pub(super) fn new(rate_iops: f64, process: RateProcess, random: &mut Xoshiro256PlusPlus) -> RatePace {
         match process {
             RateProcess::Linear => {
@@ -39,12 +39,12 @@ impl RatePace {
         }
     }
 
-    /// Time at which the next request is due.
+    /// Returns the time at which the next request is due.
     pub(super) fn due(&self) -> Time {
         self.due
     }
 
-    /// Takes the request that is due, and goes on to the one after it.
+    /// Moves the due time on to that of the following request.
     #[inline(never)]
     pub(super) fn advance(&mut self, random: &mut Xoshiro256PlusPlus) {
         match &mut self.gap {
@@ -57,8 +57,8 @@ impl RatePace {
     }
 }
 
-/// 1 / rate in units of 2^-64 ps. Rounded up for whole rates, so that a due time that is a whole number
-/// of picoseconds is met exactly.
+/// Returns 1 / rate in units of 2^-64 ps. The result is rounded up for whole rates, so that a due time that is a whole
+/// number of picoseconds is met exactly.
 fn period(rate_iops: f64) -> u128 {
     if rate_iops.fract() == 0.0 && rate_iops >= 1.0 {
         (PS_PER_S << 64).div_ceil(rate_iops as u128)
@@ -67,7 +67,8 @@ fn period(rate_iops: f64) -> u128 {
     }
 }
 
-/// An exponential gap by inversion of its cumulative distribution 1 - exp(-t / mean).
+/// Draws an exponentially distributed time between two requests, by inversion of its cumulative distribution 1 - exp(-t
+/// / mean). The mean is in picoseconds.
 pub(super) fn exponential(mean_ps: f64, random: &mut Xoshiro256PlusPlus) -> Span {
     Span::from_ps((-libm::log1p(-unit(random)) * mean_ps).round() as u64).min(Span::MAX)
 }

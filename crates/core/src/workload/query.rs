@@ -1,4 +1,4 @@
-//! Queries: reads that follow from one another, as those of a search through a graph.
+//! Queries: chains of reads, each of which depends on the results of earlier ones, as in a search through a graph.
 //!
 //! A query reads in rounds. The reads of a round are issued together, and the next round only once all of them have completed:
 //!
@@ -13,22 +13,24 @@
 use super::Job;
 use crate::time::Time;
 
-/// Rounds of the requests of one thread.
+/// Rounds of a thread that makes queries: the reads of a round are issued together, those of the next round once all of
+/// them have completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rounds {
-    /// Number of requests of a round; zero on threads without rounds.
+    /// Number of requests of a round; zero for a thread that makes no queries.
     size: u32,
-    /// Number of requests of the present round that have been issued.
+    /// Number of requests of the current round that have been issued.
     issued: u32,
 }
 
 impl Rounds {
-    /// Returns the rounds of a thread of `job`.
+    /// Returns the state of the rounds for a thread of `job`, before the first round.
     pub fn of(job: &Job) -> Rounds {
         Rounds { size: if job.query_rounds > 0 { job.iodepth } else { 0 }, issued: 0 }
     }
 
-    /// True if a thread with so many requests in flight may issue one more: of the present round, or of the next one once none is in flight.
+    /// True if a thread with `in_flight` requests in flight may issue another one: of the current round, or of the next
+    /// round if none is in flight. Always true for a thread that makes no queries.
     #[inline(always)]
     pub fn may_issue(&mut self, in_flight: u32) -> bool {
         if self.size > 0 && self.issued == self.size && in_flight == 0 {
@@ -37,28 +39,28 @@ impl Rounds {
         self.size == 0 || self.issued < self.size
     }
 
-    /// Counts a request that has been issued.
+    /// Counts a request that has been issued in the current round.
     #[inline(always)]
     pub fn on_issue(&mut self) {
         self.issued = self.issued.wrapping_add(1);
     }
 }
 
-/// Query of a thread whose reads have not all completed.
+/// Query of a thread of which not all reads have completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenQuery {
-    /// Time at which its first read was wanted.
+    /// Earliest due time of the query's reads that have completed; `Time::NEVER` before the first one.
     begin: Time,
-    /// Number of its reads that have completed.
+    /// Number of the query's reads that have completed.
     completed: u32,
 }
 
 impl OpenQuery {
-    /// Query of which no read has completed.
+    /// Query of which no read has completed yet.
     pub const NEW: OpenQuery = OpenQuery { begin: Time::NEVER, completed: 0 };
 
-    /// Counts a completed read that was wanted at `wanted`. Returns the begin of the query if that was the last of its `ios` reads, and
-    /// goes on with the next query then.
+    /// Counts a completed read of the query that was due at `wanted`. After the last of its `ios` reads, returns the
+    /// earliest of their due times and starts the next query.
     pub fn complete(&mut self, wanted: Time, ios: u32) -> Option<Time> {
         self.begin = self.begin.min(wanted);
         self.completed += 1;

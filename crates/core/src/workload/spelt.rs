@@ -1,11 +1,11 @@
-//! A job in fio's own options again, for results that tools of fio read.
+//! Conversion of a job back into fio's options, for results that fio's own tools read.
 
 use super::{Batch, BlockShare, Distribution, Job, RateProcess};
 use crate::time::Span;
 
 impl Job {
-    /// The options that make this job, with their values, but those that say what fio does anyway; a replay has the name
-    /// of no trace. fio 3.33 prints them as `job options`.
+    /// Returns the options that make this job, with their values, as fio 3.33 prints them in `job options`. Options
+    /// with fio's default value are left out, and so is the name of a replayed trace.
     pub fn options(&self) -> Vec<(&'static str, String)> {
         let mut options = vec![("name", self.name.clone())];
         options.extend(self.rw().map(|rw| ("rw", String::from(rw))));
@@ -19,7 +19,8 @@ impl Job {
         options
     }
 
-    /// One size for reads and writes, one for each, or shares of several.
+    /// Returns the option of the block sizes: `bs` with one size, or one for reads and one for writes; `bssplit` with
+    /// the shares of several.
     fn blocks(&self) -> (&'static str, String) {
         let (reads, writes) = (&self.read_blocks, &self.write_blocks);
         match (&reads[..], &writes[..]) {
@@ -30,7 +31,7 @@ impl Job {
         }
     }
 
-    /// Options of the read share, the distribution of addresses and the region.
+    /// Returns the options of the share of reads, the distribution of addresses and the region.
     fn region(&self) -> impl Iterator<Item = (&'static str, String)> {
         let mixed = self.read_percent > 0.0 && self.read_percent < 100.0;
         let mixed = (mixed && self.trace.is_none()).then(|| ("rwmixread", self.read_percent.to_string()));
@@ -45,7 +46,7 @@ impl Job {
         [mixed, distribution.map(|it| ("random_distribution", it)), offset, size].into_iter().flatten()
     }
 
-    /// Options of the job's start and end.
+    /// Returns the options of the job's start and end, ramp and steady state.
     fn ends(&self) -> impl Iterator<Item = (&'static str, String)> {
         let io_size = self.io_bytes.filter(|io_bytes| Some(*io_bytes) != self.size);
         let long = |name, span: Span| (!span.is_zero()).then(|| (name, time(span)));
@@ -63,7 +64,7 @@ impl Job {
         .flatten()
     }
 
-    /// Options of the job's rate.
+    /// Returns the options of the job's rate: think time, queries, group commit, requests per second and replay speed.
     fn pace(&self) -> impl Iterator<Item = (&'static str, String)> {
         let thinks = !self.thinktime.is_zero();
         let rate = match (self.rate_iops_read, self.rate_iops_write) {
@@ -89,7 +90,7 @@ impl Job {
 }
 
 impl Job {
-    /// By which engine requests enter the host's software, and how many together.
+    /// Returns the options of the job's I/O engine and of its batch sizes.
     fn way(&self) -> Vec<(&'static str, String)> {
         let (way, batch, usual) = (&self.way, &self.batch, Batch::default());
         let switches = [
@@ -113,20 +114,20 @@ impl Job {
     }
 }
 
-/// `4k`: in the largest unit of base 1024 that leaves no rest.
+/// Formats a number of bytes in the largest unit of base 1024 that divides it, such as `4k`.
 fn bytes(bytes: u64) -> String {
     let units = [("t", 40), ("g", 30), ("m", 20), ("k", 10)];
     let unit = units.into_iter().find(|(_, bits)| bytes > 0 && bytes.trailing_zeros() >= *bits);
     unit.map_or_else(|| bytes.to_string(), |(name, bits)| format!("{}{name}", bytes >> bits))
 }
 
-/// `4k/60:8k/40`
+/// Formats block sizes with their shares in per cent, such as `4k/60:8k/40`.
 fn split(blocks: &[BlockShare]) -> String {
     let share = |block: &BlockShare| format!("{}/{}", bytes(block.bytes.into()), block.percent);
     blocks.iter().map(share).collect::<Vec<_>>().join(":")
 }
 
-/// fio knows nothing below a microsecond.
+/// Formats a time in microseconds, rounded up, because fio has no smaller unit.
 fn time(span: Span) -> String {
     format!("{}us", span.as_ps().div_ceil(1_000_000))
 }

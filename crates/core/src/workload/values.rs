@@ -1,27 +1,27 @@
-//! The notation of values in fio job files: numbers with suffixes, times, percentages, splits.
+//! Values in fio job files: numbers with suffixes, times, percentages, splits.
 //!
-//! Every function returns none for text that is not in the notation, or beyond 64 bits. As in fio
-//! the case of suffixes does not matter, and `kb_base` is 1024: `4k` is 4096. Fractions, which fio
-//! cuts off without a word, are refused.
+//!
+//! Every function returns none for text that is not in the notation, or beyond 64 bits. As in fio, the case of suffixes
+//! does not matter, and `kb_base` is 1024: `4k` is 4096. Fractions, which fio silently cuts off, are refused.
 
 use super::{BlockShare, Distribution};
 use crate::time::Span;
 
-/// A quantity of bytes, absolute or relative.
+/// Number of bytes, absolute or in per cent of a drive or region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Amount {
     Bytes(u64),
     Percent(u64),
 }
 
-/// Splits `12kb` into `12` and `kb`.
+/// Splits a number such as `12kb` into its digits `12` and its suffix `kb` in lower case.
 fn digits_and_suffix(text: &str) -> (&str, String) {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     (&text[..end], text[end..].trim_start().to_ascii_lowercase())
 }
 
-/// A whole number with a suffix of quantity (fio type `int`), or in hexadecimal without one.
+/// Parses a whole number with a suffix of quantity (fio type `int`), or a hexadecimal one without suffix.
 pub(super) fn whole(text: &str) -> Option<u64> {
     if let Some(hexadecimal) = text.trim().strip_prefix("0x") {
         let plain = !hexadecimal.starts_with('+');
@@ -31,8 +31,8 @@ pub(super) fn whole(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(multiplier(&suffix)?)
 }
 
-/// With `kb_base=1024`, the default, fio reads SI prefixes in base 1024 and, with a `b`, the IEC ones
-/// in base 1000; `ki` without a `b` it takes for `k` (measured with fio 3.33).
+/// Returns the factor that a suffix of a quantity stands for: `k`, `kb` and `ki` are 1024, `kib` is 1000. fio reads
+/// suffixes so with `kb_base=1024`, its default (measured with fio 3.33).
 fn multiplier(suffix: &str) -> Option<u64> {
     let (prefix, base): (&str, u64) = match suffix {
         "" | "b" => return Some(1),
@@ -43,12 +43,12 @@ fn multiplier(suffix: &str) -> Option<u64> {
     Some(base.pow(power as u32 + 1))
 }
 
-/// A whole number that fits 32 bits.
+/// Parses a whole number, with a suffix of quantity, that fits 32 bits.
 pub(super) fn whole_u32(text: &str) -> Option<u32> {
     whole(text)?.try_into().ok()
 }
 
-/// A time with a unit (fio type `time`); without one it counts in `bare`.
+/// Parses a time with a unit (fio type `time`); a number without a unit counts in `bare`.
 pub(super) fn time(text: &str, bare: Span) -> Option<Span> {
     let (digits, suffix) = digits_and_suffix(text);
     let unit = match suffix.as_str() {
@@ -64,12 +64,12 @@ pub(super) fn time(text: &str, bare: Span) -> Option<Span> {
     digits.parse::<u64>().ok()?.checked_mul(unit.as_ps()).map(Span::from_ps)
 }
 
-/// A whole percentage from 0 to 100, without its sign.
+/// Parses a whole percentage from 0 to 100, written without the per cent sign.
 pub(super) fn percent(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|percent| *percent <= 100)
 }
 
-/// Bytes, or `20%`.
+/// Parses a number of bytes, or a percentage from `1%` to `100%`.
 pub(super) fn amount(text: &str) -> Option<Amount> {
     match text.trim().strip_suffix('%') {
         Some(number) => percent(number).filter(|&number| number > 0).map(Amount::Percent),
@@ -77,7 +77,7 @@ pub(super) fn amount(text: &str) -> Option<Amount> {
     }
 }
 
-/// `1` or `0`.
+/// Parses the value of an on-off option: `1` is true, `0` is false.
 pub(super) fn switch(text: &str) -> Option<bool> {
     match text.trim() {
         "1" => Some(true),
@@ -86,8 +86,8 @@ pub(super) fn switch(text: &str) -> Option<bool> {
     }
 }
 
-/// Values for reads and for writes: `a` means both, `a,b` one each, `a,` reads only, `,b` writes only.
-/// A third value would be for trims, which there are none of; it is read and goes nowhere.
+/// Parses values for reads and for writes with `read`: `a` means both, `a,b` one each, `a,` reads only, `,b` writes
+/// only. A third value, which fio uses for trims, is parsed and ignored.
 pub(super) fn per_direction<T: Clone>(text: &str, read: impl Fn(&str) -> Option<T>) -> Option<[Option<T>; 2]> {
     let parts: Vec<&str> = text.split(',').collect();
     if parts.len() > 3 || parts.iter().all(|part| part.trim().is_empty()) {
@@ -102,7 +102,8 @@ pub(super) fn per_direction<T: Clone>(text: &str, read: impl Fn(&str) -> Option<
     Some([reads, writes])
 }
 
-/// Block sizes with their shares, `4k/60:8k/40`; sizes without a share divide the rest evenly.
+/// Parses block sizes with their shares in per cent, such as `4k/60:8k/40`. Sizes without a share divide the rest
+/// evenly.
 pub(super) fn block_split(text: &str) -> Option<Vec<BlockShare>> {
     let mut entries = Vec::new();
     for entry in text.split(':') {
@@ -120,8 +121,8 @@ pub(super) fn block_split(text: &str) -> Option<Vec<BlockShare>> {
     Some(entries.into_iter().map(share).collect())
 }
 
-/// `random`, `zipf:theta`, `pareto:h` or `normal:deviation`, with fio's default of 1.1 for theta and
-/// 0.2 for h.
+/// Parses a distribution of addresses: `random`, `zipf:theta`, `pareto:h` or `normal:deviation`. Without a parameter,
+/// theta is fio's default of 1.1 and h is 0.2.
 pub(super) fn distribution(text: &str) -> Option<Distribution> {
     let (name, parameter) = match text.split_once(':') {
         Some((name, parameter)) => (name, Some(parameter.trim().parse::<f64>().ok().filter(|p| p.is_finite())?)),
@@ -136,7 +137,8 @@ pub(super) fn distribution(text: &str) -> Option<Distribution> {
     }
 }
 
-/// Numbers of a list with commas and ranges, such as `0,2-4`, in their order; none if one is above 65535 or a range ends before it begins.
+/// Parses a list of numbers with commas and ranges, such as `0,2-4`, in the order of the list. Returns none if a number
+/// is above 65535 or a range ends before it begins.
 pub(super) fn places(text: &str) -> Option<Vec<u16>> {
     let mut places = Vec::new();
     for part in text.split(',') {

@@ -1,4 +1,4 @@
-//! Jobs with the traces that they replay, before a drive is known.
+//! Jobs with the traces that they replay, before the drive on which they run is known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,20 +6,22 @@ use super::trace::{NamedTrace, Trace};
 use super::{Job, JobFile, Limits};
 use crate::problem::{Problems, all};
 
-/// Jobs as they are written, with the traces that they replay.
+/// Jobs as written, with the traces that they replay, before they are resolved for a drive.
 #[derive(Clone, Debug)]
 pub struct UnresolvedJobs {
-    /// The jobs of one file each, with the traces that they name.
+    /// Jobs of each file or command line, with the traces that they name.
     parts: Vec<(JobFile, BTreeMap<NamedTrace, Trace>)>,
-    /// True if all jobs are measured from the first request on.
+    /// True if all jobs are measured from their first request on, without waiting for a steady state.
     are_bursts: bool,
 }
 
 impl UnresolvedJobs {
-    /// The jobs of some files. `trace` reads those that they name.
+    /// Makes the jobs of some files or command lines. `trace` reads a trace that a job names; jobs of one file that
+    /// replay the same trace share it.
+    ///
     ///
     /// # Errors
-    /// Everything that is wrong with the traces.
+    /// All problems of the traces.
     pub fn new(
         files: impl IntoIterator<Item = JobFile>,
         trace: impl Fn(&NamedTrace) -> Result<Trace, Problems>,
@@ -34,15 +36,18 @@ impl UnresolvedJobs {
         Ok(UnresolvedJobs { parts: all(files.into_iter().map(with_traces))?, are_bursts: false })
     }
 
-    /// Returns the jobs so that all are measured from the first request on if `are_bursts` is true, whatever they say.
+    /// Returns the jobs with `are_bursts` set. If it is true, all jobs are measured from their first request on,
+    /// whatever their options say.
     pub fn as_bursts(self, are_bursts: bool) -> UnresolvedJobs {
         UnresolvedJobs { are_bursts, ..self }
     }
 
-    /// The jobs on a drive with these limits. On a drive that has a steady state, they are measured in it unless they say `burst=1`.
+    /// Resolves the jobs for a drive with these limits. On a drive that has a steady state or credits, jobs are
+    /// measured in the steady state unless they say `burst=1`.
+    ///
     ///
     /// # Errors
-    /// Everything that the drive cannot do.
+    /// All problems of jobs that the drive cannot run.
     pub fn on(&self, limits: &Limits) -> Result<Vec<Job>, Problems> {
         let mut jobs = all(self.parts.iter().map(|(file, traces)| file.resolve(limits, traces)))?.concat();
         if self.are_bursts {
@@ -52,12 +57,12 @@ impl UnresolvedJobs {
         Ok(jobs)
     }
 
-    /// The names of the jobs, in their order.
+    /// Returns the names of the jobs, in their order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().flat_map(|(file, _)| file.names())
     }
 
-    /// The traces by their names, those of each file in the order of their paths.
+    /// Returns each trace with its name; the traces of each file are in the order of their paths.
     pub fn traces(&self) -> impl Iterator<Item = (&NamedTrace, &Trace)> {
         self.parts.iter().flat_map(|(_, traces)| traces.iter())
     }

@@ -2,7 +2,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns nanoseconds since an arbitrary instant before the program started.
+/// Returns the time of the steady clock, in nanoseconds since an arbitrary instant before the program started.
 #[inline]
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);

@@ -28,7 +28,7 @@ impl Memory {
         Ok((memory, fd))
     }
 
-    /// Maps the memory of a descriptor.
+    /// Maps the memory file of a descriptor, which another process has created.
     ///
     /// # Errors
     /// If the memory has another size than `bytes`, or its size is not sealed.

@@ -1,4 +1,4 @@
-//! Memory that two processes share on Linux, and the socket by which both get it.
+//! Memory that two processes share on Linux, and the socket that carries its descriptor.
 
 pub mod clock;
 pub mod memory;

@@ -8,7 +8,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
 
-/// Sends a message, with a descriptor or without.
+/// Sends a message on a Unix socket, with a file descriptor or without.
 ///
 /// # Errors
 /// If the socket does not take the whole message at once.
@@ -24,7 +24,7 @@ pub fn send(socket: BorrowedFd<'_>, message: &[u8], fd: Option<BorrowedFd<'_>>) 
     if sent == message.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// Receives a message. Returns its length in bytes, and its descriptor if it carries one.
+/// Receives a message from a Unix socket. Returns its length in bytes, and the file descriptor if it carries one.
 ///
 /// # Errors
 /// If the connection fails.

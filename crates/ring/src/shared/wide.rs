@@ -1,4 +1,4 @@
-//! Copies of whole cache lines, between memory that other processes may be reading and writing.
+//! Copies whole cache lines between memory that other processes may be reading and writing.
 //!
 //! A core holds about seventy stores that wait for their cache line. By words these are nine lines, by vectors of 32 bytes
 //! thirty-six, enough to have as many line fills in flight as a core can. Between two pinned threads this raised the rate from
@@ -14,10 +14,10 @@
 pub enum CopyMethod {
     /// Vector loads and stores, which leave all lines in the caches.
     Vectors,
-    /// Vector loads, and stores that bypass the caches: the processor does not read lines first that it overwrites whole.
-    /// [`fence_streams`] has to follow before any other thread is told of the bytes.
+    /// Vector loads, and stores that bypass the caches: the processor does not read lines first that it overwrites
+    /// whole. [`fence_streams`] must follow before another thread may read the bytes.
     Streams,
-    /// The string instruction, whose microcode chooses for itself.
+    /// String instruction (`rep movsq`), whose microcode chooses how to copy.
     Strings,
 }
 
@@ -43,11 +43,11 @@ pub(crate) unsafe fn copy(method: CopyMethod, from: *const u8, into: *mut u8, li
     lines
 }
 
-/// Alignment that streaming stores require.
+/// Alignment in bytes that streaming stores require.
 #[cfg(target_arch = "x86_64")]
 const VECTOR_BYTES: usize = 32;
 
-/// Loop over cache lines with these stores; the loads need no alignment.
+/// Expands to a loop that copies cache lines with the given store instruction. The loads need no alignment.
 #[cfg(target_arch = "x86_64")]
 macro_rules! copy_lines {
     ($from:ident, $into:ident, $lines:ident, $store:literal) => {
@@ -73,7 +73,7 @@ macro_rules! copy_lines {
     };
 }
 
-/// Copies by vectors.
+/// Copies cache lines by vector loads and stores.
 ///
 /// # Safety
 /// As [`copy`]; `lines` is not zero, and the processor has AVX.
@@ -84,7 +84,7 @@ unsafe fn copy_vectors(from: *const u8, into: *mut u8, lines: usize) {
     unsafe { copy_lines!(from, into, lines, "vmovdqu") }
 }
 
-/// Copies by streaming stores.
+/// Copies cache lines by vector loads and streaming stores.
 ///
 /// # Safety
 /// As [`copy_vectors`]; `into` is aligned to [`VECTOR_BYTES`].
@@ -95,9 +95,9 @@ unsafe fn copy_streams(from: *const u8, into: *mut u8, lines: usize) {
     unsafe { copy_lines!(from, into, lines, "vmovntdq") }
 }
 
-/// Orders the stores of earlier copies by [`CopyMethod::Streams`] before every later store, also one with release, which alone
-/// does not. One fence for several copies costs less than one for each: copies of 4 KiB take 250 ns without, and 350 ns with
-/// a fence each.
+/// Orders the stores of earlier copies by [`CopyMethod::Streams`] before every later store, which a store with release
+/// alone does not do. One fence for several copies costs less than one for each: copies of 4 KiB take 250 ns without,
+/// and 350 ns with a fence each.
 #[inline]
 pub fn fence_streams() {
     #[cfg(target_arch = "x86_64")]
@@ -107,7 +107,7 @@ pub fn fence_streams() {
     }
 }
 
-/// Copies by the string instruction.
+/// Copies cache lines by the string instruction.
 ///
 /// # Safety
 /// As [`copy`].

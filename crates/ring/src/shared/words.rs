@@ -1,4 +1,4 @@
-//! Words of shared memory as atomics of the processor, and copies of many by chosen instructions.
+//! Words of shared memory as `AtomicU64`, and copies of many words by a chosen method.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -54,8 +54,8 @@ impl Word for AtomicU64 {
     }
 }
 
-/// Copies words that others may be changing to words, as many as both have. A later store with release makes them visible,
-/// after [`fence_streams`] if they have been streamed.
+/// Copies words that other threads may be changing to other words. The number of words is that of the shorter slice. A
+/// later store with release makes them visible, after [`fence_streams`] if they have been streamed.
 #[inline]
 pub fn copy(method: CopyMethod, from: &[AtomicU64], into: &[AtomicU64]) {
     let lines = from.len().min(into.len()) / LINE_WORDS;
@@ -65,8 +65,8 @@ pub fn copy(method: CopyMethod, from: &[AtomicU64], into: &[AtomicU64]) {
     copy_words(&from[done * LINE_WORDS..], &into[done * LINE_WORDS..]);
 }
 
-/// Copies bytes to words that others may be reading, as many as both have. A later store with release makes them visible,
-/// after [`fence_streams`] if they have been streamed.
+/// Copies bytes to words that other threads may be reading. The number of words is that of the shorter slice. A later
+/// store with release makes them visible, after [`fence_streams`] if they have been streamed.
 #[inline]
 pub fn copy_bytes(method: CopyMethod, from: &[u8], into: &[AtomicU64]) {
     let lines = into.len().min(from.len() / WORD_BYTES) / LINE_WORDS;

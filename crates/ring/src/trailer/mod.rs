@@ -109,21 +109,21 @@ pub fn value(trailer: &[u8]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Returns the place of the trailer of a chunk in a buffer of `bytes` bytes. The last chunk may be shorter than the others; one
-/// that is shorter than the tag is all trailer.
+/// Returns the byte range of a chunk's trailer in a buffer of `bytes` bytes. The last chunk may be shorter than the
+/// others. A chunk that is shorter than the tag is all trailer.
 pub fn place(chunk: usize, bytes: usize, chunk_bytes: usize, width: TagWidth) -> Range<usize> {
     let start = chunk * chunk_bytes;
     let end = bytes.min(start + chunk_bytes);
     end.saturating_sub(width.bytes()).max(start)..end
 }
 
-/// Returns the places of the trailers of all chunks, in order.
+/// Returns the byte ranges of the trailers of all chunks of a buffer, in order.
 pub fn places(bytes: usize, chunk_bytes: usize, width: TagWidth) -> impl Iterator<Item = Range<usize>> {
     (0..bytes.div_ceil(chunk_bytes)).map(move |chunk| place(chunk, bytes, chunk_bytes, width))
 }
 
-/// Returns a chunk that is still marked, or none if the read is complete. The last chunk is checked first, as it usually arrives
-/// last, then the others in order (figure 2).
+/// Returns the index of a chunk that is still marked, or none if the read is complete. The last chunk is checked first,
+/// as it usually arrives last, then the others in order (figure 2).
 #[inline(always)]
 pub fn first_incomplete(chunks: usize, mut is_marked: impl FnMut(usize) -> bool) -> Option<usize> {
     let last = chunks.checked_sub(1)?;

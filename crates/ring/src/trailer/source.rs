@@ -48,8 +48,8 @@ impl TagSource {
         source
     }
 
-    /// Returns the tag to mark buffers with, or none if chunks end in every value of this width; reads then need another sign
-    /// of completion.
+    /// Returns the present tag for marking buffers, or none if chunks end in every value of this width. Reads then need
+    /// another sign of completion.
     pub fn current(&self) -> Option<u64> {
         self.current
     }

@@ -1,10 +1,10 @@
-//! Record of a device of the values in which its chunks end.
+//! Device's record of the values in which its chunks end.
 
 use std::collections::BTreeMap;
 
 use super::TagWidth;
 
-/// Trailers of all chunks with the number of chunks that have each.
+/// Trailers of all chunks, each with the number of chunks that end in it.
 #[derive(Clone, Debug, Default)]
 pub struct StoredTrailers {
     copies: BTreeMap<u64, u64>,
@@ -27,7 +27,7 @@ impl StoredTrailers {
         *copies == 1
     }
 
-    /// Removes the trailer of one chunk. Returns true if no chunk ends in it any more. Asserts that one did.
+    /// Removes the trailer of one chunk. Returns true if no other chunk ends in it. Panics if no chunk did.
     pub fn remove(&mut self, trailer: u64) -> bool {
         let copies = self.copies.get_mut(&trailer).expect("the trailer of a stored chunk");
         *copies -= 1;
@@ -101,7 +101,8 @@ impl UnusedTrailers {
         self.stored.contains(trailer)
     }
 
-    /// Returns a value in which no chunk ends, the same until one does, or none if every value is used.
+    /// Returns a value in which no chunk ends, or none if every value is used. The value stays the same until a chunk
+    /// ends in it.
     pub fn choose(&self) -> Option<u64> {
         self.choice
     }
@@ -123,7 +124,7 @@ impl UnusedTrailers {
         }
     }
 
-    /// Adds `trailer` as an interval and joins it with its neighbours.
+    /// Adds `trailer` to the intervals of unused values, and joins the intervals that it touches.
     fn join_gaps(&mut self, trailer: u64) {
         let before = self.gaps.range(..trailer).next_back();
         let first = match before {
@@ -137,7 +138,8 @@ impl UnusedTrailers {
         }
     }
 
-    /// Chooses the middle of an interval: stored values often grow one by one, and would soon reach a value at an edge.
+    /// Chooses the middle of an interval as the next unused value. Stored values often grow one by one, and would soon
+    /// reach a value at an edge.
     fn choose_again(&mut self) {
         let gap = self.gaps.last_key_value();
         self.choice = gap.map(|(&first, &last)| first + (last - first) / 2);
@@ -204,7 +206,7 @@ mod tests {
         UnusedTrailers::new(TagWidth::Bits8).insert(256);
     }
 
-    /// The longest runs of values of 8 bits that are not in `trailers`.
+    /// Returns the longest runs of 8-bit values that are not in `trailers`, as first and last value.
     fn naive_gaps(trailers: &[u64]) -> BTreeMap<u64, u64> {
         let mut gaps = BTreeMap::new();
         let mut first = None;

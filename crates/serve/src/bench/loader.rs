@@ -1,4 +1,4 @@
-//! One thread of a job: it submits requests that are due, and counts completions.
+//! One thread of a benchmark job: submits requests at their planned instants, and counts completions.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,30 +11,32 @@ use phaselink_core::workload::{Generator, Job, OpenQuery, Rounds};
 use super::target::{LoadConnection, Measurement, longest_bytes};
 use crate::clock::Clock;
 
-/// State of the thread.
+/// State of one thread of a benchmark job, with its connection to the server.
 pub(super) struct Loader<C> {
     connection: C,
     generator: Generator,
     ramp_end: Time,
-    /// Requests in flight by slot, each with the instant at which it was due.
+    /// Requests in flight by slot, each with the instant at which the job planned to submit it.
     in_flight: Vec<Option<Next>>,
     free: Vec<usize>,
     next: Option<Next>,
     ended: bool,
-    /// True while a flush is in flight, which the thread waits for as for a system call.
+    /// True while a flush is in flight. The thread submits nothing else meanwhile, as if it were blocked in a system
+    /// call.
     is_flushing: bool,
     rounds: Rounds,
-    /// Present query of a job that makes some, and the number of its requests.
+    /// Present query of a job with queries. `query_ios` is the number of requests in each query; 0 for a job without
+    /// queries.
     query: OpenQuery,
     query_ios: u32,
-    /// Data of writes.
+    /// Bytes that every write sends, as many as the longest request has.
     data: Vec<u8>,
     completed: Vec<(usize, bool)>,
     measured: Measurement,
 }
 
 impl<C: LoadConnection> Loader<C> {
-    /// Makes the state of a thread that begins at `starts_at`.
+    /// Makes the state of a thread whose job begins when the clock shows `starts_at`.
     pub(super) fn new(connection: C, job: &Job, generator: Generator, starts_at: Time) -> Loader<C> {
         let depth = job.iodepth as usize;
         Loader {
@@ -55,7 +57,7 @@ impl<C: LoadConnection> Loader<C> {
         }
     }
 
-    /// Runs to the end of the job, or until `stop` is true and every request has completed.
+    /// Runs the job to its end, or until `stop` is true. Returns the measurement once every request has completed.
     ///
     /// # Errors
     /// If the connection breaks.
@@ -75,7 +77,8 @@ impl<C: LoadConnection> Loader<C> {
         }
     }
 
-    /// Submits every request that is due and has a slot. Returns the instant of the next request, if it is known.
+    /// Submits every request whose planned instant has come, while there are free slots. Returns the planned instant of
+    /// the next request; none if it is unknown or must wait for a completion.
     fn fill(&mut self, now: Time) -> io::Result<Option<Time>> {
         while !self.ended && !self.free.is_empty() && !self.is_flushing && self.rounds.may_issue(self.in_flight()) {
             self.next = self.next.or_else(|| self.generator.next(now));
@@ -92,7 +95,7 @@ impl<C: LoadConnection> Loader<C> {
         Ok(None)
     }
 
-    /// Returns the number of requests in flight.
+    /// Returns the number of the thread's requests in flight.
     fn in_flight(&self) -> u32 {
         (self.in_flight.len() - self.free.len()) as u32
     }
@@ -108,7 +111,7 @@ impl<C: LoadConnection> Loader<C> {
         Ok(())
     }
 
-    /// Counts completions that were seen at `now`, and frees their slots.
+    /// Counts the requests whose completions the thread saw at `now`, and frees their slots.
     fn count(&mut self, now: Time) -> io::Result<()> {
         for (slot, is_fine) in self.completed.drain(..) {
             let request = self.in_flight.get_mut(slot).and_then(Option::take);

@@ -1,7 +1,8 @@
 //! Benchmarks of a served device: jobs in fio's terms, measured at the client. Front-ends implement [`target::Target`].
 //!
-//! Each thread of a job has a connection of its own and keeps up to `iodepth` requests in flight. Latencies count from the
-//! instant at which the job was to submit a request, so that a job with a rate pays for late submissions.
+//! Each thread of a job has a connection of its own and keeps up to `iodepth` requests in flight. Latencies count from
+//! the instant at which the job planned to submit a request, so that late submissions of a job with a rate count as
+//! latency.
 
 mod loader;
 pub mod target;
@@ -20,7 +21,8 @@ use crate::device::tally::Tally;
 
 use target::{Load, Measurement, Target};
 
-/// Runs `jobs` against the server at `target` until they end, or until `stop` is true.
+/// Runs `jobs` against the server at `target` until they end, or until `stop` is true. Returns what the clients
+/// measured.
 ///
 /// # Errors
 /// If a connection cannot be made or breaks, or a job asks for transfers that the target does not take.
@@ -30,10 +32,11 @@ pub fn run(target: &dyn Target, jobs: &[Job], seed: u64, stop: &AtomicBool) -> i
     Ok(outcome(target, jobs, seed, &measured, !stop.load(Ordering::Relaxed)))
 }
 
-/// Checks that a target can do what jobs ask for beside reads and writes.
+/// Checks that the server at `target` supports the flushes and commits of `jobs`.
 ///
 /// # Errors
-/// If a job flushes and the target cannot, or if its commits are those of clients, which only a simulation times.
+/// If a job flushes and the server offers no flush. Also if a job groups the commits of several clients
+/// (`group_commit`), which only a simulation times.
 pub fn check(target: &dyn Target, limits: &Limits, jobs: &[Job]) -> Result<(), Problem> {
     if let Some(job) = jobs.iter().find(|job| job.group_commit > 0) {
         let found = format!("group_commit={}, whose commits are not timed against a server", job.group_commit);

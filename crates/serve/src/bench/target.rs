@@ -1,4 +1,4 @@
-//! Targets of a benchmark: what a front-end's client side implements, and how threads of jobs load it.
+//! Targets of a benchmark: traits that the client side of a front-end implements, and the threads of jobs that load it.
 
 use std::fmt;
 use std::io;
@@ -16,69 +16,74 @@ use crate::device::tally::Tally;
 
 /// Address of a served drive, in the form that `phaselink serve` prints.
 pub trait Target: fmt::Debug + fmt::Display {
-    /// Returns what jobs may ask for at this address: a device is volatile if it can be flushed.
+    /// Returns the limits that jobs must meet at this address, such as the drive's capacity. A device that can be
+    /// flushed counts as volatile.
     ///
     /// # Errors
-    /// If no server answers there.
+    /// If no server answers at the address.
     fn limits(&self) -> io::Result<Limits>;
 
-    /// Gives each thread of the load a connection, and returns what each has measured, with the place of its job.
+    /// Runs the load with one connection per thread. Returns a pair for each thread: the index of its job and its
+    /// measurement.
     ///
     /// # Errors
     /// If a connection cannot be made or breaks, or a job asks for transfers that the server does not take.
     fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measurement)>>;
 }
 
-/// Connection of one thread of a job to the served device. Requests are known by their slot, below the job's depth.
+/// Connection of one thread of a job to the server. A request is identified by its slot, a number below the job's
+/// iodepth.
 pub trait LoadConnection: Send {
-    /// Prepares a request in a free slot; `data` is that of a write.
+    /// Prepares a request in a free slot, which the next `wait` sends. `data` holds the bytes of a write; it is empty
+    /// otherwise.
     ///
     /// # Errors
     /// If the connection breaks.
     fn submit(&mut self, slot: usize, io: Io, data: &[u8]) -> io::Result<()>;
 
-    /// Sends all prepared requests, and waits until one may have completed, or until the instant `until`.
+    /// Sends all prepared requests. Waits until a request may have completed, or until the clock shows `until`.
     ///
     /// # Errors
     /// If the connection breaks.
     fn wait(&mut self, until: Option<Time>, clock: &Clock) -> io::Result<()>;
 
-    /// Adds the slots of completed requests to `completed`, each with true if it has succeeded.
+    /// Adds the slot of each completed request to `completed`, with true if the request succeeded.
     ///
     /// # Errors
     /// If the connection breaks.
     fn reap(&mut self, completed: &mut Vec<(usize, bool)>) -> io::Result<()>;
 
-    /// Disconnects from the server; no request is in flight.
+    /// Disconnects from the server. No request may be in flight.
     ///
     /// # Errors
     /// If the connection is broken already.
     fn end(self) -> io::Result<()>;
 }
 
-/// Measurement of one thread.
+/// Counts and latencies that one thread of a job has measured.
 #[derive(Debug, Default)]
 pub struct Measurement {
     pub(super) tally: Tally,
-    /// Latencies of queries.
+    /// Latencies of the job's queries, each from the planned instant of its first request to the last completion.
     pub(super) queries: Latency,
     pub(super) starts_at: Time,
-    /// Instant of the last completion.
+    /// Instant at which the thread saw its last completion.
     pub(super) last: Time,
 }
 
-/// Jobs for a target.
+/// Jobs to run against one server, with the capacity of its drive and the seed of the requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Load<'a> {
     pub(super) jobs: &'a [Job],
     pub(super) capacity_bytes: u64,
     pub(super) seed: u64,
-    /// Ends the load when it becomes true.
+    /// Flag that ends the load early when it becomes true.
     pub(super) stop: &'a AtomicBool,
 }
 
 impl Load<'_> {
-    /// Runs every thread of every job with a connection of its own. Returns what each has measured, with the place of its job.
+    /// Runs every thread of every job, each with a connection that `connect` makes. Returns a pair for each thread: the
+    /// index of its job and its measurement.
     ///
     /// # Errors
     /// If a connection cannot be made, or breaks.
@@ -96,7 +101,8 @@ impl Load<'_> {
         Ok(measured)
     }
 
-    /// Runs jobs that run at the same time.
+    /// Runs one group of jobs at the same time. Returns a pair for each thread: the index of its job within the group,
+    /// and its measurement.
     fn measure_group<C: LoadConnection>(
         &self,
         jobs: &[Job],
@@ -128,7 +134,7 @@ impl Load<'_> {
     }
 }
 
-/// Returns the longest transfer of a job, in bytes.
+/// Returns the length of the longest request of a job, in bytes.
 pub fn longest_bytes(job: &Job) -> u32 {
     let blocks = job.read_blocks.iter().chain(&job.write_blocks).map(|share| share.bytes);
     let replayed = job.trace.iter().map(|trace| trace.summary().largest_bytes);

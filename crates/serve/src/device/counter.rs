@@ -1,4 +1,5 @@
-//! Counts of one thread that serves, in memory of its own, which it shows to others from time to time.
+//! Counters of one serving thread, in memory of its own. The thread adds them to a tally that other threads read, from
+//! time to time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -6,18 +7,18 @@ use std::time::Instant;
 use super::Device;
 use super::tally::{Tally, locked};
 
-/// Requests of which one has its latency measured while the model is off: two readings of the clock cost a good part of what a
-/// short request does.
+/// One request in this number has its latency measured, unless the thread measures all. Two readings of the clock take
+/// much of the time of a short request.
 const MEASURED_EVERY: u64 = 64;
-/// Requests after which the counts are shown to others.
+/// Number of requests after which a thread publishes its counters to other threads.
 const SHOWN_EVERY: u64 = 1 << 16;
 
-/// Counts of one thread.
+/// Counters of one serving thread, private to it until it publishes them.
 #[derive(Debug)]
 pub struct Counter<'a> {
     device: &'a Device,
     counts: Tally,
-    /// True if there are counts that others have not seen.
+    /// True if there are counts that have not been published.
     has_news: bool,
     requests: u64,
     measured_every: u64,
@@ -25,12 +26,12 @@ pub struct Counter<'a> {
 }
 
 impl Counter<'_> {
-    /// Opens the counts of the calling thread, which measures the latency of one request in 64.
+    /// Opens counters for the calling thread, which measures the latency of one request in 64.
     pub fn open(device: &Device) -> Counter<'_> {
         Counter::measuring(device, MEASURED_EVERY)
     }
 
-    /// Opens the counts of the calling thread, which measures the latency of every request.
+    /// Opens counters for the calling thread, which measures the latency of every request.
     pub fn measuring_all(device: &Device) -> Counter<'_> {
         Counter::measuring(device, 1)
     }
@@ -40,14 +41,14 @@ impl Counter<'_> {
         Counter { device, counts: Tally::default(), has_news: false, requests: 0, measured_every, shown }
     }
 
-    /// Returns the counts, to add to them.
+    /// Returns the thread's unpublished counts, for adding to them.
     #[inline]
     pub fn counts(&mut self) -> &mut Tally {
         self.has_news = true;
         &mut self.counts
     }
 
-    /// Counts a fetched request; returns the present instant if its latency is to be measured.
+    /// Counts a fetched request. Returns the current instant if the request's latency is to be measured.
     #[inline]
     pub fn fetched(&mut self) -> Option<Instant> {
         let is_measured = self.requests.is_multiple_of(self.measured_every);
@@ -58,7 +59,7 @@ impl Counter<'_> {
         is_measured.then(Instant::now)
     }
 
-    /// Shows the counts to others.
+    /// Publishes the thread's counts to other threads, and resets them.
     pub fn show(&mut self) {
         if std::mem::take(&mut self.has_news) {
             let counts = std::mem::take(&mut self.counts);

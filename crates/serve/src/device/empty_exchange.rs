@@ -1,8 +1,9 @@
-//! Time of an empty exchange between two threads, over a socket, events or a ring: the least that a client's own way takes.
+//! Time of an empty exchange between two threads, over a socket, eventfds or a ring. A client's own transport takes no
+//! less than this.
 //!
-//! An exchange is measured before anything is served, and printed beside the lag: what a client measures is the model's time, the
-//! lag, and no less than this. The server's side spins, as it does while there is work, and the client's sleeps in its system
-//! call, as clients of sockets and virtual machines do; with a ring, both spin.
+//! An exchange is measured before anything is served, and printed beside the lag. A client measures the modelled time
+//! plus the lag, and at least the time of an exchange. The server's thread spins, as it does while there is work, and
+//! the client's sleeps in its system call, as clients of sockets and virtual machines do. With a ring, both spin.
 
 use std::hint;
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,25 +20,27 @@ use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use crate::clock::span;
 use crate::device::report::EmptyExchange;
 
-/// Most exchanges that are measured.
+/// Maximum number of exchanges that one measurement makes.
 const EXCHANGES: usize = 200;
-/// Longest time for all of them.
+/// Time after which a measurement of exchanges ends.
 const TIME_MAX: Duration = Duration::from_millis(50);
 
-/// Measures an exchange over a Unix socket, of so many bytes there and so many back.
+/// Measures an exchange over a Unix socket: `bytes[0]` bytes to the server and `bytes[1]` back.
 ///
 /// # Errors
-/// If the system gives no socket or takes it away, as in every other.
+///
+/// If the system refuses a socket, or a transfer fails.
 pub fn over_unix_socket(front: &'static str, bytes: [usize; 2]) -> io::Result<EmptyExchange> {
     let (client, server) = UnixStream::pair()?;
     server.set_nonblocking(true)?;
     Ok(EmptyExchange { front, over: "a Unix socket", takes: over_streams(client, server, bytes)? })
 }
 
-/// Measures an exchange over TCP on this machine, of so many bytes there and so many back.
+/// Measures an exchange over TCP on this machine: `bytes[0]` bytes to the server and `bytes[1]` back.
 ///
 /// # Errors
-/// As [`over_unix_socket`].
+///
+/// If the system refuses a socket, or a transfer fails.
 pub fn over_tcp(front: &'static str, bytes: [usize; 2]) -> io::Result<EmptyExchange> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let client = TcpStream::connect(listener.local_addr()?)?;
@@ -47,10 +50,12 @@ pub fn over_tcp(front: &'static str, bytes: [usize; 2]) -> io::Result<EmptyExcha
     Ok(EmptyExchange { front, over: "TCP", takes: over_streams(client, server, bytes)? })
 }
 
-/// Measures an exchange of a message of so many bytes, or of an event if there is none, and an event back.
+/// Measures an exchange in which the server answers by an eventfd signal. The client sends a message of `message_bytes`
+/// bytes, or an eventfd signal too if that is none.
 ///
 /// # Errors
-/// As [`over_unix_socket`].
+///
+/// If the system refuses a descriptor, or a transfer fails.
 pub fn over_events(front: &'static str, message_bytes: Option<usize>) -> io::Result<EmptyExchange> {
     let back = eventfd(0, EventfdFlags::CLOEXEC)?;
     let hear = || rustix::io::read(&back, &mut [0; 8]).map(drop).map_err(io::Error::from);
@@ -75,7 +80,7 @@ pub fn over_events(front: &'static str, message_bytes: Option<usize>) -> io::Res
     Ok(EmptyExchange { front, over: "a message and an event", takes: median(ask, answer)? })
 }
 
-/// Measures an exchange in memory that both sides poll.
+/// Measures an exchange of one word in memory that both threads poll.
 pub fn in_memory(front: &'static str) -> EmptyExchange {
     let takes = Some(exchange_of_words()).filter(|takes| !takes.is_zero());
     EmptyExchange { front, over: "a ring", takes }
@@ -96,7 +101,7 @@ fn over_streams(
     median(ask, serve)
 }
 
-/// Reads a message, which comes whole or not at all; returns true if it has come.
+/// Reads a message from a non-blocking stream. Returns true if one was there; messages arrive whole or not at all.
 fn has_come(from: &mut impl Read, into: &mut [u8]) -> io::Result<bool> {
     match from.read(into) {
         Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
@@ -106,7 +111,8 @@ fn has_come(from: &mut impl Read, into: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-/// Returns the median time of `ask` while another thread calls `answer`, which returns true if there was anything.
+/// Returns the median time of calls of `ask` while another thread calls `answer`, which returns true if it has answered
+/// a request. None if no call ends in time.
 fn median(
     mut ask: impl FnMut() -> io::Result<()>,
     mut answer: impl FnMut() -> io::Result<bool> + Send,
@@ -137,12 +143,13 @@ fn median(
     })
 }
 
-/// Exchanges of words that are measured, and the longest of them that counts: more is another thread's turn on the processor.
+/// Number of word exchanges that are measured. `WORD_EXCHANGE_MAX` is the longest median that counts: beyond, another
+/// thread had the processor.
 const WORD_EXCHANGES: usize = 1000;
 const WORD_EXCHANGE_MAX: Duration = Duration::from_micros(10);
 
-/// Measures the time of a word from one processor to another and back: the median of a thousand exchanges with a thread on any
-/// other processor. Returns zero if two threads never run at once.
+/// Measures the time of a word from one processor to another and back: the median of a thousand exchanges with a thread
+/// on any other processor. Returns zero if two threads never run at once.
 pub(crate) fn exchange_of_words() -> Span {
     let (there, back) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let (here, until) = (sched_getcpu(), Instant::now() + WORD_EXCHANGE_MAX * WORD_EXCHANGES as u32);
@@ -172,7 +179,7 @@ pub(crate) fn exchange_of_words() -> Span {
     taken.get(taken.len() / 2).filter(|median| **median < WORD_EXCHANGE_MAX).map_or(Span::ZERO, |median| span(*median))
 }
 
-/// Lets this thread run on any processor but one, even if the process is bound to that.
+/// Allows the calling thread to run on any processor but `processor`, even if the process is bound to that one.
 fn leave(processor: usize) {
     let mut others = CpuSet::new();
     (0..CpuSet::MAX_CPU).filter(|other| *other != processor).for_each(|other| others.set(other));

@@ -1,10 +1,10 @@
-//! Faults of a served drive: the rules that hold just now, and what becomes of a request that meets one.
+//! Fault rules of a served drive that are in force, and their effects on requests, interrupts and queue entries.
 //!
-//! A rule is that of a drive file ([`Fault`]), in wall time: its instants count from when it was added. Those about requests
-//! are decided here, once for each request, by whatever front-end has taken it, with the model or without. Those about
-//! interrupts are decided where real ones are sent. Those about banks, packets and the link are the model's.
+//! A rule has the fields of a rule in a drive file ([`Fault`]). Its times are wall time since it was added. Rules about
+//! requests are matched here, once for each request that a front-end has fetched, with timing on or off. Rules about
+//! interrupts are matched where real ones are sent. The model applies rules about banks, packets and the link.
 //!
-//! As long as there is no rule, a request costs one load and one branch.
+//! Without rules, a request costs one load and one branch.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -23,26 +23,26 @@ use serde_json::{Value, json};
 
 use crate::device::tally::locked;
 
-/// Rules that hold at a time: each request is compared with all of them.
+/// Maximum number of fault rules in force at a time. Each request is compared with all of them.
 pub const RULES_MAX: usize = 64;
 
-/// Fault rules of a device.
+/// Fault rules in force on a served device, and flags that tell if any is about requests, queues or interrupts.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Faults {
-    /// True if there are rules about requests.
+    /// True if a rule is about requests.
     of_requests: AtomicBool,
-    /// True if there are rules about entries and doorbells of queues.
+    /// True if a rule is about completion queue entries or doorbells.
     of_queues: AtomicBool,
-    /// True if there are rules about interrupts that are sent here.
+    /// True if a rule is about interrupts that the server sends itself.
     of_interrupts: AtomicBool,
-    /// Number of changes of the rules that the model follows.
+    /// Number of changes of the rules so far, by which the model sees that it must read them again.
     changes: AtomicU64,
     reach: FaultScope,
     kept: Mutex<Kept>,
 }
 
-/// Parts of a server, beside requests, that rules can be about.
+/// Parts of a server, other than requests, to which fault rules can apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultScope {
     /// True if there is a model, with banks, packets and a link.
@@ -55,27 +55,27 @@ pub struct FaultScope {
 struct Kept {
     rules: Vec<Active>,
     added: u64,
-    /// Effects of rules that have been cleared, by the names of their counters.
+    /// Effects of rules that have been removed, by the names of their counters.
     cleared: BTreeMap<&'static str, u64>,
 }
 
-/// Rule in force.
+/// Fault rule in force, with its number and the instant since when.
 #[derive(Debug)]
 struct Active {
     number: u64,
     rule: Rule,
     since: Instant,
-    /// Limits of a rule that throttles requests.
+    /// Bandwidth limits of a rule that throttles requests; none for other rules.
     throttle: Option<Box<VolumeLimits>>,
 }
 
 impl Active {
-    /// Returns true if the rule is about `subject`. Rules about entries and doorbells of queues are about no request.
+    /// Returns true if the rule is about `subject`. Rules about queue entries and doorbells are about no subject.
     fn is_about(&self, subject: FaultSubject) -> bool {
         self.rule.fault.subject() == subject && !self.rule.fault.action.is_of_queue()
     }
 
-    /// Returns the outcome for a request that has triggered the rule at `now`.
+    /// Returns the effect on a request that has triggered the rule at `now`, or none if the request is unharmed.
     fn fate(&mut self, now: Time, io: &Io) -> Option<FaultOutcome> {
         let until = match (self.rule.fault.action, &mut self.throttle) {
             (FaultAction::Stall, _) => self.rule.end(),
@@ -89,69 +89,70 @@ impl Active {
     }
 }
 
-/// Outcome of a fault for a request.
+/// Effect of a fault rule on a fetched request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultOutcome {
     /// The device never executes the request, and never completes it.
     Hangs,
-    /// The device executes the request after this time.
+    /// The device executes the request after this delay.
     Delayed(Duration),
-    /// The device executes the request with this effect.
+    /// The device executes the request, with changes to its execution or completion.
     Executed(FaultEffect),
 }
 
-/// Effect of a fault on a request that is executed.
+/// Changes that a fault rule makes to a request that is executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultEffect {
     /// True if the completion reports a failure.
     pub fails: bool,
     /// True if no completion is sent, although the request was executed.
     pub drops_completion: bool,
-    /// True if the second half of the written data does not reach the store.
+    /// True if only the first half of the written data, in whole blocks, reaches the store.
     pub tears_write: bool,
     /// True if the completion is sent twice.
     pub repeats_completion: bool,
-    /// Thousandths of the modelled time that the request takes; 0: as many as ever.
+    /// Factor on the request's modelled time, in thousandths; 0 for no change.
     pub slowed_thousandths: u32,
 }
 
-/// Outcome of a fault for an interrupt.
+/// Effect of a fault rule on an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptFault {
     /// The interrupt is not sent.
     Lost,
-    /// The interrupt is sent, and sent again after this time.
+    /// The interrupt is sent now, and sent again after this time.
     Repeated(Duration),
 }
 
-/// Fault of a completion queue entry, which is not whole for some time.
+/// Fault of a completion queue entry that is written without a part, which follows later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletionFault {
-    /// Part of the entry that is missing.
+    /// Part of the entry that is written late.
     pub missing: MissingPart,
-    /// Time until the entry is whole.
+    /// Time until the missing part is written.
     pub time: Duration,
 }
 
-/// Part of a completion queue entry that a fault keeps back.
+/// Part of a completion queue entry that a fault delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingPart {
-    /// The first double word: the one of the entry before stands there, beside the new phase tag.
+    /// First dword: the old entry's stays in memory beside the new phase tag.
     FirstWord,
-    /// The phase tag: the one of the entry before stands there, beside the rest of the new entry.
+    /// Phase tag: the old entry's stays in memory beside the rest of the new entry.
     Phase,
 }
 
 impl Faults {
-    /// Makes an empty set of rules for a server with these parts.
+    /// Returns an empty set of rules for a server with the parts in `reach`.
     pub fn new(reach: FaultScope) -> Faults {
         Faults { reach, ..Faults::default() }
     }
 
-    /// Adds a rule that is in force from now on, and returns its number.
+    /// Adds a fault rule, whose times count from now, and returns its number. `place` names its source in errors.
     ///
     /// # Errors
-    /// If it is about something that the server has not, or there are [`RULES_MAX`] already.
+    ///
+    /// If the rule is about something that the server does not have, or [`RULES_MAX`] rules are in force.
     pub fn add(&self, place: &str, fault: Fault) -> Result<u64, Problem> {
         self.check(place, &fault)?;
         let mut kept = locked(&self.kept);
@@ -167,10 +168,12 @@ impl Faults {
         Ok(number)
     }
 
-    /// Checks that a rule is about something that the server has.
+    /// Checks that a fault rule can have an effect on this server: some need timing on, or a front-end with queues and
+    /// interrupts. `place` names the rule's source in the error.
     ///
     /// # Errors
-    /// If it is not.
+    ///
+    /// If the rule cannot have an effect.
     pub fn check(&self, place: &str, fault: &Fault) -> Result<(), Problem> {
         let FaultScope { model, interrupts } = self.reach;
         let (found, allowed) = match fault.subject() {
@@ -200,7 +203,7 @@ impl Faults {
         Err(Problem::new(place, None, found, allowed))
     }
 
-    /// Removes the rule of this number, or all rules; returns how many were removed.
+    /// Removes the fault rule with this number, or all rules. Returns how many were removed.
     pub fn clear(&self, number: Option<u64>) -> usize {
         let mut kept = locked(&self.kept);
         let before = kept.rules.len();
@@ -215,8 +218,8 @@ impl Faults {
         before - kept.rules.len()
     }
 
-    /// Returns how often each effect has been applied outside the model since the start, by the names of a run's counters;
-    /// rules that have been cleared count, too.
+    /// Returns the number of applied effects since the start by the counter names of simulated runs. Removed rules
+    /// count, and rules that the model applies do not.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let kept = locked(&self.kept);
         let mut counters = kept.cleared.clone();
@@ -227,8 +230,8 @@ impl Faults {
         counters.into_iter().filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Lists every rule with its number, and for rules that are matched here how many events each has met and how often it was
-    /// triggered.
+    /// Returns a JSON list of all rules with their numbers. Rules that are matched here also have the number of events
+    /// seen and the number of times triggered.
     pub fn list(&self) -> Value {
         let list = |active: &Active| {
             let mut listed = json!({ "number": active.number, "fault": active.rule.fault.table() });
@@ -241,7 +244,7 @@ impl Faults {
         locked(&self.kept).rules.iter().map(list).collect()
     }
 
-    /// Publishes which kinds of rules there are.
+    /// Updates the flags that tell which kinds of rules are in force, and the number of changes.
     fn show(&self, kept: &Kept) {
         let any = |subject| kept.rules.iter().any(|active| active.is_about(subject));
         self.of_requests.store(any(FaultSubject::Request), Ordering::Relaxed);
@@ -250,7 +253,7 @@ impl Faults {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns true if the model applies a rule.
+    /// Returns true if the model, and not the server's code, applies a rule.
     fn is_of_model(&self, fault: &Fault) -> bool {
         match fault.subject() {
             FaultSubject::Request => false,
@@ -259,21 +262,21 @@ impl Faults {
         }
     }
 
-    /// Returns the number of changes of the rules; see [`Faults::of_model`].
+    /// Returns the number of changes of the rules so far. After a change, [`Faults::of_model`] is to be read again.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Returns the rules that the model applies, by their numbers.
+    /// Returns the rules that the model applies, each with its number.
     pub fn of_model(&self) -> Vec<(u64, Fault)> {
         let kept = locked(&self.kept);
         let own = kept.rules.iter().filter(|active| self.is_of_model(&active.rule.fault));
         own.map(|active| (active.number, active.rule.fault.clone())).collect()
     }
 
-    /// Matches a fetched request of this thread, counted from 0, with the rules. Returns the outcome if a rule is triggered.
-    /// Requests that move no data match none.
+    /// Compares a request that thread number `thread`, counted from 0, has fetched with the rules. Returns the effect
+    /// of the first rule that is triggered. Requests that transfer no data trigger none.
     #[inline]
     pub fn match_request(&self, thread: u64, io: impl FnOnce() -> Option<Io>) -> Option<FaultOutcome> {
         if !self.of_requests.load(Ordering::Relaxed) {
@@ -296,7 +299,8 @@ impl Faults {
         None
     }
 
-    /// Matches an interrupt that is about to be sent with the rules. Returns the outcome if a rule is triggered.
+    /// Compares an interrupt that is about to be sent with the rules. Returns the effect of the first rule that is
+    /// triggered.
     #[inline]
     pub fn match_interrupt(&self) -> Option<InterruptFault> {
         if !self.of_interrupts.load(Ordering::Relaxed) {
@@ -309,7 +313,8 @@ impl Faults {
         }
     }
 
-    /// Matches a completion queue entry that is about to be written with the rules. Returns the fault if a rule is triggered.
+    /// Compares a completion queue entry that is about to be written with the rules. Returns the fault of the first
+    /// rule that is triggered.
     #[inline]
     pub fn match_completion(&self) -> Option<CompletionFault> {
         if !self.of_queues.load(Ordering::Relaxed) {
@@ -321,8 +326,8 @@ impl Faults {
         Some(CompletionFault { missing, time: duration(fault.delay) })
     }
 
-    /// Matches a new value of a submission queue's doorbell with the rules. Returns the time until the device reads it if a rule is
-    /// triggered.
+    /// Compares a new value of a submission queue's doorbell with the rules. Returns the time until the device sees the
+    /// value if a rule is triggered.
     #[inline]
     pub fn match_doorbell(&self) -> Option<Duration> {
         if !self.of_queues.load(Ordering::Relaxed) {
@@ -331,13 +336,14 @@ impl Faults {
         self.first_of(&[FaultAction::LateDoorbellRead]).map(|fault| duration(fault.delay))
     }
 
-    /// Returns the first rule with one of these effects that is triggered.
+    /// Returns the first rule with one of these actions that the present event triggers.
     #[cold]
     fn first_of(&self, actions: &[FaultAction]) -> Option<Fault> {
         self.first(|active| actions.contains(&active.rule.fault.action), Rule::meets)
     }
 
-    /// Returns the first of some rules that is triggered. Rules behind it do not see the event.
+    /// Returns the first rule, among those for which `is_own` is true, that `happens` says is triggered. Later rules do
+    /// not see the event.
     fn first(
         &self,
         is_own: impl Fn(&Active) -> bool,
@@ -350,7 +356,7 @@ impl Faults {
     }
 }
 
-/// Returns the outcome of a fault; nothing if the memory's error correction mends it.
+/// Returns the effect of a fault on a request, or none if error correction of the media hides it.
 fn fate(fault: &Fault, op: Op) -> Option<FaultOutcome> {
     let mut effect = FaultEffect::default();
     match fault.action {
@@ -367,7 +373,7 @@ fn fate(fault: &Fault, op: Op) -> Option<FaultOutcome> {
     Some(FaultOutcome::Executed(effect))
 }
 
-/// Returns the time since a rule was added. More than 213 days count as that.
+/// Returns the time since a rule was added, at most 213 days.
 fn time_since(added: Instant) -> Time {
     Time::from_ps(u64::try_from(added.elapsed().as_nanos().saturating_mul(1000)).unwrap_or(u64::MAX))
 }
@@ -377,18 +383,20 @@ fn duration(span: Span) -> Duration {
 }
 
 impl FaultEffect {
-    /// Returns true if the host is told that the request succeeded.
+    /// Returns true if a completion of the request reports success to the host.
     pub fn succeeds(self) -> bool {
         !self.fails && !self.drops_completion
     }
 
-    /// Returns how many of so many written bytes reach the store, in whole blocks.
+    /// Returns the number of `bytes` written bytes that reach the store: all, or the first half in whole blocks if the
+    /// write is torn.
     pub fn kept_bytes(self, bytes: u32, block_bytes: u32) -> u32 {
         if self.tears_write { bytes / 2 / block_bytes * block_bytes } else { bytes }
     }
 }
 
-/// Things that become due at their own instants. They are few: no client has more in flight than it may.
+/// Items that become due at their own instants, in no order. They are few, since clients limit their requests in
+/// flight.
 #[derive(Debug)]
 pub struct DelayQueue<T>(Vec<(Instant, T)>);
 
@@ -399,17 +407,17 @@ impl<T> Default for DelayQueue<T> {
 }
 
 impl<T> DelayQueue<T> {
-    /// Adds something that becomes due after `time`.
+    /// Adds an item that becomes due after `time`.
     pub fn push(&mut self, time: Duration, thing: T) {
         self.0.push((Instant::now() + time, thing));
     }
 
-    /// Adds everything of another queue, due at its instants.
+    /// Adds all items of another queue, with their instants.
     pub fn extend(&mut self, other: DelayQueue<T>) {
         self.0.extend(other.0);
     }
 
-    /// Takes the first thing that is due.
+    /// Removes and returns the item that is due for longest, or returns none if none is due.
     #[inline]
     pub fn take_due(&mut self) -> Option<T> {
         if self.0.is_empty() { None } else { self.take_any_due() }
@@ -423,25 +431,25 @@ impl<T> DelayQueue<T> {
         Some(self.0.remove(place).1)
     }
 
-    /// Returns the time until the first thing is due; nothing if the queue is empty.
+    /// Returns the time until the first item is due, zero if one is, or none if the queue is empty.
     #[inline]
     pub fn due_in(&self) -> Option<Duration> {
         let first = self.0.iter().map(|(until, _)| *until).min()?;
         Some(first.saturating_duration_since(Instant::now()))
     }
 
-    /// Returns `time`, or the time until something is due if that is shorter.
+    /// Returns `time`, or the time until an item is due if that is shorter.
     #[inline]
     pub fn limit(&self, time: Duration) -> Duration {
         if self.0.is_empty() { time } else { self.due_in().map_or(time, |due| due.min(time)) }
     }
 
-    /// Returns everything in the queue.
+    /// Returns all items of the queue, due or not.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|(_, thing)| thing)
     }
 
-    /// Returns the number of things in the queue.
+    /// Returns the number of items in the queue, due or not.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -454,7 +462,8 @@ impl<T> DelayQueue<T> {
     }
 }
 
-/// Returns the access to data that fault rules are about. A write of zeros is a write; flushes and discards make none.
+/// Returns the data transfer of a request, with which fault rules are compared. Writing zeros counts as a write;
+/// flushes and discards have none.
 fn data_access(io: Io) -> Option<Io> {
     match io.op {
         Op::Read | Op::Write => Some(io),

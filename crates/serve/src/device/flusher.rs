@@ -1,4 +1,5 @@
-//! Flushes on a thread of their own: a disk takes milliseconds for one, and the thread that needs it serves others meanwhile.
+//! Flushes of a store on a thread of their own. A flush takes a disk milliseconds, during which the submitting thread
+//! serves other requests.
 //!
 //! A flush begins after it has been submitted, so that it covers every write that completed before. Flushes that are submitted
 //! while one is in progress are done together by the next one.
@@ -11,33 +12,35 @@ use std::thread::{self, Scope};
 
 use crate::device::store::Store;
 
-/// Flushes of one thread. A ticket says what a flush is for, and comes back with its result.
+/// Flushes that one thread submits, each with a ticket, which the flusher returns with the result.
 #[derive(Debug)]
 pub struct Flusher<T> {
     way: FlushWay<T>,
     pending: usize,
 }
 
-/// Way in which a flusher reaches the disk.
+/// Method by which a flusher flushes the store.
 #[derive(Debug)]
 enum FlushWay<T> {
-    /// The calling thread flushes while it submits.
+    /// The submitting thread flushes the store itself.
     InPlace { store: Arc<Store>, flushed: VecDeque<(T, io::Result<()>)> },
-    /// A thread of the flusher flushes.
+    /// Another thread flushes the store; tickets and results go through channels.
     Thread { submitted: Sender<T>, flushed: Receiver<(T, io::Result<()>)> },
 }
 
 impl<T: Send> Flusher<T> {
-    /// Makes a flusher whose caller waits for the disk whenever it submits a flush.
+    /// Returns a flusher that flushes the store while the caller submits.
     pub fn in_place(store: &Arc<Store>) -> Flusher<T> {
         let way = FlushWay::InPlace { store: Arc::clone(store), flushed: VecDeque::new() };
         Flusher { way, pending: 0 }
     }
 
-    /// Makes a flusher with a thread, which calls `wake` when flushes are done. A store in memory needs no thread.
+    /// Returns a flusher with a thread, which calls `wake` when flushes are done. For a store in memory, it has no
+    /// thread.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    ///
+    /// If the system refuses a thread.
     pub fn of_store<'scope>(
         scope: &'scope Scope<'scope, '_>,
         store: &Arc<Store>,
@@ -53,7 +56,8 @@ impl<T: Send> Flusher<T> {
         Flusher::start(scope, move || store.flush(), wake)
     }
 
-    /// Starts a thread that calls `flush`, and ends with the flusher.
+    /// Starts a thread that calls `flush` for submitted tickets, and `wake` after it. The thread ends when the flusher
+    /// is dropped.
     fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         flush: impl Fn() -> io::Result<()> + Send + 'scope,
@@ -79,7 +83,8 @@ impl<T: Send> Flusher<T> {
         Ok(Flusher { way: FlushWay::Thread { submitted, flushed }, pending: 0 })
     }
 
-    /// Flushes every write that has completed so far; of them, only bytes of `range` (offset, length) are needed if it is given.
+    /// Submits a flush, which covers every write that has completed so far. If `range` (offset, length in bytes) is
+    /// given, only these bytes need to be flushed.
     pub fn submit(&mut self, ticket: T, range: Option<(u64, u64)>) {
         self.pending += 1;
         match &mut self.way {
@@ -92,7 +97,7 @@ impl<T: Send> Flusher<T> {
         }
     }
 
-    /// Returns the ticket and the result of the next flush that is done.
+    /// Returns the ticket and the result of the next flush that is done, or none if none is.
     #[inline]
     pub fn take_flushed(&mut self) -> Option<(T, io::Result<()>)> {
         if self.pending == 0 {
@@ -106,7 +111,7 @@ impl<T: Send> Flusher<T> {
         Some(done)
     }
 
-    /// Returns true if no flush is pending.
+    /// Returns true if no submitted flush is pending.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.pending == 0

@@ -1,9 +1,9 @@
-//! Memory that goes away under a server: clients' memory, and the mapping of a store's file.
+//! Protection against SIGBUS when mapped files become shorter: clients' memory, and the file of a store.
 //!
-//! Whoever has the file behind a mapping may make it shorter, which turns an access beyond its end into the signal SIGBUS. A
-//! handler then notes that the mapping is lost and puts private pages of zeros in its place, all of it, and the access is
-//! repeated. A client has lost its memory by that, a store fails all requests from then on, and the server goes on. Files that
-//! are sealed against that never get there.
+//! Another process may truncate the file behind a mapping, which turns an access beyond its end into the signal SIGBUS.
+//! The handler then marks the mapping as lost, replaces all of it by private pages of zeros, and the access is
+//! repeated. A client has thereby lost its memory, or a store fails all requests from then on, and the server goes on.
+//! Files sealed against truncation are safe.
 //!
 //! ```text
 //!    copy from the mapping ──> SIGBUS ──> is_lost = true, then zeros in the place of the mapping
@@ -11,8 +11,8 @@
 //!    is_lost? ──> the copy is worth nothing
 //! ```
 //!
-//! The flag is set before the zeros appear. A thread that looks at it after its copy sees it if any of the copied bytes came
-//! from these zeros, on whatever thread the signal was.
+//! The flag is set before the zeros appear. A thread that reads it after its copy sees it set if any copied byte came
+//! from these zeros, whichever thread got the signal.
 
 use std::io;
 use std::ptr;
@@ -21,16 +21,16 @@ use std::sync::{Mutex, Once};
 
 use crate::device::tally::locked;
 
-/// Most mappings of clients' memory at a time, over all clients.
+/// Maximum number of guarded mappings of clients' memory, over all clients.
 pub(crate) const MAPPINGS_MAX: usize = 65_535;
-/// Places of the handler's list: one more is for a store.
+/// Number of entries in the signal handler's list of mappings, one of which is for a store.
 const PLACES: usize = MAPPINGS_MAX + 1;
 
-/// Mapping that the signal handler knows: its first address, 0 for none, and its length.
+/// Mapping in the signal handler's list: its address, or 0 for an unused entry, and its length in bytes.
 struct Guarded {
     start: AtomicUsize,
     bytes: AtomicUsize,
-    /// True once an access has found a page of the mapping gone.
+    /// True once an access has found that a page of the mapping no longer exists.
     is_lost: AtomicBool,
 }
 
@@ -38,22 +38,24 @@ static GUARDED: [Guarded; PLACES] =
     [const { Guarded { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0), is_lost: AtomicBool::new(false) } };
         PLACES];
 
-/// Number of places of the list that have ever been used: the handler looks at no others.
+/// Number of entries of the handler's list that have ever been used. The handler checks no others.
 static GUARDED_END: AtomicUsize = AtomicUsize::new(0);
-/// Places before [`GUARDED_END`] that are free again.
+/// Indices of unused entries before [`GUARDED_END`].
 static VACANT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// Guard of a mapping, which outlives the file behind it: a place in the handler's list.
+/// Guard of a mapping against truncation of its file, as an entry in the SIGBUS handler's list.
 #[derive(Debug)]
 pub(crate) struct Guard {
     place: usize,
 }
 
 impl Guard {
-    /// Guards a mapping until the guard is dropped, which must happen before the mapping goes.
+    /// Guards the mapping of `bytes` bytes at address `start` until the guard is dropped. The guard must be dropped
+    /// before the mapping.
     ///
     /// # Errors
-    /// If too many are mapped already.
+    ///
+    /// If the list of guarded mappings is full.
     pub(crate) fn new(start: usize, bytes: usize) -> io::Result<Guard> {
         install();
         let place = Guard::place()?;
@@ -78,8 +80,8 @@ impl Guard {
         Ok(place)
     }
 
-    /// Returns true if a page of the mapping was gone at an access before this call: bytes that were copied from the mapping
-    /// since then are zeros, and bytes that were copied to it are lost.
+    /// Returns true if an access before this call found a page of the mapping gone. Bytes copied from the mapping since
+    /// then are zeros, and bytes copied to it are lost.
     #[inline]
     pub(crate) fn is_lost(&self) -> bool {
         // Copies before this call come before the load. A copy that has met the handler's pages has met the kernel, which
@@ -88,7 +90,7 @@ impl Guard {
         GUARDED[self.place].is_lost.load(Ordering::Acquire)
     }
 
-    /// Notes that the mapping is lost, for an owner that has found its file too short by other means.
+    /// Marks the mapping as lost, for an owner that has found its file too short by a system call.
     pub(crate) fn lose(&self) {
         GUARDED[self.place].is_lost.store(true, Ordering::SeqCst);
     }
@@ -104,7 +106,7 @@ impl Drop for Guard {
 
 const PAGE_BYTES: usize = 4096;
 
-/// Action of the signal before, as handler and flags.
+/// Earlier action of SIGBUS, as handler address and flags.
 static PREVIOUS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 fn install() {
@@ -125,8 +127,8 @@ fn install() {
     });
 }
 
-/// Handles an access to memory that cannot be had: if the memory is guarded, zeros take its place, and the access is
-/// repeated.
+/// Handles SIGBUS: marks a guarded mapping as lost and replaces it by zeros, after which the access is repeated. For
+/// other addresses, restores the earlier action.
 extern "C" fn on_bus_error(_: libc::c_int, information: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the system hands over a valid structure, and the signal is one that has an address.
     let address = unsafe { (*information).si_addr() } as usize;

@@ -1,9 +1,9 @@
-//! Every change that hosts have asked for, with its bytes, in the order of arrival and of answers: what
-//! [`crash`](phaselink_core::crash) makes images of.
+//! Recorded history of a served drive: all changes by hosts, with their data, in the order of arrival and completion.
+//! [`crash`](phaselink_core::crash) makes the images after a power cut from it.
 //!
-//! A change is made to the store while the history is held, so that both have the same order. A request counts as answered
-//! just before its answer is sent: nobody has seen an answer that the history does not know of, and a flush that came
-//! in one piece with a write covers it no more than the protocol says.
+//! A change is made to the store while the history is locked, so that both have one order. A request counts as
+//! completed just before its completion is sent, so no client has seen a completion that the history lacks. A flush
+//! that arrives with a write covers no more than the protocol says.
 
 use std::mem;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -14,66 +14,69 @@ use crate::device::tally::locked;
 use phaselink_core::crash::recording::{DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording};
 use phaselink_core::media::zones::ZoneLayout;
 
-/// Most bytes of a deallocation that is recorded as one request; a longer one is recorded in parts.
+/// Maximum length in bytes of a deallocation that is recorded as one request. A longer one is recorded in parts.
 const TRIM_BYTES_MAX: u64 = 1 << 30;
 
-/// A history under way.
+/// History that is being recorded, and its limit in bytes.
 #[derive(Debug)]
 pub struct History {
     recording: Mutex<Recording>,
     bytes_max: u64,
-    /// Told when there is no more room, or when a request has made a change that recordings cannot hold.
+    /// Request to stop the server, made when the history is full or a request has made a change that recordings cannot
+    /// hold.
     stop: Arc<Stop>,
     bytes: Mutex<u64>,
-    /// Words for the first change that recordings cannot hold, if a request has made one.
+    /// Words for the first change that recordings cannot hold, as in `format the drive`, if there was one.
     unsupported: OnceLock<&'static str>,
 }
 
-/// Reason for which there is no recording.
+/// Reason why a history yields no recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRecording {
-    /// More bytes were written than a history may have.
+    /// More bytes were recorded than the limit allows.
     TooLong,
-    /// Words for a change that recordings cannot hold, as in `format the drive`.
+    /// A request made a change that recordings cannot hold. The words continue a sentence about the client, as in
+    /// `format the drive`.
     Unsupported(&'static str),
 }
 
 /// Change that a request has made to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MadeChange {
-    /// Kind of the change.
+    /// Kind of change to the store.
     pub asked: Asked,
     /// True if the change is durable once the request has completed.
     pub durable: bool,
-    /// First byte.
+    /// Offset on the drive of the first changed byte.
     pub offset: u64,
-    /// Length in bytes.
+    /// Number of changed bytes.
     pub bytes: u64,
 }
 
-/// Kind of change that a request asks for.
+/// Kind of change that a request makes to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Write of data.
+    /// Data is written.
     Write,
-    /// Write of zeros.
+    /// Zeros are written.
     Zero,
-    /// Discard.
+    /// Bytes are discarded.
     Trim,
-    /// Reset of a zone.
+    /// A zone is reset.
     Reset,
-    /// Finish of a zone.
+    /// A zone is finished.
     Finish,
-    /// Flush.
+    /// The write cache is flushed.
     Flush,
 }
 
-/// A request that is to be [answered](History::answered).
+/// Recorded request that has not completed; its completion is recorded by [`History::answered`].
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket(usize);
 
 impl History {
-    /// The history of a drive of zeros, up to so many bytes of changes; beyond, the server is told to stop.
+    /// Returns the history of a drive that begins with zeros. When the record exceeds `bytes_max` bytes, it requests a
+    /// stop of the server.
     pub fn new(capacity_bytes: u64, rules: DurabilityRules, bytes_max: u64, stop: Arc<Stop>) -> History {
         let recording = Recording {
             capacity_bytes,
@@ -88,13 +91,14 @@ impl History {
         History { recording: Mutex::new(recording), bytes_max, stop, bytes, unsupported }
     }
 
-    /// Returns the history of a drive with these zones, all of which are empty; none if it has no zones.
+    /// Sets the zones of the recorded drive, all of which are empty at first; none for a drive without zones.
     pub fn of_zones(self, zones: Option<ZoneLayout>) -> History {
         locked(&self.recording).zones = zones;
         self
     }
 
-    /// A request arrives, and `change` does to the store what it asks for.
+    /// Records the arrival of a request while `change` makes its change to the store. Returns the result of `change`,
+    /// and the request's ticket.
     ///
     /// Bytes that are no whole blocks are recorded with the rest of their blocks, as a host's cache would write them.
     pub fn note<T>(
@@ -110,8 +114,8 @@ impl History {
         (changed, self.push(&mut recording, made, store))
     }
 
-    /// A request arrives, and `change` does to the store what it asks for. It returns its result and all changes that were made, each of
-    /// which is recorded as a request of its own.
+    /// Records the arrival of a request while `change` makes its changes to the store and returns them. Each change is
+    /// recorded as a request of its own. Returns the result of `change`, and a ticket for each record.
     pub fn note_all<T>(&self, store: &Store, change: impl FnOnce() -> (T, Vec<MadeChange>)) -> (T, Vec<Ticket>) {
         let mut recording = locked(&self.recording);
         let (result, made) = change();
@@ -139,8 +143,8 @@ impl History {
         Ticket(place)
     }
 
-    /// Notes that a request has made a change that recordings cannot hold, and stops the server. `what` continues a sentence about the
-    /// client, as in `format the drive`.
+    /// Records that a request has made a change that recordings cannot hold, and stops the server. `what` continues a
+    /// sentence about the client, as in `format the drive`.
     #[cold]
     pub fn give_up(&self, what: &'static str) {
         // The first reason is the one that is told.
@@ -148,20 +152,20 @@ impl History {
         self.stop.request();
     }
 
-    /// Requests are going to be answered.
+    /// Records the completion of requests, just before their completions are sent.
     pub fn answered(&self, tickets: impl IntoIterator<Item = Ticket>) {
         let events = tickets.into_iter().map(|Ticket(place)| RecordedEvent::Completed(place));
         locked(&self.recording).events.extend(events);
     }
 
-    /// A flush arrives that no request has asked for, as of a shutdown, and completes.
+    /// Records a flush that belongs to no request, such as that of a shutdown, as arrived and completed.
     pub fn flushed(&self, store: &Store) {
         let flush = MadeChange { asked: Asked::Flush, durable: false, offset: 0, bytes: 0 };
         let ((), tickets) = self.note_all(store, || ((), vec![flush]));
         self.answered(tickets);
     }
 
-    /// The application has printed a line.
+    /// Records a line that the application has printed.
     pub fn printed(&self, line: Vec<u8>) {
         self.count(line.len());
         let mut recording = locked(&self.recording);
@@ -170,16 +174,17 @@ impl History {
         recording.events.push(RecordedEvent::Printed(place));
     }
 
-    /// Notes that everything so far was preparation.
+    /// Marks everything recorded so far as preparation, after which the examined part begins.
     pub fn prepared(&self) {
         let mut recording = locked(&self.recording);
         recording.prepared = recording.events.len();
     }
 
-    /// Returns the recording.
+    /// Returns the recording, and leaves the history empty.
     ///
     /// # Errors
-    /// If it did not fit, or a request had no place in it.
+    ///
+    /// If the recording exceeded its limit, or a request made a change that recordings cannot hold.
     pub fn finish(&self) -> Result<Recording, NoRecording> {
         if let Some(what) = self.unsupported.get() {
             return Err(NoRecording::Unsupported(what));
@@ -200,14 +205,14 @@ impl History {
     }
 }
 
-/// Returns the parts of a change as which it is recorded: several of a long deallocation.
+/// Splits a change into the parts that are recorded. Only a long deallocation has several.
 fn parts(made: MadeChange) -> impl Iterator<Item = MadeChange> {
     let most = if made.asked == Asked::Trim { TRIM_BYTES_MAX } else { made.bytes.max(1) };
     let starts = (0..made.bytes.max(1)).step_by(most as usize);
     starts.map(move |start| MadeChange { offset: made.offset + start, bytes: (made.bytes - start).min(most), ..made })
 }
 
-/// Returns the bytes that the store holds in a range.
+/// Returns the bytes of the store from `start` to `end`.
 fn held(store: &Store, start: u64, end: u64) -> Box<[u8]> {
     let mut bytes = vec![0; (end - start) as usize];
     // A store in memory gives all that it has.

@@ -1,4 +1,4 @@
-//! Mailbox of one thread for another, which polls it and pays one load while it is empty.
+//! Queue of items from other threads to one thread, which polls it at the cost of one load while it is empty.
 
 use std::mem;
 use std::sync::Mutex;
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::device::tally::locked;
 
-/// Things that one thread leaves for another, in order. The structure fills cache lines of its own, so that no writer beside it
-/// disturbs the thread that looks.
+/// Items that threads leave for another thread, in order. The structure fills cache lines of its own, so that no writer
+/// of adjacent memory slows the polling thread.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Mailbox<T> {
@@ -22,18 +22,18 @@ impl<T> Default for Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// Leaves something. A thread that sleeps must be woken after that.
+    /// Adds an item. If the receiving thread sleeps, it must be woken afterwards.
     pub fn put(&self, thing: T) {
         locked(&self.things).push(thing);
         self.any.store(true, Ordering::Release);
     }
 
-    /// Returns true if there is anything.
+    /// Returns true if the mailbox has an item.
     pub fn has_any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 
-    /// Takes everything that has come since the last call.
+    /// Removes and returns all items, in order.
     #[inline]
     pub fn take(&self) -> Vec<T> {
         if !self.any.load(Ordering::Relaxed) {

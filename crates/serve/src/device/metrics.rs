@@ -13,19 +13,20 @@ use crate::device::Device;
 use crate::device::tally::Tally;
 use crate::http::{self, HttpStatus, RequestState, Route};
 
-/// Time that a client has to send its request; then its connection is closed.
+/// Time in which a client must send its whole request, before its connection is closed.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(999);
-/// Maximum number of clients with an incomplete request; one more replaces the client that connected first.
+/// Maximum number of clients with an incomplete request. One more replaces the client that connected first.
 const CLIENTS_MAX: usize = 64;
-/// The only request that is answered.
+/// Only HTTP request that is answered.
 const ROUTES: [Route; 1] = [Route { method: "GET", path: "/metrics", has_body: false }];
-/// Content type of the text format, version 0.0.4.
+/// HTTP content type of the Prometheus text format, version 0.0.4.
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4";
 const QUANTILES: [(&str, f64); 3] = [("0.5", 50.0), ("0.99", 99.0), ("0.999", 99.9)];
 
-/// Listens at a loopback address.
+/// Listens for metrics requests at a loopback address.
 ///
 /// # Errors
+///
 /// If `address` is no loopback address, or its port is taken.
 pub fn bind(address: &str) -> Result<TcpListener, Problem> {
     let problem = |found: String, allowed: &str| Problem::new("--metrics", None, found, allowed);
@@ -38,14 +39,14 @@ pub fn bind(address: &str) -> Result<TcpListener, Problem> {
     listener.map_err(|error| problem(format!("{parsed} cannot be served: {error}"), ""))
 }
 
-/// Client whose request is not complete yet.
+/// HTTP client whose request is not complete yet.
 struct MetricsClient {
     stream: TcpStream,
     bytes: Vec<u8>,
     connected: Instant,
 }
 
-/// Answers requests for the metrics until the device is told to stop. No client that is slow delays another.
+/// Answers HTTP requests for the metrics until the device is to stop. A slow client does not delay others.
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
@@ -74,7 +75,8 @@ pub fn serve(listener: &TcpListener, device: &Device) -> io::Result<()> {
 }
 
 impl MetricsClient {
-    /// Reads the bytes that have arrived, and answers a request that is complete. Returns true if more bytes have to arrive.
+    /// Reads the bytes that have arrived from a client, and answers its request if it is complete. Returns true if more
+    /// bytes have to arrive.
     fn serve(&mut self, device: &Device) -> io::Result<bool> {
         let mut piece = [0; 512];
         loop {
@@ -98,7 +100,7 @@ impl MetricsClient {
     }
 }
 
-/// Returns the metrics in the text format of Prometheus, with how often each effect of a fault has been applied.
+/// Returns the metrics in the Prometheus text format. `faults` are the counters of applied fault effects.
 pub fn text(tally: &Tally, faults: &[(&'static str, u64)]) -> String {
     let mut text = String::new();
     let all = tally.directions();
@@ -183,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Returns both ends of a connection.
+    /// Returns a client's end of a connection, and the server's.
     fn connection() -> (TcpStream, MetricsClient) {
         let listener = bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -193,14 +195,14 @@ mod tests {
         (client, MetricsClient { stream, bytes: Vec::new(), connected: Instant::now() })
     }
 
-    /// Sends bytes to the server's end and serves them. Returns true if more bytes have to arrive.
+    /// Sends bytes from the client to the server, which serves them. Returns true if more bytes have to arrive.
     fn send(client: &mut TcpStream, bytes: &[u8], served: &mut MetricsClient, device: &Device) -> bool {
         client.write_all(bytes).unwrap();
         rustix::event::poll(&mut [PollFd::new(&served.stream, PollFlags::IN)], None).unwrap();
         served.serve(device).unwrap()
     }
 
-    /// Returns the response to a whole request.
+    /// Returns the HTTP response to a complete request.
     fn response_to(request: &str) -> String {
         let (device, (mut client, mut served)) = (device(), connection());
         assert!(!send(&mut client, request.as_bytes(), &mut served, &device), "{request} is incomplete");

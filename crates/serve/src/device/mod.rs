@@ -1,4 +1,5 @@
-//! State that every front-end shares: bytes, description, counters, recording, and the stop flag.
+//! State that all front-ends of a served drive share: bytes, description, counters, recordings, fault rules, and the
+//! stop request.
 
 pub mod counter;
 pub mod empty_exchange;
@@ -30,34 +31,35 @@ use self::record::Record;
 use self::store::{Geometry, Store};
 use self::tally::Tallies;
 
-/// Device that is being served. Clones share it.
+/// Drive that is being served, with the state that all front-ends share. Clones share it too.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// Description of the drive.
+    /// Description of the served drive.
     pub drive: Arc<Drive>,
-    /// Bytes.
+    /// Bytes of the served drive.
     pub store: Arc<Store>,
-    /// Counts of all threads.
+    /// Counters of all serving threads.
     pub tallies: Arc<Tallies>,
-    /// Trace of all requests, if one is recorded.
+    /// Trace of all requests, if one is being recorded.
     pub record: Option<Arc<Record>>,
-    /// History of changes with their bytes, if one is recorded: by NBD and vfio-user with timing off.
+    /// History of all changes with their data, if it is being recorded: by NBD and vfio-user, with timing off.
     pub history: Option<Arc<History>>,
-    /// Fault rules.
+    /// Fault rules in force.
     pub faults: Arc<Faults>,
-    /// Request to end.
+    /// Request to all threads of the server to end.
     pub stop: Arc<Stop>,
 }
 
-/// Returns size and block of a served drive: writes are multiples of the block, the largest that its protocol knows.
+/// Returns capacity and block size in bytes of a served drive. The block is the larger of the units of its reads and
+/// its writes, and the capacity is a whole number of blocks.
 pub fn geometry(drive: &Drive) -> Geometry {
     let limits = drive.limits();
     let block_bytes = limits.block_bytes.max(limits.write_block_bytes);
     Geometry { capacity_bytes: limits.capacity_bytes / u64::from(block_bytes) * u64::from(block_bytes), block_bytes }
 }
 
-/// Request to every thread of a server to end: a flag for threads that spin, and a descriptor that becomes readable, for good,
-/// for threads that sleep.
+/// Request to every thread of a server to end. Threads that spin read a flag; threads that sleep poll a descriptor,
+/// which stays readable.
 #[derive(Debug)]
 pub struct Stop {
     flag: AtomicBool,
@@ -65,29 +67,31 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Makes a request that has not been made.
+    /// Returns a stop request that has not been made.
     ///
     /// # Errors
+    ///
     /// If the process has no descriptor left.
     pub fn new() -> io::Result<Stop> {
         let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Stop { flag: AtomicBool::new(false), event })
     }
 
-    /// Requests the end.
+    /// Requests that all threads of the server end.
     pub fn request(&self) {
         self.flag.store(true, Ordering::Release);
         // A counter that is full is readable already.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
-    /// Returns true if the end has been requested.
+    /// Returns true if the server is to end.
     #[inline]
     pub fn is_requested(&self) -> bool {
         self.flag.load(Ordering::Acquire)
     }
 
-    /// Returns a guard that requests the end when it is dropped, so that a thread that fails leaves no other waiting.
+    /// Returns a guard that requests the server's end when it is dropped, so that a failing thread leaves no other
+    /// waiting.
     pub fn at_the_end(&self) -> AtTheEnd<'_> {
         AtTheEnd(self)
     }

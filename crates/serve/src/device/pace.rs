@@ -1,37 +1,39 @@
-//! Limits of polling loops: how many idle rounds they spin, when they sleep, and how many requests they fetch in a row.
+//! Limits of polling loops: idle rounds before they yield the processor, idle time before they sleep, longest sleep,
+//! and requests that they fetch from one queue in a row.
 
 use std::time::{Duration, Instant};
 
 use crate::clock::Wait;
 
-/// Longest sleep of a thread without work. A request to stop ends it earlier.
+/// Longest sleep of a thread without work. A request to stop ends the sleep earlier.
 pub const SLEEP_MAX: Duration = Duration::from_millis(100);
 
-/// Idle rounds in a row after which a loop yields its processor once, so that other threads on it make progress.
+/// Number of consecutive idle rounds after which a polling loop yields its processor once, so that other threads on it
+/// make progress.
 pub const IDLE_ROUNDS_MAX: u32 = 1024;
 
-/// Most requests that a loop fetches from one queue before it turns to the next queue.
+/// Maximum number of requests that a polling loop fetches from one queue before it polls the next queue.
 pub const BATCH: u32 = 32;
 
-/// Time for which an adaptive loop spins without work before it sleeps: longer than a client needs to follow a completion with
-/// its next request, and short beside the pauses of a client that has none.
+/// Idle time after which an adaptive polling loop sleeps. A client follows a completion with its next request sooner;
+/// pauses of a client without work are longer.
 pub const SPIN_TIME: Duration = Duration::from_micros(200);
 
-/// Time since when a loop has found no work.
+/// Start of the time for which a polling loop has found no work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Patience {
     since: Option<Instant>,
 }
 
 impl Patience {
-    /// Notes that the loop has found work.
+    /// Records that the polling loop has found work, so that its idle time starts anew.
     #[inline]
     pub fn renew(&mut self) {
         self.since = None;
     }
 
-    /// Notes a round without work; returns true if a loop that waits as `wait` says may sleep now. The first such round reads the
-    /// clock, so that a busy loop never does.
+    /// Records a polling round without work. Returns true if a loop that waits by method `wait` may sleep now. The
+    /// first idle round reads the clock, so that a busy loop never does.
     pub fn is_over(&mut self, wait: Wait) -> bool {
         match wait {
             Wait::Spin => false,

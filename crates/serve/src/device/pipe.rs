@@ -1,33 +1,34 @@
-//! A way from one thread to another, on which no cache line is written by both.
+//! Ring of records from one thread to another, on which both threads write no common cache line.
 //!
-//! A record is a line, whose last word says how many there have been; it is stored last, so that a record is whole when it is
-//! the next one's. The reader says on a line of its own how many it has taken, and the writer looks there only when the way
-//! seems full. What finds no room waits with the writer, so that neither thread ever waits for the other.
+//! A record fills a cache line, whose last word is the record's number. It is stored last, so a record with the
+//! expected number is complete. The reader publishes the number of records that it has taken on a line of its own,
+//! which the writer reads only when the ring seems full. Records without room wait at the writer, so that neither
+//! thread ever waits for the other.
 
 use std::array;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Number of words in a record.
+/// Number of 64-bit words in a record of a pipe.
 pub const WORDS: usize = 7;
-/// Unit of transport; its meaning is known to the two threads alone.
+/// Record that a pipe transports. Only the two threads know its meaning.
 pub type PipeRecord = [u64; WORDS];
 
-/// Most records on the way: four pages.
+/// Maximum number of records in the ring, which then fills four pages.
 const LINES: u64 = 256;
-/// Records after which the reader publishes how many it has taken.
+/// Number of records after which the reader publishes how many it has taken.
 const TOLD_EVERY: u64 = LINES / 4;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Line([AtomicU64; WORDS + 1]);
 
-/// Ring of records between one writer and one reader.
+/// Single-producer, single-consumer ring of records, shared by its writer and its reader.
 #[derive(Debug)]
 pub struct Pipe {
-    /// Lines that the writer alone writes.
+    /// Cache lines with records, which only the writer writes.
     lines: Box<[Line]>,
-    /// Line that the reader alone writes.
+    /// Cache line with the number of records taken, which only the reader writes.
     taken: Line,
 }
 
@@ -37,18 +38,18 @@ impl Default for Pipe {
     }
 }
 
-/// Writing end of a pipe.
+/// Writing end of a pipe, with the records that have found no room in the ring.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct PipeWriter<'a> {
     pipe: &'a Pipe,
     written: u64,
-    /// Number of records that the reader is known to have taken.
+    /// Number of records that the reader had taken when the writer last looked.
     taken: u64,
     waiting: VecDeque<PipeRecord>,
 }
 
-/// Reading end of a pipe.
+/// Reading end of a pipe, with the number of records taken.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct PipeReader<'a> {
@@ -57,12 +58,12 @@ pub struct PipeReader<'a> {
 }
 
 impl PipeWriter<'_> {
-    /// Makes the writing end of a pipe that nobody has written to.
+    /// Returns the writing end of a pipe to which nothing has been written.
     pub fn new(pipe: &Pipe) -> PipeWriter<'_> {
         PipeWriter { pipe, written: 0, taken: 0, waiting: VecDeque::new() }
     }
 
-    /// Sends a record. Without room, the record waits here until [`PipeWriter::go_on`].
+    /// Sends a record. If the ring is full, the record waits here until [`PipeWriter::go_on`].
     #[inline]
     pub fn put(&mut self, record: PipeRecord) {
         match self.waiting.is_empty() && self.has_room() {
@@ -79,7 +80,7 @@ impl PipeWriter<'_> {
         line[WORDS].store(self.written, Ordering::Release);
     }
 
-    /// Sends records that have waited, as far as there is room; returns true if any was sent.
+    /// Sends waiting records, as far as the ring has room. Returns true if any was sent.
     #[inline]
     pub fn go_on(&mut self) -> bool {
         let mut any = false;
@@ -102,12 +103,12 @@ impl PipeWriter<'_> {
 }
 
 impl PipeReader<'_> {
-    /// Makes the reading end of a pipe that nobody has read from.
+    /// Returns the reading end of a pipe from which nothing has been read.
     pub fn new(pipe: &Pipe) -> PipeReader<'_> {
         PipeReader { pipe, taken: 0 }
     }
 
-    /// Returns the next record, if it has come.
+    /// Removes and returns the next record, or returns none if the writer has sent no more.
     #[inline]
     pub fn take(&mut self) -> Option<PipeRecord> {
         let line = &self.pipe.lines[(self.taken % LINES) as usize].0;

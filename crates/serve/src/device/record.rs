@@ -1,4 +1,4 @@
-//! Recording of the requests of hosts, as a trace that `phaselink run --trace` and fio replay.
+//! Recording of hosts' requests as a trace that `phaselink run --trace` and fio can replay.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -10,7 +10,7 @@ use phaselink_core::workload::trace::iolog;
 
 use crate::device::tally::locked;
 
-/// Trace of requests that is being written.
+/// Trace of hosts' requests that is being written to a file.
 #[derive(Debug)]
 pub struct Record {
     log: Mutex<Log>,
@@ -18,11 +18,11 @@ pub struct Record {
 
 #[derive(Debug)]
 struct Log {
-    /// Instant from which times count; none before the recording begins.
+    /// Instant from which the trace's times count; none before the recording begins.
     start: Option<Instant>,
     file: BufWriter<File>,
     end_us: u64,
-    /// First error; nothing is written after it.
+    /// First error of a write to the file, after which nothing more is written.
     error: Option<io::Error>,
 }
 
@@ -30,34 +30,37 @@ impl Record {
     /// Begins a trace in `file`, whose times count from now.
     ///
     /// # Errors
-    /// If it cannot be written.
+    ///
+    /// If the file cannot be written.
     pub fn new(file: File) -> io::Result<Record> {
         let record = Record::waiting(file)?;
         record.begin();
         Ok(record)
     }
 
-    /// Makes a trace in `file` that leaves requests out until it [begins](Record::begin).
+    /// Makes a trace in `file` that leaves requests out until [`Record::begin`] is called.
     ///
     /// # Errors
-    /// If it cannot be written.
+    ///
+    /// If the file cannot be written.
     pub fn waiting(file: File) -> io::Result<Record> {
         let mut file = BufWriter::new(file);
         file.write_all(iolog::begin().as_bytes())?;
         Ok(Record { log: Mutex::new(Log { start: None, file, end_us: 0, error: None }) })
     }
 
-    /// Begins a trace that waits. Times count from now.
+    /// Begins to record requests in the trace. Times count from now.
     pub fn begin(&self) {
         locked(&self.log).start = Some(Instant::now());
     }
 
-    /// Adds a request. One that is to be durable is followed by a flush, as Linux does it for a drive without force unit access.
+    /// Adds a request to the trace, with the present time. A caller adds a flush after a request that must be durable,
+    /// as Linux does for a drive without force unit access.
     pub fn note(&self, Io { op, offset, bytes }: Io) {
         self.note_long(op, offset, bytes.into());
     }
 
-    /// Adds a request, which may be longer than an [`Io`].
+    /// Adds a request to the trace, with the present time. Its length may exceed that of an [`Io`].
     pub fn note_long(&self, op: Op, offset: u64, bytes: u64) {
         let mut log = locked(&self.log);
         let Some(start) = log.start else { return };
@@ -67,10 +70,11 @@ impl Record {
         log.write(&line);
     }
 
-    /// Ends the trace. All of it is in the file that is returned, as far as the system is concerned.
+    /// Ends the trace, and returns its file with all of it written to the operating system.
     ///
     /// # Errors
-    /// The first that has come up since it was begun.
+    ///
+    /// The first error since the trace was begun.
     pub fn finish(&self) -> io::Result<File> {
         let mut log = locked(&self.log);
         let end = iolog::end(log.end_us);

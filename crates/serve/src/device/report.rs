@@ -1,4 +1,4 @@
-//! Report of the requests served, in the form of a simulated run.
+//! Report of the requests that a server has served, in the form of a simulated run's.
 
 use phaselink_core::ledger::{CpuUse, JobOutcome, Latency, MeasuredState, Outcome, WireUse};
 use phaselink_core::report::{Table, units};
@@ -7,21 +7,22 @@ use serde_json::{Value, json};
 
 use crate::device::tally::{Direction, Tally, UndefinedBehaviour};
 
-/// Share of completions whose lag must lie within the tolerance: 99 %.
+/// Percentage of completions whose lag behind the model must be within the tolerance.
 const LAG_PERCENT: f64 = 99.0;
 
-/// Exchange with a client in which nothing is done: the least that clients of a front-end see of their own way.
+/// Measured exchange with a client that does no work: the least time that a front-end's transport adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmptyExchange {
-    /// Flag of the front-end.
+    /// Command line option of the front-end.
     pub front: &'static str,
-    /// Transport, in words.
+    /// Name of the transport, such as "a Unix socket".
     pub over: &'static str,
-    /// Median time; nothing if the machine never lets two threads run at once.
+    /// Median time of the exchange. None if none was measured, or the machine never lets two threads run at once.
     pub takes: Option<Span>,
 }
 
-/// Returns the outcome of serving with timing off: requests, and how long the server took for them. Nothing is modelled.
+/// Returns the outcome of serving with timing off, in the form of a simulated run: requests and their latencies in the
+/// server. Modelled quantities are empty.
 pub fn outcome(name: &str, tally: &Tally, elapsed: Span) -> Outcome {
     Outcome {
         drive: name.into(),
@@ -43,18 +44,19 @@ pub fn outcome(name: &str, tally: &Tally, elapsed: Span) -> Outcome {
     }
 }
 
-/// Returns the counts of each operation as the result of a job that has taken `runtime`.
+/// Returns the counts of each operation as the result of a job that ran for `runtime`.
 pub fn job(tally: &Tally, runtime: Span) -> JobOutcome {
     let [read, write, flush, discard, zeroes] = tally.directions().map(|(_, direction)| direction.outcome(runtime));
     JobOutcome { read, write, flush, discard, zeroes, ..JobOutcome::default() }
 }
 
-/// Returns true if the 99th percentile of the lag is within the tolerance.
+/// Returns true if the 99th percentile of the lag behind the model is within the tolerance.
 pub fn is_trusted(lag: &Latency, tolerance: Span) -> bool {
     lag.percentile(LAG_PERCENT) <= tolerance
 }
 
-/// Returns the lag as a table, with the verdict, and what clients see on top of it.
+/// Returns a text with a table of the lag behind the model, the verdict on it, and a table of the transports' empty
+/// exchanges.
 pub fn lag_text(lag: &Latency, tolerance: Span, exchanges: &[EmptyExchange]) -> String {
     format!("{}\n{}", verdict(lag, tolerance), exchanges_text(exchanges))
 }
@@ -94,7 +96,7 @@ fn verdict(lag: &Latency, tolerance: Span) -> String {
     format!("{table}{verdict}\n")
 }
 
-/// Returns the lag for programs, in nanoseconds, and what clients see on top of it.
+/// Returns the lag behind the model as JSON, in nanoseconds, with the verdict and the transports' empty exchanges.
 pub fn lag_json(lag: &Latency, tolerance: Span, exchanges: &[EmptyExchange]) -> Value {
     let exchange = |EmptyExchange { front, over, takes }: &EmptyExchange| json!({ "front": front, "over": over, "least_ns": takes.map(Span::as_ns) });
     let own_ways: Value = exchanges.iter().map(exchange).collect();
@@ -112,7 +114,8 @@ pub fn lag_json(lag: &Latency, tolerance: Span, exchanges: &[EmptyExchange]) -> 
     })
 }
 
-/// Returns a table of what hosts have done that their standard leaves undefined, each kind once.
+/// Returns a table of the undefined behaviour of hosts, with section and count of each kind, or a sentence if there was
+/// none.
 pub fn undefined_text(tally: &Tally) -> String {
     if tally.undefined.is_empty() {
         return String::from(
@@ -126,7 +129,7 @@ pub fn undefined_text(tally: &Tally) -> String {
     table.to_string()
 }
 
-/// Returns what hosts have done that their standard leaves undefined, for programs.
+/// Returns the undefined behaviour of hosts as JSON, with section and count of each kind.
 pub fn undefined_json(tally: &Tally) -> Value {
     let row = |(behaviour, count): &(&UndefinedBehaviour, u64)| {
         let UndefinedBehaviour { kind, what, section } = behaviour;
@@ -135,7 +138,8 @@ pub fn undefined_json(tally: &Tally) -> Value {
     tally.undefined.iter().map(row).collect()
 }
 
-/// Returns a table of the requests of hosts without data, with their latency, and of errors.
+/// Returns a table of the flushes, discards and writes of zeros served, with their latencies, and of the number of
+/// errors.
 pub fn counts(tally: &Tally) -> Table {
     let mut table = Table::new().left("served").right("").right("mean").right("p99");
     for (name, of) in [("flushes", &tally.flush), ("discards", &tally.discard), ("writes of zeros", &tally.zeroes)] {
@@ -150,7 +154,7 @@ pub fn counts(tally: &Tally) -> Table {
     table
 }
 
-/// Returns the requests of hosts by operation, for programs: number, bytes, and latency in nanoseconds where it is measured.
+/// Returns the requests served by operation, as JSON: number, bytes, and latency in nanoseconds where it was measured.
 pub fn counts_json(tally: &Tally) -> Value {
     let of = |(name, Direction { ios, bytes, latency }): (&str, &Direction)| {
         let known = |percent| latency.known_percentile(percent).map(Span::as_ns);

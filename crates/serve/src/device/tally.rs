@@ -1,4 +1,4 @@
-//! Counters of a server, written by the threads that serve and read by those that show them.
+//! Counters of a server, which its serving threads write and reports read.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -7,56 +7,57 @@ use phaselink_core::ledger::{DirectionOutcome, Latency};
 use phaselink_core::request::Op;
 use phaselink_core::time::Span;
 
-/// Counts of the requests of one operation.
+/// Counters of the requests of one operation.
 #[derive(Clone, Debug, Default)]
 pub struct Direction {
-    /// Number of requests.
+    /// Number of requests that completed.
     pub ios: u64,
-    /// Bytes that they moved, discarded or filled with zeros.
+    /// Number of bytes that the requests moved, discarded or filled with zeros.
     pub bytes: u64,
-    /// Latency from the fetch of a request to its completion.
+    /// Distribution of the latency from the fetch of a request to its completion.
     pub latency: Latency,
 }
 
-/// Counts of one thread. The structure fills cache lines of its own, since others are beside it.
+/// Counters of one thread or the sum of several. The structure fills cache lines of its own, so that threads do not
+/// share one.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 pub struct Tally {
-    /// Reads.
+    /// Counters of reads.
     pub read: Direction,
-    /// Writes.
+    /// Counters of writes.
     pub write: Direction,
-    /// Flushes.
+    /// Counters of flushes.
     pub flush: Direction,
-    /// Discards.
+    /// Counters of discards.
     pub discard: Direction,
-    /// Writes of zeros without data.
+    /// Counters of writes of zeros, which transfer no data.
     pub zeroes: Direction,
-    /// Requests that were refused, or failed.
+    /// Number of requests that were refused or failed.
     pub errors: u64,
-    /// Time by which completions came later than modelled; empty with timing off.
+    /// Distribution of the time by which completions came later than modelled; empty with timing off.
     pub lag: Latency,
-    /// Completions that hosts have taken from NVMe queues for I/O.
+    /// Completions that hosts have consumed from NVMe I/O completion queues.
     pub taken: CompletionsTaken,
-    /// Behaviour of hosts that their standard leaves undefined, and how often it was seen, where that is looked for.
+    /// Undefined behaviour of hosts with the number of its occurrences, if strict checks are on.
     pub undefined: Vec<(&'static UndefinedBehaviour, u64)>,
 }
 
-/// Counts of completion queue entries that a host has taken: its head doorbell has passed them.
+/// Counters of the completion queue entries that a host has consumed: its head doorbell has passed them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompletionsTaken {
-    /// Entries that were taken after an interrupt had been sent for them.
+    /// Number of entries consumed after an interrupt had been sent for them.
     pub after_interrupt: u64,
-    /// Entries that were taken without an interrupt: the host has polled the queue.
+    /// Number of entries consumed without an interrupt, since the host polls the queue.
     pub polled: u64,
-    /// Entries that were taken while a fault kept their first double word back.
+    /// Number of entries consumed while a fault delayed their first dword.
     pub torn: u64,
-    /// Entries that were taken while a fault kept their phase tag back.
+    /// Number of entries consumed while a fault delayed their phase tag.
     pub stale: u64,
 }
 
 impl CompletionsTaken {
-    /// Adds all counts of `other`.
+    /// Adds all counts of `other` to these.
     pub fn merge(&mut self, other: &CompletionsTaken) {
         self.after_interrupt += other.after_interrupt;
         self.polled += other.polled;
@@ -64,41 +65,41 @@ impl CompletionsTaken {
         self.stale += other.stale;
     }
 
-    /// Returns the counts that are no faults, with the names of a run's counters.
+    /// Returns the counts of polled and of interrupt completions, with the counter names of simulated runs.
     pub fn counters(&self) -> [(&'static str, u64); 2] {
         [("polled_completions", self.polled), ("interrupt_completions", self.after_interrupt)]
     }
 }
 
-/// Behaviour of hosts that a standard leaves undefined.
+/// Kind of host behaviour that a standard leaves undefined.
 #[derive(Debug, PartialEq, Eq)]
 pub struct UndefinedBehaviour {
-    /// Name for programs.
+    /// Short identifier of the behaviour, for programs.
     pub kind: &'static str,
-    /// Description for people.
+    /// Description of the behaviour, for people.
     pub what: &'static str,
-    /// Section of the standard.
+    /// Section of the standard that leaves it undefined.
     pub section: &'static str,
 }
 
-/// Counts of all threads. Each thread has its own, and locks it once for many requests.
+/// Counters of all serving threads. Each thread publishes its own, under a lock that it takes once for many requests.
 #[derive(Debug, Default)]
 pub struct Tallies {
     open: Mutex<Vec<Arc<Mutex<Tally>>>>,
     closed: Mutex<Tally>,
-    /// Kinds of undefined behaviour that have been told on standard error.
+    /// Kinds of undefined behaviour that have been reported on standard error.
     told: Mutex<Vec<&'static str>>,
 }
 
 impl Direction {
-    /// Counts a request with its latency.
+    /// Counts a request of `bytes` bytes with its latency.
     pub fn count(&mut self, bytes: u64, latency: Span) {
         self.ios += 1;
         self.bytes += bytes;
         self.latency.record(latency);
     }
 
-    /// Counts a request whose latency was not measured.
+    /// Counts a request of `bytes` bytes whose latency was not measured.
     #[inline]
     pub fn count_unmeasured(&mut self, bytes: u64) {
         self.ios += 1;
@@ -111,7 +112,7 @@ impl Direction {
         self.latency.merge(&other.latency);
     }
 
-    /// Returns the counts as the result of a run that has taken `runtime`.
+    /// Returns the counters as the result of a run that lasted `runtime`.
     pub fn outcome(&self, runtime: Span) -> DirectionOutcome {
         DirectionOutcome {
             ios: self.ios,
@@ -125,7 +126,7 @@ impl Direction {
 }
 
 impl Tally {
-    /// Returns the counts of the requests of an operation.
+    /// Returns the counters of an operation.
     #[inline]
     pub fn direction(&mut self, op: Op) -> &mut Direction {
         match op {
@@ -137,13 +138,13 @@ impl Tally {
         }
     }
 
-    /// Returns the counts of all operations, with the names that programs know them by.
+    /// Returns the counters of all operations, with their names for programs.
     pub fn directions(&self) -> [(&'static str, &Direction); 5] {
         let Tally { read, write, flush, discard, zeroes, .. } = self;
         [("read", read), ("write", write), ("flush", flush), ("discard", discard), ("write_zeroes", zeroes)]
     }
 
-    /// Adds all counts of `other`.
+    /// Adds all counts of `other` to these.
     pub fn merge(&mut self, other: &Tally) {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
@@ -156,7 +157,7 @@ impl Tally {
         other.undefined.iter().for_each(|(behaviour, count)| self.note_undefined(behaviour, *count));
     }
 
-    /// Adds to the count of a behaviour.
+    /// Adds `count` occurrences to the count of an undefined behaviour.
     pub fn note_undefined(&mut self, behaviour: &'static UndefinedBehaviour, count: u64) {
         match self.undefined.iter_mut().find(|(counted, _)| counted.kind == behaviour.kind) {
             Some((_, counted)) => *counted += count,
@@ -166,21 +167,21 @@ impl Tally {
 }
 
 impl Tallies {
-    /// Opens counts for the calling thread.
+    /// Returns new counters for the calling thread, which are part of the sum from now on.
     pub fn open(&self) -> Arc<Mutex<Tally>> {
         let tally = Arc::default();
         locked(&self.open).push(Arc::clone(&tally));
         tally
     }
 
-    /// Closes the counts of a thread that ends, which stay in the sum.
+    /// Removes the counters of a thread that ends, and keeps their counts in the sum.
     pub fn close(&self, tally: &Arc<Mutex<Tally>>) {
         let mut open = locked(&self.open);
         open.retain(|other| !Arc::ptr_eq(other, tally));
         locked(&self.closed).merge(&locked(tally));
     }
 
-    /// Tells on standard error of a behaviour of hosts that is seen for the first time.
+    /// Reports an undefined behaviour of hosts on standard error, if its kind occurs for the first time.
     pub fn tell_undefined(&self, behaviour: &UndefinedBehaviour) {
         let UndefinedBehaviour { kind, what, section } = behaviour;
         let mut told = locked(&self.told);
@@ -191,7 +192,7 @@ impl Tallies {
         }
     }
 
-    /// Returns the sum of all counts so far.
+    /// Returns the sum of the counters of all threads, ended ones included.
     pub fn sum(&self) -> Tally {
         let open = locked(&self.open);
         let mut sum = locked(&self.closed).clone();
@@ -200,7 +201,7 @@ impl Tallies {
     }
 }
 
-/// Locks a mutex whose contents are right even if a thread has failed while it held the lock.
+/// Locks a mutex, even if a thread has panicked while it held the lock, for contents that are valid then too.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,4 +1,5 @@
-//! Wake-up of a thread that sleeps in `poll`: an eventfd, and a flag that says if anybody needs to write to it.
+//! Wake-up of a thread that sleeps in `poll`: an eventfd, and a flag that tells other threads if they need to write to
+//! it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,8 +8,9 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
-/// Wake-up of one thread: an eventfd that is readable from its signal until the thread clears it. The structure fills cache
-/// lines of its own, so that no writer beside it disturbs those who read the flag for every request.
+/// Wake-up of one thread: an eventfd that is readable from a signal until the thread clears it. The structure fills
+/// cache lines of its own, so that writes to adjacent memory do not slow the threads that read the flag for every
+/// request.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Wakeup {
@@ -17,22 +19,24 @@ pub struct Wakeup {
 }
 
 impl Wakeup {
-    /// Makes the wake-up of a thread that is awake.
+    /// Returns the wake-up of a thread that is awake.
     ///
     /// # Errors
+    ///
     /// If the process has no file descriptor left.
     pub fn new() -> io::Result<Wakeup> {
         let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Wakeup { fd, is_asleep: AtomicBool::new(false) })
     }
 
-    /// Makes the descriptor readable, so that the thread's present or next sleep ends.
+    /// Makes the eventfd readable, so that the thread's current or next sleep ends.
     pub fn signal(&self) {
         // A counter that is full is readable already.
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
 
-    /// Signals the thread if it sleeps. The caller has left work for it before; a thread that is awake finds that by itself.
+    /// Signals the thread if it sleeps, after the caller has left work for it. A thread that is awake finds the work by
+    /// polling.
     #[inline]
     pub fn wake(&self) {
         fence(Ordering::SeqCst);
@@ -41,20 +45,21 @@ impl Wakeup {
         }
     }
 
-    /// Announces a sleep: whoever leaves work from now on signals. The thread must look for work once more after this call.
+    /// Announces a sleep of the thread: from now on, threads that leave work signal it. The thread must poll for work
+    /// once more after this call.
     pub fn begin_sleep(&self) {
         self.is_asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Ends an announced sleep and clears the descriptor.
+    /// Ends the announced sleep of the thread and clears the eventfd.
     pub fn end_sleep(&self) {
         self.is_asleep.store(false, Ordering::Relaxed);
         clear(&self.fd);
     }
 
-    /// Lets the calling thread, whose wake-up this is, sleep until a signal, until one of `others` is readable, or for `time`.
-    /// Returns at once if `has_work`, which is asked after the sleep has been announced.
+    /// Puts the calling thread, whose wake-up this is, to sleep until a signal, until one of `others` is readable, or
+    /// for `time`. Returns at once if `has_work` is true, which is called after the sleep has been announced.
     pub fn sleep<'a>(
         &'a self,
         others: impl Iterator<Item = BorrowedFd<'a>>,
@@ -73,7 +78,7 @@ impl Wakeup {
     }
 }
 
-/// Sets the counter of an eventfd to zero.
+/// Resets the counter of an eventfd to zero.
 pub fn clear(fd: impl AsFd) {
     // Most often the counter is zero already.
     let _ = rustix::io::read(fd, &mut [0; 8]);
@@ -95,7 +100,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(10);
 
-    /// Returns true if a sleep of a long time ends early.
+    /// Returns true if a sleep of ten seconds ends early.
     fn wakes(wakeup: &Wakeup, others: &[UnixStream], has_work: bool) -> bool {
         let since = Instant::now();
         wakeup.sleep(others.iter().map(AsFd::as_fd), LONG, || has_work);

@@ -1,4 +1,5 @@
-//! Server of the explorer's page on this machine, which answers the page's questions as its WebAssembly module would.
+//! Server of the explorer's page on this machine, which answers the page's questions as the page's WebAssembly module
+//! would.
 
 mod page;
 
@@ -14,18 +15,19 @@ use phaselink_core::problem::Problem;
 
 use crate::http::{self, HttpStatus, RequestState, Route};
 
-/// Time that a client has to send its request, and again to take the response.
+/// Time that a client of the explorer has to send its request, and again to accept the response.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time after which the server stops computing an answer. The page itself stops waiting earlier.
+/// Time after which the server stops computing an answer to a question of the page. The page itself stops waiting
+/// earlier.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum number of clients at a time; a page has one request in flight.
+/// Maximum number of clients of the explorer at a time; a page has one request in flight.
 const CLIENTS_MAX: usize = 8;
-/// Interval at which the server looks whether it has been told to stop.
+/// Interval at which the server checks if it has been told to stop.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Pause after a client that could not be accepted, for example because too many files are open.
+/// Pause after a failed `accept`, for example because too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// Requests of the explorer's page, which `http` reads.
+/// HTTP requests that the explorer's server answers: for the page, and for the answer to a question of the page.
 pub const ROUTES: [Route; 2] =
     [Route { method: "GET", path: PAGE_PATH, has_body: false }, Route { method: "POST", path: "/ask", has_body: true }];
 const PAGE_PATH: &str = "/";
@@ -33,14 +35,14 @@ const PAGE_PATH: &str = "/";
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// Explorer that listens and can be served.
+/// Server of the explorer's page, which listens on a TCP port of this machine.
 #[derive(Debug)]
 pub struct Explorer {
     listener: TcpListener,
 }
 
 impl Explorer {
-    /// Listens on this machine alone; port 0 chooses a free port.
+    /// Listens on the loopback address, which other machines cannot reach. Port 0 chooses a free port.
     ///
     /// # Errors
     /// If the port is taken.
@@ -65,7 +67,8 @@ impl Explorer {
         Ok(format!("http://{}/", self.listener.local_addr()?))
     }
 
-    /// Answers requests until `stopped` is true. Each client has a thread, so that none waits for another's answer.
+    /// Answers HTTP requests of the page until `stopped` is true. Each client has a thread, so that none waits for the
+    /// answer to another.
     ///
     /// # Errors
     /// If the system cannot tell the port.
@@ -107,7 +110,7 @@ impl Explorer {
     }
 }
 
-/// Client of the explorer. While it exists, the server counts it.
+/// Connected client of the explorer's server. The server's number of clients includes it until it is dropped.
 struct ExplorerClient {
     clients: Arc<AtomicUsize>,
     page: Arc<str>,
@@ -150,7 +153,7 @@ impl ExplorerClient {
         stream.write_all(&response)
     }
 
-    /// Returns the answer to a question, or the message that it took too long.
+    /// Returns the simulator's answer to a question of the page as JSON text, or a message that it took too long.
     fn answer_to(&self, question: &[u8]) -> String {
         let started = Instant::now();
         let is_over = || self.stopped.load(Ordering::Relaxed) || started.elapsed() > ANSWER_TIMEOUT;
@@ -158,7 +161,7 @@ impl ExplorerClient {
     }
 }
 
-/// Appends the next bytes that a client sends to `bytes`.
+/// Appends bytes that a client sends to `bytes`, which it must do within the client timeout after `started`.
 fn receive(mut stream: &TcpStream, bytes: &mut Vec<u8>, started: Instant) -> io::Result<()> {
     let left = CLIENT_TIMEOUT.checked_sub(started.elapsed()).filter(|left| !left.is_zero());
     stream.set_read_timeout(Some(left.ok_or(io::ErrorKind::TimedOut)?))?;

@@ -1,6 +1,6 @@
-//! Explorer's page, which asks the server that it comes from instead of a WebAssembly module.
+//! Explorer's page as this server sends it: the page asks the server for answers, instead of a WebAssembly module.
 
-/// Parts of the page, as `@include` names them.
+/// Scripts and style sheet of the explorer's page: the name in an `@include` line, and the text that replaces the line.
 const PARTS: [(&str, &str); 8] = [
     ("page.css", include_str!("../../page/page.css")),
     ("simulator.js", include_str!("../../page/simulator.js")),
@@ -13,7 +13,8 @@ const PARTS: [(&str, &str); 8] = [
 ];
 const PAGE: &str = include_str!("../../page/index.html");
 
-/// Returns the page as one document. A page without a module asks the server that it comes from.
+/// Returns the explorer's page as one HTML document. The WebAssembly module is left out, so that the page asks the
+/// server that it comes from.
 pub(super) fn page() -> String {
     PAGE.lines().map(line).collect()
 }

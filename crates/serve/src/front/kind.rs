@@ -1,4 +1,4 @@
-//! Front-ends as the program sees them: how one is asked for, bound and told to serve.
+//! Interface between the program and its front-ends: flags and help texts, binding of addresses, and serving.
 
 use std::fmt;
 use std::io;
@@ -14,76 +14,78 @@ use crate::clock::Wait;
 use crate::device::report::EmptyExchange;
 use crate::device::store::Geometry;
 
-/// Name of the switch of front-ends that can report what hosts do and their specification leaves undefined.
+/// Name of the flag with which a front-end reports what hosts do although its specification leaves it undefined.
 pub const STRICT: &str = "strict";
 
-/// Bound front-end, or the problems with its addresses.
+/// Front-end with its addresses bound, or the problems with the addresses.
 pub type Bound = Result<Box<dyn Front>, Problems>;
 
 /// Target of a benchmark, or the problem with its address.
 pub type ParsedTarget = Result<Box<dyn Target>, Problem>;
 
-/// Front-end before its addresses are bound: its flags, its texts, and how to bind it.
+/// Description of a front-end before its addresses are bound: its flags, its help texts, and functions that bind and
+/// check.
 #[derive(Debug)]
 pub struct FrontKind {
-    /// Flag without dashes, as in `--nbd`.
+    /// Flag of the front-end on the command line, without dashes, such as `nbd`.
     pub flag: &'static str,
-    /// Placeholder of an address in the flag's help.
+    /// Placeholder for an address in the help of the front-end's flag.
     pub value: &'static str,
-    /// Help of the flag.
+    /// Help text of the front-end's flag.
     pub help: &'static str,
-    /// Flags without a value that go with it.
+    /// Further flags of the front-end, which take no value.
     pub switches: &'static [Switch],
-    /// True if hosts bring the software that is modelled for other front-ends: with timing on, they are served alone.
+    /// True if hosts run their own driver, which is part of the model for other front-ends. With timing on, such a
+    /// front-end is served alone.
     pub brings_software: bool,
-    /// True if it sends real interrupts, which faults can be about.
+    /// True if the front-end sends real interrupts, to which fault rules can apply.
     pub sends_interrupts: bool,
-    /// True if hosts can use drives with zones through it.
+    /// True if hosts can use zoned drives through the front-end.
     pub knows_zones: bool,
-    /// True if hosts can use drives that store values by their keys through it.
+    /// True if hosts can use key-value drives through the front-end.
     pub knows_keys: bool,
-    /// Refuses drives that cannot be served with timing on, with what was found and what is allowed.
+    /// Checks that the front-end can serve a drive with timing on. The problem says what was found and what is allowed.
     pub check_model: fn(&Drive) -> Result<(), Problem>,
-    /// Returns the path of the Unix socket that an address will have, if it has one.
+    /// Returns the path of the Unix socket that an address names; none for an address of another kind.
     pub socket: fn(&str) -> Result<Option<PathBuf>, Problem>,
-    /// Binds all addresses, at which clients wait from then on.
+    /// Binds all addresses. Clients can connect from then on, and wait until the front-end serves.
     pub bind: fn(&FrontArguments, &Drive, Geometry) -> Bound,
-    /// Client's end of the front-end, for benchmarks of what is served.
+    /// Client side of the front-end, by which benchmarks load a server; none if it has no client side.
     pub target: Option<TargetKind>,
 }
 
-/// Flag without a value.
+/// Flag of a front-end that takes no value.
 #[derive(Debug)]
 pub struct Switch {
-    /// Name without dashes.
+    /// Name of the command-line flag, without dashes.
     pub name: &'static str,
-    /// Second, longer name.
+    /// Second, longer name of the command-line flag, without dashes.
     pub alias: &'static str,
-    /// Help of the flag.
+    /// Help text of the command-line flag.
     pub help: &'static str,
 }
 
-/// Arguments of one front-end, as the user has given them.
+/// Addresses and flags of one front-end, as the user has given them.
 #[derive(Clone, Debug, Default)]
 pub struct FrontArguments {
-    /// Addresses.
+    /// Addresses at which the front-end is to serve.
     pub addresses: Vec<String>,
-    /// Names of the switches that were given.
+    /// Names of the front-end's flags without a value that were given.
     pub switches: Vec<&'static str>,
 }
 
-/// Form of a benchmark's target, and how it is read.
+/// Form of the addresses at which a benchmark reaches this front-end, and their parser.
 #[derive(Debug)]
 pub struct TargetKind {
-    /// Form of an address, as in `shm:PATH`.
+    /// Form of such an address, for messages, as in `shm:PATH`.
     pub form: &'static str,
-    /// Reads an address; returns nothing if it is another front-end's.
+    /// Parses an address; returns none if it has the form of another front-end.
     pub parse: fn(&str) -> Option<ParsedTarget>,
 }
 
-/// Front-end with its addresses bound.
+/// Front-end with its addresses bound, which can announce them and serve clients.
 pub trait Front: fmt::Debug + Send + Sync {
-    /// Returns the addresses at which clients find the drive, as they are announced.
+    /// Returns the addresses at which clients find the drive, in the form in which they are announced to users.
     fn addresses(&self) -> Vec<String>;
 
     /// Returns notes for users about addresses at which some clients cannot attach.
@@ -91,40 +93,45 @@ pub trait Front: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Measures an exchange with a client in which nothing is done: the least that a client sees of its own way.
+    /// Measures the time of an empty exchange with a client over this front-end's transport: the least overhead that
+    /// clients see.
     ///
     /// # Errors
     /// If the system does not let it be measured.
     fn empty_exchange(&self) -> io::Result<EmptyExchange>;
 
-    /// Returns true if its device thread had better run the engine itself than another front-end's, while one device thread serves.
+    /// Returns true if this front-end should run the engine on its own device thread, rather than submit to one on
+    /// another front-end's thread. Matters only with one device thread.
     fn prefers_own_engine(&self) -> bool {
         false
     }
 
-    /// Returns the number of threads, beside the device threads, to which it moves clients that would let others wait.
+    /// Returns the number of threads that the front-end needs beside its device threads, for clients that would hold up
+    /// others.
     fn spare_threads(&self) -> usize {
         0
     }
 
-    /// Returns true if its hosts bring their own software, so that none is modelled for them.
+    /// Returns true if hosts of this front-end run their own driver, so that no host software is modelled for them.
     fn brings_software(&self) -> bool {
         false
     }
 
-    /// Returns the drive that the engine simulates for this front-end. Faults reach the engine while it runs.
+    /// Returns the drive that the engine simulates for this front-end, without fault rules: these are added to the
+    /// engine while it runs.
     fn modelled_drive(&self, drive: &Drive) -> Drive {
         drive.without_faults()
     }
 
-    /// Serves until the device is told to stop. Returns the account of the model, if its engine ran on a thread of this front-end.
+    /// Serves clients until the device is told to stop. Returns the outcome of the simulation, if the engine ran on a
+    /// thread of this front-end.
     ///
     /// # Errors
     /// If the front-end cannot go on.
     fn serve(&self, service: &Service<'_>) -> io::Result<Option<Outcome>>;
 }
 
-/// Returns all values, or all problems.
+/// Returns all values if no result is a problem, or else all problems.
 pub(super) fn all<T>(parts: impl Iterator<Item = Result<T, Problem>>) -> Result<Vec<T>, Problems> {
     let (mut values, mut problems) = (Vec::new(), Problems::default());
     for part in parts {

@@ -1,4 +1,4 @@
-//! The life of a request, once for all front-ends.
+//! Steps of a request from its fetch to its completion, shared by all front-ends.
 //!
 //! ```text
 //!  fetch ── match faults ──┬── timing off: ─────────────────── move bytes ──┬── complete ── count
@@ -6,8 +6,8 @@
 //!             delayed      └── timing on: submit to the model ── result ─── move bytes, when Delivery says
 //! ```
 //!
-//! A front-end says by [`Request`] what a request is to memory, fault rules, traces and counts, and by [`Endpoint`] how one is
-//! fetched from a queue, how its bytes move and how its completion is written. Everything between is here.
+//! A front-end implements [`Request`], which describes a request to fault rules, traces, counters and the model, and
+//! [`Endpoint`], which fetches requests, moves their bytes and writes their completions. Everything in between is here.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -30,49 +30,53 @@ use crate::device::pace::{BATCH, SLEEP_MAX};
 use crate::device::record::Record;
 use crate::device::store::{Store, copy};
 
-/// Requests that are fetched before the first of them is executed, so that the cache misses of their data overlap: their
-/// lines together are about what a processor can wait for at a time.
+/// Number of requests that are fetched before the first of them is executed (timing off), so that the cache misses of
+/// their data overlap: they cause about as many misses as a processor can have outstanding.
 const AHEAD: usize = 8;
 
 /// Request of a front-end that has been fetched and checked, with the queue that it came from.
 pub trait Request: fmt::Debug + Send {
-    /// Status that its completion carries.
+    /// Status that the completion of a request carries.
     type Status: fmt::Debug + Copy + Send;
 
-    /// Returns operation, place and size, unless the request was refused. Fault rules are about those that move data or zeros.
+    /// Returns operation, offset and length of the request; none if it was refused. Fault rules apply only to requests
+    /// that move data or zeros.
     fn io(&self) -> Option<Io>;
 
-    /// Returns how the request is counted; nothing for one that was refused before it meant anything, or only asks.
+    /// Returns the operation and the number of bytes under which the request is counted; none if it was refused, or
+    /// only asks for information.
     fn class(&self) -> Option<RequestClass>;
 
-    /// Returns the number of its queue or client, which fault rules compare with `thread`.
+    /// Returns the number of the queue or client that submitted the request, which fault rules compare with `thread`.
     fn thread(&self) -> u64;
 
     /// Adds the request to the trace of all requests.
     fn note(&self, record: &Record);
 
-    /// Returns a part of the request as it enters the model, counted from 0; nothing if it has no such part. A part enters
-    /// when the one before it has completed: a write that is to be durable is a write and a flush. Requests have several
+    /// Returns a part of the request, counted from 0, as it enters the model; none if the request has no such part. A
+    /// part enters when the part before it has completed: a durable write is a write and a flush. Requests have several
     /// parts only where completions are written [at their instant](Delivery::AtInstant).
     fn submission(&self, part: usize) -> Option<Submission<'_>>;
 
-    /// Returns the instant of the clock at which the host has submitted it. It was fetched in `round`.
+    /// Returns the instant of the clock at which the host submitted the request, which was fetched in the polling round
+    /// `round`.
     fn submitted(&self, clock: &Clock, _round: Round) -> Time {
         clock.now()
     }
 
-    /// Returns the range (offset, length) that is to be durable, if the request asks for less than a flush of everything.
+    /// Returns the range (offset, length in bytes) that must be durable before the request completes; none if all data
+    /// must be.
     fn durable_range(&self) -> Option<(u64, u64)> {
         None
     }
 }
 
-/// Class of a request in the counts of a server.
+/// Operation and number of bytes under which a server counts a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestClass {
-    /// Operation.
+    /// Operation under which the request is counted.
     pub op: Op,
-    /// Number of bytes that are moved, discarded or filled with zeros; 0 for a flush.
+    /// Number of bytes that the request moves, discards or fills with zeros; 0 for a flush.
     pub bytes: u64,
 }
 
@@ -82,65 +86,65 @@ impl From<Io> for RequestClass {
     }
 }
 
-/// Two instants of the clock: when a thread polled its queues last, and when it began to poll them now.
+/// Instants of the clock at which a thread's previous and present polling rounds over its queues began.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
-    /// Beginning of the round before.
+    /// Instant at which the thread's previous polling round began.
     pub before: Time,
-    /// Beginning of this round.
+    /// Instant at which the thread's present polling round began.
     pub now: Time,
 }
 
-/// Result of a look at a queue.
+/// Result of an attempt to fetch a request from a queue.
 #[derive(Debug)]
 pub enum Fetch<R> {
-    /// The queue is empty, or its completions have no room.
+    /// No request: the queue is empty, or there is no room for another completion.
     Nothing,
-    /// The entry was invalid, and has been completed with an error.
+    /// The queue's next entry was invalid, and has been completed with an error.
     Refused,
-    /// A request whose data this thread can reach.
+    /// A request whose data the calling thread can reach.
     Request(R),
-    /// A request that only the owner of the client's connection can serve.
+    /// A request whose data only the thread that owns the client's connection can reach.
     OutOfReach(R),
 }
 
 /// Result of an attempt to complete a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// The completion has been written; true if it reports success.
+    /// The completion has been written; true if it reports success to the client.
     Written(bool),
-    /// Nothing has been written, as the request must be durable first: see [`Endpoint::commit`].
+    /// No completion has been written, as the request must be durable first: see [`Endpoint::commit`].
     AfterFlush,
 }
 
-/// Queues of one client, and the client's memory: where requests come from, and where data and completions go.
+/// Access to one client: its queues, from which requests are fetched, and its memory, to which data and completions go.
 pub trait Endpoint<R: Request> {
-    /// True if a batch of requests is completed after the bytes of all have moved, so that completion entries that share a
-    /// cache line go to the host together.
+    /// True if the completions of a batch are written after the bytes of all its requests have moved. Completion
+    /// entries that share a cache line then go to the host together.
     const COMPLETES_TOGETHER: bool = false;
 
-    /// Takes the next request of a queue, and begins to load what it needs into the cache.
+    /// Takes the next request of a queue, and prefetches the memory that its execution needs.
     fn fetch(&mut self, queue: u32, store: &Store) -> Fetch<R>;
 
-    /// Copies what a request refers to and what the next request will overwrite: it is not executed at once.
+    /// Copies data of a request that the next request would overwrite, because the request is executed later.
     fn detach(&mut self, _request: &mut R) {}
 
-    /// Moves the bytes of a request, as far as the effect of a fault lets it. Returns the status that it will be completed with;
-    /// nothing if the bytes are out of this thread's reach.
+    /// Moves the bytes of a request between client and store, as far as the fault's `effect` allows. Returns the status
+    /// for the completion; none if the bytes are out of this thread's reach. `space` is a buffer for the bytes.
     fn transfer(&mut self, request: &R, effect: FaultEffect, device: &Device, space: &mut Vec<u8>)
     -> Option<R::Status>;
 
-    /// Writes the completion of a request, unless it must be durable first. `latency` is the modelled one.
+    /// Writes the completion of a request, unless the request must be durable first. `latency` is its modelled latency.
     fn complete(&mut self, request: &R, status: R::Status, latency: Span, device: &Device) -> Completion;
 
-    /// Writes the completion a first time, for a fault that repeats it.
+    /// Writes an additional completion of a request before the regular one, for a fault that repeats completions.
     fn repeat(&mut self, _request: &R, _status: R::Status, _device: &Device) {}
 
-    /// Writes the completion of a request for which the store has been flushed; returns true if it reports success. `latency` is
-    /// the modelled one.
+    /// Writes the completion of a request after the flush of the store that it needed, with the result `flushed`.
+    /// Returns true if the completion reports success. `latency` is the modelled latency.
     fn commit(&mut self, request: &R, flushed: io::Result<()>, latency: Span) -> bool;
 
-    /// Forgets a request that is never completed.
+    /// Releases what is kept for a request that a fault never lets complete.
     fn abandon(&mut self, request: &R);
 
     /// Hands a request over to the thread that owns the client's connection.
@@ -149,35 +153,37 @@ pub trait Endpoint<R: Request> {
     }
 }
 
-/// Clients of a thread, among whom the endpoint of a request is found.
+/// Clients of one device thread, among which the endpoint of a waiting request is found.
 pub trait Resume<R: Request> {
-    /// Finds the endpoint of a request and lets the request [advance](Lifecycle::advance) there, unless its client has gone.
+    /// Finds the endpoint of a waiting request and lets the request [advance](Lifecycle::advance) there. Drops it if
+    /// its client has gone.
     fn resume(&mut self, life: &mut Lifecycle<'_, R>, request: RequestInFlight<R>);
 
-    /// Returns true if clients may submit requests.
+    /// Returns true if the thread has clients that may submit requests.
     fn has_clients(&self) -> bool;
 }
 
-/// Order of a request's steps in relation to the instant at which the model lets it complete.
+/// Order in which a request's bytes move and its completion is written, relative to the instant at which the model lets
+/// it complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// The client waits by itself: bytes move when the request is fetched, and the completion, with the modelled latency in it,
-    /// is written as soon as that is known.
+    /// The client itself waits until the instant. Bytes move when the request is fetched. The completion, which carries
+    /// the modelled latency, is written as soon as the latency is known.
     ByClient,
-    /// Bytes move as soon as the instant is known; the completion is written at the instant.
+    /// Bytes move as soon as the model knows the instant of completion; the completion is written at that instant.
     BytesAhead,
-    /// Bytes move and the completion is written at the instant.
+    /// Bytes move, and the completion is written, at the modelled instant of completion.
     AtInstant,
 }
 
-/// Request between fetch and completion, without what the model knows of it.
+/// Fetched request with its fault effect and its status, without its state in the model.
 #[derive(Debug)]
 struct FetchedRequest<R: Request> {
     request: R,
     effect: FaultEffect,
-    /// Instant of the fetch, if the latency is measured.
+    /// Instant at which the request was fetched, if its latency is measured.
     started: Option<Instant>,
-    /// Status of the completion, once the bytes have moved.
+    /// Status for the completion, once the bytes of the request have moved.
     status: Option<R::Status>,
 }
 
@@ -186,30 +192,32 @@ struct FetchedRequest<R: Request> {
 pub struct RequestInFlight<R: Request> {
     fetched: FetchedRequest<R>,
     next: Step,
-    /// Part of the request that is in the model, or enters it next.
+    /// Number of the request's part that is in the model, or that enters the model next.
     part: usize,
-    /// Instant of the clock at which its first part entered the model.
+    /// Instant of the clock at which the request's first part entered the model.
     submitted: Time,
-    /// Instant of the clock at which it is to complete, or at which its last part has; zero if it takes no modelled time.
+    /// Instant of the clock at which the request's latest part completes; zero before that is known, or if the request
+    /// takes no modelled time.
     due: Time,
-    /// Time for which a fault has delayed it before it entered the model.
+    /// Time for which a fault delayed the request before it entered the model.
     delayed: Span,
-    /// Time from the client's stamp to the fetch: its completion takes about as long.
+    /// Time from the client's stamp in the request to its fetch. The completion is assumed to take as long to the
+    /// client.
     way: Span,
 }
 
-/// Next step in the life of a request.
+/// Next step of a request that waits.
 #[derive(Debug)]
 enum Step {
-    /// Comparison with the fault rules.
+    /// Next step: match the request with the fault rules.
     MatchFaults,
-    /// Execution, or submission to the model.
+    /// Next step: execute the request (timing off), or submit it to the model (timing on).
     Begin,
-    /// Transfer of its bytes.
+    /// Next step: move the bytes of the request, then write its completion when it is due.
     Transfer,
-    /// Completion.
+    /// Next step: write the completion of the request.
     Complete,
-    /// Completion, since the store has been flushed with this result.
+    /// Next step: write the completion of a request for which the store has been flushed, with this result.
     Commit(io::Result<()>),
 }
 
@@ -219,52 +227,53 @@ impl<R: Request> RequestInFlight<R> {
         RequestInFlight { fetched, next, part: 0, submitted, due, delayed: Span::ZERO, way: Span::ZERO }
     }
 
-    /// Puts the completion off by as much as a fault makes the request take longer.
+    /// Multiplies the request's modelled latency by the factor of its fault, which moves the instant of its completion.
     #[cold]
     fn slow_down(&mut self) {
         let factor = f64::from(self.fetched.effect.slowed_thousandths) / 1000.0;
         self.due = self.submitted + self.due.since(self.submitted).scale(factor);
     }
 
-    /// Returns the request.
+    /// Returns the request itself, in the front-end's own type.
     pub fn request(&self) -> &R {
         &self.fetched.request
     }
 
-    /// Returns the request, to change where it is found or how it is read.
+    /// Returns the request itself, in the front-end's own type, for changes such as another place of its queue.
     pub fn request_mut(&mut self) -> &mut R {
         &mut self.fetched.request
     }
 }
 
-/// Requests of one device thread in all stages of their lives.
+/// All requests of one device thread, between their fetch and their completion.
 #[derive(Debug)]
 pub struct Lifecycle<'a, R: Request> {
-    /// The served device.
+    /// Device that the thread serves.
     pub device: &'a Device,
-    /// Counts of the thread.
+    /// Counters of the thread's requests.
     pub counter: Counter<'a>,
-    /// Model of the thread.
+    /// Model that decides when the thread's requests complete; none with timing off.
     pub model: Model<'a>,
     operations: ModelledOperations,
     delivery: Delivery,
-    /// Time by which completions are written before they are due: what a word takes to the client and back.
+    /// Time by which completions are written before their modelled instants: the round trip of a word between server
+    /// and client.
     completion_lead: Span,
     round: Round,
-    /// Requests of the queue that is being polled; empty between queues.
+    /// Fetched requests of the queue that is being polled; empty between queues.
     batch: Vec<FetchedRequest<R>>,
-    /// Requests in the model, by their tokens.
+    /// Requests in the model, by the tokens with which they were submitted.
     in_model: Table<Option<RequestInFlight<R>>>,
-    /// Requests with a known instant, in its order.
+    /// Requests whose next step has a known instant, in the order of these instants.
     due: VecDeque<RequestInFlight<R>>,
     delayed: DelayQueue<RequestInFlight<R>>,
     flusher: Flusher<RequestInFlight<R>>,
-    /// Room for the largest transfer.
+    /// Buffer for the bytes of one transfer, as long as the longest.
     space: Vec<u8>,
 }
 
 impl<'a, R: Request> Lifecycle<'a, R> {
-    /// Makes the state of a thread without requests.
+    /// Makes the state of a device thread that has no requests yet.
     pub fn new(
         device: &'a Device,
         model: Model<'a>,
@@ -289,25 +298,25 @@ impl<'a, R: Request> Lifecycle<'a, R> {
         }
     }
 
-    /// Lets the latency of every request be measured.
+    /// Lets the latency of every request be measured, rather than of a sample.
     pub fn measuring_all(mut self) -> Lifecycle<'a, R> {
         self.counter = Counter::measuring_all(self.device);
         self
     }
 
-    /// Gives the thread a buffer for transfers of so many bytes.
+    /// Gives the thread a buffer of `bytes` bytes for transfers.
     pub fn with_space(mut self, bytes: usize) -> Lifecycle<'a, R> {
         self.space.resize(bytes, 0);
         self
     }
 
-    /// Lets completions be written so much earlier than they are due.
+    /// Lets completions be written by `lead` earlier than the model says.
     pub fn with_completion_lead(mut self, lead: Span) -> Lifecycle<'a, R> {
         self.completion_lead = lead;
         self
     }
 
-    /// Begins a round over the queues.
+    /// Notes the instant at which the thread begins a polling round over its queues.
     #[inline]
     pub fn begin_round(&mut self) {
         if let Some(clock) = self.model.clock() {
@@ -315,20 +324,22 @@ impl<'a, R: Request> Lifecycle<'a, R> {
         }
     }
 
-    /// Notes that the thread has slept: what has woken it was submitted just now.
+    /// Notes that the thread has slept: the request that woke it was submitted just now.
     pub fn end_sleep(&mut self) {
         if let Some(clock) = self.model.clock() {
             self.round.now = clock.now();
         }
     }
 
-    /// Fetches up to [`BATCH`] requests of a queue and begins them; returns true if there was any.
+    /// Fetches up to [`BATCH`] requests of a queue, and executes them or submits them to the model. Returns true if
+    /// there was any.
     #[inline]
     pub fn serve_queue<E: Endpoint<R>>(&mut self, endpoint: &mut E, queue: u32) -> bool {
         self.serve_some(endpoint, queue, BATCH) > 0
     }
 
-    /// Fetches up to `most` requests of a queue, and no more than [`BATCH`], and begins them; returns their number.
+    /// Fetches up to `most` requests of a queue (at most [`BATCH`]), and executes them or submits them to the model.
+    /// Returns their number.
     #[inline]
     pub fn serve_some<E: Endpoint<R>>(&mut self, endpoint: &mut E, queue: u32, most: u32) -> u32 {
         let most = most.min(BATCH);
@@ -361,7 +372,8 @@ impl<'a, R: Request> Lifecycle<'a, R> {
         }
     }
 
-    /// Begins a request that a front-end has fetched by itself.
+    /// Begins a request that the front-end itself has fetched: matches it with the fault rules, then executes it or
+    /// submits it to the model.
     #[inline]
     pub fn begin<E: Endpoint<R>>(&mut self, endpoint: &mut E, request: R) {
         self.admit(endpoint, request);
@@ -392,7 +404,7 @@ impl<'a, R: Request> Lifecycle<'a, R> {
         }
     }
 
-    /// Applies the outcome of a fault to a request that has just been fetched.
+    /// Applies the outcome of a fault to a request that has just been fetched: drops, delays or executes it.
     #[cold]
     fn apply<E: Endpoint<R>>(&mut self, endpoint: &mut E, mut fetched: FetchedRequest<R>, outcome: FaultOutcome) {
         endpoint.detach(&mut fetched.request);
@@ -431,7 +443,7 @@ impl<'a, R: Request> Lifecycle<'a, R> {
         *status = endpoint.transfer(request, *effect, self.device, &mut self.space);
     }
 
-    /// Completes a request that is executed without a model.
+    /// Writes the completion of a request that has been executed without a model, and counts the request.
     #[inline]
     fn complete<E: Endpoint<R>>(&mut self, endpoint: &mut E, fetched: FetchedRequest<R>) {
         let Some(status) = fetched.status else {
@@ -449,7 +461,8 @@ impl<'a, R: Request> Lifecycle<'a, R> {
         }
     }
 
-    /// Applies to a completion what a fault does to it; returns false if there is to be none.
+    /// Applies the effect of a fault to a completion: writes an additional one, or drops it. Returns false if no
+    /// completion is to be written.
     #[cold]
     fn is_completed<E: Endpoint<R>>(&self, endpoint: &mut E, fetched: &FetchedRequest<R>, status: R::Status) -> bool {
         if fetched.effect.drops_completion {
@@ -468,7 +481,8 @@ impl<'a, R: Request> Lifecycle<'a, R> {
         self.flusher.submit(request, range);
     }
 
-    /// Counts a request that has been completed. Of requests without a model, not all latencies are measured.
+    /// Counts a completed request, with its latency if that is known: with timing off, only some latencies are
+    /// measured.
     #[inline]
     fn count(&mut self, request: &R, is_fine: bool, latency: Option<Span>) {
         let counts = self.counter.counts();
@@ -481,7 +495,7 @@ impl<'a, R: Request> Lifecycle<'a, R> {
     }
 }
 
-/// Requests that the model decides upon.
+/// Steps of requests while timing is on: submission to the model, and completion when the model says.
 impl<R: Request> Lifecycle<'_, R> {
     #[inline(never)]
     fn submit_batch<E: Endpoint<R>>(&mut self, endpoint: &mut E, batch: &mut Vec<FetchedRequest<R>>) {
@@ -492,7 +506,8 @@ impl<R: Request> Lifecycle<'_, R> {
         }
     }
 
-    /// Submits the next part of a request to the model. A request that takes no modelled time is executed now.
+    /// Submits the next part of a request to the model. A request without a part that takes modelled time is executed
+    /// now.
     fn submit<E: Endpoint<R>>(&mut self, endpoint: &mut E, mut request: RequestInFlight<R>, has_more: bool) {
         let (Some(clock), true) = (self.model.clock(), self.has_part(&mut request)) else {
             self.transfer(endpoint, &mut request.fetched);
@@ -516,7 +531,7 @@ impl<R: Request> Lifecycle<'_, R> {
         }
     }
 
-    /// Moves a request on to its next part that takes modelled time; returns false if there is none.
+    /// Advances a request to its next part that takes modelled time; returns false if it has no such part.
     #[inline]
     fn has_part(&self, request: &mut RequestInFlight<R>) -> bool {
         while let Some(submission) = request.request().submission(request.part) {
@@ -528,7 +543,8 @@ impl<R: Request> Lifecycle<'_, R> {
         false
     }
 
-    /// Returns the instant at which a part of a request enters the model: a later part when the part before it has completed.
+    /// Returns the instant at which the present part of a request enters the model: the request's submission, or for a
+    /// later part the completion of the part before.
     #[inline]
     fn submission_time(&self, request: &mut RequestInFlight<R>, clock: &Clock) -> Time {
         let round = self.round;
@@ -545,7 +561,8 @@ impl<R: Request> Lifecycle<'_, R> {
         request.submitted
     }
 
-    /// Lets every request go on for which a delay, the disk or the model has decided; returns true if there was any.
+    /// Resumes every request whose delay has ended, whose flush has finished, or that the model lets continue. Returns
+    /// true if there was any.
     #[inline]
     pub fn poll<F: Resume<R>>(&mut self, front: &mut F) -> bool {
         let mut any = false;
@@ -580,7 +597,7 @@ impl<R: Request> Lifecycle<'_, R> {
         any
     }
 
-    /// Continues a request whose latest part completes at its instant `due`.
+    /// Continues a request for which the model has returned a result: its latest part completes at the instant `due`.
     fn on_result<F: Resume<R>>(&mut self, front: &mut F, mut request: RequestInFlight<R>) {
         let has_part = self.delivery == Delivery::AtInstant && self.has_part(&mut request);
         if !has_part && request.fetched.effect.slowed_thousandths > 0 {
@@ -601,7 +618,7 @@ impl<R: Request> Lifecycle<'_, R> {
         self.due.insert(place, request);
     }
 
-    /// Takes the next step of a request whose endpoint has been found.
+    /// Executes the next step of a request whose endpoint has been found.
     pub fn advance<E: Endpoint<R>>(&mut self, endpoint: &mut E, mut request: RequestInFlight<R>) {
         match mem::replace(&mut request.next, Step::Transfer) {
             Step::MatchFaults => {
@@ -636,7 +653,8 @@ impl<R: Request> Lifecycle<'_, R> {
         }
     }
 
-    /// Returns true if the completion of a request from another thread is not due yet; it is kept until then.
+    /// Keeps a request from another thread until its completion is due, and returns none; returns a request that is due
+    /// already.
     pub fn keep_until_due(&mut self, request: RequestInFlight<R>) -> Option<RequestInFlight<R>> {
         let now = self.model.clock().map_or(Time::ZERO, Clock::now) + self.completion_lead;
         if matches!(request.next, Step::Complete) && request.due > now {
@@ -646,8 +664,8 @@ impl<R: Request> Lifecycle<'_, R> {
         Some(request)
     }
 
-    /// Returns the latency that is counted: the modelled one with the delay of a fault, or the measured one; nothing if it is
-    /// neither modelled nor measured.
+    /// Returns the latency under which a request is counted: the modelled one with the delay of a fault, or the
+    /// measured one. Returns none if it is neither modelled nor measured.
     fn latency(&self, request: &RequestInFlight<R>) -> Option<Span> {
         match self.model.is_none() {
             true => request.fetched.started.map(|started| span(started.elapsed())),
@@ -676,7 +694,7 @@ impl<R: Request> Lifecycle<'_, R> {
         }
     }
 
-    /// Returns how long the thread may sleep, unless something arrives.
+    /// Returns the longest time for which the device thread may sleep, if nothing arrives.
     pub fn rest_for(&self, wait: Wait, has_clients: bool) -> Duration {
         let until_due = self.due.front().zip(self.model.clock()).map(|(first, clock)| match wait {
             Wait::Block => Duration::from_nanos(first.due.since(clock.now()).as_ps() / 1000).max(SHORTEST_SLEEP),
@@ -687,13 +705,14 @@ impl<R: Request> Lifecycle<'_, R> {
         self.delayed.limit(time)
     }
 
-    /// Returns true if requests wait for a fault's delay or for the disk.
+    /// Returns true if requests of the thread wait for the end of a fault's delay or for a flush of the store.
     pub fn is_waiting(&self) -> bool {
         !self.delayed.is_empty() || !self.flusher.is_idle()
     }
 }
 
-/// Longest time that a request is taken to have needed from its client's stamp to its fetch.
+/// Maximum time that a completion is assumed to take to its client. Up to this limit, that time is assumed to equal the
+/// time from the request's stamp to its fetch.
 const WAY_MAX: Span = Span::from_us(5);
-/// Shortest sleep that is worth a system call.
+/// Shortest sleep of a device thread that is worth a system call.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(1);

@@ -1,8 +1,9 @@
 //! Front-ends: the ways by which hosts reach a device. Each is one folder here and one entry of [`KINDS`].
 //!
-//! - [`kind`] is how the program asks for a front-end ([`FrontKind`](kind::FrontKind)) and lets it serve ([`Front`](kind::Front)).
-//! - [`lifecycle`] is the life of a request, once for all front-ends; [`model`] says when a request is over, and [`poll_group`]
-//!   which thread owns which queue. [`service`] gives each front-end its poll groups.
+//! - [`kind`] describes a front-end to the program ([`FrontKind`](kind::FrontKind)), and lets it serve
+//!   ([`Front`](kind::Front)).
+//! - [`lifecycle`] has the steps of a request for all front-ends. [`model`] decides when a request completes, and
+//!   [`poll_group`] which thread owns which queue. [`service`] gives each front-end its poll groups.
 //! - The folders keep what is particular to each front-end: parsing, memory and notifications.
 
 pub mod kind;
@@ -28,7 +29,7 @@ use kind::{ParsedTarget, TargetKind};
 /// All front-ends, in the order in which their addresses are announced.
 pub const KINDS: &[FrontKind] = &[nbd::KIND, shm::KIND, vfio_user::KIND, vhost_user::KIND];
 
-/// Reads the address of a served drive, in one of the forms that front-ends know.
+/// Parses the address of a served drive as the target of a benchmark, in one of the forms that front-ends know.
 ///
 /// # Errors
 /// If the address has no such form, or is one that other machines reach.
@@ -39,7 +40,7 @@ pub fn parse_target(text: &str) -> ParsedTarget {
     kinds().find_map(|kind| (kind.parse)(text)).unwrap_or_else(none)
 }
 
-/// Checks that a drive can be served through these front-ends, with timing on or off.
+/// Checks that a drive can be served through these front-ends together, with timing on or off.
 ///
 /// # Errors
 /// If front-ends do not go together, or one does not fit the drive.
@@ -77,7 +78,8 @@ fn check_keys(kinds: &[&FrontKind], drive: &Drive) -> Result<(), Problem> {
     Err(Problem::new("serve", None, found, format!("{}, or --set key_value.value_max_kib=0", others.join(", "))))
 }
 
-/// Checks that the model fits all front-ends: hosts that bring the software that is modelled for others are served alone.
+/// Checks that these front-ends can share one model, and that each can serve the drive with timing on. Front-ends whose
+/// hosts bring their own software cannot share it with others.
 fn check_models(kinds: &[&FrontKind], drive: &Drive) -> Result<(), Problem> {
     let Some(own) = kinds.iter().find(|kind| kind.brings_software) else {
         return kinds.iter().try_for_each(|kind| (kind.check_model)(drive));

@@ -14,54 +14,55 @@ use crate::model::exchange::Exchange;
 use crate::model::remote::RemoteEngine;
 use crate::model::shared::SharedEngine;
 
-/// Model that decides when the requests of a device thread are over.
+/// Model that decides when the requests of a device thread complete.
 #[derive(Debug)]
 pub enum Model<'a> {
-    /// Timing is off: requests are over as soon as they have been executed.
+    /// Timing is off: requests complete as soon as they have been executed.
     None,
-    /// The thread runs the engine, for itself and for callers on other threads.
+    /// Timing is on: the device thread runs the engine, for itself and for callers on other threads.
     Here(Box<SharedEngine<'a>>),
-    /// Another thread runs the engine.
+    /// Timing is on, and another thread runs the engine.
     Elsewhere(Box<RemoteEngine<'a>>),
 }
 
-/// Queue of the model that stands for the queue of a real host.
+/// Modelled queue that stands for a queue of a real host.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelQueue {
-    /// Number among the queues of the model.
+    /// Number of the modelled queue, among all queues of the model.
     pub number: u16,
-    /// Identifies the host's queue among all that the model's queue has stood for.
+    /// Identifier of the host's queue among all that the modelled queue has stood for.
     pub owner: u64,
-    /// Entries of the host's queue.
+    /// Number of entries of the host's queue.
     pub entries: u32,
     /// True if the host has created its completion queue with interrupts.
     pub has_interrupts: bool,
 }
 
-/// Request as it enters the model.
+/// Request in the form in which it enters the model.
 #[derive(Clone, Copy, Debug)]
 pub enum Submission<'r> {
-    /// Request to the software of the modelled host.
+    /// Request to the software of the modelled host, which submits it to the modelled drive.
     Software {
-        /// Turn of the request's client among the modelled threads.
+        /// Turn of the request's client, which selects one of the modelled threads.
         turn: usize,
-        /// Operation, place and size.
+        /// Operation, offset and length of the request.
         io: Io,
     },
     /// Command in the queue of a real host, whose own software has placed it there.
     Command {
-        /// The model's queue.
+        /// Modelled queue that the command enters.
         queue: ModelQueue,
-        /// Operation, place and size; nothing for a command that is refused.
+        /// Operation, offset and length; none for a command that is refused.
         io: Option<Io>,
-        /// Submission queue entry.
+        /// Submission queue entry of the command, as the host wrote it.
         entry: &'r [u8; 64],
-        /// Lists of pages and ranges that were read for the command.
+        /// Lists of pages and ranges that were read from the host's memory for the command.
         lists: Option<&'r [u8]>,
     },
 }
 
-/// Operations that the modelled drive has a use and a command for.
+/// Optional operations that reach the modelled drive: it has a command for each, and for a flush also a volatile
+/// buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelledOperations {
     /// True if the drive has a volatile buffer and a command to flush it.
@@ -71,7 +72,7 @@ pub struct ModelledOperations {
 }
 
 impl ModelledOperations {
-    /// Returns the operations of a drive.
+    /// Returns the optional operations of a drive.
     pub fn of(drive: &Drive) -> ModelledOperations {
         let limits = drive.limits();
         ModelledOperations {
@@ -112,20 +113,20 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Returns the clock that the model follows, if there is one.
+    /// Returns the clock that the model follows; none with timing off.
     #[inline]
     pub fn clock(&self) -> Option<&'a Clock> {
         self.exchange().map(Exchange::clock)
     }
 
-    /// Returns the turn of a new client among the modelled threads.
+    /// Returns the turn of a new client, by which clients are spread over the modelled threads; 0 with timing off.
     pub fn next_turn(&self) -> usize {
         self.exchange().map_or(0, Exchange::next_turn)
     }
 
-    /// Submits a request at an instant of the clock. `early` says that its result is wanted as soon as it is known; `has_more`
-    /// says that the next command of its queue was announced by the same doorbell; a fault has held the request back for
-    /// `delayed` before.
+    /// Submits a request to the model as of the instant `submitted` of the clock. `early` asks for the result as soon
+    /// as it is known. `has_more` says that the same doorbell write announced a further command of the queue. A fault
+    /// has delayed the request by `delayed`.
     ///
     /// # Panics
     /// If there is no model.
@@ -169,9 +170,9 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Lets the model run up to the clock's `now`; one that is idle no further than `earliest`, the earliest instant at which a
-    /// request may still turn out to have been submitted. `has_clients` says that requests may come. Returns true if there was
-    /// anything.
+    /// Runs an engine on this thread up to the clock's `now`, and returns true if it has received or completed a
+    /// request. An idle engine runs only up to `earliest`: requests that were submitted since then may still be
+    /// fetched. An engine on another thread is told `has_clients`: that requests may come.
     #[inline]
     pub fn poll(&mut self, now: Time, earliest: Time, has_clients: bool) -> bool {
         match self {
@@ -184,7 +185,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Returns the next result that is known, which may be before it is due. Its instant is the clock's.
+    /// Returns the next result that the model knows. Its instant of completion, by the clock, may still be in the
+    /// future.
     #[inline]
     pub fn take_known(&mut self) -> Option<Completed> {
         match self {
@@ -194,7 +196,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Takes in what callers on other threads have submitted; returns true if there was anything.
+    /// Accepts requests that other threads have submitted to this thread's engine; returns true if there was any.
     pub fn listen(&mut self) -> bool {
         match self {
             Model::Here(engine) => engine.listen(),
@@ -202,12 +204,12 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Returns true if threads elsewhere expect results of this thread's engine.
+    /// Returns true if this thread runs the engine, and other threads expect results or have announced requests.
     pub fn has_callers(&self) -> bool {
         matches!(self, Model::Here(engine) if engine.has_callers())
     }
 
-    /// Returns true if no request is in the model.
+    /// Returns true if the engine has no request of this thread, nor of others if this thread runs the engine.
     pub fn is_idle(&self) -> bool {
         match self {
             Model::None => true,
@@ -216,7 +218,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Returns how long a thread that waits as `wait` says may sleep, unless something arrives.
+    /// Returns the longest time for which a thread that waits as `wait` says may sleep, if nothing arrives.
     pub fn rest_for(&self, wait: Wait) -> Duration {
         match self {
             Model::None => Duration::MAX,
@@ -225,7 +227,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Returns what the engine of this thread has measured.
+    /// Returns the outcome of the simulation, if this thread runs the engine.
     pub fn outcome(&self) -> Option<Outcome> {
         match self {
             Model::Here(engine) => Some(engine.outcome()),

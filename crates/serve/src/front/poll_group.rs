@@ -1,8 +1,8 @@
 //! Poll groups: which thread owns which queue, how a queue is handed over and comes back, and the loop of every device thread.
 //!
-//! A poll group is a thread with the queues that it polls. A [`QueueHandover`] brings clients, connections and requests to the
-//! group that owns them from now on. A [`QueueOwner`] is the place of queues that one group lends to another: each of the
-//! two enters it only while it owns them, and a request costs no lock that another thread takes.
+//! A poll group is a thread with the queues that it polls. A [`QueueHandover`] brings clients, connections and requests
+//! to the group that owns them from now on. A [`QueueOwner`] holds queues that one group lends to another. Only the
+//! present owner enters it, so that a request costs no lock that another thread takes.
 
 use std::hint;
 use std::io;
@@ -26,66 +26,69 @@ use crate::device::pace::{IDLE_ROUNDS_MAX, Patience};
 use crate::device::tally::locked;
 use crate::device::wakeup::Wakeup;
 
-/// Clients, queues and notifications of a front-end on one device thread: all of it that is not the life of a request.
+/// Part of a front-end on one device thread: clients, queues and notifications. The steps of a request are in
+/// [`Lifecycle`].
 pub trait FrontEnd: Resume<Self::Request> {
-    /// Request of this front-end.
+    /// Type of the front-end's requests.
     type Request: Request;
-    /// Order of a request's steps while timing is on.
+    /// Order in which a request's bytes move and its completion is written, while timing is on.
     const DELIVERY: Delivery;
-    /// Rounds over the queues for each look at sockets and handovers.
+    /// Number of polling rounds over the queues for each poll of sockets and handovers.
     const ROUNDS_PER_ATTENTION: u32 = 1;
-    /// True if the processor is told to pause between idle rounds: a client on the same core gains, and a request that comes
-    /// meanwhile waits half a pause longer.
+    /// True if the processor is told to pause between idle rounds. A client on the same core gains; a request that
+    /// comes meanwhile waits half a pause longer.
     const PAUSES: bool = true;
 
-    /// Returns the largest number of bytes that one request moves by way of a buffer.
+    /// Returns the largest number of bytes that one request moves through the thread's buffer.
     fn transfer_bytes_max(&self) -> usize {
         0
     }
 
-    /// Returns by how much earlier than due completions are written: the time that a word takes to the client and back.
+    /// Returns the time by which completions are written before their modelled instants: the round trip of a word
+    /// between server and client.
     fn completion_lead(&self) -> Span {
         Span::ZERO
     }
 
-    /// Lets clients in and out and answers their messages; returns true if there was anything.
+    /// Connects and disconnects clients, and handles their messages. Returns true if there was anything to do.
     fn attend(&mut self, life: &mut Lifecycle<'_, Self::Request>) -> bool;
 
-    /// Fetches requests from all queues of this thread and begins them; returns true if there was any.
+    /// Fetches requests from all queues of this thread, and executes them or submits them to the model. Returns true if
+    /// there was any.
     fn fetch(&mut self, life: &mut Lifecycle<'_, Self::Request>) -> bool;
 
-    /// Returns true if no client can submit a request that would not end a sleep.
+    /// Returns true if every client that can submit a request also ends the thread's sleep by it.
     fn can_sleep(&self) -> bool {
         true
     }
 
-    /// Asks clients to notify the thread from now on, and looks at their queues once more. Returns the descriptors that end the
-    /// sleep, or nothing if there is work already. May shorten the `time` of the sleep.
+    /// Asks clients to notify the thread from now on, and polls their queues once more. Returns the descriptors that
+    /// end the sleep; none if there is work already. May shorten the `time` of the sleep.
     fn prepare_sleep(&mut self, time: &mut Duration) -> Option<Vec<PollFd<'_>>>;
 
-    /// Tells clients that they need not notify any more.
+    /// Tells clients that the thread is awake and needs no notifications.
     fn end_sleep(&mut self) {}
 
-    /// Does what is left to do when the device has been told to stop.
+    /// Finishes the front-end's work on this thread, after the device has been told to stop.
     fn end(&mut self, _life: &mut Lifecycle<'_, Self::Request>) {}
 }
 
-/// Device thread before it runs: its model and its wake-up.
+/// Device thread before it runs, with its device, model and wake-up.
 #[derive(Debug)]
 pub struct PollGroup<'a> {
-    /// The served device.
+    /// Device that the thread serves.
     pub device: &'a Device,
-    /// Way in which the thread passes idle time.
+    /// Way in which the thread waits for work: spinning, sleeping, or spinning for a moment first.
     pub wait: Wait,
-    /// Model of the thread.
+    /// Model that decides when the thread's requests complete.
     pub model: Model<'a>,
-    /// Wake-up of the thread, for those who leave work for it.
+    /// Wake-up of the thread, which other threads use when they have left work for it.
     pub wakeup: &'a Wakeup,
 }
 
 impl PollGroup<'_> {
-    /// Serves on the calling thread until the device is told to stop. Returns the account of the model, if its engine ran on this
-    /// thread.
+    /// Runs the polling loop of `front` on the calling thread until the device is told to stop. Returns the outcome of
+    /// the simulation, if this thread ran the engine.
     ///
     /// # Errors
     /// If the system gives no thread, or cannot wait for descriptors.
@@ -128,12 +131,13 @@ pub(super) fn run_all<G: FnOnce() -> io::Result<Option<Outcome>> + Send>(
     })
 }
 
-/// Returns the group, of so many, that owns a queue of a client: queues take turns, and so do clients with one queue.
+/// Returns the index of the poll group, out of `groups`, that owns a queue of a client. Queues of a client take turns
+/// over the groups, and so do clients with one queue.
 pub(super) fn owner(client: u64, queue: u64, groups: usize) -> usize {
     ((client + queue) % groups as u64) as usize
 }
 
-/// Rounds of a polling loop: when it attends to sockets, and when it rests.
+/// Counters of a polling loop, which decide when it polls sockets, and when it yields or sleeps.
 struct Rounds {
     wait: Wait,
     since_attention: u32,
@@ -141,7 +145,7 @@ struct Rounds {
     patience: Patience,
 }
 
-/// Rounds until a socket is looked at again on which there has been something: more comes soon.
+/// Number of polling rounds until sockets are polled again after one of them had a message, as more messages come soon.
 const ROUNDS_TO_NEXT_MESSAGE: u32 = 16;
 
 fn poll<F: FrontEnd>(
@@ -173,7 +177,8 @@ fn poll<F: FrontEnd>(
 }
 
 impl Rounds {
-    /// Notes a round that has found work or not; returns true if the loop is to rest.
+    /// Counts a polling round, which has found work if `found` is true. Returns true if the loop should yield or sleep
+    /// now.
     #[inline]
     fn are_idle(&mut self, found: bool) -> bool {
         if found {
@@ -190,7 +195,7 @@ impl Rounds {
     }
 }
 
-/// Yields the processor, or sleeps until there may be work.
+/// Yields the processor once, or sleeps until there may be work for the device thread.
 fn rest<F: FrontEnd>(
     front: &mut F,
     life: &mut Lifecycle<'_, F::Request>,
@@ -237,7 +242,7 @@ pub(super) fn sleep(polled: &mut [PollFd<'_>], time: Option<Duration>) -> io::Re
     }
 }
 
-/// Way by which clients, connections and requests come to the poll group that owns them from then on.
+/// Mailbox by which clients, connections or requests come to the poll group that owns them from then on.
 #[derive(Debug)]
 pub struct QueueHandover<'a, T> {
     mailbox: Mailbox<T>,
@@ -245,42 +250,42 @@ pub struct QueueHandover<'a, T> {
 }
 
 impl<'a, T> QueueHandover<'a, T> {
-    /// Makes an empty handover to the thread with this wake-up.
+    /// Makes an empty mailbox for the thread with this wake-up.
     pub fn new(wakeup: &'a Wakeup) -> QueueHandover<'a, T> {
         QueueHandover { mailbox: Mailbox::default(), wakeup }
     }
 
-    /// Hands something over, and wakes its new owner.
+    /// Hands `thing` over to the poll group, and wakes the group's thread.
     pub fn put(&self, thing: T) {
         self.mailbox.put(thing);
         self.wakeup.wake();
     }
 
-    /// Returns everything that has been handed over since the last call.
+    /// Takes everything out of the mailbox that has been handed over since the last call.
     #[inline]
     pub fn take(&self) -> Vec<T> {
         self.mailbox.take()
     }
 
-    /// Returns true if something has been handed over and not been taken.
+    /// Returns true if the mailbox holds something that the poll group has not taken yet.
     #[inline]
     pub fn has_any(&self) -> bool {
         self.mailbox.has_any()
     }
 
-    /// Wakes the owner, whose clients have submitted something.
+    /// Wakes the poll group's thread, as one of its clients has submitted something.
     pub fn wake(&self) {
         self.wakeup.wake();
     }
 }
 
-/// Flag on a cache line of its own.
+/// Boolean flag that fills a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Flag(AtomicBool);
 
-/// Place of queues that one poll group lends to another. The borrower owns them while it has entered; between its rounds, the
-/// lender takes them back.
+/// Queues that one poll group lends to another. The borrower owns them from `enter` until it drops the guard; in
+/// between, the lender can take them back.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct QueueOwner<T> {
@@ -295,7 +300,8 @@ impl<T> Default for QueueOwner<T> {
 }
 
 impl<T> QueueOwner<T> {
-    /// Lets the borrower own the queues until it drops the result; nothing if none are lent, or the lender wants them back.
+    /// Gives the borrower the queues until it drops the returned guard. Returns none if no queues are lent, or the
+    /// lender wants them back.
     #[inline]
     pub fn enter(&self) -> Option<MutexGuard<'_, Option<Box<T>>>> {
         if self.is_wanted_back.0.load(Ordering::Relaxed) {
@@ -304,13 +310,13 @@ impl<T> QueueOwner<T> {
         self.lent.try_lock().ok().filter(|lent| lent.is_some())
     }
 
-    /// Lends queues to the borrower.
+    /// Lends `queues` to the borrower, which can enter them from now on.
     pub fn lend(&self, queues: T) {
         *locked(&self.lent) = Some(Box::new(queues));
     }
 
-    /// Takes the queues back, between two rounds of the borrower. Without the flag, a borrower that enters again at once would keep
-    /// the lender out.
+    /// Takes the queues back as soon as the borrower has finished its round; none if no queues were lent. A flag keeps
+    /// the borrower out meanwhile, which might otherwise enter again first.
     pub fn take_back(&self) -> Option<Box<T>> {
         self.is_wanted_back.0.store(true, Ordering::Relaxed);
         let queues = locked(&self.lent).take();
@@ -319,7 +325,7 @@ impl<T> QueueOwner<T> {
     }
 }
 
-/// Returns a descriptor that ends a sleep when it is readable.
+/// Returns the poll entry of a descriptor that ends a sleep when it is readable.
 pub(super) fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
     PollFd::from_borrowed_fd(fd, PollFlags::IN)
 }

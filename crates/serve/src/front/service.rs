@@ -1,4 +1,4 @@
-//! Means that a server gives to each of its front-ends.
+//! Settings and resources that a server gives to each of its front-ends.
 
 use std::sync::Mutex;
 
@@ -11,28 +11,28 @@ use crate::model::exchange::Exchange;
 use crate::model::remote::RemoteEngine;
 use crate::model::shared::SharedEngine;
 
-/// Means that a server gives to each of its front-ends.
+/// Settings, device and engine that a server gives to one of its front-ends.
 #[derive(Debug)]
 pub struct Service<'a> {
-    /// The served device.
+    /// Device that the front-end serves.
     pub device: &'a Device,
-    /// True if requests complete when the model says, false if as soon as possible.
+    /// True if requests complete at the modelled time (timing on), false if they complete as soon as they are executed.
     pub timing: bool,
-    /// Way in which threads pass idle time.
+    /// Way in which device threads wait for work: spinning, sleeping, or spinning for a moment first.
     pub wait: Wait,
-    /// Seed of everything random.
+    /// Seed of all random numbers of the front-end.
     pub seed: u64,
-    /// Number of device threads among which queues or connections are divided.
+    /// Number of device threads among which the front-end divides its queues or connections.
     pub device_threads: usize,
     /// Channels to the engine of another thread, and wake-ups of device threads.
     exchange: &'a Exchange,
-    /// Engine that the only device thread of this front-end is to run.
+    /// Engine that the only device thread of this front-end is to run; none if another thread runs it or has taken it.
     engine: Mutex<Option<SharedEngine<'a>>>,
 }
 
 impl<'a> Service<'a> {
-    /// Makes the means of a front-end, whose device thread runs `engine` if there is one. `exchange` has a channel for each device
-    /// thread.
+    /// Makes the settings and resources of one front-end, whose first device thread runs `engine` if there is one.
+    /// `exchange` must have a free channel for each device thread.
     pub fn new(
         device: &'a Device,
         (timing, wait, seed): (bool, Wait, u64),
@@ -43,7 +43,8 @@ impl<'a> Service<'a> {
         Service { device, timing, wait, seed, device_threads, exchange, engine: Mutex::new(engine) }
     }
 
-    /// Returns so many poll groups, no more than there are device threads: each with its model and its wake-up.
+    /// Returns `number` poll groups, each with its model and wake-up: at least one, and at most one for each device
+    /// thread.
     ///
     /// # Panics
     /// If the groups of this front-end have been made before.
@@ -52,7 +53,7 @@ impl<'a> Service<'a> {
         self.groups_with(number.clamp(1, self.device_threads), engine)
     }
 
-    /// Returns so many poll groups beside those of the device threads, as many as the front-end has
+    /// Returns `number` poll groups beside those of the device threads, as many as the front-end has
     /// [announced](super::kind::Front::spare_threads).
     ///
     /// # Panics

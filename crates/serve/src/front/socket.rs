@@ -1,4 +1,4 @@
-//! Unix sockets under their names.
+//! Binding of Unix sockets to file names.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-/// A server that was killed leaves the name of its socket behind: one that nobody answers at is taken over.
+/// Binds a listening Unix socket to `path`. The file of a socket at which no server answers any more is replaced.
 pub(crate) fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {

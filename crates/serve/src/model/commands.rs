@@ -1,4 +1,5 @@
-//! Commands of real hosts on their way to an engine on another thread: the very bytes that were read, in records of a lane.
+//! Commands of real hosts on their way to an engine on another thread: submission queue entries and lists as they were
+//! read, in records of a channel.
 
 use std::collections::VecDeque;
 
@@ -9,48 +10,48 @@ use phaselink_core::time::{Span, Time};
 use crate::device::pipe::{PipeRecord, WORDS};
 use crate::model::wall::Wall;
 
-/// Length of a command.
+/// Length of a submission queue entry, in bytes.
 const ENTRY_BYTES: usize = 64;
 const ENTRY_WORDS: usize = ENTRY_BYTES / 8;
 const RECORD_BYTES: usize = WORDS * 8;
 
-/// Flag in the first word of a record: a command begins with it.
+/// Flag in the first word of a record: the record is the first of a command.
 pub(super) const COMMAND: u64 = 1 << 3;
 const HAS_IO: u64 = 1 << 5;
 const HAS_LISTS: u64 = 1 << 6;
 const HAS_MORE: u64 = 1 << 7;
 const HAS_INTERRUPTS: u64 = 1 << 12;
-/// Places of the numbers of operation and queue.
+/// Bit positions of the operation (4 bits) and of the queue's number (16 bits) in the first word of a command.
 const OP_SHIFT: u32 = 8;
 const OP_MASK: u64 = 0xf;
 const QUEUE_SHIFT: u32 = 16;
-/// The delay by a fault, in whole microseconds of 32 bits: up to an hour.
+/// Bit position of a fault's delay in the first word of a command: 32 bits, in whole microseconds, up to 71 minutes.
 const DELAY_SHIFT: u32 = 32;
 const DELAY_UNIT_PS: u64 = 1_000_000;
 
-/// Command of a real host, as it is sent to the engine's thread.
+/// Command of a real host, in the form in which it is sent to the engine's thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SentCommand {
-    /// Instant at which its host has rung the doorbell.
+    /// Instant of the clock at which the host wrote the doorbell that announced the command.
     pub rung: Time,
-    /// Queue of the model.
+    /// Number of the modelled queue that stands for the host's queue.
     pub queue: u16,
     pub owner: u64,
     pub entries: u32,
-    /// True if completions of its queue raise interrupts.
+    /// True if completions in the command's queue raise interrupts.
     pub has_interrupts: bool,
     pub token: u32,
     pub io: Option<Io>,
     pub entry: [u8; ENTRY_BYTES],
     pub lists: Option<Vec<u8>>,
-    /// True if the next command of its queue was announced by the same doorbell.
+    /// True if the same doorbell write announced a further command of this queue, sent next.
     pub has_more: bool,
-    /// Time for which a fault has held the command back.
+    /// Time for which a fault has delayed the command.
     pub delayed: Span,
 }
 
 impl SentCommand {
-    /// Sends the command, record by record.
+    /// Encodes the command in records, and calls `put` with each of them in order.
     pub(super) fn encode(&self, mut put: impl FnMut(PipeRecord)) {
         let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
         let op = self.io.map_or(0, |io| io.op as u64);
@@ -79,7 +80,7 @@ impl SentCommand {
 
 const _: () = assert!(ENTRY_WORDS == WORDS + 1, "two records hold a command");
 
-/// Command of which some records are still to come.
+/// Command of which only some records have been received.
 #[derive(Debug)]
 pub(super) struct IncomingCommand {
     head: PipeRecord,
@@ -87,7 +88,7 @@ pub(super) struct IncomingCommand {
 }
 
 impl IncomingCommand {
-    /// Begins a command with its first record.
+    /// Makes an incomplete command from its first record.
     pub(super) fn new(head: PipeRecord) -> IncomingCommand {
         IncomingCommand { head, rest: Vec::new() }
     }
@@ -96,10 +97,10 @@ impl IncomingCommand {
         self.head[5] as u32 as usize
     }
 
-    /// Adds the next record, and returns the command if that was the last.
+    /// Adds the next record, and returns the command if the record was its last.
     ///
     /// # Errors
-    /// If there are more to come.
+    /// Returns the incomplete command if further records are missing.
     pub(super) fn push(mut self, record: PipeRecord) -> Result<SentCommand, IncomingCommand> {
         self.rest.extend(record.iter().flat_map(|word| word.to_le_bytes()));
         if self.rest.len() < RECORD_BYTES + self.list_bytes() { Err(self) } else { Ok(self.decode()) }
@@ -129,19 +130,20 @@ impl IncomingCommand {
     }
 }
 
-/// Queues of the model, with commands that wait for room there.
+/// Commands of real hosts that wait for room in the modelled queues, by the numbers of these queues.
 #[derive(Debug, Default)]
 pub(super) struct HostQueues(Vec<HostQueue>);
 
 #[derive(Debug, Default)]
 struct HostQueue {
     owner: Option<u64>,
-    /// Commands that wait for room, with the channels by which they have come.
+    /// Commands that wait for room in the modelled queue, each with its source: the number of a channel, or the
+    /// engine's own thread.
     waiting: VecDeque<(usize, SentCommand)>,
 }
 
 impl HostQueues {
-    /// Adds a command that has come by a channel.
+    /// Adds a command to those that wait for room in its queue. `lane` is its source, to which the result goes.
     pub(super) fn push(&mut self, lane: usize, command: SentCommand) {
         let queue = usize::from(command.queue);
         if self.0.len() <= queue {
@@ -150,8 +152,8 @@ impl HostQueues {
         self.0[queue].waiting.push_back((lane, command));
     }
 
-    /// Lets commands enter the model, as far as there is room, each by the token that `take` gives it; `entered` is told the
-    /// instant.
+    /// Moves waiting commands into the modelled queues, as far as these have room. `take` returns the engine's token
+    /// for a command. `entered` receives the token and the model's instant at which the command entered.
     pub(super) fn enter<T>(
         &mut self,
         wall: &mut Wall,
@@ -170,7 +172,8 @@ impl HostQueues {
 }
 
 impl HostQueue {
-    /// Lets the commands of one doorbell enter; returns nothing if there is no room, or none waits.
+    /// Moves the commands of one doorbell write into the modelled queue, as many as it has room for. Returns their
+    /// tokens and the model's instant of entry; none if there is no room, or no command waits.
     fn enter_some(
         &mut self,
         wall: &mut Wall,

@@ -1,4 +1,4 @@
-//! The loop of a thread that runs an engine and nothing else, for device threads that submit their requests to it.
+//! Loop of a thread that only runs an engine, for device threads that submit their requests to it.
 
 use std::hint;
 use std::thread;
@@ -9,7 +9,7 @@ use super::wall::Wait;
 use crate::device::Device;
 use crate::device::pace::{IDLE_ROUNDS_MAX, Patience, SLEEP_MAX};
 
-/// Runs an engine for its callers until the device is told to stop.
+/// Runs an engine for the threads that submit requests to it, until the device is told to stop.
 pub fn run(device: &Device, engine: &mut SharedEngine<'_>, wait: Wait) {
     let (mut patience, mut idle_rounds) = (Patience::default(), 0);
     while !device.stop.is_requested() {

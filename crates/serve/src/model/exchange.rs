@@ -25,25 +25,25 @@ use crate::model::wall::{Clock, Wait};
 pub struct Exchange {
     clock: Clock,
     pub(super) channels: Box<[Channel]>,
-    /// Number of channels that a thread has opened.
+    /// Number of channels to the engine's thread that other threads have reserved so far.
     opened: AtomicUsize,
     turns: AtomicUsize,
     engine: Wakeup,
 }
 
-/// Channel of one thread that submits requests.
+/// Channel between the engine's thread and one thread that submits requests to it.
 #[derive(Debug)]
 pub(super) struct Channel {
     pub(super) calls: Pipe,
     /// Results with the instant of the clock at which each is due.
     pub(super) results: Pipe,
     caller: Wakeup,
-    /// True if the calling thread may sleep while it waits for results.
+    /// True if the thread that submits requests may sleep while it waits for results, so that a result must wake it.
     wakes_caller: bool,
 }
 
 impl Channel {
-    /// Wakes the calling thread if it sleeps while results are on their way.
+    /// Wakes the thread that submitted the requests, if it sleeps while it waits for results.
     pub(super) fn wake_caller(&self) {
         if self.wakes_caller {
             self.caller.wake();
@@ -52,7 +52,8 @@ impl Channel {
 }
 
 impl Exchange {
-    /// Makes an exchange with a clock that begins now, for `callers` threads that wait as `wait` says.
+    /// Makes an exchange with a clock that starts now and one channel for each of `callers` threads. Results wake these
+    /// threads only if they wait by sleeping ([`Wait::Block`]).
     ///
     /// # Errors
     /// If the process has no file descriptor left.
@@ -70,12 +71,13 @@ impl Exchange {
         })
     }
 
-    /// Returns the clock that all threads of the exchange read.
+    /// Returns the clock that the engine's thread and all threads that submit requests read.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Returns the number of the next modelled thread: clients of all front-ends take turns over the modelled threads.
+    /// Returns the turn of a new client: consecutive numbers, which spread the clients of all front-ends over the
+    /// modelled threads.
     pub fn next_turn(&self) -> usize {
         self.turns.fetch_add(1, Ordering::Relaxed)
     }
@@ -95,7 +97,7 @@ impl Exchange {
         number
     }
 
-    /// Returns the wake-up of the thread that has opened this channel.
+    /// Returns the wake-up of the thread that has reserved channel `channel`.
     pub(crate) fn caller(&self, channel: usize) -> &Wakeup {
         &self.channels[channel].caller
     }
@@ -106,20 +108,21 @@ impl Exchange {
     }
 }
 
-/// Message of a calling thread that fits one record.
+/// Message in one record, from a thread that submits requests to the engine's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
-    /// Tells the engine's thread if requests are to be expected, so that it stays awake.
+    /// Tells the engine's thread if requests are to be expected, so that it stays awake, or none are.
     Attention(bool),
-    /// Submits a request to the modelled host.
+    /// Submits a request to the software of the modelled host.
     Request {
         submitted: Time,
         turn: usize,
         io: Io,
         token: u32,
-        /// True if the result is wanted as soon as it is known, before it is due.
+        /// True if the caller wants the result as soon as the engine knows it, before the instant at which the request
+        /// completes.
         early: bool,
-        /// Time for which a fault has held the request back.
+        /// Time for which a fault has delayed the request before its submission.
         delayed: Span,
     },
 }
@@ -127,7 +130,7 @@ pub(super) enum Call {
 impl Call {
     const ATTENTION: u64 = 1;
     const EARLY: u64 = 1 << 2;
-    /// Place of the number of the operation.
+    /// Bit position of the operation in the first word of a request's record.
     const OP_SHIFT: u32 = 4;
 
     pub(super) fn encode(self) -> PipeRecord {

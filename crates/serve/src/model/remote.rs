@@ -1,4 +1,4 @@
-//! An engine of another thread, as a thread that submits requests to it through an [`Exchange`] sees it.
+//! Engine of another thread, as seen by a thread that submits requests to it through an [`Exchange`].
 
 use std::time::Duration;
 
@@ -30,12 +30,13 @@ impl<'a> RemoteEngine<'a> {
         RemoteEngine { exchange, calls, results, in_flight: 0, announced: false }
     }
 
-    /// Returns the exchange of the channel.
+    /// Returns the exchange that this channel belongs to, with the clock that all its threads read.
     pub fn exchange(&self) -> &'a Exchange {
         self.exchange
     }
 
-    /// Tells the engine's thread, if that has changed, whether clients are there: it may sleep if none is.
+    /// Tells the engine's thread, if it has changed, that requests are to be expected or none are. Requests are
+    /// expected while there are clients or requests in flight. Also sends calls that have waited for room.
     #[inline]
     pub fn expect(&mut self, has_clients: bool) {
         self.calls.go_on();
@@ -46,15 +47,15 @@ impl<'a> RemoteEngine<'a> {
         }
     }
 
-    /// Submits a request at an instant of the clock, by a modelled thread. `early` says that the result is wanted as soon as
-    /// it is known.
+    /// Submits a request to the engine as of the instant `submitted`, by the modelled thread whose turn is `turn`.
+    /// `early` asks for the result as soon as it is known. A fault has delayed the request by `delayed`.
     #[inline]
     pub fn submit(&mut self, submitted: Time, turn: usize, io: Io, token: u32, early: bool, delayed: Span) {
         self.in_flight += 1;
         self.call(Call::Request { submitted, turn, io, token, early, delayed });
     }
 
-    /// Submits a command that a real host has placed in its queue.
+    /// Submits a command that a real host has placed in its queue to the engine of the other thread.
     pub(crate) fn submit_command(&mut self, command: &SentCommand) {
         self.in_flight += 1;
         command.encode(|record| self.calls.put(record));
@@ -67,7 +68,8 @@ impl<'a> RemoteEngine<'a> {
         self.exchange.engine().wake();
     }
 
-    /// Returns the next result that is known, which may be before it is due. Its instant is the clock's.
+    /// Returns the next result that the engine has sent. Its instant of completion, by the clock, may still be in the
+    /// future.
     #[inline]
     pub fn take_known(&mut self) -> Option<Completed> {
         let [token, at, ..] = self.results.take()?;
@@ -75,12 +77,13 @@ impl<'a> RemoteEngine<'a> {
         Some(Completed { token: token as u32, at: Time::from_ps(at), error: None })
     }
 
-    /// Returns true if no request of this caller is in the engine.
+    /// Returns true if no request of this thread is in the engine.
     pub fn is_idle(&self) -> bool {
         self.in_flight == 0
     }
 
-    /// Returns how long a thread that waits as `wait` says may sleep: results wake it only if it waits by sleeping.
+    /// Returns the longest time for which the calling thread may sleep: without limit if it has no request in flight.
+    /// Otherwise it may sleep only with [`Wait::Block`], as results wake no other thread.
     pub fn rest_for(&self, wait: Wait) -> Duration {
         match wait {
             _ if self.is_idle() => Duration::MAX,

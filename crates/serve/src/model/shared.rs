@@ -1,4 +1,4 @@
-//! An engine that its thread runs for itself and for callers on other threads.
+//! Engine that one thread runs, for its own requests and for those of other threads.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,42 +18,42 @@ use crate::model::commands::{self, HostQueues, IncomingCommand, SentCommand};
 use crate::model::exchange::{Call, Channel, Exchange};
 use crate::model::wall::{Wait, Wall};
 
-/// Longest lead of the engine over the clock for results that are wanted before they are due. (Assumed; the limits of two
-/// threads are 0.6 us for a round trip with a sector, and 1.4 us with a page.)
+/// Maximum time by which the engine runs ahead of the clock for results that are wanted early. (Assumed; two threads
+/// need 0.6 us for a round trip with a sector, and 1.4 us with a page.)
 const LEAD_MAX: Span = Span::from_us(5);
 
-/// Source of requests that the engine's own thread submits; other sources are numbers of channels.
+/// Number that stands for the engine's own thread as the source of a request. Other sources are numbers of channels.
 const OWN_THREAD: usize = usize::MAX;
 
-/// Engine on the wall clock, with the requests of its own thread and of the callers of an [`Exchange`].
+/// Engine on the wall clock, with the requests of its own thread and of other threads, which use an [`Exchange`].
 #[derive(Debug)]
 pub struct SharedEngine<'a> {
     wall: Wall,
-    /// Drive that the engine simulates, as it is reported.
+    /// Description of the simulated drive, for the report.
     drive: Drive,
     seed: u64,
     exchange: &'a Exchange,
-    /// Threads of the modelled host; none if real hosts bring their own software.
+    /// Numbers of the modelled host's threads; empty if real hosts bring their own software.
     threads: Vec<u16>,
     ends: Vec<ChannelEnd<'a>>,
-    /// Requests in the engine, by the engine's tokens.
+    /// Requests in the engine, by the tokens with which they entered it.
     requests: Table<EngineRequest>,
     /// Commands of real hosts that wait for room in their modelled queue.
     queues: HostQueues,
-    /// Results of this thread's own requests.
+    /// Results of requests that the engine's own thread submitted and has not taken yet.
     results: VecDeque<Completed>,
-    /// Mean of the latest times between a submission and its arrival at the engine.
+    /// Moving average of the time between a request's submission and its arrival at the engine.
     usual_delay: Span,
 }
 
-/// Engine's end of a channel.
+/// Engine's end of the channel of one calling thread.
 #[derive(Debug)]
 struct ChannelEnd<'a> {
     calls: PipeReader<'a>,
     results: PipeWriter<'a>,
-    /// True if the caller has announced requests.
+    /// True if the calling thread has announced that requests are to be expected.
     expects_requests: bool,
-    /// Command of which some records are still to come.
+    /// Command of which some records have not arrived yet; none between commands.
     incoming: Option<IncomingCommand>,
 }
 
@@ -68,19 +68,20 @@ impl ChannelEnd<'_> {
     }
 }
 
-/// Request in the engine.
+/// Request that the engine has accepted and not completed yet.
 #[derive(Clone, Copy, Debug)]
 struct EngineRequest {
     source: usize,
-    /// Token by which its source knows it.
+    /// Token by which the submitting thread identifies the request.
     token: u32,
-    /// Instant of the clock at which it was submitted.
+    /// Instant of the clock at which the request was submitted.
     submitted: Time,
-    /// Instant of the model at which it entered.
+    /// Instant of the model at which the request entered the engine.
     arrived: Time,
 }
 
-/// Lets the drive of an engine have the keys of the store, so that the model finds those that hosts find.
+/// Copies the keys of the store, with the lengths of their values, into the simulated drive, so that the model finds
+/// the keys that hosts find. Returns the engine.
 fn with_keys(mut engine: Engine, device: &Device, drive: &Drive) -> Engine {
     if let Some(keys) = device.store.keys() {
         keys.with(|space| {
@@ -92,11 +93,11 @@ fn with_keys(mut engine: Engine, device: &Device, drive: &Drive) -> Engine {
 }
 
 impl<'a> SharedEngine<'a> {
-    /// Makes an engine of `drive` that follows the clock of `exchange`, and the fault rules of `device` that are a model's. The
-    /// modelled host has a thread for each queue pair, unless real hosts bring their own software.
+    /// Makes an engine that simulates `drive` by the clock of `exchange`, with the fault rules of `device` that concern
+    /// the model. The modelled host has one thread per queue pair; none if real hosts bring their own software.
     ///
     /// # Errors
-    /// If real hosts have no driver for the drive's protocol.
+    /// If real hosts bring their own software, and have no driver for the drive's protocol.
     pub fn new(
         device: &Device,
         drive: Drive,
@@ -115,7 +116,8 @@ impl<'a> SharedEngine<'a> {
         Ok(SharedEngine::of_wall(wall, threads, drive, seed, exchange))
     }
 
-    /// Makes a shared engine of `wall`, which simulates `drive` with these threads of the modelled host.
+    /// Makes a shared engine of `wall`, which simulates `drive`. `threads` are the numbers of the modelled host's
+    /// threads.
     pub(super) fn of_wall(
         wall: Wall,
         threads: Vec<u16>,
@@ -142,14 +144,15 @@ impl<'a> SharedEngine<'a> {
         self.exchange
     }
 
-    /// Submits a request of this thread at an instant of the clock, by a modelled thread. `early` says that the result is
-    /// wanted as soon as it is known.
+    /// Submits a request of the engine's own thread as of the instant `submitted`, by the modelled thread whose turn is
+    /// `turn`. `early` asks for the result as soon as it is known. A fault has delayed the request by `delayed`.
     #[inline]
     pub fn submit(&mut self, submitted: Time, turn: usize, io: Io, token: u32, early: bool, delayed: Span) {
         self.enter(OWN_THREAD, Call::Request { submitted, turn, io, token, early, delayed });
     }
 
-    /// Submits a command that a real host has placed in its queue.
+    /// Submits a command that a real host has placed in its queue. Commands of one doorbell write enter the model
+    /// together, with the last of them.
     pub(crate) fn submit_command(&mut self, command: SentCommand) {
         let has_more = command.has_more;
         self.queues.push(OWN_THREAD, command);
@@ -158,9 +161,9 @@ impl<'a> SharedEngine<'a> {
         }
     }
 
-    /// Takes in what callers have submitted, and lets the model run up to the clock's `now`, or ahead of it for results that
-    /// are wanted early. An idle engine runs no further than `earliest`: requests may still turn out to have been submitted
-    /// then. Returns true if there was anything.
+    /// Accepts what callers have submitted, and runs the model up to the clock's `now`, or ahead of it for results that
+    /// are wanted early. An idle model runs no further than `earliest`, as requests that were submitted then may still
+    /// arrive. Returns true if a caller had sent anything, or a request has completed.
     #[inline]
     pub fn poll(&mut self, now: Time, earliest: Time) -> bool {
         let mut any = self.listen();
@@ -177,13 +180,15 @@ impl<'a> SharedEngine<'a> {
         any
     }
 
-    /// Returns the next result of this thread's own requests, which may be known before it is due. Its instant is the clock's.
+    /// Returns the next result of a request that the engine's own thread submitted. Its instant of completion, by the
+    /// clock, may still be in the future.
     #[inline]
     pub fn take_known(&mut self) -> Option<Completed> {
         self.results.pop_front()
     }
 
-    /// Takes in what callers have submitted; returns true if there was anything.
+    /// Accepts requests and announcements from the channels of all callers, and sends results that have waited for
+    /// room. Returns true if a caller had sent anything.
     #[inline]
     pub fn listen(&mut self) -> bool {
         let mut any = false;
@@ -200,12 +205,13 @@ impl<'a> SharedEngine<'a> {
         any
     }
 
-    /// Returns true if callers expect results or have announced requests.
+    /// Returns true if other threads expect results or have announced requests.
     pub fn has_callers(&self) -> bool {
         self.ends.iter().any(|end| end.expects_requests)
     }
 
-    /// Returns how long a thread that waits as `wait` says may sleep, unless something arrives.
+    /// Returns the longest time for which the engine's thread may sleep, if it waits as `wait` says and nothing
+    /// arrives.
     pub fn rest_for(&self, wait: Wait) -> Duration {
         self.wall.rest_for(wait)
     }
@@ -215,7 +221,7 @@ impl<'a> SharedEngine<'a> {
         self.wall.is_idle()
     }
 
-    /// Returns what the engine has measured. Queues that real hosts have not used are left out.
+    /// Returns the outcome of the simulation so far. Queues that real hosts have not used are left out.
     pub fn outcome(&self) -> Outcome {
         let mut outcome = self.wall.engine().outcome(&self.drive, self.seed);
         if self.threads.is_empty() {
@@ -279,7 +285,7 @@ impl<'a> SharedEngine<'a> {
         queues.enter(wall, &mut (requests, usual_delay), take, entered);
     }
 
-    /// Hands a result to the thread that has submitted its request.
+    /// Sends a result to the thread that submitted the request: its own, or the caller at the other end of a channel.
     #[inline]
     fn deliver(&mut self, completed: &Completed) {
         let EngineRequest { source, token, submitted, arrived } = self.requests.take(completed.token);
@@ -295,7 +301,8 @@ impl<'a> SharedEngine<'a> {
     }
 }
 
-/// Returns the time since a submission, and counts it for the mean.
+/// Returns the time since a request was submitted, at most [`LEAD_MAX`], and adds it to the moving average
+/// `usual_delay`.
 #[inline]
 fn delay_of(exchange: &Exchange, usual_delay: &mut Span, submitted: Time) -> Span {
     let delay = exchange.clock().now().since(submitted).min(LEAD_MAX);

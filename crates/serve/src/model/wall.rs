@@ -1,13 +1,13 @@
 //! The core's engine on the wall clock.
 //!
-//! A [`Wall`] stamps what arrives with its clock, injects it, and runs the engine up to the clock; it runs ahead only by
-//! the *lead* that its caller allows, who then has the results early and hands them over when they are due.
-//! What completes is handed back no earlier than the model says. How much later is the *lag*, which a served latency
-//! is never printed without: a loop that cannot keep up with its model shows there, and nowhere else.
+//! A [`Wall`] stamps each input with its clock, injects it into the engine, and runs the engine up to the clock. It
+//! runs ahead only by the *lead* that its caller allows; the caller then has results early, and delivers them at their
+//! instants. No result is delivered earlier than the model says. The time by which it is late is the *lag*, which is
+//! printed with every served latency: a loop that cannot keep up with its model shows there, and nowhere else.
 //!
-//! A machine that is slower than the model would fall behind for ever, and further with every attempt to catch up. So
-//! after a bounded piece of work the model's clock is held back to where the model is: as lag if a request is under way,
-//! and at no cost to anybody if the device was only looking for work.
+//! A machine that is slower than the model would fall further behind with every attempt to catch up. So after a limited
+//! number of events, the model's time is held back to where the engine is. This counts as lag if a request is in
+//! flight, and costs nothing if the device was only polling for work.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::device::Device;
 
 pub use crate::clock::{Clock, Wait, span};
 
-/// Engine that follows a clock.
+/// Simulation engine that follows a clock, with the lag of its results.
 #[derive(Debug)]
 pub struct Wall {
     engine: Engine,
@@ -31,21 +31,22 @@ pub struct Wall {
     lag: Latency,
     last_lag: Span,
     in_flight: u64,
-    /// Time by which the model's time is behind the clock for good, and the part of it since a request was last not in flight.
+    /// Time by which the model's time is behind the clock for good. `held_in_flight` is the part of it that was added
+    /// while the requests now in flight were.
     held: Span,
     held_in_flight: Span,
-    /// Time by which the engine may be ahead of the clock while requests are in flight.
+    /// Lead: the time by which the engine may be ahead of the clock while requests are in flight.
     lead: Span,
     follower: Option<Follower>,
 }
 
-/// Fault rules that the engine has been told of.
+/// Fault rules of a served device that the engine has. They follow the device's rules, which change while it is served.
 #[derive(Debug)]
 struct Follower {
     device: Device,
     seed: u64,
     changes: u64,
-    /// Rules by their numbers, as the engine keeps them.
+    /// Fault rules that the engine has: the number of each, and the rule as the engine keeps it.
     told: Vec<(u64, Fault)>,
 }
 
@@ -59,7 +60,7 @@ impl Follower {
         }
     }
 
-    /// Tells the engine of new rules, and of rules that are gone.
+    /// Adds new fault rules to the engine, and removes rules that have been cleared.
     #[cold]
     fn tell(&mut self, engine: &mut Engine) {
         let rules = self.device.faults.of_model();
@@ -79,22 +80,23 @@ impl Follower {
     }
 }
 
-/// Most events that the engine handles in one call while requests are in flight: some ten milliseconds of work.
+/// Maximum number of events that the engine handles in one call while requests are in flight: some ten milliseconds of
+/// work.
 const EVENTS_MAX: u64 = 1 << 17;
 
-/// Most events that an idle engine handles in one call: some ten microseconds of work, so that the next request does not wait
-/// for a device that has only been looking for work.
+/// Maximum number of events that an idle engine handles in one call: some ten microseconds of work, so that the next
+/// request does not wait for a device that has only been polling for work.
 const IDLE_EVENTS_MAX: u64 = 1 << 8;
 
-/// Additional lead for a lone request: what the engine takes for it in a bad hour (measured: 0.8 to 1.5 us for a read of 512
-/// bytes of DC Express, 2.5 us for a page), so that this does not become lag.
+/// Additional lead while a single request is in flight: the longest time that the engine usually computes for it, so
+/// that this does not become lag. (Measured: 0.8 to 1.5 us for a read of 512 bytes of DC Express, 2.5 us for a page.)
 pub const LONE_LEAD: Span = Span::from_us(3);
 
-/// Longest sleep of a loop whose engine is idle: the device's own events are caught up with then, in one go.
+/// Longest sleep of a loop that runs an engine. The device's own events of that time are handled together afterwards.
 pub const IDLE_MAX: Duration = Duration::from_millis(1);
 
 impl Wall {
-    /// Makes an engine at time zero of `clock`.
+    /// Lets `engine`, which has not run yet, follow `clock` from time zero.
     pub fn new(engine: Engine, clock: Clock) -> Wall {
         Wall {
             engine,
@@ -109,7 +111,8 @@ impl Wall {
         }
     }
 
-    /// Lets the engine follow the fault rules of `device` that are a model's.
+    /// Lets the engine apply the fault rules of `device` that concern the model, also those that are added later.
+    /// `seed` determines their random triggers.
     pub fn with_faults(self, device: &Device, seed: u64) -> Wall {
         let follower = Follower { device: device.clone(), seed, changes: 0, told: Vec::new() };
         Wall { follower: Some(follower), ..self }
@@ -122,19 +125,20 @@ impl Wall {
         }
     }
 
-    /// Adds a thread to the modelled host of `drive`, whose engine this is, for each of its queue pairs.
+    /// Adds one thread to the modelled host for each queue pair of `drive`, which the engine simulates. Returns the
+    /// numbers of the threads.
     pub fn add_threads(&mut self, drive: &Drive) -> Vec<u16> {
         let limits = drive.limits();
         (0..limits.queue_pairs).map(|_| self.engine.add_client(limits.queue_slots())).collect()
     }
 
-    /// Injects an input that arrives now, and returns the model's time of that.
+    /// Injects an input into the engine at the present instant. Returns the model's time of its arrival.
     pub fn arrive(&mut self, input: Input) -> Time {
         self.arrive_at(self.clock.now(), input)
     }
 
-    /// Injects an input that arrived when the clock showed `asked`, and returns the model's time of that. An idle device
-    /// catches up with that first, or passes over what it cannot do in one go; an engine that is ahead takes the input at its
+    /// Injects an input that arrived when the clock showed `asked`, and returns the model's time of its arrival. An
+    /// idle engine first handles earlier events, up to a limit. An engine that is already ahead takes the input at its
     /// own time.
     pub fn arrive_at(&mut self, asked: Time, input: Input) -> Time {
         let now = self.catch_up(asked);
@@ -145,8 +149,8 @@ impl Wall {
         now
     }
 
-    /// Injects commands of a real host's queue, all announced by one doorbell when the clock showed `rung`; returns the model's
-    /// time of that.
+    /// Injects commands of a real host's queue, which one doorbell write announced when the clock showed `rung`.
+    /// Returns the model's time of the doorbell write.
     pub fn ring<'a>(
         &mut self,
         rung: Time,
@@ -160,24 +164,26 @@ impl Wall {
         now
     }
 
-    /// Notes that a real host has created a queue: see [`Engine::begin_queue`].
+    /// Restarts a modelled queue for a queue that a real host has created. Returns false while commands of the queue's
+    /// previous use are in flight: see [`Engine::begin_queue`].
     pub fn begin_queue(&mut self, queue: u16, entries: u32, has_interrupts: bool) -> bool {
         self.engine.begin_queue(queue, entries, has_interrupts)
     }
 
-    /// Returns how many more commands a queue of real hosts has room for.
+    /// Returns the number of further commands that a modelled queue of real hosts has room for.
     pub fn room(&mut self, queue: u16) -> usize {
         self.engine.room(queue)
     }
 
-    /// Returns the model's time for what arrived when the clock showed `asked`.
+    /// Lets an idle engine catch up with the instant `asked` of the clock. Returns the model's time of an arrival at
+    /// that instant, which is no earlier than the engine's own.
     fn catch_up(&mut self, asked: Time) -> Time {
         self.follow();
         self.idle_until(self.model_time(asked));
         self.model_time(asked).max(self.engine.now())
     }
 
-    /// Counts so many more requests in flight.
+    /// Adds `count` to the number of requests in flight.
     fn expect(&mut self, count: u64) {
         if self.in_flight == 0 {
             self.held_in_flight = Span::ZERO;
@@ -185,14 +191,14 @@ impl Wall {
         self.in_flight += count;
     }
 
-    /// Handles every event that is due by now, or as many as can be handled in one go.
+    /// Handles every event up to the present instant, or as many as one call may.
     pub fn advance(&mut self) {
         self.follow();
         self.advance_to(self.now());
     }
 
-    /// Handles every event that is due by `now` while no request is in flight. `now` may be earlier than the clock: as early as
-    /// a request may still turn out to have arrived.
+    /// Handles every event up to the model's time `now`, if no request is in flight. `now` may be earlier than the
+    /// clock, as requests that arrived since then may still be injected.
     pub fn idle_until(&mut self, now: Time) {
         if self.in_flight == 0 {
             self.follow();
@@ -207,14 +213,15 @@ impl Wall {
         }
     }
 
-    /// Holds the model's time back to where the engine is, since there are more events than can be handled in one go.
+    /// Holds the model's time, which was to reach `now`, back to where the engine is: there are more events than one
+    /// call may handle.
     fn hold(&mut self, now: Time) {
         let behind = now.since(self.engine.now());
         self.held += behind;
         self.held_in_flight += behind;
     }
 
-    /// Returns the model's time: the clock's, less what it has been held back.
+    /// Returns the model's time: the clock's time, less the time by which the model has been held back.
     pub fn now(&self) -> Time {
         self.model_time(self.clock.now())
     }
@@ -225,7 +232,8 @@ impl Wall {
         Time::ZERO + now.since(Time::ZERO + self.held)
     }
 
-    /// Returns the next completed request. Its lag ends here: the caller hands the result over at once.
+    /// Returns the next request that the engine has completed, and records its lag. The caller must deliver the result
+    /// at once.
     pub fn take_completed(&mut self) -> Option<Completed> {
         let done = self.engine.take_completed()?;
         self.in_flight -= 1;
@@ -235,16 +243,17 @@ impl Wall {
         Some(done)
     }
 
-    /// Sets the lead by which the results of the next requests are to be known.
+    /// Sets the lead, the time by which the engine may run ahead of the clock. While requests are in flight, the lead
+    /// can only grow.
     pub fn lead_by(&mut self, lead: Span) {
         self.lead = if self.in_flight == 0 { lead } else { self.lead.max(lead) };
     }
 
-    /// Handles every event that is due by `now`, which [`Wall::now`] has been lately, or by the lead from then while requests
-    /// are in flight (and by [`LONE_LEAD`] more for a lone one), up to the next completed request. The caller owes a call of
-    /// [`Wall::hand_over`] or [`Wall::pass_on`] for it.
+    /// Runs the engine while requests are in flight, up to `now` (a recent [`Wall::now`]) plus the lead, and for a lone
+    /// request [`LONE_LEAD`] further. Stops at the next completed request and returns it; the caller must then call
+    /// [`Wall::hand_over`] or [`Wall::pass_on`].
     ///
-    /// Once all requests under way are done, the engine waits for the clock: whoever asks next should not find it ahead.
+    /// Once no request is in flight, the engine waits for the clock, so that the next request does not find it ahead.
     pub fn run_ahead(&mut self, now: Time) -> Option<Completed> {
         if self.in_flight == 0 {
             return None;
@@ -257,20 +266,21 @@ impl Wall {
         done
     }
 
-    /// Notes that a result that was due when the clock showed `due` is handed over at `now`: its lag ends.
+    /// Records the lag of a result: the time from `due`, when the model completed the request, to `now`, when the
+    /// result is delivered.
     pub fn hand_over(&mut self, due: Time, now: Time) {
         self.in_flight -= 1;
         self.last_lag = now.since(due);
         self.lag.record(self.last_lag);
     }
 
-    /// Notes that a result goes to a thread that hands it over when it is due and knows its lag.
+    /// Counts a request as completed without its lag, which the thread that delivers the result records.
     pub fn pass_on(&mut self) {
         self.in_flight -= 1;
     }
 
-    /// Returns how long nothing happens unless something arrives. While no request is in flight, the device's own looking for
-    /// work is no reason to wake up early.
+    /// Returns the time until the engine's next event, less the lead and at most [`IDLE_MAX`]. While no request is in
+    /// flight, returns [`IDLE_MAX`]: the device's own polling needs no earlier wake-up.
     pub fn idle_for(&self) -> Duration {
         if self.in_flight == 0 {
             return IDLE_MAX;
@@ -280,12 +290,13 @@ impl Wall {
         Duration::from_nanos(ahead / 1000).min(IDLE_MAX)
     }
 
-    /// Returns true if no request is in flight.
+    /// Returns true if no request is in flight in the engine.
     pub fn is_idle(&self) -> bool {
         self.in_flight == 0
     }
 
-    /// Returns how long a loop that waits as `wait` says may sleep: an adaptive one not while there is work.
+    /// Returns the longest sleep of a loop that waits as `wait` says. An adaptive loop does not sleep while a request
+    /// is in flight, and without limit otherwise.
     pub fn rest_for(&self, wait: Wait) -> Duration {
         match (wait, self.in_flight) {
             (Wait::Adaptive, 0) => Duration::MAX,
@@ -294,27 +305,28 @@ impl Wall {
         }
     }
 
-    /// Returns by how much results were handed over later than modelled.
+    /// Returns the distribution of the lag: the times by which results were delivered later than the model completed
+    /// them.
     pub fn lag(&self) -> &Latency {
         &self.lag
     }
 
-    /// Returns the lag of the result that was handed over last.
+    /// Returns the lag of the result that was delivered last.
     pub fn last_lag(&self) -> Span {
         self.last_lag
     }
 
-    /// Returns the clock.
+    /// Returns the clock that the engine follows.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Returns the clock, to set it where that is possible.
+    /// Returns the clock that the engine follows, so that tests and replays can set it.
     pub fn clock_mut(&mut self) -> &mut Clock {
         &mut self.clock
     }
 
-    /// Returns the engine, for what it has measured and recorded.
+    /// Returns the simulation engine, for its measurements and recordings.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }

@@ -1,4 +1,4 @@
-//! Admin commands (Base Specification 2.0, section 5).
+//! Admin commands of an NVMe controller: their table, handlers and checks (Base Specification 2.0, section 5).
 
 use phaselink_core::protocol::nvme::rules::command::{ALL_NAMESPACES, check_flags};
 use phaselink_core::protocol::nvme::rules::{MetadataFormat, Shadow, key_value, zones};
@@ -22,29 +22,32 @@ use super::queues::{CompletionQueue, SubmissionQueue};
 use super::strict;
 use crate::device::tally::locked;
 
-/// Binary logarithms of the submission and the completion queue entry sizes that CC has to hold when a queue is created.
+/// Binary logarithms of the entry sizes of submission and completion queues, in bytes, that CC must hold when the host
+/// creates a queue.
 const ENTRY_SIZES: (u32, u32) = (6, 4);
-/// SV, in dword 10 of Set Features: save the value across resets.
+/// Save bit (SV) in dword 10 of Set Features, with which a host wants a feature's value to survive resets.
 const SAVE: u32 = 1 << 31;
 /// Maximum length in bytes of the part of a log page that one command returns.
 pub(super) const LOG_BYTES_MAX: u64 = 1 << 20;
 
-/// Outcome of an admin command that is not refused.
+/// Outcome of an admin command that ends without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminOutcome {
-    /// The command completes now, with this dword 0.
+    /// The command completes now, with this value in dword 0 of its completion queue entry.
     Done(u32),
-    /// The command completes later: with an event, or after a format of the drive.
+    /// The command completes later: when an event occurs, or when the store has formatted, sanitized or reported
+    /// blocks.
     Pending,
 }
 
-/// Admin commands, a row for each: opcode, effects, bit of OACS that announces the command, and its handler.
+/// Makes the table of admin commands and their dispatcher. Each row has an opcode, effects, the bit of OACS that
+/// announces the command, and a handler.
 macro_rules! admin_commands {
     ($($opcode:ident, $effects:expr, $bit:expr => |$controller:ident, $command:ident, $host:ident| $handler:expr;)*) => {
-        /// Admin commands that the controller executes.
+        /// Admin commands that controllers of some drive execute.
         pub const ADMIN_COMMANDS: &[CommandRow] = &[$(CommandRow::new(admin::$opcode, $effects, $bit)),*];
 
-        /// Calls the handler of an admin command.
+        /// Calls the handler of an admin command; refuses an unknown opcode with Invalid Command Opcode.
         fn dispatch(
             controller: &mut Controller,
             command: &SubmissionEntry,
@@ -83,7 +86,7 @@ admin_commands! {
     DIRECTIVE_RECEIVE, effect::NONE, Some(5) => |controller, command, host| controller.receive_directive(command, host);
 }
 
-/// Part of a log page that a command returns.
+/// Byte offset and length of the part of a log page that one Get Log Page command returns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogPart {
     offset: u64,
@@ -91,10 +94,11 @@ pub(super) struct LogPart {
 }
 
 impl LogPart {
-    /// Returns the part that Get Log Page asks for.
+    /// Decodes offset and length of the part of a log page from a Get Log Page command.
     ///
     /// # Errors
-    /// Invalid Field for one that begins at no multiple of 4 bytes, or is too long.
+    ///
+    /// Invalid Field if the offset is no multiple of 4 bytes, or the part is longer than [`LOG_BYTES_MAX`].
     pub(super) fn of(command: &SubmissionEntry) -> Result<LogPart, Status> {
         let [first, second, low, high, ..] = command.dwords;
         let words = (u64::from(first >> 16) | u64::from(second & 0xffff) << 16) + 1;
@@ -103,7 +107,7 @@ impl LogPart {
         if is_valid { Ok(part) } else { Err(Status::INVALID_FIELD) }
     }
 
-    /// Returns the part of a page. Bytes beyond its end are zeros.
+    /// Cuts this part out of a whole log page. Bytes beyond the end of the page are zeros.
     ///
     /// # Errors
     /// Invalid Field if the part begins beyond the end of the page.
@@ -117,15 +121,17 @@ impl LogPart {
     }
 }
 
-/// Opcodes of the commands that divide a drive into namespaces: a drive with zones, or one that stores values, stays one.
+/// Opcodes of Namespace Management and Namespace Attachment. A drive with zones or with keys and values refuses them,
+/// since it always is one namespace.
 const DIVIDES: [u8; 2] = [admin::NAMESPACE_MANAGEMENT, admin::NAMESPACE_ATTACHMENT];
 
-/// Opcodes of the commands for directives, which a drive with data placement has.
+/// Opcodes of Directive Send and Directive Receive. Only a controller with data placement lists them as supported.
 const DIRECTIVES: [u8; 2] = [admin::DIRECTIVE_SEND, admin::DIRECTIVE_RECEIVE];
-/// Log page of a drive with logical blocks.
+/// Optional log page of a drive with logical blocks: LBA Status Information.
 const BLOCK_PAGES: FurtherPages = FurtherPages { features: &[], logs: &[log_pages::BLOCK_STATUS] };
 
-/// Features and log pages of data placement: the first feature has the scope of an endurance group, the second that of a namespace.
+/// Optional features and log pages of a drive with data placement. Bit 23 is the scope of an endurance group, bit 20
+/// that of a namespace.
 const PLACEMENT_PAGES: FurtherPages =
     FurtherPages { features: &[(PLACEMENT_FEATURE, 23), (EVENTS_FEATURE, 20)], logs: &PLACEMENT_AND_BLOCK_LOGS };
 const PLACEMENT_AND_BLOCK_LOGS: [u8; 5] = {
@@ -133,13 +139,13 @@ const PLACEMENT_AND_BLOCK_LOGS: [u8; 5] = {
     [log_pages::BLOCK_STATUS, configurations, usage, statistics, events]
 };
 
-/// Feature of a namespace that stores values by their keys.
+/// Optional feature of a drive with keys and values, whose scope is a namespace (bit 20).
 const KEY_VALUE_PAGES: FurtherPages = FurtherPages { features: &[(KEY_VALUE_FEATURE, 20)], logs: &[] };
 
-/// MSET, in dword 10 of Format NVM: metadata is transferred at the end of each block's data.
+/// Bit MSET in dword 10 of Format NVM, which asks for metadata at the end of each block's data.
 const METADATA_EXTENDED: u32 = 1 << 4;
 
-/// Outcome of a command that has no result in dword 0.
+/// Outcome of an admin command that completes with 0 in dword 0.
 const DONE: AdminOutcome = AdminOutcome::Done(0);
 
 impl Controller {
@@ -156,12 +162,12 @@ impl Controller {
         dispatch(self, command, host)
     }
 
-    /// Returns true if the drive is one namespace and stays so.
+    /// Returns true if the drive always is one namespace: if it has zones, or stores values by their keys.
     fn is_one_namespace(&self) -> bool {
         self.identity.limits.zones.is_some() || self.identity.limits.key_value.is_some()
     }
 
-    /// Returns the admin commands that the controller executes.
+    /// Returns the admin commands that this controller's drive supports.
     fn admin_commands(&self) -> Vec<CommandRow> {
         let is_there = |row: &&CommandRow| match row.opcode {
             opcode if DIVIDES.contains(&opcode) => !self.is_one_namespace(),
@@ -172,7 +178,7 @@ impl Controller {
         ADMIN_COMMANDS.iter().filter(is_there).copied().collect()
     }
 
-    /// Identify (section 5.17).
+    /// Executes Identify (section 5.17): copies the data structure that CNS selects to the host.
     fn identify(&self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, second, ..] = command.dwords;
         let (cns, first_controller, command_set) = (first as u8, (first >> 16) as u16, (second >> 24) as u8);
@@ -183,7 +189,8 @@ impl Controller {
         Ok(DONE)
     }
 
-    /// Get Log Page (section 5.16): any part of a page that begins at a multiple of 4 bytes. Bytes beyond its end are zeros.
+    /// Executes Get Log Page (section 5.16): returns a part of a log page, with zeros beyond the page's end. LBA Status
+    /// Information completes later, since only the store knows it.
     fn get_log_page(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, second, _, _, fourteen, ..] = command.dwords;
         let (log, command_set) = (first as u8, (fourteen >> 24) as u8);
@@ -214,7 +221,7 @@ impl Controller {
         Ok(DONE)
     }
 
-    /// Returns the I/O commands of a command set, if the controller has it.
+    /// Returns the I/O commands of a command set, or none if the controller does not support the set.
     fn io_commands(&self, command_set: u8) -> Option<Vec<CommandRow>> {
         if self.identity.limits.key_value.is_some() {
             return (command_set == key_value::COMMAND_SET).then(|| KEY_VALUE_COMMANDS.to_vec());
@@ -227,8 +234,8 @@ impl Controller {
         }
     }
 
-    /// Returns the whole of a log page. `specific` is the field of this name (LSP), which makes telemetry data, or establishes and
-    /// releases the reporting context of the persistent event log.
+    /// Returns a whole log page. `specific` is the Log Specific Field (LSP): it captures telemetry data, or establishes
+    /// or releases the reporting context of the persistent event log.
     fn log_page(&mut self, log: u8, specific: u32, now_ms: u64) -> Result<Vec<u8>, Status> {
         match (log, specific & 3) {
             (log_pages::TELEMETRY, 1 | 3) => {
@@ -252,7 +259,7 @@ impl Controller {
         self.page(log)
     }
 
-    /// Returns the persistent event log as it is now.
+    /// Returns the persistent event log as of now, in the bytes of its log page.
     fn report_events(&self, now_ms: u64) -> Result<Vec<u8>, Status> {
         let health = self.page(log_pages::HEALTH)?;
         let selected = IdentifySelection { cns: 1, ..IdentifySelection::default() };
@@ -280,7 +287,8 @@ impl Controller {
         log_page(log, &sources)
     }
 
-    /// Get Features (section 5.15).
+    /// Executes Get Features (section 5.15): returns the current value, and copies the structure of a feature that has
+    /// one to the host.
     fn get_features(&self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, select, ..] = command.dwords;
         // Only current values exist, since ONCS announces no saveable ones.
@@ -301,7 +309,7 @@ impl Controller {
         Ok(AdminOutcome::Done(value))
     }
 
-    /// Set Features (section 5.27).
+    /// Executes Set Features (section 5.27). Values cannot be saved across resets.
     fn set_features(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, value, ..] = command.dwords;
         if matches!(first as u8, PLACEMENT_FEATURE | EVENTS_FEATURE) {
@@ -314,7 +322,7 @@ impl Controller {
         if first & SAVE != 0 {
             return Err(Status::FEATURE_NOT_SAVEABLE);
         }
-        // Every feature has the scope of the controller, so that naming a namespace is an error.
+        // Every feature of the table has the scope of the controller, so that naming a namespace is an error.
         if !matches!(command.namespace_id, 0 | u32::MAX) {
             return Err(Status::FEATURE_NOT_OF_NAMESPACE);
         }
@@ -335,7 +343,7 @@ impl Controller {
         Ok(AdminOutcome::Done(result))
     }
 
-    /// Create I/O Completion Queue (section 5.4).
+    /// Executes Create I/O Completion Queue (section 5.4).
     fn create_completion_queue(
         &mut self,
         command: &SubmissionEntry,
@@ -359,7 +367,7 @@ impl Controller {
         Ok(DONE)
     }
 
-    /// Create I/O Submission Queue (section 5.5).
+    /// Executes Create I/O Submission Queue (section 5.5); its completion queue must exist.
     fn create_submission_queue(
         &mut self,
         command: &SubmissionEntry,
@@ -386,7 +394,7 @@ impl Controller {
         Ok(DONE)
     }
 
-    /// Delete I/O Submission Queue (section 5.7). Commands in flight get no completion.
+    /// Executes Delete I/O Submission Queue (section 5.7). Commands in flight get no completion.
     fn delete_submission_queue(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
         let queue = command.dwords[0] as u16;
         let set = self.set_of_submission_queue(queue);
@@ -397,7 +405,7 @@ impl Controller {
         Ok(DONE)
     }
 
-    /// Delete I/O Completion Queue (section 5.6): its submission queues have to be deleted first.
+    /// Executes Delete I/O Completion Queue (section 5.6). The host must have deleted its submission queues first.
     fn delete_completion_queue(
         &mut self,
         command: &SubmissionEntry,
@@ -415,7 +423,8 @@ impl Controller {
         }
     }
 
-    /// Abort (section 5.1): only Asynchronous Event Requests can be aborted. Bit 0 of the result is 1 if nothing was aborted.
+    /// Executes Abort (section 5.1), which aborts Asynchronous Event Requests only. Bit 0 of the result is 1 if nothing
+    /// was aborted.
     fn abort(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let (queue, command_id) = (command.dwords[0] as u16, (command.dwords[0] >> 16) as u16);
         self.set_of_submission_queue(queue).check_strictly(|checks| checks.on_abort(queue, command_id));
@@ -426,20 +435,20 @@ impl Controller {
         Ok(DONE)
     }
 
-    /// Asynchronous Event Request (section 5.2).
+    /// Executes Asynchronous Event Request (section 5.2): keeps the command, which completes with a later event.
     fn request_event(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
         self.events.add_request(command.command_id)?;
         Ok(AdminOutcome::Pending)
     }
 
-    /// Keep Alive (section 5.18).
+    /// Executes Keep Alive (section 5.18): restarts the keep-alive timer.
     fn keep_alive(&mut self) -> Result<AdminOutcome, Status> {
         self.is_kept_alive = true;
         Ok(DONE)
     }
 
-    /// Format NVM (section 5.14): to blocks of another size, with or without metadata and protection information, and without
-    /// cryptographic erase (FNA). [`Controller::update`] formats the drive, since it has the store.
+    /// Executes Format NVM (section 5.14): checks block size, metadata, protection information and erase setting, and
+    /// queues the format. [`Controller::update`] does it, since it has the store.
     fn begin_format(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
         let first = command.dwords[0];
         let (format, erase) = (first & 0xf | first >> 8 & 0x30, first >> 9 & 7);
@@ -463,8 +472,8 @@ impl Controller {
         Ok(AdminOutcome::Pending)
     }
 
-    /// Doorbell Buffer Config (section 5.8): a page with shadow doorbells, which the host writes, and a page with event
-    /// indices, which tell the host when to write the doorbell register.
+    /// Executes Doorbell Buffer Config (section 5.8): takes a page of shadow doorbells, which the host writes, and a
+    /// page of event indices. An event index tells the host when to write the doorbell register.
     fn share_doorbells(
         &mut self,
         command: &SubmissionEntry,
@@ -479,7 +488,8 @@ impl Controller {
         Ok(DONE)
     }
 
-    /// Returns the number of entries of a queue to be created (dword 10). The host has to have set the entry size in CC.
+    /// Returns the number of entries of a queue to be created, from dword 10. Fails if the host has not set the entry
+    /// size in CC, which `is_size_set` tells.
     fn queue_entries(&mut self, first: u32, is_size_set: bool) -> Result<u32, Status> {
         let (limits, counted_from_zero) = (self.identity.limits, (first >> 16) as u16);
         let is_beyond = counted_from_zero > limits.entries_field();
@@ -488,7 +498,7 @@ impl Controller {
         if is_size_set { Ok(entries) } else { Err(Status::INVALID_QUEUE_SIZE) }
     }
 
-    /// Checks strictly that a queue to be created is where no other queue is.
+    /// Counts a finding of the strict checks if the memory of a queue to be created overlaps that of another queue.
     fn check_queue_place(&mut self, address: u64, entries: u32, entry_bytes: usize) {
         let end = address.saturating_add(u64::from(entries) * entry_bytes as u64);
         let overlaps = |(other, bytes): (u64, usize)| other < end && address < other.saturating_add(bytes as u64);
@@ -497,13 +507,14 @@ impl Controller {
     }
 }
 
-/// Returns the settings of metadata in dword 10 of Format NVM: type (PI) and location (PIL) of the protection information (NVM Command Set
-/// Specification 1.0, figure 78).
+/// Decodes the protection information type (PI) and its location in the metadata (PIL) from dword 10 of Format NVM (NVM
+/// Command Set Specification 1.0, figure 78).
 fn metadata_of_format(first: u32) -> Result<MetadataFormat, Status> {
     MetadataFormat::of((first >> 5 & 7) as u8, first >> 8 & 1 == 1)
 }
 
-/// Returns the identifier of a queue to be created: from 1 to the number of queues granted to the host, and not in use.
+/// Returns the identifier of a queue to be created, from dword 10. Invalid Queue Identifier unless it is from 1 to the
+/// number of queues granted to the host, and unused.
 fn new_queue_id(first: u32, queue_count: u32, mut is_used: impl FnMut(u16) -> bool) -> Result<u16, Status> {
     let queue = first as u16;
     match (1..=queue_count).contains(&queue.into()) && !is_used(queue) {
@@ -512,7 +523,7 @@ fn new_queue_id(first: u32, queue_count: u32, mut is_used: impl FnMut(u16) -> bo
     }
 }
 
-/// Checks that a queue is contiguous (CAP.CQR, PC) and begins at a page.
+/// Checks that the memory of a queue to be created is contiguous (bit PC, CAP.CQR) and begins at a page.
 fn check_queue_memory(command: &SubmissionEntry) -> Result<(), Status> {
     if command.dwords[1] & 1 == 0 {
         return Err(Status::INVALID_FIELD);

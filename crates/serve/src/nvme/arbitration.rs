@@ -1,58 +1,58 @@
 //! Weighted round robin arbitration with an urgent priority class (Base Specification 2.0, section 3.4.4.2).
 //!
-//! Commands of urgent queues come first, as long as there are any. The other classes share what is left: in each round, up to so many
-//! commands of each class are fetched as its weight says, and at one time no more of a queue than the arbitration burst. Queues of a class
-//! take turns. Each set of queues, which one thread owns, is arbitrated by itself.
+//! Commands of urgent queues are fetched first, as long as there are any. The other classes share the rest in rounds:
+//! in each, the weight of a class limits the number of its commands. Queues of a class take turns, each with at most a
+//! burst of commands. Each set of queues that one thread owns is arbitrated by itself.
 
-/// Priority class of a submission queue (QPRIO), in the order in which classes are served.
+/// Priority class of a submission queue (QPRIO), from the first one served to the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueuePriority {
-    /// Served before all others.
+    /// Class Urgent, which is served before all others.
     #[default]
     Urgent = 0,
-    /// Weight HPW.
+    /// Class High, with weight HPW.
     High = 1,
-    /// Weight MPW.
+    /// Class Medium, with weight MPW.
     Medium = 2,
-    /// Weight LPW.
+    /// Class Low, with weight LPW.
     Low = 3,
 }
 
 impl QueuePriority {
-    /// Classes in the order in which they are served.
+    /// Priority classes in the order in which they are served.
     pub const ALL: [QueuePriority; 4] =
         [QueuePriority::Urgent, QueuePriority::High, QueuePriority::Medium, QueuePriority::Low];
 
-    /// Returns the class that dword 11 of Create I/O Submission Queue names (section 5.5).
+    /// Decodes the priority class (QPRIO) from dword 11 of Create I/O Submission Queue (section 5.5).
     pub fn of(dword11: u32) -> QueuePriority {
         QueuePriority::ALL[(dword11 >> 1 & 3) as usize]
     }
 }
 
-/// Value of AB without a limit of commands.
+/// Value of the arbitration burst (AB) that means no limit.
 const NO_LIMIT: u32 = 0b111;
 
-/// Weights and burst of weighted round robin arbitration, with the turns of each class.
+/// State of weighted round robin arbitration: weights, burst, and the queue of each class that was served last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arbitration {
-    /// Feature Arbitration (section 5.27.1.1): burst, and weights of the classes low, medium and high.
+    /// Value of the feature Arbitration (section 5.27.1.1): burst, and weights of the classes low, medium and high.
     feature: u32,
-    /// Queue of each class that was served last.
+    /// Identifier of the queue that was served last, for each priority class; 0 if none was.
     last: [u16; 4],
 }
 
 impl Arbitration {
-    /// Returns the arbitration with the value of the feature Arbitration.
+    /// Returns an arbitration with this value of the feature Arbitration, before any queue was served.
     pub fn new(feature: u32) -> Arbitration {
         Arbitration { feature, last: [0; 4] }
     }
 
-    /// Takes over another value of the feature.
+    /// Sets the value of the feature Arbitration: weights and burst.
     pub fn set(&mut self, feature: u32) {
         self.feature = feature;
     }
 
-    /// Returns the number of commands of a class that a round fetches; of the urgent class, without a limit.
+    /// Returns the most commands of a priority class that one arbitration round fetches. The urgent class has no limit.
     pub fn round(&self, class: QueuePriority) -> u32 {
         let weight = |shift: u32| (self.feature >> shift & 0xff) + 1;
         match class {
@@ -63,7 +63,7 @@ impl Arbitration {
         }
     }
 
-    /// Returns the most commands of one queue that are fetched at one time (AB).
+    /// Returns the most commands that are fetched from one queue before the next queue has its turn (AB).
     pub fn burst(&self) -> u32 {
         match self.feature & NO_LIMIT {
             NO_LIMIT => u32::MAX,
@@ -71,8 +71,8 @@ impl Arbitration {
         }
     }
 
-    /// Returns the queue of a class whose turn it is, of the identifiers from 1 to below `end`: the next one behind the one that was served
-    /// last for which `is_ready` holds.
+    /// Returns the next submission queue of a class to be served, or none, and records it as served last. Candidates
+    /// are the identifiers from 1 to `end` - 1 for which `is_ready` is true, in a circle from the one behind the last.
     pub fn take_turn(&mut self, class: QueuePriority, end: u16, mut is_ready: impl FnMut(u16) -> bool) -> Option<u16> {
         let last = &mut self.last[class as usize];
         let behind = (*last + 1).max(1)..end;

@@ -1,4 +1,4 @@
-//! Host whose memory is an array: drives a controller without a second process, in tests and under a fuzzer.
+//! Host whose memory is a byte array. It drives a controller in one process, in tests and under a fuzzer.
 
 use std::ops::Range;
 
@@ -11,24 +11,25 @@ use super::registers::Registers;
 /// Number of reads of host memory after which a controller is assumed to be in an endless loop.
 const READS_MAX: u32 = 1 << 22;
 
-/// Host with memory from address 0 on, doorbells, registers, and a list of the interrupts that it received.
+/// Host of one controller: memory from address 0 on, doorbells, controller registers, and a list of the interrupts
+/// received.
 #[derive(Debug)]
 pub struct ArrayHost {
-    /// Bytes of host memory; the index is the address.
+    /// Bytes of the host's memory; the index is the address.
     pub memory: Vec<u8>,
-    /// Doorbell registers of each queue pair: submission tail and completion head.
+    /// Doorbell registers of each queue pair, by its identifier: submission tail and completion head.
     pub doorbells: [(u32, u32); QUEUE_PAIRS_MAX + 1],
     /// Registers of the controller.
     pub registers: Registers,
     /// Vectors of the interrupts, in the order in which they arrived.
     pub interrupts: Vec<u16>,
-    /// Time that the host's clock shows, in milliseconds.
+    /// Time of the host's clock, in milliseconds.
     pub now_ms: u64,
     reads: u32,
 }
 
 impl ArrayHost {
-    /// Returns a host with zeroed memory, whose controller has these limits and has just been powered on.
+    /// Returns a host with zeroed memory, and the registers of a controller with these limits after power-on.
     pub fn new(memory_bytes: usize, limits: &Limits) -> ArrayHost {
         ArrayHost {
             memory: vec![0; memory_bytes],
@@ -40,10 +41,11 @@ impl ArrayHost {
         }
     }
 
-    /// Returns the 32-bit word at `address`.
+    /// Returns the little-endian 32-bit word at a memory address.
     ///
     /// # Panics
-    /// If the memory ends before that.
+    ///
+    /// If the memory ends before the word's end.
     pub fn word(&self, address: u64) -> u32 {
         let bytes = self.memory[address as usize..].first_chunk();
         u32::from_le_bytes(*bytes.expect("the word lies in the memory"))
@@ -58,7 +60,8 @@ impl ArrayHost {
 
 impl Host for ArrayHost {
     /// # Panics
-    /// If the controller reads so often that only an endless loop can be the reason.
+    ///
+    /// If the controller has read host memory `READS_MAX` times, which only an endless loop explains.
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
         self.reads += 1;
         assert!(self.reads < READS_MAX, "the controller has read host memory {READS_MAX} times, now at {address:#x}");

@@ -1,5 +1,6 @@
-//! Get LBA Status and the log page LBA Status Information: the blocks of a namespace that cannot be read, as a host has written them
-//! uncorrectable (NVM Command Set Specification 1.0, sections 4.1.4 and 4.2.1).
+//! Get LBA Status, and the log page LBA Status Information. Both report the blocks of a namespace that cannot be read
+//! since a host has written them with Write Uncorrectable (NVM Command Set Specification 1.0, sections 4.1.4 and
+//! 4.2.1).
 
 use phaselink_core::protocol::nvme::rules::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
@@ -11,30 +12,34 @@ use super::host::AdminHost;
 use super::subsystem::Namespace;
 use crate::device::store::Store;
 
-/// Action types (ATYPE): scan the range for blocks that cannot be read, or report those that are known. The store knows all of them.
+/// Action type (ATYPE) of Get LBA Status that scans the range for unreadable blocks; `REPORT` lists the known ones.
+/// Both have one result here, since the store knows all of them.
 const SCAN: u32 = 0x10;
 const REPORT: u32 = 0x11;
-/// Completion conditions (CMPC): descriptors are left over, or all are in the list.
+/// Completion condition (CMPC) of Get LBA Status if its list has no room for all descriptors; `COMPLETE` if it has.
 const INCOMPLETE: u8 = 1;
 const COMPLETE: u8 = 2;
-/// Bytes of the header of a list, and of the log page, and of a descriptor of a range in either.
+/// Length in bytes of the header of a list of Get LBA Status. The next constants are the lengths of the log page's
+/// header and of a range's descriptor.
 const LIST_HEADER_BYTES: usize = 8;
 const LOG_HEADER_BYTES: usize = 16;
 const RANGE_BYTES: usize = 16;
-/// Most ranges of a namespace in the log page: beyond them, its element says that it has no ranges, and hosts ask for them by the command.
+/// Most ranges of one namespace that the log page LBA Status Information lists. With more, it lists none, and hosts use
+/// Get LBA Status.
 const LOG_RANGES_MAX: usize = 255;
-/// Number of ranges in the element of a namespace that has more of them than the log page lists.
+/// Number of ranges that the log page reports for a namespace with more than [`LOG_RANGES_MAX`] of them.
 const TOO_MANY: u32 = u32::MAX;
 
-/// Blocks of a namespace: the first one, and their number.
+/// Range of a namespace's blocks: number of the first block, and number of blocks.
 type BlockRange = (u64, u64);
 
 impl Controller {
-    /// Accepts Get LBA Status, which the store answers.
+    /// Checks Get LBA Status and queues it, since only the store knows the unreadable blocks.
     ///
     /// # Errors
-    /// Invalid Opcode if the drive stores values by their keys, Invalid Field for an action type that is reserved, LBA Out of Range, Invalid
-    /// Namespace, also for all namespaces.
+    ///
+    /// Invalid Opcode if the drive stores values by their keys. Invalid Namespace, also for the identifier of all
+    /// namespaces. Invalid Field for a reserved action type or a list beyond [`LOG_BYTES_MAX`]. LBA Out of Range.
     pub(super) fn begin_block_status(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
         if self.identity.limits.key_value.is_some() {
             return Err(Status::INVALID_OPCODE);
@@ -55,7 +60,8 @@ impl Controller {
         Ok(AdminOutcome::Pending)
     }
 
-    /// Answers Get LBA Status, or returns a part of the log page.
+    /// Executes a queued Get LBA Status, or a queued Get Log Page of LBA Status Information: copies its list or log
+    /// page to the host.
     pub(super) fn report_blocks(
         &self,
         command: &SubmissionEntry,
@@ -72,7 +78,8 @@ impl Controller {
         Ok(0)
     }
 
-    /// Returns the list of Get LBA Status: as many descriptors as the host has room for.
+    /// Returns the list of Get LBA Status, with as many descriptors of unreadable ranges as the host's buffer has room
+    /// for.
     fn status_list(&self, command: &SubmissionEntry, store: &Store) -> Result<Vec<u8>, Status> {
         let namespace = self.identity.subsystem.namespace(command.namespace_id)?;
         let (first, length) = (command.slba(), u64::from(command.dwords[3] & 0xffff));
@@ -88,7 +95,8 @@ impl Controller {
         Ok(list)
     }
 
-    /// Returns the log page LBA Status Information: an element for each namespace with blocks that cannot be read.
+    /// Returns the log page LBA Status Information, with an element for each attached namespace that has unreadable
+    /// blocks.
     fn status_log(&self, store: &Store) -> Vec<u8> {
         let (mut page, mut elements, mut blocks) = (vec![0; LOG_HEADER_BYTES], 0_u32, 0);
         let namespaces = self.identity.subsystem.namespaces();
@@ -109,18 +117,19 @@ impl Controller {
         page[..4].copy_from_slice(&length.to_le_bytes());
         page[4..8].copy_from_slice(&elements.to_le_bytes());
         page[8..12].copy_from_slice(&u32::try_from(blocks).unwrap_or(u32::MAX).to_le_bytes());
-        // LSGC: the number of changes since the server has started.
+        // LSGC: number of changes to the unreadable blocks since the server started.
         page[14..LOG_HEADER_BYTES].copy_from_slice(&store.unreadable_changes().to_le_bytes());
         page
     }
 }
 
-/// Returns the bytes that a host has room for: MNDW, in dword 12, counts dwords from 0.
+/// Returns the size in bytes of the host's buffer for Get LBA Status. MNDW, in dword 12, is the number of dwords less
+/// 1.
 fn list_bytes(command: &SubmissionEntry) -> u64 {
     (u64::from(command.dwords[2]) + 1) * 4
 }
 
-/// Returns the ranges of a namespace's unreadable blocks, as far as they are among these blocks. One unreadable byte makes its block
+/// Returns the ranges of unreadable blocks within a range of a namespace's blocks. One unreadable byte makes its block
 /// unreadable.
 fn unreadable(namespace: &Namespace, (first, blocks): BlockRange, store: &Store) -> Vec<BlockRange> {
     let shift = namespace.format.block_shift;
@@ -132,7 +141,7 @@ fn unreadable(namespace: &Namespace, (first, blocks): BlockRange, store: &Store)
     store.unreadable_ranges(start, blocks << shift).into_iter().map(in_blocks).collect()
 }
 
-/// Returns the descriptor of a range: first block and number of blocks; the other fields are 0.
+/// Returns the LBA status descriptor of a range: first block and number of blocks; the other fields are 0.
 fn descriptor((first, blocks): &BlockRange) -> [u8; RANGE_BYTES] {
     let blocks = u32::try_from(*blocks).unwrap_or(u32::MAX);
     let mut bytes = [0; RANGE_BYTES];

@@ -1,4 +1,5 @@
-//! Commands of I/O queues: checked by the core's [rules], executed on a store and in a host's memory.
+//! Commands of I/O queues. The core's [rules] check them; this module executes them on the store and in the host's
+//! memory.
 
 use std::io;
 
@@ -22,32 +23,33 @@ use crate::device::store::{Store, StoreAccess};
 pub struct CommandRow {
     /// Opcode of the command.
     pub opcode: u8,
-    /// Effects of the command beside its support, as the log page of effects has them (figure 212): see [`effect`].
+    /// Effects of the command, other than that it is supported, in the bits of the Commands Supported and Effects log
+    /// page (figure 212): see [`effect`].
     pub effects: u8,
-    /// Bit of OACS or ONCS that announces the command, or none if every controller has it.
+    /// Bit of OACS (admin commands) or ONCS (I/O commands) that announces the command, or none if no bit does.
     pub optional_bit: Option<u16>,
 }
 
 impl CommandRow {
-    /// Returns the row of a command; see the fields.
+    /// Returns a row of the command table; its parameters are the fields in their order.
     pub const fn new(opcode: u8, effects: u8, optional_bit: Option<u16>) -> CommandRow {
         CommandRow { opcode, effects, optional_bit }
     }
 }
 
-/// Effects of commands.
+/// Bits of a command's effects in the Commands Supported and Effects log page (figure 212).
 pub mod effect {
-    /// The command changes nothing that others see.
+    /// Effect bits of a command that changes nothing on the drive that other commands see.
     pub const NONE: u8 = 0;
-    /// The command changes logical blocks (LBCC).
+    /// Effect bit of a command that changes the content of logical blocks (LBCC).
     pub const BLOCKS: u8 = 1 << 1;
-    /// The command changes capabilities of a namespace (NCC).
+    /// Effect bit of a command that changes capabilities of a namespace (NCC).
     pub const NAMESPACE: u8 = 1 << 2;
-    /// The command changes the number of namespaces, or their attachment (NIC).
+    /// Effect bit of a command that creates, deletes, attaches or detaches namespaces (NIC).
     pub const INVENTORY: u8 = 1 << 3;
 }
 
-/// I/O commands that the controller executes.
+/// I/O commands of the NVM command set that a controller of a drive with logical blocks executes.
 pub const IO_COMMANDS: &[CommandRow] = &[
     CommandRow::new(opcode::FLUSH, effect::NONE, None),
     CommandRow::new(opcode::WRITE, effect::BLOCKS, None),
@@ -60,14 +62,15 @@ pub const IO_COMMANDS: &[CommandRow] = &[
     CommandRow::new(opcode::COPY, effect::BLOCKS, Some(8)),
 ];
 
-/// Commands for zones, which a controller of a drive with zones executes too.
+/// Further I/O commands of a controller of a drive with zones (Zoned Namespace Command Set).
 pub const ZONE_COMMANDS: &[CommandRow] = &[
     CommandRow::new(opcode::ZONE_MANAGEMENT_SEND, effect::BLOCKS, None),
     CommandRow::new(opcode::ZONE_MANAGEMENT_RECEIVE, effect::NONE, None),
     CommandRow::new(opcode::ZONE_APPEND, effect::BLOCKS, None),
 ];
 
-/// Commands for keys and values, which a controller of a drive that stores values executes in place of those for blocks.
+/// I/O commands of a controller of a drive that stores values by their keys (Key Value Command Set). They replace the
+/// commands for blocks.
 pub const KEY_VALUE_COMMANDS: &[CommandRow] = &[
     CommandRow::new(opcode::FLUSH, effect::NONE, None),
     CommandRow::new(opcode::STORE, effect::BLOCKS, None),
@@ -77,18 +80,19 @@ pub const KEY_VALUE_COMMANDS: &[CommandRow] = &[
     CommandRow::new(opcode::EXIST, effect::NONE, None),
 ];
 
-/// Commands for reclaim units, which a controller of a drive with data placement executes too.
+/// Further I/O commands of a controller of a drive with data placement.
 pub const PLACEMENT_COMMANDS: &[CommandRow] = &[
     CommandRow::new(opcode::IO_MANAGEMENT_RECEIVE, effect::NONE, None),
     CommandRow::new(opcode::IO_MANAGEMENT_SEND, effect::NONE, None),
 ];
 
-/// I/O command that has been copied and checked, with its page lists and ranges; host memory is not read again for them.
+/// I/O command that has been copied from its queue and checked, with its PRP lists, SGL segments and ranges. Host
+/// memory is not read for them again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     pub(super) queue: u16,
     pub(super) generation: u32,
-    /// Version of the namespaces against which the command was checked.
+    /// Version of the subsystem's namespaces against which the command was checked.
     pub(super) version: u64,
     /// Submission queue entry as the host wrote it.
     pub bytes: EntryBytes,
@@ -98,15 +102,16 @@ pub struct Command {
     pub ranges: Vec<(u64, u64)>,
     /// PRP lists, SGL segments and range lists in the order in which they were read, or none if the command has none.
     pub lists: Option<Vec<u8>>,
-    /// Logarithm to base 2 of the block size of its namespace, on drives with data placement.
+    /// Binary logarithm of the block size in bytes of the command's namespace.
     pub(super) block_shift: u32,
-    /// Entry for a model that knows the drive as its description divides it, if the command's namespace is another one.
+    /// Submission queue entry for a model that knows only the namespaces of the drive description. None if the host's
+    /// entry means the same blocks there.
     pub modelled: Option<Box<EntryBytes>>,
 }
 
 impl Command {
-    /// Checks a submission queue entry and reads its lists. `queue` and `generation` name the submission queue that it was
-    /// fetched from.
+    /// Decodes and checks a submission queue entry, and reads its PRP lists, SGL segments and ranges. `queue` and
+    /// `generation` name the submission queue of the entry.
     #[inline]
     pub fn check(
         bytes: &EntryBytes,
@@ -140,7 +145,8 @@ impl Command {
         command
     }
 
-    /// Moves places within a namespace to its place on the drive.
+    /// Translates offsets within a namespace to offsets on the drive, and makes the entry for the model if the
+    /// namespace is not one of the drive description.
     #[inline]
     fn place(&mut self, namespace: &ActiveNamespace, namespaces: &NamespaceView) {
         if namespace.is_plain && namespace.start == 0 {
@@ -200,8 +206,9 @@ impl Command {
         SubmissionEntry::decode(&self.bytes)
     }
 
-    /// Returns operation, place and size, or none if the command is refused, or moves no blocks and no value. Those of a deallocation are
-    /// in its ranges; a value has no place.
+    /// Returns operation, offset in bytes and size in bytes of the command. None if the command is refused, or
+    /// transfers neither blocks nor a value. The offset of a deallocation means nothing (see its ranges), nor does that
+    /// of a value.
     pub fn io(&self) -> Option<Io> {
         let checked = self.checked.as_ref().ok().filter(|checked| !checked.action.is_management())?;
         // A value without bytes moves nothing.
@@ -209,8 +216,8 @@ impl Command {
         (!is_nothing).then_some(Io { op: checked.op(), offset: checked.offset, bytes: checked.bytes })
     }
 
-    /// Returns the part of the command that still reaches the store under a fault, or none if nothing does. A Copy is never
-    /// torn, and of a value that would be, nothing is stored.
+    /// Returns the part of the command that still reaches the store under a torn-write fault, or none if nothing does.
+    /// A Copy is never torn. A value that would be torn is not stored at all.
     #[cold]
     pub fn torn(&self, effect: FaultEffect, block_bytes: u32) -> Option<Command> {
         let mut torn = self.clone();
@@ -250,20 +257,21 @@ impl Command {
         }
     }
 
-    /// Returns the status of the command if that flush fails.
+    /// Returns the status of the command if the flush of the store before its completion fails.
     pub(super) fn flush_failure(&self) -> Status {
         let is_flush = matches!(&self.checked, Ok(checked) if checked.action == Action::Flush);
         if is_flush { Status::INTERNAL_ERROR } else { Status::WRITE_FAULT }
     }
 
-    /// Returns the status field of the completion queue entry: a refused command also has Do Not Retry set.
+    /// Returns the status field of the command's completion queue entry. A refused command also has Do Not Retry set.
     #[inline]
     pub(super) fn completion_status(&self, status: Status) -> Status {
         if self.checked.is_err() { refusal(status) } else { status }
     }
 
-    /// Prefetches the blocks of a Read from the store before its entry is checked in full: memory takes as long as the rest of a
-    /// lone command. Whatever the entry says, no blocks outside its namespace are touched.
+    /// Prefetches the blocks of a Read from the store before its entry is checked in full, since the memory access
+    /// takes as long as the rest of a lone command. No blocks outside the entry's namespace are touched, whatever the
+    /// entry holds.
     #[inline]
     pub(super) fn prefetch_blocks(bytes: &EntryBytes, namespaces: &NamespaceView, store: &Store) {
         let entry = SubmissionEntry::decode(bytes);
@@ -277,7 +285,8 @@ impl Command {
         }
     }
 
-    /// Prefetches the cache lines that executing a Read or a short Write needs: of the host's first page, and of the store.
+    /// Prefetches the cache lines that a Read or a short Write needs: those of the first page of the host's buffer and,
+    /// for a Write, of the store.
     #[inline]
     pub(super) fn prefetch(&self, host: &mut impl Host, store: &Store) {
         let Ok(rules::Command { action, offset, bytes, data, .. }) = &self.checked else { return };
@@ -292,9 +301,11 @@ impl Command {
         }
     }
 
-    /// Executes the command on the store, without posting a completion. `space` holds the longest transfer.
+    /// Executes the command on the store and in the host's memory, without posting a completion. `space` is a buffer
+    /// for the longest transfer.
     ///
     /// # Errors
+    ///
     /// The status of a command that is refused or fails.
     #[inline]
     pub(super) fn execute(
@@ -348,8 +359,8 @@ impl Command {
     }
 }
 
-/// Returns the entry of a command with the placement identifier that a drive has as its description says. A list of identifiers of
-/// another namespace means nothing there, so that the command takes no action.
+/// Returns a command's entry with the placement identifier that the drive description's namespace has for its placement
+/// handle. A list of identifiers of another namespace means nothing there, so the entry's action becomes none.
 #[cold]
 fn placed(entry: &SubmissionEntry, checked: &rules::Command, namespaces: &NamespaceView) -> SubmissionEntry {
     let Some(placement) = namespaces.placement() else { return *entry };
@@ -365,8 +376,8 @@ fn placed(entry: &SubmissionEntry, checked: &rules::Command, namespaces: &Namesp
     SubmissionEntry { dwords, ..*entry }
 }
 
-/// Returns the entry of a command for a model that knows the drive as its description divides it: with the blocks that hold the same
-/// bytes, as far as one namespace of the model has them.
+/// Returns a command's entry with the namespace and blocks of the drive description that hold its bytes, for a model
+/// that knows only those. Bytes beyond the end of that namespace are cut.
 #[cold]
 fn modelled(entry: &SubmissionEntry, checked: &rules::Command, plain: &Limits) -> EntryBytes {
     if checked.bytes == 0 {
@@ -385,7 +396,8 @@ fn modelled(entry: &SubmissionEntry, checked: &rules::Command, plain: &Limits) -
     entry.of_blocks(within >> plain.block_shift, blocks).encode()
 }
 
-/// Copies blocks to the host: straight from the store if the host's memory is mapped here, and through `space` otherwise.
+/// Copies blocks from `offset` on the drive to the host's buffer: directly from the store if the host's memory is
+/// mapped here, else through `space`.
 #[inline]
 fn read(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
     let mut offset = offset;
@@ -401,7 +413,8 @@ fn read(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut im
     Ok(())
 }
 
-/// Copies the host's data to the store. If host memory becomes unreachable, the runs before stay written.
+/// Copies the host's data to the store from `offset` on. If host memory becomes unreachable, the data before that stays
+/// written.
 #[inline]
 pub(super) fn write(
     offset: u64,
@@ -423,7 +436,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Compares the host's data with the blocks on the drive.
+/// Compares the host's data with the drive's content from `offset` on; Compare Failure if they differ.
 fn compare(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
     copy_from_host(data, space, host)?;
     let mut stored = vec![0; space.len()];
@@ -431,7 +444,8 @@ fn compare(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut
     if stored == space { Ok(()) } else { Err(Status::COMPARE_FAILURE) }
 }
 
-/// Reads blocks and discards them, as many at a time as `space` holds.
+/// Reads a range of the drive and discards the data, in pieces of the size of `space`. Unrecovered Read Error if a
+/// block cannot be read.
 fn verify(offset: u64, bytes: u64, store: &Store, space: &mut [u8]) -> Result<(), Status> {
     let mut done = 0;
     while done < bytes {
@@ -443,7 +457,8 @@ fn verify(offset: u64, bytes: u64, store: &Store, space: &mut [u8]) -> Result<()
     Ok(())
 }
 
-/// Copies ranges of the drive to `to`. All sources are read first, since the destination may overlap them.
+/// Copies ranges of the drive to its byte offset `to`. All sources are read first, since the destination may overlap
+/// them.
 fn copy(sources: &[(u64, u64)], to: u64, store: &Store) -> Result<(), Status> {
     let mut copied = vec![0; sources.iter().map(|(_, bytes)| *bytes as usize).sum()];
     let mut rest = &mut copied[..];
@@ -470,31 +485,32 @@ fn read_data_lists(data: &mut Data, lists: &mut Vec<u8>, host: &mut impl Host) -
     Ok(())
 }
 
-/// Returns the host memory that the data pointer of an admin command names for `bytes` bytes.
+/// Returns the ranges of host memory that the data pointer of an admin command names for `bytes` bytes. Reads its PRP
+/// lists or SGL segments.
 fn admin_data(entry: &SubmissionEntry, bytes: usize, host: &mut impl Host) -> Result<Data, Status> {
     let mut data = Data::of(entry, bytes as u32)?;
     read_data_lists(&mut data, &mut Vec::new(), host)?;
     Ok(data)
 }
 
-/// Copies the data of an admin command from the host.
+/// Copies the data of an admin command from the host into `into`.
 pub(super) fn copy_in(entry: &SubmissionEntry, host: &mut impl Host, into: &mut [u8]) -> Result<(), Status> {
     copy_from_host(&admin_data(entry, into.len(), host)?, into, host)
 }
 
-/// Copies data to the host memory that an admin command names.
+/// Copies `from` to the host's buffer that the data pointer of an admin command names.
 pub(super) fn copy_out(entry: &SubmissionEntry, host: &mut impl Host, from: &[u8]) -> Result<(), Status> {
     copy_to_host(&admin_data(entry, from.len(), host)?, from, host)
 }
 
-/// Returns a copy of the host's data.
+/// Returns a copy of the host memory that a command's data pointer names.
 fn read_data(data: &Data, host: &mut impl Host) -> Result<Vec<u8>, Status> {
     let mut bytes = vec![0; data.runs().iter().map(|(_, bytes)| *bytes as usize).sum()];
     copy_from_host(data, &mut bytes, host)?;
     Ok(bytes)
 }
 
-/// Copies the host memory of a data pointer into `into`.
+/// Copies the host memory that a command's data pointer names into `into`.
 #[inline]
 pub(super) fn copy_from_host(data: &Data, mut into: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
     for (address, bytes) in data.runs() {
@@ -505,7 +521,7 @@ pub(super) fn copy_from_host(data: &Data, mut into: &mut [u8], host: &mut impl H
     Ok(())
 }
 
-/// Copies `from` into the host memory of a data pointer.
+/// Copies `from` into the host memory that a command's data pointer names.
 #[inline]
 pub(super) fn copy_to_host(data: &Data, mut from: &[u8], host: &mut impl Host) -> Result<(), Status> {
     for (address, bytes) in data.runs() {
@@ -516,7 +532,7 @@ pub(super) fn copy_to_host(data: &Data, mut from: &[u8], host: &mut impl Host) -
     Ok(())
 }
 
-/// Returns the status for a write that the store refused with this error.
+/// Returns the completion status for a write that the store refused with this I/O error.
 pub(super) fn write_status(error: &io::Error) -> Status {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Status::CAPACITY_EXCEEDED,

@@ -25,9 +25,10 @@ use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
 #[derive(Debug)]
 pub struct Controller {
     pub(super) identity: Identity,
-    /// True if the controller has followed CC.EN to 1.
+    /// True if the controller is enabled, as CC.EN asks (CSTS.RDY is or becomes 1).
     pub(super) is_enabled: bool,
-    /// Sets of queues. The first has the admin queue and is never lent.
+    /// Sets of queues, each polled by one thread. The first set has the admin queue and is never lent to another
+    /// thread.
     pub(super) sets: Vec<Box<QueueSet>>,
     pub(super) features: Features,
     pub(super) events: AsyncEvents,
@@ -36,46 +37,47 @@ pub struct Controller {
     pub(super) is_kept_alive: bool,
     /// Work that needs the store, which [`Controller::update`] has yet to do.
     pub(super) pending: VecDeque<PendingWork>,
-    /// Namespaces that were attached to the controller when it last looked, and the number of changes by then.
+    /// Version of the subsystem's namespaces, and the namespaces attached to this controller, when it last compared
+    /// them.
     known_namespaces: (u64, Vec<Option<Namespace>>),
-    /// Namespaces that have changed since the host has read their list.
+    /// Identifiers of the namespaces that have changed since the host read the log page Changed Namespace List.
     pub(super) changed_namespaces: BTreeSet<u32>,
-    /// Telemetry data that the host has asked for, and number of times that it has.
+    /// Telemetry data that the host captured last, and the number of captures.
     pub(super) telemetry: (Vec<u8>, u8),
-    /// Page of the reporting context of the persistent event log, if there is one.
+    /// Persistent event log of the reporting context that the host has established, or none.
     pub(super) event_context: Option<Vec<u8>>,
-    /// Generation of the latest submission queue.
+    /// Generation of the latest submission queue: a number that tells apart queues that have had one identifier.
     generation: u32,
 }
 
 /// Reclaim unit handles that a host has listed for a namespace to be created.
 pub(super) type HandleList = Vec<u16>;
 
-/// Work of an admin command that has been accepted and needs the store.
+/// Work of an admin command that has been accepted and needs the store, so that [`Controller::update`] does it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PendingWork {
-    /// Give a namespace, or all of them, a format, and zeros.
+    /// Format a namespace, or all of them, which then read as zeros.
     Format { command_id: u16, namespace: u32, format: BlockFormat },
-    /// Create a namespace of so many blocks of a format.
+    /// Create a namespace of `blocks` blocks in a format, with reclaim unit handles on a drive with data placement.
     Create { command_id: u16, blocks: u64, format: BlockFormat, handles: HandleList },
     /// Delete a namespace, or all of them.
     Delete { command_id: u16, namespace: u32 },
     /// Attach a namespace to this controller, or detach it.
     Attach { command_id: u16, namespace: u32, is_attached: bool },
-    /// Report blocks that cannot be read: Get LBA Status, or Get Log Page for the log page about them.
+    /// Report unreadable blocks: Get LBA Status, or Get Log Page for LBA Status Information.
     ReportBlocks { command: Box<SubmissionEntry> },
-    /// Remove all data; the command has completed.
+    /// Sanitize the drive as `dword10` says. The command has completed already.
     Sanitize { dword10: u32 },
-    /// Save handles and settings of data placement; the command has completed.
+    /// Save handles and settings of data placement in the store. The command has completed already.
     SavePlacement,
-    /// Save settings of a namespace that stores values by their keys; the command has completed.
+    /// Save settings of a namespace that stores values by their keys in the store. The command has completed already.
     SaveKeyValue,
-    /// Save the state of the latest sanitize operation; the command has completed.
+    /// Save the state of the latest sanitize operation in the store. The command has completed already.
     SaveSanitize,
 }
 
 impl PendingWork {
-    /// Returns true if the work changes blocks of the drive, or which of them namespaces have.
+    /// Returns true if the work erases blocks of the drive, or changes which blocks its namespaces have.
     pub(super) fn divides_or_erases(&self) -> bool {
         use PendingWork::{Create, Delete, Format, Sanitize};
         matches!(self, Format { .. } | Create { .. } | Delete { .. } | Sanitize { .. })
@@ -102,8 +104,8 @@ impl Controller {
         }
     }
 
-    /// Divides the queues into `count` sets: completion queues go to the sets in turn, submission queues to the set of their
-    /// completion queue.
+    /// Divides the controller's queues into `count` sets. Completion queues go to the sets in turn, submission queues
+    /// to the set of their completion queue.
     pub fn with_queue_sets(mut self, count: usize) -> Controller {
         self.sets.resize_with(count, || Box::new(QueueSet::new(self.identity.namespaces())));
         self
@@ -115,19 +117,21 @@ impl Controller {
         self
     }
 
-    /// Returns counts of undefined behaviour since the last call, of all sets that are not lent.
+    /// Returns the counts of undefined host behaviour since the last call, by its kind, for all queue sets that are not
+    /// lent.
     pub fn take_undefined(&mut self) -> Vec<(&'static UndefinedBehaviour, u64)> {
         self.sets.iter_mut().flat_map(|set| set.take_undefined()).collect()
     }
 
-    /// Returns counts of completions that the host has taken since the last call, of all sets that are not lent.
+    /// Returns statistics of the completions that the host has consumed since the last call, for all queue sets that
+    /// are not lent.
     pub fn take_completions_taken(&mut self, host: &mut impl Host) -> CompletionsTaken {
         let mut sum = CompletionsTaken::default();
         self.sets.iter_mut().for_each(|set| sum.merge(&set.take_completions_taken(host)));
         sum
     }
 
-    /// Ends faults of completions and doorbells whose time is over, of all sets that are not lent.
+    /// Ends the faults of completions and doorbells whose time is over, in all queue sets that are not lent.
     #[inline]
     pub fn end_faults(&mut self, host: &mut impl Host) {
         while let Some(ended) = host.take_ended_fault() {
@@ -135,51 +139,53 @@ impl Controller {
         }
     }
 
-    /// Runs a strict check on the set of the admin queue, if strict checks are on.
+    /// Runs `check` on the strict checks of the admin queue's set, if strict checks are on.
     #[inline]
     pub(super) fn check_strictly(&mut self, check: impl FnOnce(&mut StrictChecks)) {
         self.sets[0].check_strictly(check);
     }
 
-    /// Returns the sets of queues. An empty set stands in for one that is lent.
+    /// Returns all sets of queues. An empty set stands in for one that is lent to another thread.
     #[inline]
     pub fn queue_sets(&mut self) -> &mut [Box<QueueSet>] {
         &mut self.sets
     }
 
-    /// Lends a set, or takes it back: the set changes places with an [empty](Controller::empty_queue_set) one.
+    /// Swaps set number `set` with `other`, to lend it to another thread or to take it back. An
+    /// [empty](Controller::empty_queue_set) set stands in for a lent one.
     ///
     /// # Panics
+    ///
     /// If `set` is 0, the set of the admin queue, or there is no such set.
     pub fn swap_queue_set(&mut self, set: usize, other: &mut Box<QueueSet>) {
         assert!(set > 0, "the set of the admin queue is never lent");
         std::mem::swap(&mut self.sets[set], other);
     }
 
-    /// Returns an empty set, which stands in for one that is lent.
+    /// Returns a set without queues, which stands in for a set that is lent to another thread.
     pub fn empty_queue_set(&self) -> Box<QueueSet> {
         Box::new(QueueSet::new(self.identity.namespaces()))
     }
 
-    /// Returns true if a submission queue is in a set that is not lent.
+    /// Returns true if the submission queue exists in a set that is not lent.
     pub fn has_submission_queue(&self, queue: u16) -> bool {
         self.sets.iter().any(|set| set.submission(queue).is_some())
     }
 
-    /// Returns the set of a submission queue, or the first set if no set has the queue.
+    /// Returns the queue set that has a submission queue, or the first set if none has.
     #[inline]
     pub fn set_of_submission_queue(&mut self, queue: u16) -> &mut QueueSet {
         let place = self.sets.iter().position(|set| set.submission(queue).is_some());
         &mut self.sets[place.unwrap_or(0)]
     }
 
-    /// Returns the set that a completion queue belongs to, whether or not the queue exists.
+    /// Returns the queue set to which a completion queue's identifier belongs, whether or not the queue exists.
     pub(super) fn set_of_completion_queue(&mut self, queue: u16) -> &mut QueueSet {
         let sets = self.sets.len();
         &mut self.sets[usize::from(queue.saturating_sub(1)) % sets]
     }
 
-    /// Returns the range of queue identifiers to poll, the admin queue first; some in it may have no queue.
+    /// Returns the range of queue identifiers to poll, from the admin queue's 0 on. Some of them may have no queue.
     #[inline]
     pub fn queues(&self) -> Range<u16> {
         0..self.sets.iter().map(|set| set.queues().end).max().unwrap_or(0)
@@ -190,13 +196,14 @@ impl Controller {
         self.sets.iter().any(|set| set.has_io_queues())
     }
 
-    /// Returns the generation of the next submission queue.
+    /// Returns the generation of the next submission queue, which no earlier one has had.
     pub(super) fn next_generation(&mut self) -> u32 {
         self.generation = self.generation.wrapping_add(1);
         self.generation
     }
 
-    /// Sees which namespaces have changed for this controller, and reports that.
+    /// Checks for changed namespaces: records those of this controller for the log page, and raises a Namespace
+    /// Attribute Changed event if the host wants it.
     #[inline]
     pub(super) fn follow_namespaces(&mut self) {
         if self.identity.subsystem.version() != self.known_namespaces.0 {
@@ -217,7 +224,7 @@ impl Controller {
         self.known_namespaces = (version, now);
     }
 
-    /// Copies to every set the features that its commands depend on.
+    /// Copies the write cache setting and the arbitration value to every queue set.
     pub(super) fn share_features(&mut self) {
         let (write_cache, arbitration) = (self.features.write_cache, self.features.arbitration);
         for set in &mut self.sets {
@@ -226,7 +233,7 @@ impl Controller {
         }
     }
 
-    /// Moves the counts and failures of all sets that are not lent into the journal.
+    /// Moves the counts and failures of the journals of all queue sets that are not lent into the controller's journal.
     pub(super) fn collect_journals(&mut self) {
         let Controller { sets, journal, .. } = self;
         sets.iter_mut().for_each(|set| journal.absorb(&mut set.journal));
@@ -276,8 +283,8 @@ impl Controller {
         has_work
     }
 
-    /// Reports errors of queues to the host: an event for an invalid doorbell value, a fatal status for a queue that is no
-    /// longer mapped.
+    /// Reports errors of queues to the host: an event for an invalid doorbell value, the fatal status for a queue that
+    /// is no longer mapped.
     #[inline]
     pub fn report_queue_errors(&mut self, host: &mut impl AdminHost) {
         if self.sets.iter().any(|set| set.has_errors()) {
@@ -299,7 +306,7 @@ impl Controller {
         }
     }
 
-    /// Sets the fatal status and drops all queues.
+    /// Sets the fatal status (CSTS.CFS) and removes all queues.
     #[cold]
     pub(super) fn fail(&mut self, host: &mut impl AdminHost) {
         host.registers().set_fatal();
@@ -312,7 +319,7 @@ impl Controller {
     }
 }
 
-/// Returns the namespaces that are attached to a controller, by their identifiers.
+/// Returns the namespaces attached to a controller, with namespace n at index n - 1, or none there.
 fn attached_namespaces(identity: &Identity) -> Vec<Option<Namespace>> {
     let mut namespaces = identity.subsystem.namespaces();
     for namespace in &mut namespaces {

@@ -1,56 +1,57 @@
-//! Events that outlive the power of a drive, and the log page that reports them: Persistent Event Log (Base Specification 2.0, section
-//! 5.16.1.14).
+//! Events that survive a power cycle of the drive, and the log page that reports them: Persistent Event Log (Base
+//! Specification 2.0, section 5.16.1.14).
 
 use std::collections::VecDeque;
 
-/// Events that are kept; one more replaces the oldest.
+/// Most events in the persistent event log. One more replaces the oldest.
 const EVENTS_MAX: usize = 512;
-/// Bytes of the log page in front of the events, and of each event in front of its data.
+/// Length in bytes of the log page's header, before the first event; `EVENT_HEADER_BYTES` is the length of an event's
+/// header, before its data.
 const HEADER_BYTES: usize = 512;
 const EVENT_HEADER_BYTES: usize = 24;
-/// Bytes of the data of the longest event that is kept.
+/// Most bytes of data of one event in the log. The rest is cut off.
 const DATA_BYTES_MAX: usize = 64;
-/// Largest size of the log page in units of 64 KiB (PELS).
+/// Largest size of the persistent event log in units of 64 KiB (PELS).
 pub(super) const LOG_UNITS: u32 = 1;
 
-/// Event types (figure 225).
+/// Types of events in the persistent event log (figure 225).
 pub(super) mod event {
-    /// SMART / Health Log Snapshot: the log page Health as it was.
+    /// SMART / Health Log Snapshot: the log page SMART / Health Information at the time of the report.
     pub(crate) const HEALTH_SNAPSHOT: u8 = 0x01;
     /// Change Namespace: a namespace has been created or deleted.
     pub(crate) const CHANGE_NAMESPACE: u8 = 0x06;
-    /// Format NVM Completion.
+    /// Format NVM Completion: a Format NVM command has ended.
     pub(crate) const FORMAT_COMPLETION: u8 = 0x08;
-    /// Sanitize Start.
+    /// Sanitize Start: a sanitize operation has begun.
     pub(crate) const SANITIZE_START: u8 = 0x09;
-    /// Sanitize Completion.
+    /// Sanitize Completion: a sanitize operation has ended.
     pub(crate) const SANITIZE_COMPLETION: u8 = 0x0a;
     pub(crate) const ALL: [u8; 5] =
         [HEALTH_SNAPSHOT, CHANGE_NAMESPACE, FORMAT_COMPLETION, SANITIZE_START, SANITIZE_COMPLETION];
 }
 
-/// Latest events of a drive.
+/// Latest events of a drive, which its store keeps across power cycles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventLog {
-    /// Events as the log page has them, the oldest first.
+    /// Events in the format of the log page (figure 224), the oldest first.
     events: VecDeque<Vec<u8>>,
-    /// Number of reporting contexts that have been established.
+    /// Number of reporting contexts that hosts have established, modulo 65536.
     generation: u16,
 }
 
-/// Fields of a log page's header that describe the reporting controller.
+/// Fields of the persistent event log's header that describe the controller that reports it.
 #[derive(Clone, Debug)]
 pub(super) struct LogReporter<'a> {
-    /// Timestamp, as the feature of that name has it.
+    /// Timestamp, in the format of the feature Timestamp.
     pub timestamp: [u8; 8],
-    /// Vendor, which is the subsystem's vendor too.
+    /// PCI vendor identifier, which is the subsystem vendor identifier too.
     pub vendor: u16,
-    /// Identify Controller.
+    /// Data structure of Identify Controller.
     pub controller: &'a [u8],
 }
 
 impl EventLog {
-    /// Adds an event.
+    /// Adds an event of a type (see `event`) with its data, and removes the oldest if the log is full.
     pub(super) fn push(&mut self, kind: u8, timestamp: [u8; 8], data: &[u8]) {
         self.events.push_back(encode(kind, timestamp, &data[..data.len().min(DATA_BYTES_MAX)]));
         if self.events.len() > EVENTS_MAX {
@@ -58,13 +59,13 @@ impl EventLog {
         }
     }
 
-    /// Returns the record of a store.
+    /// Returns the record from which the store restores the log after a power cycle.
     pub(super) fn encode(&self) -> Vec<u8> {
         let lengths = self.events.iter().flat_map(|event| [&(event.len() as u32).to_le_bytes()[..], event].concat());
         self.generation.to_le_bytes().into_iter().chain(lengths).collect()
     }
 
-    /// Returns the events of a record, as far as it is whole.
+    /// Restores the log from a store's record. An incomplete event at its end is dropped.
     pub(super) fn decode(record: &[u8]) -> EventLog {
         let mut log = EventLog::default();
         let Some((generation, mut rest)) = record.split_first_chunk() else { return log };
@@ -77,7 +78,8 @@ impl EventLog {
         log
     }
 
-    /// Establishes a reporting context: returns the log page as it is now, with a snapshot of the log page Health at its end.
+    /// Establishes a reporting context: returns the whole log page as of now, with a snapshot of the log page SMART /
+    /// Health Information as its last event.
     pub(super) fn report(&mut self, reporter: &LogReporter<'_>, health: &[u8]) -> Vec<u8> {
         self.generation = self.generation.wrapping_add(1);
         let snapshot = encode(event::HEALTH_SNAPSHOT, reporter.timestamp, health);
@@ -107,7 +109,7 @@ impl EventLog {
     }
 }
 
-/// Returns an event as the log page has it (figure 224).
+/// Returns an event in the format of the log page (figure 224).
 fn encode(kind: u8, timestamp: [u8; 8], data: &[u8]) -> Vec<u8> {
     let mut event = vec![0; EVENT_HEADER_BYTES];
     event[0] = kind;

@@ -1,4 +1,4 @@
-//! Asynchronous events (Base Specification 2.0, section 5.2): requests of the host that complete when an event happens.
+//! Asynchronous events (Base Specification 2.0, section 5.2), and the host's requests that complete when one occurs.
 
 use std::collections::VecDeque;
 
@@ -10,20 +10,20 @@ use super::log_pages;
 /// Event that the controller reports to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsyncEvent {
-    /// The doorbell of a queue that does not exist was written.
+    /// The host wrote the doorbell of a queue that does not exist.
     InvalidDoorbell,
-    /// A doorbell was written with an index that its queue does not have.
+    /// The host wrote an index to a doorbell that is not less than the queue's size.
     InvalidDoorbellValue,
-    /// The temperature passed a threshold.
+    /// The temperature passed a threshold that the host has set.
     Temperature,
     /// Namespaces, or their attachment to the controller, have changed.
     NamespaceChange,
-    /// A sanitize operation has ended.
+    /// A sanitize operation ended.
     SanitizeEnd,
 }
 
 impl AsyncEvent {
-    /// Returns the event type, the event information (figures 147 to 149) and the log page with details.
+    /// Returns the asynchronous event type, the event information (figures 147 to 149), and the log page with details.
     fn fields(self) -> (u8, u8, u8) {
         match self {
             AsyncEvent::InvalidDoorbell => (0, 0, log_pages::ERRORS),
@@ -46,12 +46,13 @@ impl AsyncEvent {
 pub struct AsyncEvents {
     requests: VecDeque<u16>,
     pending: Vec<AsyncEvent>,
-    /// Bit for each event type that has been reported and is masked until the host reads its log page.
+    /// Bit for each asynchronous event type that is masked: one has been reported, and the host has not read its log
+    /// page yet.
     masked_types: u8,
 }
 
 impl AsyncEvents {
-    /// Adds the Asynchronous Event Request with this command identifier.
+    /// Adds an Asynchronous Event Request with this command identifier to those in flight.
     ///
     /// # Errors
     /// Asynchronous Event Request Limit Exceeded if too many are in flight.
@@ -63,21 +64,21 @@ impl AsyncEvents {
         Ok(())
     }
 
-    /// Removes the request with this command identifier. Returns true if it was in flight.
+    /// Removes the Asynchronous Event Request with this command identifier. Returns true if it was in flight.
     pub fn cancel_request(&mut self, command_id: u16) -> bool {
         let before = self.requests.len();
         self.requests.retain(|waiting| *waiting != command_id);
         self.requests.len() < before
     }
 
-    /// Adds an event to report, unless the same one is pending already.
+    /// Adds an event to report, unless one of its kind is pending already.
     pub fn raise(&mut self, event: AsyncEvent) {
         if !self.pending.contains(&event) {
             self.pending.push(event);
         }
     }
 
-    /// Unmasks the events of a log page that the host has read.
+    /// Unmasks the type of events whose log page the host has read.
     pub fn on_log_page_read(&mut self, log: u8) {
         match log {
             log_pages::ERRORS => self.masked_types &= !1,
@@ -88,7 +89,8 @@ impl AsyncEvents {
         }
     }
 
-    /// Returns the next request to complete with an event: its command identifier, and dword 0 of the completion.
+    /// Returns the next Asynchronous Event Request to complete: its command identifier, and dword 0 of its completion.
+    /// None if no request is in flight or no unmasked event is pending.
     pub fn next_completion(&mut self) -> Option<(u16, u32)> {
         if self.pending.is_empty() || self.requests.is_empty() {
             return None;

@@ -1,5 +1,5 @@
-//! Features that a host sets and reads (Base Specification 2.0, section 5.27; NVM Command Set Specification 1.0, section
-//! 4.1.3). None is saved across resets.
+//! Features that a host sets and reads (Base Specification 2.0, section 5.27; NVM Command Set Specification 1.0,
+//! section 4.1.3). Their values are not saved across resets.
 
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::Status;
@@ -10,37 +10,39 @@ use super::limits::{KEEP_ALIVE_TENTHS, TEMPERATURE_KELVIN, interrupt_vectors};
 const HOST_BEHAVIOR_BYTES: usize = 512;
 /// Length in bytes of the data structure of Timestamp (figure 336).
 const TIMESTAMP_BYTES: usize = 8;
-/// Bits of a Timestamp that hold milliseconds.
+/// Bits of the data structure of Timestamp that hold milliseconds.
 const TIMESTAMP_MS: u64 = (1 << 48) - 1;
-/// Timestamp Origin: the host has set the clock; 0 means that a reset has cleared it.
+/// Timestamp Origin: the host has set the clock. 0 means that a reset has cleared it.
 const TIMESTAMP_IS_SET: u64 = 0b001 << 1;
 
-/// Identifier of the feature Flexible Data Placement, of an endurance group.
+/// Identifier of the feature Flexible Data Placement, whose scope is an endurance group.
 pub(super) const PLACEMENT_FEATURE: u8 = 0x1d;
-/// Identifier of the feature FDP Events, of a namespace.
+/// Identifier of the feature FDP Events, whose scope is a namespace.
 pub(super) const EVENTS_FEATURE: u8 = 0x1e;
 
-/// Identifier of the feature Key Value Configuration, of a namespace.
+/// Identifier of the feature Key Value Configuration, whose scope is a namespace.
 pub(super) const KEY_VALUE_FEATURE: u8 = 0x20;
 
-/// Number of queues in Number of Queues that is not allowed, 65536 counted from 0 (section 5.27.1.5).
+/// Value of NSQR or NCQR in Number of Queues that is not allowed: 65536 queues (section 5.27.1.5).
 const QUEUE_COUNT_INVALID: u32 = 0xffff;
 
-/// Row of the table of features.
+/// Row of the table of features: identifier, and the functions that read and set the feature.
 #[derive(Clone, Copy, Debug)]
 pub struct FeatureRow {
     /// Feature identifier (figure 317).
     pub id: u8,
-    /// Returns the value. The second argument is dword 11 of Get Features, which selects a part of some features.
+    /// Returns the value of the feature. The second argument is dword 11 of Get Features, which selects a sensor or a
+    /// vector in some features.
     get: fn(&Features, u32) -> Result<u32, Status>,
-    /// Sets the value to dword 11 of Set Features, and returns dword 0 of the completion. The last argument is true if the
-    /// host has created I/O queues.
+    /// Sets the feature to dword 11 of Set Features, and returns dword 0 of the completion. The last argument is true
+    /// if the host has created I/O queues.
     set: fn(&mut Features, u32, bool) -> Result<u32, Status>,
-    /// Access to the data structure in host memory that the feature has in place of a value.
+    /// Functions for the data structure in host memory that some features have in place of a 32-bit value.
     structure: Option<FeatureStructure>,
 }
 
-/// Access to the data structure of a feature. The last argument is the host's clock in milliseconds.
+/// Functions that return and set the data structure of a feature. Their last argument is the time of the host's clock
+/// in milliseconds.
 #[derive(Clone, Copy, Debug)]
 struct FeatureStructure {
     get: fn(&Features, u64) -> Vec<u8>,
@@ -63,8 +65,8 @@ impl FeatureRow {
     }
 }
 
-/// Features that the controller supports. Interrupt coalescing is stored and not acted upon, as the specification allows: interrupts are
-/// sent at once.
+/// Features that the controller supports, apart from those of data placement and of keys. Interrupt coalescing is
+/// stored and not acted upon, as the specification allows: interrupts are sent at once.
 pub const FEATURES: &[FeatureRow] = &[
     // Arbitration.
     FeatureRow::value(
@@ -168,18 +170,19 @@ pub const FEATURES: &[FeatureRow] = &[
     ),
 ];
 
-/// Values of all features.
+/// Current values of a controller's features.
 #[derive(Clone, Debug)]
 pub struct Features {
-    /// Value of Arbitration, which counts with weighted round robin arbitration.
+    /// Value of Arbitration, which matters only with weighted round robin arbitration.
     pub arbitration: u32,
     over_temperature_kelvin: u16,
     under_temperature_kelvin: u16,
     error_recovery: u32,
-    /// True if the volatile write cache is enabled: writes are durable after the next flush, and at once without it.
+    /// True if the volatile write cache is enabled: a write is durable after the next flush. False if each write is
+    /// durable when it completes.
     pub write_cache: bool,
     coalescing: u32,
-    /// Bit for each interrupt vector, set if coalescing is disabled for it.
+    /// Bit for each interrupt vector that is set if coalescing is disabled for the vector.
     coalescing_disabled: u64,
     atomicity: u32,
     event_configuration: u32,
@@ -187,29 +190,29 @@ pub struct Features {
     pub keep_alive_ms: u32,
     host_behavior: [u8; HOST_BEHAVIOR_BYTES],
     timestamp: Timestamp,
-    /// Value of Number of Queues.
+    /// Value of Number of Queues: I/O submission queues, and in the high half I/O completion queues, each less 1.
     queue_counts: u32,
     limits: Limits,
 }
 
-/// Clock that the host may set (section 5.27.1.11).
+/// Clock of the feature Timestamp, which the host may set (section 5.27.1.11).
 #[derive(Clone, Copy, Debug, Default)]
 struct Timestamp {
     /// Milliseconds that the clock showed when it was set.
     ms: u64,
-    /// Time at which the clock was set, by the host's own clock.
+    /// Time of the host's clock, in milliseconds, when the Timestamp was set or the controller was enabled.
     set_at_ms: u64,
     is_set: bool,
 }
 
 impl Timestamp {
-    /// Returns a clock that the host sets with this data structure.
+    /// Returns the clock that Set Features sets with this Timestamp data structure.
     fn set_by(bytes: &[u8], now_ms: u64) -> Timestamp {
         let bytes = bytes.first_chunk().copied().unwrap_or_default();
         Timestamp { ms: u64::from_le_bytes(bytes) & TIMESTAMP_MS, set_at_ms: now_ms, is_set: true }
     }
 
-    /// Returns the data structure that reports the time.
+    /// Returns the Timestamp data structure for the time `now_ms` of the host's clock.
     fn structure(&self, now_ms: u64) -> [u8; TIMESTAMP_BYTES] {
         let ms = self.ms.wrapping_add(now_ms.saturating_sub(self.set_at_ms)) & TIMESTAMP_MS;
         let origin = if self.is_set { TIMESTAMP_IS_SET } else { 0 };
@@ -218,7 +221,7 @@ impl Timestamp {
 }
 
 impl Features {
-    /// Returns the default values of a controller with these limits.
+    /// Returns the default values of all features of a controller with these limits.
     pub fn new(limits: &Limits) -> Features {
         Features {
             arbitration: 0,
@@ -238,7 +241,7 @@ impl Features {
         }
     }
 
-    /// Returns the row of a feature.
+    /// Returns the row of the feature with this identifier.
     ///
     /// # Errors
     /// Invalid Field if the controller does not support the feature.
@@ -249,7 +252,7 @@ impl Features {
     /// Returns the value of a feature. `select` is dword 11 of Get Features.
     ///
     /// # Errors
-    /// Invalid Field if `select` names a part that the feature does not have.
+    /// Invalid Field if `select` names a sensor or a vector that the feature does not have.
     pub fn get(&self, row: &FeatureRow, select: u32) -> Result<u32, Status> {
         (row.get)(self, select)
     }
@@ -267,7 +270,7 @@ impl Features {
         self.timestamp.set_at_ms = now_ms;
     }
 
-    /// Returns the data structure of a feature, or none if the feature has a value.
+    /// Returns the data structure of a feature, or none if the feature has a 32-bit value in place of one.
     pub fn structure(&self, row: &FeatureRow, now_ms: u64) -> Option<Vec<u8>> {
         row.structure.map(|structure| (structure.get)(self, now_ms))
     }
@@ -279,7 +282,7 @@ impl Features {
         }
     }
 
-    /// Sets Number of Queues, and returns the number of queues that the controller grants.
+    /// Sets Number of Queues, and returns the value for the number of queues that the controller grants.
     fn set_queue_counts(&mut self, value: u32, has_io_queues: bool) -> Result<u32, Status> {
         let (submission, completion) = (value & 0xffff, value >> 16);
         if has_io_queues {
@@ -293,12 +296,12 @@ impl Features {
         Ok(self.queue_counts)
     }
 
-    /// Returns the number of I/O submission queues and of I/O completion queues that the host may create.
+    /// Returns the numbers of I/O submission queues and I/O completion queues that the host may create.
     pub fn queue_counts(&self) -> (u32, u32) {
         ((self.queue_counts & 0xffff) + 1, (self.queue_counts >> 16) + 1)
     }
 
-    /// Returns true if the temperature has passed one of its thresholds.
+    /// Returns true if the assumed temperature is at or beyond one of the thresholds that the host has set.
     pub fn is_temperature_critical(&self) -> bool {
         TEMPERATURE_KELVIN >= self.over_temperature_kelvin || TEMPERATURE_KELVIN <= self.under_temperature_kelvin
     }
@@ -308,7 +311,7 @@ impl Features {
         self.event_configuration >> 8 & 1 == 1
     }
 
-    /// Returns the time as the feature Timestamp has it.
+    /// Returns the data structure of the feature Timestamp at the time `now_ms` of the host's clock.
     pub(super) fn timestamp(&self, now_ms: u64) -> [u8; TIMESTAMP_BYTES] {
         self.timestamp.structure(now_ms)
     }
@@ -347,7 +350,7 @@ impl Features {
         Ok(())
     }
 
-    /// Returns the interrupt vector in the low half of a dword.
+    /// Returns the interrupt vector in the low half of a dword. Invalid Field if the controller does not have it.
     fn vector(&self, value: u32) -> Result<u32, Status> {
         let vector = value & 0xffff;
         if vector < u32::from(interrupt_vectors(&self.limits)) { Ok(vector) } else { Err(Status::INVALID_FIELD) }

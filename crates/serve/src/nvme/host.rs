@@ -1,4 +1,4 @@
-//! Host side of a controller: the memory, doorbells, interrupts and registers through which the two talk.
+//! Interface of a controller to its host: memory, doorbells, interrupts and registers.
 
 use std::sync::atomic::AtomicU64;
 
@@ -17,12 +17,12 @@ impl From<Unreachable> for Status {
     }
 }
 
-/// Fault of a queue whose time is over.
+/// Injected fault of a completion or a doorbell whose duration has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndedFault {
-    /// The completion at this address is to be made whole.
+    /// The completion queue entry at this address was written in part, and is now to be completed.
     Completion(u64),
-    /// The doorbell of this submission queue can be read again.
+    /// The doorbell of the submission queue with this identifier can be read again.
     Doorbell(u16),
 }
 
@@ -40,14 +40,14 @@ pub trait Host {
     /// If part of the memory is not mapped, or not writable.
     fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable>;
 
-    /// Copies host memory into `stored`, words of a store, without a buffer in between. Returns false if the host cannot do
-    /// so and nothing was copied; the caller then uses [`Host::read`].
+    /// Copies host memory into `stored`, words of a store, without a buffer in between. Returns false, with nothing
+    /// copied, if the host cannot do so; the caller then uses [`Host::read`].
     fn read_words(&mut self, _address: u64, _stored: &[AtomicU64]) -> bool {
         false
     }
 
-    /// Copies `stored`, words of a store, into host memory without a buffer in between. Returns false if the host cannot do
-    /// so and nothing was copied; the caller then uses [`Host::write`].
+    /// Copies `stored`, words of a store, into host memory without a buffer in between. Returns false, with nothing
+    /// copied, if the host cannot do so; the caller then uses [`Host::write`].
     fn write_words(&mut self, _address: u64, _stored: &[AtomicU64]) -> bool {
         false
     }
@@ -64,8 +64,8 @@ pub trait Host {
     /// If the completion queue is not mapped, or not writable.
     fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable>;
 
-    /// Reads a 32-bit word of host memory with acquire ordering, or returns none if that would take a message to the host.
-    /// `address` is a multiple of 4.
+    /// Reads a 32-bit word of host memory with acquire ordering. Returns none if the memory is not mapped here, so that
+    /// reading would take a message to the host. `address` is a multiple of 4.
     fn peek(&mut self, address: u64) -> Option<u32>;
 
     /// Writes a 32-bit word of host memory that [`Host::peek`] can read. Later reads of host memory do not pass this write.
@@ -77,26 +77,28 @@ pub trait Host {
     /// Sends an interrupt with this vector to the host.
     fn interrupt(&mut self, vector: u16);
 
-    /// Returns the fault of the completion that is about to be written at `address`, if a rule asks for one.
+    /// Returns the fault to apply to the completion queue entry that is about to be written at `address`, if a fault
+    /// rule matches.
     #[inline]
     fn completion_fault(&mut self, _address: u64) -> Option<CompletionFault> {
         None
     }
 
-    /// Returns true if a fault keeps the device from reading the new value of a submission queue's doorbell.
+    /// Returns true if an injected fault hides the new value of a submission queue's doorbell from the device.
     #[inline]
     fn is_doorbell_late(&mut self, _queue: u16) -> bool {
         false
     }
 
-    /// Returns the next fault of a completion or a doorbell whose time is over.
+    /// Returns the next fault of a completion or a doorbell whose duration has ended, if any.
     #[inline]
     fn take_ended_fault(&mut self) -> Option<EndedFault> {
         None
     }
 }
 
-/// Access to the registers, the doorbells and the clock, which only the admin queue and the controller's life cycle need.
+/// Access to a controller's registers, doorbells and the host's clock, which only the admin queue and the controller's
+/// life cycle need.
 pub trait AdminHost: Host {
     /// Sets the doorbell registers of a queue pair to zero: the submission tail if `tail`, the completion head if `head`.
     fn clear_doorbells(&mut self, queue: u16, tail: bool, head: bool);

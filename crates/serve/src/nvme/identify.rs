@@ -54,9 +54,9 @@ pub struct IdentifySelection {
     pub first_group: u16,
 }
 
-/// Identifier of the controller (CNTLID): to hosts, it is the only one of its NVM subsystem.
+/// Identifier of the controller (CNTLID). Hosts see it as the only controller of its NVM subsystem.
 pub(super) const CONTROLLER_ID: u16 = 0;
-/// SANICAP: Block Erase; with No-Deallocate, the operation changes nothing further.
+/// Sanitize capabilities (SANICAP): Block Erase is supported; with No-Deallocate, media is not additionally modified.
 pub(super) const SANITIZE_CAPABILITIES: u32 = 1 << 1 | 1 << 30;
 
 /// Bit of ONCS that announces the feature Timestamp.
@@ -66,23 +66,24 @@ const WARNING_KELVIN: u16 = 343;
 /// Critical composite temperature (CCTEMP) in kelvin: 85 degrees Celsius (assumed).
 const CRITICAL_KELVIN: u16 = 358;
 
-/// Model, serial number and limits that a controller reports.
+/// Identity of a controller: model, serial number, limits and namespaces that it reports.
 #[derive(Clone, Debug)]
 pub struct Identity {
     model: String,
     serial: String,
     /// Limits of commands, queues and namespaces.
     pub limits: Limits,
-    /// Namespaces and what else all controllers of the drive share.
+    /// State that all controllers of the drive share: namespaces, sanitize state and event log.
     pub subsystem: Arc<Subsystem>,
-    /// Number of the controller among those of the drive.
+    /// Index of the controller among those of the drive.
     pub(super) number: u32,
-    /// Bytes of a write that a power cut leaves either all old or all new, if it crosses no multiple of them.
+    /// Atomic write unit in bytes: a power cut leaves a write that crosses no multiple of it all old or all new.
     atomic_bytes: u32,
 }
 
 impl Identity {
-    /// Returns the identity of a drive behind front-end number `front`. The serial number depends on the arguments alone.
+    /// Returns the identity of a drive's controller in front-end number `front`. The serial number depends on the
+    /// arguments alone.
     pub fn new(name: &str, limits: Limits, front: usize) -> Identity {
         let capacity_bytes = limits.blocks << limits.block_shift;
         let hash = crc32fast::hash(format!("{name} {capacity_bytes}").as_bytes());
@@ -91,27 +92,27 @@ impl Identity {
         Identity { model, serial, limits, subsystem, number: front as u32, atomic_bytes: 0 }
     }
 
-    /// Lets the controller share the namespaces of others of the same drive.
+    /// Replaces the identity's namespaces by those of `subsystem`, which other controllers of the drive have too.
     pub fn sharing(self, subsystem: &Arc<Subsystem>) -> Identity {
         Identity { subsystem: Arc::clone(subsystem), ..self }
     }
 
-    /// Returns the namespaces as the controller sees them.
+    /// Returns a view of the namespaces that are attached to this controller.
     pub(super) fn namespaces(&self) -> NamespaceView {
         NamespaceView::new(&self.subsystem, self.number)
     }
 
-    /// Lets the controller report an atomic write unit of so many bytes.
+    /// Sets the atomic write unit that the controller reports, in bytes.
     pub fn with_atomic_bytes(self, atomic_bytes: u32) -> Identity {
         Identity { atomic_bytes, ..self }
     }
 
-    /// Returns the atomic write unit in blocks of a size, as fields count it from 0.
+    /// Returns the atomic write unit in blocks of a size, less 1, as fields of Identify hold it.
     fn atomic_field(&self, block_shift: u32) -> u16 {
         (self.atomic_bytes >> block_shift).saturating_sub(1) as u16
     }
 
-    /// Returns the data structure that the command selects. `admin_commands` are the supported admin commands.
+    /// Returns the data structure that an Identify command selects. `admin_commands` are the supported admin commands.
     ///
     /// # Errors
     /// Invalid Field if the controller does not support the structure, Invalid Namespace if the namespace does not exist.
@@ -165,7 +166,8 @@ impl Identity {
         Ok(page)
     }
 
-    /// Checks that the drive has logical blocks, if a data structure is about them.
+    /// Refuses with Invalid Field a data structure about logical blocks if the drive has keys and values in their
+    /// place.
     fn check_blocks(&self, cns: u8, command_set: u8) -> Result<(), Status> {
         let is_about_blocks = match cns {
             cns::NAMESPACE | cns::ALLOCATED_NAMESPACE => true,
@@ -176,7 +178,7 @@ impl Identity {
         if is_refused { Err(Status::INVALID_FIELD) } else { Ok(()) }
     }
 
-    /// Returns the command set of the namespaces (CSI): that of zones or of keys, or that of NVM.
+    /// Returns the command set (CSI) of the drive's namespaces: zones, keys and values, or else NVM (0).
     fn further_set(&self) -> u8 {
         match (&self.limits.zones, &self.limits.key_value) {
             (Some(_), _) => zones::COMMAND_SET,
@@ -185,13 +187,15 @@ impl Identity {
         }
     }
 
-    /// Returns the first combination of command sets: that of NVM and that of zones, if there are any, or that of keys alone.
+    /// Returns the only combination of command sets, as bits: NVM and that of zones, if the drive has any, or keys and
+    /// values alone.
     fn command_sets(&self) -> u8 {
         let has_blocks = self.limits.key_value.is_none();
         u8::from(has_blocks) | 1 << self.further_set()
     }
 
-    /// Fills a data structure of the command set of zones, or of that of keys.
+    /// Fills a data structure of the command set of zones, or of keys and values. Invalid Field if the drive does not
+    /// have that set.
     fn structure_of_set(&self, selected: IdentifySelection, page: &mut [u8; IDENTIFY_BYTES]) -> Result<(), Status> {
         let IdentifySelection { cns, command_set, namespace, .. } = selected;
         if command_set != self.further_set() {
@@ -216,7 +220,7 @@ impl Identity {
         Ok(())
     }
 
-    /// Fills Identify Controller (figure 275).
+    /// Fills the data structure of Identify Controller (figure 275).
     fn controller(&self, admin_commands: &[CommandRow], page: &mut [u8; IDENTIFY_BYTES]) {
         put(page, 0, VENDOR.to_le_bytes());
         put(page, 2, VENDOR.to_le_bytes());
@@ -267,18 +271,20 @@ impl Identity {
         page[768..][..name.len()].copy_from_slice(name.as_bytes());
     }
 
-    /// Returns what scatter-gather lists there can be: at any address and of any length, and metadata at any address; no bit buckets (SGLS).
+    /// Returns the support for scatter-gather lists (SGLS): data of any address and length, metadata at any address,
+    /// and no bit buckets.
     fn segments(&self) -> u32 {
         if self.limits.takes_segments { 1 | BYTE_ALIGNED_METADATA } else { 0 }
     }
 
-    /// Returns the bits of ONCS that announce I/O commands, all of which are about logical blocks.
+    /// Returns the bits of ONCS that announce optional I/O commands; 0 on drives with keys and values, since all of
+    /// them are about logical blocks.
     fn optional_io_commands(&self) -> u16 {
         if self.limits.key_value.is_some() { 0 } else { optional_bits(IO_COMMANDS) }
     }
 
-    /// Fills what Identify Controller says of data placement: endurance groups and flexible data placement (CTRATT), and the only group
-    /// (ENDGIDMAX).
+    /// Fills the fields of Identify Controller about data placement, if the drive has it: endurance groups and flexible
+    /// data placement (CTRATT), and the identifier of the only group (ENDGIDMAX).
     fn placement_capabilities(&self, page: &mut [u8; IDENTIFY_BYTES]) {
         if self.limits.placement.is_some() {
             put(page, 96, (1_u32 << 4 | 1 << 19).to_le_bytes());
@@ -286,12 +292,12 @@ impl Identity {
         }
     }
 
-    /// Returns the endurance group of all namespaces (ENDGID); 0 on drives that have none.
+    /// Returns the identifier of the endurance group of all namespaces (ENDGID), or 0 on drives without data placement.
     fn endurance_group(&self) -> u16 {
         if self.limits.placement.is_some() { ENDURANCE_GROUP } else { 0 }
     }
 
-    /// Fills Identify Namespace (NVM Command Set Specification 1.0, figure 97), with zeros if there is none.
+    /// Fills Identify Namespace (NVM Command Set Specification 1.0, figure 97). Without a namespace, leaves zeros.
     fn namespace(&self, namespace: Option<Namespace>, page: &mut [u8; IDENTIFY_BYTES]) {
         let Some(namespace) = namespace else { return };
         for at in [0, 8, 16] {
@@ -302,7 +308,7 @@ impl Identity {
         self.capabilities(namespace.format, page);
     }
 
-    /// Fills what Identify Namespace says of a namespace with a format.
+    /// Fills the fields of Identify Namespace that depend on the namespace's format, not on its size.
     fn capabilities(&self, format: BlockFormat, page: &mut [u8; IDENTIFY_BYTES]) {
         self.formats(format, page);
         let block_shift = format.block_shift;
@@ -323,7 +329,8 @@ impl Identity {
         page[80] = COPY_SOURCES_MAX as u8 - 1;
     }
 
-    /// Fills the LBA formats of Identify Namespace, and what it says of metadata and its protection (NLBAF, FLBAS, MC, DPC, DPS, LBAF).
+    /// Fills the fields of Identify Namespace about LBA formats, metadata and protection information (NLBAF, FLBAS, MC,
+    /// DPC, DPS, LBAF).
     fn formats(&self, format: BlockFormat, page: &mut [u8; IDENTIFY_BYTES]) {
         let formats = self.subsystem.formats();
         page[25] = formats.len() as u8 - 1;
@@ -338,7 +345,8 @@ impl Identity {
         }
     }
 
-    /// Fills the list of namespace identification descriptors with a UUID (figure 277, type 3) and the command set.
+    /// Fills the list of namespace identification descriptors with the UUID (figure 277, type 3) and the command set
+    /// (type 4).
     fn namespace_ids(&self, id: u32, namespace: Namespace, page: &mut [u8; IDENTIFY_BYTES]) {
         page[..2].copy_from_slice(&[3, 16]);
         page[4..20].copy_from_slice(&self.uuid(id, namespace.generation));
@@ -347,8 +355,9 @@ impl Identity {
         page[24] = self.further_set();
     }
 
-    /// Returns the UUID of a namespace (RFC 9562, version 8), made from the model, the serial number and the namespace so that it
-    /// never changes, and never comes again. The UUID of the first namespace 1 also names the controller.
+    /// Returns the UUID of a namespace (RFC 9562, version 8). It is derived from model, serial number, identifier and
+    /// generation, so that it never changes and is never used again. The UUID of the first namespace 1 also names the
+    /// controller.
     fn uuid(&self, namespace: u32, generation: u32) -> [u8; 16] {
         let mut uuid = [0; 16];
         let further = match (namespace, generation) {
@@ -370,23 +379,27 @@ impl Identity {
         [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
     }
 
-    /// Returns a namespace if there is one with this identifier, whether or not it is attached.
+    /// Returns the namespace with an identifier, attached or not, or none if it does not exist. Invalid Namespace if
+    /// the identifier is out of range.
     fn allocated(&self, id: u32) -> Result<Option<Namespace>, Status> {
         let found = self.subsystem.namespaces().get(id.wrapping_sub(1) as usize).copied();
         found.ok_or(Status::INVALID_NAMESPACE)
     }
 
-    /// Returns a namespace if there is one with this identifier that is attached to the controller.
+    /// Returns the namespace with an identifier, or none if it does not exist or is not attached to the controller.
+    /// Invalid Namespace if the identifier is out of range.
     fn active(&self, id: u32) -> Result<Option<Namespace>, Status> {
         Ok(self.allocated(id)?.filter(|namespace| namespace.is_attached(self.number)))
     }
 
-    /// Returns a namespace that is attached to the controller.
+    /// Returns the namespace with an identifier. Invalid Field if it does not exist or is not attached to the
+    /// controller.
     fn existing(&self, id: u32) -> Result<Namespace, Status> {
         self.active(id)?.ok_or(Status::INVALID_FIELD)
     }
 
-    /// Fills the list of some namespaces whose identifier is greater than `above`. The two highest values are not allowed.
+    /// Fills a list with the identifiers greater than `above` of the namespaces for which `is_listed` is true. Invalid
+    /// Namespace if `above` is one of the two highest values.
     fn list_namespaces(
         &self,
         above: u32,
@@ -404,13 +417,13 @@ impl Identity {
     }
 }
 
-/// Fills a list of controllers (section 4.4.1) with this one, or none.
+/// Fills a controller list (section 4.4.1) with the only controller, or leaves it empty.
 fn list_controllers(is_listed: bool, page: &mut [u8; IDENTIFY_BYTES]) {
     page[0] = u8::from(is_listed);
     put(page, 2, CONTROLLER_ID.to_le_bytes());
 }
 
-/// Fills the namespace-independent structure with the status "ready" (figure 280, NSTAT).
+/// Fills the I/O Command Set Independent Identify Namespace structure with the status "ready" (figure 280, NSTAT).
 fn namespace_status(_: Namespace, page: &mut [u8; IDENTIFY_BYTES]) {
     page[14] = 1;
 }
@@ -419,12 +432,13 @@ fn put<const N: usize>(page: &mut [u8; IDENTIFY_BYTES], at: usize, bytes: [u8; N
     page[at..at + N].copy_from_slice(&bytes);
 }
 
-/// Returns the bits of OACS or ONCS that announce these commands.
+/// Returns the bits of OACS or ONCS that announce commands of a table.
 fn optional_bits(commands: &[CommandRow]) -> u16 {
     commands.iter().filter_map(|command| command.optional_bit).fold(0, |bits, bit| bits | 1 << bit)
 }
 
-/// Copies a text into a field and pads it with spaces (section 1.4.2).
+/// Copies a text into a field of ASCII characters and pads it with spaces (section 1.4.2). Other characters become
+/// question marks.
 fn text(field: &mut [u8], text: &str) {
     field.fill(b' ');
     let bytes = text.bytes().map(|byte| if byte.is_ascii_graphic() || byte == b' ' { byte } else { b'?' });

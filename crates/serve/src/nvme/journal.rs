@@ -1,4 +1,4 @@
-//! Counters and failed commands of a controller, from which the health and error log pages are made.
+//! Command counters and failed commands of a controller, which the SMART / health and error log pages report.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ pub(super) struct FailedCommand {
     pub command_id: u16,
     pub status: Status,
     pub namespace: u32,
-    /// First logical block that the command named.
+    /// First logical block that the command addressed.
     pub slba: u64,
 }
 
@@ -27,38 +27,38 @@ pub struct Journal {
     pub(super) reads: u64,
     pub(super) writes: u64,
     pub(super) failures_since_power_on: u64,
-    /// Latest failures, the newest first.
+    /// Latest failed commands, the newest first.
     pub(super) failures: VecDeque<FailedCommand>,
 }
 
 impl Journal {
-    /// Counts a Read, Compare or Verify command.
+    /// Counts a Read, Compare or Verify command of `bytes` bytes.
     pub fn count_read(&mut self, bytes: u64) {
         self.reads += 1;
         self.read_bytes += bytes;
     }
 
-    /// Counts a Write or Copy command.
+    /// Counts a Write or Copy command of `bytes` bytes, or the storing of a value.
     pub fn count_write(&mut self, bytes: u64) {
         self.writes += 1;
         self.written_bytes += bytes;
     }
 
-    /// Records a command of `queue` that was refused or failed with `status`.
+    /// Records a command of submission queue `queue` that was refused or failed with `status`.
     #[cold]
     pub fn record_failure(&mut self, queue: u16, entry: &SubmissionEntry, status: Status) {
         let (command_id, namespace, slba) = (entry.command_id, entry.namespace_id, entry.slba());
         self.push_failure(FailedCommand { number: 0, queue, command_id, status, namespace, slba });
     }
 
-    /// Adds a failure under the next number.
+    /// Adds a failed command under the next number, and drops the oldest if the list is full.
     fn push_failure(&mut self, failure: FailedCommand) {
         self.failures_since_power_on += 1;
         self.failures.truncate(ERROR_LOG_ENTRIES - 1);
         self.failures.push_front(FailedCommand { number: self.failures_since_power_on, ..failure });
     }
 
-    /// Returns true if a failure is recorded.
+    /// Returns true if a failed command is recorded.
     #[inline]
     pub fn has_failures(&self) -> bool {
         !self.failures.is_empty()

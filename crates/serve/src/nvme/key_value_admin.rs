@@ -1,4 +1,5 @@
-//! Feature of a namespace that stores values by their keys (Key Value Command Set Specification 1.0, section 4.1.3.1).
+//! Get and Set Features for Key Value Configuration, a feature of a namespace that stores values by their keys (Key
+//! Value Command Set Specification 1.0, section 4.1.3.1).
 
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
@@ -6,16 +7,18 @@ use super::admin::AdminOutcome;
 use super::controller::{Controller, PendingWork};
 
 impl Controller {
-    /// Returns the value of Key Value Configuration: the deletion of a key that does not exist is an error (EDNEK).
+    /// Returns the value of Key Value Configuration: 1 if deleting a key that does not exist is an error (EDNEK).
     ///
     /// # Errors
+    ///
     /// Invalid Field if the drive has logical blocks, Invalid Namespace.
     pub(super) fn key_value_feature(&self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
         self.check_key_value(command)?;
         Ok(AdminOutcome::Done(self.identity.subsystem.reports_missing_keys().into()))
     }
 
-    /// Sets Key Value Configuration, which outlives resets and the power, whether or not the host asks for that.
+    /// Sets Key Value Configuration. The value survives resets and power cycles, even if the host does not ask for
+    /// that.
     ///
     /// # Errors
     /// As [`Controller::key_value_feature`].
@@ -26,7 +29,7 @@ impl Controller {
         Ok(AdminOutcome::Done(0))
     }
 
-    /// Checks that a command names a namespace that stores values by their keys, or all of them.
+    /// Checks that a command addresses a namespace that is attached and stores values by their keys, or all namespaces.
     fn check_key_value(&self, command: &SubmissionEntry) -> Result<(), Status> {
         let is_there = self.identity.limits.key_value.is_some();
         match command.namespace_id {

@@ -1,5 +1,5 @@
-//! Execution of commands on a namespace that stores values by their keys. The core's
-//! [rules](phaselink_core::protocol::nvme::rules::key_value) decide, as they do for the simulated controller.
+//! Executes commands of a namespace that stores values by their keys. The core's
+//! [rules](phaselink_core::protocol::nvme::rules::key_value) decide on each, as they do for the simulated controller.
 
 use phaselink_core::media::keys::{Key, KeyRefusal, KeySpace, StoreOptions, StoredValue};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
@@ -12,15 +12,18 @@ use super::host::Host;
 use super::journal::Journal;
 use crate::device::store::{ReservedRoom, Store, StoreKeys};
 
-/// Flushes that a Store waits for until values that are gone have left their room, before it counts as full.
+/// Most attempts of a Store to reserve space, with a flush after each. A flush frees space that replaced or deleted
+/// values still occupy.
 const FLUSHES_MAX: u32 = 3;
 
-/// Executes a command on a store of keys, without posting a completion. Returns dword 0 of the completion: the length of the value that a
-/// Retrieve or an Exist has found. `reports_missing` is true if the deletion of a key that does not exist is an error, and `space` holds the
-/// longest transfer.
+/// Executes a command of the Key Value command set, without posting a completion. Returns dword 0 of the completion:
+/// the length of the value that a Retrieve or an Exist has found. `reports_missing` is true if deleting a key that does
+/// not exist is an error. `space` is a buffer for the longest transfer.
 ///
 /// # Errors
-/// The status of a command that is refused or fails; one that the keys refuse has Do Not Retry set, and has changed nothing.
+///
+/// The status of a command that is refused or fails. One that the key rules refuse has Do Not Retry set, and has
+/// changed nothing.
 pub(super) fn execute(
     command: &Command,
     keys: &StoreKeys,
@@ -63,7 +66,8 @@ pub(super) fn execute(
     }
 }
 
-/// Reserves room for a value. Room that values have left since the last flush is free after another one.
+/// Reserves space on the drive for a value. Flushes the store if only space of values replaced or deleted since the
+/// last flush is left.
 fn reserve(
     key: Key,
     bytes: u32,
@@ -81,7 +85,7 @@ fn reserve(
     Err(refusal(status(KeyRefusal::Full)))
 }
 
-/// Copies the host's data to the room of a value.
+/// Copies the host's data to the space that is reserved for a value.
 fn write_value(
     value: &StoredValue,
     data: &Data,
@@ -108,7 +112,7 @@ fn write_value(
     }
 }
 
-/// Copies as much of a value into `space` as the host's buffer has room for. Returns the length of the value.
+/// Copies as much of a value into `space` as the host's buffer holds. Returns the length of the whole value.
 fn retrieve(found: &KeySpace, key: Key, buffer_bytes: u32, store: &Store, space: &mut [u8]) -> Result<u32, Status> {
     let value = found_value(found, key)?;
     let bytes = value.bytes.min(buffer_bytes);
@@ -125,7 +129,7 @@ fn found_value(found: &KeySpace, key: Key) -> Result<&StoredValue, Status> {
     found.find(key).ok_or_else(|| refusal(status(KeyRefusal::Missing)))
 }
 
-/// Returns the first bytes of a command's data.
+/// Returns a data pointer for the first `bytes` bytes of a command's data.
 fn cut(data: &Data, bytes: u32) -> Data {
     let mut data = data.clone();
     data.truncate(bytes);

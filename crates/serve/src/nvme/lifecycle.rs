@@ -1,4 +1,5 @@
-//! Life cycle of a controller: enable, reset, shutdown, keep-alive, and the commands that it fetches meanwhile.
+//! Life cycle of a controller: enable, reset, shutdown and keep-alive; and the fetching and executing of admin
+//! commands.
 
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ impl Controller {
         self.disable();
     }
 
-    /// Returns the keep-alive timeout, and true if the host has restarted the timer since the last call. Returns none if the
-    /// controller or the timer is off.
+    /// Returns the keep-alive timeout, and true if the host has restarted the timer since the last call. None if the
+    /// controller is disabled or the timer is off.
     pub fn poll_keep_alive(&mut self) -> Option<(Duration, bool)> {
         let is_restarted = std::mem::take(&mut self.is_kept_alive);
         let timeout = Duration::from_millis(self.features.keep_alive_ms.into());
@@ -36,7 +37,7 @@ impl Controller {
         self.fail(host);
     }
 
-    /// Returns true if [`Controller::update`] has work for which no set may be lent.
+    /// Returns true if [`Controller::update`] has work for which no queue set may be lent to another thread.
     #[inline]
     pub fn needs_update(&self, host: &mut impl AdminHost) -> bool {
         let registers = host.registers();
@@ -45,7 +46,8 @@ impl Controller {
         is_changed || is_shutting_down || !self.pending.is_empty() || self.sets[0].has_failed
     }
 
-    /// Follows the registers (reset, enable, shutdown), executes pending work, reports events, and sends interrupts.
+    /// Acts on changed registers (reset, enable, shutdown), executes pending work, reports asynchronous events, and
+    /// sends interrupts.
     #[inline]
     pub fn update(&mut self, host: &mut impl AdminHost, store: &Store) {
         for behaviour in host.registers().take_undefined() {
@@ -87,7 +89,8 @@ impl Controller {
         }
     }
 
-    /// Drops queues, features and events (section 3.7.2). The journal and the data stay.
+    /// Disables the controller (section 3.7.2): removes queues, features, events and pending work. Journal, data and a
+    /// sanitize operation stay.
     fn disable(&mut self) {
         self.is_enabled = false;
         self.drop_queues();
@@ -101,7 +104,8 @@ impl Controller {
         self.event_context = None;
     }
 
-    /// Follows CC.EN. When it is set, creates the admin queue that the registers describe (section 3.5.1).
+    /// Acts on a change of CC.EN. If it is set, creates the admin queue that the registers describe (section 3.5.1), or
+    /// sets the fatal status if they are invalid.
     fn enable(&mut self, host: &mut impl AdminHost) {
         self.is_enabled = host.registers().is_enabled();
         if !self.is_enabled {
@@ -125,8 +129,8 @@ impl Controller {
         admin.add_submission(0, SubmissionQueue::new(submission, submission_entries, 0, generation));
     }
 
-    /// Follows CC.SHN (section 3.6). All data is durable when CSTS.SHST reports that the shutdown is complete. A host that
-    /// clears CC.SHN sees CSTS.SHST cleared.
+    /// Acts on a change of CC.SHN (section 3.6). All data is durable when CSTS.SHST reports that the shutdown is
+    /// complete. A host that clears CC.SHN sees CSTS.SHST cleared.
     fn shut_down(&mut self, host: &mut impl AdminHost, store: &Store) {
         let is_requested = host.registers().is_shutdown_requested();
         let is_durable = !is_requested || store.flush().is_ok();
@@ -139,7 +143,8 @@ impl Controller {
         }
     }
 
-    /// Fetches the next command of a queue. An admin command is executed at once; an I/O command is checked.
+    /// Fetches the next command of a submission queue. An admin command is executed at once; an I/O command is only
+    /// checked.
     #[inline]
     pub fn next_command(&mut self, queue: u16, host: &mut impl AdminHost) -> NextCommand {
         if queue == 0 {
@@ -151,7 +156,7 @@ impl Controller {
         next
     }
 
-    /// Fetches and executes the next admin command.
+    /// Fetches the next admin command and executes it.
     pub fn next_admin_command(&mut self, host: &mut impl AdminHost) -> NextCommand {
         let admin = &mut self.sets[0];
         let fetched = if admin.poll_doorbell(0, host) { admin.fetch(0, host) } else { None };
@@ -159,14 +164,14 @@ impl Controller {
         fetched.map_or(NextCommand::None, |(bytes, generation)| self.accept(0, generation, &bytes, host))
     }
 
-    /// Returns true if the admin queue has commands.
+    /// Polls the admin queue's doorbell. Returns true if the queue has commands.
     #[inline]
     pub fn has_admin_commands(&mut self, host: &mut impl Host) -> bool {
         self.sets[0].poll_doorbell(0, host)
     }
 
-    /// Accepts the 64 bytes of a command as if they had been fetched from submission queue `queue` of this generation. Any
-    /// bytes are allowed, so that a test or a fuzzer can begin here. The first generation is 1.
+    /// Takes the 64 bytes of a command as if they had been fetched from submission queue `queue` of this generation.
+    /// Any bytes are allowed, so that a test or a fuzzer can begin here. The first generation is 1.
     ///
     /// # Panics
     /// If no queue can have this identifier.
@@ -197,7 +202,8 @@ impl Controller {
         NextCommand::Admin(Status::SUCCESS)
     }
 
-    /// Completes requests with events, and posts completions that waited for a free entry.
+    /// Completes Asynchronous Event Requests for which events are pending, and posts completions that waited for a free
+    /// queue entry.
     #[inline]
     fn complete_events(&mut self, host: &mut impl AdminHost) {
         while let Some((command_id, result)) = self.events.next_completion() {

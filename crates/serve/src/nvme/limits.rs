@@ -1,4 +1,4 @@
-//! Limits of a served controller: constants that all drives share, and values from a drive's description.
+//! Limits of a served controller: constants that hold for all drives, and values from a drive description.
 
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::Problem;
@@ -8,15 +8,15 @@ use crate::device::store::Geometry;
 
 /// Value of the VS register: NVM Express Base Specification 2.0.
 pub(super) const VERSION: u32 = 0x0002_0000;
-/// Maximum number of I/O queue pairs of a served drive, beside the admin queue: one for each processor of most hosts.
+/// Maximum number of I/O queue pairs of a served drive, besides the admin queue. Most hosts have no more processors.
 ///
 /// The doorbell page has room for 511 pairs, the MSI-X table for 127 vectors.
 pub const QUEUE_PAIRS_MAX: usize = 64;
-/// Maximum number of commands that Abort may name at a time (ACL, which counts from 0).
+/// Maximum number of concurrent Abort commands (ACL, which counts from 0).
 pub(super) const ABORTS_MAX: u8 = 4;
 /// Maximum number of Asynchronous Event Requests in flight (AERL, which counts from 0).
 pub(super) const EVENT_REQUESTS_MAX: u8 = 4;
-/// Number of entries of the error log.
+/// Number of entries in the log page Error Information (ELPE, which counts from 0).
 pub(super) const ERROR_LOG_ENTRIES: usize = 16;
 /// Composite temperature in kelvin, 27 degrees Celsius (assumed: the controller has no sensor).
 pub(super) const TEMPERATURE_KELVIN: u16 = 300;
@@ -28,13 +28,13 @@ pub fn interrupt_vectors(limits: &Limits) -> u16 {
     limits.queue_pairs as u16 + 1
 }
 
-/// Returns the number of I/O queue pairs that hosts are offered. One pair suits the modelled host of most drives, but real hosts
-/// have a pair for each processor, and some drivers fail without: a drive with one pair offers as many as there can be.
+/// Returns the number of I/O queue pairs that a served drive offers. A description with one pair suits a modelled host;
+/// real hosts have a pair for each processor, and some drivers fail without. Such a drive offers the maximum.
 pub fn offered_queue_pairs(drive: &Drive) -> u32 {
     if drive.nvme.queue_pairs == 1 { QUEUE_PAIRS_MAX as u32 } else { drive.nvme.queue_pairs }
 }
 
-/// Returns the limits that a drive of this geometry reports to real hosts.
+/// Returns the limits that a served drive of this capacity and block size reports to real hosts.
 ///
 /// # Errors
 /// If NVMe cannot express a value of the drive, or hosts do not accept it: the size of a block, the number of namespaces or

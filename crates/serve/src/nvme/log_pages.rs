@@ -1,4 +1,4 @@
-//! Log pages (Base Specification 2.0, section 5.16).
+//! Contents of log pages, as bytes (Base Specification 2.0, section 5.16).
 
 use std::collections::BTreeSet;
 
@@ -21,64 +21,64 @@ pub const EFFECTS: u8 = 0x05;
 pub const TELEMETRY: u8 = 0x07;
 /// Identifier of the log page Persistent Event Log (figure 202).
 pub const PERSISTENT_EVENTS: u8 = 0x0d;
-/// Identifier of the log page LBA Status Information, which drives with logical blocks have (figure 202).
+/// Identifier of the log page LBA Status Information, which only drives with logical blocks have (figure 202).
 pub const BLOCK_STATUS: u8 = 0x0e;
 /// Identifier of the log page FDP Configurations (Base Specification 2.1, figure 197).
 pub const PLACEMENT_CONFIGURATIONS: u8 = 0x20;
-/// Identifier of the log page Reclaim Unit Handle Usage.
+/// Identifier of the log page Reclaim Unit Handle Usage (Base Specification 2.1, figure 197).
 pub const PLACEMENT_USAGE: u8 = 0x21;
-/// Identifier of the log page FDP Statistics.
+/// Identifier of the log page FDP Statistics (Base Specification 2.1, figure 197).
 pub const PLACEMENT_STATISTICS: u8 = 0x22;
-/// Identifier of the log page FDP Events.
+/// Identifier of the log page FDP Events (Base Specification 2.1, figure 197).
 pub const PLACEMENT_EVENTS: u8 = 0x23;
-/// Log pages of data placement.
+/// Identifiers of the log pages of data placement.
 pub(super) const PLACEMENT_LOGS: [u8; 4] =
     [PLACEMENT_CONFIGURATIONS, PLACEMENT_USAGE, PLACEMENT_STATISTICS, PLACEMENT_EVENTS];
 /// Identifier of the log page Sanitize Status (figure 202).
 pub const SANITIZE_STATUS: u8 = 0x81;
 
-/// Bytes of a block of telemetry data, and of the header in front of the first one.
+/// Length in bytes of a block of telemetry data, and of the header before the first block.
 const TELEMETRY_BLOCK_BYTES: usize = 512;
 
 /// Length in bytes of an entry of the error log (figure 206).
 const ERROR_ENTRY_BYTES: usize = 64;
-/// Bytes of a data unit of the health log: a thousand times 512 bytes.
+/// Number of bytes in a data unit of SMART / Health Information: a thousand times 512.
 const DATA_UNIT_BYTES: u64 = 512_000;
 
 /// State of the controller that log pages report.
 #[derive(Clone, Copy, Debug)]
 pub struct LogSources<'a> {
-    /// Counts and failures of all queues.
+    /// Command counters and failed commands of all queues.
     pub journal: &'a Journal,
-    /// Values of the features.
+    /// Current values of the features.
     pub features: &'a Features,
-    /// Admin commands that the controller executes.
+    /// Admin commands that the controller supports.
     pub admin_commands: &'a [CommandRow],
-    /// Namespaces that have changed since the host has read their list.
+    /// Identifiers of the namespaces that have changed since the host read the log page Changed Namespace List.
     pub changed_namespaces: &'a BTreeSet<u32>,
     /// Latest sanitize operation.
     pub sanitize: Sanitize,
-    /// Telemetry data that the host has asked for, and number of times that it has.
+    /// Telemetry data that the host captured last, and the number of captures.
     pub telemetry: (&'a [u8], u8),
-    /// Features and log pages that the controller has beside those of all: scope of each feature, and identifiers.
+    /// Features and log pages that this controller has in addition to those of every controller.
     pub further: FurtherPages,
-    /// Page of the reporting context of the persistent event log; empty if there is none.
+    /// Persistent event log of the reporting context that the host has established; empty if there is none.
     pub persistent_events: &'a [u8],
 }
 
-/// Features and log pages that only some controllers have.
+/// Features and log pages that only controllers of some drives have, listed in the log pages about them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FurtherPages {
-    /// Identifiers of features, each with the bit of its scope (figure 256).
+    /// Identifiers of features, each with the number of the bit that tells its scope (figure 256).
     pub features: &'static [(u8, u32)],
-    /// Identifiers of log pages.
+    /// Identifiers of log pages that the controller supports.
     pub logs: &'static [u8],
 }
 
 /// Row of the table of log pages: identifier (figure 202), and the function that fills the page.
 type LogPageRow = (u8, fn(&LogSources<'_>) -> Vec<u8>);
 
-/// Log pages that the controller supports.
+/// Log pages that every controller supports.
 const LOG_PAGES: &[LogPageRow] = &[
     (0x00, |sources| supported_log_pages(sources.further.logs)),
     (ERRORS, |sources| error_information(sources.journal)),
@@ -93,7 +93,7 @@ const LOG_PAGES: &[LogPageRow] = &[
     (SANITIZE_STATUS, |sources| sanitize_status(sources.sanitize)),
 ];
 
-/// Returns the whole of a log page.
+/// Returns the whole content of the log page with an identifier.
 ///
 /// # Errors
 /// Invalid Log Page if the controller does not support the page.
@@ -102,7 +102,8 @@ pub fn log_page(id: u8, sources: &LogSources<'_>) -> Result<Vec<u8>, Status> {
     row.map(|(_, fill)| fill(sources)).ok_or(Status::INVALID_LOG_PAGE)
 }
 
-/// Returns Supported Log Pages: LSUPP for each page (figure 204).
+/// Returns the log page Supported Log Pages: LSUPP for each page (figure 204). `further` are identifiers beyond those
+/// of every controller.
 fn supported_log_pages(further: &[u8]) -> Vec<u8> {
     let mut page = vec![0; 1024];
     further.iter().for_each(|id| page[usize::from(*id) * 4] = 1);
@@ -110,7 +111,7 @@ fn supported_log_pages(further: &[u8]) -> Vec<u8> {
     page
 }
 
-/// Returns Error Information, the newest entry first (figure 206). Unused entries are zeros.
+/// Returns the log page Error Information, the newest entry first (figure 206). Unused entries are zeros.
 fn error_information(journal: &Journal) -> Vec<u8> {
     let mut page = vec![0; ERROR_LOG_ENTRIES * ERROR_ENTRY_BYTES];
     for (entry, failure) in page.chunks_mut(ERROR_ENTRY_BYTES).zip(&journal.failures) {
@@ -126,7 +127,8 @@ fn error_information(journal: &Journal) -> Vec<u8> {
     page
 }
 
-/// Returns SMART / Health Information (figure 207). The memory does not wear and has all its spare.
+/// Returns the log page SMART / Health Information (figure 207). The modelled media does not wear, and has all its
+/// spare.
 fn health_information(sources: &LogSources<'_>) -> Vec<u8> {
     let (journal, mut page) = (sources.journal, vec![0; 512]);
     page[0] = u8::from(sources.features.is_temperature_critical()) << 1;
@@ -144,7 +146,7 @@ fn health_information(sources: &LogSources<'_>) -> Vec<u8> {
     page
 }
 
-/// Returns Firmware Slot Information: slot 1 is active and holds the version of the program (figure 209).
+/// Returns the log page Firmware Slot Information (figure 209): slot 1 is active and holds the version of the program.
 fn firmware_slots() -> Vec<u8> {
     let mut page = vec![0; 512];
     page[0] = 1;
@@ -154,7 +156,7 @@ fn firmware_slots() -> Vec<u8> {
     page
 }
 
-/// Returns Commands Supported and Effects: CSUPP for each command, and its effects (figure 211).
+/// Returns the log page Commands Supported and Effects: CSUPP for each command, and its effects (figure 211).
 pub(super) fn command_effects(admin_commands: &[CommandRow], io_commands: &[CommandRow]) -> Vec<u8> {
     let mut page = vec![0; 4096];
     for (first, rows) in [(0, admin_commands), (1024, io_commands)] {
@@ -165,14 +167,15 @@ pub(super) fn command_effects(admin_commands: &[CommandRow], io_commands: &[Comm
     page
 }
 
-/// Returns Changed Namespace List (section 5.16.1.5): up to 1024 identifiers.
+/// Returns the log page Changed Namespace List (section 5.16.1.5): the identifiers of changed namespaces, in ascending
+/// order.
 fn changed_namespaces(changed: &BTreeSet<u32>) -> Vec<u8> {
     let mut page: Vec<u8> = changed.iter().flat_map(|id| id.to_le_bytes()).collect();
     page.resize(4096, 0);
     page
 }
 
-/// Returns a telemetry log page (figures 210 and 211): all data is in data area 1, which is part of the areas 2 and 3.
+/// Returns a telemetry log page (figures 210 and 211). All data is in data area 1, and areas 2 and 3 end where it ends.
 fn telemetry(id: u8, (data, generation): (&[u8], u8)) -> Vec<u8> {
     let mut page = vec![0; TELEMETRY_BLOCK_BYTES];
     page[0] = id;
@@ -186,7 +189,7 @@ fn telemetry(id: u8, (data, generation): (&[u8], u8)) -> Vec<u8> {
     page
 }
 
-/// Returns Sanitize Status (figure 263). Times are not estimated.
+/// Returns the log page Sanitize Status (figure 263). Times are not estimated.
 fn sanitize_status(sanitize: Sanitize) -> Vec<u8> {
     let mut page = vec![0; 512];
     let progress = if sanitize.state == SanitizeState::Running { 0 } else { u16::MAX };
@@ -197,12 +200,14 @@ fn sanitize_status(sanitize: Sanitize) -> Vec<u8> {
     page
 }
 
-/// Returns counters and settings as text, for telemetry.
+/// Returns the controller's counters and settings as text, for telemetry.
 pub(super) fn telemetry_text(journal: &Journal, features: &Features) -> Vec<u8> {
     format!("phaselink {}\n{journal:#?}\n{features:#?}\n", env!("CARGO_PKG_VERSION")).into_bytes()
 }
 
-/// Returns Feature Identifiers Supported and Effects: FSUPP for each feature, all with the scope of the controller (figure 256).
+/// Returns the log page Feature Identifiers Supported and Effects (figure 256): FSUPP and scope of each feature.
+/// Features of every controller have the scope of the controller. Those of `further` have the scope of their bit's
+/// number.
 fn feature_effects(further: &[(u8, u32)]) -> Vec<u8> {
     let mut page = vec![0; 1024];
     for (id, scope) in further {

@@ -1,5 +1,5 @@
-//! Admin commands that change namespaces, and Sanitize: accepted here, and executed by [`Controller::update`], which has the store
-//! (Base Specification 2.0, sections 5.22 to 5.24 and 8.21).
+//! Admin commands that change namespaces, and Sanitize (Base Specification 2.0, sections 5.22 to 5.24 and 8.21). Their
+//! handlers check and queue them; [`Controller::update`], which has the store, executes them.
 
 use phaselink_core::protocol::nvme::rules::MetadataFormat;
 use phaselink_core::protocol::nvme::rules::command::ALL_NAMESPACES;
@@ -18,22 +18,25 @@ use super::subsystem::{BlockFormat, Sanitize, SanitizeState, Subsystem};
 use crate::device::store::{Store, StoreZones};
 use crate::device::tally::locked;
 
-/// SEL, in dword 10 of Namespace Management and Namespace Attachment.
+/// Value of SEL in dword 10 of Namespace Management that creates a namespace. The next ones delete it and, for
+/// Namespace Attachment, attach and detach it.
 const CREATE: u32 = 0;
 const DELETE: u32 = 1;
 const ATTACH: u32 = 0;
 const DETACH: u32 = 1;
-/// SANACT, in dword 10 of Sanitize (figure 303).
+/// Value of SANACT in dword 10 of Sanitize that leaves the failure mode (figure 303); `BLOCK_ERASE` starts a block
+/// erase.
 const EXIT_FAILURE_MODE: u32 = 1;
 const BLOCK_ERASE: u32 = 2;
-/// AUSE, in dword 10 of Sanitize: a failed operation may be left without another one.
+/// Bit AUSE in dword 10 of Sanitize: if the operation fails, the host may leave the failure mode without another
+/// sanitize operation.
 const ALLOWS_UNRESTRICTED_EXIT: u32 = 1 << 3;
-/// NDAS, in dword 10 of Sanitize: do not deallocate the blocks.
+/// Bit NDAS in dword 10 of Sanitize: do not deallocate the erased blocks.
 const NO_DEALLOCATE: u32 = 1 << 9;
 
 impl Controller {
-    /// Namespace Management (section 5.23): creates a namespace with the size and the format of the host's data structure, or
-    /// deletes one or all.
+    /// Checks Namespace Management (section 5.23) and queues it. It creates a namespace with the size and format in the
+    /// host's data structure, or deletes one or all.
     pub(super) fn manage_namespaces(
         &mut self,
         command: &SubmissionEntry,
@@ -60,7 +63,8 @@ impl Controller {
         Ok(AdminOutcome::Pending)
     }
 
-    /// Namespace Attachment (section 5.22): the list names this controller, the only one that the host knows.
+    /// Checks Namespace Attachment (section 5.22) and queues it. Controller List Invalid unless the list has exactly
+    /// this controller, the only one that the host knows.
     pub(super) fn attach_namespace(
         &mut self,
         command: &SubmissionEntry,
@@ -83,7 +87,7 @@ impl Controller {
         Ok(AdminOutcome::Pending)
     }
 
-    /// Sanitize (section 5.24): the command completes at once, and the operation follows.
+    /// Executes Sanitize (section 5.24): completes the command at once, and queues the operation.
     pub(super) fn begin_sanitize(
         &mut self,
         command: &SubmissionEntry,
@@ -114,7 +118,7 @@ impl Controller {
         Ok(AdminOutcome::Done(0))
     }
 
-    /// Checks that no sanitize operation runs.
+    /// Refuses a command with Sanitize In Progress while a sanitize operation runs.
     pub(super) fn check_no_sanitize(&self) -> Result<(), Status> {
         match self.identity.subsystem.sanitize().state {
             SanitizeState::Running => Err(Status::SANITIZE_IN_PROGRESS),
@@ -122,7 +126,7 @@ impl Controller {
         }
     }
 
-    /// Does the work of admin commands that needs the store.
+    /// Executes the queued work of admin commands that needs the store, and completes the commands.
     #[inline]
     pub(super) fn execute_pending(&mut self, host: &mut impl AdminHost, store: &Store) {
         while let Some(work) = self.pending.pop_front() {
@@ -158,7 +162,7 @@ impl Controller {
             PendingWork::Sanitize { dword10 } => return self.sanitize(dword10, timestamp, store),
             // If the store does not take it, the settings are gone with the server.
             PendingWork::SavePlacement => return drop(self.identity.subsystem.save_placement(store)),
-            // As with placement.
+            // If the store does not take it, the settings are gone with the server.
             PendingWork::SaveKeyValue => return drop(self.identity.subsystem.save_key_value(store)),
             // If the store does not take it, the failure is there again when the server starts.
             PendingWork::SaveSanitize => return drop(self.identity.subsystem.save_sanitize(store)),
@@ -170,7 +174,7 @@ impl Controller {
         }
     }
 
-    /// Formats a namespace, or all of them, which read as zeros afterwards, durably.
+    /// Formats a namespace, or all of them. Afterwards they durably read as zeros.
     fn format(
         &mut self,
         namespace: u32,
@@ -196,7 +200,7 @@ impl Controller {
         Ok(0)
     }
 
-    /// Creates a namespace of zeros, and returns its identifier.
+    /// Creates a namespace that reads as zeros, and returns its identifier.
     fn create(
         &mut self,
         blocks: u64,
@@ -224,7 +228,7 @@ impl Controller {
         Ok(id)
     }
 
-    /// Deletes a namespace, or all of them.
+    /// Deletes a namespace, or all of them, and saves the change in the store.
     fn delete(&mut self, namespace: u32, timestamp: [u8; 8], store: &Store) -> Result<u32, Status> {
         let subsystem = &self.identity.subsystem;
         undone_on_failure(subsystem, || {
@@ -241,7 +245,8 @@ impl Controller {
         Ok(0)
     }
 
-    /// Notes the event Change Namespace (figure 233).
+    /// Adds a Change Namespace event (figure 233) to the persistent event log. `selected` is the value of SEL, `blocks`
+    /// the namespace's size.
     fn note_change(&self, selected: u32, namespace: u32, blocks: u64, timestamp: [u8; 8], store: &Store) {
         let mut data = [0; 48];
         data[..4].copy_from_slice(&selected.to_le_bytes());
@@ -256,7 +261,7 @@ impl Controller {
         let _ = subsystem.save_events(store);
     }
 
-    /// Removes all data of the drive, that of no namespace included.
+    /// Erases all data of the drive, also outside namespaces, and records the outcome of the sanitize operation.
     fn sanitize(&mut self, dword10: u32, timestamp: [u8; 8], store: &Store) {
         let subsystem = &self.identity.subsystem;
         let keeps_space = dword10 & NO_DEALLOCATE != 0;
@@ -279,20 +284,21 @@ impl Controller {
     }
 }
 
-/// Changes namespaces; if that fails, they are as before.
+/// Runs `change` on the namespaces of a drive, and restores them as they were if it fails.
 fn undone_on_failure<T>(subsystem: &Subsystem, change: impl FnOnce() -> Result<T, Status>) -> Result<T, Status> {
     let before = subsystem.namespaces();
     change().inspect_err(|_| subsystem.restore(before))
 }
 
-/// Returns the reclaim unit handles of a namespace that is to be created with a format; none without data placement.
+/// Returns the reclaim unit handles for a namespace to be created: those of the host's list, or one that the drive
+/// chooses. None if data placement is absent or disabled.
 fn choose_handles(subsystem: &Subsystem, format: BlockFormat, handles: &[u16]) -> Result<Option<Vec<u8>>, Status> {
     let Some(placement) = subsystem.placement() else { return Ok(None) };
     let differs = |id| subsystem.namespace(id).is_ok_and(|other| other.format.lba_format() != format.lba_format());
     placement.choose(handles, differs)
 }
 
-/// Gives the blocks of a store metadata if a format has some.
+/// Makes room in the store for metadata of its blocks, if a namespace's format has metadata.
 fn add_metadata(format: BlockFormat, store: &Store) -> Result<(), Status> {
     if format.metadata.is_none() {
         return Ok(());
@@ -300,8 +306,8 @@ fn add_metadata(format: BlockFormat, store: &Store) -> Result<(), Status> {
     store.add_metadata().map_err(|_| Status::WRITE_FAULT)
 }
 
-/// Returns blocks, format with the settings of its metadata, and reclaim unit handles of a namespace to be created, from the host's data
-/// structure (figure 297).
+/// Decodes a namespace to be created from the host's data structure (figure 297): number of blocks, number of its LBA
+/// format with metadata settings, and reclaim unit handles.
 fn new_namespace(
     command: &SubmissionEntry,
     command_set: u32,

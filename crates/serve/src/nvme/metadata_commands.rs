@@ -1,8 +1,8 @@
-//! Execution of commands on blocks with metadata: what is inserted, stripped and checked of it, the core's
-//! [rules](phaselink_core::protocol::nvme::rules::protection) decide. Commands on other blocks pass through.
+//! Executes commands on blocks with metadata. The core's [rules](phaselink_core::protocol::nvme::rules::protection)
+//! decide what is inserted, stripped and checked. Commands on other blocks pass through.
 //!
-//! Host memory is read before the store is locked, and written after. Checks come before the first change: a command that fails them
-//! leaves all blocks as they were.
+//! Host memory is read before the store is locked, and written after. Checks come before the first change: a command
+//! that fails them leaves all blocks as they were.
 
 use std::io;
 
@@ -14,9 +14,11 @@ use super::host::Host;
 use super::journal::Journal;
 use crate::device::store::Store;
 
-/// Executes a command on a store, without posting a completion. `space` holds the longest transfer.
+/// Executes a command on blocks with or without metadata, without posting a completion. `space` is a buffer for the
+/// longest transfer.
 ///
 /// # Errors
+///
 /// The status of a command that is refused or fails.
 #[inline]
 pub(super) fn execute(
@@ -35,7 +37,7 @@ pub(super) fn execute(
     }
 }
 
-/// Blocks with metadata of a store, as a command uses them.
+/// Store of blocks with metadata, and the metadata settings of the command that accesses them.
 struct ProtectedBlocks<'c> {
     metadata: &'c BlockMetadata,
     store: &'c Store,
@@ -83,8 +85,9 @@ impl ProtectedBlocks<'_> {
         self.save(command.offset, space, &metadata)
     }
 
-    /// Compares data, and metadata that is no protection information (NVM Command Set Specification 1.0, section 3.2.1). That of the host
-    /// and that of the store are both checked (section 5.2.2.4).
+    /// Executes Compare: checks protection information of the host and of the store (section 5.2.2.4), then compares
+    /// data. Metadata is compared only if it has no protection information (NVM Command Set Specification 1.0, section
+    /// 3.2.1).
     fn compare(&self, command: &rules::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
         copy_from_host(&command.data, space, host)?;
         let metadata = self.metadata_of(space, host)?;
@@ -94,7 +97,7 @@ impl ProtectedBlocks<'_> {
         if stored == space && is_same { Ok(()) } else { Err(Status::COMPARE_FAILURE) }
     }
 
-    /// Reads and checks blocks, as many at a time as `space` holds.
+    /// Executes Verify: reads and checks blocks, as many at a time as `space` holds.
     fn verify(&self, offset: u64, bytes: u32, space: &mut [u8]) -> Result<(), Status> {
         let (mut protection, mut done) = (self.metadata.protection, 0);
         let longest = (space.len() >> self.metadata.block_shift << self.metadata.block_shift) as u32;
@@ -107,7 +110,7 @@ impl ProtectedBlocks<'_> {
         Ok(())
     }
 
-    /// Fills blocks with zeros. Those that are deallocated have the metadata of unwritten blocks (section 3.2.8).
+    /// Executes Write Zeroes. Deallocated blocks get the metadata of unwritten blocks (section 3.2.8).
     fn zero(&self, (offset, bytes): (u64, u64), keep_space: bool) -> Result<(), Status> {
         let blocks = (bytes >> self.metadata.block_shift) as usize;
         let zeroed = match self.metadata.protection {
@@ -120,7 +123,8 @@ impl ProtectedBlocks<'_> {
         zeroed.map_err(|error| write_status(&error))
     }
 
-    /// Copies ranges of the drive to `to`. All sources are read first, since the destination may overlap them.
+    /// Executes Copy: copies ranges of the drive to its byte offset `to`. All sources are read first, since the
+    /// destination may overlap them.
     fn copy(&self, sources: &[(u64, u64)], to: u64) -> Result<(), Status> {
         let (mut data, mut metadata) = (Vec::new(), Vec::new());
         for (place, (offset, bytes)) in sources.iter().enumerate() {
@@ -132,7 +136,8 @@ impl ProtectedBlocks<'_> {
         self.save(to, &data, &metadata)
     }
 
-    /// Returns the metadata of data that comes from the host: what it transfers with the data, checked, or what is inserted.
+    /// Returns the metadata to write with data from the host: the host's, after its check, or metadata that the
+    /// controller inserts (PRACT).
     fn metadata_of(&self, data: &[u8], host: &mut impl Host) -> Result<Vec<u8>, Status> {
         let Some(address) = self.metadata.buffer else { return self.replaced(data, Vec::new()) };
         let mut metadata = vec![0; self.metadata.bytes_of(data.len())];
@@ -140,7 +145,8 @@ impl ProtectedBlocks<'_> {
         self.replaced(data, metadata)
     }
 
-    /// Returns the metadata with which blocks are written: what is inserted, or what came with the data, checked.
+    /// Returns the metadata to write with blocks: inserted protection information (PRACT), or `metadata` itself if it
+    /// passes the check.
     fn replaced(&self, data: &[u8], metadata: Vec<u8>) -> Result<Vec<u8>, Status> {
         match self.metadata.protection {
             None => Ok(metadata),
@@ -152,7 +158,7 @@ impl ProtectedBlocks<'_> {
         }
     }
 
-    /// Reads blocks, and returns their metadata once it has been checked.
+    /// Reads blocks into `into` and returns their metadata, after a check if `protection` is given.
     fn load(&self, offset: u64, into: &mut [u8], protection: Option<BlockProtection>) -> Result<Vec<u8>, Status> {
         let found = self.store.read_blocks(offset, self.block_bytes(), into);
         let metadata = self.stored(found.map_err(|_| Status::UNRECOVERED_READ_ERROR)?);
@@ -168,7 +174,8 @@ impl ProtectedBlocks<'_> {
         saved.map_err(|error| write_status(&error))
     }
 
-    /// Returns metadata as the store keeps it, or as it was before: such that of an unwritten block is zero there.
+    /// Converts metadata to the form in which the store keeps it, or back (an XOR). Metadata of an unwritten block is
+    /// zero in the store.
     fn stored(&self, mut metadata: Vec<u8>) -> Vec<u8> {
         let unwritten = self.metadata.format.unwritten_byte();
         metadata.iter_mut().for_each(|byte| *byte ^= unwritten);

@@ -1,8 +1,9 @@
-//! Flexible data placement of a served drive: what its namespaces have of handles, which events are enabled and have happened, and what
-//! writes cost the cells.
+//! Flexible data placement of a served drive: reclaim unit handles of its namespaces, enabled and past events, and the
+//! media writes that host writes cause.
 //!
-//! Costs are counted by a [translation layer](PlacedDrive) beside the bytes, with timing on as with timing off: the same layer as that
-//! of the simulated drive, but without dies and time. It begins as that of an empty drive whenever the server starts.
+//! A [translation layer](PlacedDrive) counts media writes beside the stored bytes, with timing on or off. It is the
+//! layer of the simulated drive, but without dies and time. It starts as that of an empty drive whenever the server
+//! starts.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -17,22 +18,23 @@ use phaselink_core::protocol::nvme::spec::Status;
 
 use crate::device::tally::locked;
 
-/// Bits of the flags of a namespace in the record of a store.
+/// Flag in a store's record of a namespace: the host has chosen its handles. `IS_DIRECTED` says that the Data Placement
+/// directive is enabled.
 const OF_HOST: u8 = 1;
 const IS_DIRECTED: u8 = 2;
 
-/// Placement handles of a namespace.
+/// Reclaim unit handles that a namespace uses, and the state of its Data Placement directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NamespaceHandles {
-    /// Reclaim unit handle of each placement handle.
+    /// Reclaim unit handle of each placement handle, by its index.
     unit_handles: Vec<u8>,
-    /// True if the host has chosen them.
+    /// True if the host has chosen the handles when it created the namespace.
     is_of_host: bool,
     /// True if the Data Placement directive is enabled.
     is_directed: bool,
 }
 
-/// State of data placement that all controllers of a drive share.
+/// Data placement of a drive: its limits, and the state that all controllers share.
 #[derive(Debug)]
 pub struct Placement {
     limits: PlacementLimits,
@@ -43,17 +45,18 @@ pub struct Placement {
 struct PlacementState {
     is_enabled: bool,
     drive: PlacedDrive,
-    /// Handles of the namespaces by their identifiers, counted from 1; none if a namespace has been created without data placement.
+    /// Handles of namespace n at index n - 1; none if the namespace does not exist or was created while data placement
+    /// was disabled.
     namespaces: Vec<Option<NamespaceHandles>>,
-    /// Types of events that are enabled, for each reclaim unit handle.
+    /// Bits of the event types that are enabled, for each reclaim unit handle.
     enabled_events: Vec<u8>,
-    /// Events of hosts, and those of the controller, the oldest ones first.
+    /// Events of hosts, the oldest first; `controller_events` are those of the controller.
     host_events: VecDeque<PlacementEvent>,
     controller_events: VecDeque<PlacementEvent>,
 }
 
 impl Placement {
-    /// Makes the state of a drive that is divided into so many namespaces, each of which has all handles.
+    /// Returns the state of a drive with this number of namespaces, each of which may use all reclaim unit handles.
     pub fn new(limits: &PlacementLimits, namespaces: u32) -> Placement {
         let handles = limits.shape_handles();
         let all = NamespaceHandles { unit_handles: (0..handles).collect(), is_of_host: true, is_directed: true };
@@ -68,12 +71,13 @@ impl Placement {
         Placement { limits: *limits, state: Mutex::new(state) }
     }
 
-    /// Returns what the drive has of data placement, as its description says.
+    /// Returns the data placement limits of the whole drive, from its description.
     pub fn limits(&self) -> &PlacementLimits {
         &self.limits
     }
 
-    /// Returns what a namespace has of data placement.
+    /// Returns the data placement limits of one namespace: number of its handles, and if placement and the directive
+    /// are enabled.
     pub fn limits_of(&self, namespace: u32) -> PlacementLimits {
         let state = locked(&self.state);
         let own = state.handles(namespace);
@@ -85,7 +89,8 @@ impl Placement {
         }
     }
 
-    /// True if the placement handles of a namespace are the reclaim unit handles of the drive, as its description says.
+    /// True if data placement and the directive are enabled and the namespace's placement handles equal the drive's
+    /// reclaim unit handles, as the drive description says.
     pub fn is_plain(&self, namespace: u32) -> bool {
         let state = locked(&self.state);
         let is_all = |own: &NamespaceHandles| {
@@ -94,13 +99,14 @@ impl Placement {
         state.is_enabled && state.handles(namespace).is_some_and(is_all)
     }
 
-    /// Returns the placement identifier on a drive whose placement handles are its reclaim unit handles.
+    /// Translates a namespace's placement handle to a placement identifier whose handle is the reclaim unit handle.
     pub fn plain_identifier(&self, namespace: u32, placement: WritePlacement) -> u16 {
         let unit_handle = locked(&self.state).unit_handle(namespace, placement.handle);
         self.limits.identifier(placement.group, unit_handle)
     }
 
-    /// Counts a write to a namespace, from this byte of the drive on. `identifier` is the one that the command names.
+    /// Counts a write to a namespace, from `offset` of the drive on, and records the placement events that it causes.
+    /// `identifier` is the placement identifier in the command.
     pub fn write(&self, namespace: u32, placement: WritePlacement, identifier: u16, (offset, bytes): (u64, u64)) {
         let mut state = locked(&self.state);
         let unit_handle = state.unit_handle(namespace, placement.handle);
@@ -123,12 +129,13 @@ impl Placement {
         }
     }
 
-    /// Notes that bytes of the drive are deallocated.
+    /// Tells the translation layer that a range of the drive, in bytes, is deallocated.
     pub fn discard(&self, offset: u64, bytes: u64) {
         locked(&self.state).drive.discard(offset, bytes);
     }
 
-    /// Returns the report of the reclaim units of a namespace with blocks of this size.
+    /// Returns the report of I/O Management Receive about the reclaim units of a namespace with blocks of
+    /// 2^`block_shift` bytes.
     pub fn report(&self, receive: UnitReceive, namespace: u32, block_shift: u32) -> Vec<u8> {
         let limits = self.limits_of(namespace);
         let state = locked(&self.state);
@@ -140,7 +147,8 @@ impl Placement {
         receive.report(&limits, unit_handles, room)
     }
 
-    /// Has placement handles of a namespace begin other reclaim units.
+    /// Makes the listed pairs of reclaim group and placement handle of a namespace refer to new reclaim units. Records
+    /// an event for each unit that was not full.
     pub fn renew(&self, namespace: u32, listed: &[(u8, u8)]) {
         let mut state = locked(&self.state);
         for (group, handle) in listed.iter().copied() {
@@ -170,7 +178,8 @@ impl Placement {
     /// Enables or disables data placement in the endurance group. A change clears events and statistics.
     ///
     /// # Errors
-    /// Command Sequence Error for a change while there are namespaces.
+    ///
+    /// Command Sequence Error for a change while namespaces exist.
     pub fn enable(&self, is_enabled: bool, has_namespaces: bool) -> Result<(), Status> {
         let mut state = locked(&self.state);
         if state.is_enabled == is_enabled {
@@ -190,7 +199,8 @@ impl Placement {
     /// Enables or disables the Data Placement directive of a namespace.
     ///
     /// # Errors
-    /// FDP Disabled.
+    ///
+    /// FDP Disabled if data placement is disabled, or the namespace was created without it.
     pub fn direct(&self, namespace: u32, is_directed: bool) -> Result<(), Status> {
         let mut state = locked(&self.state);
         let is_enabled = state.is_enabled;
@@ -200,10 +210,12 @@ impl Placement {
         Ok(())
     }
 
-    /// Returns the types of events that are enabled for a placement handle of a namespace, and sets them as `change` says.
+    /// Replaces the types of events that are enabled for a placement handle of a namespace by the result of `change`,
+    /// and returns them as bits.
     ///
     /// # Errors
-    /// FDP Disabled; Invalid Field if there is no such handle.
+    ///
+    /// FDP Disabled if data placement is disabled. Invalid Field if the namespace does not have the handle.
     pub fn event_types(&self, namespace: u32, handle: u16, change: impl FnOnce(u8) -> u8) -> Result<u8, Status> {
         let mut state = locked(&self.state);
         let own = state.handles(namespace).filter(|_| state.is_enabled).ok_or(Status::PLACEMENT_DISABLED)?;
@@ -213,12 +225,14 @@ impl Placement {
         Ok(*types)
     }
 
-    /// Returns the placement handles of a namespace that is to be created: those of a list, or one that the controller chooses.
-    /// `shares` tells if a namespace has another format.
+    /// Returns the reclaim unit handles for a namespace to be created: those of `list`, or one that the controller
+    /// chooses if it is empty. None if data placement is disabled. `differs` tells if a namespace has another LBA
+    /// format than the new one.
     ///
     /// # Errors
-    /// Invalid Placement Handle List for reclaim unit handles that there are not, that come twice, or that the controller has chosen for
-    /// others; Invalid Format if namespaces of another format have them.
+    ///
+    /// Invalid Placement Handle List for handles that do not exist, come twice, or are in use by the controller's
+    /// choice. Invalid Format if a namespace of another format uses one of them.
     pub fn choose(&self, list: &[u16], differs: impl Fn(u32) -> bool) -> Result<Option<Vec<u8>>, Status> {
         let state = locked(&self.state);
         if !state.is_enabled {
@@ -246,7 +260,8 @@ impl Placement {
         Ok(Some(chosen))
     }
 
-    /// Gives a namespace that has been created its handles: none without data placement.
+    /// Records the reclaim unit handles of a namespace that has been created; none without data placement. `is_of_host`
+    /// is true if the host has chosen them.
     pub fn create(&self, namespace: u32, chosen: Option<Vec<u8>>, is_of_host: bool) {
         let mut state = locked(&self.state);
         let place = namespace.wrapping_sub(1) as usize;
@@ -257,7 +272,7 @@ impl Placement {
             chosen.map(|unit_handles| NamespaceHandles { unit_handles, is_of_host, is_directed: true });
     }
 
-    /// Forgets the handles of a namespace that has been deleted, or of all.
+    /// Removes the handles of the namespaces for which `is_deleted` is true.
     pub fn delete(&self, is_deleted: impl Fn(u32) -> bool) {
         let mut state = locked(&self.state);
         for (id, own) in (1..).zip(&mut state.namespaces) {
@@ -267,34 +282,36 @@ impl Placement {
         }
     }
 
-    /// Returns the use of each reclaim unit handle by namespaces.
+    /// Returns the use of each reclaim unit handle: unused, chosen by a host, or chosen by the controller.
     pub fn uses(&self) -> Vec<HandleUse> {
         locked(&self.state).uses()
     }
 
-    /// Returns what has been written, programmed and erased since the server has started, or data placement was enabled.
+    /// Returns the bytes written by hosts, written to media and erased since the server started or data placement was
+    /// enabled or disabled.
     pub fn statistics(&self) -> PlacedStatistics {
         locked(&self.state).drive.statistics()
     }
 
-    /// Returns the bytes of a reclaim unit.
+    /// Returns the size of a reclaim unit in bytes.
     pub fn reclaim_unit_bytes(&self) -> u64 {
         locked(&self.state).drive.reclaim_unit_bytes()
     }
 
-    /// Returns the events of hosts, or those of the controller, the oldest ones first.
+    /// Returns the recorded events of hosts, or else those of the controller, the oldest first.
     pub fn events(&self, of_hosts: bool) -> Vec<PlacementEvent> {
         let state = locked(&self.state);
         let events = if of_hosts { &state.host_events } else { &state.controller_events };
         events.iter().copied().collect()
     }
 
-    /// Returns a description of the first error in the mapping of the translation layer; `None` if there is none.
+    /// Returns a description of the first error in the translation layer's mapping, or none if it is consistent.
     pub fn inconsistency(&self) -> Option<String> {
         locked(&self.state).drive.layer().inconsistency()
     }
 
-    /// Returns the record for a store: whether data placement is enabled, enabled events, and the handles of each namespace.
+    /// Returns the store's record of data placement: if it is enabled, the enabled events, and the handles of each
+    /// namespace.
     pub fn encode(&self) -> Vec<u8> {
         let state = locked(&self.state);
         let mut record = vec![u8::from(state.is_enabled), state.enabled_events.len() as u8];
@@ -311,7 +328,8 @@ impl Placement {
         record
     }
 
-    /// Takes over a record of a store. Returns false if it does not fit the drive.
+    /// Restores data placement from a store's record. Returns false, with nothing changed, if the record does not fit
+    /// the drive.
     pub fn load(&self, record: &[u8]) -> bool {
         let handles = self.limits.shape_handles();
         let Some((&[is_enabled, count], rest)) = record.split_first_chunk() else { return false };
@@ -343,7 +361,7 @@ impl PlacementState {
         self.namespaces.get(namespace.wrapping_sub(1) as usize)?.as_ref()
     }
 
-    /// Returns the reclaim unit handle of a placement handle; the first one if the namespace has been created without any.
+    /// Returns the reclaim unit handle of a namespace's placement handle, or 0 if the namespace does not have it.
     fn unit_handle(&self, namespace: u32, handle: u8) -> u8 {
         let known = self.handles(namespace).and_then(|own| own.unit_handles.get(usize::from(handle)));
         known.copied().unwrap_or(0)
@@ -358,7 +376,7 @@ impl PlacementState {
         uses
     }
 
-    /// Keeps an event if its type is enabled for a reclaim unit handle. The oldest one gives way.
+    /// Records an event if its type is enabled for the reclaim unit handle. A full log drops its oldest event.
     fn note(&mut self, unit_handle: u8, event: PlacementEvent) {
         if !self.is_enabled || self.enabled_events[usize::from(unit_handle)] & event.kind.bit() == 0 {
             return;
@@ -370,8 +388,8 @@ impl PlacementState {
         events.push_back(event);
     }
 
-    /// Notes that garbage collection has moved bytes to a stream of moved units. With initially isolated handles, that of a group has
-    /// data of all its handles, none of which is named then.
+    /// Records a Media Reallocated event after garbage collection has moved bytes to a stream. With initially isolated
+    /// handles, that stream has data of all handles of its group, so the event names none.
     fn note_moves(&mut self, limits: &PlacementLimits, stream: u8, bytes: u64) {
         let Some(streams) = limits.shape.placement else { return };
         let is_of_one = streams.moved() == streams.user();

@@ -1,5 +1,5 @@
-//! Admin commands of data placement: directives, features and log pages (Base Specification 2.1, sections 5.1.6, 5.1.7, 5.1.12.1.28 to
-//! 5.1.12.1.31, 5.1.25.1.20 and 5.1.25.1.21).
+//! Admin commands of data placement: directives, features and log pages (Base Specification 2.1, sections 5.1.6, 5.1.7,
+//! 5.1.12.1.28 to 5.1.12.1.31, 5.1.25.1.20 and 5.1.25.1.21).
 
 use phaselink_core::protocol::nvme::rules::placement::DATA_PLACEMENT;
 use phaselink_core::protocol::nvme::rules::placement_logs::{self as logs, ENDURANCE_GROUP};
@@ -13,22 +13,25 @@ use super::host::AdminHost;
 use super::log_pages;
 use super::placement::Placement;
 
-/// Directive Operation (DOPER) of the Identify directive: Return Parameters of Directive Receive, Enable Directive of Directive Send.
+/// Directive Operation (DOPER) of the Identify directive: `PARAMETERS` is Return Parameters of Directive Receive,
+/// `ENABLE` is Enable Directive of Directive Send.
 const PARAMETERS: u32 = 1;
 const ENABLE: u32 = 1;
-/// FDP Event Type (FDPET), in the log specific field: events of hosts.
+/// Bit of the Log Specific Field that selects host events in the log page FDP Events (FDPET).
 const OF_HOSTS: u32 = 1;
 
 impl Controller {
     /// Returns the state of data placement.
     ///
     /// # Errors
-    /// Invalid Opcode if the drive has none.
+    ///
+    /// Invalid Opcode if the drive does not support data placement.
     fn placement(&self) -> Result<&Placement, Status> {
         self.identity.subsystem.placement().ok_or(Status::INVALID_OPCODE)
     }
 
-    /// Directive Receive: the parameters of the Identify directive. Data placement has no operation of its own.
+    /// Executes Directive Receive: returns the parameters of the Identify directive. The Data Placement directive has
+    /// no operation of its own.
     pub(super) fn receive_directive(
         &self,
         command: &SubmissionEntry,
@@ -47,7 +50,7 @@ impl Controller {
         Ok(AdminOutcome::Done(0))
     }
 
-    /// Directive Send: enables or disables data placement in a namespace.
+    /// Executes Directive Send: enables or disables the Data Placement directive of a namespace.
     pub(super) fn send_directive(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
         let placement = self.placement()?;
         let [_, second, third, ..] = command.dwords;
@@ -62,7 +65,8 @@ impl Controller {
         Ok(AdminOutcome::Done(0))
     }
 
-    /// Returns the value of a feature of data placement, whose data structure, if there is one, is in the host's memory then.
+    /// Returns the value of Flexible Data Placement. For FDP Events, copies the event types of a placement handle to
+    /// the host and returns their number.
     pub(super) fn placement_feature(
         &self,
         command: &SubmissionEntry,
@@ -80,7 +84,7 @@ impl Controller {
         Ok(AdminOutcome::Done(types.len() as u32 / 2))
     }
 
-    /// Sets a feature of data placement. Both are kept across resets, whether or not the host asks for that.
+    /// Sets Flexible Data Placement or FDP Events. The value survives resets, even if the host does not ask for that.
     pub(super) fn set_placement_feature(
         &mut self,
         command: &SubmissionEntry,
@@ -115,7 +119,8 @@ impl Controller {
         Ok(AdminOutcome::Done(0))
     }
 
-    /// Returns the whole of a log page of data placement. `group` is the endurance group, and `specific` the log specific field.
+    /// Returns a whole log page of data placement. `group` is the endurance group, and `specific` the Log Specific
+    /// Field.
     ///
     /// # Errors
     /// Invalid Log Page without data placement, Invalid Field for another endurance group, FDP Disabled.
@@ -136,17 +141,18 @@ impl Controller {
         })
     }
 
-    /// Checks that a command names a namespace that is attached to the controller.
+    /// Checks that a command's namespace exists and is attached to the controller.
     ///
     /// # Errors
-    /// Invalid Namespace, also for all namespaces.
+    ///
+    /// Invalid Namespace, also for the identifier of all namespaces.
     pub(super) fn check_attached(&self, id: u32) -> Result<(), Status> {
         let namespace = self.identity.subsystem.namespace(id)?;
         if namespace.is_attached(self.identity.number) { Ok(()) } else { Err(Status::INVALID_NAMESPACE) }
     }
 }
 
-/// Checks that the low half of a dword names the only endurance group.
+/// Checks that the low half of a dword is the identifier of the only endurance group.
 fn check_group(dword: u32) -> Result<(), Status> {
     if dword as u16 == ENDURANCE_GROUP { Ok(()) } else { Err(Status::INVALID_FIELD) }
 }

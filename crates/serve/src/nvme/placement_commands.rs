@@ -1,5 +1,5 @@
-//! Execution of commands on a drive with data placement: writes are counted where they are placed, and reclaim units are reported and
-//! renewed by the core's [rules](phaselink_core::protocol::nvme::rules::placement).
+//! Executes commands on a drive with data placement: counts writes where they are placed, and reports or renews reclaim
+//! units. The core's [rules](phaselink_core::protocol::nvme::rules::placement) decide on the latter.
 
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::{self, Action};
@@ -12,9 +12,11 @@ use super::metadata_commands;
 use super::placement::Placement;
 use crate::device::store::Store;
 
-/// Executes a command, without posting a completion. `space` holds the longest transfer.
+/// Executes a command on a drive with data placement, without posting a completion. `space` is a buffer for the longest
+/// transfer.
 ///
 /// # Errors
+///
 /// The status of a command that is refused or fails.
 pub(super) fn execute(
     command: &Command,

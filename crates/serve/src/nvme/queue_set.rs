@@ -29,34 +29,34 @@ use crate::device::history::{History, Ticket};
 use crate::device::store::Store;
 use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
 
-/// Number of queue identifiers, the admin queue's included.
+/// Number of queue identifiers of a controller, the admin queue's included.
 const QUEUES: usize = QUEUE_PAIRS_MAX + 1;
 
-/// Result of fetching from a submission queue.
+/// Result of fetching a command from a submission queue.
 #[allow(
     clippy::large_enum_variant,
     reason = "most fetches that find something find an I/O command, and an allocation for each would cost more"
 )]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextCommand {
-    /// The queue is empty, or its completion queue is full.
+    /// No command: the submission queue is empty, or its completion queue is full.
     None,
-    /// An admin command came to this status: it has completed, or waits for an event or a format.
+    /// Admin command that has been executed with this status: it has completed, or waits for an event or the store.
     Admin(Status),
-    /// An I/O command is to be executed; one that is refused completes with an error then.
+    /// I/O command that has been checked and is still to be executed. A refused one completes with an error then.
     Io(Command),
 }
 
-/// Progress of a command that has been executed.
+/// Progress of a command after its execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandProgress {
     /// The completion has been posted with this status.
     Completed(Status),
-    /// The store has to be flushed before [`QueueSet::complete_flushed`] posts the completion.
+    /// The completion waits for a flush of the store, after which [`QueueSet::complete_flushed`] posts it.
     NeedsFlush,
 }
 
-/// Queues that one thread owns, with the state that serving them takes.
+/// Queues of a controller that one thread owns, with the state that serving them takes.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct QueueSet {
@@ -65,36 +65,37 @@ pub struct QueueSet {
     submissions: [Option<SubmissionQueue>; QUEUES],
     /// Completion queues by identifier; 0 is the admin queue.
     completions: [Option<CompletionQueue>; QUEUES],
-    /// Commands in flight of each submission queue, at most as many as it has entries.
+    /// Number of commands in flight of each submission queue, at most its number of entries.
     in_flight: [u32; QUEUES],
     /// One more than the highest identifier of an existing queue.
     queues_end: u16,
     /// True if a completion has been posted since the last interrupt.
     interrupt_pending: bool,
-    /// True if the memory of a queue is no longer mapped; the set has dropped all its queues then.
+    /// True if the memory of a queue is no longer mapped. The set has then removed all its queues.
     pub(super) has_failed: bool,
-    /// True if a doorbell was written with an index that its queue does not have.
+    /// True if a doorbell was written with an index that its queue does not have, until that is reported.
     pub(super) invalid_doorbell_value: bool,
     /// Shadow doorbells, if the host has configured them.
     pub(super) shadow: Option<Shadow>,
-    /// Weighted round robin arbitration, if the host has selected it.
+    /// Weighted round robin arbitration, or none if the host has selected plain round robin.
     pub arbitration: Option<Arbitration>,
-    /// True if the volatile write cache is enabled: writes are durable after a flush only.
+    /// True if the volatile write cache is enabled, so that a write is durable only after a flush.
     pub(super) write_cache: bool,
-    /// Counts and failures since the controller last collected them.
+    /// Command counters and failures since the controller last collected them.
     pub(super) journal: Journal,
     /// Strict checks, if they are on.
     pub(super) strict: Option<Box<StrictChecks>>,
-    /// Entries of I/O completion queues that the host has taken since they were last counted.
+    /// Statistics of the I/O completion queue entries that the host has consumed since they were last returned.
     taken: CompletionsTaken,
-    /// Values that executed commands return in dwords 0 and 1 of their completions, by submission queue and command identifier. Values
-    /// of 0 are left out.
+    /// Non-zero values for dwords 0 and 1 of the completions of executed commands, by submission queue and command
+    /// identifier.
     results: BTreeMap<(u16, u16), u64>,
-    /// Changes of executed commands in the drive's history, by submission queue and command identifier.
+    /// Tickets of the changes that executed commands have made, in the drive's recorded history, by submission queue
+    /// and command identifier.
     recorded: BTreeMap<(u16, u16), Vec<Ticket>>,
 }
 
-/// Sets share no cache line with each other, wherever they are allocated.
+/// Queue sets share no cache line with each other, wherever they are allocated.
 const _: () = assert!(align_of::<QueueSet>() >= 64 && size_of::<QueueSet>().is_multiple_of(64));
 
 impl QueueSet {
@@ -120,18 +121,18 @@ impl QueueSet {
         }
     }
 
-    /// Returns counts of the completions of I/O queues that the host has taken since the last call.
+    /// Returns statistics of the completions in I/O queues that the host has consumed since the last call.
     pub fn take_completions_taken(&mut self, host: &mut impl Host) -> CompletionsTaken {
         self.count_last_taken(host);
         std::mem::take(&mut self.taken)
     }
 
-    /// Counts the completions that the host has taken, before the queues go.
+    /// Counts the completions that the host has consumed, before the queues are removed.
     pub(super) fn count_last_taken(&mut self, host: &mut impl Host) {
         self.io_queues().for_each(|queue| self.poll_head(queue, host));
     }
 
-    /// Ends faults of completions and doorbells whose time is over.
+    /// Ends the faults of completions and doorbells whose duration is over.
     #[inline]
     pub fn end_faults(&mut self, host: &mut impl Host) {
         while let Some(ended) = host.take_ended_fault() {
@@ -139,7 +140,7 @@ impl QueueSet {
         }
     }
 
-    /// Ends a fault of a completion or a doorbell; returns false if it belongs to no queue of this set.
+    /// Ends a fault of a completion or a doorbell. Returns false if no queue of this set has it.
     #[cold]
     pub(super) fn end_fault(&mut self, ended: EndedFault, host: &mut impl Host) -> bool {
         let address = match ended {
@@ -168,12 +169,12 @@ impl QueueSet {
         false
     }
 
-    /// Returns counts of undefined behaviour since the last call.
+    /// Returns the counts of undefined host behaviour since the last call, by its kind.
     pub fn take_undefined(&mut self) -> Vec<(&'static UndefinedBehaviour, u64)> {
         self.strict.as_mut().map_or_else(Vec::new, |checks| checks.take())
     }
 
-    /// Runs a strict check, if strict checks are on.
+    /// Runs `check` on the set's strict checks, if they are on.
     #[inline]
     pub(super) fn check_strictly(&mut self, check: impl FnOnce(&mut StrictChecks)) {
         if let Some(checks) = &mut self.strict {
@@ -181,52 +182,53 @@ impl QueueSet {
         }
     }
 
-    /// Returns the range of identifiers to poll; some in it may have no queue.
+    /// Returns the range of queue identifiers to poll, the admin queue's 0 included. Some of them may have no queue.
     #[inline]
     pub fn queues(&self) -> Range<u16> {
         0..self.queues_end
     }
 
-    /// Returns the range of identifiers of I/O queues to poll; some in it may have no queue.
+    /// Returns the range of identifiers of I/O queues to poll. Some of them may have no queue.
     #[inline]
     pub fn io_queues(&self) -> Range<u16> {
         1..self.queues_end
     }
 
-    /// Returns true if the controller has an error to report: a queue that is no longer mapped, or an invalid doorbell value.
+    /// Returns true if the set has an error for the controller to report: unmapped queue memory, or an invalid doorbell
+    /// value.
     #[inline]
     pub fn has_errors(&self) -> bool {
         self.has_failed | self.invalid_doorbell_value
     }
 
-    /// Returns true if the set has an I/O queue.
+    /// Returns true if the set has an I/O submission or completion queue.
     pub fn has_io_queues(&self) -> bool {
         self.submissions[1..].iter().any(Option::is_some) || self.completions[1..].iter().any(Option::is_some)
     }
 
-    /// Returns the host address and the length in bytes of each queue.
+    /// Returns the host address and the length in bytes of each queue of the set.
     pub fn memory_ranges(&self) -> impl Iterator<Item = (u64, usize)> {
         let submissions = self.submissions.iter().flatten().map(SubmissionQueue::memory_range);
         submissions.chain(self.completions.iter().flatten().map(CompletionQueue::memory_range))
     }
 
-    /// Returns a submission queue of this set.
+    /// Returns the submission queue with an identifier, if this set has it.
     pub(super) fn submission(&self, queue: u16) -> Option<&SubmissionQueue> {
         self.submissions.get(usize::from(queue))?.as_ref()
     }
 
-    /// Returns a completion queue of this set.
+    /// Returns the completion queue with an identifier, if this set has it.
     pub(super) fn completion(&self, queue: u16) -> Option<&CompletionQueue> {
         self.completions.get(usize::from(queue))?.as_ref()
     }
 
-    /// Adds a completion queue under this identifier.
+    /// Adds a completion queue under an identifier.
     pub(super) fn add_completion(&mut self, queue: u16, completion: CompletionQueue) {
         self.completions[usize::from(queue)] = Some(completion);
         self.update_queues_end();
     }
 
-    /// Adds a submission queue under this identifier. Its completion queue is in this set.
+    /// Adds a submission queue under an identifier. Its completion queue must be in this set.
     pub(super) fn add_submission(&mut self, queue: u16, submission: SubmissionQueue) {
         if let Some(completion) = &mut self.completions[usize::from(submission.completion_queue)] {
             completion.users += 1;
@@ -247,7 +249,7 @@ impl QueueSet {
         self.update_queues_end();
     }
 
-    /// Removes a completion queue.
+    /// Removes a completion queue, after counting the completions that the host has consumed.
     pub(super) fn remove_completion(&mut self, queue: u16, host: &mut impl Host) {
         self.poll_head(queue, host);
         self.completions[usize::from(queue)] = None;
@@ -265,16 +267,16 @@ impl QueueSet {
         self.update_queues_end();
     }
 
-    /// Updates the range of identifiers to poll.
+    /// Updates the end of the range of queue identifiers to poll.
     fn update_queues_end(&mut self) {
         let mut pairs = self.submissions.iter().zip(&self.completions);
         let last = pairs.rposition(|(submission, completion)| submission.is_some() || completion.is_some());
         self.queues_end = last.map_or(0, |last| last as u16 + 1);
     }
 
-    /// Fetches the next entry of a submission queue, with the queue's generation. Returns none if the queue is empty or its
-    /// completion queue is full. Only entries count that [`QueueSet::poll_doorbell`] has seen: the host writes the doorbell's
-    /// cache line at every command, and reading the line moves it between cores.
+    /// Fetches the next entry of a submission queue, with the queue's generation. Returns none if the queue is empty or
+    /// its completion queue is full. Only entries that [`QueueSet::poll_doorbell`] has seen count. The host writes the
+    /// doorbell's cache line at every command, and reading it here would move it between cores.
     #[inline]
     pub(super) fn fetch(&mut self, queue: u16, host: &mut impl Host) -> Option<(EntryBytes, u32)> {
         if !self.has_completion_entry(queue, host) {
@@ -291,7 +293,8 @@ impl QueueSet {
         }
     }
 
-    /// Fetches and checks the next command of an I/O queue, as far as [`QueueSet::poll_doorbell`] has seen its doorbell.
+    /// Fetches and checks the next command of an I/O queue. Only commands up to the tail that
+    /// [`QueueSet::poll_doorbell`] has read count.
     #[inline]
     pub fn next_io_command(&mut self, queue: u16, host: &mut impl Host) -> NextCommand {
         match self.fetch(queue, host) {
@@ -312,7 +315,8 @@ impl QueueSet {
         NextCommand::Io(command)
     }
 
-    /// Checks the 64 bytes of a command of a submission queue of this generation, and counts the command as in flight.
+    /// Checks the 64 bytes of a command from a submission queue of this generation, and counts the command as in
+    /// flight.
     #[inline]
     pub(super) fn accept(&mut self, queue: u16, generation: u32, bytes: &EntryBytes, host: &mut impl Host) -> Command {
         let has_keys = self.strict.is_some() && self.namespaces.plain_limits().key_value.is_some();
@@ -324,13 +328,14 @@ impl QueueSet {
         command
     }
 
-    /// Checks a command again whose lists or data were not reachable when it was fetched.
+    /// Checks a command again, for one whose lists or data were not reachable when it was fetched.
     #[cold]
     pub fn recheck(&self, command: &Command, host: &mut impl Host) -> Command {
         Command::check(&command.bytes, command.queue, command.generation, &self.namespaces, host)
     }
 
-    /// Executes a command and posts its completion, unless a flush has to come first. `space` holds the longest transfer.
+    /// Executes a command and posts its completion, unless a flush has to come first. `space` is a buffer for the
+    /// longest transfer.
     #[inline]
     pub fn execute(
         &mut self,
@@ -343,7 +348,7 @@ impl QueueSet {
         self.complete(command, done, host)
     }
 
-    /// Executes a command without posting its completion; [`QueueSet::complete`] takes the result.
+    /// Executes a command without posting its completion. The caller passes the result to [`QueueSet::complete`].
     ///
     /// # Errors
     /// The status of a command that is refused or fails, and Command Abort Requested if its submission queue is deleted.
@@ -361,7 +366,7 @@ impl QueueSet {
         }
     }
 
-    /// Executes a command and adds its changes to the history of the drive.
+    /// Executes a command and adds its changes to the recorded history of the drive.
     #[cold]
     fn perform_recorded(
         &mut self,
@@ -419,7 +424,7 @@ impl QueueSet {
         Ok(())
     }
 
-    /// Takes the value that a command returns in dwords 0 and 1 of its completion.
+    /// Removes and returns the value for dwords 0 and 1 of a command's completion; 0 if it has none.
     #[inline]
     fn take_result(&mut self, command: &Command) -> u64 {
         if self.results.is_empty() {
@@ -428,14 +433,15 @@ impl QueueSet {
         self.results.remove(&(command.queue, command.entry().command_id)).unwrap_or(0)
     }
 
-    /// Returns true if namespaces have changed since a command was checked. A command that was refused then stays refused: its
-    /// completion depends on that check.
+    /// Returns true if namespaces have changed since a command was checked, so that it must be checked again. A command
+    /// that the check refused stays refused.
     #[inline]
     fn is_outdated(&self, command: &Command) -> bool {
         command.checked.is_ok() && !self.namespaces.is_unchanged_since(command.version)
     }
 
-    /// Checks a command that was in flight while namespaces changed against the namespace as it is now.
+    /// Checks a command again, against the namespaces as they are now, because they have changed while it was in
+    /// flight.
     ///
     /// # Errors
     /// Sanitize In Progress if the drive was sanitized meanwhile (Base Specification 2.0, section 8.21).
@@ -448,10 +454,12 @@ impl QueueSet {
         Ok(self.recheck(command, host))
     }
 
-    /// Executes as much of a command as an injected fault leaves, without posting its completion.
+    /// Executes the part of a command that an injected fault lets through, without posting its completion.
     ///
     /// # Errors
-    /// The status of a command that is refused or fails, and the status of a media error if the fault says so.
+    ///
+    /// The status of a command that is refused or fails. Write Fault or Unrecovered Read Error if the fault makes the
+    /// command fail.
     #[cold]
     pub fn perform_with_fault(
         &mut self,
@@ -475,7 +483,7 @@ impl QueueSet {
         }
     }
 
-    /// Posts a second completion for a command, as an injected fault.
+    /// Posts a second completion for a command, as an injected fault demands.
     #[cold]
     pub fn complete_again(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) {
         if self.has_queue_of(command) {
@@ -486,7 +494,7 @@ impl QueueSet {
         }
     }
 
-    /// Drops a command without a completion, as an injected fault. The host may use its queue entry again.
+    /// Ends a command without a completion, as an injected fault demands. Its queue entry counts as free.
     #[cold]
     pub fn drop_command(&mut self, command: &Command) {
         if self.has_queue_of(command) {
@@ -495,8 +503,8 @@ impl QueueSet {
         self.take_result(command);
     }
 
-    /// Posts the completion of an executed command, unless the store has to be flushed first or its submission queue has been
-    /// deleted meanwhile.
+    /// Posts the completion of an executed command. Does nothing yet if the store has to be flushed first, nor if the
+    /// command's submission queue has been deleted.
     #[inline]
     pub fn complete(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) -> CommandProgress {
         if !self.has_queue_of(command) {
@@ -508,8 +516,8 @@ impl QueueSet {
         CommandProgress::Completed(self.post_completion(command, done, host))
     }
 
-    /// Posts the completion of a command that needed a flush, with the result of that flush, unless its submission queue has
-    /// been deleted meanwhile.
+    /// Posts the completion of a command that needed a flush, with the result of that flush. Does nothing if the
+    /// command's submission queue has been deleted.
     pub fn complete_flushed(&mut self, command: &Command, flushed: io::Result<()>, host: &mut impl Host) -> Status {
         if !self.has_queue_of(command) {
             return Status::ABORT_REQUESTED;
@@ -517,14 +525,14 @@ impl QueueSet {
         self.post_completion(command, flushed.map_err(|_| command.flush_failure()), host)
     }
 
-    /// Returns true if the submission queue of a command still exists.
+    /// Returns true if the submission queue that a command was fetched from still exists.
     #[inline]
     fn has_queue_of(&self, command: &Command) -> bool {
         let queue = self.submissions[usize::from(command.queue)].as_ref();
         queue.is_some_and(|queue| queue.generation == command.generation)
     }
 
-    /// Ends a command: posts its completion and records a failure.
+    /// Posts the completion of a command, records its failure, and returns its status.
     #[inline]
     fn post_completion(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) -> Status {
         let queue = command.queue;
@@ -539,7 +547,7 @@ impl QueueSet {
         status
     }
 
-    /// Notes in the history of the drive, if there is one, that a command is about to complete.
+    /// Tells the recorded history of the drive, if there is one, that a command is about to complete.
     #[inline]
     fn note_recorded(&mut self, command: &Command) {
         if let Some(history) = self.namespaces.history() {
@@ -548,13 +556,14 @@ impl QueueSet {
         }
     }
 
-    /// Records a command that was refused or failed.
+    /// Records in the journal a command that was refused or failed.
     #[cold]
     pub(super) fn record_failure(&mut self, queue: u16, entry: &SubmissionEntry, status: Status) {
         self.journal.record_failure(queue, entry, status);
     }
 
-    /// Returns the generation and the number of entries of a submission queue, and true if its completions raise interrupts.
+    /// Returns generation and number of entries of a submission queue, and true if its completions raise interrupts.
+    /// None if the set does not have the queue.
     pub fn submission_queue(&self, queue: u16) -> Option<(u32, u32, bool)> {
         let submission = self.submissions[usize::from(queue)].as_ref()?;
         let completion = self.completions[usize::from(submission.completion_queue)].as_ref();
@@ -562,7 +571,8 @@ impl QueueSet {
         Some((submission.generation, submission.ring.entries(), has_interrupts))
     }
 
-    /// Sends an interrupt for each completion queue that has new completions since the last call.
+    /// Sends one interrupt for each completion queue that has an interrupt vector and new completions since the last
+    /// call.
     #[inline]
     pub fn send_interrupts(&mut self, host: &mut impl Host) {
         if !std::mem::take(&mut self.interrupt_pending) {
@@ -591,8 +601,8 @@ impl QueueSet {
         }
     }
 
-    /// Asks the host, by the event index of shadow doorbells, to write the doorbell register for its next command, so that the
-    /// thread that owns the set may sleep. Returns true if a command arrived before the host could see that.
+    /// Sets the event indices of shadow doorbells so that the host writes the doorbell register for its next command.
+    /// The thread that owns the set may then sleep. Returns true if a command arrived before the host could see that.
     pub fn request_doorbells(&mut self, host: &mut impl Host) -> bool {
         let Some(shadow) = self.shadow else { return false };
         for (number, submission) in (0..).zip(&self.submissions) {
@@ -608,14 +618,15 @@ impl QueueSet {
         self.has_work(host)
     }
 
-    /// Returns true if a submission queue has commands or an interrupt is pending. Posts held completions first.
+    /// Returns true if a submission queue has commands or an interrupt is pending. Posts completions that waited for a
+    /// free entry first.
     pub fn has_work(&mut self, host: &mut impl Host) -> bool {
         self.post_held(host);
         self.queues().fold(self.interrupt_pending, |any, queue| self.poll_doorbell(queue, host) | any)
     }
 
-    /// Returns the queue of a priority class whose turn it is, and the most commands of it that may be fetched now, of `left` that the class
-    /// may have in this round; none if no queue of the class has commands.
+    /// Returns the submission queue of a priority class whose turn it is, and the most commands of it that may be
+    /// fetched now. `left` is the rest of the class's share of this round. None if no queue of the class has commands.
     #[cold]
     pub fn take_turn(&mut self, class: QueuePriority, left: u32, host: &mut impl Host) -> Option<(u16, u32)> {
         let (mut arbitration, end) = (self.arbitration.take()?, self.queues_end);
@@ -628,7 +639,7 @@ impl QueueSet {
         queue.map(|queue| (queue, arbitration.burst().min(left)))
     }
 
-    /// Reads the tail doorbell of a submission queue. Returns true if the queue has commands.
+    /// Reads the tail doorbell, or shadow doorbell, of a submission queue. Returns true if the queue has commands.
     #[inline]
     pub fn poll_doorbell(&mut self, queue: u16, host: &mut impl Host) -> bool {
         let Some(submission) = &mut self.submissions[usize::from(queue)] else { return false };
@@ -652,20 +663,22 @@ impl QueueSet {
         is_busy
     }
 
-    /// Records that a doorbell was written with an index that its queue does not have.
+    /// Records that the host wrote an index to a doorbell that its queue does not have.
     #[cold]
     fn report_invalid_doorbell(&mut self) {
         self.invalid_doorbell_value = true;
         self.check_strictly(|checks| checks.count(&strict::DOORBELL_VALUE));
     }
 
-    /// Keeps the host writing the doorbell register of the admin queue, whose shadow doorbell is not polled.
+    /// Sets the admin queue's event index so that the host keeps writing its doorbell register, since its shadow
+    /// doorbell is not polled.
     fn request_admin_doorbell(&self, host: &mut impl Host) {
         let (Some(shadow), Some(submission)) = (self.shadow, &self.submissions[0]) else { return };
         host.poke(shadow.tail_event(0), submission.ring.tail());
     }
 
-    /// Returns true if the completion of the next command would have a free entry in its completion queue.
+    /// Returns true if a free completion queue entry is there for the next command of a submission queue. Reads the
+    /// head doorbell if there seems to be none.
     #[inline]
     fn has_completion_entry(&mut self, queue: u16, host: &mut impl Host) -> bool {
         let Some(submission) = &self.submissions[usize::from(queue)] else { return false };
@@ -681,7 +694,8 @@ impl QueueSet {
         self.completions[usize::from(target)].as_ref().is_some_and(|completion| !is_short(completion))
     }
 
-    /// Reads the head doorbell of a completion queue, and posts completions that waited for a free entry.
+    /// Reads the head doorbell of a completion queue, counts the entries that the host has consumed, and posts
+    /// completions that waited for a free entry.
     fn poll_head(&mut self, queue: u16, host: &mut impl Host) {
         let Some(completion) = &mut self.completions[usize::from(queue)] else { return };
         let doorbell = match self.shadow.filter(|_| queue > 0) {
@@ -701,7 +715,8 @@ impl QueueSet {
         }
     }
 
-    /// Counts completions that the host has taken.
+    /// Adds counts of completions that the host has consumed to the statistics, those of I/O queues, and to the strict
+    /// checks.
     #[inline]
     fn count_taken(&mut self, queue: u16, taken: CompletionsTaken) {
         if taken == CompletionsTaken::default() {
@@ -716,8 +731,8 @@ impl QueueSet {
         });
     }
 
-    /// Posts completions that waited because their completion queue was full, and sees which entries the host has taken that
-    /// are not whole.
+    /// Posts completions that waited because their completion queue was full. Also counts incomplete entries that the
+    /// host has consumed.
     #[inline]
     pub fn post_held(&mut self, host: &mut impl Host) {
         for queue in self.queues() {
@@ -727,7 +742,7 @@ impl QueueSet {
         }
     }
 
-    /// Posts a completion for a command of a submission queue.
+    /// Posts the completion of a command to the completion queue of its submission queue.
     #[inline]
     pub(super) fn post(&mut self, queue: u16, command_id: u16, status: Status, result: u64, host: &mut impl Host) {
         self.check_strictly(|checks| checks.on_completion(queue, command_id));
@@ -742,7 +757,7 @@ impl QueueSet {
         }
     }
 
-    /// Drops all queues because the memory of one is no longer mapped; the controller then reports a fatal status.
+    /// Removes all queues because the memory of one is no longer mapped. The controller then reports a fatal status.
     #[cold]
     fn fail(&mut self) {
         self.has_failed = true;

@@ -1,6 +1,7 @@
 //! Submission and completion queues in a host's memory (Base Specification 2.0, section 3.3).
 //!
-//! The [rules](phaselink_core::protocol::nvme::rules::queues) keep the indices: which entry is next, and when a queue is full.
+//! The core's [rules](phaselink_core::protocol::nvme::rules::queues) keep the indices: which entry is next, and if a
+//! queue is full.
 
 use std::collections::VecDeque;
 
@@ -13,31 +14,31 @@ use super::host::{Host, Unreachable};
 use crate::device::faults::MissingPart;
 use crate::device::tally::CompletionsTaken;
 
-/// Bytes of a submission queue entry.
+/// Raw bytes of a submission queue entry.
 pub type EntryBytes = [u8; SUBMISSION_ENTRY_BYTES];
 
-/// Byte of a completion queue entry whose lowest bit is the phase tag.
+/// Offset in a completion queue entry of the byte whose lowest bit is the phase tag.
 const PHASE_AT: usize = 14;
-/// Number of entries that are loaded into the cache ahead of the one that is fetched.
+/// Number of submission queue entries that are prefetched ahead of the one being fetched.
 const ENTRIES_AHEAD: u32 = 8;
 
-/// Submission queue of a host.
+/// Submission queue in a host's memory, as the controller sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubmissionQueue {
     base: u64,
-    /// Head and tail of the queue.
+    /// Head and tail indices of the queue.
     pub ring: SubmissionRing,
-    /// Identifier of the completion queue that completions of these commands are posted to.
+    /// Identifier of the completion queue to which completions of this queue's commands are posted.
     pub completion_queue: u16,
-    /// Last value of the tail doorbell, so that an invalid value is reported only once.
+    /// Last value of the tail doorbell. An invalid value is reported only when it changes.
     last_doorbell: u32,
     /// Number that tells this queue from an earlier or later one with the same identifier.
     pub generation: u32,
-    /// Priority class, which counts in weighted round robin arbitration.
+    /// Priority class, which matters only with weighted round robin arbitration.
     pub priority: QueuePriority,
-    /// Entries that the host has announced since they were last fetched, as far as its doorbell was seen.
+    /// Number of entries that the host has submitted by doorbell values seen so far and that have not been fetched.
     announced: u32,
-    /// True if a fault keeps the device from reading the doorbell.
+    /// True if an injected fault hides the doorbell's new value from the device.
     is_late: bool,
 }
 
@@ -56,7 +57,7 @@ impl SubmissionQueue {
         }
     }
 
-    /// Gives the queue a priority class.
+    /// Sets the queue's priority class.
     pub fn with_priority(self, priority: QueuePriority) -> SubmissionQueue {
         SubmissionQueue { priority, ..self }
     }
@@ -66,10 +67,12 @@ impl SubmissionQueue {
         (self.base, self.ring.entries() as usize * SUBMISSION_ENTRY_BYTES)
     }
 
-    /// Sets the tail to the value of the tail doorbell, unless a fault keeps the device from reading it. Returns true if the host
-    /// has announced more entries than the queue has room for.
+    /// Sets the tail to the value of the tail doorbell, unless an injected fault hides the doorbell. Returns true if
+    /// the host has submitted more entries than the queue has room for.
     ///
     /// # Errors
+    ///
+    /// If the value is not below the queue's size; the tail then stays as it is.
     /// If the queue has no such entry; the tail then stays as it is.
     #[inline]
     pub fn set_tail(&mut self, queue: u16, value: u32, host: &mut impl Host) -> Result<bool, InvalidDoorbell> {
@@ -85,14 +88,14 @@ impl SubmissionQueue {
         self.ring.ring(value).map(|()| overruns)
     }
 
-    /// Reads the doorbell after a fault that has kept the device from that.
+    /// Sets the tail to the last doorbell value when the fault that hid the doorbell ends.
     pub fn read_late_doorbell(&mut self) {
         self.is_late = false;
         // An invalid value has been reported when it was written.
         let _ = self.ring.ring(self.last_doorbell);
     }
 
-    /// Counts the entries that a new value of the doorbell announces. Returns true if they are more than the queue has room for.
+    /// Adds the entries that a new doorbell value submits to the count. Returns true if the queue has no room for them.
     fn count_announced(&mut self, value: u32) -> bool {
         let entries = self.ring.entries();
         if value >= entries || self.last_doorbell >= entries {
@@ -107,8 +110,8 @@ impl SubmissionQueue {
         overruns
     }
 
-    /// Prefetches the entries behind the next one, as far as they lie before the end of the ring. Each is a cache line that the
-    /// host has just written; loaded one after the other, they would take longer than the commands.
+    /// Prefetches submitted entries after the next one, up to the end of the ring. The host has just written their
+    /// cache lines, and loading one after the other would take longer than the commands.
     #[inline]
     pub fn prefetch(&self, host: &mut impl Host) {
         let next = self.ring.head() + 1;
@@ -118,7 +121,7 @@ impl SubmissionQueue {
         }
     }
 
-    /// Returns the number of entries that the host has submitted and that have not been taken.
+    /// Returns the number of entries that the host has submitted and the device has not fetched.
     #[inline]
     fn waiting(&self) -> u32 {
         wrapped(self.ring.tail() + self.ring.entries() - self.ring.head(), self.ring.entries())
@@ -129,7 +132,7 @@ impl SubmissionQueue {
         entry_address(self.base, slot, SUBMISSION_ENTRY_BYTES)
     }
 
-    /// Takes the next entry off the queue and returns a private copy, or none if the queue is empty.
+    /// Fetches the next entry from host memory and returns a private copy, or none if the queue is empty.
     ///
     /// # Errors
     /// If the queue's memory is no longer mapped. The commands in the queue are lost.
@@ -147,36 +150,36 @@ impl SubmissionQueue {
     }
 }
 
-/// Completion queue of a host.
+/// Completion queue in a host's memory, as the controller sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletionQueue {
     base: u64,
-    /// Head, tail and phase tag of the queue.
+    /// Head and tail indices and phase tag of the queue.
     pub ring: CompletionRing,
-    /// Last value of the head doorbell, so that an invalid value is reported only once.
+    /// Last value of the head doorbell. An invalid value is reported only when it changes.
     last_doorbell: u32,
     /// Interrupt vector of the queue, or none if interrupts are disabled for it.
     pub vector: Option<u16>,
     /// True if a completion has been posted since the last interrupt.
     pub interrupt_pending: bool,
-    /// Completions that wait because the queue was full.
+    /// Completions that wait for a free entry, because the queue was full.
     held: VecDeque<Done>,
     /// Number of submission queues whose completions are posted to this queue.
     pub users: u32,
-    /// Newest entries for which no interrupt has been sent.
+    /// Number of newest entries for which no interrupt has been sent.
     unsignalled: u32,
-    /// Entries that the host has taken since they were last counted.
+    /// Statistics of the entries that the host has consumed since they were last returned.
     taken: CompletionsTaken,
-    /// Entries that a fault has left without a part.
+    /// Entries that an injected fault has written incompletely and that are not completed yet.
     spoiled: Vec<SpoiledEntry>,
 }
 
-/// Entry of a completion queue that a fault has left without a part.
+/// Completion queue entry that an injected fault has written without its first dword or its phase tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SpoiledEntry {
     slot: u32,
     missing: MissingPart,
-    /// The whole entry.
+    /// Complete entry, which is written when the fault ends.
     bytes: [u8; COMPLETION_ENTRY_BYTES],
 }
 
@@ -202,9 +205,10 @@ impl CompletionQueue {
         (self.base, self.ring.entries() as usize * COMPLETION_ENTRY_BYTES)
     }
 
-    /// Sets the head to the value of the head doorbell, and counts the entries that the host has taken.
+    /// Sets the head to the value of the head doorbell, and counts the entries that the host has consumed.
     ///
     /// # Errors
+    ///
     /// If the value does not lie between the head and the tail.
     #[inline]
     pub fn set_head(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
@@ -225,7 +229,7 @@ impl CompletionQueue {
         Ok(())
     }
 
-    /// Counts entries that the host has taken although a part of them was missing.
+    /// Counts the incomplete entries among the `count` entries from slot `first` on that the host has consumed.
     #[cold]
     fn take_spoiled(&mut self, first: u32, count: u32) {
         let entries = self.ring.entries();
@@ -237,26 +241,26 @@ impl CompletionQueue {
         }
     }
 
-    /// Returns the counts of entries that the host has taken since the last call.
+    /// Returns statistics of the entries that the host has consumed since the last call.
     #[inline]
     pub fn take_counts(&mut self) -> CompletionsTaken {
         std::mem::take(&mut self.taken)
     }
 
-    /// Notes that an interrupt has been sent for all entries so far.
+    /// Records that an interrupt has been sent for all entries so far.
     #[inline]
     pub fn note_interrupt(&mut self) {
         self.unsignalled = 0;
     }
 
-    /// Returns true if the head doorbell is to be polled although the queue is not full: completions wait for a free entry, or the
-    /// host may take an entry that is not whole.
+    /// Returns true if the head doorbell must be polled although the queue is not full: completions wait for a free
+    /// entry, or the host may consume an incomplete entry.
     #[inline]
     pub fn needs_head(&self) -> bool {
         self.is_holding() || !self.spoiled.is_empty()
     }
 
-    /// Returns true if completions wait because the queue was full.
+    /// Returns true if completions wait for a free entry.
     #[inline]
     pub fn is_holding(&self) -> bool {
         !self.held.is_empty()
@@ -284,7 +288,7 @@ impl CompletionQueue {
         Ok(())
     }
 
-    /// Writes an entry with one part of the entry that was there before.
+    /// Writes a completion queue entry with its first dword or phase tag as they were before, for an injected fault.
     #[cold]
     fn post_spoiled(
         &mut self,
@@ -303,8 +307,8 @@ impl CompletionQueue {
         host.post(address, &spoiled)
     }
 
-    /// Makes the entry at `address` whole, unless the host has taken it meanwhile, and raises the interrupt once more. Returns
-    /// false if the address is not in this queue.
+    /// Completes an incomplete entry at host address `address` unless the host has consumed it, and marks another
+    /// interrupt as pending. Returns false if the address is not in this queue.
     ///
     /// # Errors
     /// If the queue's memory is no longer mapped.

@@ -1,5 +1,5 @@
-//! Changes of commands on a drive whose [`History`](crate::device::history::History) is recorded, from which the states after power
-//! cuts are made.
+//! Converts executed commands to changes in the recorded [`History`](crate::device::history::History) of a drive, from
+//! which the states after power cuts are made.
 
 use phaselink_core::media::zones::{ZoneAction, ZoneState};
 use phaselink_core::protocol::nvme::rules::{self, Action};
@@ -8,18 +8,19 @@ use super::command::Command;
 use crate::device::history::{Asked, MadeChange};
 use crate::device::store::{Store, StoreZones};
 
-/// State and number of written blocks of each zone, before a command on them.
+/// State and number of written blocks of each zone before a zone management command. Empty for other commands.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ZonesBefore(Vec<(ZoneState, u64)>);
 
 impl ZonesBefore {
-    /// Returns the zones of the store as they are, if the command is an action on zones.
+    /// Returns the current zones of the store if the command is a Zone Management Send, and an empty list for other
+    /// commands.
     pub(super) fn note(command: &Command, store: &Store) -> ZonesBefore {
         let is_action = matches!(&command.checked, Ok(rules::Command { action: Action::SendZones(_), .. }));
         ZonesBefore(store.zones().filter(|_| is_action).map_or_else(Vec::new, states))
     }
 
-    /// Returns the zones that are not as they were.
+    /// Returns the numbers of the zones that differ from their earlier state.
     fn changed(&self, zones: &StoreZones) -> Vec<u32> {
         let pairs = (0..).zip(self.0.iter().zip(states(zones)));
         pairs.filter(|(_, (before, after))| **before != *after).map(|(zone, _)| zone).collect()
@@ -30,8 +31,8 @@ fn states(zones: &StoreZones) -> Vec<(ZoneState, u64)> {
     zones.with(|zones| (0..zones.layout().zones).map(|zone| zones.zone(zone)).collect())
 }
 
-/// Returns the changes that a command has made to the store. `placed` is the first block of a Zone Append, and `needs_flush` is true if
-/// the command's completion promises that its changes are durable.
+/// Returns the changes that a successful command has made to the store. `placed` is the first block of a Zone Append.
+/// `needs_flush` is true if the command's completion promises that its changes are durable.
 pub(super) fn changes(
     command: &Command,
     placed: u64,
@@ -59,8 +60,9 @@ fn block_shift(store: &Store) -> u32 {
     store.zones().map_or(0, StoreZones::block_shift)
 }
 
-/// Returns the changes of an action on zones. Which zones are open does not outlive the power, so that opening and closing them changes
-/// nothing, and no host can take a zone offline that no drive has made read-only.
+/// Returns the changes that a Zone Management Send has made, one for each changed zone. Open and closed zones do not
+/// survive a power cut, so opening and closing change nothing. Nor does Offline, since no zone of a drive is ever
+/// read-only.
 fn zone_changes(action: ZoneAction, before: &ZonesBefore, store: &Store) -> Vec<MadeChange> {
     let asked = match action {
         ZoneAction::Reset => Asked::Reset,

@@ -1,7 +1,8 @@
-//! Controller registers (Base Specification 2.0, section 3.1.3): values that the host wrote, and values that it reads.
+//! Controller registers (Base Specification 2.0, section 3.1.3), as the host writes and reads them.
 //!
-//! A write changes only this module. The controller follows later, in [`Controller::update`](super::Controller::update), so
-//! that a host may write at any moment, also while the controller waits for that host's memory.
+//! A write changes only this module. The controller acts on it later, in
+//! [`Controller::update`](super::Controller::update). So a host may write at any moment, even while the controller
+//! waits for that host's memory.
 
 use phaselink_core::protocol::nvme::rules::Limits;
 
@@ -9,10 +10,10 @@ use super::limits::VERSION;
 use super::strict;
 use crate::device::tally::UndefinedBehaviour;
 
-/// Length of the register space in front of the doorbells, in bytes.
+/// Length in bytes of the register space, after which the doorbells begin.
 pub const REGISTER_BYTES: u64 = 0x1000;
 
-/// Offsets of registers (figure 35).
+/// Byte offsets of the controller registers (figure 35).
 mod at {
     pub(super) const CAP: u64 = 0x00;
     pub(super) const CAP_HIGH: u64 = 0x04;
@@ -29,42 +30,42 @@ mod at {
     pub(super) const CRTO: u64 = 0x68;
 }
 
-/// CAP.TO: time that a host waits for CSTS.RDY, in units of 500 ms. The controller is ready at once; the long timeout is for
-/// hosts that share a busy processor with it.
+/// Value of CAP.TO: most time until CSTS.RDY changes, in units of 500 ms. The controller is ready at once; the long
+/// timeout is for hosts that share a busy processor with it.
 const READY_TIMEOUT: u64 = 20;
-/// CAP (figure 36) without MQES: contiguous queues (CQR), weighted round robin arbitration (AMS), the NVM command set, controller ready
-/// with media (CRMS), doorbells 4 bytes apart, and a page size of 4 KiB only.
+/// Value of CAP (figure 36) without MQES: contiguous queues (CQR), weighted round robin arbitration (AMS), the NVM
+/// command set, controller ready with media (CRMS), doorbells 4 bytes apart, and pages of 4 KiB only.
 const CAPABILITIES: u64 = 1 << 16 | 1 << 17 | READY_TIMEOUT << 24 | BLOCK_COMMAND_SET | 1 << 59;
 
-/// CAP.CSS, bit 0: the NVM command set, which is about logical blocks (figure 36).
+/// Bit 0 of CAP.CSS: support for the NVM command set, the one of logical blocks (figure 36).
 const BLOCK_COMMAND_SET: u64 = 1 << 37;
 
-/// CAP.CSS, bit 6: I/O command sets beside that of NVM (figure 36).
+/// Bit 6 of CAP.CSS: support for further I/O command sets (figure 36).
 const FURTHER_COMMAND_SETS: u64 = 1 << 43;
-/// CC.CSS: all I/O command sets that the controller supports (figure 46).
+/// Value of CC.CSS that selects all supported I/O command sets (figure 46).
 const ALL_COMMAND_SETS: u32 = 0b110;
 
-/// CC.AMS: weighted round robin with urgent priority class (figure 46).
+/// Value of CC.AMS for weighted round robin with urgent priority class (figure 46).
 const WEIGHTED_ROUND_ROBIN: u32 = 1;
 
-/// CC.EN (figure 46).
+/// Enable bit CC.EN (figure 46).
 const ENABLE: u32 = 1;
-/// CC fields that a host may set: EN, CSS, MPS, AMS, SHN, IOSQES, IOCQES, CRIME.
+/// Bits of CC that a host may set: EN, CSS, MPS, AMS, SHN, IOSQES, IOCQES, CRIME.
 const CONFIGURATION_BITS: u32 = 0x01ff_fff1;
 
-/// CC fields that may change only while the controller is disabled: CSS, MPS, AMS.
+/// Bits of CC that may change only while the controller is disabled: CSS, MPS, AMS.
 const FIXED_WHILE_ENABLED: u32 = 0x3ff0;
 
-/// CSTS.RDY (figure 47).
+/// Ready bit CSTS.RDY (figure 47).
 const READY: u32 = 1;
-/// CSTS.CFS: controller fatal status.
+/// Controller fatal status bit CSTS.CFS.
 const FATAL: u32 = 1 << 1;
-/// CSTS.SHST: shutdown processing is complete.
+/// Value of CSTS.SHST for "shutdown processing complete", in its place in CSTS.
 const SHUTDOWN_COMPLETE: u32 = 0b10 << 2;
-/// CSTS.SHST: all bits of the field.
+/// Mask of CSTS.SHST in CSTS.
 const SHUTDOWN_BITS: u32 = 0b11 << 2;
 
-/// Values of the registers, and changes that the controller has yet to follow.
+/// Register values, and the register changes that the controller has yet to act on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registers {
     capabilities: u64,
@@ -73,15 +74,15 @@ pub struct Registers {
     admin_entries: u32,
     admin_submission: u64,
     admin_completion: u64,
-    /// Vectors that INTMS has masked, for pin-based interrupts.
+    /// Interrupt vectors that the host has masked by INTMS, for pin-based interrupts.
     pub masked: u32,
-    /// True if the host has disabled or reset the controller and the controller has not followed yet.
+    /// True if the host has disabled or reset the controller, until the controller has acted on it.
     pub reset: bool,
-    /// True if the host has unmasked pin-based interrupts, so that unread completions have to raise one again.
+    /// True if the host has unmasked pin-based interrupts, so that unread completions must raise one again.
     pub interrupts_unmasked: bool,
-    /// True if the host has written the doorbell of a queue that cannot exist.
+    /// True if the host has written the doorbell of a queue that cannot exist, until that is reported.
     pub invalid_doorbell: bool,
-    /// UndefinedBehaviour behaviour seen since the last [`Registers::take_undefined`], or none if strict checks are off.
+    /// Undefined host behaviour seen since the last [`Registers::take_undefined`], or none if strict checks are off.
     undefined: Option<Vec<&'static UndefinedBehaviour>>,
 }
 
@@ -110,12 +111,12 @@ impl Registers {
         }
     }
 
-    /// Turns strict checks on.
+    /// Turns strict checks of register writes on.
     pub fn check_strictly(&mut self) {
         self.undefined.get_or_insert_default();
     }
 
-    /// Returns true if strict checks are on.
+    /// Returns true if strict checks of register writes are on.
     #[inline]
     pub fn is_strict(&self) -> bool {
         self.undefined.is_some()
@@ -128,13 +129,13 @@ impl Registers {
         }
     }
 
-    /// Returns the undefined behaviour seen since the last call.
+    /// Returns the undefined host behaviour seen since the last call.
     #[inline]
     pub fn take_undefined(&mut self) -> Vec<&'static UndefinedBehaviour> {
         self.undefined.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Fills `into` with the registers from `offset` on. Bytes that no register has read as zeros.
+    /// Copies register bytes from `offset` on into `into`. Bytes that belong to no register read as zeros.
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         for (place, byte) in into.iter_mut().enumerate() {
             let at = offset.saturating_add(place as u64);
@@ -165,8 +166,8 @@ impl Registers {
         matches!(offset, at::INTMS | at::INTMC)
     }
 
-    /// Writes registers from `offset` on. An unaligned write, or one that is no whole number of 32-bit words, has no effect;
-    /// the specification leaves its result undefined (section 3.1).
+    /// Writes registers from `offset` on. A write that is unaligned, or no whole number of 32-bit words, has no effect.
+    /// The specification leaves its result undefined (section 3.1).
     pub fn write(&mut self, offset: u64, from: &[u8]) {
         let (words, rest) = from.as_chunks();
         if !rest.is_empty() || !offset.is_multiple_of(4) {
@@ -201,7 +202,7 @@ impl Registers {
         }
     }
 
-    /// Records undefined behaviour in a write to a register.
+    /// Records the undefined behaviour in the write of a 32-bit word to a register, for strict checks.
     fn check_write(&mut self, offset: u64, value: u32) {
         let reserved = match offset {
             at::CC => {
@@ -219,7 +220,7 @@ impl Registers {
         self.note(is_of_admin_queue && self.is_enabled(), &strict::ADMIN_QUEUE_WHILE_ENABLED);
     }
 
-    /// Records undefined behaviour in a write to CC.
+    /// Records the undefined behaviour in a write to CC, for strict checks.
     fn check_configuration(&mut self, value: u32) {
         let (was_enabled, is_ready) = (self.is_enabled(), self.is_ready());
         let enables = value & ENABLE != 0;
@@ -235,7 +236,7 @@ impl Registers {
         self.reset |= was_enabled && !self.is_enabled();
     }
 
-    /// Sets all registers to their values after power-on, for a reset of the PCI function.
+    /// Sets all registers to their values after power-on, for a function-level reset of the PCI device.
     pub fn reset_device(&mut self) {
         *self = Registers { reset: true, undefined: self.undefined.take(), ..Registers::with(self.capabilities) };
     }
@@ -250,8 +251,8 @@ impl Registers {
         matches!(self.configuration >> 14 & 3, 1 | 2)
     }
 
-    /// Returns true if CC selects the NVM command set, if there is that one, or all command sets if there are others, pages of 4 KiB and
-    /// one of the two arbitration mechanisms, the only supported values.
+    /// Returns true if CC selects supported values: pages of 4 KiB, an arbitration mechanism, and the NVM command set,
+    /// or all command sets if the drive has others.
     pub fn is_configuration_valid(&self) -> bool {
         let (command_set, page, arbitration) =
             (self.configuration >> 4 & 7, self.configuration >> 7 & 15, self.configuration >> 11 & 7);
@@ -271,7 +272,8 @@ impl Registers {
         (self.configuration >> 16 & 15, self.configuration >> 20 & 15)
     }
 
-    /// Returns the host address and the number of entries of the admin submission queue and of the admin completion queue.
+    /// Returns host address and number of entries of the admin submission queue, then of the admin completion queue
+    /// (ASQ, ACQ, AQA).
     pub fn admin_queues(&self) -> [(u64, u32); 2] {
         let entries = |shift: u32| (self.admin_entries >> shift & 0xfff) + 1;
         [(self.admin_submission, entries(0)), (self.admin_completion, entries(16))]
@@ -353,7 +355,7 @@ mod tests {
         assert!(registers.reset && registers.is_enabled());
     }
 
-    /// Base Specification 2.0, sections 3.1.3.5 and 3.1.3.8 to 3.1.3.10.
+    /// Base Specification 2.0, sections 3.1.3.5 and 3.1.3.8 to 3.1.3.10, define the reserved bits.
     #[test]
     fn strict_checks_report_only_reserved_bits_of_writable_registers() {
         for (offset, value) in

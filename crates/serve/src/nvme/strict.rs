@@ -1,6 +1,8 @@
-//! Strict checks: host behaviour that the specification leaves undefined or forbids without asking controllers to notice it.
+//! Strict checks, which count host behaviour that the specification leaves undefined, or forbids without asking
+//! controllers to detect it.
 //!
-//! Each kind is counted, which helps the author of a driver. No command gets another status because of a strict check.
+//! Behaviour is counted by its kind, which helps the author of a driver. No command gets another status because of a
+//! strict check.
 
 use std::collections::BTreeSet;
 
@@ -71,7 +73,7 @@ behaviours! {
         "a range of DMA addresses is mapped that overlaps another one", "vfio-user 0.1, VFIO_USER_DMA_MAP";
 }
 
-/// Strict checks of one set of queues: counts by kind, and the commands in flight.
+/// Strict checks of one queue set: counts of undefined behaviour by kind, and the commands in flight.
 #[derive(Clone, Debug, Default)]
 pub struct StrictChecks {
     counts: Vec<(&'static UndefinedBehaviour, u64)>,
@@ -80,7 +82,7 @@ pub struct StrictChecks {
 }
 
 impl StrictChecks {
-    /// Counts one occurrence of a behaviour.
+    /// Counts one occurrence of an undefined behaviour.
     pub fn count(&mut self, behaviour: &'static UndefinedBehaviour) {
         match self.counts.iter_mut().find(|(counted, _)| counted.kind == behaviour.kind) {
             Some((_, count)) => *count += 1,
@@ -88,7 +90,7 @@ impl StrictChecks {
         }
     }
 
-    /// Counts so many occurrences of a behaviour.
+    /// Counts `times` occurrences of an undefined behaviour.
     pub fn count_times(&mut self, times: u64, behaviour: &'static UndefinedBehaviour) {
         (0..times).for_each(|_| self.count(behaviour));
     }
@@ -99,20 +101,21 @@ impl StrictChecks {
         }
     }
 
-    /// Returns the counts since the last call, and sets them to zero.
+    /// Returns the counts of undefined behaviour since the last call, and sets them to zero.
     pub fn take(&mut self) -> Vec<(&'static UndefinedBehaviour, u64)> {
         std::mem::take(&mut self.counts)
     }
 
-    /// Checks a command that has been fetched from a queue: reserved bits, and a command identifier that is in use. `has_keys` is true if
-    /// I/O commands are those for keys.
+    /// Checks a fetched command for reserved bits and for a command identifier that is in use. `has_keys` is true if
+    /// I/O commands are those of the Key Value command set.
     pub fn on_command(&mut self, queue: u16, entry: &SubmissionEntry, has_keys: bool) {
         self.count_if(has_reserved_bits(queue, entry, has_keys), &RESERVED_COMMAND_BITS);
         let is_new = self.in_flight.insert((queue, entry.command_id));
         self.count_if(!is_new, &COMMAND_IDENTIFIER);
     }
 
-    /// Checks the data pointer of a command after its lists have been read.
+    /// Checks the PRP entries of a command after its PRP lists have been read. `checked` is the result of the command's
+    /// check.
     pub fn on_checked(&mut self, entry: &SubmissionEntry, checked: &Result<rules::Command, Status>) {
         let data = match checked {
             Ok(command) => command.data.runs(),
@@ -125,38 +128,38 @@ impl StrictChecks {
         self.count_if(!entry.is_sgl() && is_enough && entry.prp2 != 0, &PRP_WITHOUT_NEED);
     }
 
-    /// Removes a command that completes from those in flight.
+    /// Removes a completed command from the commands in flight.
     pub fn on_completion(&mut self, queue: u16, command_id: u16) {
         self.in_flight.remove(&(queue, command_id));
     }
 
-    /// Checks that an Abort names a command in flight.
+    /// Counts an Abort whose submission queue and command identifier belong to no command in flight.
     pub fn on_abort(&mut self, queue: u16, command_id: u16) {
         let is_known = self.in_flight.contains(&(queue, command_id));
         self.count_if(!is_known, &ABORT_OF_UNKNOWN);
     }
 
-    /// Removes the commands of a deleted submission queue from those in flight; those of all queues if `queue` is none.
+    /// Removes the commands of a deleted submission queue from those in flight; of all queues if `queue` is none.
     pub fn forget_queue(&mut self, queue: Option<u16>) {
         self.in_flight.retain(|(other, _)| queue.is_some_and(|queue| queue != *other));
     }
 }
 
-/// Masks of the reserved bits of command dwords 10 to 15.
+/// Masks of the reserved bits in command dwords 10 to 15.
 type ReservedBits = [u32; 6];
 
 const ALL_BITS: u32 = u32::MAX;
-/// Masks of a command that uses none of the dwords 10 to 15.
+/// Masks for a command that uses none of the dwords 10 to 15.
 const NO_PARAMETERS: ReservedBits = [ALL_BITS; 6];
-/// Reserved bits of dword 12 of a Write; bits 20 to 23 are the directive type.
+/// Reserved bits in dword 12 of a Write; bits 20 to 23 are the directive type.
 const WRITE_DWORD_12: u32 = 0x020f_0000;
-/// Reserved bits of dword 12 of Read, Compare and Verify.
+/// Reserved bits in dword 12 of Read, Compare and Verify.
 const READ_DWORD_12: u32 = 0x02ff_0000;
-/// Reserved bits of dword 12 of Write Zeroes; bit 25 is DEAC.
+/// Reserved bits in dword 12 of Write Zeroes; bit 25 is DEAC.
 const ZERO_DWORD_12: u32 = 0x00ff_0000;
 
-/// Returns the reserved bits of a command (NVM Command Set Specification 1.0, sections 3.2.1 to 3.2.8; Base Specification 2.0,
-/// sections 5.1 to 5.7). Commands without a row have none that are checked.
+/// Returns the reserved bits of a command (NVM Command Set Specification 1.0, sections 3.2.1 to 3.2.8; Base
+/// Specification 2.0, sections 5.1 to 5.7). Opcodes that are not listed are not checked.
 fn reserved_bits(queue: u16, opcode: u8) -> ReservedBits {
     match (queue, opcode) {
         (0, admin::DELETE_SUBMISSION_QUEUE | admin::DELETE_COMPLETION_QUEUE) => {
@@ -176,7 +179,8 @@ fn reserved_bits(queue: u16, opcode: u8) -> ReservedBits {
     }
 }
 
-/// Returns the reserved bits of a command for keys (Key Value Command Set Specification 1.0, sections 3.2.1 to 3.2.5).
+/// Returns the reserved bits of a command of the Key Value command set (Key Value Command Set Specification 1.0,
+/// sections 3.2.1 to 3.2.5).
 fn reserved_bits_of_keys(opcode: u8) -> ReservedBits {
     match opcode {
         opcode::FLUSH => NO_PARAMETERS,

@@ -1,8 +1,8 @@
-//! State that all controllers of a drive share: its namespaces, and its latest sanitize operation (Base Specification 2.0, sections
-//! 5.22, 5.23, 5.24 and 8.11).
+//! State that all controllers of a drive share: namespaces, the latest sanitize operation, events and data placement
+//! (Base Specification 2.0, sections 5.22, 5.23, 5.24 and 8.11).
 //!
-//! To hosts, each controller is an NVM subsystem of its own. As the bytes are the same, a namespace that one host creates or deletes
-//! is there or gone for all. A controller sees a namespace once it is attached to it.
+//! To hosts, each controller is an NVM subsystem of its own. All share the drive's bytes, so a namespace that one host
+//! creates or deletes exists or is gone for all. A controller sees a namespace once it is attached to it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,49 +18,51 @@ use crate::device::history::History;
 use crate::device::store::{StateTag, Store, StoreKeys};
 use crate::device::tally::locked;
 
-/// Number of controllers that a namespace can be attached to; further ones count as the last.
+/// Number of controllers whose attachment to a namespace is recorded separately. Controllers from the last number on
+/// share its bit.
 const CONTROLLERS_MAX: u32 = 64;
-/// Multiple at which namespaces begin that hosts create: pages of the store.
+/// Alignment in bytes of the start of namespaces that hosts create: a page of the store.
 const START_BYTES: u64 = 4096;
-/// Binary logarithms of the block sizes that a namespace can be formatted with, beside the drive's own.
+/// Binary logarithms of the block sizes in bytes that a namespace can be formatted with, besides the drive's own.
 const FORMAT_SHIFTS: [u32; 2] = [9, 12];
-/// Bytes of a namespace in the record of a store.
+/// Length in bytes of a namespace in the store's record.
 const RECORD_BYTES: usize = 32;
-/// Fields of a namespace's format in its record: the size of blocks, a bit for metadata, and the settings of its protection.
+/// Bit for metadata in the format field of a namespace's record. The block size is in bits 0 to 7, the protection
+/// settings from bit `RECORD_SETTINGS_AT` on.
 const RECORD_METADATA: u64 = 1 << 8;
 const RECORD_SETTINGS_AT: u32 = 16;
 
-/// LBA format that a namespace can be formatted with.
+/// LBA format of the list from which hosts choose (LBAF).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LbaFormat {
-    /// Logarithm to base 2 of the size of a logical block in bytes (LBADS).
+    /// Binary logarithm of the size of a logical block in bytes (LBADS).
     pub block_shift: u32,
     /// True if logical blocks have 8 bytes of metadata (MS).
     pub has_metadata: bool,
 }
 
-/// Format of a namespace: its LBA format, and the settings of its metadata.
+/// Format of a namespace: block size, and the settings of its metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockFormat {
-    /// Logarithm to base 2 of the size of a logical block in bytes (LBADS).
+    /// Binary logarithm of the size of a logical block in bytes (LBADS).
     pub block_shift: u32,
-    /// Format of the metadata, if logical blocks have any.
+    /// Format of the metadata, or none if logical blocks have no metadata.
     pub metadata: Option<MetadataFormat>,
 }
 
 impl BlockFormat {
-    /// Returns the LBA format.
+    /// Returns the LBA format to which this format belongs, without the metadata settings.
     pub fn lba_format(self) -> LbaFormat {
         LbaFormat { block_shift: self.block_shift, has_metadata: self.metadata.is_some() }
     }
 
-    /// Returns the format as a record holds it.
+    /// Encodes the format for a namespace's record in the store.
     fn encode(self) -> u64 {
         let metadata = |it: MetadataFormat| RECORD_METADATA | u64::from(it.settings()) << RECORD_SETTINGS_AT;
         u64::from(self.block_shift) | self.metadata.map_or(0, metadata)
     }
 
-    /// Returns the format that a record holds, if there is such a one.
+    /// Decodes the format from a namespace's record in the store, or returns none if the record is invalid.
     fn decode(record: u32) -> Option<BlockFormat> {
         let has_metadata = u64::from(record) & RECORD_METADATA != 0;
         let settings = MetadataFormat::of_settings((record >> RECORD_SETTINGS_AT) as u8).ok()?;
@@ -69,18 +71,19 @@ impl BlockFormat {
     }
 }
 
-/// Namespace that has been created.
+/// Namespace that exists: its range of the drive, format and attached controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Namespace {
-    /// First byte on the drive.
+    /// Offset on the drive of the namespace's first byte.
     pub start: u64,
-    /// Length in bytes, a multiple of the block.
+    /// Length in bytes, a multiple of the block size.
     pub bytes: u64,
-    /// Format of logical blocks and their metadata.
+    /// Format of the namespace's logical blocks and their metadata.
     pub format: BlockFormat,
-    /// Number of namespaces that hosts had created when this one was; 0 for one that the drive had at first.
+    /// Number of namespaces that hosts had created when this one was created; 0 for a namespace of the drive
+    /// description.
     pub generation: u32,
-    /// Bit for each controller that it is attached to.
+    /// Bit for each controller to which the namespace is attached.
     attached: u64,
 }
 
@@ -90,12 +93,12 @@ impl Namespace {
         self.bytes >> self.format.block_shift
     }
 
-    /// Returns true if the namespace is attached to a controller.
+    /// Returns true if the namespace is attached to the controller of this number.
     pub fn is_attached(&self, controller: u32) -> bool {
         self.attached >> bit_of(controller) & 1 == 1
     }
 
-    /// Returns the namespace without its attachments, to compare what else it is.
+    /// Returns a copy that is attached to no controller, for comparing two states of a namespace.
     pub fn without_attachments(self) -> Namespace {
         Namespace { attached: 0, ..self }
     }
@@ -122,31 +125,31 @@ impl Namespace {
     }
 }
 
-/// Latest sanitize operation.
+/// Latest sanitize operation of the drive: its state, and the parameters of its command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sanitize {
     /// State of the operation.
     pub state: SanitizeState,
-    /// Dword 10 of the command that has started it.
+    /// Dword 10 of the Sanitize command that started the operation.
     pub dword10: u32,
 }
 
-/// State of the latest sanitize operation, as the log page Sanitize Status numbers it (figure 263).
+/// State of the latest sanitize operation, with the numbers of the log page Sanitize Status (figure 263).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SanitizeState {
-    /// There has been none.
+    /// The drive has never been sanitized.
     #[default]
     Never = 0,
     /// The operation has completed.
     Completed = 1,
-    /// The operation runs.
+    /// The operation is in progress.
     Running = 2,
     /// The operation has failed.
     Failed = 3,
 }
 
 impl SanitizeState {
-    /// Returns the status of commands that this state does not allow.
+    /// Returns the status with which I/O commands are refused in this state, or none if they are allowed.
     pub(super) fn bars(self) -> Option<Status> {
         match self {
             SanitizeState::Never | SanitizeState::Completed => None,
@@ -158,7 +161,7 @@ impl SanitizeState {
 
 #[derive(Clone, Debug)]
 struct SubsystemState {
-    /// Namespaces by their identifiers, counted from 1.
+    /// Namespace n at index n - 1, or none if it does not exist.
     namespaces: Vec<Option<Namespace>>,
     created: u32,
     sanitize: Sanitize,
@@ -167,27 +170,27 @@ struct SubsystemState {
 /// State that all controllers of a drive share.
 #[derive(Debug)]
 pub struct Subsystem {
-    /// Limits of the drive as its description divides it.
+    /// Limits of the drive, with the namespaces of its description.
     limits: Limits,
-    /// Number of changes so far.
+    /// Number of changes to namespaces, sanitize state or data placement so far.
     version: AtomicU64,
-    /// Number of changes when the latest sanitize operation began; 0 if there was none.
+    /// Value of `version` when the latest sanitize operation began; 0 if there was none.
     sanitized: AtomicU64,
     state: Mutex<SubsystemState>,
-    /// Events that outlive the power.
+    /// Persistent event log, which survives power cycles.
     pub events: Mutex<EventLog>,
-    /// Data placement, if the drive has it.
+    /// State of data placement, if the drive has it.
     placement: Option<Arc<Placement>>,
-    /// True if the deletion of a key that does not exist is an error, on a drive that stores values by their keys (EDNEK).
+    /// True if deleting a key that does not exist is an error, on a drive that stores values by their keys (EDNEK).
     reports_missing_keys: AtomicBool,
-    /// Keys of the store, once it has been loaded.
+    /// Keys and values of the store, from the time when the store is loaded.
     keys: OnceLock<Arc<StoreKeys>>,
-    /// History of the drive, if its changes are recorded.
+    /// Recorded history of the drive's changes, if it is recorded.
     history: OnceLock<Arc<History>>,
 }
 
 impl Subsystem {
-    /// Makes the state of a drive that is divided as its description says.
+    /// Returns the state of a new drive, with the namespaces of its description.
     pub fn new(limits: &Limits) -> Subsystem {
         let state = SubsystemState { namespaces: plain(limits), created: 0, sanitize: Sanitize::default() };
         let (version, sanitized) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -205,18 +208,18 @@ impl Subsystem {
         }
     }
 
-    /// Records the changes of all commands from now on. Controllers that commands have reached already do not take part.
+    /// Records the changes of all commands in `history` from now on. Queue sets that were made before do not record.
     pub fn record(&self, history: &Arc<History>) {
         // The first history is that of the device.
         let _ = self.history.set(Arc::clone(history));
     }
 
-    /// Returns the history of the drive, if its changes are recorded.
+    /// Returns the history in which the drive's changes are recorded, if they are.
     pub fn history(&self) -> Option<&Arc<History>> {
         self.history.get()
     }
 
-    /// Takes over what the store of the drive has kept.
+    /// Restores the state that the drive's store has saved.
     ///
     /// # Errors
     /// If the kept namespaces do not fit this drive, because the store was made for another description or is damaged.
@@ -260,7 +263,8 @@ impl Subsystem {
         Ok(())
     }
 
-    /// Gives the store metadata if a drive has some from the start, and checks that a store that is in use has what its namespaces need.
+    /// Makes room for metadata in a new store if a namespace has metadata. Fails if a store in use lacks the metadata
+    /// that its namespaces need.
     fn load_metadata(&self, namespaces: &[Option<Namespace>], is_new: bool, store: &Store) -> io::Result<()> {
         let has_metadata = namespaces.iter().flatten().any(|namespace| namespace.format.metadata.is_some());
         match (has_metadata && !store.has_metadata(), is_new || store.is_in_memory()) {
@@ -273,7 +277,7 @@ impl Subsystem {
         }
     }
 
-    /// Saves the namespaces, unless the drive is as its description says and always was.
+    /// Saves the namespaces in the store, unless they are those of the drive description and no record exists.
     ///
     /// # Errors
     /// If the store does not take the record.
@@ -287,7 +291,7 @@ impl Subsystem {
         store.save_record(StateTag::Namespaces, state.created.to_le_bytes().into_iter().chain(records).collect())
     }
 
-    /// Saves handles and settings of data placement, if the drive has it.
+    /// Saves handles and settings of data placement in the store, if the drive has it.
     ///
     /// # Errors
     /// If the store does not take the record.
@@ -296,7 +300,7 @@ impl Subsystem {
         store.save_record(StateTag::Placement, placement.encode())
     }
 
-    /// Saves settings of a namespace that stores values by their keys.
+    /// Saves the settings of a namespace that stores values by their keys in the store.
     ///
     /// # Errors
     /// If the store does not take the record.
@@ -304,33 +308,33 @@ impl Subsystem {
         store.save_record(StateTag::KeyValue, vec![self.reports_missing_keys().into()])
     }
 
-    /// Returns true if the deletion of a key that does not exist is an error.
+    /// Returns true if deleting a key that does not exist is an error (EDNEK).
     #[inline]
     pub fn reports_missing_keys(&self) -> bool {
         self.reports_missing_keys.load(Ordering::Relaxed)
     }
 
-    /// Sets whether the deletion of a key that does not exist is an error.
+    /// Sets if deleting a key that does not exist is an error (EDNEK).
     pub fn report_missing_keys(&self, is_reported: bool) {
         self.reports_missing_keys.store(is_reported, Ordering::Relaxed);
     }
 
-    /// Returns the bytes that keys and values take; 0 without a store that has any.
+    /// Returns the bytes that keys and values occupy; 0 if the store has no keys.
     pub fn used_key_bytes(&self) -> u64 {
         self.keys.get().map_or(0, |keys| keys.used_bytes())
     }
 
-    /// Returns the data placement of the drive, if it has it.
+    /// Returns the state of data placement, if the drive has it.
     pub fn placement(&self) -> Option<&Placement> {
         self.placement.as_deref()
     }
 
-    /// Notes that something has changed against which commands are checked.
+    /// Raises the version, because something has changed against which commands are checked.
     pub fn note_change(&self) {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Saves the events.
+    /// Saves the persistent event log in the store.
     ///
     /// # Errors
     /// If the store does not take the record.
@@ -338,7 +342,8 @@ impl Subsystem {
         store.save_record(StateTag::Events, locked(&self.events).encode())
     }
 
-    /// Returns the namespaces of a record, if they fit the drive.
+    /// Decodes a store's record: the namespaces, and the number of namespaces that hosts have created. None if they do
+    /// not fit the drive.
     fn decode(&self, record: &[u8]) -> Option<(Vec<Option<Namespace>>, u32)> {
         let (created, records) = record.split_first_chunk()?;
         let mut namespaces: Vec<_> = records.as_chunks().0.iter().map(Namespace::decode).collect();
@@ -354,24 +359,25 @@ impl Subsystem {
         (is_whole && is_apart && !is_beyond).then(|| (namespaces, u32::from_le_bytes(*created)))
     }
 
-    /// Returns the number of changes so far.
+    /// Returns the number of changes to namespaces, sanitize state or data placement so far.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Returns the bytes of all namespaces together, as the drive's description divides it (TNVMCAP).
+    /// Returns the total capacity in bytes of all namespaces of the drive description (TNVMCAP).
     pub fn capacity_bytes(&self) -> u64 {
         u64::from(self.limits.namespaces) * self.limits.capacity_bytes()
     }
 
-    /// Returns the bytes that no namespace has (UNVMCAP).
+    /// Returns the bytes of the capacity that belong to no namespace (UNVMCAP).
     pub fn unallocated_bytes(&self) -> u64 {
         let allocated: u64 = self.namespaces().iter().flatten().map(|namespace| namespace.bytes).sum();
         self.capacity_bytes() - allocated
     }
 
-    /// Returns the LBA formats of namespaces: the drive's own comes first, and those with metadata last.
+    /// Returns the LBA formats that hosts can choose: the drive's own first, then those without and those with
+    /// metadata.
     pub fn formats(&self) -> Vec<LbaFormat> {
         let own = self.own_format().lba_format();
         if self.limits.zones.is_some() || self.limits.key_value.is_some() {
@@ -383,14 +389,15 @@ impl Subsystem {
         [own].into_iter().chain(others.into_iter().filter(|format| *format != own)).collect()
     }
 
-    /// Returns the format of the namespaces that the drive has at first.
+    /// Returns the format of the namespaces in the drive description.
     pub fn own_format(&self) -> BlockFormat {
         BlockFormat { block_shift: self.limits.block_shift, metadata: self.limits.metadata }
     }
 
-    /// Returns the format that a host chooses by the number of an LBA format and the settings of its metadata.
+    /// Returns the namespace format for the number of an LBA format and metadata settings that a host has chosen.
     ///
     /// # Errors
+    ///
     /// Invalid Format if there is no such LBA format, or its blocks have no room for protection information.
     pub fn choose(&self, format: usize, metadata: MetadataFormat) -> Result<BlockFormat, Status> {
         let LbaFormat { block_shift, has_metadata } = *self.formats().get(format).ok_or(Status::INVALID_FORMAT)?;
@@ -400,24 +407,26 @@ impl Subsystem {
         }
     }
 
-    /// Returns the namespaces by their identifiers, counted from 1.
+    /// Returns all namespaces: namespace n at index n - 1, or none if it does not exist.
     pub fn namespaces(&self) -> Vec<Option<Namespace>> {
         locked(&self.state).namespaces.clone()
     }
 
-    /// Returns a namespace that has been created.
+    /// Returns the namespace with an identifier.
     ///
     /// # Errors
-    /// Invalid Namespace if there can be none with this identifier, or none has been created.
+    ///
+    /// Invalid Namespace if the identifier is out of range, or the namespace does not exist.
     pub fn namespace(&self, id: u32) -> Result<Namespace, Status> {
         let found = locked(&self.state).namespaces.get(place(id)).copied().flatten();
         found.ok_or(Status::INVALID_NAMESPACE)
     }
 
-    /// Creates a namespace of so many blocks of a format, attached to no controller. Returns its identifier.
+    /// Creates a namespace of `blocks` blocks in a format, attached to no controller. Returns its identifier.
     ///
     /// # Errors
-    /// Namespace Identifier Unavailable if there are as many as there can be, Namespace Insufficient Capacity.
+    ///
+    /// Namespace Identifier Unavailable if the maximum number exists, Namespace Insufficient Capacity.
     pub fn create(&self, blocks: u64, format: BlockFormat) -> Result<u32, Status> {
         let mut state = locked(&self.state);
         let id = state.namespaces.iter().position(Option::is_none).ok_or(Status::NAMESPACE_ID_UNAVAILABLE)?;
@@ -432,10 +441,11 @@ impl Subsystem {
         Ok(id as u32 + 1)
     }
 
-    /// Deletes a namespace, or all of them. No controller has it any more.
+    /// Deletes a namespace, or all of them, for every controller.
     ///
     /// # Errors
-    /// Invalid Namespace if there is none with this identifier.
+    ///
+    /// Invalid Namespace if the namespace does not exist.
     pub fn delete(&self, id: u32) -> Result<(), Status> {
         let mut state = locked(&self.state);
         match id {
@@ -449,7 +459,7 @@ impl Subsystem {
         Ok(())
     }
 
-    /// Attaches a namespace to a controller, or detaches it.
+    /// Attaches a namespace to a controller, or detaches it from the controller.
     ///
     /// # Errors
     /// Invalid Namespace, Namespace Already Attached, Namespace Not Attached.
@@ -465,10 +475,12 @@ impl Subsystem {
         Ok(())
     }
 
-    /// Gives a namespace, or all of them, another format. Returns the bytes of each: first on the drive, and length.
+    /// Changes the format of a namespace, or of all of them. Returns the range of each on the drive: offset and length
+    /// in bytes.
     ///
     /// # Errors
-    /// Invalid Format, Invalid Namespace.
+    ///
+    /// Invalid Format if a namespace would be shorter than a block, Invalid Namespace if none exists.
     pub fn format(&self, id: u32, format: BlockFormat) -> Result<Vec<(u64, u64)>, Status> {
         let mut state = locked(&self.state);
         let is_meant = |place: usize| id == ALL_NAMESPACES || place + 1 == id as usize;
@@ -489,12 +501,12 @@ impl Subsystem {
         Ok(ranges)
     }
 
-    /// Returns the latest sanitize operation.
+    /// Returns the state and parameters of the latest sanitize operation.
     pub fn sanitize(&self) -> Sanitize {
         locked(&self.state).sanitize
     }
 
-    /// Notes the beginning or the end of a sanitize operation, or that a failed one is given up.
+    /// Records that a sanitize operation begins or ends, or that the host has left the failure mode of one.
     pub fn set_sanitize(&self, sanitize: Sanitize) {
         locked(&self.state).sanitize = sanitize;
         if sanitize.state == SanitizeState::Running {
@@ -503,13 +515,13 @@ impl Subsystem {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Puts namespaces back as they were before a change that the store did not take.
+    /// Restores namespaces as they were before a change that failed.
     pub fn restore(&self, namespaces: Vec<Option<Namespace>>) {
         locked(&self.state).namespaces = namespaces;
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Saves the latest sanitize operation.
+    /// Saves the state of the latest sanitize operation in the store.
     ///
     /// # Errors
     /// If the store does not take the record.
@@ -520,7 +532,7 @@ impl Subsystem {
     }
 }
 
-/// Returns the namespaces of a drive as its description divides it.
+/// Returns the namespaces of the drive description, attached to all controllers.
 fn plain(limits: &Limits) -> Vec<Option<Namespace>> {
     let format = BlockFormat { block_shift: limits.block_shift, metadata: limits.metadata };
     let bytes = limits.capacity_bytes();
@@ -528,7 +540,7 @@ fn plain(limits: &Limits) -> Vec<Option<Namespace>> {
     (1..=limits.namespaces).map(|id| Some(namespace(id))).collect()
 }
 
-/// Returns the place of a namespace in a list that begins with identifier 1.
+/// Returns the index of a namespace in a list that begins with identifier 1.
 fn place(id: u32) -> usize {
     id.wrapping_sub(1) as usize
 }
@@ -537,7 +549,8 @@ fn bit_of(controller: u32) -> u32 {
     controller.min(CONTROLLERS_MAX - 1)
 }
 
-/// Returns the first byte of the first gap between namespaces that has room for `bytes`.
+/// Returns the aligned start, in bytes, of the first gap between namespaces that has room for `bytes`. None if there is
+/// no such gap.
 fn gap(namespaces: &[Option<Namespace>], bytes: u64, capacity_bytes: u64) -> Option<u64> {
     let mut taken: Vec<Namespace> = namespaces.iter().flatten().copied().collect();
     taken.sort_by_key(|namespace| namespace.start);
@@ -547,36 +560,36 @@ fn gap(namespaces: &[Option<Namespace>], bytes: u64, capacity_bytes: u64) -> Opt
     starts.zip(limits).find(|(start, limit)| start.saturating_add(bytes) <= *limit).map(|(start, _)| start)
 }
 
-/// Namespace that commands can be checked against.
+/// Namespace attached to a controller, with its limits and its place on the drive, against which commands are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActiveNamespace {
-    /// Limits of a drive that is this namespace alone.
+    /// Limits of a drive that consists of this namespace alone.
     pub limits: Limits,
-    /// First byte on the drive.
+    /// Offset on the drive of the namespace's first byte.
     pub start: u64,
-    /// True if the namespace is where and as the drive's description says.
+    /// True if range, format and placement handles of the namespace are those of the drive description.
     pub is_plain: bool,
 }
 
-/// Namespaces of a drive as one controller sees them, with a copy that takes no lock.
+/// Namespaces of a drive that are attached to one controller, in a copy that commands read without a lock.
 #[derive(Clone, Debug)]
 pub struct NamespaceView {
     subsystem: Arc<Subsystem>,
     controller: u32,
     version: u64,
-    /// Status of all I/O commands while a sanitize operation runs, and after one that has failed.
+    /// Status that refuses all I/O commands, while a sanitize operation runs and after one has failed.
     barred: Option<Status>,
     active: Vec<Option<ActiveNamespace>>,
-    /// Data placement, if the drive has it.
+    /// State of data placement, if the drive has it.
     placement: Option<Arc<Placement>>,
-    /// History of the drive, if its changes are recorded.
+    /// History in which the drive's changes are recorded, if they are.
     history: Option<Arc<History>>,
-    /// Limits of a drive without namespaces.
+    /// Limits of a drive without namespaces, for commands that address none.
     none: Limits,
 }
 
 impl NamespaceView {
-    /// Makes the view of a controller of this number.
+    /// Returns the view of the controller with this number.
     pub fn new(subsystem: &Arc<Subsystem>, controller: u32) -> NamespaceView {
         let none = Limits { namespaces: 0, ..subsystem.limits };
         let mut view = NamespaceView {
@@ -593,7 +606,7 @@ impl NamespaceView {
         view
     }
 
-    /// Follows changes of the namespaces.
+    /// Updates the view if namespaces have changed.
     #[inline]
     pub fn follow(&mut self) {
         if self.subsystem.version() != self.version {
@@ -601,7 +614,7 @@ impl NamespaceView {
         }
     }
 
-    /// Returns the number of changes that the view has followed.
+    /// Returns the version of the subsystem that the view shows.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version
@@ -638,11 +651,12 @@ impl NamespaceView {
         self.active = (1..).zip(self.subsystem.namespaces().into_iter().zip(plain)).map(active).collect();
     }
 
-    /// Returns a namespace for an I/O command.
+    /// Returns the namespace that an I/O command addresses.
     ///
     /// # Errors
-    /// Invalid Namespace if there can be none with this identifier, Invalid Field if it is not attached, and Sanitize In Progress or Sanitize
-    /// Failed.
+    ///
+    /// Invalid Namespace if the identifier is out of range, Invalid Field if the namespace is not attached. Sanitize In
+    /// Progress or Sanitize Failed after a Sanitize.
     #[inline]
     pub fn find(&self, id: u32) -> Result<&ActiveNamespace, Status> {
         if let Some(status) = self.barred {
@@ -655,31 +669,31 @@ impl NamespaceView {
         }
     }
 
-    /// Returns the data placement of the drive, if it has it.
+    /// Returns the state of data placement, if the drive has it.
     #[inline]
     pub fn placement(&self) -> Option<&Placement> {
         self.placement.as_deref()
     }
 
-    /// Returns the history of the drive, if its changes are recorded.
+    /// Returns the history in which the drive's changes are recorded, if they are.
     #[inline]
     pub fn history(&self) -> Option<&Arc<History>> {
         self.history.as_ref()
     }
 
-    /// Returns true if the deletion of a key that does not exist is an error.
+    /// Returns true if deleting a key that does not exist is an error (EDNEK).
     #[inline]
     pub fn reports_missing_keys(&self) -> bool {
         self.subsystem.reports_missing_keys()
     }
 
-    /// Returns the limits of a drive without namespaces, for commands that name none.
+    /// Returns the limits of a drive without namespaces, for commands that address none.
     #[inline]
     pub fn without_namespaces(&self) -> &Limits {
         &self.none
     }
 
-    /// Returns the limits of the drive as its description divides it.
+    /// Returns the limits of the drive, with the namespaces of its description.
     pub fn plain_limits(&self) -> &Limits {
         &self.subsystem.limits
     }

@@ -1,5 +1,6 @@
-//! Execution of commands on a namespace with zones: the zones are asked first, by the core's
-//! [rules](phaselink_core::protocol::nvme::rules::zone_commands).
+//! Executes commands on a namespace with zones. The core's
+//! [rules](phaselink_core::protocol::nvme::rules::zone_commands) admit or refuse each one first, by the state of its
+//! zones.
 
 use phaselink_core::media::zones::ZoneAction;
 use phaselink_core::protocol::nvme::rules::completion::refusal;
@@ -13,11 +14,13 @@ use super::host::Host;
 use super::journal::Journal;
 use crate::device::store::{Store, StoreZones};
 
-/// Executes a command on a store with zones, without posting a completion. Returns the value of the completion's dwords 0 and 1:
-/// of a Zone Append, the first block that it has written. `space` holds the longest transfer.
+/// Executes a command on a store with zones, without posting a completion. Returns the value for dwords 0 and 1 of the
+/// completion: the first block of a Zone Append, else 0. `space` is a buffer for the longest transfer.
 ///
 /// # Errors
-/// The status of a command that is refused or fails; one that zones refuse has Do Not Retry set. The write pointer is then where it was, unless another write has followed.
+///
+/// The status of a command that is refused or fails; one that zones refuse has Do Not Retry set. The write pointer is
+/// then where it was, unless another write has followed.
 pub(super) fn execute(
     command: &Command,
     zones: &StoreZones,
@@ -51,7 +54,7 @@ pub(super) fn execute(
     executed.map(|()| 0)
 }
 
-/// Changes the states of zones. The bytes of zones that are reset are cleared before anything can be written there.
+/// Executes Zone Management Send. Zones that are reset are cleared in the store before anything can be written there.
 #[cold]
 fn send_zones(send: ZoneSend, place: (u64, u32), zones: &StoreZones, store: &Store) -> Result<(), Status> {
     let action = Action::SendZones(send);
@@ -68,12 +71,13 @@ fn send_zones(send: ZoneSend, place: (u64, u32), zones: &StoreZones, store: &Sto
     zones.emptying(change, |offset, bytes| store.zero(offset, bytes, false).map_err(|error| write_status(&error)))
 }
 
-/// True if the command writes blocks, which moves the write pointer of their zone.
+/// True if the command writes blocks and so moves the write pointer of their zone.
 fn moves_write_pointer(action: Action) -> bool {
     matches!(action, Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::Spoil)
 }
 
-/// Takes back a write whose bytes have not arrived, or not all of them.
+/// Moves the write pointer back after a write whose data has not arrived in full, and clears its blocks. Does nothing
+/// if another write has followed.
 #[cold]
 fn take_back((offset, bytes): (u64, u32), zones: &StoreZones, store: &Store) {
     let shift = zones.block_shift();

@@ -1,4 +1,4 @@
-//! Files and terminals on Unix and elsewhere, behind one set of functions.
+//! Functions for files and terminals whose implementation differs between Unix and other systems.
 
 #[cfg(any(test, not(unix)))]
 mod portable;

@@ -1,4 +1,4 @@
-//! Files and terminals of Linux, macOS and other Unix systems.
+//! Functions for files and terminals of Linux, macOS and other Unix systems.
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, IsTerminal};
@@ -14,24 +14,25 @@ use rustix::io::Errno;
 
 use crate::{interrupt, notes};
 
-/// Time within which the reader of a pipe usually opens it, and the pause between two looks.
+/// Time within which the reader of a pipe usually opens it; `READER_PAUSE` is the pause between two attempts to open
+/// the pipe.
 const READER_EXPECTED: Duration = Duration::from_secs(1);
 const READER_PAUSE: Duration = Duration::from_millis(10);
 
-/// Identity of a file that exists: its device and inode.
+/// Identity of an existing file: its device and inode.
 pub(in crate::output) type FileId = (u64, u64);
 
-/// Returns the identity of the file that a path leads to; `None` if there is none.
+/// Returns the identity of the file at a path, or none if it does not exist.
 pub(in crate::output) fn file_id(path: &Path) -> Option<FileId> {
     fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// True if everyone may write to a file without harm: terminals and `/dev/null`.
+/// True if several outputs may write to a file of this kind: a terminal, `/dev/null` or another character device.
 pub(in crate::output) fn is_shared(kind: FileType) -> bool {
     kind.is_char_device()
 }
 
-/// Returns the name of a kind of file that is never overwritten, except ordinary files and directories.
+/// Returns the name of a kind of special file that must never be overwritten, or none for other kinds.
 pub(in crate::output) fn precious(kind: FileType) -> Option<&'static str> {
     match kind {
         kind if kind.is_socket() => Some("a socket"),
@@ -40,21 +41,22 @@ pub(in crate::output) fn precious(kind: FileType) -> Option<&'static str> {
     }
 }
 
-/// True if a path can only be a directory, by its last character.
+/// True if a path can only be that of a directory, by its last character.
 pub(in crate::output) fn names_a_directory(path: &Path) -> bool {
     path.as_os_str().as_bytes().ends_with(b"/")
 }
 
-/// Opens a file that is neither ordinary nor a directory, to write to it.
+/// Opens a special file for writing, such as a pipe or a device.
 ///
 /// # Errors
-/// If that is not possible.
+///
+/// If the system refuses it.
 pub(in crate::output) fn open_special(kind: FileType, path: &Path) -> io::Result<File> {
     if kind.is_fifo() { open_pipe(path) } else { OpenOptions::new().write(true).open(path) }
 }
 
-/// Opens a named pipe to write to it, as soon as a reader has opened it. An open that blocks would be resumed after a signal,
-/// so that neither Ctrl-C nor SIGTERM could end the command.
+/// Opens a named pipe for writing, as soon as a reader has opened it. An open that blocks would be resumed after a
+/// signal, so neither Ctrl-C nor SIGTERM could end the command.
 fn open_pipe(path: &Path) -> io::Result<File> {
     let started = Instant::now();
     let mut is_told = false;
@@ -78,8 +80,8 @@ fn open_pipe(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns standard output or standard error, if `path` leads there: if it were written by another name, a file behind
-/// it would be replaced, and other output would be lost.
+/// Returns standard output or standard error if `path` leads there. Opened by its name, a file behind it would be
+/// replaced, and other output lost.
 pub(in crate::output) fn own_stream(path: &Path) -> Option<File> {
     let named = file_id(path)?;
     let streams = [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()];
@@ -87,13 +89,13 @@ pub(in crate::output) fn own_stream(path: &Path) -> Option<File> {
     files.find(|file| file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == named))
 }
 
-/// Gives a new file the owner of the file that it replaces.
+/// Gives a new file the owner and group of the file that it replaces, if the user may.
 pub(in crate::output) fn keep_owner(replaced: &fs::Metadata, file: &File) {
     // Only the superuser may give files away, and only for the superuser does it make a difference.
     let _ = fchown(file, Some(replaced.uid()), Some(replaced.gid()));
 }
 
-/// Returns the columns of the terminal that standard output is; `None` if it is none.
+/// Returns the width in columns of the terminal at standard output, or none if that is no terminal.
 pub(in crate::output) fn terminal_columns() -> Option<usize> {
     let stdout = io::stdout();
     let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok())??;

@@ -1,4 +1,4 @@
-//! Tests of the grammar of trouble.
+//! Tests of the syntax of timelines of faults.
 
 use super::*;
 use crate::config::FaultOperation;
@@ -123,10 +123,10 @@ fn a_rule_is_printed_as_the_line_that_it_is_read_from() {
     assert_eq!(read(&returned.line()).unwrap(), [returned]);
 }
 
-/// Sets a key of a rule to a number.
+/// Function that sets a key of a fault rule to a number.
 type SetKey = fn(&mut Fault, u64);
 
-/// Rules with values of their own in random keys, as a drive file may have them.
+/// Returns a fault rule with random values in random keys, as a drive file may have it.
 fn random_rule(random: &mut Random) -> Fault {
     let action = FaultAction::ALL[(random.bits() % 24) as usize];
     let moment = [FaultMoment::Time, FaultMoment::Event, FaultMoment::Request][(random.bits() % 3) as usize];

@@ -1,4 +1,4 @@
-//! Presets of sections: a shipped preset, or that section of another file.
+//! Presets of sections: each is a shipped preset, or that section of another file.
 
 use std::ops::Range;
 
@@ -9,20 +9,21 @@ use crate::config::section::full_name;
 use crate::config::value;
 use crate::drive_file::presets;
 
-/// Keys that say how a drive uses a part rather than which part it is; they keep their value when a preset replaces the
-/// part.
+/// Keys that say how a drive uses a component, not which component it is; they keep their value when a preset replaces
+/// the section.
 pub(super) const KEPT: &[(&str, &str)] = &[("host", "wait")];
 
-/// SectionPreset that a section names.
+/// Preset from which a section starts.
 enum SectionPreset {
-    /// Row of a shipped preset file.
+    /// Row of the shipped presets of this section.
     Row(&'static Entry),
     /// Path of another drive file, and the reader that has read it.
     File(String, Box<DriveReader>),
 }
 
 impl DriveReader {
-    /// Applies the presets that a text names to their sections, in place of all values that lower layers give them.
+    /// Applies to each section the preset that a text (the `layers` in `text`) names for it. The preset replaces all
+    /// values that lower layers give to the section.
     pub(super) fn start_sections(&mut self, layers: &[TextLayer], text: Range<usize>) {
         for path in self.drive.sections().iter().map(|section| section.path()).collect::<Vec<_>>() {
             let named = layers[text.clone()].iter().filter_map(|layer| Some((layer, layer.preset(path)?)));
@@ -47,7 +48,8 @@ impl DriveReader {
         }
     }
 
-    /// Finds the preset that a section names.
+    /// Finds the preset that the entry names for a section: a shipped row, or a file, which is read. Reports an unknown
+    /// name.
     fn chosen(&mut self, path: &'static str, layer: &TextLayer, entry: &Entry) -> Option<SectionPreset> {
         if let Some(file) = layer.path_in(entry) {
             let table = self.other(entry, &file, 1)?;
@@ -67,7 +69,8 @@ impl DriveReader {
         row.map(SectionPreset::Row)
     }
 
-    /// Resets a section to its defaults, and records the values of drives that are lost by that.
+    /// Resets a section of the drive to its defaults before a preset is applied, and records the values that are lost
+    /// and did not come from a preset.
     fn replace(&mut self, path: &'static str, rank: usize, is_set: bool) {
         let Some(section) = self.drive.sections_mut().into_iter().find(|section| section.path() == path) else {
             return;
@@ -87,7 +90,7 @@ impl DriveReader {
         });
     }
 
-    /// Copies a section of another file, with its marks, into the drive.
+    /// Copies a section of another drive file, with its uncertain constants, into this drive.
     fn take_section(&mut self, path: &'static str, rank: usize, file: String, mut other: DriveReader) {
         let of_section = format!("{path}.");
         self.drive.sources.presets.insert(path, file);
@@ -103,7 +106,8 @@ impl DriveReader {
         self.drive.take_section(path, other.drive);
     }
 
-    /// Sets the keys in [`KEPT`] again to the values of lower layers.
+    /// Sets the keys in [`KEPT`] of a section again to the values of lower layers, after a preset has replaced the
+    /// section.
     fn keep(&mut self, path: &'static str, layers: &[TextLayer]) {
         for (_, key) in KEPT.iter().filter(|(of, _)| *of == path) {
             let given =

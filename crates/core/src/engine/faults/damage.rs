@@ -1,4 +1,5 @@
-//! Damage that a read finds in the memory, decoded by the code of [`crate::media::ecc`] over real bytes.
+//! Damage that a read finds in the memory, decoded by the error-correcting code of [`crate::media::ecc`] over real
+//! bytes.
 
 use std::sync::OnceLock;
 
@@ -10,20 +11,20 @@ use crate::protocol::ports::Settled;
 use crate::random::{Random, mix};
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
-/// Bytes that a failed chip returns.
+/// Bytes of each sector that a failed chip returns.
 const OF_A_FAILED_CHIP: [u8; CHIP_BYTES] = [0x5a; CHIP_BYTES];
 
-/// Damage to every sector that a request reads.
+/// Damage that a fault does to every sector that a request reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Damage {
-    /// So many wrong bits, at places that follow from the seed and the sector.
+    /// Number of wrong bits, at positions that follow from the seed and the sector.
     Bits { bits: u16, seed: u64 },
-    /// A chip that is known to have failed.
+    /// Number of a chip that is known to have failed.
     Chip(usize),
 }
 
 impl Damage {
-    /// Damage that a fault does to the request of this number.
+    /// Returns the damage that a fault does to the request of this number.
     pub(super) fn of(fault: &Fault, request: u64) -> Damage {
         match fault.action {
             FaultAction::FailChip => Damage::Chip(fault.chip.into()),
@@ -31,13 +32,14 @@ impl Damage {
         }
     }
 
-    /// True if the damage is more than the code corrects. That does not depend on the bytes, as the code is linear, so that a run
-    /// without data knows it too.
+    /// True if the damage is more than the error-correcting code corrects. That does not depend on the bytes, as the
+    /// code is linear, so that a run without data knows it too.
     pub(super) fn is_fatal(self) -> bool {
         self.read(0, &mut [0; SECTOR_BYTES]) == DecodeVerdict::Uncorrectable
     }
 
-    /// Reads a sector: its bytes become those that the code gives back.
+    /// Reads a damaged sector: replaces its bytes by those that the error-correcting code returns. Returns the verdict
+    /// of the decoder.
     fn read(self, sector: u64, bytes: &mut [u8; SECTOR_BYTES]) -> DecodeVerdict {
         static CODEC: OnceLock<SectorCodec> = OnceLock::new();
         let codec = CODEC.get_or_init(SectorCodec::new);
@@ -58,7 +60,7 @@ impl Damage {
         verdict
     }
 
-    /// Replaces the bytes that packets have brought by those that a damaged read returns.
+    /// Replaces the bytes that packets have brought to host memory by those that a damaged read returns.
     pub(super) fn befall(self, settled: &Settled, contents: &SparseBytes, memory: &mut HostMemory) {
         let Settled { packet, first, count, .. } = settled;
         let (start, end) = (first * packet.chunk_bytes, packet.bytes.min((first + count) * packet.chunk_bytes));
@@ -74,7 +76,7 @@ impl Damage {
     }
 }
 
-/// Places of so many different bits of a stored sector.
+/// Returns the positions of `bits` different bits of a stored sector, which follow from `seed`.
 fn places(bits: u16, seed: u64) -> impl Iterator<Item = usize> {
     let mut random = Random::stream(seed, "flipped bits");
     let mut all: Vec<u16> = (0..STORED_BITS as u16).collect();

@@ -1,4 +1,4 @@
-//! Faults of the program, planted between its events: what torture has to find.
+//! Bugs of the simulator, planted between its events, which the torture tests have to find.
 
 use std::collections::VecDeque;
 
@@ -8,49 +8,49 @@ use crate::random::Random;
 use crate::request::{Op, RequestId};
 use crate::time::{Span, Time};
 
-/// A fault of the program.
+/// Bug of the simulator that a test plants into a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
-    /// A completion gets lost, and nobody minds.
+    /// A completion gets lost, and no time-out ends its request.
     DroppedCompletion,
-    /// A write is reported done before its data is there.
+    /// A write is completed before its data has arrived.
     AcknowledgedBeforeData,
-    /// Cleaning forgets where it has moved a unit.
+    /// Garbage collection forgets where it has moved a unit.
     LostMapping,
-    /// A list of pages has its first entry one page too far.
+    /// The first entry of a page list points one page too far.
     PageListOffByOne,
-    /// A read that has met its tag in the data is marked with the same tag again.
+    /// A read whose data contains its tag is marked with the same tag again.
     TagNotRenewed,
-    /// A read is taken for complete when its last chunk is there.
+    /// A read is taken for complete as soon as its last chunk is there.
     OnlyTheLastChunk,
-    /// The gap of wear levelling moves, and nobody takes note.
+    /// Wear levelling moves its gap without recording that.
     ForgottenGapMove,
-    /// The device sees an old tail in a shadow doorbell.
+    /// The device sees an old tail in the shadow doorbell.
     StaleShadowDoorbell,
-    /// The answers to two reads are given in each other's place.
+    /// The completions of two reads are exchanged.
     ReorderedCompletion,
-    /// Buffers that are said to outlive power do not.
+    /// Buffers lose their data with power although they are said to be protected.
     ProtectionOnlyClaimed,
-    /// Nothing ever reaches the cells, flushed or not.
+    /// No data ever reaches the cells, flushed or not.
     IgnoredFlush,
-    /// A unit that power fails with is half there.
+    /// A unit that is being written when power fails is half there.
     TornUnit,
-    /// Data that was lost with power reappears a while later.
+    /// Data that was lost in a power cut reappears a while later.
     ResurrectedData,
 }
 
-/// Defects that have been planted into a run.
+/// Planted bug of a run, with the state that it needs between events.
 #[derive(Debug)]
 pub(crate) struct Planted {
     bug: Bug,
     number: u64,
     records: usize,
-    /// Data that comes late: its place, its bytes, and when.
+    /// Data that is stored late: its offset or unit, its bytes, and the instant.
     late: VecDeque<(u64, Vec<u8>, Time)>,
-    /// A unit that a power cut may take.
+    /// Unit whose newest bytes a power cut would lose, with these bytes.
     volatile: Option<(u64, Vec<u8>)>,
     random: Option<Random>,
-    /// Tail in the shadow doorbell.
+    /// Tail seen last in the shadow doorbell.
     tail: u32,
     is_done: bool,
 }
@@ -69,7 +69,7 @@ impl Planted {
         }
     }
 
-    /// Something has happened in the run.
+    /// Applies the planted bug after an event of the run.
     pub(crate) fn after_event(&mut self, engine: &mut Engine) {
         match self.bug {
             Bug::DroppedCompletion => self.drop_completion(engine),
@@ -88,14 +88,14 @@ impl Planted {
         }
     }
 
-    /// Request 7 is met by what no rule says.
+    /// Loses the completion of request number 7, which no fault rule concerns.
     fn drop_completion(&mut self, engine: &mut Engine) {
         if engine.shared.requests.issued >= 7 && !std::mem::replace(&mut self.is_done, true) {
             engine.faults.get_or_insert_default().met.entry(7).or_default().is_lost = true;
         }
     }
 
-    /// The last packet of each fifth write reaches the memory 20 us late.
+    /// Keeps data of every fifth write, at least its last packet, from the memory until 20 us later.
     fn hold_data(&mut self, engine: &mut Engine) {
         let now = engine.now();
         let issued = engine.shared.requests.issued;
@@ -128,7 +128,7 @@ impl Planted {
         }
     }
 
-    /// A list is about to be read: the request for it has reached the host.
+    /// Shifts the first entry of a page list by one page, when the read request for the list has reached the host.
     fn shift_page_list(&mut self, engine: &mut Engine) {
         let records = engine.shared.trace.records();
         let new = &records[self.records.min(records.len())..];
@@ -154,7 +154,7 @@ impl Planted {
         }
     }
 
-    /// Each fourth tail that the driver writes stays what it was.
+    /// Takes back every fourth tail that the driver writes to the shadow doorbell.
     fn keep_tail_back(&mut self, engine: &mut Engine) {
         let Some(address) = nvme(engine).and_then(|driver| driver.shared_tail_planted()) else { return };
         let mut tail = [0; 4];
@@ -170,7 +170,7 @@ impl Planted {
         }
     }
 
-    /// Two reads of one queue that are under way change places, once.
+    /// Exchanges two reads in flight in one queue, once.
     fn reorder(&mut self, engine: &mut Engine) {
         if self.is_done || engine.shared.requests.issued < 5 {
             return;
@@ -191,7 +191,7 @@ impl Planted {
         }
     }
 
-    /// The unit that was the last on its way when power failed comes back 30 us later.
+    /// Brings back the unit that was the last on its way to the cells when power failed, 30 us later.
     fn bring_back(&mut self, engine: &mut Engine) {
         let now = engine.now();
         let Some(data) = &mut engine.devices[0].data else { return };
@@ -221,7 +221,7 @@ impl Planted {
     }
 }
 
-/// The driver of NVMe, alone or below another.
+/// Returns the NVMe driver of the first device, alone or below another driver.
 fn nvme(engine: &mut Engine) -> Option<&mut crate::protocol::nvme::driver::Driver> {
     match &mut engine.devices[0].driver {
         AnyDriver::Nvme(driver) => Some(driver),
@@ -230,7 +230,7 @@ fn nvme(engine: &mut Engine) -> Option<&mut crate::protocol::nvme::driver::Drive
     }
 }
 
-/// The device holds other bytes from now on.
+/// Replaces bytes that the first device holds.
 pub(crate) fn overwrite(engine: &mut Engine, offset: u64, bytes: &[u8]) {
     if let Some(data) = &mut engine.devices[0].data {
         data.contents.write(offset, bytes);
@@ -243,7 +243,7 @@ fn lose_protection(engine: &mut Engine) {
     }
 }
 
-/// Of a unit that is on its way into the cells, the first half is there.
+/// Puts the first half of the unit that is the last on its way to the cells into them.
 fn tear_unit(engine: &mut Engine) {
     let Some(durable) = engine.devices[0].data.as_mut().and_then(|data| data.durable_mut()) else { return };
     let Some((unit, new)) = durable.volatile().next_back() else { return };
@@ -261,7 +261,7 @@ fn overlook_chunks(engine: &mut Engine) {
     }
 }
 
-/// The request of this number, if it is under way.
+/// Returns the index of the request of this number, if it is in flight.
 fn newest(engine: &Engine, number: u64) -> Option<RequestId> {
     (0..engine.shared.requests.places()).find(|id| engine.shared.requests[*id].number == number)
 }

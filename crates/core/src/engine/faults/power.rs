@@ -14,25 +14,25 @@ use crate::scheduler::Event;
 use crate::time::{Span, Time};
 
 impl Faults {
-    /// Number of the next event after which power fails.
+    /// Returns the number of the event after which power fails next; `u64::MAX` if it does not fail any more.
     fn next_cut(&self) -> u64 {
         self.events.iter().filter_map(Rule::next_event).min().unwrap_or(u64::MAX)
     }
 }
 
-/// Lets the record of durable data follow the memory, before data comes to the device: what the memory has decided until now
-/// was about the data that it held before.
+/// Brings the record of durable data up to date with the memory, before new data comes to the device. The memory's
+/// steps until now concern the data that it held before.
 pub(in crate::engine) fn keep_up_with_power(now: Time, media: &mut Media, data: &mut Data) {
     if let Some(durable) = data.durable_mut() {
         durable.follow(now, media.take_steps());
     }
 }
 
-/// Bytes that a power cut leaves whole in any case (assumed): a line.
+/// Size in bytes of the unit that a power cut leaves whole in any case (assumed): a cache line.
 const LINE_BYTES: u32 = 64;
 
 impl Engine {
-    /// Begins to record which data outlives power, in a run with data in which power fails.
+    /// Begins to record which data outlives a loss of power, in a run with real bytes in which power fails.
     #[cold]
     pub(in crate::engine) fn follow_power(&mut self, drive: &Drive, seed: u64) {
         let Some(data) = self.devices[0].data.as_mut().filter(|_| drive.loses_power()) else { return };
@@ -45,12 +45,12 @@ impl Engine {
             .follow_power(drive.protocol().acknowledges_early(drive) && drive.buffer.power_loss_protection);
     }
 
-    /// Number of the next event after which power fails, which is beyond all events of most runs.
+    /// Returns the number of the event after which power fails next; `u64::MAX`, beyond all events, in most runs.
     pub(in crate::engine) fn next_cut(&self) -> u64 {
         self.faults.as_ref().map_or(u64::MAX, |faults| faults.next_cut())
     }
 
-    /// Cuts power if this is the event after which it fails.
+    /// Cuts power if the event after which it fails has been handled.
     #[cold]
     #[inline(never)]
     pub(in crate::engine) fn cut_if_due(&mut self) {
@@ -63,8 +63,8 @@ impl Engine {
         self.cut_power(now, outage);
     }
 
-    /// Cuts the power of the device, which is back, and has begun, after `outage`. If that happens while it begins, it does so once
-    /// more.
+    /// Cuts the power of the device, which takes commands again after `outage`. Another cut during that time starts the
+    /// outage anew.
     pub(super) fn cut_power(&mut self, now: Time, outage: Span) {
         let Some(faults) = self.faults.as_mut().filter(|faults| faults.away != Away::ForGood) else { return };
         let until = now + outage;
@@ -79,7 +79,8 @@ impl Engine {
         self.shared.scheduler.retain(Event::is_of_host);
     }
 
-    /// Lets the device take commands again, unless its power has failed again meanwhile, or it has been removed.
+    /// Lets the device take commands again at the end of an outage, unless its power has failed again meanwhile or it
+    /// has been removed.
     pub(super) fn on_power(&mut self, now: Time) {
         let Some(mut faults) = self.faults.take() else { return };
         if faults.away == Away::Off(now) {

@@ -25,7 +25,7 @@ fn written(drive: &Drive, action: FaultAction, bytes: u32) -> Vec<u8> {
     found
 }
 
-/// The bytes that the first write brings, as far as it is there, and zeros.
+/// Returns the bytes of a drive after its first write, of which only the first `there_bytes` are there, and then zeros.
 fn first_version(there_bytes: u32, bytes: u32) -> Vec<u8> {
     let mut expected = vec![0; bytes as usize];
     let blocks = expected[..there_bytes as usize].chunks_mut(BLOCK_BYTES as usize);
@@ -33,7 +33,7 @@ fn first_version(there_bytes: u32, bytes: u32) -> Vec<u8> {
     expected
 }
 
-/// Bytes of the first write that are there, if nothing but its beginning is.
+/// Returns how many of the first write's bytes are there, if nothing but its beginning is; otherwise `None`.
 fn there_bytes(found: &[u8]) -> Option<u32> {
     let bytes = found.len() as u32;
     (0..=bytes).step_by(BLOCK_BYTES as usize).find(|there| found == first_version(*there, bytes))

@@ -1,7 +1,8 @@
-//! Write pointers of zones, which the host asks for when a device has been restarted, and follows from then on.
+//! Write pointers of zones, which the host reads when a device has been restarted, and follows from then on.
 //!
-//! Requests that were under way before a restart name places that zones no longer have: the device has lost what was in front of them, or
-//! has written one of them already. They are appended where the write pointers are, in the order in which they come.
+//! Requests that were in flight before a restart name offsets that no longer fit: the device has lost the writes before
+//! them, or has executed one of them already. They are appended at the write pointers of their zones, in the order in
+//! which they come.
 
 use crate::media::zones::Zones;
 use crate::number::index;
@@ -12,12 +13,12 @@ use crate::request::{Io, Op};
 pub(super) struct WritePointers {
     zone_bytes: u64,
     writable_bytes: u64,
-    /// Bytes that are written of each zone.
+    /// Number of bytes written in each zone.
     written: Vec<u64>,
 }
 
 impl WritePointers {
-    /// Returns the write pointers that zones of so many bytes report.
+    /// Returns the write pointers that the zones of a device report; each zone has `zone_bytes` bytes.
     pub(super) fn of(zones: &Zones, zone_bytes: u64) -> WritePointers {
         let layout = zones.layout();
         let block_bytes = zone_bytes / layout.zone_blocks;
@@ -25,8 +26,8 @@ impl WritePointers {
         WritePointers { zone_bytes, writable_bytes: layout.capacity_blocks * block_bytes, written }
     }
 
-    /// Returns the first byte of a request, which for a write is that at the write pointer of its zone, and moves the pointer; none
-    /// if the rest of the zone has no room for the write.
+    /// Returns the offset at which a request is submitted. A write goes to the write pointer of its zone, which moves
+    /// on; `None` if the rest of the zone has no room for it.
     pub(super) fn place(&mut self, io: &Io) -> Option<u64> {
         let zone = io.offset / self.zone_bytes;
         let written = &mut self.written[index(zone as u32)];

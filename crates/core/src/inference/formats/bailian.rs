@@ -1,16 +1,17 @@
-//! Qwen-Bailian's JSON lines: `chat_id`, `parent_chat_id`, `timestamp` in seconds, `input_length`, `output_length`, `type`, `turn`,
-//! and `hash_ids` of blocks of 16 tokens.
+//! Qwen-Bailian's trace format, in JSON lines: `chat_id`, `parent_chat_id`, `timestamp` in seconds, `input_length`,
+//! `output_length`, `type`, `turn`, and `hash_ids` of blocks of 16 tokens.
 //!
-//! Source: the anonymous traces of Alibaba's Qwen-Bailian, described in Wang et al., "KVCache Cache in the Wild", USENIX ATC 2025.
+//! Source: the anonymous traces of Alibaba's Qwen-Bailian, described in Wang et al., "KVCache Cache in the Wild",
+//! USENIX ATC 2025.
 
 use serde::Deserialize;
 
 use super::{LineMistake, TraceLine, checked_blocks, json};
 use crate::inference::request::{ConversationTurn, PromptRequest};
 
-/// Tokens of a block.
+/// Tokens of a full block in Qwen-Bailian's traces.
 pub(super) const BLOCK_TOKENS: u64 = 16;
-/// Description of a line, for messages.
+/// Description of a valid line of a Qwen-Bailian trace, for error messages.
 pub(super) const EXPECTED: &str = "a JSON object with chat_id, parent_chat_id, timestamp (seconds), input_length, output_length, \
                                    turn and hash_ids, as Qwen-Bailian has it";
 
@@ -40,7 +41,7 @@ pub(super) fn read(text: &str, block_tokens: u64) -> Result<TraceLine, LineMista
     }))
 }
 
-/// Returns the line of a request, with its end.
+/// Returns a request as one line of a Qwen-Bailian trace, with its newline.
 pub(super) fn written(request: &PromptRequest) -> String {
     let turn = request.turn.unwrap_or(ConversationTurn { chat: 0, parent: None, turn: 1 });
     let parent = turn.parent.map_or(String::from("-1"), |parent| parent.to_string());

@@ -1,18 +1,18 @@
-//! MLPerf Storage's trace of a key-value cache: CSV with `Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase`.
+//! MLPerf Storage's trace format of a key-value cache: CSV with `Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase`.
 //!
-//! A line is one access to one object, with the tier in which the recorded system had it. Here, tiers follow from sizes and
-//! replacement. Lines of the phase `Evict` are therefore left out and counted: they are what the recorded tiers did. Source: the
-//! benchmark kv-cache of MLPerf Storage v3, its option `--io-trace-log`.
+//! A line is one access to one object, with the tier in which the recorded system had the object. Here, the simulated
+//! sizes and replacement decide the tier. Lines of the phase `Evict` are therefore skipped and counted: they record
+//! what the original tiers did. Source: the benchmark kv-cache of MLPerf Storage v3, its option `--io-trace-log`.
 
 use super::{LineMistake, TraceLine};
 use crate::inference::request::PromptRequest;
 use crate::random::mix;
 
-/// First line of a file.
+/// First line of an MLPerf Storage trace: its column names.
 pub(super) const HEADER: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase";
-/// Largest object: a terabyte.
+/// Largest object that an MLPerf Storage trace may have, in bytes: 1 TiB.
 const OBJECT_BYTES_MAX: u64 = 1 << 40;
-/// Description of a line, for messages.
+/// Description of a valid line of an MLPerf Storage trace, for error messages.
 pub(super) const EXPECTED: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase, as MLPerf Storage has it: seconds, Read or \
                                    Write, bytes, Tier-0 to Tier-2, a name, and Prefill, Decode or Evict";
 
@@ -50,12 +50,13 @@ pub(super) fn read(text: &str) -> Result<TraceLine, LineMistake> {
     }))
 }
 
-/// Returns 64 bits that stand for a name: its number, if it is one, otherwise a hash of its bytes.
+/// Returns a 64-bit identity for an object's key: its value if the key is a number, otherwise a hash of its bytes.
 fn identity(key: &str) -> u64 {
     key.parse().unwrap_or_else(|_| key.bytes().fold(0x6b65_7976, |hash, byte| mix(hash ^ u64::from(byte))))
 }
 
-/// Returns a line for each block of a request, with their ends: blocks that were there before are read, others are written.
+/// Returns a request as MLPerf Storage lines, one per block, each with its newline. Blocks that an earlier request has
+/// used are reads; others are writes. `block_bytes` gives the bytes of a block by its index.
 pub(super) fn written(request: &PromptRequest, block_bytes: impl Fn(usize) -> u64) -> String {
     let line = |(place, id): (usize, &u64)| {
         let (operation, phase) =

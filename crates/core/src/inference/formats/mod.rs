@@ -1,5 +1,5 @@
-//! Formats of traces of inference, one file each: [`mooncake`], [`bailian`], [`mlperf`], [`oracle_general`]. `reading` splits files
-//! into lines and records.
+//! Formats of inference traces, one file each: [`mooncake`], [`bailian`], [`mlperf`], [`oracle_general`]. `reading`
+//! splits files into lines and records.
 
 mod bailian;
 mod mlperf;
@@ -16,24 +16,24 @@ use super::request::PromptRequest;
 
 pub use reading::{TokenTrace, TraceReading};
 
-/// Latest instant of a trace, in nanoseconds since 1970.
+/// Latest time that a line of a trace may have, in nanoseconds since 1970: near the year 2500.
 const LATEST_NS: f64 = 1.67e19;
 
-/// Format of a trace of inference.
+/// File format of an inference trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenTraceFormat {
-    /// JSON lines of Mooncake: prompts in blocks of 512 tokens.
+    /// Mooncake's JSON lines, a trace of prompts in blocks of 512 tokens.
     Mooncake,
-    /// JSON lines of Qwen-Bailian: prompts in blocks of 16 tokens.
+    /// Qwen-Bailian's JSON lines, a trace of prompts in blocks of 16 tokens.
     Bailian,
-    /// CSV of MLPerf Storage: objects that are read and written.
+    /// MLPerf Storage's CSV, a trace of reads and writes of cached objects.
     Mlperf,
-    /// Records of libCacheSim: objects that are accessed.
+    /// libCacheSim's binary records, a trace of accesses to objects.
     OracleGeneral,
 }
 
 impl TokenTraceFormat {
-    /// All formats.
+    /// All file formats of inference traces.
     pub const ALL: [TokenTraceFormat; 4] = [
         TokenTraceFormat::Mooncake,
         TokenTraceFormat::Bailian,
@@ -41,7 +41,7 @@ impl TokenTraceFormat {
         TokenTraceFormat::OracleGeneral,
     ];
 
-    /// Returns the name on the command line.
+    /// Returns the name of this trace format on the command line.
     pub fn name(self) -> &'static str {
         match self {
             TokenTraceFormat::Mooncake => "mooncake",
@@ -51,12 +51,13 @@ impl TokenTraceFormat {
         }
     }
 
-    /// Returns the format of this name.
+    /// Returns the trace format with this command-line name, or `None` if there is none.
     pub fn named(name: &str) -> Option<TokenTraceFormat> {
         TokenTraceFormat::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// Tokens of a block in this format; traces of objects have no blocks of tokens, and generated ones have those of Mooncake.
+    /// Returns the tokens of a full block in this trace format. For formats of objects, it is the block size of the
+    /// traces that are generated in them: Mooncake's.
     pub fn block_tokens(self) -> u64 {
         match self {
             TokenTraceFormat::Bailian => bailian::BLOCK_TOKENS,
@@ -64,7 +65,7 @@ impl TokenTraceFormat {
         }
     }
 
-    /// True if the trace has objects with sizes, and not prompts with tokens.
+    /// True if traces in this format have objects with sizes; false if they have prompts with tokens.
     pub fn has_objects(self) -> bool {
         matches!(self, TokenTraceFormat::Mlperf | TokenTraceFormat::OracleGeneral)
     }
@@ -78,7 +79,7 @@ impl TokenTraceFormat {
         }
     }
 
-    /// Detects the format by the first bytes of a file.
+    /// Returns the trace format that the first bytes of a file show, or `None` if they fit no format.
     fn detect(start: &[u8]) -> Option<TokenTraceFormat> {
         let first = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let text = std::str::from_utf8(first).unwrap_or_default().trim();
@@ -94,7 +95,8 @@ impl TokenTraceFormat {
         }
     }
 
-    /// Bytes that begin a file of this format.
+    /// Returns the header at the start of a file of this trace format: a line of column names for CSV, otherwise
+    /// nothing.
     pub fn heading(self) -> Vec<u8> {
         match self {
             TokenTraceFormat::Mlperf => format!("{}\n", mlperf::HEADER).into_bytes(),
@@ -102,7 +104,8 @@ impl TokenTraceFormat {
         }
     }
 
-    /// Bytes of a request in this format; formats of objects have one for each block, as large as the block of the model.
+    /// Returns one request encoded in this trace format. Formats of objects get one record per block, with the block's
+    /// bytes in the cache of `model`.
     pub fn written(self, request: &PromptRequest, model: &LanguageModel, block_tokens: u64) -> Vec<u8> {
         let bytes = |place: usize| request.tokens_of(place, block_tokens) * model.token_bytes();
         match self {
@@ -114,16 +117,16 @@ impl TokenTraceFormat {
     }
 }
 
-/// Content of a line of a trace.
+/// Meaning of one line or record of an inference trace: a request, the column names, or a line to skip.
 enum TraceLine {
     Request(PromptRequest),
-    /// Names of columns.
+    /// Line of column names at the start of a CSV file; has no request.
     Heading,
-    /// A line that is not replayed: its kind, in the plural.
+    /// Line that is counted but not replayed. The text names its kind, in the plural.
     LeftOut(&'static str),
 }
 
-/// Mistake in a line: what was found, and what is allowed.
+/// Error in a line of a trace: the invalid text that was found, and a description of what is allowed.
 struct LineMistake {
     found: String,
     allowed: String,
@@ -135,7 +138,7 @@ impl LineMistake {
     }
 }
 
-/// Reads a line of JSON; what is allowed instead is the format's to say.
+/// Parses one line of JSON. The error leaves the allowed text empty; the caller fills in the description of the format.
 fn json<T: DeserializeOwned>(text: &str) -> Result<T, LineMistake> {
     serde_json::from_str(text).map_err(|error| {
         // The reader counts lines in one line of the file.
@@ -143,7 +146,8 @@ fn json<T: DeserializeOwned>(text: &str) -> Result<T, LineMistake> {
     })
 }
 
-/// Returns a time in nanoseconds, to the microsecond. Wall clocks count seconds since 1970; only differences matter.
+/// Converts a time of a trace to nanoseconds, rounded to microseconds. `unit_ns` is the trace's unit in nanoseconds.
+/// Wall-clock times (seconds since 1970) are accepted, because only differences matter.
 fn nanoseconds(time: f64, unit_ns: f64) -> Result<u64, LineMistake> {
     match (0.0..LATEST_NS).contains(&(time * unit_ns)) {
         true => Ok((time * (unit_ns / 1e3)).round() as u64 * 1000),
@@ -151,10 +155,11 @@ fn nanoseconds(time: f64, unit_ns: f64) -> Result<u64, LineMistake> {
     }
 }
 
-/// Largest number of tokens of a prompt or an answer: no model takes as many.
+/// Largest number of tokens that a trace may give for a prompt or a reply; no model takes as many.
 const TOKENS_MAX: u64 = 1 << 32;
 
-/// Checks that prompt and answer are not too long, and that the prompt has no more blocks than its tokens fill.
+/// Checks that the prompt and the reply (`answer`) are not too long, and that the prompt has no more block identities
+/// than its tokens fill.
 fn checked_blocks(tokens: u64, answer: u64, ids: usize, block_tokens: u64) -> Result<(), LineMistake> {
     if let Some(beyond) = [tokens, answer].into_iter().find(|tokens| *tokens > TOKENS_MAX) {
         return Err(LineMistake::new(format!("{beyond} tokens"), format!("at most {TOKENS_MAX}")));
@@ -169,7 +174,7 @@ fn checked_blocks(tokens: u64, answer: u64, ids: usize, block_tokens: u64) -> Re
     }
 }
 
-/// Returns a list as JSON has it.
+/// Returns a list of block identities as a JSON array.
 fn listed(ids: &[u64]) -> String {
     let mut text = String::with_capacity(8 * ids.len() + 2);
     text.push('[');

@@ -1,6 +1,7 @@
-//! Mooncake's JSON lines: `timestamp` in milliseconds, `input_length`, `output_length`, and `hash_ids` of blocks of 512 tokens.
+//! Mooncake's trace format, in JSON lines: `timestamp` in milliseconds, `input_length`, `output_length`, and `hash_ids`
+//! of blocks of 512 tokens.
 //!
-//! Newer traces have `session_id` and `delay` beside them; both are known, and change nothing, because `timestamp` says when the
+//! Newer traces also have `session_id` and `delay`. Both are accepted and ignored, because `timestamp` says when the
 //! request arrives. Source: the trace files of kvcache-ai/Mooncake.
 
 use serde::Deserialize;
@@ -8,9 +9,9 @@ use serde::Deserialize;
 use super::{LineMistake, TraceLine, checked_blocks, json};
 use crate::inference::request::PromptRequest;
 
-/// Tokens of a block.
+/// Tokens of a full block in Mooncake's traces.
 pub(super) const BLOCK_TOKENS: u64 = 512;
-/// Description of a line, for messages.
+/// Description of a valid line of a Mooncake trace, for error messages.
 pub(super) const EXPECTED: &str =
     "a JSON object with timestamp (milliseconds), input_length, output_length and hash_ids, as Mooncake has it";
 
@@ -34,7 +35,7 @@ pub(super) fn read(text: &str, block_tokens: u64) -> Result<TraceLine, LineMista
     }))
 }
 
-/// Returns the line of a request, with its end.
+/// Returns a request as one line of a Mooncake trace, with its newline.
 pub(super) fn written(request: &PromptRequest) -> String {
     format!(
         "{{\"timestamp\": {}, \"input_length\": {}, \"output_length\": {}, \"hash_ids\": {}}}\n",

@@ -1,17 +1,17 @@
-//! libCacheSim's `oracleGeneral`: records of 24 bytes, little-endian: time in seconds (32 bits), object (64), size in bytes (32),
-//! and the number of the next access to the object (64), which changes nothing here.
+//! libCacheSim's trace format `oracleGeneral`. Each record has 24 bytes, little-endian: time in seconds (32 bits),
+//! object (64), size in bytes (32), and the number of the next access to the object (64), which is ignored.
 //!
 //! Source: the reader of libCacheSim (1a1a11a/libCacheSim).
 
 use super::{LineMistake, TraceLine};
 use crate::inference::request::PromptRequest;
 
-/// Bytes of a record.
+/// Bytes of one record of an oracleGeneral trace.
 pub(super) const RECORD_BYTES: usize = 24;
-/// Description of a record, for messages.
+/// Description of a valid oracleGeneral record, for error messages.
 pub(super) const EXPECTED: &str = "records of 24 bytes, as libCacheSim's oracleGeneral has them: 32 bits of seconds, 64 of the object, \
                                    32 of its size, which is above 0, 64 of the next access";
-/// Next access of a record, where it is not known.
+/// Value of a record's field "next access" if the next access is not known.
 const UNKNOWN: i64 = -2;
 
 pub(super) fn read(record: &[u8; RECORD_BYTES]) -> Result<TraceLine, LineMistake> {
@@ -29,7 +29,8 @@ pub(super) fn read(record: &[u8; RECORD_BYTES]) -> Result<TraceLine, LineMistake
     }))
 }
 
-/// Returns a record for each block of a request.
+/// Returns a request as oracleGeneral records, one for each block. `block_bytes` gives the bytes of a block by its
+/// index.
 pub(super) fn written(request: &PromptRequest, block_bytes: impl Fn(usize) -> u64) -> Vec<u8> {
     let mut records = Vec::with_capacity(request.ids.len() * RECORD_BYTES);
     for (place, id) in request.ids.iter().enumerate() {

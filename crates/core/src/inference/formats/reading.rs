@@ -1,4 +1,4 @@
-//! Files of a trace, split into lines or records, each with its number.
+//! Reader of inference trace files: splits them into lines or records, counts these for messages, and parses each.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,39 +9,40 @@ use crate::inference::request::PromptRequest;
 use crate::problem::{Problem, Problems};
 use crate::workload::trace::{File, Pieces};
 
-/// Longest line in bytes: a prompt of ten million tokens in blocks of 16.
+/// Longest line of a trace in bytes, enough for a prompt of ten million tokens in blocks of 16.
 const LINE_BYTES_MAX: usize = 16 << 20;
-/// Problems that are told one by one.
+/// Number of problems in a trace file that are reported one by one; further ones are only hinted at.
 const PROBLEMS_MAX: usize = 20;
 
-/// A trace of inference, whose file is read anew each time.
+/// Inference trace file that has been checked. Each pass over its requests reads the file again.
 #[derive(Clone, Debug)]
 pub struct TokenTrace {
     file: File,
-    /// Format of the trace.
+    /// File format of the inference trace, such as Mooncake's JSON lines.
     pub format: TokenTraceFormat,
-    /// Tokens of a block.
+    /// Number of tokens in a full block of the trace.
     pub block_tokens: u64,
-    /// Time of the first request in the units of the trace, in nanoseconds.
+    /// Time that the trace file gives its first request, converted to nanoseconds. Arrivals are relative to it.
     first_ns: u64,
-    /// Number of requests.
+    /// Number of requests in the trace file.
     pub requests: u64,
-    /// Time from the first request to the last, in nanoseconds.
+    /// Time from the first request of the trace to the last, in nanoseconds.
     pub duration_ns: u64,
-    /// Tokens of all prompts.
+    /// Number of input tokens, summed over all prompts of the trace file.
     pub input_tokens: u64,
-    /// Bytes of all accesses to objects, in traces that have them.
+    /// Bytes summed over all accesses to objects; 0 if the trace has prompts instead of objects.
     pub object_bytes: u64,
-    /// Lines that are not replayed, by kind, with their number.
+    /// Number of lines that are not replayed, by kind (a text in the plural).
     pub left_out: BTreeMap<&'static str, u64>,
 }
 
 impl TokenTrace {
-    /// Reads a trace once, in which every line is checked. Without `format`, the content decides; `block_tokens` is for traces whose
-    /// blocks are not those of the format.
+    /// Opens an inference trace and reads it once, checking every line. Without `format`, the format is detected from
+    /// the content. `block_tokens` overrides the block size of the format.
     ///
     /// # Errors
-    /// Every line that is no request, with its number, up to a number that a person reads.
+    /// Every invalid line with its number, up to a limit; also a pipe, which cannot be read twice, and a trace from
+    /// which no rate follows.
     pub fn open(
         file: File,
         format: Option<TokenTraceFormat>,
@@ -104,7 +105,7 @@ impl TokenTrace {
         problems.or(self)
     }
 
-    /// Reads the trace from its start; the first request arrives at zero.
+    /// Returns an iterator over the requests of the trace file, from its start. The first request arrives at time 0.
     pub fn requests(&self) -> TraceReading {
         let lines = TraceLines::open(&self.file);
         let (lines, failure) = match lines {
@@ -124,7 +125,7 @@ impl TokenTrace {
     }
 }
 
-/// A trace that is being read.
+/// Iterator over the requests of a trace file, with the state of reading it.
 pub struct TraceReading {
     lines: Option<TraceLines>,
     failure: Option<Problem>,
@@ -200,14 +201,14 @@ impl TraceReading {
     }
 }
 
-/// Bytes of a file, handed out line by line or record by record.
+/// Buffered trace file that returns one line or one fixed-size record at a time.
 struct TraceLines {
     name: String,
     pieces: Pieces,
     buffer: Vec<u8>,
-    /// First byte of the buffer that has not been handed out.
+    /// Index in the buffer of the first byte that has not been returned yet.
     start: usize,
-    /// Number of the line or record that was handed out last, from 1.
+    /// Number, from 1, of the line or record of the trace file that was returned last.
     number: usize,
     is_over: bool,
 }
@@ -218,7 +219,7 @@ impl TraceLines {
         Ok(TraceLines { name: file.name.clone(), pieces, buffer: Vec::new(), start: 0, number: 0, is_over: false })
     }
 
-    /// Reads on until so many bytes are at hand, or the file ends.
+    /// Reads from the file until the buffer has at least `bytes` unread bytes, or the file ends.
     fn fill(&mut self, bytes: usize) -> Result<(), Problem> {
         while self.buffer.len() - self.start < bytes && !self.is_over {
             self.more()?;
@@ -235,7 +236,8 @@ impl TraceLines {
         Ok(())
     }
 
-    /// Next line that is not empty, without its end.
+    /// Returns the next non-empty line of the trace without its newline, or `None` at the end. Fails if the line is too
+    /// long.
     fn line(&mut self) -> Result<Option<Vec<u8>>, Problem> {
         let mut looked = 0;
         loop {
@@ -264,7 +266,8 @@ impl TraceLines {
         }
     }
 
-    /// Next record; a part of one at the end of the file is handed out as it is.
+    /// Returns the next fixed-size record of the trace, or `None` at the end. A truncated last record is returned as it
+    /// is.
     fn record(&mut self) -> Result<Option<Vec<u8>>, Problem> {
         self.fill(RECORD_BYTES)?;
         let end = self.buffer.len().min(self.start + RECORD_BYTES);

@@ -8,47 +8,47 @@
 use super::crossing;
 use super::rates;
 
-/// Number of cells of a chip: 16 MiB of single-level cells (90 nm P5Q: 128 Mbit).
+/// Number of cells in a chip: 16 MiB of single-level cells (90 nm P5Q: 128 Mbit).
 pub const CELLS_OF_A_CHIP: f64 = (1u64 << 27) as f64;
 
-/// Distribution of the logarithm of the endurance over cells.
+/// Distribution of the endurance of cells, in write cycles, with its spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EnduranceSpread {
-    /// Normal distribution.
+    /// Lognormal distribution: the logarithm of the endurance is normally distributed.
     Lognormal {
-        /// Standard deviation of the natural logarithm of the endurance.
+        /// Standard deviation of the natural logarithm of the cells' endurance.
         deviation: f64,
     },
-    /// Weibull distribution, that of the weakest of many parts: 1 - exp(-(n / scale)^shape) of the cells are worn after
-    /// n cycles.
+    /// Weibull distribution, the distribution of the weakest of many parts. After n cycles 1 - exp(-(n / scale)^shape)
+    /// of the cells are worn.
     Weibull {
-        /// Exponent of the distribution: the larger, the smaller the spread.
+        /// Shape parameter of the Weibull distribution: the larger, the smaller the spread of the endurance.
         shape: f64,
     },
 }
 
-/// Kind of [`EnduranceSpread`].
+/// Kind of distribution of cell endurance, without its spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpreadFamily {
-    /// Normal distribution of the logarithm.
+    /// Lognormal distribution: the logarithm of the endurance is normally distributed.
     Lognormal,
-    /// Weibull distribution.
+    /// Weibull distribution: the distribution of the weakest of many parts.
     Weibull,
 }
 
-/// Endurance of cells: its distribution, and the number of cycles after which the first of `cells` is worn.
+/// Endurance of memory cells: its distribution, fixed by the number of cycles after which the first of `cells` is worn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Endurance {
-    /// Number of cells of which, on average, one is worn after `first_cycles`.
+    /// Number of cells of which, on average, one is worn after `first_cycles` write cycles.
     pub cells: f64,
-    /// Number of cycles after which, on average, one cell is worn.
+    /// Number of write cycles after which, on average, one of `cells` cells is worn.
     pub first_cycles: f64,
-    /// Distribution of the endurance over cells.
+    /// Distribution of the endurance over cells, with its spread.
     pub spread: EnduranceSpread,
 }
 
 impl Endurance {
-    /// Returns the share of cells that are worn after `cycles`.
+    /// Returns the share of cells, from 0 to 1, that are worn after `cycles` write cycles.
     pub fn worn(&self, cycles: f64) -> f64 {
         let log_ratio = libm::log(cycles / self.first_cycles);
         let first = 1.0 / self.cells;
@@ -58,17 +58,17 @@ impl Endurance {
         }
     }
 
-    /// Returns the raw bit error rate after `cycles`.
+    /// Returns the raw bit error rate after `cycles` write cycles: half the share of worn cells.
     pub fn raw_bit_error_rate(&self, cycles: f64) -> f64 {
         0.5 * self.worn(cycles)
     }
 
-    /// Returns the uncorrectable bit error rate (UBER) after `cycles`.
+    /// Returns the uncorrectable bit error rate (UBER) of the sector code after `cycles` write cycles.
     pub fn uncorrectable_bit_error_rate(&self, cycles: f64) -> f64 {
         rates::uncorrectable_bit_error_rate(self.raw_bit_error_rate(cycles))
     }
 
-    /// Returns the number of cycles after which the uncorrectable bit error rate reaches `target`.
+    /// Returns the number of write cycles after which the uncorrectable bit error rate reaches `target`.
     pub fn cycles_until(&self, target: f64) -> f64 {
         let worn = worn_at(target);
         let first = 1.0 / self.cells;
@@ -80,9 +80,9 @@ impl Endurance {
     }
 }
 
-/// Returns the least spread with which the code extends the life of a memory by the factor `stretch`: from the first
-/// worn of `cells` until uncorrectable bit errors reach `target`. `None` if so few cells wear out that the first is too
-/// many.
+/// Returns the least spread of cell endurance with which the sector code extends the life of a memory by the factor
+/// `stretch`. Life ends without the code at the first worn of `cells`, and with the code at an uncorrectable bit error
+/// rate of `target`. `None` if the first worn cell already exceeds `target`, or if `stretch` is at most 1.
 pub fn spread_needed(family: SpreadFamily, cells: f64, stretch: f64, target: f64) -> Option<EnduranceSpread> {
     let (first, worn) = (1.0 / cells, worn_at(target));
     if first >= worn || stretch <= 1.0 {
@@ -98,22 +98,22 @@ pub fn spread_needed(family: SpreadFamily, cells: f64, stretch: f64, target: f64
     })
 }
 
-/// Returns the share of worn cells at which uncorrectable bit errors reach `target`.
+/// Returns the share of worn cells at which the uncorrectable bit error rate reaches `target`; at most 1.
 fn worn_at(target: f64) -> f64 {
     (2.0 * rates::tolerated_raw_bit_error_rate(target)).min(1.0)
 }
 
-/// Returns the cumulative hazard: minus the logarithm of the share that is not worn.
+/// Returns the cumulative hazard for a share `worn` of worn cells: minus the logarithm of the share that is not worn.
 fn hazard(worn: f64) -> f64 {
     -libm::log1p(-worn)
 }
 
-/// Returns the share of a normal distribution below `deviations` from its mean.
+/// Returns the share of a normal distribution that lies below its mean plus `deviations` standard deviations.
 fn normal(deviations: f64) -> f64 {
     0.5 * libm::erfc(-deviations / std::f64::consts::SQRT_2)
 }
 
-/// Returns the number of deviations below which this share of a normal distribution lies.
+/// Returns the number of standard deviations from the mean below which this share of a normal distribution lies.
 fn normal_quantile(share: f64) -> f64 {
     // A double holds no share below 38 deviations.
     crossing(-38.0, 38.0, share, normal)

@@ -1,7 +1,7 @@
-//! Arithmetic in GF(2^m) by tables of powers and logarithms.
+//! Arithmetic in the Galois field GF(2^m) by tables of powers and logarithms.
 
-/// Field of 2^m elements, whose elements are the bit patterns below 2^m: polynomials over GF(2) in a root `a` of the
-/// field's primitive polynomial. Zero has a logarithm too: one so large that all sums with it lead to zeros.
+/// Galois field of 2^m elements. Each element is a bit pattern below 2^m: a polynomial over GF(2) in a root `a` of the
+/// field's primitive polynomial. Zero has a logarithm too, so large that every sum with it leads to zero.
 #[derive(Clone, Debug)]
 pub(super) struct Field {
     order: usize,
@@ -10,7 +10,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// Creates the field of a primitive polynomial, whose leading coefficient is its highest bit.
+    /// Creates the Galois field of a primitive polynomial over GF(2), whose highest bit is the leading coefficient.
     ///
     /// # Panics
     /// If the polynomial is not primitive, or its degree is above 13.
@@ -33,17 +33,18 @@ impl Field {
         Field { order, powers, logarithms }
     }
 
-    /// Returns the number of elements other than zero; `a` to this power is 1.
+    /// Returns the number of field elements other than zero, which is the order of the primitive element `a`.
     pub(super) fn order(&self) -> usize {
         self.order
     }
 
-    /// Returns `a` to the power of any `exponent`.
+    /// Returns the primitive element `a` of the field to the power of `exponent`, which may exceed the order.
     pub(super) fn power(&self, exponent: usize) -> u16 {
         self.powers[exponent % self.order]
     }
 
-    /// Returns the logarithm of an element that is not zero.
+    /// Returns the discrete logarithm of a field element: the exponent of the primitive element `a` that gives it. The
+    /// element must not be zero.
     pub(super) fn logarithm(&self, element: u16) -> usize {
         debug_assert_ne!(element, 0, "zero is no power");
         usize::from(self.logarithms[usize::from(element)])
@@ -55,13 +56,13 @@ impl Field {
         self.powers[sum]
     }
 
-    /// Returns the quotient by a divisor that is not zero.
+    /// Returns the quotient of two field elements; the divisor must not be zero.
     pub(super) fn divide(&self, dividend: u16, divisor: u16) -> u16 {
         self.multiply(dividend, self.power(self.order - self.logarithm(divisor)))
     }
 
-    /// Returns the coefficients, lowest first, of the polynomial over GF(2) of least degree that has `a^exponent` as a
-    /// root.
+    /// Returns the minimal polynomial of `a^exponent`: the polynomial over GF(2) of least degree with this root.
+    /// Coefficients are in the order of exponents, lowest first.
     pub(super) fn minimal_polynomial(&self, exponent: usize) -> Vec<bool> {
         let mut product = vec![1];
         let mut conjugate = exponent % self.order;
@@ -76,7 +77,7 @@ impl Field {
         product.into_iter().map(|coefficient| coefficient == 1).collect()
     }
 
-    /// Returns `polynomial`, lowest coefficient first, times (x + root).
+    /// Returns the product of `polynomial` and (x + root); coefficients are in the order of exponents, lowest first.
     fn times_root(&self, polynomial: &[u16], root: u16) -> Vec<u16> {
         let mut product = vec![0; polynomial.len() + 1];
         for (degree, &coefficient) in polynomial.iter().enumerate() {

@@ -1,61 +1,61 @@
 //! Experiments with the sector code: damages sectors on purpose, decodes them, and compares the result with the
-//! original. The original is kept aside, so that no verdict of the decoder has to be believed.
+//! original. The original is kept aside, so that the comparison does not rely on the decoder's verdict.
 
 use super::sector::{
     self, CHIP_BYTES, CHIPS, CORRECTED_BITS, Chips, DecodeVerdict, SECTOR_BYTES, STORED_BITS, SectorCodec,
 };
 use crate::random::Random;
 
-/// Number of a sector's bits in one chip.
+/// Number of bits of a sector in each chip.
 const CHIP_BITS: usize = CHIP_BYTES * 8;
-/// Largest number of wrong bits of [`SectorDamage::TooManyBits`]: three times what is corrected.
+/// Largest number of wrong bits that [`SectorDamage::TooManyBits`] injects: three times what the code corrects.
 const WRONG_BITS_MAX: usize = 3 * CORRECTED_BITS;
 
-/// Kind of damage to a sector.
+/// Kind of damage that an experiment does to a sector before it is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SectorDamage {
-    /// Wrong bits anywhere, at most as many as are corrected.
+    /// Wrong bits anywhere in the sector: from 1 to as many as the code corrects.
     Bits,
-    /// Wrong bits in one chip, at most as many as are corrected.
+    /// Wrong bits in one chip: from 1 to as many as the code corrects.
     BitsOfOneChip,
-    /// A chip with arbitrary content that is known to have failed.
+    /// One chip with arbitrary content, which the decoder is told has failed.
     FailedChip,
-    /// Wrong bits anywhere, one more than is corrected up to three times as many.
+    /// Wrong bits anywhere in the sector: from one more than the code corrects to three times as many as it corrects.
     TooManyBits,
-    /// A chip with arbitrary content that is not known to have failed.
+    /// One chip with arbitrary content, which the decoder is not told about.
     UnnoticedFailedChip,
-    /// A sector of another address, with a few wrong bits or none.
+    /// Sector that was encoded for another address, with up to nine wrong bits.
     OtherAddress,
-    /// A chip that is known to have failed, and wrong bits in others.
+    /// One chip that the decoder is told has failed, and wrong bits in another chip.
     FailedChipAndBits,
-    /// A chip that is known to have failed, and another failed chip that is not known.
+    /// Two chips with arbitrary content: the decoder is told that one has failed, but not about the other.
     SecondFailedChip,
 }
 
-/// Result of decoding a damaged sector.
+/// Result of decoding a damaged sector, from a comparison with the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DecodeOutcome {
-    /// All chips are as they were written, and the verdict says so.
+    /// Sector correct: all chips are as they were written, and the decoder's verdict is good.
     Corrected,
-    /// The verdict is [`DecodeVerdict::Uncorrectable`].
+    /// Sector reported as lost: the verdict is [`DecodeVerdict::Uncorrectable`].
     Reported,
-    /// The verdict is good but the sector is not: silent corruption.
+    /// Silent corruption: the verdict is good, but the sector is wrong or belongs to another address.
     Miscorrected,
 }
 
-/// Number of sectors with each outcome.
+/// Number of damaged sectors with each outcome of decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutcomeCounts {
-    /// Sectors that were corrected.
+    /// Number of damaged sectors that were decoded correctly.
     pub corrected: u64,
-    /// Sectors that were reported as uncorrectable.
+    /// Number of damaged sectors that were reported as uncorrectable.
     pub reported: u64,
-    /// Sectors that were corrupted silently.
+    /// Number of damaged sectors that were wrong although the verdict was good (silent corruption).
     pub miscorrected: u64,
 }
 
 impl SectorDamage {
-    /// All kinds of damage, those that the code corrects first.
+    /// All kinds of sector damage; the kinds that the code corrects come first.
     pub const ALL: [SectorDamage; 8] = [
         SectorDamage::Bits,
         SectorDamage::BitsOfOneChip,
@@ -67,12 +67,12 @@ impl SectorDamage {
         SectorDamage::SecondFailedChip,
     ];
 
-    /// Returns true if the code corrects all damage of this kind.
+    /// True if the sector code corrects every sector with damage of this kind.
     pub fn is_within_power(self) -> bool {
         matches!(self, SectorDamage::Bits | SectorDamage::BitsOfOneChip | SectorDamage::FailedChip)
     }
 
-    /// Returns the description of the damage in words.
+    /// Returns the damage in words, for tables, such as "1 to 39 wrong bits anywhere".
     pub fn description(self) -> &'static str {
         match self {
             SectorDamage::Bits => "1 to 39 wrong bits anywhere",
@@ -88,12 +88,12 @@ impl SectorDamage {
 }
 
 impl OutcomeCounts {
-    /// Returns the number of sectors of all outcomes.
+    /// Returns the number of sectors, summed over all outcomes.
     pub fn total(&self) -> u64 {
         self.corrected + self.reported + self.miscorrected
     }
 
-    /// Counts one sector.
+    /// Adds one sector with this outcome to the counts.
     pub fn add(&mut self, outcome: DecodeOutcome) {
         match outcome {
             DecodeOutcome::Corrected => self.corrected += 1,
@@ -113,7 +113,8 @@ impl std::iter::Sum for OutcomeCounts {
     }
 }
 
-/// Damages `trials` sectors of random bytes, decodes them and compares them with the original.
+/// Damages `trials` encoded sectors of random bytes, decodes them and compares them with the originals. Returns the
+/// number of sectors with each outcome; `seed` determines bytes and damage.
 pub fn inject(codec: &SectorCodec, fault: SectorDamage, trials: u64, seed: u64) -> OutcomeCounts {
     let mut random = Random::stream(seed, fault.description());
     let mut counts = OutcomeCounts::default();
@@ -123,7 +124,7 @@ pub fn inject(codec: &SectorCodec, fault: SectorDamage, trials: u64, seed: u64) 
     counts
 }
 
-/// Flips `bits` bits of a sector of random bytes, anywhere, and decodes the sector.
+/// Flips `bits` random bits of an encoded sector of random bytes, decodes the sector, and returns the outcome.
 pub(super) fn trial_of_bits(codec: &SectorCodec, bits: usize, random: &mut Random) -> DecodeOutcome {
     let address = random.bits();
     let written = codec.encode(&bytes(random), address);
@@ -180,7 +181,7 @@ fn outcome(verdict: DecodeVerdict, is_true: bool) -> DecodeOutcome {
     }
 }
 
-/// Overwrites a chip with noise, with ones (a bus that nobody drives) or with zeros.
+/// Overwrites chip number `chip` with zeros, with ones (a bus that nothing drives) or, half of the time, with noise.
 fn break_chip(chips: &mut Chips, chip: usize, random: &mut Random) {
     match below(random, 4) {
         0 => chips[chip] = [0; CHIP_BYTES],
@@ -193,13 +194,13 @@ fn another(chip: usize, random: &mut Random) -> usize {
     (chip + from(random, 1, CHIPS - 1)) % CHIPS
 }
 
-/// Returns the positions of a chip's bits: the first chip has the highest.
+/// Returns the positions of a chip's bits in the codeword, as exponents of x: the first chip has the highest.
 fn positions_of(chip: usize) -> std::ops::Range<usize> {
     let first = (CHIPS - 1 - chip) * CHIP_BITS;
     first..first + CHIP_BITS
 }
 
-/// Flips `count` different bits at positions of a range.
+/// Flips `count` different random bits of a sector, all at positions within `range`.
 fn flip_bits(chips: &mut Chips, range: std::ops::Range<usize>, count: usize, random: &mut Random) {
     let mut taken = [0u64; STORED_BITS / 64];
     let mut left = count;
@@ -222,8 +223,7 @@ fn bytes<const N: usize>(random: &mut Random) -> [u8; N] {
     bytes
 }
 
-/// Returns a uniform random number from 0 to `limit` - 1; the bias of the product is below 2^-50 for all limits used
-/// here.
+/// Returns a uniform random number from 0 to `limit` - 1. Its bias is below 2^-50 for all limits used here.
 fn below(random: &mut Random, limit: usize) -> usize {
     ((u128::from(random.bits()) * limit as u128) >> 64) as usize
 }

@@ -1,8 +1,8 @@
 //! Error correction of a sector that lies in nine chips, over real bytes.
 //!
-//! The card of the PSS paper stores a sector of 512 bytes in eight chips of 64 and "for ECC and metadata" uses one more,
-//! with "a two-level error-coding scheme" (section 2): an efficiency of 8/9. The paper names no codes. The eight chips
-//! are full of the user's bytes, so that both levels share the 512 bits of the spare chip:
+//! The card of the PSS paper stores a sector of 512 bytes in eight chips of 64 and "for ECC and metadata" uses one
+//! more, with "a two-level error-coding scheme" (section 2): an efficiency of 8/9. The paper names no codes. The eight
+//! chips are full of user bytes, so that both levels share the 512 bits of the spare chip:
 //!
 //! | bits | for |
 //! |-----:|-----|
@@ -15,14 +15,14 @@
 //! r with a constant term restore any run of r lost bits: the run is the remainder of what is left, divided by a power
 //! of x. Each chip holds such a run.
 //!
-//! More than that cannot be had. Read as a code of nine symbols, eight of which are free, this one has distance two, the
-//! Singleton bound: whoever restores a whole chip has no bit left for anything else, be it metadata, the search for a
-//! chip that failed unnoticed, or a check of the other eight while one is restored. `docs/ecc.md` sets the alternatives
-//! beside it.
+//! No code can do more. Read as a code of nine symbols, eight of which are free, this one has distance two, the
+//! Singleton bound. A code that restores a whole chip has no bit left for anything else: metadata, the search for a
+//! chip that failed unnoticed, or a check of the other eight chips while one is restored. `docs/ecc.md` compares the
+//! alternatives.
 //!
-//! [`SectorCodec`] encodes and decodes. [`inject`] damages sectors and counts what becomes of them. [`rates`] gives the
-//! rate of uncorrectable errors for a raw one, [`endurance`] the raw one for a number of cycles, [`latency`] the time
-//! that a decoder in logic takes.
+//! [`SectorCodec`] encodes and decodes. [`inject`] damages sectors and counts the outcomes of decoding. [`rates`]
+//! computes the rate of uncorrectable errors from a raw bit error rate, [`endurance`] the raw bit error rate after a
+//! number of write cycles, [`latency`] the time that a decoder in logic takes.
 
 mod bch;
 pub mod endurance;
@@ -41,7 +41,8 @@ pub use sector::{
 #[cfg(test)]
 mod tests;
 
-/// Returns the argument in `low..high` at which a growing function passes `target`, to the last bits of a double.
+/// Returns the argument in `low..high` at which the increasing `function` passes `target`, to the last bits of a
+/// double. The interval must be no wider than 128.
 fn crossing(mut low: f64, mut high: f64, target: f64, function: impl Fn(f64) -> f64) -> f64 {
     // A double has 53 bits, and no interval here is wider than 128.
     for _ in 0..60 {

@@ -1,19 +1,22 @@
 //! Probability that a sector is uncorrectable or wrong, for a raw bit error rate.
 //!
-//! Bits are wrong independently of each other, with the same probability; the number of wrong bits in a sector is then
-//! binomial, and it decides. Failures of whole chips are not part of these rates.
+//! Bits are wrong independently of each other, with equal probability. The number of wrong bits in a sector is
+//! therefore binomial, and decides whether the sector is corrected. Failures of whole chips are not part of these
+//! rates.
 
 use super::inject::{DecodeOutcome, trial_of_bits};
 use super::sector::{CORRECTED_BITS, SECTOR_BYTES, STORED_BITS, SectorCodec};
 use super::{CHIPS, crossing};
 use crate::random::Random;
 
-/// Distance of a 95 % confidence limit from the mean, in standard errors.
+/// Distance of the 95 % confidence limits from the mean, in standard errors.
 const STANDARD_ERRORS: f64 = 1.959_964;
-/// Bound for an event that never happened in n trials: its rate is below this / n with 95 % confidence: 0.05 = e^-3.
+/// Number of events that bounds a rate whose event never happened in n trials: the rate is below this number / n with
+/// 95 % confidence (0.05 = e^-3).
 const NEVER_SEEN: f64 = 3.0;
 
-/// Returns the probability that more than `tolerated` of `symbols` are wrong, each with probability `wrong`.
+/// Returns the probability that more than `tolerated` of `symbols` are wrong. Each is wrong with probability `wrong`,
+/// independently of the others.
 pub fn probability_above(symbols: usize, wrong: f64, tolerated: usize) -> f64 {
     let term = |count| libm::exp(log_probability(symbols, wrong, count));
     if symbols as f64 * wrong > tolerated as f64 {
@@ -30,7 +33,8 @@ pub fn probability_above(symbols: usize, wrong: f64, tolerated: usize) -> f64 {
     sum
 }
 
-/// Returns the natural logarithm of the probability of exactly `count` wrong symbols.
+/// Returns the natural logarithm of the probability that exactly `count` of `symbols` are wrong, each with probability
+/// `wrong`.
 fn log_probability(symbols: usize, wrong: f64, count: usize) -> f64 {
     let power = |base_log: f64, exponent: usize| if exponent == 0 { 0.0 } else { base_log * exponent as f64 };
     log_binomial(symbols, count) + power(libm::log(wrong), count) + power(libm::log1p(-wrong), symbols - count)
@@ -41,68 +45,70 @@ fn log_binomial(symbols: usize, count: usize) -> f64 {
     log_factorial(symbols) - log_factorial(count) - log_factorial(symbols - count)
 }
 
-/// Returns the probability that a sector is not corrected: exact, since more wrong bits than [`CORRECTED_BITS`] never
-/// are.
+/// Returns the probability that a sector is not corrected at this raw bit error rate. It is exact, because more wrong
+/// bits than [`CORRECTED_BITS`] are never corrected.
 pub fn uncorrectable_probability(raw_bit_error_rate: f64) -> f64 {
     probability_above(STORED_BITS, raw_bit_error_rate, CORRECTED_BITS)
 }
 
-/// Returns the uncorrectable errors per bit that the user reads. A sector counts as one error, as in JESD218.
+/// Returns the number of uncorrectable errors per user bit read (UBER) at this raw bit error rate. A sector counts as
+/// one error, as in JESD218.
 pub fn uncorrectable_bit_error_rate(raw_bit_error_rate: f64) -> f64 {
     uncorrectable_probability(raw_bit_error_rate) / (SECTOR_BYTES * 8) as f64
 }
 
-/// Returns the raw bit error rate at which the uncorrectable bit error rate is `target`.
+/// Returns the raw bit error rate at which the uncorrectable bit error rate (UBER) is `target`.
 pub fn tolerated_raw_bit_error_rate(target: f64) -> f64 {
     let of_log = |log: f64| uncorrectable_bit_error_rate(libm::exp(log));
     // From 1e-15 to 1/2: below, 40 wrong bits in a sector have no probability that a double holds.
     libm::exp(crossing(libm::log(1e-15), libm::log(0.5), target, of_log))
 }
 
-/// Returns the base-2 logarithm of the share of all words that lie within reach of some codeword: the words that the
-/// decoder turns into a codeword, over all words. There are 2^512 syndromes, and one for each pattern of 39 bits or
-/// fewer.
+/// Returns the base-2 logarithm of the share of all words that the decoder turns into some codeword. There are 2^512
+/// syndromes, and one of them for each pattern of 39 wrong bits or fewer.
 ///
 /// This share is the probability that a word far from the codeword that was written is miscorrected, if the syndromes
-/// of such words are uniform; for 40 wrong bits it is too high, because the distance of 80 excludes that.
+/// of such words are uniform. For 40 wrong bits it is too high, because the distance of 80 excludes miscorrection
+/// there.
 pub fn log2_share_within_reach() -> f64 {
     let patterns: f64 = (0..=CORRECTED_BITS).map(|count| libm::exp(log_binomial(STORED_BITS, count))).sum();
     libm::log2(patterns) - (STORED_BITS / CHIPS) as f64
 }
 
-/// Returns the probability that a sector comes back wrong with a good verdict, under the assumption of
-/// [`log2_share_within_reach`].
+/// Returns the probability that a sector is decoded wrongly with a good verdict, at this raw bit error rate. Assumes
+/// uniform syndromes, as [`log2_share_within_reach`] does.
 pub fn miscorrected_probability(raw_bit_error_rate: f64) -> f64 {
     let beyond = probability_above(STORED_BITS, raw_bit_error_rate, CORRECTED_BITS + 1);
     beyond * libm::exp2(log2_share_within_reach())
 }
 
-/// Probability that was measured by trials, with its 95 % confidence limits.
+/// Probability measured by random trials, with its 95 % confidence limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProbabilityEstimate {
-    /// Mean of the trials.
+    /// Mean of the trials: the estimate of the probability.
     pub mean: f64,
-    /// Lower 95 % confidence limit.
+    /// Lower 95 % confidence limit of the measured probability.
     pub low: f64,
-    /// Upper 95 % confidence limit.
+    /// Upper 95 % confidence limit of the measured probability.
     pub high: f64,
 }
 
-/// Failure probabilities of the decoder, measured by trials with real bytes at a raw bit error rate.
+/// Failure probabilities of the sector decoder at one raw bit error rate, measured by trials with real bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SampledRates {
-    /// Sectors that are reported as uncorrectable, or wrong without a report.
+    /// Probability that a sector is reported as uncorrectable, or is wrong without a report.
     pub uncorrectable: ProbabilityEstimate,
-    /// Sectors that are wrong without a report.
+    /// Probability that a sector is wrong although the decoder's verdict is good.
     pub miscorrected: ProbabilityEstimate,
 }
 
-/// Measures failure probabilities by decoding `trials` damaged sectors, with importance sampling.
+/// Measures the failure probabilities of the sector decoder by decoding `trials` damaged sectors, with importance
+/// sampling.
 ///
-/// The number of wrong bits is drawn from the binomial of a raw bit error rate that is high enough to be interesting
-/// (40 wrong bits a sector on average); a trial counts with the quotient of both probabilities of its number. An event
-/// that never happens is bounded by the weight of 40 wrong bits, the greatest beyond the code's power, times 3 /
-/// trials.
+/// The number of wrong bits is drawn at a raw bit error rate that is high enough for failures: 40 wrong bits a sector
+/// on average, or the given rate if it is higher. Each trial is weighted with the ratio of the two probabilities of its
+/// number. The rate of an event that never happens is bounded by the weight of 40 wrong bits, the greatest weight
+/// beyond the code's power, times 3 / trials.
 pub fn sample(codec: &SectorCodec, raw_bit_error_rate: f64, trials: u64, seed: u64) -> SampledRates {
     let mut random = Random::stream(seed, "bit errors");
     let interesting = (CORRECTED_BITS + 1) as f64 / STORED_BITS as f64;
@@ -123,7 +129,7 @@ pub fn sample(codec: &SectorCodec, raw_bit_error_rate: f64, trials: u64, seed: u
     SampledRates { uncorrectable: failed.estimate(trials, unseen), miscorrected: wrong.estimate(trials, unseen) }
 }
 
-/// Cumulative distribution of the number of wrong bits in a sector.
+/// Cumulative distribution of the number of wrong bits in a sector, by that number, at one raw bit error rate.
 struct WrongBitCounts(Vec<f64>);
 
 impl WrongBitCounts {
@@ -142,7 +148,7 @@ impl WrongBitCounts {
     }
 }
 
-/// Sums of the weights of the trials in which an event happened, and of their squares.
+/// Sum of the weights of the trials in which an event happened, and sum of their squares.
 #[derive(Default)]
 struct WeightedSum {
     weights: f64,

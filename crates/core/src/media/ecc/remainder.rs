@@ -1,26 +1,30 @@
-//! Division by the generator polynomial, eight bytes per step, forwards and backwards.
+//! Division of polynomials over GF(2) by the generator of the sector code, eight bytes per step, forwards and
+//! backwards.
 
-/// Polynomial over GF(2) of degree below 512: word 0 holds the lowest coefficients, its lowest bit that of x^0.
+/// Polynomial over GF(2) of degree below 512, as a remainder of a division by the generator. Word 0 holds the lowest
+/// coefficients, in its lowest bit that of x^0.
 pub(super) type Remainder = [u64; WORDS];
 
-/// Number of bits of a remainder.
+/// Number of bits in a remainder: the degree of the generator polynomial.
 pub(super) const BITS: usize = 512;
 pub(super) const WORDS: usize = BITS / 64;
 
 /// Divider by the generator polynomial: a shift register that moves a word at a time.
 #[derive(Clone, Debug)]
 pub(super) struct Divider {
-    /// Remainders that a word leaves behind when it is shifted out at the top: x^512 to x^575, reduced.
+    /// Map from a word that is shifted out at the top, the coefficients of x^512 to x^575, to its remainder by the
+    /// generator.
     up: LinearMap,
-    /// Remainders that a word leaves behind when it is shifted out at the bottom: x^-64 to x^-1, reduced.
+    /// Map from a word that is shifted out at the bottom, the coefficients of x^-64 to x^-1, to its remainder by the
+    /// generator.
     down: LinearMap,
 }
 
 impl Divider {
-    /// Creates the divider of a polynomial, lowest coefficient first.
+    /// Creates the divider by a generator polynomial, whose coefficients come lowest first.
     ///
     /// # Panics
-    /// If its degree is not 512, or x divides it.
+    /// If the degree is not 512, or x divides the polynomial.
     pub(super) fn new(generator: &[bool]) -> Divider {
         assert_eq!(generator.len(), BITS + 1, "the generator has degree {BITS}");
         assert!(generator[0], "x is invertible modulo the generator");
@@ -36,8 +40,8 @@ impl Divider {
         Divider { up: LinearMap::new(&up), down: LinearMap::new(&down) }
     }
 
-    /// Returns the remainder of `(remainder + word x^448) x^64`: the next 64 coefficients, highest first, enter. After
-    /// all of a message M the remainder is that of M x^512.
+    /// Returns the remainder of `(remainder + word x^448) x^64` by the generator: the next 64 coefficients of a message
+    /// enter, highest first. After all words of a message M the remainder is that of M x^512.
     #[inline]
     pub(super) fn enter(&self, remainder: &Remainder, word: u64) -> Remainder {
         let mut next = self.up.sum(remainder[WORDS - 1] ^ word);
@@ -47,7 +51,7 @@ impl Divider {
         next
     }
 
-    /// Returns the remainder of `remainder` / x^64.
+    /// Returns the remainder of `remainder` / x^64 by the generator: the inverse of entering a word of zeros.
     pub(super) fn back(&self, remainder: &Remainder) -> Remainder {
         let mut next = self.down.sum(remainder[0]);
         for place in 1..WORDS {
@@ -57,12 +61,12 @@ impl Divider {
     }
 }
 
-/// Linear map from 64 bits to a remainder, as a table for each byte of the 64 bits.
+/// Linear map from 64 bits to a remainder, stored as a table of 256 sums for each byte of the 64 bits.
 #[derive(Clone, Debug)]
 struct LinearMap(Vec<[Remainder; 256]>);
 
 impl LinearMap {
-    /// Creates the map that sends bit i to row i.
+    /// Creates the linear map that sends bit i of a word to the remainder `rows[i]`.
     fn new(rows: &[Remainder]) -> LinearMap {
         let of_byte = |rows: &[Remainder]| {
             let mut sums = [[0; WORDS]; 256];

@@ -1,66 +1,68 @@
-//! Codec of a sector: nine chips of 64 bytes that hold 512 bytes of a user.
+//! Codec of a sector with error correction: nine chips of 64 bytes hold 512 user bytes and the check bits.
 
 use super::bch::{self, Bch, ERRORS_MAX, Positions};
 use super::field::Field;
 use super::remainder::{BITS, Divider, Remainder, WORDS, sum};
 
-/// Bytes of a sector (PSS, section 2).
+/// Number of user bytes in a sector (PSS, section 2).
 pub const SECTOR_BYTES: usize = 512;
-/// Number of chips that hold the bytes of the user: 512 B / 64 B.
+/// Number of chips that hold the user bytes of a sector: 512 B / 64 B.
 pub const DATA_CHIPS: usize = 8;
-/// Number of chips with the spare one, which comes last.
+/// Number of chips that hold a sector, including the spare chip, which comes last.
 pub const CHIPS: usize = DATA_CHIPS + 1;
-/// Bytes of a sector that each chip holds: its write buffer (PSS, section 2).
+/// Number of a sector's bytes that each chip holds: the size of its write buffer (PSS, section 2).
 pub const CHIP_BYTES: usize = 64;
-/// Bits of a sector in all chips.
+/// Number of bits of a sector in all nine chips, check bits included.
 pub const STORED_BITS: usize = CHIPS * CHIP_BYTES * 8;
-/// Number of wrong bits in a sector that are always corrected, wherever they are.
+/// Number of wrong bits in a sector that are always corrected, wherever they are in the nine chips.
 pub const CORRECTED_BITS: usize = ERRORS_MAX;
 
-/// Bits of the address, which the code covers although no chip holds them.
+/// Number of bits in the sector address, which the code covers although no chip stores it.
 const ADDRESS_BITS: usize = 64;
 
-/// Field polynomial x^13 + x^4 + x^3 + x + 1, primitive. A field of 2^13 elements is the smallest whose codes are as
-/// long as a sector.
+/// Primitive polynomial x^13 + x^4 + x^3 + x + 1 of the Galois field. A field of 2^13 elements is the smallest whose
+/// codes are as long as a sector.
 const FIELD: u16 = 0x201b;
-/// Factor that extends the 39 * 13 = 507 check bits of the code to 512: (x + 1)(x^4 + x + 1) = x^5 + x^4 + x^2 + 1. The
-/// first factor gives all codewords an even weight, so that their distance grows from 79 to 80.
+/// Factor (x + 1)(x^4 + x + 1) = x^5 + x^4 + x^2 + 1 of the generator polynomial, which extends the 39 * 13 = 507 check
+/// bits of the BCH code to 512. The factor x + 1 gives all codewords an even weight, so that their distance grows from
+/// 79 to 80.
 const CHECK: u16 = 0b11_0101;
-/// Powers of x repeat modulo [`CHECK`] after this many: x^4 + x + 1 is primitive.
+/// Period of the powers of x modulo [`CHECK`]: x^4 + x + 1 is primitive, and 15 is also a period of x + 1.
 const CHECK_PERIOD: usize = 15;
 
-/// Content of a sector's chips: eight with its bytes in order, then the spare one.
+/// Content of the nine chips of a sector: eight with its user bytes in order, then the spare chip with the check bits.
 pub type Chips = [[u8; CHIP_BYTES]; CHIPS];
 
 /// Verdict of the decoder on a sector that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DecodeVerdict {
-    /// The chips hold a codeword.
+    /// The chips hold a codeword: no error was found, and nothing was changed.
     Clean,
-    /// Wrong bits were flipped, and the chips hold a codeword now.
+    /// Wrong bits were corrected, and the chips now hold a codeword.
     Corrected {
-        /// Number of bits that were flipped.
+        /// Number of bits that the decoder has flipped in the sector.
         bits: usize,
     },
-    /// The chip that is known to have failed was computed from the others. Nothing is left to check the others with.
+    /// A chip that is known to have failed was computed from the other chips. No redundancy is left to check those.
     Restored {
-        /// Number of the chip.
+        /// Number of the chip, from 0, whose content the decoder has restored.
         chip: usize,
     },
-    /// There is no codeword near. The chips are as they were read.
+    /// No codeword is near enough to what was read. The chips are left as they were read.
     Uncorrectable,
 }
 
-/// Values of a remainder at the roots of the code, and its remainder by [`CHECK`] in the last place.
+/// Values of a polynomial at the odd powers of `a` that are roots of the code; the last element is its remainder modulo
+/// [`CHECK`].
 type Values = [u16; CORRECTED_BITS + 1];
 
-/// Encoder and decoder of sectors. Holds 1.3 MB of tables, which take some milliseconds to set up: make one and keep
+/// Encoder and decoder of sectors. Its tables take 1.3 MB and some milliseconds to set up: create one codec and keep
 /// it.
 #[derive(Clone, Debug)]
 pub struct SectorCodec {
     bch: Bch,
     divider: Divider,
-    /// Values of x^0 to x^511.
+    /// Values of x^0 to x^511 at the roots of the code, by exponent.
     values: Vec<Values>,
 }
 
@@ -71,7 +73,7 @@ impl Default for SectorCodec {
 }
 
 impl SectorCodec {
-    /// Creates the codec with its tables.
+    /// Creates the codec of sectors and computes its tables.
     pub fn new() -> SectorCodec {
         let bch = Bch::new(Field::new(FIELD), CORRECTED_BITS, STORED_BITS);
         let check: Vec<bool> = (0..=CHECK.ilog2()).map(|degree| CHECK >> degree & 1 == 1).collect();
@@ -80,8 +82,8 @@ impl SectorCodec {
         SectorCodec { bch, divider, values }
     }
 
-    /// Encodes a sector into nine chips. `address` is anything that the reader will know as well, such as the sector's
-    /// place on the card: a sector read back from another place does not pass as this one.
+    /// Encodes the 512 bytes of a sector into the content of nine chips. `address` is any number that the reader will
+    /// know too, such as the sector's address on the card: a sector read back from another address fails the check.
     pub fn encode(&self, sector: &[u8; SECTOR_BYTES], address: u64) -> Chips {
         let mut chips = [[0; CHIP_BYTES]; CHIPS];
         chips.as_flattened_mut()[..SECTOR_BYTES].copy_from_slice(sector);
@@ -90,22 +92,22 @@ impl SectorCodec {
         chips
     }
 
-    /// Returns the sector's bytes as the chips hold them, right or wrong.
+    /// Returns the user bytes of a sector as its chips hold them, without any check or correction.
     pub fn data(chips: &Chips) -> &[u8; SECTOR_BYTES] {
         chips.as_flattened().first_chunk().expect("the chips hold a sector")
     }
 
-    /// Returns true if the chips hold a codeword: the check of the pass-through mode, which corrects nothing. Up to 79
-    /// wrong bits never pass, nor do wrong bits of one chip; of other words, one in 2^512 does.
+    /// True if the chips hold a codeword for this address: the check of the pass-through mode, which corrects nothing.
+    /// Up to 79 wrong bits never pass, nor do wrong bits of one chip. Of other words, one in 2^512 passes.
     pub fn check(&self, chips: &Chips, address: u64) -> bool {
         self.syndrome(chips, address) == [0; WORDS]
     }
 
-    /// Corrects the chips in place: up to [`CORRECTED_BITS`] wrong bits, or the whole of chip `failed` if all others
-    /// are right. That a chip has failed is known from elsewhere (it does not answer, or was replaced).
+    /// Corrects the nine chips of a sector in place: up to [`CORRECTED_BITS`] wrong bits, or the whole of chip `failed`
+    /// if all others are right. Another source must tell that a chip has failed (it does not answer, or was replaced).
     ///
     /// # Panics
-    /// If there is no chip of this number.
+    /// If there is no chip number `failed`.
     pub fn decode(&self, chips: &mut Chips, address: u64, failed: Option<usize>) -> DecodeVerdict {
         if let Some(chip) = failed {
             return self.restore(chips, address, chip);
@@ -121,9 +123,9 @@ impl SectorCodec {
         DecodeVerdict::Corrected { bits: wrong.len() }
     }
 
-    /// Computes a failed chip from the others. The chip's 512 coefficients U belong at x^s of the codeword: with zeros
-    /// there the remainder is that of -U x^s, and its quotient by x^s is U itself, of which the division takes nothing
-    /// away because it is short enough.
+    /// Computes the content of a failed chip from the other chips, which must be right. The chip's 512 coefficients U
+    /// belong at x^s of the codeword. With zeros there, the remainder is that of -U x^s. Its quotient by x^s is U
+    /// itself, which the division leaves whole because its degree is below 512.
     fn restore(&self, chips: &mut Chips, address: u64, chip: usize) -> DecodeVerdict {
         chips[chip] = [0; CHIP_BYTES];
         let mut lost = self.syndrome(chips, address);
@@ -134,7 +136,7 @@ impl SectorCodec {
         DecodeVerdict::Restored { chip }
     }
 
-    /// Returns the remainder of the whole word by the generator: zero for a codeword.
+    /// Returns the remainder of the stored word, address included, by the generator polynomial: zero for a codeword.
     fn syndrome(&self, chips: &Chips, address: u64) -> Remainder {
         let (data, spare) = chips.split_at(DATA_CHIPS);
         let start = self.divider.enter(&[0; WORDS], address);
@@ -144,7 +146,8 @@ impl SectorCodec {
         sum(&check_bits, &std::array::from_fn(|place| stored[WORDS - 1 - place]))
     }
 
-    /// Returns the positions of the wrong bits, if they are few enough.
+    /// Returns the positions of the wrong bits that explain a syndrome; `None` if there are more than the code
+    /// corrects.
     fn locate(&self, syndrome: &Remainder) -> Option<Positions> {
         let [odd @ .., check] = self.evaluate(syndrome);
         let positions = self.bch.locate(&odd)?;
@@ -166,7 +169,7 @@ impl SectorCodec {
     }
 }
 
-/// Flips the coefficient of x^position. The first bit of the first chip is the highest.
+/// Flips the bit that is the coefficient of x^position. The first bit of the first chip has the highest position.
 pub(super) fn flip(chips: &mut Chips, position: usize) {
     let place = STORED_BITS - 1 - position;
     chips.as_flattened_mut()[place / 8] ^= 0x80 >> (place % 8);
@@ -184,7 +187,7 @@ fn values_of_power(bch: &Bch, degree: usize) -> Values {
     values
 }
 
-/// Returns the bytes of chips as words, the highest coefficients first.
+/// Returns the bytes of chips as 64-bit words in big-endian order: the first byte holds the highest coefficients.
 fn words(chips: &[[u8; CHIP_BYTES]]) -> impl Iterator<Item = u64> {
     chips.as_flattened().as_chunks::<8>().0.iter().map(|bytes| u64::from_be_bytes(*bytes))
 }

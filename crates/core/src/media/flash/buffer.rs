@@ -7,28 +7,28 @@ use std::collections::BinaryHeap;
 use crate::config;
 use crate::time::{Span, Time};
 
-/// Page size in bytes that the transfer time is given for.
+/// Number of bytes in the page that the configured transfer time of the write buffer is for.
 const PAGE_BYTES: u64 = 4096;
 
-/// Free space and memory of the write buffer.
+/// Write buffer of a flash drive: its free space, the pending releases of space, and the transfers of its memory.
 #[derive(Clone, Debug)]
 pub struct FlashBuffer {
     capacity_bytes: u64,
     free_bytes: u64,
-    /// True once a write has had to wait for space.
+    /// True once a write has had to wait for space in the buffer.
     has_been_full: bool,
-    /// Space that becomes free, with the time of that.
+    /// Space that becomes free in the buffer: the time at which its program ends, and the number of bytes.
     releases: BinaryHeap<Reverse<(Time, u64)>>,
-    /// Time at which the buffer's memory has finished its transfers.
+    /// Time at which the buffer's memory has finished all transfers so far.
     memory_free_at: Time,
-    /// Fixed time of every write.
+    /// Fixed time that every write takes in the buffer, whatever its length.
     command: Span,
-    /// Time to move one page of [`PAGE_BYTES`] in or out.
+    /// Time to move one page of [`PAGE_BYTES`] into or out of the buffer.
     page: Span,
 }
 
 impl FlashBuffer {
-    /// Creates the empty buffer of a description.
+    /// Creates an empty write buffer from its configuration.
     pub fn new(buffer: &config::Buffer) -> FlashBuffer {
         FlashBuffer {
             capacity_bytes: buffer.capacity_kib << 10,
@@ -41,8 +41,8 @@ impl FlashBuffer {
         }
     }
 
-    /// Reserves space for `bytes`. Returns when it is available, at `at` or after enough programs have ended. If more
-    /// is asked for than will ever be free, all of it is taken.
+    /// Reserves `bytes` of space in the buffer. Returns the time at which it is available: `at`, or the end of the
+    /// programs that free enough. If less than `bytes` will ever be free, reserves all of it.
     pub fn reserve(&mut self, at: Time, bytes: u64) -> Time {
         let mut from = at;
         self.has_been_full |= self.free_bytes < bytes && self.releases.peek().is_some_and(|it| it.0.0 > at);
@@ -58,50 +58,52 @@ impl FlashBuffer {
         from
     }
 
-    /// True if there is no room for `bytes`, and will be none by the programs that have begun.
+    /// True if the buffer has no space for `bytes`, and no program that has begun will free any.
     pub fn is_stuck(&self, bytes: u64) -> bool {
         self.free_bytes < bytes && self.releases.is_empty()
     }
 
-    /// True once a write has had to wait for space.
+    /// True once a write has had to wait for space in the buffer.
     pub fn has_been_full(&self) -> bool {
         self.has_been_full
     }
 
-    /// Number of bytes that were in use when the last write came.
+    /// Returns the number of bytes in use, as of the last reservation: space that has become free since then still
+    /// counts.
     pub fn used_bytes(&self) -> u64 {
         self.capacity_bytes - self.free_bytes
     }
 
-    /// Number of bytes that fit.
+    /// Returns the capacity of the write buffer in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
     }
 
-    /// Empties the buffer, as a loss of power does.
+    /// Empties the write buffer, and ends the transfers of its memory, as a loss of power does.
     pub fn empty(&mut self) {
         self.free_bytes = self.capacity_bytes;
         self.releases.clear();
         self.memory_free_at = Time::ZERO;
     }
 
-    /// Frees `bytes` at `until`, when they are in the cells.
+    /// Frees `bytes` of buffer space at `until`, when their program has ended.
     pub fn release(&mut self, until: Time, bytes: u64) {
         self.releases.push(Reverse((until, bytes)));
     }
 
-    /// Stores bytes from `from` on. Returns when they are in the buffer.
+    /// Moves `bytes` into the buffer, from `from` on or after earlier transfers. Returns the time at which they are in
+    /// the buffer.
     pub fn store(&mut self, from: Time, bytes: u64) -> Time {
         self.memory_free_at = self.memory_free_at.max(from) + self.transfer_time(bytes);
         self.memory_free_at
     }
 
-    /// Returns the time that moving bytes in or out takes.
+    /// Returns the time to move `bytes` into or out of the buffer's memory.
     pub fn transfer_time(&self, bytes: u64) -> Span {
         self.page * bytes / PAGE_BYTES
     }
 
-    /// Returns the time that every write takes, however long it is.
+    /// Returns the fixed time that every write takes in the buffer, whatever its length.
     pub fn command_time(&self) -> Span {
         self.command
     }

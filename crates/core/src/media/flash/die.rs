@@ -1,13 +1,13 @@
 //! Flash die: host reads, and operations in the background that no request waits for.
 //!
-//! Programs, erases and reads for garbage collection wait in a queue. A host read goes before those that have not begun
-//! and, where the die supports it, suspends the one that is running. So that reads cannot keep the die from ever
-//! finishing it, an operation is delayed for as long as it takes itself at most, and then runs to its end: whoever
-//! waits for as long as what he delays takes never spends more than twice the least (the ski-rental rule, as in
+//! Programs, erases and reads for garbage collection wait in a queue. A host read goes before operations that have not
+//! begun and, if the die supports it, suspends the running one. Reads must not keep a die from ever finishing an
+//! operation. Reads therefore delay an operation by its own length at most, and then it runs to its end: a wait that
+//! ends when it has cost as much as it might save never costs more than twice the optimum (the ski-rental rule, as in
 //! [`crate::media::bank`]).
 //!
-//! The end that is predicted for an operation is right if no read comes. Reads make it later; what waits for the
-//! operation keeps the first prediction, and operations queued behind it get later ones.
+//! The predicted end of an operation is right if no read comes. Reads make it later. A client of the operation keeps
+//! the first prediction, and operations queued behind it get later ones.
 //!
 //! ```text
 //!     program   [======]            [==========]             suspended, then resumed
@@ -18,39 +18,40 @@ use std::collections::VecDeque;
 
 use crate::time::{Span, Time};
 
-/// Largest number of planes of a die.
+/// Largest number of planes in a flash die.
 pub const PLANES_MAX: usize = 16;
 
-/// Range of planes that a read needs.
+/// Range of planes of one die that a read uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planes {
-    /// First plane.
+    /// Number of the first plane.
     pub first: usize,
-    /// Last plane, included.
+    /// Number of the last plane, which belongs to the range.
     pub last: usize,
 }
 
-/// Die with its running operation, its queue and its reads.
+/// Flash die: its running operation, its queue of background operations, and the times for which reads hold its planes.
 #[derive(Clone, Debug, Default)]
 pub struct Die {
     running: Option<RunningOperation>,
     waiting: VecDeque<DieOperation>,
-    /// Time until which reads hold each plane.
+    /// Time until which reads hold each plane, by plane number.
     read_until: [Time; PLANES_MAX],
-    /// End of the last operation.
+    /// End of the last background operation that has ended.
     done_at: Time,
-    /// End of all queued operations, if no more reads come, and start of the last of them.
+    /// Predicted end of all queued operations, if no more reads come.
     over_at: Time,
+    /// Predicted start of the last queued operation.
     last_begins_at: Time,
     work: DieWork,
 }
 
-/// Work that has been handed to a die, in times.
+/// Work that has been queued on a die, as the time for which it is busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DieWork {
-    /// Time for which nothing else can happen on the die: operations in the background, and reads that delay them.
+    /// Time for which nothing else can happen on the die: background operations, and reads that delay them.
     pub whole: Span,
-    /// Time for which other reads hold planes, summed over the planes.
+    /// Time for which reads that delay no operation hold planes, summed over the planes.
     pub planes: Span,
 }
 
@@ -63,14 +64,15 @@ struct DieOperation {
 #[derive(Clone, Copy, Debug)]
 struct RunningOperation {
     until: Time,
-    /// Time by which reads may still delay it.
+    /// Time by which further reads may delay the running operation; at first the operation's own length.
     delay_left: Span,
 }
 
 impl Die {
-    /// Starts a read that is handed over at `now` and ready at `at`, when its planes and the die are free. It takes
-    /// `length`, and `suspend` more if it has to suspend an operation; without `suspend` it waits for the end of that
-    /// operation. Returns when the read starts.
+    /// Starts a read of `planes` when they and the die are free, not before `at`; `now` is the time of the call. The
+    /// read takes `length`, and `suspend` more if it has to suspend a running operation. It waits for the end of that
+    /// operation if `suspend` is `None`, or if the operation has been delayed for long enough. Returns the start of the
+    /// read.
     pub fn read(&mut self, now: Time, at: Time, planes: Planes, length: Span, suspend: Option<Span>) -> Time {
         self.advance(now);
         let free_at = self.read_until[planes.first..=planes.last].iter().copied().max().unwrap_or(at).max(at);
@@ -87,13 +89,14 @@ impl Die {
         start
     }
 
-    /// Holds the planes of a read until its data has left them.
+    /// Holds the planes of the last read until `until`, when its data has left them.
     pub fn hold_until(&mut self, planes: Planes, until: Time) {
         let from = self.read_until[planes.first];
         self.hold(planes, from, until);
     }
 
-    /// Queues an operation that no request waits for, from `ready_at` on. Returns when it ends.
+    /// Queues a background operation that may begin at `ready_at` and takes `length`. Returns its predicted end, if no
+    /// more reads delay it.
     pub fn enqueue(&mut self, now: Time, ready_at: Time, length: Span) -> Time {
         self.advance(now);
         self.last_begins_at = self.over_at.max(ready_at).max(self.reads_until());
@@ -104,17 +107,19 @@ impl Die {
         self.over_at
     }
 
-    /// Returns when the registers of the die can take data for another program: once the last operation has begun.
+    /// Returns the time at which the registers of the die can take data for another program: once the last queued
+    /// operation has begun.
     pub fn takes_data_at(&self, now: Time) -> Time {
         self.last_begins_at.max(now)
     }
 
-    /// Returns when all operations and reads have ended, if no more come.
+    /// Returns the time at which the die has ended all queued operations and all reads, if no more come.
     pub fn is_free_at(&self) -> Time {
         self.over_at.max(self.reads_until())
     }
 
-    /// Returns the work that the die has done by `now`.
+    /// Returns the time for which the die has been busy until `now`. The remaining time of queued operations does not
+    /// count.
     pub fn work_done(&self, now: Time) -> DieWork {
         let mut then = self.clone();
         then.advance(now);
@@ -144,7 +149,7 @@ impl Die {
         self.read_until.iter().copied().max().unwrap_or(Time::ZERO)
     }
 
-    /// Starts and ends the operations whose time has come by `now`.
+    /// Ends the running operation and starts queued ones, as far as their times have come by `now`.
     fn advance(&mut self, now: Time) {
         loop {
             match self.running {

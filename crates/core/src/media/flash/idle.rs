@@ -1,30 +1,31 @@
-//! Garbage collection while the drive is idle: the cache of one bit a cell is folded, and blocks are erased ahead, so that
-//! the next writes find room.
+//! Garbage collection while the drive is idle: the SLC cache is folded, and blocks are erased ahead, so that the next
+//! writes find room.
 
 use super::Flash;
 use crate::time::{Span, Time};
 
-/// Garbage collection in idle time.
+/// Settings and state of garbage collection in idle time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IdleCollection {
-    /// Time without a request after which it begins.
+    /// Time without a request after which idle collection begins.
     after: Span,
-    /// Number of erased blocks, more than those in reserve, at which it ends.
+    /// Number of erased flash blocks beyond the reserve at which garbage collection in idle time ends.
     blocks: u32,
-    /// Time of the last request.
+    /// Time of the last request to the drive.
     last_at: Time,
 }
 
 impl IdleCollection {
-    /// Creates the idle collection of a description; `None` if it has none.
+    /// Creates idle collection that begins `after` the last request and ends with `blocks` erased blocks beyond the
+    /// reserve; `None` if `after` is zero.
     pub(super) fn new(after: Span, blocks: u32) -> Option<IdleCollection> {
         (!after.is_zero()).then_some(IdleCollection { after, blocks, last_at: Time::ZERO })
     }
 }
 
 impl Flash {
-    /// Collects garbage in the idle time before a request at `now`, step by step, each when the dies have ended the last
-    /// one. A step that is under way when the request comes goes on beside it.
+    /// Runs the garbage collection of the idle time before a request at `now`. Each step begins when the dies have
+    /// ended the last one. A step that is running at `now` goes on beside the request.
     #[inline]
     pub(super) fn use_idle_time(&mut self, now: Time) {
         let Some(idle) = &mut self.idle else { return };
@@ -38,7 +39,8 @@ impl Flash {
         }
     }
 
-    /// Takes one step of garbage collection at `at`: as many units as a line has. Returns false if there is nothing to do.
+    /// Runs one step of idle garbage collection at `at`: moves as many mapping units as a line has. Folding the SLC
+    /// cache comes before erasing ahead. Returns false if there is nothing to do.
     fn collect_ahead(&mut self, at: Time, blocks: u32) -> bool {
         let (mut moves, mut erased) = (std::mem::take(&mut self.moves), std::mem::take(&mut self.erased));
         let units = self.layout.line_units();

@@ -1,9 +1,9 @@
-//! Layout of a block's units over dies, planes, and pages of a word line.
+//! Layout of a block's mapping units over dies, planes, and pages of a word line.
 //!
 //! A block of the translation layer is one block of every plane of every die. Units fill it in order: first a *row*,
 //! which is one page of all planes of a die, then the row of the next channel. When each channel has one row, the next
 //! page of their word lines follows. When the word lines are full, they are programmed together, and the next dies of
-//! the channels follow. The part of a block that is programmed together is a *line*.
+//! the channels follow. A *line* is the word lines of a block that are programmed together, one die on each channel.
 //!
 //! ```text
 //!     2 channels, 2 pages per word line:   units go  row 0 -> row 1 -> row 2 -> row 3 -> row 4 ...
@@ -17,43 +17,43 @@ use crate::config;
 use crate::media::translation::UnitLocation;
 use crate::number::index;
 
-/// Layout of units on the dies of a drive.
+/// Layout of mapping units on the dies of a flash drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashLayout {
-    /// Bytes of a unit.
+    /// Number of bytes in a mapping unit.
     pub unit_bytes: u32,
-    /// Number of channels.
+    /// Number of channels of the drive.
     pub channels: u32,
     /// Number of dies on each channel.
     pub dies_per_channel: u32,
     /// Number of planes of each die.
     pub planes: u32,
-    /// Number of units of a row.
+    /// Number of mapping units in a row: one page of all planes of a die.
     pub row_units: u32,
-    /// Number of pages of a word line (bits of a cell), each of which is a row.
+    /// Number of pages in a word line, which is the number of bits in a cell. Each page is a row.
     pub pages_per_line: u32,
-    /// Number of units of a block.
+    /// Number of mapping units in a block, which spans all dies.
     pub block_units: u32,
-    /// Number of the first block that is used with one bit a cell: one page of its word lines.
+    /// Number of the first block that is used as SLC; such a block uses one page of each word line.
     pub first_slc: u32,
 }
 
-/// Page of a word line that stands for the only one of a block that is used with one bit a cell.
+/// Page number of the rows of an SLC block, which uses one page of each word line; index of the SLC read time.
 pub const SLC_PAGE: u32 = 3;
 
-/// Row of units that one array read brings.
+/// Row of mapping units, which one array read brings: one page of all planes of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashRow {
-    /// Die that holds the row.
+    /// Number of the die that holds the row.
     pub die: u32,
-    /// Page of the word line: bit of the cells that hold the row.
+    /// Number of the page in its word line: which bit of the cells holds the row.
     pub page: u32,
-    /// Number of the row within its block.
+    /// Number of the row (one page of all planes of a die) within its block, from 0.
     pub number: u32,
 }
 
 impl FlashLayout {
-    /// Computes the layout of a description that has been checked.
+    /// Computes the layout of mapping units from a configuration that has been checked, with no SLC blocks.
     pub fn of(media: &config::Media, translation: &config::Translation) -> FlashLayout {
         let pages_per_line = media.program_bytes / media.stripe_bytes;
         let row_units = media.stripe_bytes / translation.unit_bytes;
@@ -71,22 +71,24 @@ impl FlashLayout {
         }
     }
 
-    /// Returns the number of units that are programmed together, by one die of each channel.
+    /// Returns the number of mapping units in a line of an ordinary block: the units that one die of each channel
+    /// programs together.
     pub fn line_units(&self) -> u32 {
         self.channels * self.row_units * self.pages_per_line
     }
 
-    /// Returns the number of units that are programmed together in a block.
+    /// Returns the number of mapping units in a line of `block`: the units that one die of each channel programs
+    /// together. SLC blocks have fewer.
     pub fn line_units_of(&self, block: u32) -> u32 {
         if self.is_slc(block) { self.channels * self.row_units } else { self.line_units() }
     }
 
-    /// Returns true if a block is used with one bit a cell.
+    /// True if `block` is used as SLC, with one bit in each cell.
     pub fn is_slc(&self, block: u32) -> bool {
         block >= self.first_slc && block != UnitLocation::NONE.block
     }
 
-    /// Returns the row of a unit.
+    /// Returns the row that holds the mapping unit at a location: its die, its page and its number in the block.
     pub fn row(&self, place: UnitLocation) -> FlashRow {
         let number = place.position / self.row_units;
         let (round, channel) = (number / self.channels, number % self.channels);
@@ -97,18 +99,19 @@ impl FlashLayout {
         FlashRow { die: self.die(place.block, line, channel), page, number }
     }
 
-    /// Returns the planes of the units from position `first` to position `last` in a row.
+    /// Returns the planes that hold the mapping units from position `first` to position `last` of one row.
     pub fn planes(&self, first: u32, last: u32) -> Planes {
         let plane = |position: u32| index(position % self.row_units * self.planes / self.row_units);
         Planes { first: plane(first), last: plane(last) }
     }
 
-    /// Returns the die of a channel that a line of a block lies on. Blocks begin with different dies.
+    /// Returns the number of the die on `channel` that holds line number `line` of `block`. Successive blocks begin on
+    /// different dies.
     pub fn die(&self, block: u32, line: u32, channel: u32) -> u32 {
         (line.wrapping_add(block) % self.dies_per_channel) * self.channels + channel
     }
 
-    /// Returns the number of units on one channel in a line whose first `units` are filled.
+    /// Returns the number of mapping units that `channel` holds in a line whose first `units` units are filled.
     pub fn channel_units(&self, units: u32, channel: u32) -> u32 {
         let round = self.channels * self.row_units;
         let rest = (units % round).saturating_sub(channel * self.row_units).min(self.row_units);

@@ -1,5 +1,5 @@
-//! Accesses to the mapping table, on drives whose memory does not hold all of it: reads of map pages that are not cached,
-//! and programs of those that were replaced.
+//! Accesses to the mapping table of a flash drive, if the drive's memory does not hold all of it: reads of map pages
+//! that are not cached, and programs of changed map pages that have left the cache.
 
 use super::{Flash, OpenLine, units};
 use crate::media::translation::UnitLocation;
@@ -7,8 +7,9 @@ use crate::number::index;
 use crate::time::Time;
 
 impl Flash {
-    /// Looks up the places of a host's units. Returns when they are known; a write waits for none, since its units are
-    /// placed later.
+    /// Looks up the locations of the mapping units that the `bytes` from `offset` touch, and queues the reads and
+    /// programs of map pages for it. Returns the time at which the locations are known: `at` for a write, which places
+    /// its units later.
     #[inline]
     pub(super) fn look_up(&mut self, now: Time, at: Time, offset: u64, bytes: u32, writes: bool) -> Time {
         if !self.translation.has_map_cache() {
@@ -30,7 +31,8 @@ impl Flash {
         known_at
     }
 
-    /// Reads a map page for a host's read, which goes before background work. Returns when the page is decoded.
+    /// Reads a map page for a host read, before background operations of its die. Returns the time at which the page
+    /// has been transferred and decoded.
     fn read_map_page(&mut self, now: Time, at: Time, place: UnitLocation) -> Time {
         let row = self.layout.row(place);
         let planes = match self.costs.independent_planes {
@@ -48,8 +50,8 @@ impl Flash {
         crossed + self.costs.ecc_decode
     }
 
-    /// Adds a replaced map page to the line of map pages, which has space of its own beside the write buffer, and programs
-    /// the line when it is full.
+    /// Adds a changed map page that has left the cache to the line of map pages, which has space of its own beside the
+    /// write buffer. Programs the line if it is then full, and collects garbage if the line is new.
     fn write_map_page(&mut self, now: Time, page: u32) {
         if self.map_line.units == 0 {
             self.collect_garbage(now, 0);

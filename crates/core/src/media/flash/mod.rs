@@ -1,14 +1,14 @@
 //! Flash drive behind its controller: a write buffer, dies on channels, and the times of the translation layer's
 //! decisions.
 //!
-//! A write is acknowledged when it is in the buffer. Buffered units of one line of the open block are programmed as
-//! soon as the line is full: units that are written again before that take no more space and no cells. The space of a
-//! line becomes free when its programs have ended, so that a full buffer passes on no more than the cells take. Garbage
-//! collection proceeds in even steps beside the user's lines.
+//! A write is acknowledged when it is in the buffer. Buffered mapping units of one line of the open block are
+//! programmed as soon as the line is full: units that are written again before that take no more space and no cells.
+//! The space of a line becomes free when its programs have ended, so that a full buffer accepts no more than the cells
+//! take. Garbage collection proceeds in even steps beside the user's lines.
 //!
-//! Every call is answered at once, as in [`crate::media`]: background operations are queued when they are decided, and
-//! host reads go before them ([`die`]). Data of programs crosses a channel page by page, with a page's time between, so
-//! that a read finds a gap.
+//! Every call returns its times at once, as in [`crate::media`]: background operations are queued when they are
+//! decided, and host reads go before them ([`die`]). The data of a program crosses a channel page by page, with the
+//! time of one page between, so that a read finds a gap.
 //!
 //! ```text
 //!     write -> write buffer -> line full -> channel, page by page -> program of one die per channel
@@ -52,83 +52,88 @@ use placed::PlacedWrites;
 use read_ahead::ReadAhead;
 use zoned::ZonedBlocks;
 
-/// Flash drive behind its controller.
+/// Flash drive behind its controller: write buffer, translation layer or zones, dies, channels and read-ahead.
 #[derive(Clone, Debug)]
 pub struct Flash {
     layout: FlashLayout,
     costs: FlashCosts,
-    /// True if reads in the background go before operations of a die that have not begun.
+    /// True if background reads, such as those of garbage collection, go before queued operations of a die that have
+    /// not begun.
     reads_first: bool,
     spread: Option<ArraySpread>,
     translation: TranslationLayer,
     buffer: FlashBuffer,
     dies: Vec<Die>,
-    /// Data bus of each channel.
+    /// Data bus of each channel, by channel number.
     buses: Vec<Bus>,
-    /// Command bus of each channel; empty if commands travel on other wires.
+    /// Command bus of each channel; empty if commands travel on wires of each die, or on the data bus.
     command_buses: Vec<Bus>,
-    /// Time for which commands hold the command buses, summed over the channels.
+    /// Simulated time for which commands hold the command buses, summed over all channels.
     command_buses_busy: Span,
     read_ahead: ReadAhead,
     /// Size of the namespace in bytes.
     capacity_bytes: u64,
     /// True if a write is acknowledged only when it is in the cells.
     waits_for_cells: bool,
-    /// True if a flush has to wait for the cells, because the buffer does not survive a loss of power.
+    /// True if a flush must program the write buffer, because the buffer does not survive a loss of power.
     flushes: bool,
-    /// Line that is being filled in the open block of each stream of the user, and of the one with one bit a cell.
+    /// Line that is being filled in the open block of each user stream: the mapping units to be programmed together.
+    /// The last one belongs to the SLC cache, if there is one.
     lines: Vec<OpenLine>,
-    /// Line of map pages that is being filled.
+    /// Line of mapping table pages that is being filled in the open block for such pages.
     map_line: OpenLine,
-    /// Lines that are being programmed. Their units are read from the buffer until that has ended.
+    /// Lines (word lines of one die per channel) that are being programmed. Until the end of the programs, reads find
+    /// their mapping units in the buffer.
     programming: VecDeque<ProgrammingLine>,
-    /// Time at which everything that has left the buffer is in the cells.
+    /// Time at which all data that has left the write buffer is in the cells.
     programmed_at: Time,
     moves: Vec<UnitMove>,
     erased: Vec<u32>,
     idle: Option<IdleCollection>,
-    /// Streams that hosts choose, if they can.
+    /// Streams that hosts choose (data placement); `None` if hosts cannot choose.
     placed: Option<Box<PlacedWrites>>,
-    /// Zones with dies of their own, which take the place of the translation layer.
+    /// Zones with dies of their own, which replace the translation layer.
     zoned: Option<Box<ZonedBlocks>>,
-    /// Record of the writes that survive a loss of power, for drives that track this.
+    /// Record of the writes that survive a loss of power, for runs that track this.
     notes: Option<Notes>,
-    /// Totals for counters and utilisation.
+    /// Totals of accesses, bytes and busy times of dies and channels since the start of the run.
     pub activity: Activity,
 }
 
-/// Times of the operations of a die.
+/// Costs of flash operations: array times of a die, command time, channel rate and ECC decoding.
 #[derive(Clone, Copy, Debug)]
 pub struct FlashCosts {
-    /// Time of bus commands of one array operation.
+    /// Time of the bus commands of one array operation.
     pub command: Span,
-    /// Array read time of each page of a word line, and of a page of blocks with one bit a cell.
+    /// Array read times: of the up to three pages of a word line, in order, and of a page of an SLC block.
     pub reads: [Span; 4],
-    /// Time to program a word line.
+    /// Time to program one word line, all its pages together.
     pub program: Span,
-    /// Time to program a word line of a block with one bit a cell.
+    /// Time to program one word line of an SLC block.
     pub slc_program: Span,
-    /// Time to erase a block.
+    /// Time to erase one block of all planes of a die.
     pub erase: Span,
-    /// Time to suspend an operation; `None` if dies cannot.
+    /// Time to suspend a program or erase for a read; `None` if dies cannot suspend.
     pub suspend: Option<Span>,
-    /// Wires that carry the commands.
+    /// Wires that carry commands: those of each die, a command bus of the channel, or its data bus.
     pub command_bus: CommandBus,
-    /// Transfer rate of a channel.
+    /// Transfer rate of one channel's data bus.
     pub bus: BusRate,
-    /// Time of the ECC decoder after each read.
+    /// Time of the ECC decoder after each flash read that a host waits for.
     pub ecc_decode: Span,
-    /// True if planes of a die can read independently.
+    /// True if the planes of a die can read different pages at the same time.
     pub independent_planes: bool,
 }
 
-/// Line of an open block of the user that is being filled.
+/// Line of an open block that user writes are filling: its block, its first position, and the number of mapping units
+/// in it.
 #[derive(Clone, Debug, Default)]
 struct OpenLine {
     block: u32,
     first: u32,
     units: u32,
-    /// Units that have been written only in part so far.
+    /// Units of the line that have been written only in part. The rest of each is read from its old location before the
+    /// line is programmed.
     parts: Vec<PartialUnit>,
 }
 
@@ -146,23 +151,26 @@ struct ProgrammingLine {
     until: Time,
 }
 
-/// Bytes of an entry of the mapping table: one gigabyte for each terabyte in units of 4 KiB, as drives have.
+/// Number of bytes in an entry of the mapping table: 1 GB of table for each TB of flash in units of 4 KiB, as in real
+/// drives.
 pub const MAP_ENTRY_BYTES: u32 = 4;
-/// Number of blocks with one bit a cell of the largest cache.
+/// Largest number of blocks in the SLC cache.
 const SLC_BLOCKS_MAX: u64 = 1 << 24;
-/// Number of times that a write buffer's capacity is written before it can count as one that does not fill, and the part of it
-/// that may be in use then. If writes outrun programs by more than 1 / 32 of their rate, more than this part is in use,
-/// and the run goes on until the buffer is full.
+/// Number of times that the write buffer's capacity must be written before a buffer that never fills counts as in
+/// steady state. At most 1 / `UNFILLED_PART` of it may be in use then. If writes outrun programs by more than 1 / 32 of
+/// their rate, more is in use, and the run goes on until the buffer is full.
 const TURNOVERS_UNFILLED: u64 = 4;
+/// Capacity of the write buffer divided by the largest use at which the buffer counts as one that does not fill.
 const UNFILLED_PART: u64 = 8;
 
 impl Flash {
-    /// Creates the drive of a description that has been checked, in the state that the description names.
+    /// Creates a flash drive from a configuration that has been checked, preconditioned as the configuration says:
+    /// empty, written in order, or overwritten at random.
     pub fn new(media: &config::Media, buffer: &config::Buffer, translation: &config::Translation, seed: u64) -> Flash {
         Flash::shaped(shape(media, translation), media, buffer, translation, seed)
     }
 
-    /// Creates the drive of a description that has been checked, with a translation layer of this shape.
+    /// Creates a flash drive from a configuration that has been checked, with a translation layer of the given shape.
     fn shaped(
         shape: TranslationShape,
         media: &config::Media,
@@ -211,7 +219,7 @@ impl Flash {
         }
     }
 
-    /// Gives the drive the zones of a description, if they have dies of their own.
+    /// Replaces the translation layer by the zones of the configuration, if they have dies of their own.
     pub(in crate::media) fn add_zones(
         &mut self,
         media: &config::Media,
@@ -221,8 +229,8 @@ impl Flash {
         self.zoned = ZonedBlocks::of(media, translation, zones);
     }
 
-    /// Writes `bytes` from `offset`. The call comes at `now`, from a controller that has finished with the command at
-    /// `at`.
+    /// Writes `bytes` from `offset` and returns the times of the write. The call comes at `now`; the drive's processors
+    /// and limits pass the write on at `at`.
     pub fn write(&mut self, now: Time, at: Time, offset: u64, bytes: u32) -> WriteTiming {
         self.use_idle_time(now);
         self.activity.writes += 1;
@@ -259,8 +267,9 @@ impl Flash {
         WriteTiming { admitted: at, started, buffered_at: stored_at, programmed_at, acknowledged_at }
     }
 
-    /// True if the write buffer has been full, or if so much has been written and it is so empty all the same that it drains as fast
-    /// as it fills.
+    /// True if the drive has reached its steady state: the SLC cache is used up, and the write buffer has been full. A
+    /// buffer that stays nearly empty after its capacity has been written several times also counts, because it drains
+    /// as fast as it fills.
     pub fn is_turned_over(&self) -> bool {
         let capacity = self.buffer.capacity_bytes();
         let drains = self.buffer.used_bytes() <= capacity / UNFILLED_PART;
@@ -269,7 +278,8 @@ impl Flash {
             && (is_full || drains && self.activity.written_bytes >= capacity * TURNOVERS_UNFILLED)
     }
 
-    /// Starts to record the writes that survive a loss of power. Those in the buffer do if `is_protected` is true.
+    /// Starts to record the writes that survive a loss of power. If `is_protected` is true, writes in the write buffer
+    /// survive too.
     pub fn follow_power(&mut self, is_protected: bool) {
         self.notes = Some(Notes::new(is_protected));
     }
@@ -278,9 +288,10 @@ impl Flash {
         self.notes.as_mut()
     }
 
-    /// Cuts the power: drops everything in flight and empties the buffer. Buffered units keep their positions in the
-    /// open block: either they were programmed with the remaining power, or the translation layer, which finds units by
-    /// the metadata beside them, writes anew those that it then finds (assumed; drives do not say).
+    /// Cuts the power: drops all accesses in flight, and empties the write buffer. Buffered mapping units keep their
+    /// positions in the open block. Either they were programmed with the remaining power, or the translation layer,
+    /// which finds units by the metadata beside them, writes the units that it finds again (assumed; drives do not
+    /// say).
     pub fn cut_power(&mut self) {
         for (stream, line) in (0..).zip(&mut self.lines) {
             if line.units > 0 {
@@ -303,12 +314,13 @@ impl Flash {
         self.command_buses.iter_mut().for_each(Bus::clear);
     }
 
-    /// Flushes the buffer. Returns when everything that has been written survives a loss of power.
+    /// Flushes the write buffer. Returns the time at which everything written so far survives a loss of power: `now` if
+    /// the buffer is protected.
     pub fn flush(&mut self, now: Time) -> Time {
         if self.flushes { self.program_all(now, now) } else { now }
     }
 
-    /// Deallocates bytes (trim). Units that lie only partly within them stay.
+    /// Deallocates the `bytes` from `offset` (trim). Mapping units or zones that lie only partly within them stay.
     pub fn discard(&mut self, offset: u64, bytes: u64) {
         if self.zoned.is_some() {
             return self.discard_zones(offset, bytes);
@@ -323,7 +335,7 @@ impl Flash {
         }
     }
 
-    /// Returns the translation layer.
+    /// Returns the translation layer of the drive, with its mapping, blocks and counts.
     pub fn translation(&self) -> &TranslationLayer {
         &self.translation
     }
@@ -333,7 +345,8 @@ impl Flash {
         &mut self.translation
     }
 
-    /// Returns the counters of the translation layer, by name.
+    /// Returns the name and the value of each counter of the zones or of the translation layer, such as erases and
+    /// write amplification.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         if let Some(zoned) = &self.zoned {
             return zoned.counters(self.activity.written_bytes);
@@ -365,7 +378,8 @@ impl Flash {
         counters
     }
 
-    /// Returns true if a unit is in a line that is being filled.
+    /// True if a mapping unit is in the write buffer, in a line that is being filled. With data placement only the line
+    /// of the current stream counts.
     fn is_in_line(&self, unit: u32) -> bool {
         let place = self.translation.location(unit);
         match &self.placed {
@@ -375,7 +389,8 @@ impl Flash {
         }
     }
 
-    /// Adds a part of a unit, which is in the buffer at `at`, to the line that is being filled.
+    /// Adds `bytes` of a mapping unit, which are in the write buffer at `at`, to the open line of its stream. Programs
+    /// the line if it is then full, and collects garbage if the line is new.
     fn add_to_line(&mut self, now: Time, at: Time, unit: u32, bytes: u32) {
         if self.is_in_line(unit) {
             let mut parts = self.lines.iter_mut().flat_map(|line| &mut line.parts);
@@ -406,7 +421,8 @@ impl Flash {
         }
     }
 
-    /// Programs everything in the buffer, also incomplete lines. Returns when that is in the cells.
+    /// Programs everything in the write buffer, incomplete lines included. Returns the time at which all of it is in
+    /// the cells.
     fn program_all(&mut self, now: Time, at: Time) -> Time {
         if self.zoned.is_some() {
             self.copy_unfilled_lines(now, at, false);
@@ -422,7 +438,8 @@ impl Flash {
         self.programmed_at.max(at)
     }
 
-    /// Programs the line of a stream of the user, whose last unit is in the buffer at `at`.
+    /// Programs the open line of a user stream, whose last mapping unit is in the buffer at `at`. Before that, reads
+    /// the rest of its partly written units. Frees the line's buffer space at the end of the programs.
     fn program_line(&mut self, now: Time, at: Time, stream: u8) {
         let OpenLine { block, first, units, parts } = std::mem::take(&mut self.lines[usize::from(stream)]);
         let mut whole_at = at;
@@ -445,7 +462,8 @@ impl Flash {
         }
     }
 
-    /// Keeps a line in the buffer's memory for reads until it is programmed.
+    /// Marks a line as being programmed: reads find its mapping units in the buffer until `until`. Drops lines whose
+    /// programs have ended by `now`.
     fn keep_until_programmed(&mut self, now: Time, block: u32, line: u32, until: Time) {
         while self.programming.front().is_some_and(|oldest| oldest.until <= now) {
             self.programming.pop_front();
@@ -453,7 +471,8 @@ impl Flash {
         self.programming.push_back(ProgrammingLine { block, line, until });
     }
 
-    /// Programs one word line of a block, on all planes of a die, with data that is there at `at`. Returns when that ends.
+    /// Programs one word line of a block, on all planes of a die, with data that is in the buffer at `at`. Returns the
+    /// time at which the program ends.
     fn program(&mut self, now: Time, at: Time, block: u32, die: u32) -> Time {
         let (pages_per_line, program) = match self.layout.is_slc(block) {
             true => (1, self.costs.slc_program),
@@ -475,8 +494,8 @@ impl Flash {
         self.dies[index(die)].enqueue(now, crossed, length)
     }
 
-    /// Sends the command of an access to a channel from `ready` on. Returns when it begins, which is at once unless other
-    /// commands or data hold the wires.
+    /// Sends the command of an access to a channel, not before `ready`. Returns the time at which the command begins:
+    /// `ready`, unless other commands or data hold the wires.
     #[inline]
     fn begin_command(&mut self, now: Time, channel: usize, ready: Time) -> Time {
         let command = self.costs.command;
@@ -493,8 +512,8 @@ impl Flash {
         }
     }
 
-    /// Sends the command of a page's program to a channel from `ready` on. Returns when its data may follow. Without a bus
-    /// for commands, they are part of the time of the program.
+    /// Sends the command to program one page to a channel, not before `ready`. Returns the time at which the page's
+    /// data may follow: `ready` if commands need no bus, because the program time then includes them.
     fn program_command(&mut self, now: Time, channel: usize, ready: Time) -> Time {
         match self.costs.command_bus {
             CommandBus::Unlimited => ready,
@@ -502,18 +521,18 @@ impl Flash {
         }
     }
 
-    /// Returns the time of a program or an erase that takes this on average.
+    /// Returns the time of a program or an erase with mean time `mean`, with its random spread if the drive has any.
     fn program_or_erase(&mut self, mean: Span) -> Span {
         self.spread.as_mut().map_or(mean, |spread| spread.program(mean))
     }
 
-    /// Returns the time of an array read of a page of a word line, with its commands.
+    /// Draws the time of an array read of page number `page` of a word line, commands and retries included.
     fn array_read(&mut self, page: u32) -> Span {
         let mean = self.costs.reads[index(page)];
         self.costs.command + self.spread.as_mut().map_or(mean, |spread| spread.read(mean))
     }
 
-    /// Runs as much garbage collection as another line of a stream needs.
+    /// Makes room for another line of `stream` by garbage collection, and queues the reads, programs and erases for it.
     fn collect_garbage(&mut self, now: Time, stream: u8) {
         let (mut moves, mut erased) = (std::mem::take(&mut self.moves), std::mem::take(&mut self.erased));
         self.translation.make_room_for(stream, self.layout.line_units(), &mut moves, &mut erased);
@@ -521,7 +540,7 @@ impl Flash {
         self.execute_collection(now);
     }
 
-    /// Reads, programs and erases what garbage collection has decided.
+    /// Queues the reads, programs and erases that the translation layer has decided on for garbage collection.
     fn execute_collection(&mut self, now: Time) {
         let (mut moves, mut erased) = (std::mem::take(&mut self.moves), std::mem::take(&mut self.erased));
         for moved in moves.drain(..) {
@@ -537,7 +556,7 @@ impl Flash {
         (self.moves, self.erased) = (moves, erased);
     }
 
-    /// Reads units that garbage collection moves, and programs the lines that they fill.
+    /// Reads the mapping units that garbage collection moves, and programs the lines that they fill in the new block.
     fn relocate(&mut self, now: Time, moved: UnitMove) {
         let rows_before = |position: u32| position / self.layout.row_units;
         let rows = rows_before(moved.from.position + moved.positions.max(1) - 1) - rows_before(moved.from.position) + 1;
@@ -558,7 +577,7 @@ impl Flash {
         }
     }
 
-    /// Reads units of a row in the background. Returns when they are in the buffer.
+    /// Reads mapping units of one row in the background. Returns the time at which they are in the buffer.
     fn read_in_background(&mut self, now: Time, at: Time, place: UnitLocation, units: u32) -> Time {
         let row = self.layout.row(place);
         let length = self.array_read(row.page);
@@ -575,8 +594,8 @@ impl Flash {
         self.buses[channel].promise(now, read_at, transfer) + transfer
     }
 
-    /// Reads a row of a die in the background, before operations that have not begun. Planes that read independently need not
-    /// wait for each other. Returns when all have read.
+    /// Reads a row of a die in the background, before queued operations that have not begun. If planes read
+    /// independently, each starts on its own. Returns the time at which the last plane has read.
     fn read_row(&mut self, now: Time, at: Time, die: u32, length: Span) -> Time {
         let (planes, suspend) = (index(self.layout.planes), self.costs.suspend);
         let die = &mut self.dies[index(die)];
@@ -588,7 +607,7 @@ impl Flash {
         starts.max().unwrap_or(at) + length
     }
 
-    /// Returns the time of a page of one plane on a channel.
+    /// Returns the time to transfer one page of one plane over a channel.
     fn page_transfer(&self) -> Span {
         self.costs.bus.transfer_time(self.page_bytes())
     }
@@ -599,7 +618,7 @@ impl Flash {
 }
 
 impl OpenLine {
-    /// Returns true if a location is in this line.
+    /// True if the mapping unit at location `place` belongs to this line, which is being filled.
     #[inline]
     fn holds(&self, place: UnitLocation) -> bool {
         self.units > 0 && place.block == self.block && place.position >= self.first
@@ -607,7 +626,7 @@ impl OpenLine {
 }
 
 impl FlashCosts {
-    /// Computes the times of a description.
+    /// Computes the costs of flash operations from a media configuration.
     pub fn of(media: &config::Media) -> FlashCosts {
         let or_read = |read: Span| if read.is_zero() { media.read } else { read };
         FlashCosts {
@@ -625,7 +644,8 @@ impl FlashCosts {
     }
 }
 
-/// Returns the shape of a description's translation layer.
+/// Computes the shape of a translation layer from the configuration: number and size of blocks, SLC cache, map cache
+/// and collection policy.
 pub fn shape(media: &config::Media, translation: &config::Translation) -> TranslationShape {
     let layout = FlashLayout::of(media, translation);
     let block_units = layout.block_units.max(1);
@@ -655,7 +675,8 @@ pub fn shape(media: &config::Media, translation: &config::Translation) -> Transl
     }
 }
 
-/// Returns the shape of a description's translation layer whose hosts may choose streams.
+/// Computes the shape of a translation layer with the streams that hosts may choose, if the configuration has data
+/// placement.
 pub fn placed_shape(
     media: &config::Media,
     translation: &config::Translation,
@@ -666,7 +687,8 @@ pub fn placed_shape(
     TranslationShape { placement: streams, ..shape(media, translation) }
 }
 
-/// Returns the units that bytes lie in, with the number of bytes in each.
+/// Returns a pair for each mapping unit that the `bytes` from `offset` touch: its number, and the number of the bytes
+/// in it.
 fn units(layout: &FlashLayout, offset: u64, bytes: u32) -> impl Iterator<Item = (u32, u32)> + use<> {
     let unit_bytes = u64::from(layout.unit_bytes);
     let end = offset + u64::from(bytes);

@@ -1,4 +1,5 @@
-//! Writes to streams that hosts choose (flexible data placement), and what each handle costs the cells.
+//! Writes to streams that hosts choose (flexible data placement), and the bytes written and programmed for each
+//! placement handle.
 
 use super::Flash;
 use crate::config;
@@ -7,7 +8,8 @@ use crate::time::Time;
 
 macro_rules! handle_counters {
     ($($handle:literal)+) => {
-        /// Names of the counters of each handle.
+        /// Names of the two counters of each placement handle, by handle: bytes written, and write amplification in
+        /// percent.
         const HANDLE_COUNTERS: &[(&str, &str)] = &[
             $((concat!("handle_", $handle, "_written_bytes"), concat!("handle_", $handle, "_write_amplification_percent")),)+
         ];
@@ -20,13 +22,13 @@ handle_counters! {
     48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
 }
 
-/// Streams that hosts choose, and the bytes that they have written to each.
+/// Streams that hosts choose, the stream of the current write, and the bytes that hosts have written to each.
 #[derive(Clone, Debug)]
 pub(super) struct PlacedWrites {
     streams: PlacedStreams,
-    /// Stream of the write that is being executed.
+    /// Number of the host-selected stream that the current write goes to.
     stream: u8,
-    /// Bytes that hosts have written to each stream.
+    /// Number of bytes that hosts have written to each host-selected stream, by stream number.
     written_bytes: Vec<u64>,
 }
 
@@ -35,18 +37,19 @@ impl PlacedWrites {
         PlacedWrites { streams, stream: 0, written_bytes: vec![0; streams.user().into()] }
     }
 
-    /// Returns the stream of the write that is being executed.
+    /// Returns the number of the host-selected stream that the current write goes to.
     #[inline]
     pub(super) fn stream(&self) -> u8 {
         self.stream
     }
 
-    /// Counts a write.
+    /// Adds the `bytes` of a write to the total of the current stream.
     pub(super) fn count(&mut self, bytes: u32) {
         self.written_bytes[usize::from(self.stream)] += u64::from(bytes);
     }
 
-    /// Returns the counters of the handles that have been written, by name: bytes written, and bytes programmed for each 100.
+    /// Returns the counters of each placement handle that has been written: bytes written, and write amplification in
+    /// percent. Each is a pair of name and value.
     pub(super) fn counters(&self, layer: &TranslationLayer, unit_bytes: u32) -> Vec<(&'static str, u64)> {
         let Some((_, counts)) = layer.placed() else { return Vec::new() };
         let handles = usize::from(self.streams.handles);
@@ -67,7 +70,8 @@ impl PlacedWrites {
 }
 
 impl Flash {
-    /// Creates the drive of a description that has been checked, whose hosts may choose streams.
+    /// Creates a flash drive with data placement, whose hosts may choose streams, from a configuration that has been
+    /// checked.
     pub fn placed(
         media: &config::Media,
         buffer: &config::Buffer,
@@ -78,7 +82,7 @@ impl Flash {
         Flash::shaped(super::placed_shape(media, translation, placement), media, buffer, translation, seed)
     }
 
-    /// Has the next writes go to a stream that a host has chosen.
+    /// Selects the stream that the next writes go to. Does nothing if hosts cannot choose streams.
     #[inline]
     pub(in crate::media) fn direct(&mut self, stream: u8) {
         if let Some(placed) = &mut self.placed {
@@ -86,7 +90,8 @@ impl Flash {
         }
     }
 
-    /// Has a stream that hosts choose begin another reclaim unit, if the one that it refers to has been written.
+    /// Makes a host-selected stream continue in a new reclaim unit, if its current one has been written to. Programs
+    /// the stream's open line first, although incomplete.
     pub fn begin_unit(&mut self, now: Time, stream: u8) {
         let units = self.lines[usize::from(stream)].units;
         if units > 0 {

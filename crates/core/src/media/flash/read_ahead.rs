@@ -1,42 +1,45 @@
-//! Read-ahead: data that sequential reads will need is fetched before it is requested.
+//! Read-ahead of a flash drive: data that sequential reads will need is fetched before it is requested.
 
 use std::collections::VecDeque;
 
 use crate::time::Time;
 
-/// Largest number of sequential streams that are tracked at a time; assumed, drives do not say.
+/// Largest number of sequential read streams that are tracked at a time (assumed; drives do not say).
 const STREAMS_MAX: usize = 16;
 
-/// Sequential streams, the one that was seen last in front.
+/// Read-ahead of a drive: number of bytes to fetch ahead, and the sequential streams, the last one seen in front.
 #[derive(Clone, Debug)]
 pub struct ReadAhead {
+    /// Number of bytes to fetch ahead of each sequential read stream; 0 if read-ahead is off.
     bytes: u64,
     streams: VecDeque<ReadStream>,
 }
 
-/// Stream of reads whose addresses follow each other.
+/// Sequential read stream: reads whose addresses follow each other, and the data fetched ahead for them.
 #[derive(Clone, Debug, Default)]
 pub struct ReadStream {
-    /// Address at which the next read of the stream begins.
+    /// Address at which the next read of the sequential stream begins: a read at this address continues the stream.
     next: u64,
-    /// Fetched parts: the address up to which each reaches, and the time at which it is there.
+    /// Data fetched ahead, in address order: the address up to which each fetch reaches, and the time at which it is in
+    /// the controller.
     fetched: VecDeque<(u64, Time)>,
+    /// Address up to which data has been fetched for the stream; the next fetch begins there.
     fetched_until: u64,
 }
 
 impl ReadAhead {
-    /// Creates read-ahead that fetches up to `bytes` ahead of a stream; 0 turns it off.
+    /// Creates read-ahead that fetches up to `bytes` bytes ahead of each sequential stream; 0 turns read-ahead off.
     pub fn new(bytes: u64) -> ReadAhead {
         ReadAhead { bytes, streams: VecDeque::new() }
     }
 
-    /// Drops everything that has been fetched.
+    /// Drops all sequential streams and all data that has been fetched ahead.
     pub fn forget(&mut self) {
         self.streams.clear();
     }
 
-    /// Removes and returns the stream that a read continues. A read that continues no stream starts one and gets
-    /// `None`.
+    /// Removes and returns the sequential stream that a read of `bytes` from `offset` continues. A read that continues
+    /// no stream starts one, and gets `None`. Always `None` if read-ahead is off.
     pub fn continue_stream(&mut self, offset: u64, bytes: u64) -> Option<ReadStream> {
         if self.bytes == 0 {
             return None;
@@ -54,21 +57,22 @@ impl ReadAhead {
         stream
     }
 
-    /// Tracks a stream further.
+    /// Puts a sequential read stream in front of the tracked streams. Drops the stream seen least recently if there are
+    /// too many.
     pub fn track(&mut self, stream: ReadStream) {
         self.streams.push_front(stream);
         self.streams.truncate(STREAMS_MAX);
     }
 
-    /// Returns the address up to which a stream is fetched whose reads have reached `until`.
+    /// Returns the address up to which data is fetched ahead for a stream whose reads have reached `until`.
     pub fn fetch_limit(&self, until: u64) -> u64 {
         until + self.bytes
     }
 }
 
 impl ReadStream {
-    /// Removes the data of a read of this stream. Returns the address up to which it has been fetched, and the time at
-    /// which it is there.
+    /// Removes the data of a read of `bytes` from `offset` from the data fetched ahead. Returns the address up to which
+    /// the read's data was fetched (`offset` if none was), and the time at which it is in the controller.
     pub fn take_fetched(&mut self, offset: u64, bytes: u64) -> (u64, Time) {
         let until = offset + bytes;
         let (mut here, mut at) = (offset, Time::ZERO);
@@ -84,12 +88,12 @@ impl ReadStream {
         (here, at)
     }
 
-    /// Returns the address at which the next fetch begins.
+    /// Returns the address up to which data has been fetched for this stream; the next fetch begins there.
     pub fn fetched_until(&self) -> u64 {
         self.fetched_until
     }
 
-    /// Adds fetched data: everything before `end` is there at `ready`.
+    /// Adds fetched data to this stream: everything before address `end` is in the controller at `ready`.
     pub fn add_fetched(&mut self, end: u64, ready: Time) {
         self.fetched.push_back((end, ready));
         self.fetched_until = end;

@@ -8,7 +8,7 @@ use crate::media::translation::UnitLocation;
 use crate::number::{index, narrow};
 use crate::time::{Span, Time};
 
-/// Units of a request that one array read brings.
+/// Units of a request that one array read of a row brings, and the number of their requested bytes.
 #[derive(Clone, Copy, Debug)]
 struct RowRead {
     row: FlashRow,
@@ -17,16 +17,17 @@ struct RowRead {
     bytes: u32,
 }
 
-/// Place that a unit is read from.
+/// Source that a mapping unit is read from: the controller's memory or the cells.
 enum UnitSource {
-    /// The controller's buffer, or nowhere because the unit was never written.
+    /// Controller's buffer, or no source because the mapping unit was never written.
     Controller,
     Cells(UnitLocation),
 }
 
 impl Flash {
-    /// Reads `bytes` from `offset`. The call comes at `now`, from a controller that has finished with the command at
-    /// `at`; the first `first_bytes` are what the caller needs before it can begin to send.
+    /// Reads `bytes` from `offset` and returns the times of the read. The call comes at `now`; the drive's processors
+    /// and limits pass the read on at `at`. The first `first_bytes` are the bytes that the caller needs before it can
+    /// begin to send.
     pub fn read(&mut self, now: Time, at: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
         self.use_idle_time(now);
         self.activity.reads += 1;
@@ -51,7 +52,8 @@ impl Flash {
         timing
     }
 
-    /// Fetches row by row the data that follows a stream whose reads have reached `until`.
+    /// Fetches row by row the data that follows a sequential read stream whose reads have reached address `until`, up
+    /// to the read-ahead limit.
     fn fetch_ahead(&mut self, now: Time, at: Time, until: u64, stream: &mut super::read_ahead::ReadStream) {
         let goal = self.read_ahead.fetch_limit(until).min(self.capacity_bytes);
         let row_bytes = u64::from(self.layout.row_units * self.layout.unit_bytes);
@@ -66,7 +68,8 @@ impl Flash {
         }
     }
 
-    /// Reads units from buffer or cells. The first `first_bytes` of them decide when the data starts.
+    /// Reads mapping units from the buffer or the cells, one array read for each row, and moves the times in `timing`
+    /// accordingly. The first `first_bytes` decide when the data may start to leave.
     fn read_units(&mut self, now: Time, at: Time, offset: u64, bytes: u32, first_bytes: u32, timing: &mut ReadTiming) {
         let (mut first_left, mut group): (u32, Option<RowRead>) = (first_bytes, None);
         for (unit, part) in units(&self.layout, offset, bytes) {
@@ -97,7 +100,9 @@ impl Flash {
         self.read_group(now, at, group, &mut first_left, timing);
     }
 
-    /// Performs one array read, and transfers its pages over the bus.
+    /// Performs one array read of a row, and transfers its requested bytes page by page over the channel. Moves the
+    /// times in `timing`, and reduces `first_left` by the needed first bytes that have come. Does nothing if there is
+    /// no group.
     fn read_group(
         &mut self,
         now: Time,
@@ -135,7 +140,7 @@ impl Flash {
         timing.last_at = timing.last_at.max(crossed + self.costs.ecc_decode);
     }
 
-    /// Returns the place that a unit is read from now.
+    /// Returns the source of a mapping unit's data at `now`: the controller's memory or a location in the cells.
     fn unit_source(&self, now: Time, unit: u32) -> UnitSource {
         let place = match &self.zoned {
             Some(zoned) => zoned.location(unit),
@@ -144,8 +149,8 @@ impl Flash {
         if self.is_in_cells(now, place) { UnitSource::Cells(place) } else { UnitSource::Controller }
     }
 
-    /// Returns true if what is at a location has to be read from the cells; false if it is in the controller's memory, or
-    /// nowhere.
+    /// True if the mapping unit at `place` has to be read from the cells. False if it is still in the controller's
+    /// memory, or has never been written.
     pub(super) fn is_in_cells(&self, now: Time, place: UnitLocation) -> bool {
         if place == UnitLocation::NONE {
             return false;
@@ -173,7 +178,9 @@ impl RowRead {
 }
 
 impl ReadTiming {
-    /// Takes note of needed first data that is there at `there`, which takes `idle` on an idle memory.
+    /// Moves `first_at` of a read to `there`, the arrival of some of its needed first bytes, if that is later.
+    /// `started` then moves to `there` minus `idle`, the time that these bytes take on an idle memory, but not before
+    /// `at`.
     fn await_first(&mut self, there: Time, idle: Span, at: Time) {
         if there > self.first_at {
             self.first_at = there;

@@ -6,7 +6,8 @@ use crate::config::{
 
 const UNIT: u64 = 4096;
 
-/// Two channels of two dies with two planes of 8 KiB, two bits a cell: a line of 64 KiB, blocks of 512 KiB.
+/// Returns a flash configuration of two channels of two dies with two planes of 8 KiB and two bits a cell: a line has
+/// 64 KiB, a block 512 KiB.
 fn media() -> MediaKeys {
     MediaKeys {
         technology: Technology::Nand,
@@ -46,7 +47,8 @@ fn at(us: u64) -> Time {
     Time::ZERO + Span::from_us(us)
 }
 
-/// Writes units one after the other, each when the one before is acknowledged. Returns when the last one is.
+/// Writes mapping units one after the other, each when the write before it is acknowledged. Returns the time at which
+/// the last write is acknowledged.
 fn write_units(flash: &mut Flash, from: Time, units: impl Iterator<Item = u64>) -> Time {
     units.fold(from, |now, unit| flash.write(now, now, unit * UNIT, UNIT as u32).acknowledged_at)
 }
@@ -301,7 +303,7 @@ fn changed_map_pages_are_programmed_line_by_line_and_count_as_written() {
     assert_eq!(flash.translation.room(WriteStream::Map) % 16, 0, "an incomplete line is left unused");
 }
 
-/// Flash whose commands travel on these wires, with planes that read independently.
+/// Creates flash whose commands travel on the given wires, with planes that read independently.
 fn with_command_bus(command_bus: CommandBus) -> Flash {
     let media = MediaKeys { command_bus, plane_reads: PlaneReads::Independent, ..media() };
     Flash::new(&media, &buffer(), &mapped(Precondition::Sequential), 1)

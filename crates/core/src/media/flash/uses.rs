@@ -1,4 +1,4 @@
-//! Use of dies, channels and command buses of a flash drive, for utilisation.
+//! Busy time of dies, channels and command buses of a flash drive, from which utilisation is computed.
 
 use super::Flash;
 use crate::ledger::PartUse;
@@ -6,8 +6,9 @@ use crate::media::timing::Bus;
 use crate::time::{Span, Time};
 
 impl Flash {
-    /// Returns the use of dies, channels and command buses up to `now`. Work that is handed to them but comes later is not counted. A
-    /// read of some planes of a die at rest counts with the share of these planes, as other reads may use the rest.
+    /// Returns the number and the busy time up to `now` of dies, channels and, if there are any, command buses. Work
+    /// that is queued for later does not count. A read of some planes of an otherwise idle die counts with the share of
+    /// these planes, because other reads may use the other planes.
     pub fn uses(&self, now: Time) -> Vec<PartUse> {
         let planes = u64::from(self.layout.planes);
         let work = self.dies.iter().map(|die| die.work_done(now));

@@ -1,16 +1,19 @@
-//! Zones with erase blocks of their own on some of the dies. Which die holds a block follows from its place alone, so that there is no
-//! mapping table and no garbage collection: zones on the same dies delay each other, and others do not.
+//! Zones with erase blocks of their own on some of the dies. The location of a block follows from its address alone, so
+//! that there is no mapping table and no garbage collection. Zones on the same dies delay each other; zones on
+//! different dies do not.
 //!
-//! The dies are divided into groups of equal size, to which zones belong in turn. A zone is filled line by line: one word line of a die of
-//! each channel of its group, then of the next dies. Each group of erase blocks is erased when its first line is written again.
+//! The dies are divided into groups of equal size, and zones are assigned to the groups in turn. A zone is filled line
+//! by line: one word line of a die of each channel of its group, then of the next dies. Each set of erase blocks is
+//! erased when its first line is written again.
 //!
 //! ```text
 //!     4 channels of 2 dies, zones of 2 dies:   zone 0, 4, ... on dies 0 and 1   zone 1, 5, ... on dies 2 and 3
 //!                                              zone 2, 6, ... on dies 4 and 5   zone 3, 7, ... on dies 6 and 7
 //! ```
 //!
-//! Flushes do not fill lines up: what is in unfilled ones is copied to spare word lines of their dies, and programmed once more when the
-//! line is full. So it is where the write buffer is full of unfilled lines; the copies are read back then (assumed; drives do not say).
+//! A flush does not fill lines up. It copies the content of unfilled lines to spare word lines of their dies, and a
+//! line is programmed once more when it is full. Unfilled lines are also copied if the write buffer is full of them;
+//! their copies are then read back before the line is programmed (assumed; drives do not say).
 
 use super::layout::{FlashLayout, FlashRow};
 use super::{Flash, ProgrammingLine};
@@ -20,23 +23,25 @@ use crate::number::{index, narrow};
 use crate::table::SortedMap;
 use crate::time::Time;
 
-/// Dies of each zone, and the way in which its units fill them.
+/// Layout of a zone on its group of dies: number of dies, and the order in which mapping units fill lines, rows and
+/// pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneStripe {
-    /// Number of dies of a zone.
+    /// Number of dies that hold a zone.
     dies: u32,
-    /// Number of dies that a line lies on: one of each channel of the group.
+    /// Number of dies that a line of a zone lies on: one of each channel of the group.
     width: u32,
-    /// Number of groups of dies.
+    /// Number of groups into which the drive's dies are divided.
     groups: u32,
     row_units: u32,
     pages_per_line: u32,
-    /// Number of lines of the erase blocks that are erased together.
+    /// Number of lines in a set of erase blocks, one block on each die of the zone, which are erased together.
     set_lines: u32,
 }
 
 impl ZoneStripe {
-    /// Computes the stripes of a description that has been checked; `None` if its zones have no dies of their own.
+    /// Computes the layout of zones from a configuration that has been checked; `None` if there are no zones, or zones
+    /// have no dies of their own.
     pub fn of(media: &config::Media, translation: &config::Translation, zones: &config::Zoning) -> Option<ZoneStripe> {
         let layout = FlashLayout::of(media, translation);
         let FlashLayout { channels, dies_per_channel, row_units, pages_per_line, .. } = layout;
@@ -55,22 +60,23 @@ impl ZoneStripe {
         })
     }
 
-    /// Returns the number of units of a line.
+    /// Returns the number of mapping units in a line: one word line on one die of each channel of the zone's group.
     pub fn line_units(&self) -> u32 {
         self.width * self.row_units * self.pages_per_line
     }
 
-    /// Returns the number of units of the erase blocks that are erased together.
+    /// Returns the number of mapping units in a set of erase blocks, one block on each die of the zone, which are
+    /// erased together.
     pub fn set_units(&self) -> u32 {
         self.set_lines * self.line_units()
     }
 
-    /// Returns the die of a line of a zone, by its place among those of the line.
+    /// Returns the number of the die that holds word line `column` of a line of a zone.
     fn die(&self, zone: u32, line: u32, column: u32) -> u32 {
         zone % self.groups * self.dies + line % (self.dies / self.width) * self.width + column
     }
 
-    /// Returns the row of a unit, whose block is its zone.
+    /// Returns the row that holds a mapping unit at a location whose block is the zone's number.
     fn row(&self, place: UnitLocation) -> FlashRow {
         let number = place.position / self.row_units;
         let (round, column) = (number / self.width, number % self.width);
@@ -79,48 +85,54 @@ impl ZoneStripe {
     }
 }
 
-/// Line of a zone that is being filled.
+/// Line of a zone that is being filled: the number of its bytes that have been written, are buffered, and are copied to
+/// spare word lines.
 #[derive(Clone, Copy, Debug, Default)]
 struct FillingLine {
-    /// Number of bytes that have been written.
+    /// Number of bytes that have been written to the unfilled line of a zone.
     bytes: u64,
-    /// Number of those that take room in the write buffer.
+    /// Number of bytes of an unfilled line that take up space in the write buffer.
     buffered: u64,
-    /// Number of those that have been copied to spare word lines.
+    /// Number of bytes of an unfilled line that have been copied to spare word lines.
     copied: u64,
-    /// True if some bytes have left the buffer for spare word lines, from where they are read back.
+    /// True if some bytes of an unfilled line have left the write buffer for spare word lines, from which they are read
+    /// back.
     is_outside: bool,
 }
 
-/// Lines of a zone by their progress.
+/// Progress of one zone: numbers of lines written and used, and of erase block sets erased.
 #[derive(Clone, Copy, Debug, Default)]
 struct ZoneLines {
-    /// Number of lines up to the last one that has been written since the latest reset.
+    /// Number of lines of the zone up to the last one that has been written since the latest reset.
     reached: u32,
-    /// Number of lines up to the last one whose cells hold data, old or new.
+    /// Number of lines of the zone up to the last one whose cells hold data, from before or after the latest reset.
     used: u32,
-    /// Number of groups of erase blocks that have been erased since the latest reset.
+    /// Number of sets of erase blocks of the zone that have been erased, or found erased, since the latest reset.
     erased_sets: u32,
 }
 
-/// Zones with erase blocks of their own.
+/// State of all zones of a drive whose zones have erase blocks of their own: lines written, lines being filled, and
+/// counts.
 #[derive(Clone, Debug)]
 pub(super) struct ZonedBlocks {
     stripe: ZoneStripe,
     unit_bytes: u32,
-    /// Number of units from the first of a zone to the first of the next one, and of those that can be written.
+    /// Number of mapping units between the starts of two successive zones.
     zone_units: u32,
+    /// Number of mapping units that can be written in each zone.
     capacity_units: u32,
     zones: Vec<ZoneLines>,
-    /// Lines that are being filled, by zone and number.
+    /// Lines that are being filled, by the number of the zone and of the line in the zone.
     filling: SortedMap<(u32, u32), FillingLine>,
-    /// Number of units that have been programmed, the unused ones of copied lines included, and of erases.
+    /// Number of mapping units that have been programmed, unused units of copied lines included.
     programmed_units: u64,
+    /// Number of times that a set of erase blocks has been erased.
     erases: u64,
 }
 
 impl ZonedBlocks {
-    /// Creates the zones of a description that has been checked, all of them full unless nothing has been written.
+    /// Creates the zones of a configuration that has been checked; `None` if zones have no dies of their own. All zones
+    /// are full, unless the drive is not preconditioned.
     pub(super) fn of(
         media: &config::Media,
         translation: &config::Translation,
@@ -149,7 +161,8 @@ impl ZonedBlocks {
         }))
     }
 
-    /// Returns the place of a unit: its zone as block, and its number within that; [`UnitLocation::NONE`] if it has not been written.
+    /// Returns the location of a mapping unit: its zone as the block, and its number in the zone.
+    /// [`UnitLocation::NONE`] if the unit's line has not been written since the zone's last reset.
     pub(super) fn location(&self, unit: u32) -> UnitLocation {
         let place = self.place(unit);
         let is_written = place.position / self.stripe.line_units() < self.zones[index(place.block)].reached;
@@ -160,29 +173,31 @@ impl ZonedBlocks {
         UnitLocation { block: unit / self.zone_units, position: unit % self.zone_units }
     }
 
-    /// Returns the row of a unit.
+    /// Returns the row that holds the mapping unit at a location: die, page, and number in the zone.
     pub(super) fn row(&self, place: UnitLocation) -> FlashRow {
         self.stripe.row(place)
     }
 
-    /// Returns the line of a unit.
+    /// Returns the number of the line, in its zone, that holds the mapping unit at a location.
     pub(super) fn line(&self, place: UnitLocation) -> u32 {
         place.position / self.stripe.line_units()
     }
 
-    /// True if the line of a unit is being filled.
+    /// True if the mapping unit at a location belongs to a line that is being filled.
     pub(super) fn is_filling(&self, place: UnitLocation) -> bool {
         self.filling.get(&(place.block, self.line(place))).is_some()
     }
 
-    /// Returns the number of bytes that a line of a zone takes.
+    /// Returns the number of writable bytes in a line of a zone: fewer in the last line if the zone's capacity ends
+    /// within it.
     fn line_bytes(&self, line: u32) -> u64 {
         let first = line * self.stripe.line_units();
         let units = self.stripe.line_units().min(self.capacity_units.saturating_sub(first));
         u64::from(units) * u64::from(self.unit_bytes)
     }
 
-    /// Forgets what has been written to the zones that lie within these units. Returns the room in the write buffer that is free then.
+    /// Resets the zones that lie wholly within a range of mapping units: their data is lost, and erase blocks are
+    /// erased when written next. Returns the number of bytes that this frees in the write buffer.
     fn reset(&mut self, units: std::ops::Range<u32>) -> u64 {
         let mut freed = 0;
         for zone in units.start.div_ceil(self.zone_units)..units.end / self.zone_units {
@@ -195,12 +210,14 @@ impl ZonedBlocks {
         freed
     }
 
-    /// Forgets which lines are being filled, as a loss of power does: what they hold and hosts are to find is in spare word lines.
+    /// Drops the lines that are being filled, as a loss of power does. Data of such lines that survives is in spare
+    /// word lines.
     pub(super) fn cut_power(&mut self) {
         self.filling = SortedMap::default();
     }
 
-    /// Returns the counters, by name, after so many bytes of the host.
+    /// Returns the number of erases, and write amplification in percent if any bytes have been written. Each is a pair
+    /// of name and value. `written_bytes` is the number of bytes that hosts have written.
     pub(super) fn counters(&self, written_bytes: u64) -> Vec<(&'static str, u64)> {
         let programmed = u128::from(self.programmed_units) * u128::from(self.unit_bytes);
         let amplification = programmed * 100 / u128::from(written_bytes.max(1));
@@ -213,7 +230,8 @@ impl ZonedBlocks {
 }
 
 impl Flash {
-    /// Adds a part of a unit, which is in the buffer at `at`, to the line of its zone, and programs that if it is full.
+    /// Adds `bytes` of a mapping unit, which are in the write buffer at `at`, to the line of its zone. Programs the
+    /// line if it is then full, and frees its buffer space at the end of the programs.
     pub(super) fn add_to_zone(&mut self, now: Time, at: Time, unit: u32, bytes: u32) {
         let Some(zoned) = &mut self.zoned else { return };
         let place = zoned.place(unit);
@@ -245,7 +263,8 @@ impl Flash {
         }
     }
 
-    /// Notes that a line is being written, and erases the blocks that begin with it if they hold old data.
+    /// Counts a line of a zone as written. If the line is the first one written in its set of erase blocks and these
+    /// hold old data, erases them.
     fn begin_line(&mut self, now: Time, (zone, line): (u32, u32)) {
         while self.programming.front().is_some_and(|oldest| oldest.until <= now) {
             self.programming.pop_front();
@@ -271,7 +290,8 @@ impl Flash {
         }
     }
 
-    /// Programs word lines for so many bytes of a line, which are in the buffer at `at`. Returns when that ends.
+    /// Programs `bytes` of a zone's line, which are in the buffer at `at`: one word line on each die that the bytes
+    /// reach. Returns the time at which the last program ends.
     fn program_zone_line(&mut self, now: Time, at: Time, (zone, line): (u32, u32), bytes: u64) -> Time {
         let Some(zoned) = &mut self.zoned else { return at };
         let stripe = zoned.stripe;
@@ -290,7 +310,7 @@ impl Flash {
         until
     }
 
-    /// Reads what has been copied to spare word lines of a line's dies, in the background.
+    /// Reads the spare word lines of a line's dies in the background, to get back bytes that have left the buffer.
     fn read_back(&mut self, now: Time, (zone, line): (u32, u32)) {
         let Some(stripe) = self.zoned.as_ref().map(|zoned| zoned.stripe) else { return };
         for column in 0..stripe.width {
@@ -300,7 +320,8 @@ impl Flash {
         }
     }
 
-    /// Copies what is in unfilled lines to spare word lines of their dies; it leaves the buffer if `frees` is true.
+    /// Copies the content of unfilled lines to spare word lines of their dies, as far as it has not been copied yet. If
+    /// `frees` is true, the content also leaves the buffer.
     pub(super) fn copy_unfilled_lines(&mut self, now: Time, at: Time, frees: bool) {
         let mut from = (0, 0);
         while let Some(key) = self.zoned.as_ref().and_then(|zoned| zoned.filling.key_from(&from)) {
@@ -318,7 +339,7 @@ impl Flash {
         }
     }
 
-    /// Deallocates the zones that lie within bytes; others keep their data.
+    /// Resets the zones that lie wholly within the `bytes` from `offset`; other zones keep their data.
     pub(super) fn discard_zones(&mut self, offset: u64, bytes: u64) {
         let unit_bytes = u64::from(self.layout.unit_bytes);
         let end = (offset + bytes).min(self.capacity_bytes);
@@ -329,8 +350,8 @@ impl Flash {
         }
     }
 
-    /// Reserves room for a part of a unit from `from` on. Returns when there is room. Lines that are being filled make room if there is
-    /// nothing else in the buffer.
+    /// Reserves `bytes` in the write buffer. Returns the time, not before `from`, at which there is space. If the
+    /// buffer is full of unfilled lines, they are copied to spare word lines to make space.
     pub(super) fn reserve_zoned(&mut self, now: Time, from: Time, bytes: u32) -> Time {
         if self.buffer.is_stuck(bytes.into()) {
             self.copy_unfilled_lines(now, from, true);

@@ -1,16 +1,17 @@
-//! Values that are stored by their keys: an index of the keys, and the room that the values take of the media (Key Value Command Set
-//! Specification 1.0, section 2.1).
+//! Values that are stored by their keys: an index of the keys, and the space that the values take on the media (Key
+//! Value Command Set Specification 1.0, section 2.1).
 //!
-//! The space has no time and moves no bytes. A value takes whole granules behind the value that was stored before it, as a log does,
-//! so that small values share pages of the media. At the end it begins again, in the gaps that deleted and replaced values have left.
+//! The key space has no time and moves no bytes. Space is allocated in granules. A value takes whole granules after the
+//! value that was stored before it, as in a log, so that small values share pages of the media. At the end of the
+//! media, allocation wraps around to the gaps that deleted and replaced values have left.
 //!
 //! ```text
 //!     store:   check ──▶ reserve (room) ──▶ the caller moves the bytes ──▶ commit (index)
 //!     delete:  index ──▶ room is free, or held until it is released
 //! ```
 //!
-//! A value that replaces another one has room of its own, so that the old value is whole until the new one is. Callers whose index
-//! outlives the power only as of the last flush hold the room of old values until then.
+//! A value that replaces another one has space of its own, so that the old value is whole until the new one is. A
+//! caller whose index survives a power loss only as of the last flush holds the space of old values until then.
 
 mod pages;
 mod room;
@@ -26,44 +27,45 @@ use crate::number::{length, low_u32, narrow};
 pub use pages::{IndexAccess, IndexPages};
 use room::Room;
 
-/// Most bytes of a key: a command has room for no more.
+/// Largest length of a key in bytes: the size of the key field of a command.
 pub const KEY_BYTES_MAX: usize = 16;
-/// Most parts of a value, so that the index has bounds (assumed).
+/// Largest number of runs of granules that hold one value, so that an index entry is bounded (assumed).
 pub const PARTS_MAX: usize = 8;
 
-/// Key of a value. Keys of different lengths differ, whatever their bytes are.
+/// Key of a stored value, of up to 16 bytes. Keys of different lengths differ, even if only zeros follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Bytes of the key; those behind its length are 0. Bytes and no number, which would be aligned to 16 bytes in every command.
+    /// Bytes of the key, followed by zeros up to 16 bytes. Bytes and not a number, which would be aligned to 16 bytes
+    /// in every command.
     padded: [u8; KEY_BYTES_MAX],
     bytes: u8,
 }
 
 impl Key {
-    /// Returns the key of these bytes, if they are no more than a key has.
+    /// Returns the key with these bytes; `None` if there are more than 16.
     pub fn new(bytes: &[u8]) -> Option<Key> {
         let mut padded = [0; KEY_BYTES_MAX];
         padded.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(Key { padded, bytes: narrow::<u8, usize>(bytes.len()) })
     }
 
-    /// Returns the key of 8 bytes that a number has, its highest byte first.
+    /// Returns the key whose 8 bytes are `number` in big-endian order.
     pub fn of_number(number: u64) -> Key {
         Key { padded: (u128::from(number) << 64).to_be_bytes(), bytes: 8 }
     }
 
-    /// Returns the bytes of the key; those behind its length are 0.
+    /// Returns the bytes of the key, followed by zeros up to 16 bytes.
     pub fn padded(&self) -> [u8; KEY_BYTES_MAX] {
         self.padded
     }
 
-    /// Returns the length of the key in bytes.
+    /// Returns the length of the key in bytes, from 0 to 16.
     pub fn length(&self) -> u8 {
         self.bytes
     }
 
-    /// Returns a number that is spread evenly over its 64 bits, for keys of any kind (the finaliser of SplitMix64: Steele, Lea and
-    /// Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+    /// Returns a 64-bit hash of the key, evenly spread for keys of any kind (the finaliser of SplitMix64: Steele, Lea
+    /// and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
     fn spread(&self) -> u64 {
         let number = u128::from_be_bytes(self.padded);
         let folded = (number >> 64) as u64 ^ (number as u64).rotate_left(32) ^ u64::from(self.bytes);
@@ -73,31 +75,32 @@ impl Key {
     }
 }
 
-/// Size of the space: bytes of values, and number of keys.
+/// Size of a key space: bytes for values, allocation granule, and number of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyLayout {
-    /// Number of bytes that hold values, a multiple of the granule.
+    /// Number of bytes of the media that hold values, a multiple of the granule.
     pub capacity_bytes: u64,
-    /// Number of bytes in which values get their room.
+    /// Number of bytes in a granule, the unit in which space is allocated to values.
     pub granule_bytes: u32,
-    /// Largest number of keys.
+    /// Largest number of keys in the key space.
     pub keys_max: u32,
 }
 
-/// Run of granules: the first one, and their number.
+/// Run of adjacent allocation granules of the media: number of the first granule, and number of granules.
 pub type GranuleRun = (u64, u32);
 
-/// Length and room of a value.
+/// Stored value of a key: its length in bytes, and the granules of the media that hold it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredValue {
-    /// Length in bytes.
+    /// Length of the value in bytes.
     pub bytes: u32,
-    /// Runs of granules, in the order of the bytes.
+    /// Runs of allocation granules that hold the value, in the order of its bytes.
     pub runs: SmallVec<[GranuleRun; 1]>,
 }
 
 impl StoredValue {
-    /// Returns offset and length in bytes of each part of the first `bytes` bytes of the value, or of all of it if that is less.
+    /// Returns a pair for each run that holds some of the first `bytes` bytes of the value: offset on the media and
+    /// length, in bytes. At most the whole value is covered.
     pub fn parts(&self, bytes: u32, granule_bytes: u32) -> impl Iterator<Item = (u64, u32)> {
         let (mut left, granule) = (bytes.min(self.bytes), u64::from(granule_bytes));
         let runs = self.runs.iter().map(move |(first, granules)| {
@@ -113,44 +116,46 @@ impl StoredValue {
     }
 }
 
-/// Conditions of a store beside room for its value.
+/// Conditions of a store on the existence of its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// True if the value is stored only if its key exists.
+    /// True if a store is refused unless its key already exists.
     pub must_exist: bool,
-    /// True if the value is stored only if its key does not exist.
+    /// True if a store is refused when its key already exists.
     pub must_be_new: bool,
 }
 
-/// Reason why a request is refused.
+/// Reason for which a request to a key space is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRefusal {
-    /// The key does not exist.
+    /// The key of the request does not exist.
     Missing,
-    /// The key exists.
+    /// The key exists, and the request requires that it does not.
     Exists,
-    /// There is no room for the value, or its key is one more than there may be.
+    /// The key space is full: there is too little space for the value, or there are as many keys as allowed.
     Full,
-    /// There is room for the value once held room is released.
+    /// There is too little space for the value now, but some space is held and will be free once it is released.
     Held,
 }
 
-/// Keys with their values.
+/// Key space: an index from keys to values, and the free and held space of the media.
 #[derive(Clone, Debug)]
 pub struct KeySpace {
     layout: KeyLayout,
     values: BTreeMap<Key, StoredValue>,
     room: Room,
-    /// Room of values that are gone, if it is held.
+    /// Runs of allocation granules of deleted and replaced values that are held, and not free yet.
     held: Vec<GranuleRun>,
+    /// True if the space of deleted and replaced values is held until it is released; false if it is free at once.
     holds: bool,
-    /// Number of granules of all values in the index, and of bytes of all keys.
+    /// Number of allocation granules that all values in the index take.
     used_granules: u64,
+    /// Number of bytes of all keys in the index.
     key_bytes: u64,
 }
 
 impl KeySpace {
-    /// Makes a space without keys, which frees room at once.
+    /// Creates a key space without keys, in which the space of deleted and replaced values is free at once.
     pub fn new(layout: KeyLayout) -> KeySpace {
         KeySpace {
             layout,
@@ -163,41 +168,43 @@ impl KeySpace {
         }
     }
 
-    /// Makes a space without keys, which holds the room of values that are gone until it is [released](KeySpace::release).
+    /// Creates a key space without keys, which holds the space of deleted and replaced values until it is
+    /// [released](KeySpace::release).
     pub fn holding(layout: KeyLayout) -> KeySpace {
         KeySpace { holds: true, ..KeySpace::new(layout) }
     }
 
-    /// Returns the size of the space.
+    /// Returns the sizes of the key space: bytes for values, granule and number of keys.
     pub fn layout(&self) -> &KeyLayout {
         &self.layout
     }
 
-    /// Returns the number of keys.
+    /// Returns the number of keys that have a value.
     pub fn keys(&self) -> u64 {
         length(self.values.len())
     }
 
-    /// Returns the bytes that are taken: whole granules of values, and the keys.
+    /// Returns the number of bytes in use: whole granules of all values, and the bytes of all keys. Held space does not
+    /// count.
     pub fn used_bytes(&self) -> u64 {
         self.used_granules * u64::from(self.layout.granule_bytes) + self.key_bytes
     }
 
-    /// Returns the value of a key.
+    /// Returns the value that is stored under a key; `None` if the key does not exist.
     #[inline]
     pub fn find(&self, key: Key) -> Option<&StoredValue> {
         self.values.get(&key)
     }
 
-    /// Returns all keys from this one on, in the order of their bytes, with their values.
+    /// Returns all keys from `key` on, in the order of their bytes, each with its value.
     pub fn from_key(&self, key: Key) -> impl Iterator<Item = (&Key, &StoredValue)> {
         self.values.range(key..)
     }
 
-    /// Checks the conditions of a store, as far as they do not depend on its value.
+    /// Checks the conditions of a store that do not depend on its value: existence of the key, and number of keys.
     ///
     /// # Errors
-    /// The key exists, or does not, and the options say otherwise; or it is one more than there may be.
+    /// The key exists, or does not, and the options say otherwise; or there are as many keys as allowed.
     pub fn check_store(&self, key: Key, options: StoreOptions) -> Result<(), KeyRefusal> {
         let is_there = self.values.contains_key(&key);
         match is_there {
@@ -208,10 +215,11 @@ impl KeySpace {
         }
     }
 
-    /// Reserves the room of a value, which [`KeySpace::commit`] or [`KeySpace::give_back`] takes.
+    /// Reserves space for a value of `bytes` bytes, to be used by [`KeySpace::commit`] or returned by
+    /// [`KeySpace::give_back`].
     ///
     /// # Errors
-    /// There is too little room, or it is in too many pieces.
+    /// There is too little space, or it is in too many runs.
     pub fn reserve(&mut self, bytes: u32) -> Result<StoredValue, KeyRefusal> {
         let granules = u64::from(bytes.div_ceil(self.layout.granule_bytes));
         match self.room.take(granules, PARTS_MAX) {
@@ -221,10 +229,10 @@ impl KeySpace {
         }
     }
 
-    /// Stores a value in the room that was reserved for it. Returns the value that it has replaced.
+    /// Stores a value in the space that was reserved for it. Returns the value that it has replaced, if there was one.
     ///
     /// # Errors
-    /// As [`KeySpace::check_store`]: other requests may have come in between. The room is given back then.
+    /// As [`KeySpace::check_store`]: other requests may have come in between. The reserved space is then freed.
     pub fn commit(
         &mut self,
         key: Key,
@@ -244,12 +252,12 @@ impl KeySpace {
         Ok(replaced)
     }
 
-    /// Frees the room of a value that is not stored after all.
+    /// Frees the space that was reserved for a value which is not stored after all.
     pub fn give_back(&mut self, value: &StoredValue) {
         value.runs.iter().for_each(|run| self.room.free(*run));
     }
 
-    /// Stores a value of so many bytes. Returns its room, and the value that it has replaced.
+    /// Stores a value of `bytes` bytes under a key. Returns the space of the value, and the value that it has replaced.
     ///
     /// # Errors
     /// As [`KeySpace::check_store`] and [`KeySpace::reserve`].
@@ -265,7 +273,7 @@ impl KeySpace {
         Ok((value, replaced))
     }
 
-    /// Deletes a key. Returns its value.
+    /// Deletes a key and its value, and returns the value. Its space becomes free, or is held.
     ///
     /// # Errors
     /// The key does not exist.
@@ -276,7 +284,8 @@ impl KeySpace {
         Ok(value)
     }
 
-    /// Puts a value back into the room that it had when its index was saved; false if that is not free, or none of this space.
+    /// Restores a value to the space that it had when the index was saved. Returns false, and changes nothing, if that
+    /// space is in use, lies beyond the media or does not fit the length, or if there are as many keys as allowed.
     pub fn restore(&mut self, key: Key, value: StoredValue) -> bool {
         let granules = u64::from(value.bytes.div_ceil(self.layout.granule_bytes));
         let is_fine = value.granules() == granules && value.runs.len() <= PARTS_MAX;
@@ -291,33 +300,34 @@ impl KeySpace {
         self.commit(key, value, StoreOptions::default()).is_ok()
     }
 
-    /// Deletes all keys, and frees all room.
+    /// Deletes all keys, and frees all space, held space included.
     pub fn clear(&mut self) {
         *self = KeySpace { holds: self.holds, ..KeySpace::new(self.layout) };
     }
 
-    /// Takes the room that has been held since the last call, for [`KeySpace::release`].
+    /// Removes and returns the space that is held, to be freed later with [`KeySpace::release`].
     pub fn take_held(&mut self) -> Vec<GranuleRun> {
         std::mem::take(&mut self.held)
     }
 
-    /// Holds room again that was taken from what is held.
+    /// Adds runs of granules to the space that is held, after [`KeySpace::take_held`] has removed them.
     pub fn hold(&mut self, runs: Vec<GranuleRun>) {
         self.held.extend(runs);
     }
 
-    /// Frees room that was held.
+    /// Frees space that was held, after [`KeySpace::take_held`] has removed it.
     pub fn release(&mut self, runs: Vec<GranuleRun>) {
         runs.into_iter().for_each(|run| self.room.free(run));
     }
 
-    /// Returns offset and length in bytes of all room that is free.
+    /// Returns a pair for each free range of the media: its offset and its length in bytes.
     pub fn free_ranges(&self) -> impl Iterator<Item = (u64, u64)> {
         let granule = u64::from(self.layout.granule_bytes);
         self.room.runs().map(move |(first, granules)| (first * granule, granules * granule))
     }
 
-    /// Returns the first byte of the free room that a run lies in, and the one behind its last, if the run is free.
+    /// Returns the start and the end, in bytes, of the free range that holds the first granule of a run; `None` if that
+    /// granule is in use. The end is exclusive.
     pub fn free_around(&self, (first, _): GranuleRun) -> Option<(u64, u64)> {
         let granule = u64::from(self.layout.granule_bytes);
         let (start, granules) = self.room.run_of(first)?;
@@ -332,7 +342,8 @@ impl KeySpace {
         }
     }
 
-    /// Returns the first contradiction between index and room, if there is one.
+    /// Checks that no granule has two uses, and that the counts of granules agree. Returns a description of the first
+    /// contradiction; `None` if there is none.
     pub fn inconsistency(&self) -> Option<String> {
         let granules = self.layout.capacity_bytes / u64::from(self.layout.granule_bytes);
         let held: u64 = self.held.iter().map(|(_, granules)| u64::from(*granules)).sum();

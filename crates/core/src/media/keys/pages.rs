@@ -1,43 +1,51 @@
-//! Pages of an index that does not fit the memory of the controller: which of them are in memory, and which are read and written.
+//! Pages of a key index that does not fit into the memory of the controller: which pages are in memory, and which are
+//! read and written.
 //!
-//! A key belongs to one page, by a hash. The page that was used longest ago gives way to one that is needed, and is written if it
-//! has changed (as map pages of a translation layer: Gupta, Kim and Urgaonkar, ASPLOS 2009).
+//! A hash assigns each key to one page. The least recently used page makes way for a page that is needed, and is
+//! written if it has changed (as map pages of a translation layer: Gupta, Kim and Urgaonkar, ASPLOS 2009).
 
 use std::collections::BTreeMap;
 
 use super::{Key, KeyLayout};
 use crate::number::low_u32;
 
-/// Bytes of an entry of the index: a key of 16 bytes, its length and that of the value, and the place of the value (assumed).
+/// Number of bytes in an index entry: a key of 16 bytes, its length, and the length and location of the value
+/// (assumed).
 const ENTRY_BYTES: u32 = 32;
 
-/// Pages of the index, at the end of the media.
+/// Pages of a key index, which lie on the media behind the values, and the cache of those that are in memory.
 #[derive(Clone, Debug)]
 pub struct IndexPages {
-    /// Offset of the first page on the media, number of pages, and bytes of each.
+    /// Offset of the first index page on the media, in bytes.
     start: u64,
+    /// Number of pages in the index.
     pages: u32,
+    /// Number of bytes in each index page.
     page_bytes: u32,
-    /// Number of pages that are in memory at a time.
+    /// Largest number of index pages in memory at a time.
     cached: usize,
-    /// Instant of its last use, in uses so far, and true if it has changed, of each page in memory.
+    /// Index pages in memory, by page number: the number of the access that used each page last, and true if the page
+    /// has changed.
     loaded: BTreeMap<u32, (u64, bool)>,
-    /// Pages in memory by the instant of their last use.
+    /// Numbers of the index pages in memory, by the number of the access that used each last.
     by_use: BTreeMap<u64, u32>,
+    /// Number of accesses to the index so far.
     uses: u64,
 }
 
-/// Accesses of the media that finding a key takes: a page that is read, and one that is written to make room for it.
+/// Accesses to the media that finding a key causes: a page that is read, and a changed page that is written to make
+/// room for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexAccess {
-    /// Offset of the page that is read; none if it is in memory.
+    /// Offset on the media of the index page that is read, in bytes; `None` if it is in memory.
     pub read: Option<u64>,
-    /// Offset of the page that is written; none if the one that gives way has not changed.
+    /// Offset on the media of the index page that is written, in bytes; `None` if no changed page has to leave memory.
     pub written: Option<u64>,
 }
 
 impl IndexPages {
-    /// Makes the pages of an index behind the values, none of which is in memory yet.
+    /// Creates the pages of a key index behind the values, none of them in memory. At least one page fits into memory,
+    /// even if `cached_bytes` is smaller.
     pub fn new(layout: &KeyLayout, page_bytes: u32, cached_bytes: u64) -> IndexPages {
         IndexPages {
             start: layout.capacity_bytes,
@@ -50,17 +58,18 @@ impl IndexPages {
         }
     }
 
-    /// Returns the number of pages of an index of so many keys.
+    /// Returns the number of pages in an index of up to `keys_max` keys.
     pub fn count(keys_max: u32, page_bytes: u32) -> u32 {
         keys_max.div_ceil((page_bytes / ENTRY_BYTES).max(1))
     }
 
-    /// Returns the bytes of a page.
+    /// Returns the number of bytes in an index page.
     pub fn page_bytes(&self) -> u32 {
         self.page_bytes
     }
 
-    /// Finds a key, and changes its entry if `changes` is true.
+    /// Finds the index entry of a key, and marks its page as changed if `changes` is true. Returns the accesses to the
+    /// media that this needs.
     pub fn access(&mut self, key: Key, changes: bool) -> IndexAccess {
         let page = low_u32(key.spread() % u64::from(self.pages));
         self.uses += 1;
@@ -75,13 +84,15 @@ impl IndexPages {
         IndexAccess { read: Some(self.place(page)), written: written.map(|page| self.place(page)) }
     }
 
-    /// Returns offset and bytes of the pages that hold so many entries, for a list of keys (assumed to lie one behind the other).
+    /// Returns the offset on the media and the number of bytes of the index pages that a list of `keys` entries reads.
+    /// The entries are assumed to lie one after the other.
     pub fn listed(&self, keys: u64) -> (u64, u32) {
         let pages = keys.div_ceil(u64::from((self.page_bytes / ENTRY_BYTES).max(1))).min(self.pages.into());
         (self.start, low_u32(pages) * self.page_bytes)
     }
 
-    /// Removes the page that was used longest ago. Returns its number if it has changed.
+    /// Removes the least recently used page from memory. Returns its number if it has changed and must be written;
+    /// `None` otherwise.
     fn give_way(&mut self) -> Option<u32> {
         let (_, page) = self.by_use.pop_first()?;
         let (_, has_changed) = self.loaded.remove(&page)?;

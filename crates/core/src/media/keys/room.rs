@@ -1,4 +1,4 @@
-//! Room for values: runs of free granules, of which the next ones in turn are taken.
+//! Free space for values: runs of free granules, from which allocation takes the next ones in turn.
 
 use std::collections::BTreeMap;
 
@@ -7,42 +7,43 @@ use smallvec::SmallVec;
 use super::GranuleRun;
 use crate::number::narrow;
 
-/// Free granules.
+/// Free allocation granules of a key space, as runs, and the position at which allocation continues.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
-    /// Length of each run by its first granule. No two runs touch.
+    /// Number of allocation granules in each free run, by the number of its first granule. No two runs are adjacent.
     runs: BTreeMap<u64, u64>,
-    /// Number of free granules.
+    /// Number of free granules, summed over all runs.
     granules: u64,
-    /// First granule from which the next value takes its room.
+    /// Number of the allocation granule from which on the next value takes its space.
     next: u64,
 }
 
 impl Room {
-    /// Makes the room of so many granules, all of which are free.
+    /// Creates the free space of a medium with `granules` allocation granules, all of which are free.
     pub(super) fn new(granules: u64) -> Room {
         let runs = if granules > 0 { BTreeMap::from([(0, granules)]) } else { BTreeMap::new() };
         Room { runs, granules, next: 0 }
     }
 
-    /// Returns the number of free granules.
+    /// Returns the number of free granules, summed over all runs.
     pub(super) fn granules(&self) -> u64 {
         self.granules
     }
 
-    /// Returns first granule and length of all free runs, in their order.
+    /// Returns the first granule and the number of allocation granules of each free run, in ascending order.
     pub(super) fn runs(&self) -> impl Iterator<Item = (u64, u64)> {
         self.runs.iter().map(|(first, granules)| (*first, *granules))
     }
 
-    /// Returns the free run that a granule lies in.
+    /// Returns the free run that holds a granule, as first granule and number of granules; `None` if the granule is in
+    /// use.
     pub(super) fn run_of(&self, granule: u64) -> Option<(u64, u64)> {
         let (&first, &granules) = self.runs.range(..=granule).next_back()?;
         (granule - first < granules).then_some((first, granules))
     }
 
-    /// Takes granules in at most `parts_max` runs: the next ones behind those that were taken before, or the longest ones if these
-    /// are too short.
+    /// Allocates `granules` granules in at most `parts_max` runs: the next free runs after the last allocation, or the
+    /// longest runs if the next ones are too short. Returns the runs; `None` if even the longest are too short.
     pub(super) fn take(&mut self, granules: u64, parts_max: usize) -> Option<SmallVec<[GranuleRun; 1]>> {
         if granules > self.granules {
             return None;
@@ -61,7 +62,7 @@ impl Room {
         Some(chosen)
     }
 
-    /// Takes one run; false if it is not free.
+    /// Allocates exactly this run of granules. Returns false if any of them is in use.
     pub(super) fn take_run(&mut self, (first, granules): GranuleRun) -> bool {
         let Some((&start, &length)) = self.runs.range(..=first).next_back() else { return false };
         let fits = granules > 0 && first.checked_add(u64::from(granules)).is_some_and(|end| end <= start + length);
@@ -71,7 +72,7 @@ impl Room {
         fits
     }
 
-    /// Cuts a run out of the free one that begins with granule `start`.
+    /// Removes a run of granules from the free run that begins with granule `start`. The rest on both sides stays free.
     fn cut(&mut self, start: u64, (first, granules): (u64, u64)) {
         let length = self.runs.remove(&start).expect("the run is free");
         if first > start {
@@ -84,7 +85,7 @@ impl Room {
         self.granules -= granules;
     }
 
-    /// Frees a run.
+    /// Frees a run of granules, and merges it with adjacent free runs.
     pub(super) fn free(&mut self, (first, granules): GranuleRun) {
         self.granules += u64::from(granules);
         let (mut start, mut end) = (first, first + u64::from(granules));
@@ -100,7 +101,8 @@ impl Room {
     }
 }
 
-/// Returns the first of these runs that hold so many granules together; the last one may be cut.
+/// Returns the first of these runs that hold `granules` granules together, the last one cut to size; `None` if all of
+/// them hold fewer.
 fn chosen(runs: impl Iterator<Item = (u64, u64)>, granules: u64) -> Option<SmallVec<[GranuleRun; 1]>> {
     let (mut chosen, mut left) = (SmallVec::new(), granules);
     for (first, length) in runs {

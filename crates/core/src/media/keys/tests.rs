@@ -113,7 +113,7 @@ fn values_are_restored_only_into_free_room_of_their_size() {
     assert_eq!((space.keys(), space.used_bytes(), space.free_ranges().count()), (0, 0, 1));
 }
 
-/// A second model: a map of lengths, and the room that they need.
+/// Compares random requests with a second model: a map from keys to lengths, and the space that these need.
 #[test]
 fn random_requests_keep_index_and_room_in_step_with_a_map() {
     for seed in 0..20 {

@@ -1,83 +1,86 @@
-//! Erase blocks of a flash drive as policies see them: valid units, age, wear and stream of each; and pages
+//! Erase blocks of a flash drive as translation policies see them: valid units, age, wear and stream of each; and pages
 //! of the mapping table.
 
 use crate::number::{index, length};
 use crate::random::Random;
 
-/// Physical location of one unit: a block, and the position in it.
+/// Physical location of one mapping unit on flash: a block, and the position in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitLocation {
-    /// Number of the block.
+    /// Number of the block on the drive.
     pub block: u32,
-    /// Number of the unit within the block.
+    /// Number of the mapping unit's position within the block, in the order of writes.
     pub position: u32,
 }
 
 impl UnitLocation {
-    /// Location of a unit that is not on the drive.
+    /// Location that stands for a mapping unit that is not on the drive: never written, or deallocated.
     pub const NONE: UnitLocation = UnitLocation { block: u32::MAX, position: u32::MAX };
 }
 
-/// Stream of writes that has an open block of its own.
+/// Stream of writes to flash that has an open block of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteStream {
-    /// Writes of the user: one of the streams into which the policy separates them.
+    /// User writes, in one of the streams into which the policy or the host separates them.
     User(u8),
-    /// Writes of the user to blocks that are used with one bit a cell, which are folded later.
+    /// User writes to the SLC cache, whose mapping units are moved to ordinary blocks later.
     Slc,
-    /// Pages of the mapping table, on drives whose memory does not hold all of it.
+    /// Writes of mapping table pages, on drives whose memory does not hold the whole table.
     Map,
-    /// Units that garbage collection moves: one of the streams into which the policy separates them.
+    /// Units that garbage collection moves, in one of the streams into which the policy separates them.
     Moved(u8),
 }
 
-/// Loaded page of the mapping table that may be replaced.
+/// Page of the mapping table that is in the drive's memory and may be replaced by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapPage {
-    /// Number of the page.
+    /// Number of the page in the mapping table.
     pub page: u32,
-    /// True if the page has to be written when it is replaced.
+    /// True if the page of the mapping table has changed and must be written to flash when it leaves memory.
     pub is_changed: bool,
 }
 
-/// State of one erase block.
+/// State of one erase block: valid mapping units, wear, age and stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EraseBlock {
-    /// Number of valid units.
+    /// Number of mapping units in the erase block that are valid.
     pub valid: u32,
-    /// Number of positions that have been written.
+    /// Number of positions of the erase block that have been written, or left empty by a flush.
     pub written: u32,
-    /// Number of erases in this run.
+    /// Number of erases of the block in this run.
     pub erases: u32,
-    /// Number of erases before this run, less those of the least erased block.
+    /// Number of erases of the block before this run, less those of the least erased block.
     pub erased_before: u32,
-    /// Order in which blocks were filled up; 0 as long as the block is not full.
+    /// Rank of the block in the order in which blocks were filled up, from 1; 0 as long as the block is not full.
     pub sealed: u64,
-    /// Sum of the instants, in units of the user, at which the user wrote the units of this block.
+    /// Sum of the times at which the user wrote the mapping units of this erase block. Time is the number of units that
+    /// the user has written.
     pub written_at_sum: u64,
-    /// Number of the stream that has filled the block.
+    /// Number of the write stream that has filled the erase block.
     pub stream: u8,
-    /// Units written to the block in this run, by position.
+    /// Log of the mapping units written to the block in this run, in the order of positions.
     pub log: Vec<LogEntry>,
 }
 
-/// Unit that was written to a position of a block.
+/// Entry of a block's log: the mapping unit that was written to a position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogEntry {
     pub position: u32,
     pub unit: u32,
 }
 
-/// All erase blocks of a drive.
+/// All erase blocks of a drive, and the clock of user writes.
 #[derive(Clone, Debug)]
 pub struct Blocks {
-    /// All blocks; those that are used with one bit a cell follow the others, and no policy sees them.
+    /// State of each block by number. SLC blocks follow the ordinary ones, and no policy sees them.
     pub(super) all: Vec<EraseBlock>,
-    /// Number of the others.
+    /// Number of ordinary blocks, which are not part of the SLC cache.
     pub(super) main: u32,
+    /// Number of mapping units in each ordinary block.
     pub(super) units: u32,
-    /// Number of units of a block that is used with one bit a cell.
+    /// Number of mapping units in each SLC block.
     pub(super) slc_units: u32,
+    /// Number of mapping units that the user has written so far, which serves as the time of policies.
     pub(super) now: u64,
 }
 
@@ -86,69 +89,72 @@ impl Blocks {
         Blocks { all: vec![EraseBlock::default(); index(main + slc)], main, units, slc_units, now: 0 }
     }
 
-    /// Returns the number of units that a block holds.
+    /// Returns the number of mapping units that a block can hold; SLC blocks hold fewer.
     pub(super) fn capacity(&self, block: u32) -> u32 {
         if block < self.main { self.units } else { self.slc_units }
     }
 
-    /// Returns the number of blocks, full or not.
+    /// Returns the number of ordinary (not SLC) blocks, full or not.
     pub fn count(&self) -> u32 {
         self.main
     }
 
-    /// Returns the number of units of a block.
+    /// Returns the number of mapping units in each ordinary (not SLC) block.
     pub fn units(&self) -> u32 {
         self.units
     }
 
-    /// Returns the time in units that the user has written.
+    /// Returns the time as the number of mapping units that the user has written so far.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// Returns the full blocks, the only ones that can be victims, by number.
+    /// Returns the numbers of the full ordinary blocks, in ascending order. Only they can be victims of garbage
+    /// collection.
     pub fn full(&self) -> impl Iterator<Item = u32> {
         (0..self.count()).filter(|block| self.is_full(*block))
     }
 
-    /// Returns true if every position of a block has been written.
+    /// True if every position of a block has been written, or left empty by a flush.
     pub fn is_full(&self, block: u32) -> bool {
         self.all[index(block)].sealed > 0
     }
 
-    /// Returns the number of valid units of a block.
+    /// Returns the number of mapping units in a block that are valid.
     pub fn valid(&self, block: u32) -> u32 {
         self.all[index(block)].valid
     }
 
-    /// Returns true if erasing a block makes room: not all of its units are valid.
+    /// True if erasing a block makes room, because not all of its mapping units are valid.
     pub fn makes_room(&self, block: u32) -> bool {
         self.valid(block) < self.units
     }
 
-    /// Returns the number of erases of a block, less a number that all blocks share.
+    /// Returns the number of erases of a block, less a constant that is the same for all blocks.
     pub fn erases(&self, block: u32) -> u32 {
         self.all[index(block)].erases + self.all[index(block)].erased_before
     }
 
-    /// Returns a number that rises with the instant at which a block was filled up.
+    /// Returns the rank of a full block in the order in which blocks were filled up, from 1; 0 for a block that is not
+    /// full.
     pub fn order(&self, block: u32) -> u64 {
         self.all[index(block)].sealed
     }
 
-    /// Returns the number of the stream that has filled a block: streams of the user first, then that of map
-    /// pages on drives that have one, then those of moved units.
+    /// Returns the number of the stream that has filled a block: user streams first, then the stream of map pages if
+    /// there is one, then streams of moved units.
     pub fn stream(&self, block: u32) -> u8 {
         self.all[index(block)].stream
     }
 
-    /// Returns the mean time since the user wrote the units of a block, in units that the user has written since. Moving a
-    /// unit makes it no younger.
+    /// Returns the mean age of the mapping units of a block: the number of units that the user has written since each
+    /// of them. Moving a unit does not make it younger.
     pub fn age(&self, block: u32) -> f64 {
         self.now as f64 - self.written_at(block)
     }
 
-    /// Returns one of the full blocks, each with the same chance; `None` if almost none is full.
+    /// Draws one of the full blocks at random, all with equal probability; `None` if as many draws as there are blocks
+    /// hit no full block.
     pub fn draw_full(&self, random: &mut Random) -> Option<u32> {
         (0..self.count()).find_map(|_| {
             let block = (random.unit() * f64::from(self.count())) as u32;
@@ -156,24 +162,27 @@ impl Blocks {
         })
     }
 
-    /// Returns the mean instant at which the user wrote the units of a block.
+    /// Returns the mean time at which the user wrote the mapping units of a block, as a number of units that the user
+    /// had written.
     pub(super) fn written_at(&self, block: u32) -> f64 {
         let this = &self.all[index(block)];
         this.written_at_sum as f64 / f64::from(this.written.max(1))
     }
 
-    /// Returns the erases of the most erased block in this run, and of all blocks together.
+    /// Returns the number of erases in this run of the most erased block, and the number for all blocks together; SLC
+    /// blocks do not count.
     pub(super) fn most_and_all_erases(&self) -> (u32, u64) {
         let erases = self.all[..index(self.main)].iter().map(|block| block.erases);
         (erases.clone().max().unwrap_or(0), erases.map(u64::from).sum())
     }
 
-    /// Returns the position of the free block with the fewest erases in a list of free blocks.
+    /// Returns the index, in a list of free blocks, of the block with the fewest erases; `None` if the list is empty.
     pub fn least_erased(&self, free: &[u32]) -> Option<usize> {
         (0..free.len()).min_by_key(|place| self.erases(free[*place]))
     }
 
-    /// Returns the position of the free block with the most erases in a list of free blocks.
+    /// Returns the index, in a list of free blocks, of the block with the most erases; the first one if several have as
+    /// many. `None` if the list is empty.
     pub fn most_erased(&self, free: &[u32]) -> Option<usize> {
         (0..free.len()).max_by_key(|place| (self.erases(free[*place]), length(free.len() - place)))
     }

@@ -1,10 +1,10 @@
 //! Locations of the units that were on the drive before the run, without a table of all of them.
 //!
-//! Units of the preconditioned drive have numbers: a seeded shuffle of their addresses, or the addresses themselves
-//! where the drive was written sequentially. Neighbours by number lie in one block, so that a few *cohorts*, ranges of
-//! numbers with the location of their first unit, give the location of every unit. A unit that is overwritten or
-//! deallocated leaves its cohort, for which one bit is kept. Garbage collection moves the valid units of a cohort as
-//! ranges, counted 64 bits at a time, so that its cost does not grow with the number of units moved.
+//! Units of the preconditioned drive have numbers: a seeded shuffle of their addresses, or the addresses themselves if
+//! the drive was written sequentially. Adjacent numbers lie in one block, so that a few *cohorts*, ranges of numbers
+//! with the location of their first unit, give the location of every unit. A unit that is overwritten or deallocated
+//! leaves its cohort, for which one bit is kept. Garbage collection moves the valid units of a cohort as ranges,
+//! counted 64 bits at a time, so that its cost does not grow with the number of units moved.
 //!
 //! ```text
 //!     numbers   0 ............ 5 ......... 9 ............ 14        each number is shuffle(address)
@@ -16,48 +16,51 @@ use super::blocks::UnitLocation;
 use crate::media::randomiser::Randomiser;
 use crate::number::narrow;
 
-/// Range of numbers that lie in one block, evenly spread over positions of it.
+/// Cohort: range of mapping units, by number, that lie in one block, evenly spread over consecutive positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cohort {
     block: u32,
     position: u32,
-    /// Number of positions that it was written to. Units that have left since then still occupy theirs.
+    /// Number of positions in a block that a cohort of mapping units was written to. Units that have left the cohort
+    /// since then still occupy theirs.
     positions: u32,
 }
 
-/// Ranges of numbers with their locations, in the order of the numbers.
+/// Cohorts of a drive in the order of unit numbers, with a bit for each mapping unit that has left.
 #[derive(Clone, Debug)]
 pub(super) struct Cohorts {
+    /// Permutation from the addresses of mapping units to their numbers; `None` if they are equal.
     shuffle: Option<Randomiser>,
-    /// First number of each cohort; a cohort ends where the next one begins.
+    /// Number of the first mapping unit in each cohort, in ascending order; a cohort ends where the next one begins.
     starts: Vec<u64>,
     cohorts: Vec<Cohort>,
     units: u64,
-    /// Bit for each number, set if its unit has left.
+    /// Bit for each mapping unit, by number, set if the unit has been overwritten or deallocated and so has left its
+    /// cohort.
     left: Vec<u64>,
 }
 
-/// Part of a cohort that is moved to another block.
+/// Part of a cohort that garbage collection has moved to another block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MovedPart {
-    /// Old location of its first unit.
+    /// Old location of the first mapping unit of the moved part of a cohort.
     pub from: UnitLocation,
-    /// Number of positions over which its units were spread.
+    /// Number of positions of the old block over which the mapping units of the moved part were spread.
     pub positions: u32,
-    /// Number of its valid units.
+    /// Number of mapping units of the moved part that were still valid.
     pub units: u32,
-    /// Number at which it ends.
+    /// Number of the first mapping unit after the moved part of a cohort.
     pub until: u64,
 }
 
 impl Cohorts {
-    /// Creates the cohorts of a drive on which nothing was written.
+    /// Creates an empty set of cohorts, for a drive on which nothing was written before the run.
     pub(super) fn none() -> Cohorts {
         Cohorts { shuffle: None, starts: Vec::new(), cohorts: Vec::new(), units: 0, left: Vec::new() }
     }
 
-    /// Creates cohorts from blocks `(block, units, positions)`: so many units spread over so many positions, in the
-    /// order of addresses, or shuffled.
+    /// Creates one cohort for each block `(block, units, positions)`: `units` mapping units, evenly spread over
+    /// `positions` positions. `shuffle` numbers the units; without it they are in the order of addresses.
     pub(super) fn new(blocks: impl IntoIterator<Item = (u32, u32, u32)>, shuffle: Option<Randomiser>) -> Cohorts {
         let mut cohorts = Cohorts { shuffle, ..Cohorts::none() };
         for (block, units, positions) in blocks.into_iter().filter(|(_, units, _)| *units > 0) {
@@ -69,7 +72,8 @@ impl Cohorts {
         cohorts
     }
 
-    /// Returns the number of a unit that has not left its cohort; `None` if it has, or was never there.
+    /// Returns the number of a mapping unit that is still in its cohort, which gives its location. `None` if the unit
+    /// has been overwritten or deallocated, or was not on the drive before the run.
     #[inline]
     pub(super) fn number(&self, unit: u32) -> Option<u64> {
         if u64::from(unit) >= self.units {
@@ -79,14 +83,16 @@ impl Cohorts {
         (self.left[narrow::<usize, u64>(number / 64)] >> (number % 64) & 1 == 0).then_some(number)
     }
 
-    /// Returns the unit with this number; `None` if it has left.
+    /// Returns the mapping unit with this number in the order of cohorts; `None` if it has been overwritten or
+    /// deallocated and so has left its cohort.
     pub(super) fn unit(&self, number: u64) -> Option<u32> {
         let is_left = self.left[narrow::<usize, u64>(number / 64)] >> (number % 64) & 1 == 1;
         let unit = self.shuffle.map_or(number, |shuffle| shuffle.backward(number));
         (!is_left).then(|| narrow::<u32, u64>(unit))
     }
 
-    /// Returns the location of the unit with this number.
+    /// Returns the location of the mapping unit with this number, computed from the cohort (range of numbers) that
+    /// holds it.
     #[inline]
     pub(super) fn location(&self, number: u64) -> UnitLocation {
         let index = self.starts.partition_point(|start| *start <= number) - 1;
@@ -95,7 +101,8 @@ impl Cohorts {
         UnitLocation { block: cohort.block, position: cohort.position + narrow::<u32, u64>(inside) }
     }
 
-    /// Removes the unit with this number from its cohort: it has a location of its own from now on, or none.
+    /// Removes the mapping unit with this number from its cohort, because it has been overwritten or deallocated. From
+    /// then on it has a location of its own, or none.
     #[inline]
     pub(super) fn leave(&mut self, number: u64) {
         let (word, bit) = (&mut self.left[narrow::<usize, u64>(number / 64)], 1 << (number % 64));
@@ -103,7 +110,8 @@ impl Cohorts {
         *word |= bit;
     }
 
-    /// Returns the first numbers of the cohorts in a block, in the order of their positions.
+    /// Returns the number of the first mapping unit in each cohort (range of units) that lies in `block`, in the order
+    /// of positions.
     pub(super) fn starts_in_block(&self, block: u32) -> Vec<u64> {
         let cohorts = self.cohorts.iter().zip(&self.starts).filter(|(cohort, _)| cohort.block == block);
         let mut found: Vec<(u32, u64)> = cohorts.map(|(cohort, start)| (cohort.position, *start)).collect();
@@ -111,8 +119,9 @@ impl Cohorts {
         found.into_iter().map(|(_, start)| start).collect()
     }
 
-    /// Moves up to `most` units from the beginning of the cohort at `start` to `to`. Returns the part that was moved,
-    /// and the start of the remaining cohort, if there is one.
+    /// Moves up to `most` valid mapping units from the beginning of the cohort that starts at number `start` to
+    /// location `to`. Returns the part that was moved, and the start of the remaining cohort; `None` if no cohort
+    /// remains.
     pub(super) fn move_part(&mut self, start: u64, most: u32, to: UnitLocation) -> (MovedPart, Option<u64>) {
         let index = self.starts.partition_point(|other| *other < start);
         debug_assert_eq!(self.starts[index], start);
@@ -126,8 +135,8 @@ impl Cohorts {
         (MovedPart { from, positions, units, until }, (until < end).then_some(until))
     }
 
-    /// Replaces a cohort by the moved part and the remaining one behind it. A part that continues the cohort before it
-    /// joins that.
+    /// Replaces the cohort at `index` by its moved part, and by the rest behind it if there is one. A moved part that
+    /// directly follows the preceding cohort in its block is merged with that.
     fn replace(&mut self, index: usize, moved: Cohort, rest: Option<(u64, Cohort)>) {
         let joins = index > 0 && self.cohorts[index - 1].is_followed_by(&moved);
         if joins || moved.positions == 0 && index > 0 {
@@ -152,7 +161,8 @@ impl Cohorts {
         self.starts.get(index + 1).copied().unwrap_or(self.units)
     }
 
-    /// Returns the number at which the first `most` units from `start` on end, and how many units there are before it.
+    /// Returns the number that follows the first `most` mapping units from `start` that have not left, at most `end`,
+    /// and the number of these units.
     fn first_units(&self, start: u64, end: u64, most: u32) -> (u64, u32) {
         let (mut at, mut found) = (start, 0);
         while at < end && found < most {

@@ -1,11 +1,11 @@
-//! Part of the mapping table that is in the drive's memory, if that does not hold the whole table.
+//! Cache of the mapping table in the drive's memory, for drives whose memory does not hold the whole table.
 //!
 //! The table is divided into *map pages*, which lie in flash like data (Gupta, Kim and Urgaonkar, "DFTL: a flash
-//! translation layer employing demand-based selective caching of page-level address mappings", ASPLOS 2009). An access to
-//! a unit whose page is not cached reads the page; the page that it replaces is written if it has changed. Garbage
-//! collection changes places of units, too: their new places are noted in memory until their page is loaded next, so
-//! that collection itself writes no map pages (as Ma, Feng and Li, "LazyFTL", SIGMOD 2011). The memory of these notes is
-//! not counted.
+//! translation layer employing demand-based selective caching of page-level address mappings", ASPLOS 2009). An access
+//! to a unit whose page is not cached reads the page; the page that it replaces is written if it has changed. Garbage
+//! collection changes the locations of units, too. The new locations are kept in memory until their page is loaded
+//! next, so that collection itself writes no map pages (as Ma, Feng and Li, "LazyFTL", SIGMOD 2011). The memory for
+//! them is not counted.
 //!
 //! ```text
 //!     list:   least recently used <-> ... <-> most recently used      slots of loaded pages
@@ -16,36 +16,38 @@ use super::blocks::MapPage;
 use super::policy::Policy;
 use crate::number::{index, narrow};
 
-/// Number of the least recently used pages among which a policy chooses the one to replace.
+/// Number of least recently used map pages among which a policy chooses the page to replace.
 const CANDIDATES: usize = 8;
-/// Slot number that stands for none.
+/// Number that stands for no slot of the map cache: the page is not loaded, or the list ends.
 const NONE: u32 = u32::MAX;
 
-/// Replacement that an access to the mapping table has caused.
+/// Miss of the map cache: the page that an access has loaded, and the changed page that has left the cache for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MapMiss {
-    /// Number of the page that is loaded.
+    /// Number of the map page that is loaded.
     pub loaded: u32,
-    /// Number of the replaced page, if that has to be written.
+    /// Number of the replaced map page if it has changed and must be written; `None` otherwise.
     pub written: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct MapSlot {
     page: MapPage,
-    /// Slot that was used before this one, and the one that was used after it.
+    /// Number of the map cache slot that was used just before this one; [`NONE`] for the least recently used slot.
     before: u32,
+    /// Number of the map cache slot that was used just after this one; [`NONE`] for the most recently used slot.
     after: u32,
 }
 
-/// Cache of map pages.
+/// Cache of map pages: a slot for each loaded page, in a list by last use.
 #[derive(Clone, Debug)]
 pub(super) struct MapCache {
-    /// Number of units whose places one page holds.
+    /// Number of mapping units whose locations one map page holds.
     page_units: u32,
-    /// Slot of each page; [`NONE`] if it is not loaded.
+    /// Number of the slot that holds each map page, by page number; [`NONE`] if the page is not loaded.
     slot_of: Vec<u32>,
-    /// True for each page that misses new places of moved units.
+    /// True for each map page that lacks new locations of mapping units which garbage collection moved while it was not
+    /// loaded, by page number.
     is_outdated: Vec<bool>,
     slots: Vec<MapSlot>,
     oldest: u32,
@@ -53,8 +55,8 @@ pub(super) struct MapCache {
 }
 
 impl MapCache {
-    /// Creates a cache of `slots` pages out of those of `units` units. The cache is full from the beginning, of pages at
-    /// equal distances; they have changed if `is_changed` is true.
+    /// Creates a cache of `slots` map pages for `units` mapping units. The cache starts full, with pages at equal
+    /// distances. If `is_changed` is true, all pages must be written when they leave the cache.
     pub(super) fn new(units: u64, page_units: u32, slots: u32, is_changed: bool) -> MapCache {
         let pages = pages(units, page_units);
         let slots = slots.clamp(1, pages);
@@ -75,8 +77,8 @@ impl MapCache {
         cache
     }
 
-    /// Looks up the place of a unit, and changes it if `changes` is true. Returns the page that was loaded and the one that
-    /// it has replaced, if it was not there.
+    /// Looks up the location of a mapping unit; the unit gets a new location if `changes` is true. Returns the page
+    /// that was loaded and the page that it replaced; `None` if the unit's page was in the cache.
     #[inline]
     pub(super) fn access(&mut self, unit: u32, changes: bool, policy: &mut Policy) -> Option<MapMiss> {
         let page = unit / self.page_units;
@@ -92,7 +94,7 @@ impl MapCache {
         None
     }
 
-    /// Notes the new place of a unit without an access to flash.
+    /// Records the new location of a mapping unit in memory, without an access to flash.
     #[inline]
     pub(super) fn note(&mut self, unit: u32) {
         let page = index(unit / self.page_units);
@@ -146,7 +148,7 @@ impl MapCache {
     }
 }
 
-/// Returns the number of map pages of so many units.
+/// Returns the number of map pages for `units` mapping units, each page with `page_units` of them.
 pub(super) fn pages(units: u64, page_units: u32) -> u32 {
     narrow::<u32, u64>(units.div_ceil(page_units.into()))
 }

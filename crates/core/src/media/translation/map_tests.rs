@@ -1,7 +1,8 @@
 use super::tests::{OPEN_BLOCKS, Writer, assert_consistent};
 use super::*;
 
-/// A drive of 800 blocks with as many pages of its mapping table in memory, out of 64 units each.
+/// Shape of a drive of 800 blocks, with `cached_pages` pages of its mapping table in memory; each page holds 64 mapping
+/// units.
 fn shape(policy: PolicyName, cached_pages: u32) -> TranslationShape {
     let (blocks, block_units) = (800, 128);
     let units = (f64::from(blocks * block_units) / 1.3) as u64;

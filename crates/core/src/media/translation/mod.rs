@@ -1,8 +1,8 @@
 //! Flash translation layer (FTL): maps logical units to physical locations, and collects garbage.
 //!
-//! Cells are erased by the block and written in order, so that a unit that is written again goes to a new location, and
-//! its old one becomes invalid. Garbage collection makes room: it moves the units of a victim block that are still
-//! valid to another block, and erases the victim. The layer decides locations and moves; it knows no time.
+//! Cells are erased by the block and written in order. A unit that is written again therefore goes to a new location,
+//! and its old location becomes invalid. Garbage collection makes room: it moves the units of a victim block that are
+//! still valid to another block, and erases the victim. The layer decides on locations and moves, and knows no time.
 //! [`super::flash`] executes its decisions.
 //!
 //! User writes and moved units go to blocks of their own: a unit that has outlived its block will mostly outlive the
@@ -53,120 +53,128 @@ use policy::{Policy, PolicySettings};
 use slc::SlcCache;
 pub use slc::SlcShape;
 
-/// Size and policies of a translation layer.
+/// Size and policies of a translation layer: mapping units, blocks, streams, map cache and SLC cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TranslationShape {
-    /// Number of units that the user can write, below 2^32 - 1.
+    /// Number of mapping units that the user can write, below 2^32 - 1.
     pub units: u64,
-    /// Number of units of a block.
+    /// Number of mapping units in each ordinary (not SLC) block.
     pub block_units: u32,
-    /// Number of blocks, over-provisioning included.
+    /// Number of ordinary (not SLC) blocks, over-provisioning included.
     pub blocks: u32,
-    /// Number of units of a block that are programmed together.
+    /// Number of mapping units in a line of a block: a line is programmed together.
     pub line_units: u32,
-    /// Policy by which writes are placed and victim blocks are chosen.
+    /// Translation policy: places writes in streams and chooses the victim blocks of garbage collection.
     pub policy: PolicyName,
-    /// Keys that the policy reads.
+    /// Settings of the translation policy from the drive's configuration.
     pub settings: PolicySettings,
-    /// Part of the mapping table that is in memory; `None` if that holds all of it.
+    /// Size of the mapping table and of its cache; `None` if the drive's memory holds the whole table.
     pub map: Option<MapShape>,
-    /// Blocks beside the others that are used with one bit a cell, if there are any.
+    /// Blocks beside the ordinary ones that form the SLC cache; `None` if there is no such cache.
     pub slc: Option<SlcShape>,
-    /// Number of erases by which one block may be ahead of another before the latter is collected however full it is; 0
-    /// for no limit.
+    /// Number of erases by which a block may lag behind the most erased one before it is collected, however full it is;
+    /// 0 for no limit.
     pub wear_gap: u32,
-    /// Streams among which hosts choose, in place of those of the policy, if they can.
+    /// Streams that hosts choose, which replace the streams of the policy; `None` if hosts cannot choose.
     pub placement: Option<PlacedStreams>,
 }
 
-/// Size of a mapping table, of which only a part is in the drive's memory.
+/// Size of a mapping table that the drive's memory holds only in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapShape {
-    /// Number of units whose places one page of the table holds.
+    /// Number of mapping units whose locations one page of the mapping table holds.
     pub page_units: u32,
-    /// Number of pages in memory.
+    /// Number of mapping table pages in the drive's memory.
     pub cached_pages: u32,
 }
 
-/// Accesses to flash that looking up a unit needs, on a drive whose memory does not hold all of the mapping table.
+/// Accesses to flash that the lookup of a mapping unit causes because its page of the mapping table is not in the
+/// drive's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapAccess {
-    /// Location of the page that is read.
+    /// Location from which the page of the mapping table is read; [`UnitLocation::NONE`] if it has never been written.
     pub read: UnitLocation,
-    /// Number of the page that is written because it was replaced; [`TranslationLayer::write_map_page`] does so.
+    /// Number of the changed page that has left the cache and is to be written with
+    /// [`TranslationLayer::write_map_page`]; `None` if the page that left had not changed.
     pub written: Option<u32>,
 }
 
-/// Units that garbage collection has moved from one block to another.
+/// Run of valid mapping units that garbage collection has moved from one block to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitMove {
-    /// Old location of the first unit.
+    /// Location in the old block of the first mapping unit that was moved.
     pub from: UnitLocation,
-    /// Number of positions over which the units were spread.
+    /// Number of positions of the old block over which the mapping units were spread, invalid ones between them
+    /// included.
     pub positions: u32,
-    /// Number of units.
+    /// Number of mapping units that were moved.
     pub units: u32,
-    /// New location of the first unit; the others follow it.
+    /// New location of the first mapping unit that was moved; the other units follow it without gaps.
     pub to: UnitLocation,
 }
 
-/// Counters of the translation layer, in units and blocks.
+/// Counters of the translation layer since the start of the run, in mapping units, blocks and map pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TranslationCounts {
-    /// Units that the user has written.
+    /// Number of mapping units that the user has written.
     pub written: u64,
-    /// Units that garbage collection has moved.
+    /// Number of mapping units that garbage collection has moved.
     pub moved: u64,
-    /// Positions that were left empty because a flush did not wait for more units.
+    /// Number of positions in blocks that were left empty because a flush did not wait for more mapping units.
     pub skipped: u64,
-    /// Blocks that were erased.
+    /// Number of blocks that garbage collection has erased, SLC blocks not counted.
     pub erases: u64,
-    /// Pages of the mapping table that were read.
+    /// Number of mapping table pages that lookups have loaded into the drive's memory.
     pub map_reads: u64,
-    /// Pages of the mapping table that were written.
+    /// Number of mapping table pages that were written to flash.
     pub map_writes: u64,
-    /// Units of the user that were written with one bit a cell, which count as written, too.
+    /// Number of user units that were written to the SLC cache. They also count as written.
     pub slc_written: u64,
 }
 
-/// Block that is being collected, and the progress of that.
+/// Garbage collection in progress: the victim block, and how far its valid mapping units have been moved.
 #[derive(Clone, Debug)]
 struct GarbageCollection {
     victim: u32,
-    /// Stream that takes its valid units.
+    /// Stream that receives the valid mapping units of the victim block.
     stream: WriteStream,
-    /// First numbers of cohorts that are still there, the last one first.
+    /// Number of the first unit of each cohort (range of mapping units from before the run) that is still in the victim
+    /// block, in descending order of positions.
     cohorts: Vec<u64>,
-    /// Number of log entries that have been examined.
+    /// Number of entries that have been examined in the victim's log, which lists the mapping units written to it in
+    /// this run.
     logged: usize,
 }
 
-/// Flash translation layer with the state of all blocks.
+/// Flash translation layer: locations of all mapping units, streams, garbage collection, and the state of all blocks.
 #[derive(Clone, Debug)]
 pub struct TranslationLayer {
     shape: TranslationShape,
     policy: Policy,
-    /// Number of streams of the user, and the place of the first stream of moved units.
+    /// Number of streams of user writes, the SLC cache not counted.
     user_streams: u8,
+    /// Index, in the list of open blocks, of the first stream for units that garbage collection moves.
     first_moved: u8,
-    /// Number of streams that garbage collection keeps a block for, and of those of the user among them: all, or those that
-    /// have been written on drives whose hosts choose streams.
+    /// Number of streams, of all kinds, for which garbage collection keeps a block in reserve. If hosts choose streams,
+    /// only streams that have been written count.
     kept_streams: u32,
+    /// Number of streams of user writes and of map pages for which garbage collection keeps a block in reserve.
     kept_user_streams: u32,
-    /// Streams and counters of the units, on drives whose hosts choose streams.
+    /// Streams that hosts choose, with the stream of each mapping unit and counters; `None` if hosts cannot choose.
     placed: Option<Box<PlacedUnits>>,
     map: Option<MapCache>,
     slc: Option<SlcCache>,
     blocks: Blocks,
-    /// Blocks that are erased and empty.
+    /// Numbers of the ordinary (not SLC) flash blocks that are erased and empty.
     free: Vec<u32>,
-    /// Open block of each stream: those of the user first.
+    /// Open block of each stream: user streams first, then the stream of map pages if there is one, then streams of
+    /// moved units.
     open: Vec<Option<u32>>,
     collection: Option<GarbageCollection>,
     cohorts: Cohorts,
     overlay: Overlay,
     random: Random,
-    /// Number of blocks that have been filled up.
+    /// Number of times that a block has been filled up, which gives full blocks their order.
     sealed: u64,
     counts: TranslationCounts,
 }
@@ -175,7 +183,7 @@ impl TranslationLayer {
     /// Creates the translation layer of a drive on which nothing has ever been written.
     ///
     /// # Panics
-    /// If there are not enough blocks for the user's units and the open blocks.
+    /// If there are not enough blocks for the user's units and the open blocks, or if the units need more than 32 bits.
     pub fn new(shape: TranslationShape, seed: u64) -> TranslationLayer {
         assert!(shape.all_units() < u64::from(u32::MAX), "{} units need more than 32 bits", shape.all_units());
         assert!(
@@ -210,7 +218,8 @@ impl TranslationLayer {
         }
     }
 
-    /// Returns the location of a unit; [`UnitLocation::NONE`] if it has not been written, or has been deallocated.
+    /// Returns the physical location of a mapping unit; [`UnitLocation::NONE`] if it has not been written, or has been
+    /// deallocated.
     #[inline]
     pub fn location(&self, unit: u32) -> UnitLocation {
         match self.cohorts.number(unit) {
@@ -219,15 +228,16 @@ impl TranslationLayer {
         }
     }
 
-    /// Writes a unit, and returns its new location. The caller has called [`TranslationLayer::make_room`] before.
+    /// Writes a mapping unit to the stream that the policy chooses, and returns its new location. The caller must have
+    /// called [`TranslationLayer::make_room`] before.
     #[inline]
     pub fn write(&mut self, unit: u32) -> UnitLocation {
         let stream = self.stream_of(unit);
         self.write_to(unit, stream)
     }
 
-    /// Writes a unit to the open block of a stream of the user, and returns its new location. The caller has called
-    /// [`TranslationLayer::make_room`] before.
+    /// Writes a mapping unit to the open block of user stream number `stream`, and returns its new location. The caller
+    /// must have called [`TranslationLayer::make_room`] before.
     #[inline]
     pub fn write_to(&mut self, unit: u32, stream: u8) -> UnitLocation {
         self.invalidate(unit);
@@ -241,8 +251,8 @@ impl TranslationLayer {
         self.append(unit, stream, self.blocks.now)
     }
 
-    /// Returns the number of the stream that takes the next write of a unit: those of the policy, and then that of blocks
-    /// with one bit a cell.
+    /// Returns the number of the user stream for the next write of a mapping unit: the number after the policy's
+    /// streams for the SLC cache while it has room, otherwise the stream that the policy chooses.
     #[inline]
     pub fn stream_of(&mut self, unit: u32) -> u8 {
         match self.user_streams {
@@ -254,14 +264,15 @@ impl TranslationLayer {
         }
     }
 
-    /// Returns the stream of the user with this number.
+    /// Returns the stream of user writes with this number. The number after the streams of the policy or of the hosts
+    /// stands for the SLC cache.
     #[inline]
     pub fn write_stream(&self, number: u8) -> WriteStream {
         if number < self.user_streams { WriteStream::User(number) } else { WriteStream::Slc }
     }
 
-    /// Looks up the place of a unit in the mapping table; `changes` is true if it gets a new one. Returns the accesses to
-    /// flash that this needs.
+    /// Looks up the location of a mapping unit in the mapping table; `changes` is true if the unit is about to get a
+    /// new one. Returns the accesses to flash that this needs; `None` if the table page is in memory.
     #[inline]
     pub fn look_up(&mut self, unit: u32, changes: bool) -> Option<MapAccess> {
         let MapMiss { loaded, written } = self.map.as_mut()?.access(unit, changes, &mut self.policy)?;
@@ -269,7 +280,7 @@ impl TranslationLayer {
         Some(MapAccess { read: self.location(self.map_unit(loaded)), written })
     }
 
-    /// Writes a page of the mapping table, and returns its new location. The caller has called
+    /// Writes a page of the mapping table to flash, and returns its new location. The caller must have called
     /// [`TranslationLayer::make_room`] before.
     pub fn write_map_page(&mut self, page: u32) -> UnitLocation {
         let unit = self.map_unit(page);
@@ -278,18 +289,19 @@ impl TranslationLayer {
         self.append(unit, WriteStream::Map, self.blocks.now)
     }
 
-    /// Returns true if the drive's memory does not hold all of the mapping table.
+    /// True if the drive's memory holds only a part of the mapping table.
     #[inline]
     pub fn has_map_cache(&self) -> bool {
         self.map.is_some()
     }
 
-    /// Returns the number of the unit that holds a page of the mapping table: these follow the user's units.
+    /// Returns the number of the mapping unit that holds a page of the mapping table. Map pages are numbered after the
+    /// user's units.
     fn map_unit(&self, page: u32) -> u32 {
         narrow::<u32, u64>(self.shape.units) + page
     }
 
-    /// Notes that a unit has a new place, without an access to the mapping table.
+    /// Records in memory that a user unit has a new location, without an access to the mapping table in flash.
     #[inline]
     fn note_place(&mut self, unit: u32) {
         if let Some(map) = self.map.as_mut().filter(|_| u64::from(unit) < self.shape.units) {
@@ -297,7 +309,7 @@ impl TranslationLayer {
         }
     }
 
-    /// Deallocates a unit.
+    /// Deallocates a mapping unit: its location becomes invalid, and later reads find no data.
     pub fn discard(&mut self, unit: u32) {
         self.invalidate(unit);
         self.note_place(unit);
@@ -306,7 +318,7 @@ impl TranslationLayer {
         }
     }
 
-    /// Deallocates every unit.
+    /// Deallocates every mapping unit: no block holds valid units afterwards.
     pub fn discard_all(&mut self) {
         self.cohorts = Cohorts::none();
         self.overlay = Overlay::new();
@@ -314,7 +326,8 @@ impl TranslationLayer {
         self.collection.iter_mut().for_each(|collection| collection.cohorts.clear());
     }
 
-    /// Leaves up to `positions` of the stream's open block empty, at most up to its end.
+    /// Leaves the next `positions` of the stream's open block empty, at most up to the end of the block. Does nothing
+    /// if the stream has no open block.
     pub fn skip(&mut self, stream: WriteStream, positions: u32) {
         let Some(block) = self.open_of(stream) else { return };
         let capacity = self.blocks.capacity(block);
@@ -329,18 +342,19 @@ impl TranslationLayer {
         self.seal_if_full(block);
     }
 
-    /// Returns the free positions of a stream's open block; 0 if it would begin another.
+    /// Returns the number of free positions in a stream's open block; 0 if the next write opens another block.
     pub fn room(&self, stream: WriteStream) -> u32 {
         let written = |block| self.blocks.all[index(block)].written;
         self.open_of(stream).map_or(0, |block| self.blocks.capacity(block) - written(block))
     }
 
-    /// Collects as much garbage as the next `units` of the user need, in even steps. Adds the moves to `moved`, and the
-    /// erased blocks to `erased`.
+    /// Collects as much garbage as the next `units` of the user need, so that moves spread evenly over user writes.
+    /// Adds the moves to `moved`, and the erased blocks to `erased`.
     ///
-    /// Space for one block of each stream is kept in reserve, two with one stream of the user and one of moved units. A
-    /// victim block needs space for its valid units and yields the rest to the user, together one block. The others are
-    /// more than what the open blocks of all but one stream can hold, so that each finds a block whenever it needs one.
+    /// Space for one block of each stream is kept in reserve: two blocks with one user stream and one stream of moved
+    /// units. A victim block needs space for its valid units and yields the rest to the user, together one block. The
+    /// other blocks of the reserve exceed what the open blocks of all but one stream can hold, so that each stream
+    /// finds a block when it needs one.
     pub fn make_room(&mut self, units: u32, moved: &mut Vec<UnitMove>, erased: &mut Vec<u32>) {
         while self.collection.is_some() || self.begin_collection() {
             let left = self.left_to_move();
@@ -356,8 +370,9 @@ impl TranslationLayer {
         }
     }
 
-    /// Collects garbage while the drive is idle, until `blocks` erased blocks more than the reserve are there: moves up to
-    /// `units` units. Adds the moves to `moved`, and the erased blocks to `erased`. Returns false if there is nothing to do.
+    /// Collects garbage while the drive is idle, until `blocks` erased blocks beyond the reserve are free: moves up to
+    /// `units` mapping units. Adds the moves to `moved`, and the erased blocks to `erased`. Returns false if there is
+    /// nothing to do.
     pub fn collect_ahead(&mut self, units: u32, blocks: u32, moved: &mut Vec<UnitMove>, erased: &mut Vec<u32>) -> bool {
         let goal = self.reserve() + u64::from(blocks) * u64::from(self.shape.block_units);
         if self.collection.is_none() && (self.room_in_all() >= goal || !self.start_collection()) {
@@ -370,28 +385,30 @@ impl TranslationLayer {
         true
     }
 
-    /// Returns the counters.
+    /// Returns the counters of the translation layer since the start of the run.
     pub fn counts(&self) -> TranslationCounts {
         self.counts
     }
 
-    /// Returns size and policies.
+    /// Returns the size and the policies of this translation layer.
     pub fn shape(&self) -> &TranslationShape {
         &self.shape
     }
 
-    /// Returns the erases of the most erased block, and of all blocks together.
+    /// Returns the number of erases in this run of the most erased block, and the number for all blocks together; SLC
+    /// blocks do not count.
     pub fn erases(&self) -> (u32, u64) {
         self.blocks.most_and_all_erases()
     }
 
-    /// Returns the number of valid units of each full block.
+    /// Returns the number of valid mapping units in each full block, in the order of block numbers; SLC blocks do not
+    /// count.
     pub fn valid_units(&self) -> Vec<u32> {
         self.blocks.full().map(|block| self.blocks.valid(block)).collect()
     }
 
-    /// Returns a description of the first error in the mapping; `None` if there is none. No two units may be at one
-    /// location, and each block must know how many valid units it holds. The check looks at all units, and so is for
+    /// Checks the mapping: no two mapping units may be at one location, and each block must know how many valid units
+    /// it holds. Returns a description of the first error; `None` if there is none. Examines every unit, so use it for
     /// small drives.
     pub fn inconsistency(&self) -> Option<String> {
         let mut held = vec![0; self.blocks.all.len()];
@@ -431,7 +448,8 @@ impl TranslationLayer {
         }
     }
 
-    /// Appends a unit, which the user wrote at `written_at`, to the open block of a stream.
+    /// Appends a mapping unit to the open block of a stream, and returns its new location. `written_at` is the time at
+    /// which the user wrote the unit, as a count of user units; moves keep it.
     #[inline]
     fn append(&mut self, unit: u32, stream: WriteStream, written_at: u64) -> UnitLocation {
         let block = self.open_block(stream);
@@ -448,7 +466,7 @@ impl TranslationLayer {
         place
     }
 
-    /// Returns the open block of a stream; opens a new one if there is none.
+    /// Returns the number of the open block of a stream. If there is none, opens a free block that the policy chooses.
     fn open_block(&mut self, stream: WriteStream) -> u32 {
         if stream == WriteStream::Slc {
             return self.slc.as_mut().expect("a drive with blocks of one bit a cell").open();
@@ -469,7 +487,7 @@ impl TranslationLayer {
         }
     }
 
-    /// Returns the open block of a stream, if it has one.
+    /// Returns the number of the open block of a stream; `None` if it has none.
     #[inline]
     fn open_of(&self, stream: WriteStream) -> Option<u32> {
         match &self.slc {
@@ -478,7 +496,7 @@ impl TranslationLayer {
         }
     }
 
-    /// Returns the place of a stream among the open blocks.
+    /// Returns the index of a stream in the list of open blocks.
     #[inline]
     fn place_of(&self, stream: WriteStream) -> usize {
         match stream {
@@ -498,32 +516,35 @@ impl TranslationLayer {
         }
     }
 
-    /// Returns the number of units that can be written before a block has to be erased.
+    /// Returns the number of mapping units that can be written before a block has to be erased: free positions of open
+    /// blocks and of erased blocks.
     fn room_in_all(&self) -> u64 {
         let free = u64::from(self.shape.block_units) * self.free.len() as u64;
         let open = self.open.iter().flatten().map(|block| self.blocks.all[index(*block)].written);
         open.map(|written| u64::from(self.shape.block_units - written)).sum::<u64>() + free
     }
 
-    /// Returns the number of units of room that garbage collection keeps in reserve.
+    /// Returns the number of free mapping units that garbage collection keeps in reserve for the streams.
     fn reserve(&self) -> u64 {
         // Lines that other streams have begun were made room for, and take it later.
         let begun = u64::from(self.kept_user_streams - 1) * u64::from(self.shape.line_units);
         u64::from(self.kept_streams) * u64::from(self.shape.block_units) + begun
     }
 
-    /// Returns the number of units that the user can write until `left` units have been moved, so that the reserve is
-    /// there again when their block has been erased.
+    /// Returns the number of mapping units that the user may write while `left` valid units of the victim are moved.
+    /// The reserve is free again when the victim has then been erased.
     fn room_until_collected(&self, left: u32) -> u64 {
         (self.room_in_all() + u64::from(self.shape.block_units)).saturating_sub(u64::from(left) + self.reserve())
     }
 
-    /// Chooses a block to collect, if the reserve has been reached.
+    /// Starts to collect a block if free space has come down to the reserve. Returns false if it has not, or if there
+    /// is no victim.
     fn begin_collection(&mut self) -> bool {
         self.room_in_all() <= self.reserve() && self.start_collection()
     }
 
-    /// Chooses a block to collect.
+    /// Starts to collect a block: the victim that wear levelling or else the policy chooses. Returns false if neither
+    /// names one.
     fn start_collection(&mut self) -> bool {
         let Some(victim) = self.least_worn_block().or_else(|| self.policy.victim(&self.blocks, &mut self.random))
         else {
@@ -540,8 +561,8 @@ impl TranslationLayer {
         true
     }
 
-    /// Returns the block that has been erased less than others by more than is allowed: its units are written so seldom
-    /// that only moving them gives its cells their share of wear.
+    /// Returns the least erased full block if it lags behind the most erased block by more than the allowed gap; `None`
+    /// otherwise. Its mapping units are written so seldom that only moving them gives its cells their share of wear.
     fn least_worn_block(&self) -> Option<u32> {
         if self.shape.wear_gap == 0 {
             return None;
@@ -555,14 +576,16 @@ impl TranslationLayer {
         self.collection.as_ref().map_or(0, |collection| self.blocks.all[index(collection.victim)].valid)
     }
 
-    /// Moves `units` units of the block that is being collected.
+    /// Moves `units` valid mapping units out of the block that garbage collection is emptying, and adds the moves to
+    /// `moved`.
     fn move_units(&mut self, units: u32, moved: &mut Vec<UnitMove>) {
         let Some(mut collection) = self.collection.take() else { return };
         self.move_from(&mut collection, units, moved);
         self.collection = Some(collection);
     }
 
-    /// Moves `units` units of a block.
+    /// Moves `units` valid mapping units of a victim block: first cohorts (ranges of units from before the run), then
+    /// units written in this run. Adds the moves to `moved`.
     fn move_from(&mut self, collection: &mut GarbageCollection, mut units: u32, moved: &mut Vec<UnitMove>) {
         while units > 0 {
             units -= match collection.cohorts.pop() {
@@ -610,7 +633,8 @@ impl TranslationLayer {
         part.units
     }
 
-    /// Moves units that were written in this run, in the order of the block's log. Returns how many were moved.
+    /// Moves up to `units` valid mapping units that were written in this run, in the order of the victim's log. Adds
+    /// the moves to `moved`, and returns the number of units moved.
     fn move_logged(&mut self, units: u32, collection: &mut GarbageCollection, moved: &mut Vec<UnitMove>) -> u32 {
         let written_at = self.blocks.written_at(collection.victim) as u64;
         let log = std::mem::take(&mut self.blocks.all[index(collection.victim)].log);
@@ -642,7 +666,8 @@ impl TranslationLayer {
         found
     }
 
-    /// Erases the block that has been collected, in which no unit is valid.
+    /// Ends a garbage collection whose victim holds no valid mapping unit any more: erases the victim and adds it to
+    /// the free blocks and to `erased`.
     fn finish_collection(&mut self, erased: &mut Vec<u32>) {
         let Some(GarbageCollection { victim, .. }) = self.collection.take() else { return };
         self.erase(victim);
@@ -651,7 +676,7 @@ impl TranslationLayer {
         erased.push(victim);
     }
 
-    /// Erases a block in which no unit is valid.
+    /// Erases a block that holds no valid mapping unit, and counts the erase for its wear.
     fn erase(&mut self, victim: u32) {
         let block = &mut self.blocks.all[index(victim)];
         assert_eq!(block.valid, 0, "block {victim} is erased with valid units in it");
@@ -664,7 +689,8 @@ impl TranslationLayer {
 }
 
 impl UnitMove {
-    /// Returns true if a unit follows the last unit of this move, at both locations.
+    /// True if the move of one more mapping unit from `from` to `to` extends this run: the unit follows the run's last
+    /// unit at both locations.
     fn is_followed_by(&self, from: UnitLocation, to: UnitLocation) -> bool {
         self.from.block == from.block
             && self.to.block == to.block
@@ -674,33 +700,33 @@ impl UnitMove {
 }
 
 impl TranslationShape {
-    /// Returns the least number of blocks of a drive: those of the user's units, an open one and one to move to for each
-    /// stream.
+    /// Returns the least number of blocks that a drive of this shape needs: enough for the user's mapping units, and
+    /// two for each stream (an open block, and one to move units to).
     pub fn blocks_min(&self) -> u32 {
         let user = self.all_units().div_ceil(self.block_units.into());
         narrow::<u32, u64>((user + 2 * self.streams() as u64).min(u32::MAX.into()))
     }
 
-    /// Returns the number of streams, each with an open block: those of the user, of map pages, and
-    /// of moved units.
+    /// Returns the number of streams, each with an open block: user streams, the stream of map pages if there is one,
+    /// and streams of moved units.
     pub fn streams(&self) -> usize {
         let (user, moved) = self.user_and_moved();
         usize::from(user) + usize::from(self.map.is_some()) + usize::from(moved)
     }
 
-    /// Returns the number of streams of the user and of moved units.
+    /// Returns the number of user streams and the number of streams of moved units.
     fn user_and_moved(&self) -> (u8, u8) {
         self.placement.map_or(Policy::streams(self.policy), |streams| (streams.user(), streams.moved()))
     }
 
-    /// Returns the number of streams that a drive has used on which no host has chosen any.
+    /// Returns the number of streams in use on a drive whose hosts have not chosen any stream yet.
     pub(super) fn streams_at_first(&self) -> u32 {
         let (user, moved) = Policy::streams(self.policy);
         u32::from(user) + u32::from(self.map.is_some()) + u32::from(moved)
     }
 
-    /// Returns the number of units that the layer maps: those of the user and the pages of a mapping table that is not
-    /// in memory as a whole.
+    /// Returns the number of mapping units that the layer maps: the user's units, and the pages of a mapping table that
+    /// is not wholly in memory.
     pub fn all_units(&self) -> u64 {
         self.units + self.map.map_or(0, |map| self.units.div_ceil(map.page_units.into()))
     }
@@ -708,8 +734,8 @@ impl TranslationShape {
 
 #[cfg(test)]
 impl TranslationLayer {
-    /// Plants a fault in a test: forgets the location of a unit, once garbage collection has moved any. Returns true if
-    /// it did.
+    /// Plants a fault in a test: drops the location of one written mapping unit, if garbage collection has moved any
+    /// unit. Returns true if a location was dropped.
     pub(crate) fn lose_moved(&mut self) -> bool {
         let lost = (0..narrow::<u32, u64>(self.shape.units)).find(|unit| self.location(*unit) != UnitLocation::NONE);
         let Some(unit) = lost.filter(|_| self.counts.moved > 0) else { return false };

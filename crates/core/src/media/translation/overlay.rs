@@ -1,4 +1,4 @@
-//! Locations of the units that have been written in this run: a hash table that holds those alone.
+//! Locations of the units that have been written in this run: a hash table that holds no other units.
 //!
 //! A drive of 8 TB has two thousand million units, of which a run writes some millions. The table uses open addressing
 //! with linear probing, so that a lookup mostly costs one cache line. Entries are never removed: a unit that is
@@ -6,15 +6,15 @@
 
 use super::blocks::UnitLocation;
 
-/// Unit number of a free entry.
+/// Unit number that marks a free entry of the table.
 const NOBODY: u32 = u32::MAX;
-/// Initial number of entries, a power of two.
+/// Number of entries in a new table, a power of two.
 const ENTRIES_MIN: usize = 1 << 10;
-/// Multiplier 2^64 over the golden ratio, which spreads neighbours (Knuth, The Art of Computer Programming 3, section
-/// 6.4).
+/// Multiplier of the hash function, 2^64 over the golden ratio, which spreads adjacent numbers of mapping units (Knuth,
+/// The Art of Computer Programming 3, section 6.4).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Locations by unit.
+/// Hash table from the number of a mapping unit to its location on flash.
 #[derive(Clone, Debug)]
 pub(super) struct Overlay {
     entries: Vec<OverlayEntry>,
@@ -30,18 +30,20 @@ struct OverlayEntry {
 const FREE: OverlayEntry = OverlayEntry { unit: NOBODY, place: UnitLocation::NONE };
 
 impl Overlay {
-    /// Creates an empty table.
+    /// Creates an empty hash table of the locations of mapping units.
     pub(super) fn new() -> Overlay {
         Overlay { entries: vec![FREE; ENTRIES_MIN], used: 0 }
     }
 
-    /// Returns the location of a unit; [`UnitLocation::NONE`] if it has been deallocated or was never set.
+    /// Returns the location of a mapping unit from the hash table; [`UnitLocation::NONE`] if the unit has been
+    /// deallocated or was not written in this run.
     #[inline]
     pub(super) fn get(&self, unit: u32) -> UnitLocation {
         self.entries[self.slot(unit)].place
     }
 
-    /// Sets the location of a unit.
+    /// Sets the location of a mapping unit in the hash table. Doubles the table if it is then more than two thirds
+    /// full.
     #[inline]
     pub(super) fn set(&mut self, unit: u32, place: UnitLocation) {
         let slot = self.slot(unit);
@@ -54,7 +56,7 @@ impl Overlay {
         }
     }
 
-    /// Returns the index of a unit's entry, or of the free one that it would get.
+    /// Returns the index of a mapping unit's entry in the hash table, or of the free entry that the unit would get.
     #[inline]
     fn slot(&self, unit: u32) -> usize {
         let mask = self.entries.len() - 1;

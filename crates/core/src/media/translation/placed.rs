@@ -1,8 +1,8 @@
-//! Streams that hosts choose (flexible data placement): which stream a unit was written to, where garbage collection moves
-//! it, and what each stream costs the cells.
+//! Streams that hosts choose (flexible data placement): which stream each unit was written to, where garbage collection
+//! moves the unit, and what each stream costs the cells.
 //!
-//! A stream of the user is a reclaim unit handle in a reclaim group, and its open block is the reclaim unit that the handle
-//! refers to there. Moved units of a group share a stream, or each stream of the user has one of its own.
+//! A user stream is a reclaim unit handle in a reclaim group, and its open block is the reclaim unit that the handle
+//! refers to there. Moved units of a group share a stream, or each user stream has a stream of moved units of its own.
 //!
 //! ```text
 //!     stream of the user = group * handles + handle
@@ -13,25 +13,25 @@ use super::{TranslationLayer, UnitMove, WriteStream};
 use crate::config::Isolation;
 use crate::number::index;
 
-/// Streams among which hosts choose.
+/// Streams that hosts choose: numbers of handles and groups, and the isolation of moved units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacedStreams {
-    /// Number of reclaim unit handles.
+    /// Number of reclaim unit handles in each reclaim group.
     pub handles: u8,
-    /// Number of reclaim groups; handles times groups is 127 at most.
+    /// Number of reclaim groups. The product of handles and groups is at most 127.
     pub groups: u8,
-    /// Data that garbage collection keeps apart.
+    /// Isolation of moved units: by reclaim group (initial), or by handle as well (persistent).
     pub isolation: Isolation,
 }
 
 impl PlacedStreams {
-    /// Returns the number of streams of the user.
+    /// Returns the number of user streams: reclaim unit handles times reclaim groups.
     pub fn user(&self) -> u8 {
         // A description that is being checked may ask for more streams than there can be.
         self.handles.saturating_mul(self.groups)
     }
 
-    /// Returns the number of streams of moved units.
+    /// Returns the number of streams of moved units: one for each reclaim group, or one for each user stream.
     pub fn moved(&self) -> u8 {
         match self.isolation {
             Isolation::Initial => self.groups,
@@ -39,12 +39,12 @@ impl PlacedStreams {
         }
     }
 
-    /// Returns the stream of the user of a handle in a group.
+    /// Returns the number of the user stream of a reclaim unit handle in a reclaim group.
     pub fn stream(&self, group: u8, handle: u8) -> u8 {
         group * self.handles + handle
     }
 
-    /// Returns the stream of moved units for the units of a stream of the user.
+    /// Returns the number of the stream of moved units that receives the mapping units of user stream `user`.
     fn moved_of(&self, user: u8) -> u8 {
         match self.isolation {
             Isolation::Initial => user / self.handles,
@@ -52,37 +52,41 @@ impl PlacedStreams {
         }
     }
 
-    /// Returns the stream of moved units for the units of a block that a stream has filled, of all streams by their places:
-    /// those of moved units begin with `first_moved`.
+    /// Returns the number of the stream of moved units that receives the mapping units of a block. `stream` is the
+    /// index, among all streams, of the stream that filled the block; streams of moved units have indices from
+    /// `first_moved` on.
     pub(super) fn moved_stream(&self, stream: u8, first_moved: u8) -> u8 {
         if stream < first_moved { self.moved_of(stream) } else { stream - first_moved }
     }
 }
 
-/// Counters of a stream of the user, in units.
+/// Counters of one user stream, in mapping units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlacedCounts {
-    /// Units that hosts have written to the stream.
+    /// Number of mapping units that hosts have written to the stream.
     pub written: u64,
-    /// Moves of units that had last been written to the stream.
+    /// Number of moves by garbage collection of mapping units that had last been written to the stream.
     pub moved: u64,
-    /// Positions that were left empty in its blocks because a flush did not wait for more units.
+    /// Number of positions in the stream's blocks that were left empty because a flush did not wait for more mapping
+    /// units.
     pub skipped: u64,
 }
 
-/// Streams of all units, and counters of all streams.
+/// Host-selected stream that each mapping unit was last written to, and the counters of each stream.
 #[derive(Clone, Debug)]
 pub(super) struct PlacedUnits {
     streams: PlacedStreams,
     counts: Vec<PlacedCounts>,
-    /// Stream of each unit that was written last to another one than the first, as far as units reach that were.
+    /// Number of the stream that each mapping unit was last written to, by number of the unit. Units beyond the end of
+    /// the list belong to stream 0.
     of_units: Vec<u8>,
-    /// True for each stream of the user, and for each of moved units, for which garbage collection keeps a block.
+    /// True for each stream for which garbage collection keeps a block in reserve: user streams first, then streams of
+    /// moved units.
     is_kept: Vec<bool>,
 }
 
 impl PlacedUnits {
-    /// Creates the state of a drive on which no host has chosen a stream.
+    /// Creates the state of a drive on which no host has chosen a stream: every mapping unit belongs to stream 0.
     pub(super) fn new(streams: PlacedStreams) -> PlacedUnits {
         let (user, moved) = (streams.user(), streams.moved());
         let mut is_kept = vec![false; usize::from(user) + usize::from(moved)];
@@ -90,12 +94,12 @@ impl PlacedUnits {
         PlacedUnits { streams, counts: vec![PlacedCounts::default(); user.into()], of_units: Vec::new(), is_kept }
     }
 
-    /// Returns the streams.
+    /// Returns the streams among which hosts choose: numbers of handles and groups, and the isolation of moved units.
     pub(super) fn streams(&self) -> &PlacedStreams {
         &self.streams
     }
 
-    /// Counts a unit that a host writes to a stream.
+    /// Counts a mapping unit that a host writes to a stream, and records the stream for the unit.
     #[inline]
     pub(super) fn note_write(&mut self, unit: u32, stream: u8) {
         self.counts[usize::from(stream)].written += 1;
@@ -109,24 +113,24 @@ impl PlacedUnits {
         }
     }
 
-    /// Counts a move of a unit for the stream that it was written to.
+    /// Counts a move of a mapping unit by garbage collection, for the stream that the unit was last written to.
     pub(super) fn note_move(&mut self, unit: u32) {
         let stream = self.of_units.get(index(unit)).copied().unwrap_or(0);
         self.counts[usize::from(stream)].moved += 1;
     }
 
-    /// Counts moves of units that were on the drive before the run, in the first stream.
+    /// Counts moves of mapping units that were on the drive before the run, for stream 0.
     pub(super) fn note_moves_of_first(&mut self, units: u32) {
         self.counts[0].moved += u64::from(units);
     }
 
-    /// Counts positions that were left empty in a block of a stream.
+    /// Counts positions that were left empty in a block of a user stream.
     pub(super) fn note_skip(&mut self, stream: u8, positions: u32) {
         self.counts[usize::from(stream)].skipped += u64::from(positions);
     }
 
-    /// Has a block kept for a stream of the user and for its moved units. Returns the number of streams of the user, and of all,
-    /// for which that is new.
+    /// Marks a user stream and the stream of its moved units as streams for which a block is kept in reserve. Returns
+    /// the number of user streams and the number of all streams that have become marked.
     #[inline]
     fn keep(&mut self, stream: u8) -> (u32, u32) {
         if self.is_kept[usize::from(stream)] {
@@ -140,11 +144,11 @@ impl PlacedUnits {
 }
 
 impl TranslationLayer {
-    /// Collects as much garbage as the next `units` need that a host writes to a stream, as [`TranslationLayer::make_room`] does for
-    /// drives whose hosts choose none.
+    /// Collects as much garbage as the next `units` that a host writes to `stream` need, as
+    /// [`TranslationLayer::make_room`] does without host-selected streams.
     ///
-    /// A stream that has never been written has no block, and none is kept in reserve for it. So the first write to a stream
-    /// waits until there is one more.
+    /// A stream that has never been written has no block, and none is kept in reserve for it. The first write to a
+    /// stream adds a block to the reserve, and makes room for it.
     #[inline]
     pub fn make_room_for(&mut self, stream: u8, units: u32, moved: &mut Vec<UnitMove>, erased: &mut Vec<u32>) {
         if let Some(placed) = &mut self.placed {
@@ -155,8 +159,8 @@ impl TranslationLayer {
         self.make_room(units, moved, erased);
     }
 
-    /// Closes the open block of a stream of the user early, so that its next write begins another one. Positions that stay
-    /// empty are not programmed. Returns their number.
+    /// Closes the open block of a user stream early, so that its next write opens another block. Returns the number of
+    /// positions that stay empty, which are not programmed; 0 if the stream has no open block.
     pub fn close(&mut self, stream: u8) -> u32 {
         let Some(block) = self.open_of(WriteStream::User(stream)) else { return 0 };
         let capacity = self.blocks.capacity(block);
@@ -169,13 +173,13 @@ impl TranslationLayer {
         left
     }
 
-    /// Returns the streams among which hosts choose, and the counters of each; none if they cannot.
+    /// Returns the streams that hosts choose, and the counters of each user stream; `None` if hosts cannot choose.
     pub fn placed(&self) -> Option<(&PlacedStreams, &[PlacedCounts])> {
         self.placed.as_ref().map(|placed| (&placed.streams, &placed.counts[..]))
     }
 
-    /// Returns the number of units that still fit into the reclaim unit that a stream of the user refers to: one that has not been
-    /// begun has room for all.
+    /// Returns the number of units that still fit into the reclaim unit of a user stream: all of them if the next write
+    /// opens a new reclaim unit.
     pub fn room_in_unit(&self, stream: u8) -> u32 {
         match self.room(WriteStream::User(stream)) {
             0 => self.shape.block_units,
@@ -185,7 +189,7 @@ impl TranslationLayer {
 }
 
 impl PlacedCounts {
-    /// Returns the number of units that were programmed for the stream.
+    /// Returns the number of mapping units that were programmed for the stream: written, moved and skipped ones.
     pub fn programmed(&self) -> u64 {
         self.written + self.moved + self.skipped
     }

@@ -1,13 +1,14 @@
-//! Translation layer of a drive whose hosts choose streams, by itself: without dies, without a write buffer beyond the line that a
-//! stream fills, and without time. A served drive counts by it what its hosts' writes cost the cells.
+//! Translation layer of a drive with host-selected streams, by itself: without dies, without time, and without a write
+//! buffer beyond the line that a stream fills. A served drive computes with it what its hosts' writes cost the cells.
 
 use super::{TranslationLayer, TranslationShape, UnitLocation, UnitMove, WriteStream};
 use crate::number::{index, narrow};
 
-/// Seed of random choices of garbage collection, as all served drives have it.
+/// Seed for the random choices of garbage collection, the same for all served drives.
 const SEED: u64 = 1;
 
-/// Drive on which hosts choose streams, as far as its translation layer goes.
+/// Translation layer of a drive with host-selected streams, without timing, and the number of bytes that hosts have
+/// written.
 #[derive(Clone, Debug)]
 pub struct PlacedDrive {
     layer: TranslationLayer,
@@ -17,35 +18,36 @@ pub struct PlacedDrive {
     erased: Vec<u32>,
 }
 
-/// Bytes that hosts have written, that were programmed, and that were erased.
+/// Statistics of a drive with host-selected streams: bytes that hosts have written, that were programmed, and that were
+/// erased.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlacedStatistics {
-    /// Bytes that hosts have written (HBMW).
+    /// Number of bytes that hosts have written (HBMW).
     pub host_bytes: u128,
-    /// Bytes that were programmed, those of garbage collection included (MBMW).
+    /// Number of bytes that were programmed, garbage collection included (MBMW).
     pub media_bytes: u128,
-    /// Bytes of the blocks that were erased (MBE).
+    /// Number of bytes in the blocks that were erased (MBE).
     pub erased_bytes: u128,
 }
 
-/// Units that garbage collection has moved while a write was made room for.
+/// Data that garbage collection has moved to one stream to make room for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacedMove {
-    /// Stream of moved units that has taken them.
+    /// Number of the stream of moved units that has received the data.
     pub stream: u8,
-    /// Number of bytes.
+    /// Number of bytes that were moved.
     pub bytes: u64,
 }
 
 impl PlacedDrive {
-    /// Creates a drive on which nothing has been written, with units of so many bytes.
+    /// Creates a drive on which nothing has been written, with mapping units of `unit_bytes` bytes.
     pub fn new(shape: TranslationShape, unit_bytes: u32) -> PlacedDrive {
         let layer = TranslationLayer::new(shape, SEED);
         PlacedDrive { layer, unit_bytes, host_bytes: 0, moved: Vec::new(), erased: Vec::new() }
     }
 
-    /// Writes `bytes` from `offset` to a stream. Units of the line that the stream fills take no more cells if they are written again.
-    /// Returns what garbage collection has moved.
+    /// Writes `bytes` from `offset` to a stream. A mapping unit in the line that the stream is filling takes no more
+    /// cells if it is written again. Returns the bytes that garbage collection has moved to each stream to make room.
     pub fn write(&mut self, offset: u64, bytes: u64, stream: u8) -> Vec<PlacedMove> {
         self.host_bytes += u128::from(bytes);
         let unit_bytes = u64::from(self.unit_bytes);
@@ -74,7 +76,7 @@ impl PlacedDrive {
         moves
     }
 
-    /// Deallocates bytes. Units that lie only partly within them stay.
+    /// Deallocates the `bytes` from `offset`. Mapping units that lie only partly within them stay.
     pub fn discard(&mut self, offset: u64, bytes: u64) {
         let unit_bytes = u64::from(self.unit_bytes);
         for unit in offset.div_ceil(unit_bytes)..(offset + bytes) / unit_bytes {
@@ -82,23 +84,23 @@ impl PlacedDrive {
         }
     }
 
-    /// Has a stream begin another reclaim unit, if the one that it refers to has been written. Returns the bytes that this still had
-    /// room for.
+    /// Makes a stream continue in a new reclaim unit, if its current one has been written to. Returns the number of
+    /// bytes that the current one still had room for.
     pub fn renew(&mut self, stream: u8) -> u64 {
         u64::from(self.layer.close(stream)) * u64::from(self.unit_bytes)
     }
 
-    /// Returns the bytes that the reclaim unit of a stream still has room for.
+    /// Returns the number of bytes that the reclaim unit of a stream still has room for.
     pub fn room_bytes(&self, stream: u8) -> u64 {
         u64::from(self.layer.room_in_unit(stream)) * u64::from(self.unit_bytes)
     }
 
-    /// Returns the bytes of a reclaim unit.
+    /// Returns the size of a reclaim unit in bytes.
     pub fn reclaim_unit_bytes(&self) -> u64 {
         u64::from(self.layer.shape.block_units) * u64::from(self.unit_bytes)
     }
 
-    /// Returns what has been written, programmed and erased.
+    /// Returns the number of bytes that hosts have written, that were programmed, and that were erased.
     pub fn statistics(&self) -> PlacedStatistics {
         let counts = self.layer.counts();
         let unit_bytes = u128::from(self.unit_bytes);
@@ -109,14 +111,14 @@ impl PlacedDrive {
         }
     }
 
-    /// Returns the translation layer.
+    /// Returns the translation layer of this drive.
     pub fn layer(&self) -> &TranslationLayer {
         &self.layer
     }
 }
 
 impl TranslationLayer {
-    /// Returns true if a unit is in the line that a stream fills.
+    /// True if a mapping unit is in the incomplete line that a user stream is filling.
     fn is_in_line(&self, unit: u32, stream: u8) -> bool {
         let place = self.location(unit);
         let (open, line) = (self.open_of(WriteStream::User(stream)), self.shape.line_units);
@@ -126,7 +128,7 @@ impl TranslationLayer {
         }
     }
 
-    /// Returns true if the next write to a stream begins a line.
+    /// True if the next write to a user stream begins a new line.
     fn begins_line(&self, stream: u8) -> bool {
         let open = self.open_of(WriteStream::User(stream));
         open.is_none_or(|block| self.blocks.all[index(block)].written.is_multiple_of(self.shape.line_units))

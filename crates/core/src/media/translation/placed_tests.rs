@@ -2,7 +2,7 @@ use super::policy::PolicySettings;
 use super::*;
 use crate::config::Isolation;
 
-/// Drive of 200 blocks of 64 units with 15 % of spare space, whose hosts choose among streams.
+/// Shape of a drive of 200 blocks of 64 mapping units with 15 % of spare space and host-selected streams.
 fn shape(handles: u8, groups: u8, isolation: Isolation) -> TranslationShape {
     let (blocks, block_units) = (200, 64);
     TranslationShape {
@@ -26,8 +26,9 @@ fn write(layer: &mut TranslationLayer, unit: u32, stream: u8) -> (Vec<UnitMove>,
     (moved, erased)
 }
 
-/// Fills a drive, and then overwrites a tenth of its units at random, and the others in order, half of the writes each. Hot and cold
-/// writes go to these streams. Returns the drive, and the units that were programmed for each that was written after the first fill.
+/// Fills a drive, and then overwrites it: half of the writes go to a random tenth of its mapping units, half in order
+/// to the others. Hot writes go to stream `hot`, cold ones to stream `cold`. Returns the drive and the write
+/// amplification after the fill.
 fn run(shape: TranslationShape, hot: u8, cold: u8) -> (TranslationLayer, f64) {
     let mut layer = TranslationLayer::new(shape, 1);
     let mut random = Random::stream(3, "hot units");
@@ -67,7 +68,7 @@ fn separate_streams_of_hot_and_cold_data_move_less_than_a_common_one() {
     }
 }
 
-/// Returns the streams of the valid units of each block that holds any.
+/// Returns, for each block with valid mapping units, the set of streams that these units belong to.
 fn streams_of_blocks(layer: &TranslationLayer, stream_of: impl Fn(u32) -> u8) -> Vec<BTreeSet<u8>> {
     let mut blocks = vec![BTreeSet::new(); layer.blocks.all.len()];
     for unit in 0..layer.shape().units as u32 {

@@ -21,7 +21,7 @@ fn shape(policy: PolicyName, blocks: u32, block_units: u32, spare: f64) -> Trans
     }
 }
 
-/// A writer on a drive that was written in order.
+/// Creates a writer on a drive that was written in order.
 fn written(policy: PolicyName, blocks: u32, block_units: u32, spare: f64) -> Writer {
     Writer::new(TranslationLayer::written_in_order(shape(policy, blocks, block_units, spare), 2))
 }
@@ -30,7 +30,8 @@ fn without_a_form() -> impl Iterator<Item = PolicyName> {
     PolicyName::ALL.iter().copied().filter(|policy| Policy::closed_form(*policy, &SETTINGS).is_none())
 }
 
-/// Asserts that write amplification of a small drive that is run in differs from its closed form by at most 1 %.
+/// Asserts that the write amplification of a small drive that is run in differs from the policy's closed form by at
+/// most 1 %.
 fn assert_run_in_has_its_closed_form(policy: PolicyName, spare: f64) {
     let form = Policy::closed_form(policy, &SETTINGS).expect("a policy with a closed form");
     let drawn = stationary::write_amplification(form, 256, spare);
@@ -54,8 +55,8 @@ fn drives_that_are_run_in_write_as_much_as_drawn_ones_at_all_spares() {
     }
 }
 
-/// Asserts that a drive which begins in the state of a small one writes as much as one that was overwritten itself, as does
-/// the small one.
+/// Asserts equal write amplification of a drive that takes over the state of a small drive, of a drive that was itself
+/// overwritten, and of the small drive.
 fn assert_carried_state_is_steady(policy: PolicyName, spare: f64, blocks: u32) {
     let shape = shape(policy, blocks, 256, spare);
     let mut overwritten = written(policy, blocks, 256, spare);
@@ -98,7 +99,8 @@ fn terabyte_drives_with_a_closed_form_are_in_their_steady_state_within_two_secon
     }
 }
 
-/// Writes as often as there are units, nine of ten times one of the first tenth of them. Returns the write amplification.
+/// Writes as many mapping units as the drive has, nine of ten to the first tenth of its units. Returns the write
+/// amplification.
 fn overwrite_unevenly(writer: &mut Writer) -> f64 {
     let (units, before) = (writer.drive.shape.units, writer.drive.counts());
     for _ in 0..units {

@@ -1,5 +1,5 @@
-//! Preconditioned drives, which begin in the state that others reach after days: written sequentially, or overwritten
-//! at random until the steady state.
+//! Preconditioned drives, which begin in a state that other drives reach after days: written sequentially, or
+//! overwritten at random until the steady state.
 
 use super::cohorts::Cohorts;
 use super::map_cache::MapCache;
@@ -12,9 +12,10 @@ use crate::number::{index, narrow};
 use crate::random::{Random, mix};
 
 impl TranslationShape {
-    /// Returns the write amplification in the steady state of random writes of `request_units` at a time, to a region of
-    /// `region_units`. Units outside of the region fill whole blocks by then, so that all spare blocks serve the region.
-    /// This is the least: policies that do not choose the emptiest block collect some of these blocks, too.
+    /// Returns the write amplification in the steady state of random writes of `request_units` at a time, to a region
+    /// of `region_units`. Units outside the region then fill whole blocks, so that all spare blocks serve the region.
+    /// The result is a lower bound: policies that do not choose the emptiest block collect some blocks outside the
+    /// region, too.
     pub fn steady_amplification(&self, region_units: u64, request_units: u32) -> f64 {
         let (block, user) = (f64::from(self.block_units), region_units.min(self.units));
         let outside = (self.units - user) as f64 / block;
@@ -29,8 +30,9 @@ impl TranslationShape {
         self.amplification(user, requests, sealed * block / (region - open) - 1.0)
     }
 
-    /// Returns the write amplification of writes to `units` units with blocks of `block_units` and `spare` as the
-    /// over-provisioning of full blocks: the closed form, or what a small drive was found to have that was run in.
+    /// Returns the write amplification of random writes to `units` mapping units with blocks of `block_units`; `spare`
+    /// is the over-provisioning of full blocks as a share of the units. Uses the policy's closed form, or else the
+    /// measurement of a small drive that was run in.
     fn amplification(&self, units: u64, block_units: u32, spare: f64) -> f64 {
         match self.closed_form() {
             Some(form) => write_amplification(form, block_units, spare),
@@ -38,14 +40,14 @@ impl TranslationShape {
         }
     }
 
-    /// Returns the equation of the steady state, if there is one.
+    /// Returns the victim choice whose equation gives the steady state of this policy; `None` if there is no equation.
     fn closed_form(&self) -> Option<VictimPolicy> {
         // No equation knows of writes to the mapping table.
         Policy::closed_form(self.policy, &self.settings).filter(|_| self.map.is_none())
     }
 
-    /// Returns the units in the open block of each stream in the steady state. Together with the erased blocks they leave
-    /// room for the reserve when the collection of a block begins.
+    /// Returns the number of mapping units in the open block of each stream in the steady state. Together with the
+    /// erased blocks, the open blocks then leave exactly the reserve free when the collection of a block begins.
     fn open_units(&self) -> Vec<u32> {
         let (streams, block) = (self.streams_at_first(), self.block_units);
         let all = u64::from(self.blocks_erased()) * u64::from(block);
@@ -54,20 +56,22 @@ impl TranslationShape {
         (1..streams).map(|_| each).chain([last]).collect()
     }
 
-    /// Returns the number of erased blocks in the steady state: half of the reserve, the other half of which are the
-    /// positions of open blocks that are not written yet.
+    /// Returns the number of erased blocks in the steady state. They are half of the reserve; free positions of open
+    /// blocks are the other half.
     pub(super) fn blocks_erased(&self) -> u32 {
         self.streams_at_first().div_ceil(2)
     }
 
-    /// Returns the number of blocks that are not full in the steady state: one of each stream, and erased ones.
+    /// Returns the number of blocks that are not full in the steady state: one open block for each stream, and the
+    /// erased blocks.
     pub(super) fn blocks_not_full(&self) -> u32 {
         self.streams_at_first() + self.blocks_erased()
     }
 }
 
 impl TranslationLayer {
-    /// Creates a drive on which every unit has been written once, in the order of addresses.
+    /// Creates the translation layer of a drive on which every mapping unit has been written once, in the order of
+    /// addresses.
     pub fn written_in_order(shape: TranslationShape, seed: u64) -> TranslationLayer {
         let full = narrow::<u32, u64>(shape.all_units() / u64::from(shape.block_units));
         let rest = narrow::<u32, u64>(shape.all_units() % u64::from(shape.block_units));
@@ -75,9 +79,9 @@ impl TranslationLayer {
         TranslationLayer::filled(shape, seed, valid, None)
     }
 
-    /// Creates a drive on which every unit has been overwritten at random many times: the steady state, in which
-    /// garbage collection continues from the first write on. A policy without a closed form brings the state of a small
-    /// drive that was run in.
+    /// Creates the translation layer of a drive on which every mapping unit has been overwritten at random many times.
+    /// In this steady state garbage collection continues from the first write on. For a policy without a closed form,
+    /// the state is scaled up from a small drive that was run in.
     pub fn overwritten_at_random(shape: TranslationShape, seed: u64) -> TranslationLayer {
         let mut random = Random::stream(seed, "steady state of flash");
         let open = shape.open_units();
@@ -104,7 +108,8 @@ impl TranslationLayer {
         drive
     }
 
-    /// Gives full blocks the ages, streams and wear of a drive that was run in, and the policy what it has learnt there.
+    /// Gives the first `sealed` blocks the ages, streams and wear of a small drive that was run in, and gives the
+    /// policy what it has learnt there.
     fn adopt_history(&mut self, run_in: &RunInState, sealed: u32) {
         self.policy = run_in.policy.clone();
         self.policy.scale_time(self.shape.units as f64);
@@ -126,7 +131,8 @@ impl TranslationLayer {
         }
     }
 
-    /// Makes a block of which `written` units have been written the open block of the stream at `place`.
+    /// Makes a block with `written` mapping units the open block of the stream with index `place`. With host-selected
+    /// streams, every index above 0 stands for moved units.
     fn reopen(&mut self, place: u32, block: u32, written: u32) {
         let is_moved = self.placed.is_some() && place > 0;
         let place = if is_moved { self.first_moved.into() } else { place };
@@ -135,8 +141,9 @@ impl TranslationLayer {
         self.open[index(place)] = Some(block);
     }
 
-    /// Creates a drive whose first blocks have these numbers of valid units, the oldest block first; its other blocks
-    /// are erased.
+    /// Creates the translation layer of a drive whose first blocks are full and hold these numbers of valid mapping
+    /// units, the oldest block first. Its other blocks are erased. `shuffle` spreads the units at random, instead of in
+    /// the order of addresses.
     fn filled(shape: TranslationShape, seed: u64, valid: Vec<u32>, shuffle: Option<Randomiser>) -> TranslationLayer {
         let mut drive = TranslationLayer::new(shape, seed);
         for (block, valid) in (0..).zip(&valid) {

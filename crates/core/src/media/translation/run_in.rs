@@ -1,8 +1,9 @@
 //! Steady state of a policy without a closed form: a small drive is overwritten at random until it is in that state, in
 //! the mapping alone. Other drives with this policy and as much spare space are given its distribution.
 //!
-//! Write amplification depends on the policy, on the spare space, and little on the number of units of a block once there
-//! are a hundred or more (see the tests of the layer). So a drive of [`BLOCKS`] blocks stands for one of any size.
+//! Write amplification depends on the policy, on the spare space, and little on the number of units in a block once
+//! there are a hundred or more (see the tests of the layer). A drive of [`BLOCKS`] blocks therefore stands for a drive
+//! of any size.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,52 +14,56 @@ use crate::config::PolicyName;
 use crate::number::{index, short_length};
 use crate::random::Random;
 
-/// Number of full blocks of the small drive.
+/// Number of full blocks of the small drive on which a policy's steady state is found.
 const BLOCKS: u32 = 2048;
-/// Largest number of units of its blocks.
+/// Largest number of mapping units in a block of the small drive on which a policy's steady state is found.
 const BLOCK_UNITS_MAX: u32 = 256;
-/// Number of times that the small drive is overwritten before its write amplification is measured, and while it is.
+/// Number of times that the small drive is overwritten to reach a policy's steady state, before its write amplification
+/// is measured.
 const OVERWRITES: u64 = 3;
+/// Number of times that the small drive, in its steady state, is overwritten while its write amplification is measured.
 const MEASURED_OVERWRITES: u64 = 1;
-/// Number of times that the units may be moved in each of these overwrites; with little spare space, the state is reached
-/// by moves rather than by writes.
+/// Largest number of moves by garbage collection during one overwrite, as a multiple of the number of mapping units.
+/// With little spare space, moves rather than writes lead to the steady state.
 const MOVES: u64 = 12;
-/// Seed of the writes. Drives of all seeds begin in the state that this one leads to.
+/// Seed of the writes to the small drive. Drives of all seeds begin in the state that this seed leads to.
 const SEED: u64 = 1;
 
-/// Policy, choices, units of a block and spare space of a small drive, units of a map page, and the cached share of these.
+/// Properties that determine a steady state: policy, number of random choices, mapping units per block, spare space,
+/// units per map page, and cached share of the map pages. The spare space and the share are stored as bits of a double.
 type RunInKey = (PolicyName, u32, u32, u64, u32, u64);
 
-/// Steady states that were found.
+/// Steady states that this process has computed, by the properties that determine them.
 static FOUND: Mutex<BTreeMap<RunInKey, Arc<RunInState>>> = Mutex::new(BTreeMap::new());
 
-/// Steady state of a small drive that was run in.
+/// Steady state of a small drive that was run in, for transfer to drives of any size.
 #[derive(Clone, Debug)]
 pub(super) struct RunInState {
-    /// Writes to the cells for each of the user's.
+    /// Write amplification: writes to the cells for each user write.
     pub amplification: f64,
-    /// State of the policy, with times in user capacities.
+    /// State of the policy, with times in multiples of the user's whole capacity written.
     pub policy: Policy,
-    /// Full blocks, the one that was filled up first before the others.
+    /// Full blocks of the small drive, in the order in which they were filled up.
     blocks: Vec<RunInBlock>,
 }
 
-/// Full block of a drive that was run in.
+/// Full block of a small drive that was run in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunInBlock {
-    /// Share of its units that are valid.
+    /// Share of the block's mapping units that are valid, from 0 to 1.
     valid: f64,
-    /// Mean age of its units, in writes of the user's whole capacity.
+    /// Mean age of the block's mapping units: the writes since each was written, as a multiple of the user's whole
+    /// capacity.
     pub age: f64,
-    /// Number of the stream that has filled it.
+    /// Number of the stream that has filled the block.
     pub stream: u8,
-    /// Number of erases more than those of the least erased block.
+    /// Number of erases of the block, less those of the least erased block.
     pub erases: u32,
 }
 
 impl RunInState {
-    /// Returns the steady state of drives with the policy, mapping table and block size of `like`, and with `spare` as the
-    /// over-provisioning of full blocks. The state is computed once in the life of the process.
+    /// Returns the steady state of drives with the policy, mapping table and block size of `like`; `spare` is the
+    /// over-provisioning of full blocks. Computes each state once in the life of the process.
     pub(super) fn of(like: &TranslationShape, spare: f64) -> Arc<RunInState> {
         let block_units = like.block_units.min(BLOCK_UNITS_MAX);
         let (page_units, cached) = like.map.map_or((1, 1.0), |map| {
@@ -91,7 +96,7 @@ impl RunInState {
         RunInState { amplification: 1.0 + moved as f64 / written as f64, ..RunInState::seen(&run.drive) }
     }
 
-    /// Returns the state of a drive, without its write amplification.
+    /// Returns the state of a drive that was run in: its policy and full blocks. The write amplification is set to 1.
     fn seen(drive: &TranslationLayer) -> RunInState {
         let (blocks, life) = (&drive.blocks, drive.shape.units as f64);
         let mut full: Vec<u32> = blocks.full().collect();
@@ -108,7 +113,8 @@ impl RunInState {
         RunInState { amplification: 1.0, policy, blocks: states.collect() }
     }
 
-    /// Returns valid units of `blocks` blocks that hold `units` in all, the oldest block first.
+    /// Returns the number of valid mapping units in each of `blocks` blocks of `block_units`, the oldest block first.
+    /// The shares are those of the small drive, adjusted so that the sum is `units`.
     pub(super) fn valid_units(&self, blocks: u32, block_units: u32, units: u64) -> Vec<u32> {
         let shares = (0..blocks).map(|block| self.at(block, blocks).valid);
         let mut valid: Vec<u32> = shares.map(|share| (share * f64::from(block_units)).round() as u32).collect();
@@ -116,12 +122,14 @@ impl RunInState {
         valid
     }
 
-    /// Returns the largest age of a block, in writes of the user's whole capacity.
+    /// Returns the mean age of the oldest block: the user's writes since its units were written, as a multiple of the
+    /// user's whole capacity.
     pub(super) fn oldest_age(&self) -> f64 {
         self.blocks.iter().map(|block| block.age).fold(0.0, f64::max)
     }
 
-    /// Returns the block of the small drive that stands for block `block` of `blocks`.
+    /// Returns the block of the small drive that stands for block number `block` of a drive of `blocks` blocks, both in
+    /// the order of age.
     pub(super) fn at(&self, block: u32, blocks: u32) -> &RunInBlock {
         let last = self.blocks.len() - 1;
         let place = (f64::from(block) + 0.5) / f64::from(blocks) * f64::from(short_length(self.blocks.len()));
@@ -129,14 +137,14 @@ impl RunInState {
     }
 }
 
-/// Small drive that is being run in.
+/// Small drive that is being run in, and the random numbers of its writes.
 struct RunIn {
     drive: TranslationLayer,
     random: Random,
 }
 
 impl RunIn {
-    /// Creates a small drive on which every unit was written once, in order.
+    /// Creates the small drive that is run in: every mapping unit has been written once, in order.
     fn new(shape: TranslationShape) -> RunIn {
         let mut run = RunIn { drive: TranslationLayer::new(shape, SEED), random: Random::stream(SEED, "run in") };
         let (mut moved, mut erased) = (Vec::new(), Vec::new());
@@ -157,8 +165,8 @@ impl RunIn {
         self.drive.write(unit);
     }
 
-    /// Overwrites random units until as many have been written as `times` the number of units, or moved [`MOVES`] times
-    /// as many.
+    /// Overwrites random mapping units, `times` as many as the drive has units. Ends early if garbage collection has
+    /// moved [`MOVES`] times as many units.
     fn overwrite(&mut self, times: u64) {
         let (units, before) = (self.drive.shape.units, self.drive.counts());
         let (mut moved, mut erased) = (Vec::new(), Vec::new());

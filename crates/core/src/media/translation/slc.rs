@@ -1,8 +1,9 @@
-//! Blocks that are used with one bit a cell, so that they are programmed and read fast: a cache of the user's writes.
+//! SLC cache: blocks that hold one bit in each cell, so that they are programmed and read fast, as a cache of user
+//! writes.
 //!
-//! Writes go there as long as there are erased blocks of the kind, and to the other blocks otherwise. While the drive is
-//! idle, the cache is *folded*: the valid units of its oldest block move to the open block of moved units, and the block is
-//! erased. Units that were overwritten or deallocated in the meantime are never written with several bits a cell.
+//! User writes go to the cache as long as it has erased blocks, and otherwise to ordinary blocks. While the drive is
+//! idle, the cache is *folded*: the valid units of its oldest block move to the open block of moved units, and the
+//! block is erased. Units that were overwritten or deallocated in the meantime are never written to ordinary blocks.
 //!
 //! ```text
 //!     user write -> erased block of one bit a cell? --yes--> open block --full--> full, the oldest first
@@ -16,45 +17,48 @@ use std::collections::VecDeque;
 use super::{GarbageCollection, TranslationLayer, UnitMove, WriteStream};
 use crate::number::index;
 
-/// Size of the cache.
+/// Size of the SLC cache: number and size of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlcShape {
-    /// Number of blocks.
+    /// Number of SLC blocks.
     pub blocks: u32,
-    /// Number of units of each.
+    /// Number of mapping units in each SLC block.
     pub block_units: u32,
 }
 
-/// State of the cache.
+/// State of the SLC cache: its free, open and full blocks, and the block being folded.
 #[derive(Clone, Debug)]
 pub(super) struct SlcCache {
+    /// Numbers of the erased SLC blocks, in the order in which they are opened.
     free: VecDeque<u32>,
+    /// Number of the SLC block that user writes are filling; `None` if the next write opens one.
     pub open: Option<u32>,
-    /// Full blocks, the oldest one first.
+    /// Numbers of the full SLC blocks, the oldest one first.
     full: VecDeque<u32>,
-    /// Block that is being folded.
+    /// Fold of one SLC block that is in progress; `None` if there is none.
     folding: Option<GarbageCollection>,
 }
 
 impl SlcCache {
-    /// Creates an empty cache, whose blocks have the numbers from `first` on.
+    /// Creates an empty SLC cache, whose blocks have the numbers from `first` on.
     pub(super) fn new(first: u32, shape: SlcShape) -> SlcCache {
         let free = (first..first + shape.blocks).collect();
         SlcCache { free, open: None, full: VecDeque::new(), folding: None }
     }
 
-    /// Returns true if the cache takes the next write.
+    /// True if the SLC cache can accept the next write: it has an open or an erased block.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
         self.open.is_some() || !self.free.is_empty()
     }
 
-    /// Returns the open block; opens one if there is none.
+    /// Returns the number of the open SLC block; opens an erased one if there is none. The cache must have room.
     pub(super) fn open(&mut self) -> u32 {
         *self.open.get_or_insert_with(|| self.free.pop_front().expect("the caller has asked for room"))
     }
 
-    /// Takes note of a block that has been filled, if it is one of the cache.
+    /// Moves the open SLC block, which is now full, to the list of full SLC blocks. Does nothing if `block` is not the
+    /// open SLC block.
     #[inline]
     pub(super) fn seal(&mut self, block: u32) {
         if self.open == Some(block) {
@@ -65,12 +69,13 @@ impl SlcCache {
 }
 
 impl TranslationLayer {
-    /// Returns true if the drive has no cache of one bit a cell that takes the next write.
+    /// True if the drive has no SLC cache, or none that can accept the next write.
     pub fn is_slc_used_up(&self) -> bool {
         !self.slc.as_ref().is_some_and(SlcCache::has_room)
     }
 
-    /// Fills the cache with units that have all been overwritten: the state of a drive that has long been busy.
+    /// Fills the SLC cache with mapping units that have all been overwritten: the state of a drive that has been busy
+    /// for a long time.
     pub(super) fn use_up_slc(&mut self) {
         let Some(slc) = &mut self.slc else { return };
         slc.full.extend(slc.free.drain(..));
@@ -81,8 +86,8 @@ impl TranslationLayer {
         }
     }
 
-    /// Folds up to `units` units of the oldest block of the cache, and makes room for them. Adds the moves to `moved`, and
-    /// the erased blocks to `erased`. Returns false if there is nothing to fold.
+    /// Folds the SLC cache: makes room for up to `units` valid mapping units of its oldest block, and moves them. Adds
+    /// the moves to `moved`, and the erased blocks to `erased`. Returns false if there is nothing to fold.
     pub fn fold(&mut self, units: u32, moved: &mut Vec<UnitMove>, erased: &mut Vec<u32>) -> bool {
         let Some(slc) = &mut self.slc else { return false };
         let begin =

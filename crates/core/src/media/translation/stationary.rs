@@ -1,40 +1,41 @@
 //! Steady state of a translation layer under uniform random writes: the number of valid units in its blocks, and its
 //! write amplification.
 //!
-//! **Oldest block first.** Between the writing of a block and its collection each unit is overwritten with the same
-//! chance, so that a block of which a share `r` of its time is over has a share `exp(-(1 + a)(1 - u) r)` left, and `u`
-//! at its end: `u = exp(-(1 + a)(1 - u))` (Desnoyers, "Analytic modeling of SSD write performance", SYSTOR 2012; Xiang
-//! and Kurkoski, arXiv 1110.4245). `a` is the over-provisioning as a share of the user's units; collecting a block of
-//! which `u` is valid makes `1 / (1 - u)` writes of each that the user makes.
+//! **Oldest block first.** Between the writing of a block and its collection each unit is overwritten with equal
+//! probability. A block that has passed a share `r` of that time still has a share `exp(-(1 + a)(1 - u) r)` of valid
+//! units, and `u` at the end: `u = exp(-(1 + a)(1 - u))` (Desnoyers, "Analytic modeling of SSD write performance",
+//! SYSTOR 2012; Xiang and Kurkoski, arXiv 1110.4245). `a` is the over-provisioning as a share of the user's units.
+//! Collecting blocks of which a share `u` is valid gives a write amplification of `1 / (1 - u)`.
 //!
 //! **Emptiest of `d` blocks** (Van Houdt, "A mean field model for a class of garbage collection algorithms in
-//! flash-based solid state drives", SIGMETRICS 2013). With a share `m_i` of the blocks holding `i` valid units of `b`,
-//! and `s_i` holding `i` or more, blocks come down to below `i` as often as one with fewer than `i` is collected: `c i
-//! m_i = 1 - s_i^d`, where `c` is such that the mean is right. For the emptiest of all, `d` without limit, that is `c i
-//! m_i = 1` as far down as there are blocks. A collection makes room for `c b / (1 + a)` writes of the user.
+//! flash-based solid state drives", SIGMETRICS 2013). A share `m_i` of the blocks holds `i` valid units of `b`, and a
+//! share `s_i` holds `i` or more. Blocks fall below `i` valid units as often as a block with fewer than `i` is
+//! collected: `c i m_i = 1 - s_i^d`, where `c` is such that the mean number of valid units is right. For the emptiest
+//! of all blocks, the limit of large `d`, this is `c i m_i = 1` down to the level at which no blocks are left. A
+//! collection makes room for `c b / (1 + a)` user writes.
 
 use crate::number::{index, narrow};
 use crate::random::Random;
 
-/// Largest number of levels of the distribution; larger blocks are modelled more coarsely, which their smaller
-/// deviation allows.
+/// Largest number of levels in the distribution of valid mapping units. Blocks with more units are modelled more
+/// coarsely, because their relative deviation is smaller.
 const LEVELS_MAX: u32 = 1024;
-/// Number of halvings of an interval in search of a root: to the last digit.
+/// Number of bisection steps in the search for a root: enough for all digits of a double.
 const HALVINGS: usize = 60;
 
-/// Policy by which garbage collection chooses its victim block.
+/// Choice of the victim block of garbage collection, for the equations of the steady state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VictimPolicy {
-    /// The block that was filled up first.
+    /// Victim choice: the block that was filled up first.
     Oldest,
-    /// The block with the fewest valid units out of this number of randomly drawn ones.
+    /// Victim choice: the block with the fewest valid mapping units out of this number of randomly drawn full blocks.
     EmptiestOf(u32),
-    /// The block with the fewest valid units of all.
+    /// Victim choice: the block with the fewest valid mapping units of all full blocks.
     Emptiest,
 }
 
-/// Returns the write amplification: writes to the cells for each of the user's, with blocks of `block_units` and
-/// `spare` as the over-provisioning in shares of the user's units.
+/// Returns the write amplification in the steady state of uniform random writes: writes to the cells for each user
+/// write. `spare` is the over-provisioning as a share of the user's mapping units.
 pub fn write_amplification(choice: VictimPolicy, block_units: u32, spare: f64) -> f64 {
     match choice {
         VictimPolicy::Oldest => 1.0 / (1.0 - oldest_valid_share(spare)),
@@ -42,7 +43,8 @@ pub fn write_amplification(choice: VictimPolicy, block_units: u32, spare: f64) -
     }
 }
 
-/// Returns the share of the oldest block that is still valid.
+/// Returns the share of mapping units, from 0 to 1, that are still valid in the oldest block when it is collected.
+/// `spare` is the over-provisioning as a share of the user's units.
 pub fn oldest_valid_share(spare: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0 / (1.0 + spare));
     // Below 1 / (1 + a) the equation has its one root beside the trivial 1.
@@ -56,8 +58,8 @@ pub fn oldest_valid_share(spare: f64) -> f64 {
     low
 }
 
-/// Returns the number of valid units of each of `blocks` full blocks that hold `units` in all: oldest block first if
-/// the policy depends on age, in random order otherwise.
+/// Draws the number of valid mapping units for each of `blocks` full blocks that hold `units` in all. The oldest block
+/// comes first if the victim choice depends on age; otherwise the order is random.
 pub fn valid_units(choice: VictimPolicy, blocks: u32, block_units: u32, units: u64, random: &mut Random) -> Vec<u32> {
     let spare = f64::from(blocks) * f64::from(block_units) / units as f64 - 1.0;
     let mut valid = match choice {
@@ -71,7 +73,8 @@ pub fn valid_units(choice: VictimPolicy, blocks: u32, block_units: u32, units: u
     valid
 }
 
-/// Returns valid units by age, the oldest block first, with the deviation of units that are overwritten independently.
+/// Draws the number of valid mapping units of each block under oldest-first collection, the oldest block first. The
+/// deviation is that of units which are overwritten independently.
 fn by_age(blocks: u32, block_units: u32, spare: f64, random: &mut Random) -> Vec<u32> {
     let decay = (1.0 + spare) * (1.0 - oldest_valid_share(spare));
     let valid = (0..blocks).rev().map(|younger| {
@@ -84,7 +87,8 @@ fn by_age(blocks: u32, block_units: u32, spare: f64, random: &mut Random) -> Vec
     valid.collect()
 }
 
-/// Changes counts as little as possible so that they have this sum.
+/// Changes the counts of valid mapping units as little as possible so that their sum is `units`; each stays within 0
+/// and `block_units`.
 pub(super) fn make_sum(valid: &mut [u32], block_units: u32, units: u64) {
     let sum: u64 = valid.iter().map(|valid| u64::from(*valid)).sum();
     let is_short = sum < units;
@@ -106,7 +110,8 @@ fn shuffle(valid: &mut [u32], random: &mut Random) {
     }
 }
 
-/// Distribution of valid units over blocks: the share of blocks at each level, from none valid to all valid.
+/// Distribution of valid mapping units over blocks: the share of blocks at each level, from no unit valid to all units
+/// valid.
 struct ValidDistribution {
     shares: Vec<f64>,
     collections: f64,
@@ -130,7 +135,8 @@ impl ValidDistribution {
         at(few)
     }
 
-    /// Computes the shares with `collections` for the `c` of the module's equations, from the top level down.
+    /// Computes the share of blocks at each level from the top level down; `collections` is `c` of the module's
+    /// equations.
     fn with(choice: VictimPolicy, top: u32, collections: f64) -> ValidDistribution {
         let mut shares = vec![0.0; index(top) + 1];
         let mut above = 0.0;
@@ -154,7 +160,8 @@ impl ValidDistribution {
         (1.0 + spare) / self.collections
     }
 
-    /// Returns the valid units of `blocks` blocks that follow the distribution as closely as they can.
+    /// Returns the number of valid mapping units in each of `blocks` blocks, in ascending order, so that they follow
+    /// this distribution as closely as they can.
     fn valid_units(&self, blocks: u32, block_units: u32) -> Vec<u32> {
         let scale = f64::from(block_units) / (self.shares.len() - 1) as f64;
         let (mut level, mut below) = (0, 0.0);
@@ -173,7 +180,8 @@ impl ValidDistribution {
     }
 }
 
-/// Returns the root `m` of `rate m + (above + m)^choices = 1`, by Newton's method from above: the left side is convex.
+/// Returns the root `m` of `rate m + (above + m)^choices = 1`, by Newton's method from above, since the left side is
+/// convex.
 fn level_share(rate: f64, above: f64, choices: u32) -> f64 {
     let mut share = ((1.0 - libm::pow(above, choices.into())) / rate).min(1.0 - above);
     for _ in 0..HALVINGS {

@@ -1,8 +1,8 @@
 use super::stationary::VictimPolicy;
 use super::*;
 
-/// Blocks beside those that hold the user's units and the over-provisioning: open ones hold about half of what they
-/// could, and one is erased.
+/// Number of blocks beside those for the user's mapping units and the over-provisioning: open blocks, which are about
+/// half full, and one erased block.
 pub(super) const OPEN_BLOCKS: u32 = 2;
 
 pub(super) struct Writer {
@@ -24,7 +24,7 @@ impl Writer {
         self.drive.write(unit)
     }
 
-    /// Looks a unit up, and writes the page of the mapping table that this replaces.
+    /// Looks a mapping unit up in the mapping table, and writes the changed page that leaves the cache for it.
     pub(super) fn look_up(&mut self, unit: u32, changes: bool) {
         if let Some(page) = self.drive.look_up(unit, changes).and_then(|access| access.written) {
             self.drive.make_room(1, &mut self.moved, &mut self.erased);
@@ -32,7 +32,8 @@ impl Writer {
         }
     }
 
-    /// Overwrites random units `times` times as often as there are units. Returns the write amplification of that.
+    /// Overwrites random mapping units, `times` as many as the drive has. Returns the write amplification of these
+    /// writes.
     pub(super) fn overwrite(&mut self, times: f64) -> f64 {
         let units = self.drive.shape.units;
         let before = self.drive.counts();
@@ -64,7 +65,7 @@ fn shape(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64)
     }
 }
 
-/// The policy that has this closed form.
+/// Returns a policy, with its settings, that has this closed form.
 fn with_form(form: VictimPolicy) -> (PolicyName, PolicySettings) {
     match form {
         VictimPolicy::Oldest => (PolicyName::Fifo, PolicySettings { choices: 1 }),
@@ -73,12 +74,12 @@ fn with_form(form: VictimPolicy) -> (PolicyName, PolicySettings) {
     }
 }
 
-/// A writer on a drive in the steady state.
+/// Creates a writer on a drive that begins in the steady state of random writes.
 fn steady(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64) -> Writer {
     Writer::new(TranslationLayer::overwritten_at_random(shape(victim_policy, blocks, block_units, spare), 1))
 }
 
-/// Asserts that every unit has a location, no two share one, and blocks know how many units they hold.
+/// Asserts that no two mapping units share a location, and that blocks know how many valid units they hold.
 pub(super) fn assert_consistent(drive: &TranslationLayer) {
     assert_eq!(drive.inconsistency(), None);
 }
@@ -154,7 +155,7 @@ fn chosen_victims_write_as_much_as_the_mean_field_equation() {
     }
 }
 
-/// The largest distance between two distribution functions (Kolmogorov and Smirnov).
+/// Returns the largest distance between two empirical distribution functions (Kolmogorov and Smirnov).
 fn distance(left: &mut [u32], right: &mut [u32]) -> f64 {
     left.sort_unstable();
     right.sort_unstable();
@@ -227,14 +228,14 @@ fn idle_time_makes_as_many_blocks_free_as_are_wanted_and_ends() {
     assert_eq!(writer.drive.counts().moved, counts.moved);
 }
 
-/// A writer on a drive of 100 blocks of 48 units, beside which four blocks hold 16 units each with one bit a cell.
+/// Creates a writer on a drive of 100 blocks of 48 mapping units, with an SLC cache of four blocks of 16 units.
 fn with_slc() -> Writer {
     let slc = Some(SlcShape { blocks: 4, block_units: 16 });
     let shape = TranslationShape { slc, ..shape(VictimPolicy::Emptiest, 100, 48, 0.3) };
     Writer::new(TranslationLayer::written_in_order(shape, 1))
 }
 
-/// Writes a unit to the stream that takes it, and returns its block.
+/// Writes a mapping unit to the stream that is chosen for it, and returns the number of its block.
 fn write_anywhere(writer: &mut Writer, unit: u32) -> u32 {
     let stream = writer.drive.stream_of(unit);
     writer.drive.make_room(1, &mut writer.moved, &mut writer.erased);

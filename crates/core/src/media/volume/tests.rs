@@ -10,7 +10,7 @@ fn at_s(seconds: u64) -> Time {
     Time::ZERO + Span::from_s(seconds)
 }
 
-/// A gp2 volume of Amazon EBS.
+/// Returns the limits of a gp2 volume of Amazon EBS.
 fn gp2() -> Volume {
     Volume {
         iops_per_gib: 3.0,
@@ -28,12 +28,12 @@ fn limits(volume: &Volume, gib: u64) -> VolumeLimits {
     VolumeLimits::of(volume, gib * GIB).expect("a volume")
 }
 
-/// Instants at which so many random reads of 4 KiB pass that all come at the start.
+/// Returns the instants at which `count` random reads of 4 KiB pass the limits, if all come at time 0.
 fn passes(limits: &mut VolumeLimits, count: u64) -> impl Iterator<Item = Time> {
     (0..count).map(|place| limits.pass(Time::ZERO, DataDirection::Read, (place * 7919 % 999_983) << 13, 4096))
 }
 
-/// First picosecond that is not before tick number `tick` of so many a second.
+/// Returns the first picosecond that is not before tick number `tick`, with `per_s` ticks a second.
 fn tick_time(tick: u64, per_s: u64) -> Time {
     Time::from_ps((u128::from(tick) * PS_PER_S).div_ceil(u128::from(per_s)) as u64)
 }

@@ -1,8 +1,8 @@
-//! State machine of zones (Zoned Namespace Command Set Specification 1.1, section 2.1): parts of a namespace that are written in
-//! order, from their first block on, and reset as a whole.
+//! State machine of zones (Zoned Namespace Command Set Specification 1.1, section 2.1). A zone is a range of a
+//! namespace's blocks that is written in order, from its first block on, and reset as a whole.
 //!
-//! The machine has no time and knows no bytes of a protocol. Its callers ask before they write: a request that is accepted has
-//! moved the write pointer, and one that is refused has changed nothing.
+//! The machine has no time and knows no bytes of a protocol. Its callers ask before they write: a request that is
+//! accepted has moved the write pointer, and one that is refused has changed nothing.
 //!
 //! ```text
 //!               write, append                        close, or another zone needs the place
@@ -13,8 +13,8 @@
 //!     any of these ── reset ─▶ empty                  read-only ── take offline ─▶ offline
 //! ```
 //!
-//! Open zones are limited, and so are active ones: open and closed. A write to a zone that is not open makes room for it: the
-//! zone that has been implicitly open for longest is closed.
+//! The number of open zones is limited, and so is the number of active zones, which are open or closed. If a write must
+//! open its zone and too many zones are open, the zone that has been implicitly open for longest is closed.
 
 mod opened;
 
@@ -24,55 +24,55 @@ mod tests;
 use crate::number::index;
 use opened::OpenedOrder;
 
-/// Number and size of zones, and how many of them may be in use at a time.
+/// Number and size of a namespace's zones, and limits on the numbers of active and open zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneLayout {
-    /// Number of zones.
+    /// Number of zones in the namespace.
     pub zones: u32,
-    /// Number of logical blocks from the first of a zone to the first of the next zone (ZSZE).
+    /// Number of logical blocks from the start of one zone to the start of the next (zone size, ZSZE).
     pub zone_blocks: u64,
-    /// Number of logical blocks of a zone that can be written (ZCAP).
+    /// Number of logical blocks in each zone that can be written (zone capacity, ZCAP).
     pub capacity_blocks: u64,
-    /// Largest number of active zones; 0 if there is no limit (MAR).
+    /// Largest number of active zones, 0 for no limit (MAR).
     pub active_max: u32,
-    /// Largest number of open zones; 0 if there is no limit (MOR).
+    /// Largest number of open zones, 0 for no limit (MOR).
     pub open_max: u32,
 }
 
 impl ZoneLayout {
-    /// Returns the number of logical blocks of all zones together.
+    /// Returns the number of logical blocks in the namespace: zone size times number of zones.
     pub fn blocks(&self) -> u64 {
         u64::from(self.zones) * self.zone_blocks
     }
 
-    /// Returns the first block of a zone.
+    /// Returns the number of the first logical block of a zone.
     pub fn start(&self, zone: u32) -> u64 {
         u64::from(zone) * self.zone_blocks
     }
 }
 
-/// State of a zone.
+/// State of a zone, as in the Zoned Namespace Command Set Specification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZoneState {
-    /// Nothing has been written since the last reset.
+    /// Empty zone: no block has been written since the last reset.
     #[default]
     Empty,
-    /// A write has opened the zone.
+    /// Open zone that a write has opened.
     ImplicitlyOpen,
-    /// The host has opened the zone.
+    /// Open zone that the host has opened by an action.
     ExplicitlyOpen,
-    /// The zone can be written further once it is open again.
+    /// Active zone that is not open: it must be opened again before it can be written.
     Closed,
-    /// Nothing more can be written before a reset.
+    /// Full zone: no block can be written before a reset.
     Full,
-    /// The zone can be read, and will never be written again.
+    /// Read-only zone: it can be read, and never be written again.
     ReadOnly,
-    /// The zone can neither be read nor be written.
+    /// Offline zone: it can be neither read nor written.
     Offline,
 }
 
 impl ZoneState {
-    /// All states, in the order of their places in files.
+    /// All zone states, in the order of their numbers in files.
     pub const ALL: [ZoneState; 7] = [
         ZoneState::Empty,
         ZoneState::ImplicitlyOpen,
@@ -83,7 +83,7 @@ impl ZoneState {
         ZoneState::Offline,
     ];
 
-    /// Returns the state in words.
+    /// Returns the name of the zone state, such as "implicitly open".
     pub fn name(self) -> &'static str {
         match self {
             ZoneState::Empty => "empty",
@@ -96,59 +96,60 @@ impl ZoneState {
         }
     }
 
-    /// True if the zone counts among the open ones.
+    /// True if the zone counts as open: implicitly or explicitly open.
     pub fn is_open(self) -> bool {
         matches!(self, ZoneState::ImplicitlyOpen | ZoneState::ExplicitlyOpen)
     }
 
-    /// True if the zone counts among the active ones.
+    /// True if the zone counts as active: open or closed.
     pub fn is_active(self) -> bool {
         self.is_open() || self == ZoneState::Closed
     }
 }
 
-/// Reason for which a request is refused. Nothing has changed then.
+/// Reason for which a request to a zone is refused. A refused request changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneRefusal {
-    /// The blocks lie beyond the last zone.
+    /// The blocks of the request lie beyond the last zone.
     OutOfRange,
-    /// The block is not the first one of a zone, as the request requires.
+    /// The block of the request must be the first block of a zone, and is not.
     NoZoneStart,
-    /// The blocks cross the end of the zone or its capacity.
+    /// The request crosses the end of its zone: the zone capacity for a write, the zone size for a read.
     Boundary,
-    /// The zone is full.
+    /// The zone is full, and cannot be written.
     Full,
-    /// The zone is read-only.
+    /// The zone is read-only, and cannot be written.
     ReadOnly,
-    /// The zone is offline.
+    /// The zone is offline, and can be neither read nor written.
     Offline,
-    /// The write does not begin at the write pointer.
+    /// The write does not begin at the write pointer of its zone.
     InvalidWrite,
-    /// The zone would be one too many that is active.
+    /// The request would make one zone more active than the limit allows.
     TooManyActive,
-    /// The zone would be one too many that is open, and no other can be closed for it.
+    /// The request would make one zone more open than the limit allows, and no implicitly open zone can be closed for
+    /// it.
     TooManyOpen,
-    /// The state of the zone does not allow the action.
+    /// The state of the zone does not allow the zone action.
     InvalidTransition,
 }
 
-/// Action of a host on a zone, or on all zones that it applies to.
+/// Action of a host on one zone, or on all zones in a state that the action applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneAction {
-    /// Close an open zone.
+    /// Closes an open zone.
     Close,
-    /// Make a zone full, whatever has been written.
+    /// Makes a zone full, however many of its blocks have been written.
     Finish,
-    /// Open a zone explicitly.
+    /// Opens an empty or closed zone, or makes an implicitly open one explicitly open.
     Open,
-    /// Empty a zone: its data is lost.
+    /// Empties a zone: its data is lost, and it can be written from its first block on.
     Reset,
-    /// Take a read-only zone offline.
+    /// Takes a read-only zone offline.
     TakeOffline,
 }
 
 impl ZoneAction {
-    /// True if the action on all zones is about zones of this state.
+    /// True if this action, applied to all zones, selects zones in this state.
     fn selects(self, state: ZoneState) -> bool {
         match self {
             ZoneAction::Close => state.is_open(),
@@ -160,65 +161,65 @@ impl ZoneAction {
     }
 }
 
-/// Zone as a report describes it.
+/// Description of one zone in a zone report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneDescription {
-    /// State of the zone.
+    /// State that the zone is in.
     pub state: ZoneState,
-    /// First block of the zone.
+    /// Number of the first logical block of the zone.
     pub start: u64,
-    /// Number of blocks that can be written.
+    /// Number of logical blocks in the zone that can be written (zone capacity).
     pub capacity_blocks: u64,
-    /// Block that is written next; `None` if none can be written.
+    /// Number of the logical block that is written next; `None` if the zone is full, read-only or offline.
     pub write_pointer: Option<u64>,
 }
 
-/// Counts of requests that zones have accepted.
+/// Counters of accepted zone requests since the zones were created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZoneCounts {
-    /// Number of appends.
+    /// Number of zone appends that were accepted.
     pub appends: u64,
-    /// Number of zones that were reset.
+    /// Number of zones that hosts have reset.
     pub resets: u64,
-    /// Number of zones that were finished by the host before they were full.
+    /// Number of zones that hosts have finished before they were full.
     pub finishes: u64,
-    /// Number of zones that were closed because another one was opened.
+    /// Number of zones that were closed because too many others were open when another one was opened.
     pub implicit_closes: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Zone {
     state: ZoneState,
-    /// Number of blocks that have been written since the last reset.
+    /// Number of logical blocks that have been written to the zone since its last reset.
     written: u64,
 }
 
-/// Zones as a restart of a drive leaves them.
+/// Zones of a drive after a restart, and as another loss of power would leave them.
 #[derive(Clone, Debug)]
 pub struct ZonesLeft {
-    /// States after the restart.
+    /// Zones with their states after the restart.
     pub zones: Zones,
-    /// States that a loss of power would leave now.
+    /// Zones with the states that they would have after a loss of power at this time.
     pub durable: Zones,
 }
 
-/// Zones of a namespace with their states.
+/// Zones of a namespace: their states and write pointers, and the numbers of active and open zones.
 #[derive(Clone, Debug)]
 pub struct Zones {
     layout: ZoneLayout,
     zones: Vec<Zone>,
     active: u32,
     open: u32,
-    /// Implicitly open zones, the one first that has been so for longest.
+    /// Implicitly open zones, in the order in which they were opened.
     implicit: OpenedOrder,
     counts: ZoneCounts,
 }
 
 impl Zones {
-    /// Makes empty zones.
+    /// Creates zones that are all empty.
     ///
     /// # Panics
-    /// If a zone has no block that can be written, or more than it has.
+    /// If the zone capacity is 0 or exceeds the zone size.
     pub fn new(layout: ZoneLayout) -> Zones {
         let ZoneLayout { zones, zone_blocks, capacity_blocks, .. } = layout;
         assert!(capacity_blocks > 0 && capacity_blocks <= zone_blocks, "a zone of {capacity_blocks} in {zone_blocks}");
@@ -232,7 +233,7 @@ impl Zones {
         }
     }
 
-    /// Makes zones that are all full, as those of a drive in use.
+    /// Creates zones that are all full, as on a drive that has been in use.
     ///
     /// # Panics
     /// As [`Zones::new`].
@@ -241,27 +242,27 @@ impl Zones {
         Zones { zones, ..Zones::new(layout) }
     }
 
-    /// Returns number and size of the zones.
+    /// Returns the number and size of the zones, and the limits on active and open ones.
     pub fn layout(&self) -> &ZoneLayout {
         &self.layout
     }
 
-    /// Returns counts of accepted requests.
+    /// Returns the counters of accepted requests: appends, resets, finishes and implicit closes.
     pub fn counts(&self) -> ZoneCounts {
         self.counts
     }
 
-    /// Returns these zones with the counts of others, which were theirs before a restart.
+    /// Returns these zones with the counters of `others`, which are the zones before a restart.
     pub fn with_counts_of(self, others: &Zones) -> Zones {
         Zones { counts: others.counts, ..self }
     }
 
-    /// Returns the number of active zones.
+    /// Returns the number of zones that are active: open or closed.
     pub fn active(&self) -> u32 {
         self.active
     }
 
-    /// Returns the number of open zones.
+    /// Returns the number of zones that are open, implicitly or explicitly.
     pub fn open(&self) -> u32 {
         self.open
     }
@@ -269,13 +270,13 @@ impl Zones {
     /// Returns the state of a zone, and the number of blocks that have been written since its last reset.
     ///
     /// # Panics
-    /// If there is no such zone.
+    /// If there is no zone number `zone`.
     pub fn zone(&self, zone: u32) -> (ZoneState, u64) {
         let Zone { state, written } = self.zones[index(zone)];
         (state, written)
     }
 
-    /// Returns the zone of a block, and the place of the block in the zone.
+    /// Returns the number of the zone that holds a logical block, and the number of the block in that zone.
     ///
     /// # Errors
     /// Out of range.
@@ -288,11 +289,12 @@ impl Zones {
         }
     }
 
-    /// Accepts a write of at least one block, and moves the write pointer behind it.
+    /// Accepts a write of `blocks` blocks, at least one, from `block` on: moves the write pointer of the zone behind
+    /// them.
     ///
     /// # Errors
-    /// In this order: the state of the zone, a write that does not begin at the write pointer, one that is longer than the rest of
-    /// the zone, too many active or open zones.
+    /// In this order: the state of the zone, a write that does not begin at the write pointer, one that is longer than
+    /// the rest of the zone, too many active or open zones.
     #[inline]
     pub fn write(&mut self, block: u64, blocks: u64) -> Result<(), ZoneRefusal> {
         let (zone, within) = self.find(block)?;
@@ -303,8 +305,8 @@ impl Zones {
         self.advance(zone, blocks)
     }
 
-    /// Accepts a write of at least one block wherever the write pointer of the zone is that begins with `start`. Returns the first
-    /// block of the write.
+    /// Accepts an append of `blocks` blocks, at least one, to the zone that begins with block `start`, and moves its
+    /// write pointer. Returns the number of the first block that is written.
     ///
     /// # Errors
     /// As [`Zones::write`], and if `start` is not the first block of a zone.
@@ -317,8 +319,8 @@ impl Zones {
         Ok(start + written)
     }
 
-    /// Takes back the latest write of a zone, whose data has not arrived. Returns false, and changes nothing, if the zone was written or
-    /// changed since.
+    /// Moves the write pointer of a zone back over its latest write, whose data has not arrived. Returns false, and
+    /// changes nothing, if the zone has been written, finished or reset since.
     pub fn take_back(&mut self, block: u64, blocks: u64) -> bool {
         let Ok((zone, within)) = self.find(block) else { return false };
         let Zone { state, written } = self.zones[index(zone)];
@@ -334,7 +336,7 @@ impl Zones {
         is_latest
     }
 
-    /// Checks that blocks can be read: a read stays within its zone, written or not.
+    /// Checks that `blocks` blocks from `block` on can be read, whether they have been written or not.
     ///
     /// # Errors
     /// Out of range, an offline zone, or the end of a zone within the blocks.
@@ -347,23 +349,26 @@ impl Zones {
         if blocks > self.layout.zone_blocks - within { Err(ZoneRefusal::Boundary) } else { Ok(()) }
     }
 
-    /// Returns how many of so many blocks of one zone have been written: those before the first one that has not.
+    /// Returns the number of the `blocks` from `block` on that lie before the write pointer: those that have been
+    /// written. All of them must lie in one zone.
     pub fn written_blocks(&self, block: u64, blocks: u64) -> u64 {
         let written =
             self.find(block).map_or(0, |(zone, within)| self.zones[index(zone)].written.saturating_sub(within));
         blocks.min(written)
     }
 
-    /// Applies an action to the zone that begins with a block. Returns true if the zone has changed.
+    /// Applies an action to the zone that begins with block `start`. Returns true if the state of the zone has changed.
     ///
     /// # Errors
-    /// A block that begins no zone, a state that does not allow the action, and for opening too many active or open zones.
+    /// A block that begins no zone, a state that does not allow the action, and for opening too many active or open
+    /// zones.
     pub fn act(&mut self, action: ZoneAction, start: u64) -> Result<bool, ZoneRefusal> {
         let zone = self.find_start(start)?;
         self.act_on(action, zone)
     }
 
-    /// Applies an action to all zones that it is about. Returns their numbers. Either all are changed or none.
+    /// Applies an action to all zones in a state that the action selects. Returns the numbers of these zones. Either
+    /// all of them are changed or none.
     ///
     /// # Errors
     /// Too many open zones, if all closed ones were open.
@@ -380,7 +385,7 @@ impl Zones {
         Ok(selected)
     }
 
-    /// Returns a description of each zone from the one of a block on, with its number.
+    /// Returns a description of each zone, in order, from the zone that holds `block` to the last one.
     ///
     /// # Errors
     /// Out of range.
@@ -389,17 +394,18 @@ impl Zones {
         Ok((first..self.layout.zones).map(|zone| self.describe(zone)))
     }
 
-    /// Makes a zone read-only, as a drive does whose cells there are worn. Its data stays.
+    /// Makes a zone read-only, as a drive does if its cells are worn. The data of the zone is kept. Does nothing if the
+    /// zone is offline.
     ///
     /// # Panics
-    /// If there is no such zone.
+    /// If there is no zone number `zone`.
     pub fn make_read_only(&mut self, zone: u32) {
         if self.zones[index(zone)].state != ZoneState::Offline {
             self.enter(zone, ZoneState::ReadOnly);
         }
     }
 
-    /// Closes open zones, as a loss of power does. Active ones without data become empty.
+    /// Closes all open zones, as a loss of power does. Active zones without data become empty.
     pub fn lose_power(&mut self) {
         for zone in 0..self.layout.zones {
             let Zone { state, written } = self.zones[index(zone)];
@@ -409,7 +415,8 @@ impl Zones {
         }
     }
 
-    /// Puts a zone into a state that was kept elsewhere. Returns false, and changes nothing, if a zone cannot be so.
+    /// Restores a zone to a saved state with `written` written blocks. Returns false, and changes nothing, if there is
+    /// no such zone, the numbers contradict the state, or the zone would exceed the limit of active or open zones.
     pub fn restore(&mut self, zone: u32, state: ZoneState, written: u64) -> bool {
         let is_possible = match state {
             ZoneState::Empty => written == 0,
@@ -435,7 +442,8 @@ impl Zones {
         if within == 0 { Ok(zone) } else { Err(ZoneRefusal::NoZoneStart) }
     }
 
-    /// Returns the number of written blocks of a zone that can be written further.
+    /// Returns the number of written blocks of a zone; refuses zones whose state forbids further writes: full,
+    /// read-only or offline.
     #[inline]
     fn writable(&self, zone: u32) -> Result<u64, ZoneRefusal> {
         let Zone { state, written } = self.zones[index(zone)];
@@ -447,7 +455,8 @@ impl Zones {
         }
     }
 
-    /// Moves the write pointer of a writable zone, which is opened for that if it is not open.
+    /// Moves the write pointer of a writable zone by `blocks`. Opens the zone implicitly if it is not open, and makes
+    /// it full at the end of its capacity.
     #[inline]
     fn advance(&mut self, zone: u32, blocks: u64) -> Result<(), ZoneRefusal> {
         let Zone { state, written } = self.zones[index(zone)];
@@ -465,7 +474,8 @@ impl Zones {
         Ok(())
     }
 
-    /// Makes room for one more open zone, which now is in a state in which it is not.
+    /// Makes room for one more open zone; `state` is the present state of that zone, which is not open. If too many
+    /// zones are open, closes the zone that has been implicitly open for longest.
     fn make_room(&mut self, state: ZoneState) -> Result<(), ZoneRefusal> {
         let ZoneLayout { active_max, open_max, .. } = self.layout;
         if !state.is_active() && active_max > 0 && self.active >= active_max {
@@ -505,7 +515,8 @@ impl Zones {
         Ok(next != state)
     }
 
-    /// Changes the state of a zone, and all that is counted of states.
+    /// Changes the state of a zone, and updates the numbers of active and open zones and the order of implicitly open
+    /// ones.
     fn enter(&mut self, zone: u32, next: ZoneState) {
         let place = &mut self.zones[index(zone)];
         let last = std::mem::replace(&mut place.state, next);

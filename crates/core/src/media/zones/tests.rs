@@ -1,15 +1,15 @@
-//! Zones against a model that is written differently: states are letters, transitions are rows of a table, and counts are taken
-//! by looking at every zone.
+//! Comparison of zones with a model that is written differently: states are letters, transitions are rows of a table,
+//! and every count is taken by a pass over all zones.
 
 use super::*;
 use crate::random::Random;
 
 const LAYOUT: ZoneLayout = ZoneLayout { zones: 12, zone_blocks: 16, capacity_blocks: 11, active_max: 0, open_max: 0 };
 
-/// Letters of the states: empty, implicitly open, explicitly open, closed, full, read-only, offline.
+/// Letters that stand for zone states: empty, implicitly open, explicitly open, closed, full, read-only, offline.
 const LETTERS: &str = "EIXCFRO";
 
-/// New state by old state, in the order of [`LETTERS`], for each action; `!` if the action is refused.
+/// New zone state for each old state, in the order of [`LETTERS`], for each action; `!` if the action is refused.
 const TRANSITIONS: [(ZoneAction, &str); 5] = [
     (ZoneAction::Close, "!CCC!!!"),
     (ZoneAction::Finish, "FFFFF!!"),
@@ -17,16 +17,16 @@ const TRANSITIONS: [(ZoneAction, &str); 5] = [
     (ZoneAction::Reset, "EEEEE!!"),
     (ZoneAction::TakeOffline, "!!!!!OO"),
 ];
-/// States of the zones that an action on all zones is about.
+/// Letters of the zone states that an action on all zones selects, for each action in the order of `TRANSITIONS`.
 const SELECTED: [&str; 5] = ["IX", "IXC", "C", "IXCF", "R"];
 
 #[derive(Clone, Debug)]
 struct Model {
     layout: ZoneLayout,
     letters: Vec<char>,
-    /// Lengths of the writes since the last reset.
+    /// Lengths of the writes to each zone since its last reset, in blocks.
     writes: Vec<Vec<u64>>,
-    /// Numbers of the request by which zones entered their states.
+    /// Number of the request by which each zone entered its state.
     since: Vec<u64>,
     requests: u64,
 }
@@ -70,7 +70,8 @@ impl Model {
         Ok(())
     }
 
-    /// Writes at a place in a zone, or at its pointer. Returns the place.
+    /// Writes blocks at position `within` of a zone, or at its write pointer. Returns the position of the write in the
+    /// zone.
     fn write(&mut self, zone: usize, within: Option<u64>, blocks: u64) -> Result<u64, ZoneRefusal> {
         let pointer = self.pointer(zone);
         match self.letters[zone] {
@@ -141,7 +142,7 @@ impl Model {
     }
 }
 
-/// Draws a request, makes it of zones and model, and compares what both say.
+/// Draws a random request, applies it to the zones and to the model, and asserts equal results.
 fn request(random: &mut Random, zones: &mut Zones, model: &mut Model) {
     let mut draw = |below: u64| random.bits() % below;
     let (zone, blocks) = (draw(12), 1 + draw(5));

@@ -1,9 +1,9 @@
-//! Device side of CAPI: the accelerator (AFU), which fetches work elements and moves lines, behind the processor
-//! service layer (PSL).
+//! Simulated CAPI device: the accelerator (AFU), which fetches work elements and moves cache lines through the
+//! processor service layer (PSL).
 //!
-//! Every command of an element is completed by one status, and the status of a read goes out behind its lines. A write
-//! completes once its lines are in the AFU's buffer (CAPI: 2.9 us over either memory), or in the cells where the drive
-//! file asks for that.
+//! Every command of a work element is completed by one status, and the status of a read stays behind its lines. A write
+//! completes once its lines are in the AFU's buffer (CAPI: 2.9 us over either memory), or in the cells if the drive
+//! file says so (`media.acknowledge`).
 
 use super::Role;
 use super::buffer::WriteBuffer;
@@ -24,30 +24,33 @@ use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet, Payload};
 
-/// Timers: a command of the AFU has passed the PSL, or an operation in the AFU has ended.
+/// Kinds of the AFU's timers: a bus command of the AFU has passed the PSL, or an operation in the AFU has ended.
 mod timer {
     pub(super) const FETCH: u8 = 0;
     pub(super) const PAYLOAD: u8 = 1;
     pub(super) const CLAIM: u8 = 2;
     pub(super) const DATA: u8 = 3;
     pub(super) const STATUS: u8 = 4;
-    /// Lines of a read are available.
+    /// Timer that expires when the lines of a read are available in the AFU.
     pub(super) const READ: u8 = 5;
-    /// Lines of a write are where they count as written.
+    /// Timer that expires when the lines of a write are in the AFU's buffer, or in the cells if only they count.
     pub(super) const WRITTEN: u8 = 6;
-    /// End of parsing: the command reads its lines from the host, or sends only its status.
+    /// Timer that expires when a command has been parsed that is a write, which reads its lines from the host, or is
+    /// refused, which only sends its status.
     pub(super) const PARSED: u8 = 7;
 }
 
-/// Bytes of a request for ownership that stand for each line in its completion (assumed: a tag).
+/// Size in bytes that the completion of a claim of ownership carries for each line (assumed: a tag).
 pub const CLAIM_BYTES: u32 = 4;
-/// Number of bits of a timer's context that hold the command's number; the others hold its operation in the PSL.
+/// Number of low bits of a page-table read's context that hold the command's number. The higher bits hold the kind of
+/// its timer.
 const NUMBER_BITS: u32 = 24;
 
-/// Work element as the AFU sees it.
+/// AFU's record of a work element: its round of use, the times of its doorbell and fetch, and its commands in flight.
 #[derive(Clone, Copy, Debug, Default)]
 struct Element {
-    /// Last round of use that was executed, and the times of the present round's doorbell and fetch.
+    /// Round of use of the element whose commands were executed last (next fields: times of the current round's
+    /// doorbell and fetch).
     round: u32,
     rung: Time,
     fetched: Time,
@@ -55,7 +58,7 @@ struct Element {
     left: u8,
 }
 
-/// Command between its fetch and its status.
+/// Command of a work element that the AFU has fetched and not completed.
 #[derive(Clone, Copy, Debug)]
 struct ActiveElement {
     command: Command,
@@ -65,20 +68,21 @@ struct ActiveElement {
     status: Status,
 }
 
-/// Counters of the AFU.
+/// Counters of the CAPI accelerator (AFU): commands, work elements, refusals and translation misses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Number of commands whose status the AFU has sent, refused ones included.
     pub commands: u64,
     /// Number of work elements that the AFU has fetched from host memory.
     pub elements: u64,
-    /// Number of commands that ended with [`Status::Refused`].
+    /// Number of commands that the AFU refused, whose status was [`Status::Refused`].
     pub refused: u64,
     /// Number of accesses for which the PSL had to read the page table.
     pub translation_misses: u64,
 }
 
-/// Accelerator (AFU) with its PSL.
+/// Accelerator (AFU) with its processor service layer (PSL): work elements, commands in flight, write buffer and
+/// counters.
 #[derive(Clone, Debug)]
 pub struct Afu {
     areas: Areas,
@@ -95,12 +99,12 @@ pub struct Afu {
     parser_free_at: Time,
     capacity_lines: u64,
     max_transfer_bytes: u32,
-    /// Counters since the start of the run.
+    /// Counters of the CAPI accelerator (AFU) since the start of the run.
     pub counts: Counts,
 }
 
 impl Afu {
-    /// Returns an idle AFU that knows the addresses of the host's elements.
+    /// Returns an idle AFU. `areas` holds the addresses of the host's work elements and status lines.
     pub(super) fn new(drive: &Drive, areas: Areas, seed: u64) -> Afu {
         let capi = &drive.capi;
         Afu {
@@ -122,15 +126,17 @@ impl Afu {
         }
     }
 
-    /// Passes a command of the AFU to the PSL.
+    /// Passes a bus command of the AFU to the PSL. A timer of this kind and context expires when the command has
+    /// passed.
     fn issue(&self, now: Time, kind: u8, context: u32, ports: &mut Ports) {
         ports.shared.scheduler.after(now, self.psl, Event::Controller { kind, context });
     }
 
-    /// Handles a command that has passed the PSL: sends it over the link, or reads the page table first.
+    /// Handles a bus command of the AFU that has passed the PSL: sends it over the link, or reads the page table first
+    /// if the PSL cannot translate its address.
     fn on_passed(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         ports.shared.requests.charge(self.request(timer), Stage::Psl, now);
-        // Lines that have been claimed have been translated.
+        // The claim of the lines has already translated their address.
         let is_translated = timer.kind == timer::DATA && self.claim_lines;
         if is_translated || !self.misses() {
             return self.perform(now, timer, ports);
@@ -140,13 +146,14 @@ impl Afu {
         self.reads.request(Packet::read(self.areas.elements, LINE_BYTES, LINE_BYTES, token), ports.link, ports.shared);
     }
 
-    /// True if the PSL has to look up this address, a random event.
+    /// Draws at random whether the PSL cannot translate an address. Returns true if it must read the page table.
     fn misses(&mut self) -> bool {
         self.translation_miss_ratio > 0.0 && self.random.unit() < self.translation_miss_ratio
     }
 
-    /// Returns the request to which a command's time is charged. None for an element, whose time is charged to all its
-    /// requests, and for the status of a read, which is sent while its lines travel.
+    /// Returns the request to which a bus command's time is charged. Returns none for the fetch of a work element,
+    /// which is charged to all its requests. Also returns none for the status of a read, which is sent while its lines
+    /// travel.
     fn request(&self, timer: Timer) -> Option<RequestId> {
         if timer.kind == timer::FETCH {
             return None;
@@ -156,7 +163,7 @@ impl Afu {
         active.request.filter(|_| !is_behind_lines)
     }
 
-    /// Sends a command's packets to the host.
+    /// Sends the packets of a bus command, whose address is translated, to the host.
     fn perform(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         match timer.kind {
             timer::FETCH => self.fetch(now, timer.context, ports),
@@ -175,8 +182,8 @@ impl Afu {
         self.reads.request(Packet::read(address, LINE_BYTES, LINE_BYTES, token), ports.link, ports.shared);
     }
 
-    /// Handles a fetched element: its commands are parsed one after the other. An element of a round that was executed
-    /// already is ignored.
+    /// Handles a work element that has been fetched: parses and starts its commands one after the other. An element
+    /// whose round was executed before is ignored.
     fn on_element(&mut self, now: Time, number: u32, payload: &Payload, ports: &mut Ports) {
         let element = &mut self.elements[number as usize];
         let (round, commands) = decode_element(&payload.bytes()[..LINE_BYTES as usize]);
@@ -202,7 +209,8 @@ impl Afu {
         }
     }
 
-    /// Checks a command: known operation, lines within the memory, allowed length.
+    /// Returns `Done` for a valid command: known operation, allowed length, lines within the device. Otherwise returns
+    /// `Refused`.
     fn check(&self, command: &Command) -> Status {
         let Command { operation, line, lines, .. } = *command;
         let is_known = operation != Operation::Unknown;
@@ -211,8 +219,8 @@ impl Afu {
         if is_known && lines > 0 && is_there && is_small { Status::Done } else { Status::Refused }
     }
 
-    /// Starts a command as of `parsed`, the end of its parsing. The parser works in order, so a read can be given to
-    /// the media now with that later time.
+    /// Starts a command at `parsed`, the end of its parsing. A read goes to the media now, with that later time, as the
+    /// parser works in order.
     fn start(&mut self, parsed: Time, active: ActiveElement, ports: &mut Ports) {
         ports.shared.requests.charge(active.request, Stage::Parse, parsed);
         let id = self.active.insert(active);
@@ -227,7 +235,7 @@ impl Afu {
         ports.shared.scheduler.at(at, Event::Controller { kind, context: id });
     }
 
-    /// Reads the lines of a write from the host; a refused command only sends its status.
+    /// Handles the end of parsing: a write reads its lines from the host, and a refused command only sends its status.
     fn on_parsed(&mut self, now: Time, id: u32, ports: &mut Ports) {
         match self.active[id as usize].status {
             Status::Done => self.issue(now, timer::PAYLOAD, id, ports),
@@ -246,7 +254,8 @@ impl Afu {
         self.reads.request(packet, ports.link, ports.shared);
     }
 
-    /// Handles the lines of a write, which completes once the buffer has room for them, or once they are in the cells.
+    /// Handles the lines of a write that have arrived from the host. The write completes once the AFU's buffer has room
+    /// for them, or once they are in the cells, as the drive file says.
     fn on_lines(&mut self, now: Time, id: u32, packet: &Packet, ports: &mut Ports) {
         let active = self.active[id as usize];
         let (offset, bytes) = active.extent();
@@ -268,13 +277,15 @@ impl Afu {
         ports.shared.scheduler.at(written, Event::Controller { kind: timer::WRITTEN, context: id });
     }
 
-    /// Handles the lines of a read: the host's copies of those lines must be given up before they can be written.
+    /// Handles the lines of a read, which are available in the AFU. If the drive file says so, the AFU first claims the
+    /// host's lines, so that no cache keeps a copy of them.
     fn on_read(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let kind = if self.claim_lines { timer::CLAIM } else { timer::DATA };
         self.issue(now, kind, id, ports);
     }
 
-    /// Claims the ownership of a read's lines, each in a packet; their completions arrive together.
+    /// Sends claims for the ownership of a read's lines in the host, one packet for each line. The completions arrive
+    /// together.
     fn claim(&mut self, id: u32, ports: &mut Ports) {
         let command = self.active[id as usize].command;
         let token = Role::CLAIM.token(id);
@@ -282,7 +293,7 @@ impl Afu {
         ports.link.send(Packet::read(command.buffer, bytes, CLAIM_BYTES, token), ports.shared);
     }
 
-    /// Writes a read's lines to the host. The PSL owns them and acknowledges at once, so their status may follow.
+    /// Writes a read's lines to host memory. The PSL acknowledges them at once, so the command's status may follow.
     fn send_lines(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let active = self.active[id as usize];
         let (offset, bytes) = active.extent();
@@ -292,7 +303,8 @@ impl Afu {
         ports.shared.scheduler.after(now, self.psl, Event::Controller { kind: timer::STATUS, context: id });
     }
 
-    /// Writes the status of a command. Strict ordering keeps the status behind the command's lines.
+    /// Writes the status of a command to its status line in host memory. Strict ordering keeps the status behind the
+    /// command's lines.
     fn send_status(&mut self, id: u32, ports: &mut Ports) {
         let active = self.active.take(id);
         self.counts.commands += 1;
@@ -315,8 +327,8 @@ impl Afu {
 }
 
 impl halves::Controller for Afu {
-    /// Handles a doorbell by fetching the element. Writes to no register, of no element, or of one in flight, are
-    /// ignored.
+    /// Handles a doorbell write by fetching the work element of this number. Writes to another address, and of an
+    /// element that does not exist or is still in use, are ignored.
     fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
         let Some(element) = self.elements.get_mut(value as usize).filter(|_| address == DOORBELL_REGISTER) else {
             return;
@@ -377,7 +389,7 @@ impl halves::Controller for Afu {
 }
 
 impl ActiveElement {
-    /// Returns the first byte on the device and the length in bytes.
+    /// Returns the command's first byte on the device and its length in bytes.
     fn extent(&self) -> (u64, u32) {
         (self.command.line * u64::from(LINE_BYTES), u32::from(self.command.lines) * LINE_BYTES)
     }

@@ -1,9 +1,10 @@
-//! Write buffer of the AFU: data in it counts as written, and leaves it for the row buffers of the memory.
+//! Write buffer of the CAPI accelerator (AFU). Writes complete once their data is in this buffer; from there, it goes
+//! to the row buffers of the memory.
 
 use crate::table::SortedMap;
 use crate::time::Time;
 
-/// Bytes in the buffer, by the time at which they leave it.
+/// Write buffer of the AFU: its free bytes, and the number of bytes that leave it at each time.
 #[derive(Clone, Debug)]
 pub(super) struct WriteBuffer {
     bytes_free: u64,
@@ -11,16 +12,16 @@ pub(super) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// Returns an empty buffer.
+    /// Returns an empty write buffer with room for `bytes` bytes.
     pub(super) fn new(bytes: u64) -> WriteBuffer {
         WriteBuffer { bytes_free: bytes, leaving: SortedMap::default() }
     }
 
-    /// Admits `bytes`, now or as soon as there is room, and returns that time. The memory knows when it takes each
-    /// write, so later writes do not change the time.
+    /// Reserves room for `bytes` bytes, at `now` or as soon as enough bytes have left, and returns that time. Later
+    /// writes do not change this time, as the memory fixes the times of earlier writes when it accepts them.
     ///
     /// # Panics
-    /// If they are more than the whole buffer.
+    /// If `bytes` is larger than the whole buffer.
     pub(super) fn admit(&mut self, now: Time, bytes: u32) -> Time {
         let mut at = now;
         while let Some(&(leaves_at, leaving)) = self.leaving.first() {
@@ -35,7 +36,7 @@ impl WriteBuffer {
         at
     }
 
-    /// Notes the time at which admitted bytes leave.
+    /// Notes that `bytes` bytes, for which room was reserved, leave the write buffer at the time `at`.
     pub(super) fn leave(&mut self, at: Time, bytes: u32) {
         let together = self.leaving.get(&at).copied().unwrap_or(0);
         self.leaving.insert(at, together + u64::from(bytes));

@@ -1,4 +1,4 @@
-//! Keys of CAPI in drive files.
+//! Keys of section `capi` of drive files: driver, processor service layer (PSL) and accelerator (AFU).
 
 use crate::config::section::{any, section};
 use crate::config::spans::{LONGEST, ZERO, ns};

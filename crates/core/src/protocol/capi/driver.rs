@@ -1,4 +1,4 @@
-//! Host side of CAPI: threads write commands into work elements, write the doorbell, and poll the status lines.
+//! Simulated CAPI driver: threads write commands into work elements, write the doorbell, and poll the status lines.
 
 use crate::drive::Drive;
 use crate::memory::HostMemory;
@@ -17,7 +17,7 @@ use crate::request::RequestId;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
-/// Work element as the driver sees it.
+/// Driver's record of a work element: the requests of its commands, the number in flight, and the round of use.
 #[derive(Clone, Debug, Default)]
 struct WorkElement {
     requests: [Option<RequestId>; COMMANDS_MAX],
@@ -25,27 +25,29 @@ struct WorkElement {
     round: u32,
 }
 
-/// CAPI driver of the simulation.
+/// Simulated CAPI driver, with its work elements and the requests that wait for one.
 #[derive(Clone, Debug)]
 pub struct Driver {
     elements: Vec<WorkElement>,
     free: Vec<u16>,
-    /// Requests that gather for the next element.
+    /// Requests that wait for a free work element, in the order of submission.
     waiting: VecDeque<RequestId>,
     commands_per_element: usize,
     pub(super) areas: Areas,
     max_transfer_bytes: u32,
     fill: Span,
-    /// Processor time of a command beside writing it into its element.
+    /// Processor time per command that occupies the core without delaying the request: all but the time to write the
+    /// command into its work element.
     command_time: Span,
     mmio_write: Span,
-    /// Number of doorbell writes, one for each work element.
+    /// Number of doorbell writes of the CAPI driver, one for each submitted work element.
     pub doorbells: u64,
     /// Number of commands in the work elements that the driver has submitted.
     pub commands: u64,
 }
 
-/// Addresses of elements, their status lines and data buffers, which the host gives the AFU when it attaches.
+/// Bus addresses of the work elements, their status lines and data buffers, which the host gives the AFU when it
+/// attaches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Areas {
     pub elements: u64,
@@ -54,7 +56,8 @@ pub(super) struct Areas {
 }
 
 impl Driver {
-    /// Returns a driver with its elements allocated.
+    /// Returns a driver with no command in flight. Allocates work elements, status lines and data buffers in host
+    /// memory.
     pub fn new(drive: &Drive, memory: &mut HostMemory) -> Driver {
         let capi = &drive.capi;
         let ratio = drive.host.nominal_ghz / drive.host.core_ghz;
@@ -80,7 +83,7 @@ impl Driver {
         }
     }
 
-    /// Fills a free element with waiting requests, and writes the doorbell.
+    /// Fills a free work element with as many waiting requests as fit, and writes the doorbell for it.
     fn send(&mut self, number: u16, ports: &mut HostPorts) {
         let count = self.waiting.len().min(self.commands_per_element);
         let requests: SmallVec<[RequestId; COMMANDS_MAX]> = self.waiting.drain(..count).collect();
@@ -98,7 +101,7 @@ impl Driver {
         ports.link.write(Direction::Down, DOORBELL_REGISTER, &u32::from(number).to_le_bytes(), token, ports.shared);
     }
 
-    /// Returns a request as command number `place` of an element, with a buffer.
+    /// Assigns a request and a data buffer to command `place` of work element `number`, and returns the command.
     fn command(&mut self, number: usize, place: usize, id: RequestId, ports: &mut HostPorts) -> Command {
         let in_flight = self.elements[number].requests[place].replace(id);
         assert!(in_flight.is_none(), "a place of an element carries one command at a time");
@@ -118,7 +121,8 @@ impl Driver {
         }
     }
 
-    /// Handles a status that is visible in the line that the threads poll.
+    /// Completes the request of a status that has become visible in host memory. If it is the last of its work element,
+    /// sends the element again with waiting requests or frees it.
     fn on_status_settled(&mut self, now: Time, packet: &Packet, ports: &mut HostPorts) {
         let (number, place) = (packet.token.context >> 8, packet.token.context & 0xff);
         let element = &mut self.elements[number as usize];
@@ -136,8 +140,8 @@ impl Driver {
 }
 
 impl halves::Driver for Driver {
-    /// Charges writing the command, and the doorbell if the request has one of its own. Otherwise the request shares
-    /// the doorbell of the thread that finds a free element.
+    /// Charges the processor time to write a command into its work element, and to write the doorbell. If no element is
+    /// free, the request shares its doorbell with the other commands of an element.
     fn submit_work(&self, _: &Io, _: u16, ledger: &mut Ledger) {
         let rings =
             if self.free.is_empty() { self.mmio_write / self.commands_per_element as u64 } else { self.mmio_write };
@@ -152,7 +156,8 @@ impl halves::Driver for Driver {
         self.max_transfer_bytes
     }
 
-    /// Submits a request at once if an element is free, otherwise with others in the next element.
+    /// Submits a request at once if a work element is free. Otherwise the request waits, and goes with others in the
+    /// next free element.
     fn submit(&mut self, _: Time, request: RequestId, ports: &mut HostPorts) {
         self.waiting.push_back(request);
         if let Some(element) = self.free.pop() {

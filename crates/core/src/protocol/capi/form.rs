@@ -1,4 +1,5 @@
-//! Closed form of CAPI, in the order of the ladder in [`crate::protocol::capi`].
+//! Closed form (prediction without simulation) of a CAPI request, step by step as in the ladder of
+//! [`crate::protocol::capi`].
 
 use crate::closed_form::Parts;
 use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
@@ -14,10 +15,10 @@ use crate::request::DataDirection;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
-/// Bytes of a doorbell register.
+/// Payload in bytes of the host's write to the AFU's doorbell register.
 const DOORBELL_BYTES: u32 = 4;
 
-/// Returns the closed form of a request over CAPI.
+/// Returns the closed form of a class of requests over CAPI: latency of a lone request, and demands on all resources.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     let mut form = Form::of_data(parts, workload, class);
     let capi = &parts.drive.capi;
@@ -47,12 +48,13 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     parts.ascend(&mut ledger, class.direction, class.bytes);
     let certainty = doubt(parts, class, split, access).map_or(Certainty::Exact, Certainty::AtLeast);
     let latency = Latency::new(&ledger, access, certainty);
-    // Commands that gather for an element share its doorbell.
+    // Commands that gather in one work element share its doorbell, so the least latency excludes it.
     Latency { least: latency.least.saturating_sub(ring), ..latency }
 }
 
-/// Returns the access to the media. Lines leave it one by one, whatever the link's largest payload; a write waits for
-/// it only if it must reach the cells. For a split request, only the time of its shortest command is known.
+/// Returns the time that a lone request spends in the media. Lines leave the media one by one, whatever the link's
+/// largest payload. A write takes no time there unless it must reach the cells. A split request counts as its shortest
+/// command.
 fn access(parts: &Parts, workload: &Workload, class: &Class, split: CommandSplit) -> Access {
     let access = parts.access(workload, class);
     if class.direction == DataDirection::Write && parts.drive.media.acknowledge == Acknowledge::Early {
@@ -76,7 +78,7 @@ fn access(parts: &Parts, workload: &Workload, class: &Class, split: CommandSplit
     Access { idle, waited, least: access.least.min(idle), ..access }
 }
 
-/// Returns the time of the lines of this many bytes on the wire.
+/// Returns the time that the lines of `bytes` bytes of data take on the wire, to or from the host.
 fn on_wire(parts: &Parts, direction: DataDirection, bytes: u32) -> Span {
     match direction {
         DataDirection::Read => parts.on_wire(&Packet { chunk_bytes: LINE_BYTES, ..parts.data(bytes) }),
@@ -84,12 +86,14 @@ fn on_wire(parts: &Parts, direction: DataDirection, bytes: u32) -> Span {
     }
 }
 
-/// Returns read requests for `bytes`, each for `each_bytes`, and their completions.
+/// Returns the read requests for `bytes` bytes of host memory, each for `each_bytes`, and the completions with the
+/// data.
 fn exchange(parts: &Parts, bytes: u32, each_bytes: u32) -> (Packet, Packet) {
     (Packet { chunk_bytes: each_bytes, ..parts.read(bytes) }, parts.answer(bytes))
 }
 
-/// Returns the time from the arrival of the first request to the completion: the memory is read from then on.
+/// Returns the time from the arrival of the last read request at the host until the completions start. Host memory is
+/// read from the arrival of the first request on.
 fn host_memory(parts: &Parts, requests: &Packet) -> Span {
     let (each, _) = parts.link.packet_times(requests);
     let latency = match requests.user_data {
@@ -99,8 +103,8 @@ fn host_memory(parts: &Parts, requests: &Packet) -> Span {
     latency.saturating_sub(parts.on_wire(requests) - each)
 }
 
-/// Charges media, claim, lines, and the status behind them. The lines of a split request follow those of its shortest
-/// command, which may be the first.
+/// Charges the times of a read: media, claim of the host's lines, lines on the link, and status behind them. The lines
+/// of a split request follow those of its shortest command, which may be the first.
 fn read(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access) {
     let capi = &parts.drive.capi;
     ledger.spend(Stage::MediaWait, access.waited);
@@ -117,12 +121,12 @@ fn read(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access)
     ledger.spend(Stage::Transfer, lines);
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Settle, parts.root_complex.write_latency());
-    // The status passes the PSL beside the lines, and the wire behind them.
+    // The status passes the PSL while the lines are on the wire, and follows them on the wire.
     ledger.spend(Stage::CompletionEntry, capi.psl.max(lines) - lines + parts.on_wire(&status(parts)));
 }
 
-/// Charges lines from the host, the memory if the write waits for it, then the status. The lines of a split request
-/// arrive while other commands still request theirs.
+/// Charges the times of a write: lines from the host, media if the write must reach the cells, and status. The lines of
+/// a split request arrive while its other commands still request theirs.
 fn write(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access) {
     let psl = parts.drive.capi.psl;
     let (requests, _) = exchange(parts, split.last_bytes, LINE_BYTES);

@@ -1,5 +1,5 @@
-//! CAPI: a memory as a coherent peer of the processor (CAPI in the comments of this folder: Bougioukou et al., "Phase
-//! Change Memory Access in OpenPOWER Systems using CAPI").
+//! CAPI: a memory that is attached to the processor as a coherent peer (CAPI in the comments of this folder: Bougioukou
+//! et al., "Phase Change Memory Access in OpenPOWER Systems using CAPI").
 //!
 //! ```text
 //!       host                          link                          device
@@ -17,10 +17,10 @@
 //!   thread: sees its status
 //! ```
 //!
-//! There is no interrupt and no system call. An element that finds a place in the AFU goes at once; while none is free,
-//! commands of all threads gather for the next, "multiple threads from the host can form a single WED" (CAPI). Every
-//! command of the accelerator (AFU) takes its time in the processor service layer (PSL); one whose address that cannot
-//! translate reads a group of the page table first, which is one line of 128 bytes.
+//! There is no interrupt and no system call. A command goes to the device at once while a work element is free. While
+//! none is free, commands of all threads gather for the next element: "multiple threads from the host can form a single
+//! WED" (CAPI). Every bus command of the accelerator (AFU) takes its time in the processor service layer (PSL). If the
+//! PSL cannot translate the address, it first reads a group of the page table, which is one line of 128 bytes.
 
 pub mod afu;
 mod buffer;
@@ -60,7 +60,8 @@ impl Protocol for Capi {
         Role::messages().collect()
     }
 
-    /// Returns the limits of queues and memory. Commands beyond the elements wait for the next element.
+    /// Returns the limits of queues and memory of a CAPI drive. Commands that find no free work element wait for the
+    /// next one.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
             queue_entries: 1 << 16,
@@ -69,7 +70,8 @@ impl Protocol for Capi {
         }
     }
 
-    /// Returns the problem of a transfer larger than the buffer, as a write completes once all of it is in the buffer.
+    /// Returns the violated condition if a transfer can be larger than the AFU's buffer. A write completes once all of
+    /// it is in the buffer.
     fn broken(&self, _drive: &Drive) -> Vec<BrokenCondition> {
         let (buffer, transfer) = (self.buffer_kib, self.max_transfer_kib);
         let too_small = BrokenCondition::when(
@@ -85,13 +87,14 @@ impl Protocol for Capi {
         Some("interface is \"capi\", which has no interrupts")
     }
 
-    /// Returns the bytes of a line: lines cross the link one by one, however large its packets may be.
+    /// Returns the size in bytes of a cache line: lines cross the link one by one, whatever the link's largest payload.
     fn packet_bytes(&self, _drive: &Drive) -> u32 {
         spec::LINE_BYTES
     }
 }
 
-/// Returns driver and AFU, which knows the addresses of the host's elements.
+/// Returns a driver and an AFU (the controller) of a CAPI drive. The AFU knows the addresses of the driver's work
+/// elements.
 pub fn connect(drive: &Drive, seed: u64, memory: &mut HostMemory, _shared: &mut Shared) -> (Driver, Afu) {
     let driver = Driver::new(drive, memory);
     let afu = Afu::new(drive, driver.areas, seed);
@@ -99,7 +102,7 @@ pub fn connect(drive: &Drive, seed: u64, memory: &mut HostMemory, _shared: &mut 
 }
 
 roles! {
-    /// Role of a packet.
+    /// Role of a CAPI packet: doorbell, work element, lines, claim of lines, status or page table.
     from 0;
     DOORBELL = "doorbell",
     ELEMENT = "fetch element" / "element",

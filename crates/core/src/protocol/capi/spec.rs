@@ -1,57 +1,59 @@
-//! Work elements in host memory. The paper names them (work element descriptors, WED) and their contents, and leaves
-//! their layout open; this one fits a cache line.
+//! Layout of CAPI work elements in host memory. The paper names work element descriptors (WED) and their contents, but
+//! leaves their layout open. In this layout, an element fits a cache line.
 
-/// Cache line of a POWER8, the unit of everything that the AFU moves (CAPI: "CAPI cache line size").
+/// Size in bytes of a cache line of a POWER8, the unit of everything that the AFU moves (CAPI: "CAPI cache line size").
 pub const LINE_BYTES: u32 = 128;
-/// Bytes of an element's header, and of each of its commands.
+/// Size in bytes of a work element's header, and of each of its commands.
 const ENTRY_BYTES: usize = 16;
-/// Commands that fit into the line of an element, behind its header.
+/// Largest number of commands of a work element: those that fit its line behind the header.
 pub const COMMANDS_MAX: usize = LINE_BYTES as usize / ENTRY_BYTES - 1;
-/// Bytes of the status of one command.
+/// Size in bytes of the status that completes one command of a work element.
 pub const STATUS_BYTES: usize = 8;
-/// The AFU's register that takes the number of an element.
+/// Address of the AFU's doorbell register, to which the host writes the number of a work element.
 pub const DOORBELL_REGISTER: u64 = 0x1000;
 
 const READ: u64 = 1;
 const WRITE: u64 = 2;
 const OPCODES: u64 = LINE_BYTES as u64 - 1;
 
-/// Status that an AFU reports for a command.
+/// Status code by which the AFU tells the host how a command has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Status {
-    /// The command is complete, and its lines are in their place.
+    /// Status of a command that was executed: its lines have been moved.
     Done = 1,
-    /// The operation is unknown, or the lines are not within the memory.
+    /// Status of a command that was refused: its operation is unknown, its length not allowed, or its lines are beyond
+    /// the device.
     Refused = 2,
 }
 
-/// Operation of a command on its lines.
+/// Operation of a command: the direction in which it moves lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Moves lines from the device to the buffer in the host.
     Read,
     /// Moves lines from the buffer in the host to the device.
     Write,
-    /// Code of no operation; the AFU refuses the command.
+    /// Operation code that the AFU does not know; the AFU refuses the command.
     Unknown,
 }
 
-/// Command of a work element: operation and buffer in one word, place on the device and length in the other.
+/// Command of a work element. One word holds operation and buffer, the other first line on the device and number of
+/// lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Operation on the lines.
+    /// Operation of the command: read, write, or a code that the AFU does not know.
     pub operation: Operation,
-    /// Effective address of the buffer, aligned to a line.
+    /// Effective address of the data buffer in the host, aligned to a line.
     pub buffer: u64,
-    /// First line on the device, of 48 bits.
+    /// Number of the command's first line on the device, in 48 bits.
     pub line: u64,
-    /// Number of lines.
+    /// Length of the command in lines of 128 bytes.
     pub lines: u16,
 }
 
 impl Command {
-    /// Returns the bytes of the command in memory.
+    /// Returns the encoded bytes of the command, as they stand in its work element.
     pub fn encode(&self) -> [u8; ENTRY_BYTES] {
         let operation = match self.operation {
             Operation::Read => READ,
@@ -65,7 +67,7 @@ impl Command {
         bytes
     }
 
-    /// Returns the command that these bytes hold.
+    /// Decodes a command from its bytes in a work element. An unknown operation code becomes [`Operation::Unknown`].
     fn decode(bytes: &[u8; ENTRY_BYTES]) -> Command {
         let [first, second] = bytes.as_chunks::<8>().0 else { unreachable!("sixteen bytes are two words") };
         let (first, second) = (u64::from_le_bytes(*first), u64::from_le_bytes(*second));
@@ -78,7 +80,8 @@ impl Command {
     }
 }
 
-/// Returns the line of an element: the round of use in which it was filled, and its commands.
+/// Returns the encoded line of a work element. `round` counts how often the element has been filled, so that the AFU
+/// recognises new commands.
 pub fn encode_element(round: u32, commands: &[Command]) -> [u8; LINE_BYTES as usize] {
     let mut line = [0; LINE_BYTES as usize];
     line[..4].copy_from_slice(&round.to_le_bytes());
@@ -89,7 +92,8 @@ pub fn encode_element(round: u32, commands: &[Command]) -> [u8; LINE_BYTES as us
     line
 }
 
-/// Returns round and commands of an element's line; no more commands than fit, whatever its count says.
+/// Decodes the line of a work element into its round and its commands. Returns no more commands than fit the line, even
+/// if its header says more.
 pub fn decode_element(line: &[u8]) -> (u32, impl Iterator<Item = Command>) {
     let (entries, _) = line.as_chunks::<ENTRY_BYTES>();
     let header = entries.first().copied().unwrap_or_default();

@@ -1,11 +1,12 @@
-//! Buffer of the device: lines of units that have been read, and units that stores have not filled yet.
+//! Buffer of a CXL device between its controller and its memory. It holds lines of units that have been read, and units
+//! that stores have not filled yet.
 //!
 //! The memory is read and written in units that may be longer than a line, so that it can correct a unit as a whole. A
-//! line sent to the host leaves the buffer, since the host caches it. Stores gather in their unit, which is written to
-//! the memory once all of its lines are there, or once its place is needed, the oldest first; its missing lines are
-//! then read before. Optane modules behave in this way (Yang et al., "An Empirical Guide to the Behavior and Use of
-//! Scalable Persistent Memory", FAST 2020, section 2.1; Xiang et al., "Characterizing the Performance of Intel Optane
-//! Persistent Memory", EuroSys 2022); that this device does so too is assumed.
+//! line sent to the host leaves the buffer, since the host caches it. Stores fill their unit in the buffer. The unit is
+//! written to the memory once all of its lines are there, or, the oldest first, once its slot is needed; its missing
+//! lines are then read before. Optane modules behave in this way (Yang et al., "An Empirical Guide to the Behavior and
+//! Use of Scalable Persistent Memory", FAST 2020, section 2.1; Xiang et al., "Characterizing the Performance of Intel
+//! Optane Persistent Memory", EuroSys 2022); that this device does so too is assumed.
 
 use std::collections::VecDeque;
 
@@ -15,40 +16,42 @@ use crate::media::Media;
 use crate::table::SortedMap;
 use crate::time::Time;
 
-/// Lines of a unit, one bit each.
+/// Bit mask of lines of a unit: bit i stands for line i.
 type Lines = u64;
 
-/// Unit that has been read.
+/// Buffered unit that has been read from the memory: the lines that the host has not requested yet, and their time of
+/// arrival.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     lines: Lines,
     ready_at: Time,
 }
 
-/// Unit in which stores gather.
+/// Buffered unit that stores have not filled yet: the lines that have been stored, until the unit is written to the
+/// memory.
 #[derive(Clone, Copy, Debug)]
 struct Written {
     lines: Lines,
     admitted_at: Time,
-    /// Place in the order of admission.
+    /// Number of the unit in the order in which units were admitted.
     serial: u64,
 }
 
-/// Counters of the buffer.
+/// Counters of a CXL device's buffer: units that are read and written, and loads that it serves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Number of units that loads had to read from the memory.
+    /// Number of units that loads had to read from the memory, because their line was not in the buffer.
     pub unit_reads: u64,
-    /// Number of units that were written to the memory.
+    /// Number of units that the buffer has written to the memory.
     pub unit_writes: u64,
-    /// Number of units that had to be read before they could be written.
+    /// Number of units whose missing lines had to be read before the unit could be written.
     pub unit_merges: u64,
-    /// Number of loads that found their line in the buffer.
+    /// Number of loads that found their line in the device's buffer, or on its way there.
     pub buffer_hits: u64,
 }
 
 impl Counts {
-    /// Returns the counters with their names.
+    /// Returns the counters of the buffer as pairs of name and count.
     pub fn named(&self) -> [(&'static str, u64); 4] {
         [
             ("unit_reads", self.unit_reads),
@@ -59,26 +62,26 @@ impl Counts {
     }
 }
 
-/// Buffer of units.
+/// Buffer of units that have been read, and of units that stores have not filled yet.
 #[derive(Clone, Debug)]
 pub struct Buffer {
     unit_bytes: u32,
     capacity: usize,
     reads: SortedMap<u64, Read>,
-    /// Units that have been read, the oldest first; some of them may have no lines left.
+    /// Units that have been read, oldest first, for replacement. Some of them may have no lines left.
     read_order: VecDeque<u64>,
     writes: SortedMap<u64, Written>,
     write_order: SortedMap<u64, u64>,
     next_serial: u64,
-    /// Free places for written units, and the times at which others become free.
+    /// Number of free slots for units to be written (next field: number of slots that become free at each later time).
     places_free: usize,
     leaving: SortedMap<Time, usize>,
-    /// Counters since the start of the run.
+    /// Counters of a CXL device's buffer since the start of the run.
     pub counts: Counts,
 }
 
 impl Buffer {
-    /// Returns an empty buffer.
+    /// Returns an empty buffer of the size that the drive's section `cxl` gives.
     pub fn new(config: &crate::protocol::cxl::config::Cxl) -> Buffer {
         Buffer {
             unit_bytes: config.unit_bytes,
@@ -94,7 +97,8 @@ impl Buffer {
         }
     }
 
-    /// Loads the line at `offset`, requested at `now`. Calls come in the order of `now`.
+    /// Loads the line at byte `offset`, requested at `now`, from the buffer or the memory, and returns its times. Calls
+    /// come in the order of `now`.
     pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> Fetched {
         let (unit, line) = self.place(offset);
         let written = self.writes.get(&unit).map_or(0, |written| written.lines);
@@ -112,7 +116,7 @@ impl Buffer {
         Fetched::from_memory(timing)
     }
 
-    /// Stores the line at `offset`, which arrives at `now`. Returns the time at which it is in the buffer.
+    /// Stores the line at byte `offset`, which arrives at `now`. Returns the time at which the line is in the buffer.
     pub fn write(&mut self, now: Time, offset: u64, media: &mut Media) -> Time {
         let (unit, line) = self.place(offset);
         self.take(unit, line);
@@ -133,8 +137,8 @@ impl Buffer {
         admitted_at
     }
 
-    /// Writes all buffered lines of `bytes` from `offset` to the memory. Returns the time at which they are in the
-    /// cells.
+    /// Writes all buffered lines among the `bytes` bytes from `offset` to the memory. Returns the time at which they
+    /// are in the cells.
     pub fn flush(&mut self, now: Time, offset: u64, bytes: u32, media: &mut Media) -> Time {
         let unit_bytes = u64::from(self.unit_bytes);
         let end = offset + u64::from(bytes);
@@ -146,19 +150,19 @@ impl Buffer {
         media.flush(now, offset, bytes)
     }
 
-    /// Returns the number of a unit and the bit of its line.
+    /// Returns the number of the unit that holds byte `offset`, and the bit of its line.
     fn place(&self, offset: u64) -> (u64, Lines) {
         let unit_bytes = u64::from(self.unit_bytes);
         (offset / unit_bytes, 1 << (offset % unit_bytes / u64::from(LINE_BYTES)))
     }
 
-    /// Returns all lines of a unit.
+    /// Returns the bit mask in which all lines of a unit are set.
     fn whole(&self) -> Lines {
         Lines::MAX >> (Lines::BITS - self.unit_bytes / LINE_BYTES)
     }
 
-    /// Takes a line out of a unit that has been read. Returns the time at which the line is there, or none if it is not
-    /// buffered.
+    /// Removes a line from a unit that has been read. Returns the time at which the line has arrived from the memory;
+    /// none if the line is not buffered.
     fn take(&mut self, unit: u64, line: Lines) -> Option<Time> {
         let read = self.reads.get_mut(&unit).filter(|read| read.lines & line > 0)?;
         let ready_at = read.ready_at;
@@ -169,7 +173,8 @@ impl Buffer {
         Some(ready_at)
     }
 
-    /// Keeps the lines of a unit that have not been requested yet; the oldest unit makes room.
+    /// Keeps the lines of a unit that has been read and that the host has not requested yet. If the buffer is full, the
+    /// oldest unit is dropped.
     fn keep(&mut self, unit: u64, lines: Lines, ready_at: Time) {
         if lines == 0 {
             self.reads.remove(&unit);
@@ -184,7 +189,8 @@ impl Buffer {
         }
     }
 
-    /// Returns the time at which there is a place for one more written unit.
+    /// Takes a slot for one more unit to be written, and returns the time at which the slot is free. If no slot is
+    /// free, the oldest unit is written to the memory.
     fn admit(&mut self, now: Time, media: &mut Media) -> Time {
         let mut at = now;
         loop {
@@ -204,8 +210,8 @@ impl Buffer {
         }
     }
 
-    /// Writes a unit to the memory, which takes over the contents of its row buffers. The unit's missing lines are read
-    /// first.
+    /// Writes a buffered unit to the memory, after its missing lines have been read. The unit's slot is free once the
+    /// memory's write buffer has accepted it.
     fn send(&mut self, now: Time, unit: u64, media: &mut Media) {
         let written = self.writes.remove(&unit).expect("a unit that is sent has been written");
         self.write_order.remove(&written.serial);
@@ -234,7 +240,7 @@ mod tests {
         Time::ZERO + Span::from_ns(ns)
     }
 
-    /// 304 ns and two bytes a nanosecond to read, one bank.
+    /// Returns media of one bank that need 304 ns and two bytes per nanosecond for a read.
     fn media() -> Media {
         let timing = Timing { program: PROGRAM, program_bytes: 256, ..Timing::default() };
         Media::new(&Geometry { channels: 1, banks_per_channel: 1, stripe_bytes: 256, timing })

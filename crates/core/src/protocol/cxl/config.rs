@@ -1,4 +1,4 @@
-//! Keys of the section `cxl` of drive files.
+//! Keys of section `cxl` of drive files: cores, device and DRAM cache of CXL.mem.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
@@ -21,7 +21,7 @@ pub(super) use policies;
 
 macro_rules! cache_policy {
     ($($module:ident: $Policy:ident = $name:literal, $about:literal;)+) => {
-        /// Replacement policy of a device's cache.
+        /// Replacement policy of a CXL device's DRAM cache: the rule that chooses the page to evict.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum CachePolicy {
             $(#[doc = $about] $Policy,)+
@@ -30,21 +30,21 @@ macro_rules! cache_policy {
         names! { CachePolicy { $($name => $Policy,)+ } }
 
         impl CachePolicy {
-            /// All policies, in the order of their list.
+            /// All replacement policies of the DRAM cache, in the order in which they are listed.
             pub const ALL: &[CachePolicy] = &[$(CachePolicy::$Policy,)+];
         }
     };
 }
 policies!(cache_policy);
 
-/// Content of a device's cache at the start of a run.
+/// Content of a CXL device's DRAM cache at the start of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheStart {
-    /// Nothing.
+    /// The device's DRAM cache starts empty.
     Empty,
-    /// The first pages of the device, as they are in the memory.
+    /// The cache starts with the device's first pages, which the memory has too.
     Clean,
-    /// The first pages of the device, all of which have to be written back before they are replaced.
+    /// The cache starts with the device's first pages, all of which must be written back before they are replaced.
     Dirty,
 }
 
@@ -79,23 +79,24 @@ section! {
 }
 
 impl Cxl {
-    /// True if the device has a cache in front of its memory.
+    /// True if the device has a DRAM cache in front of its memory.
     pub fn has_cache(&self) -> bool {
         self.cache_mib > 0
     }
 
-    /// Number of pages that the cache holds.
+    /// Returns the size of the device's DRAM cache in pages of `cxl.unit_bytes`.
     pub fn cache_pages(&self) -> u32 {
         let pages = (self.cache_mib << 20) / u64::from(self.unit_bytes);
         pages.try_into().unwrap_or(u32::MAX)
     }
 
-    /// Returns how many lines of a read or write of `lines` lines a core may have in flight at once.
+    /// Returns the most lines that a core may have in flight for a read or write of `lines` lines. There is one in each
+    /// fill buffer, and for long reads one in each prefetcher.
     pub fn lines_at_once(&self, direction: DataDirection, lines: u32) -> u32 {
         let prefetched = direction == DataDirection::Read && lines > STREAM_LINES;
         u32::from(self.fill_buffers) + if prefetched { self.prefetch_lines.into() } else { 0 }
     }
 }
 
-/// Consecutive lines that a core has to load before its prefetchers follow (assumed: two misses).
+/// Number of consecutive lines that a core loads before its prefetchers request the next ones (assumed: two misses).
 pub const STREAM_LINES: u32 = 2;

@@ -1,8 +1,8 @@
-//! Device side of CXL.mem: a memory expander with persistent memory (a type 3 device, CXL, section 2.4).
+//! Simulated CXL.mem device: a memory expander with persistent memory (a type 3 device, CXL, section 2.4).
 //!
-//! The device sends one response to each message: the line of a load, the completion of a store once its line is in the
-//! buffer or the cache, and that of a flush once the named lines are in the cells. The drive file says whether the buffer is within
-//! the persistence domain (a device flushes it when power fails: CXL, section 9.8), so that no flush is needed.
+//! The device sends one response to each message. A load gets its line. A store completes once its line is in the
+//! buffer or the cache, a flush once its bytes are in the cells. The drive file says whether the buffer is within the
+//! persistence domain, so that no flush is needed. A device flushes such a buffer when power fails (CXL, section 9.8).
 
 use super::{DeviceMemory, Flush, LINE_BYTES, Role};
 use crate::drive::Drive;
@@ -16,17 +16,17 @@ use crate::time::{Span, Time};
 use crate::tlp::Payload;
 use crate::tlp::{Direction, Kind, Packet};
 
-/// Memory expander with persistent memory.
+/// CXL memory expander with persistent memory: its controller, its buffer or cache, and its responses to come.
 #[derive(Clone, Debug)]
 pub struct Device {
     controller: Span,
     memory: DeviceMemory,
-    /// Responses that wait for their data or for room in the buffer.
+    /// Responses that wait for their data, for room in the buffer, or for the end of a flush.
     answers: Table<Packet>,
 }
 
 impl Device {
-    /// Returns an idle device.
+    /// Returns an idle device, whose buffer or cache has its content at the start of a run.
     pub fn new(drive: &Drive) -> Device {
         Device { controller: drive.cxl.controller, memory: DeviceMemory::new(drive), answers: Table::default() }
     }
@@ -37,7 +37,7 @@ impl Device {
         data.user_data(read.device_offset, read.request)
     }
 
-    /// Returns the completion of a store or a flush, which has no payload.
+    /// Returns the completion message of a store or a flush, which has no payload.
     fn done(&self, write: &Packet, role: Role) -> Packet {
         let done = Packet::write(Direction::Up, write.address, 0, 0, role.token(write.token.context));
         Packet { request: write.request, ..done }
@@ -45,8 +45,8 @@ impl Device {
 }
 
 impl halves::Controller for Device {
-    /// Handles a message of the host. The controller takes equally long for all, so the message can go to buffer and
-    /// media now with a later time.
+    /// Handles a load, store or flush from the host, and schedules the response. As the controller takes the same time
+    /// for all messages, buffer and media are accessed now with the later time.
     fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let at = now + self.controller;
         let (answer, ready_at) = match (packet.kind, Role::of(packet)) {
@@ -80,7 +80,7 @@ impl halves::Controller for Device {
         ports.shared.scheduler.at(ready_at, Event::Controller { kind: 0, context });
     }
 
-    /// Sends a response that is ready.
+    /// Sends a response to the host when its data, or its store or flush, is ready.
     fn on_timer(&mut self, _: Time, timer: Timer, ports: &mut Ports) {
         let answer = self.answers.take(timer.context);
         ports.link.send_with(answer, &[], ports.shared);

@@ -1,5 +1,5 @@
-//! Host side of CXL.mem: cores whose loads and stores go out line by line, as many at a time as a core has fill
-//! buffers.
+//! Simulated host side of CXL.mem: cores whose loads and stores go out line by line, as many at a time as a core has
+//! fill buffers.
 
 use crate::drive::Drive;
 use crate::memory::HostMemory;
@@ -19,41 +19,42 @@ use crate::request::{Request, RequestId};
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
-/// Distance of the addresses at which buffers begin: the largest request.
+/// Distance in bytes between the host buffers of two requests: the size of the largest request.
 const BUFFER_BYTES: u64 = 1 << 32;
 
-/// Fill buffers and prefetchers of a core.
+/// Fill buffers and prefetchers of a core, and the lines that wait for one of them.
 #[derive(Clone, Debug)]
 struct CxlCore {
-    /// Numbers of its free fill buffers, counted over all cores.
+    /// Numbers of the core's free fill buffers, counted over the fill buffers and prefetchers of all cores.
     free: Vec<u32>,
-    /// Numbers of the free places of its prefetchers.
+    /// Numbers of the core's prefetchers that are free, counted over the fill buffers and prefetchers of all cores.
     ahead: Vec<u32>,
-    /// Lines that wait for a fill buffer.
+    /// Lines of the core's requests that wait for a fill buffer or prefetcher.
     waiting: VecDeque<RequestId>,
 }
 
-/// Loads and stores of all cores.
+/// Loads and stores of all cores: the lines in flight and those that wait.
 #[derive(Clone, Debug)]
 pub struct Driver {
     cores: Vec<CxlCore>,
-    /// Line in each fill buffer.
+    /// Request of the line that is in flight in each fill buffer and prefetcher.
     lines: CommandSlots<RequestId>,
     fill_buffers: u32,
     prefetch_lines: u32,
     issue: Span,
-    /// True if a write ends with a flush.
+    /// True if each write request ends with a deep flush, because only data in the cells counts as written.
     flushes: bool,
-    /// Address at which the buffers of applications begin.
+    /// Bus address in host memory at which the data buffers of the applications start.
     buffers: u64,
-    /// Number of lines that cores have requested from the device (MemRd).
+    /// Number of lines that cores have requested from the device by MemRd messages.
     pub loads: u64,
-    /// Number of lines that cores have sent to the device (MemWr), flushes left out.
+    /// Number of lines that cores have sent to the device by MemWr messages, without flushes.
     pub stores: u64,
 }
 
 impl Driver {
-    /// Returns cores with all fill buffers free.
+    /// Returns idle cores, whose fill buffers and prefetchers are all free. Reserves the applications' data buffers in
+    /// host memory.
     pub fn new(drive: &Drive, memory: &mut HostMemory) -> Driver {
         let (cores, fill_buffers) = (u32::from(drive.host.cores), u32::from(drive.cxl.fill_buffers));
         let prefetch_lines = u32::from(drive.cxl.prefetch_lines);
@@ -80,7 +81,8 @@ impl Driver {
         }
     }
 
-    /// Gives a line its place in the application's buffer; every request has a buffer of its own.
+    /// Sets the bus address of a line within the data buffer of its request. The first line of a request also prepares
+    /// that buffer.
     fn prepare(&self, line: RequestId, ports: &mut HostPorts) {
         let Request { io, parent, .. } = ports.shared.requests[line];
         let whole = parent.unwrap_or(line);
@@ -93,7 +95,8 @@ impl Driver {
         ports.shared.requests[line].buffer = buffer + (io.offset - start);
     }
 
-    /// Sends the next line of a core, if a fill buffer is free, or a prefetcher requests it.
+    /// Sends the next waiting line of a core, if a fill buffer is free, or if the line continues a stream and a
+    /// prefetcher is free.
     fn issue(&mut self, core: usize, ports: &mut HostPorts) {
         let CxlCore { free, ahead, waiting } = &mut self.cores[core];
         let Some(&line) = waiting.front() else { return };
@@ -125,8 +128,8 @@ impl Driver {
 }
 
 impl halves::Driver for Driver {
-    /// Charges issuing as many of a request's lines as can be in flight at once; the others are issued while the core
-    /// waits.
+    /// Charges the processor time to issue as many of a request's lines as can be in flight at once. The others are
+    /// issued while the core waits.
     fn submit_work(&self, io: &Io, _: u16, ledger: &mut Ledger) {
         ledger.spend(Stage::Driver, self.issue * u64::from((io.bytes / LINE_BYTES).min(self.fill_buffers)));
     }
@@ -135,7 +138,7 @@ impl halves::Driver for Driver {
         LINE_BYTES
     }
 
-    /// Submits a line, at once if a fill buffer of its thread's core is free.
+    /// Submits a line. It is sent at once if a fill buffer of its thread's core is free; otherwise it waits for one.
     fn submit(&mut self, _: Time, line: RequestId, ports: &mut HostPorts) {
         self.prepare(line, ports);
         let core = usize::from(ports.shared.requests[line].thread) % self.cores.len();
@@ -173,19 +176,19 @@ impl halves::Driver for Driver {
     }
 }
 
-/// True if the line follows others that show a stream.
+/// True if a line is loaded and enough lines of its request precede it that the core's prefetchers recognise a stream.
 fn is_in_stream(line: RequestId, ports: &HostPorts) -> bool {
     let Request { io, parent, .. } = ports.shared.requests[line];
     let start = ports.shared.requests[parent.unwrap_or(line)].io.offset;
     io.op == Op::Read && io.offset - start >= u64::from(STREAM_LINES * LINE_BYTES)
 }
 
-/// True if all other lines of a line's request have completed.
+/// True if a line is the only outstanding one of its request.
 fn is_last(line: RequestId, ports: &HostPorts) -> bool {
     ports.shared.requests[line].parent.is_none_or(|whole| ports.shared.requests[whole].parts_left == 1)
 }
 
-/// Sends the flush that makes the request of a last line durable.
+/// Sends a deep flush that makes all bytes of a request durable, once its last line has completed.
 fn flush(line: RequestId, ports: &mut HostPorts) {
     let Request { parent, buffer, .. } = ports.shared.requests[line];
     let io = ports.shared.requests[parent.unwrap_or(line)].io;

@@ -1,7 +1,8 @@
-//! Closed form of CXL.mem, in the order of the ladder in [`crate::protocol::cxl`].
+//! Closed form (prediction without simulation) of a CXL.mem request, step by step as in the ladder of
+//! [`crate::protocol::cxl`].
 //!
-//! A lone request contends only with itself: its lines follow each other on the wires and meet in the memory. As each
-//! wire serves in order, a recurrence over the lines gives the time of each.
+//! A lone request contends only with itself: its lines follow each other on the wires and contend in the memory. As
+//! each wire serves lines in order, a recurrence over the lines gives the times of each.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,23 +21,24 @@ use crate::request::DataDirection;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet};
 
-/// Returns the closed form of a request over CXL.mem.
+/// Returns the closed form of a class of requests over CXL.mem: latency of a lone request, and demands on all
+/// resources.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
 }
 
-/// Returns the number of lines of a request.
+/// Returns the number of lines of 64 bytes of a request of `bytes` bytes.
 fn lines(bytes: u32) -> u32 {
     bytes / LINE_BYTES
 }
 
-/// Returns the processor time before a request's first line is sent.
+/// Returns the processor time to issue those of a request's lines that fit the core's fill buffers.
 fn issue(parts: &Parts, bytes: u32) -> Span {
     let cxl = &parts.drive.cxl;
     parts.at_clock(cxl.issue) * u64::from(lines(bytes).min(cxl.fill_buffers.into()))
 }
 
-/// Returns the message that requests a line, or brings one to be stored.
+/// Returns the message from the host that requests a line (load) or carries one (store).
 fn message(parts: &Parts, direction: DataDirection) -> Packet {
     let message = parts.write(Direction::Down, LINE_BYTES);
     match direction {
@@ -45,7 +47,7 @@ fn message(parts: &Parts, direction: DataDirection) -> Packet {
     }
 }
 
-/// Returns the response to a message.
+/// Returns the device's response to a load (its line) or a store (its completion).
 fn answer(parts: &Parts, direction: DataDirection) -> Packet {
     match direction {
         DataDirection::Read => parts.data(LINE_BYTES),
@@ -72,15 +74,15 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     demands
 }
 
-/// Returns the demand of a request on the memory: its share of units, as others may find the rest of a unit in the
-/// buffer, less the stores to units that are still in the buffer.
+/// Returns the demand of a request on the memory, as its share of the units that it touches: other requests may find
+/// the rest of a unit in the buffer. Stores to units that are still in the buffer demand nothing.
 fn demand_media(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let cxl = &parts.drive.cxl;
     let mut unit = Demands::default();
-    // Units of a request that lie in one row or in one program unit share it.
+    // Units of a request in one row, or in one program unit, are read or written together.
     let bytes = class.bytes.max(cxl.unit_bytes);
     parts.demand_media(&mut unit, workload, &Class { bytes, ..*class });
-    // Loads that follow each other through a sequence find its rows open.
+    // Loads of a sequential stream find the rows of their units open, so they need no bank time.
     if class.direction == DataDirection::Read && workload.sequential {
         unit = unit.without("media banks");
     }
@@ -95,10 +97,10 @@ fn demand_media(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     demands
 }
 
-/// Share of open rows below which they do not count.
+/// Share of a job's region that lies in open rows, up to which the closed form ignores them.
 const OPEN_SHARE: f64 = 0.001;
 
-/// Returns the share of a job's region that lies in open rows, one in each bank, or 0 where it is negligible.
+/// Returns the share of a job's region that lies in open rows, one row in each bank; 0 if the share is negligible.
 fn open_share(parts: &Parts, workload: &Workload) -> f64 {
     let media = &parts.drive.media;
     let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
@@ -107,12 +109,12 @@ fn open_share(parts: &Parts, workload: &Workload) -> f64 {
     if share > OPEN_SHARE { share } else { 0.0 }
 }
 
-/// True if requests are whole units.
+/// True if every request covers whole units (`cxl.unit_bytes`) of the memory.
 fn is_whole(parts: &Parts, class: &Class) -> bool {
     class.aligned && class.bytes.is_multiple_of(parts.drive.cxl.unit_bytes)
 }
 
-/// Returns the shortest time for which a line is in flight: it is in the buffer, or in the cache.
+/// Returns the shortest time for which a line is in flight: the line is in the device's buffer or DRAM cache.
 fn line_least(parts: &Parts, direction: DataDirection) -> Span {
     parts.sent(&message(parts, direction))
         + parts.drive.cxl.controller
@@ -133,7 +135,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     match doubt {
         Some(Doubt::Held) => {
             spend_least(parts, class, &mut ledger);
-            // The unit of the last line has not been programmed before that line was there.
+            // The unit of the last line is programmed no earlier than that line has arrived.
             let stored = ledger.cursor() - done(parts);
             spend_flush(parts, class.direction, &mut ledger, |_| stored + parts.program_least());
         }
@@ -153,10 +155,11 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     Latency { least: least.min(stages.total()), stages, certainty: doubt.map_or(Certainty::Exact, Doubt::certainty) }
 }
 
-/// Reason why a request may take another time than the recurrence gives.
+/// Reason why a lone request may take another time than the recurrence over its lines gives.
 #[derive(Clone, Copy, Debug)]
 enum Doubt {
-    /// Its lines may be in the buffer, or lie differently.
+    /// Lines of the request may be in the buffer already, or lie differently in their units, so that only a lower bound
+    /// is known.
     Held,
     Longer(&'static str),
     Shorter(&'static str),
@@ -195,13 +198,13 @@ fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<Doubt> {
     }
 }
 
-/// True if stores of so many bytes at once may wait for credits.
+/// True if stores of `at_once` bytes in flight may wait for flow-control credits; false for loads.
 fn is_starved(parts: &Parts, direction: DataDirection, at_once: u32) -> bool {
     let stores = Packet { chunk_bytes: LINE_BYTES, ..parts.write(Direction::Down, at_once) };
     direction == DataDirection::Write && !parts.flows(&stores, 0)
 }
 
-/// Charges the shortest time of a request: all lines are in the buffer, and follow each other on the wire.
+/// Charges the shortest time of a request: all lines are in the device's buffer and follow each other on the wire.
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     let burst = match class.direction {
         DataDirection::Read => answer(parts, DataDirection::Read),
@@ -223,13 +226,13 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     }
 }
 
-/// Returns the time of the completion of a store or a flush.
+/// Returns the time of the completion of a store or a flush, from the device into the host.
 fn done(parts: &Parts) -> Span {
     parts.sent(&answer(parts, DataDirection::Write)) + parts.root_complex.write_latency()
 }
 
-/// Charges the flush behind the last line of a write, if it must reach the cells: `flushed` gives the end of a flush
-/// that arrives at a time.
+/// Charges the deep flush that follows the last line of a write, if only data in the cells counts as written. `flushed`
+/// gives the end of a flush by the time at which it arrives.
 fn spend_flush(parts: &Parts, direction: DataDirection, ledger: &mut Ledger, flushed: impl FnOnce(Time) -> Time) {
     if direction == DataDirection::Read || parts.drive.media.acknowledge == Acknowledge::Early {
         return;
@@ -241,24 +244,24 @@ fn spend_flush(parts: &Parts, direction: DataDirection, ledger: &mut Ledger, flu
     ledger.spend(Stage::CompletionEntry, done(parts));
 }
 
-/// Times of a line that has been sent to the device.
+/// Instants of a line that has been sent to the device: it was issued, went on the wire, and arrived there.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     issued: Time,
     sent: Time,
     arrived: Time,
-    /// Times in the memory; of a store, its wait for buffer or cache.
+    /// Times of the line in the memory. For a store, they hold its wait for buffer or cache.
     fetched: Fetched,
 }
 
-/// Idle memory of the device.
+/// Memory of an idle device, which serves the lines of one request: buffer and media, or DRAM cache.
 enum LoneMemory {
     Buffer(Box<(Buffer, Media)>),
     Cache(cached::LoneCache),
 }
 
 impl LoneMemory {
-    /// Loads or stores a line that has passed the controller at `at`.
+    /// Loads or stores the line at `offset`, which has passed the controller at `at`. Returns its times.
     fn serve(&mut self, direction: DataDirection, at: Time, offset: u64) -> Fetched {
         match (self, direction) {
             (LoneMemory::Buffer(parts), DataDirection::Read) => parts.0.read(at, offset, &mut parts.1),
@@ -272,7 +275,7 @@ impl LoneMemory {
         }
     }
 
-    /// Returns the end of a flush that arrives at `at`.
+    /// Returns the time at which a flush of `bytes` bytes from `offset` ends that arrives at `at`.
     fn flush(&mut self, at: Time, offset: u64, bytes: u32) -> Time {
         match self {
             LoneMemory::Buffer(parts) => parts.0.flush(at, offset, bytes, &mut parts.1),
@@ -281,7 +284,7 @@ impl LoneMemory {
     }
 }
 
-/// Lines of a request in flight through an idle drive.
+/// Recurrence over the lines of one request through an idle device: wires, memory, and lines sent so far.
 struct Lines<'a> {
     parts: &'a Parts<'a>,
     direction: DataDirection,
@@ -291,7 +294,7 @@ struct Lines<'a> {
     up_free_at: Time,
     memory: LoneMemory,
     lines: Vec<Line>,
-    /// Lines by the time at which their response is ready.
+    /// Numbers of lines that await their response, ordered by the time at which the response is ready.
     ready: BinaryHeap<Reverse<(Time, usize)>>,
 }
 
@@ -310,7 +313,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Sends all lines of `bytes` from `offset` on, and charges the times of the last one that completes.
+    /// Sends all lines of the `bytes` bytes from `offset`, and charges the times of the line that completes last.
     fn run(mut self, offset: u64, bytes: u32, ledger: &mut Ledger) {
         let mut offsets = (0..u64::from(lines(bytes))).map(|line| offset + line * u64::from(LINE_BYTES));
         let at_once = self.parts.drive.cxl.lines_at_once(self.direction, lines(bytes));
@@ -332,7 +335,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Sends the next line at `now`.
+    /// Sends the line at `offset` at `now`, or as soon as the wire is free, and notes its times in the device.
     fn send(&mut self, now: Time, offset: u64) {
         let sent = now.max(self.down_free_at);
         self.down_free_at = sent + self.down;
@@ -375,11 +378,13 @@ impl<'a> Lines<'a> {
 }
 
 mod cached {
-    //! Closed form of a device's cache: the share of loads that find their page, and what the others add.
+    //! Closed form of a device's DRAM cache: the share of loads that find their page in it, and the time that misses
+    //! add.
     //!
-    //! A cache of C bytes holds a page of a region of R bytes, all of which are equally likely, with probability C / R, whatever
-    //! its policy: no page is better than another. The cache starts with the first C bytes of the device, so that this holds from
-    //! the first request on where the region begins there. Of other regions, orders and distributions the bounds alone are known.
+    //! Let all pages of a region of R bytes be equally likely. A cache of C bytes then holds a given page with
+    //! probability C / R, whatever its policy, as no page is better than another. The cache starts with the first C
+    //! bytes of the device. If the region begins there too, this holds from the first request on. For other regions,
+    //! orders and distributions, only bounds are known.
 
     use super::{Doubt, is_starved, lines};
     use crate::closed_form::Parts;
@@ -391,24 +396,26 @@ mod cached {
     use crate::request::DataDirection;
     use crate::time::{Span, Time};
 
-    /// Pages of a job that are in the cache.
+    /// Share of a job's pages that is in the device's DRAM cache.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub(super) enum Found {
-        /// Every page.
+        /// All of the job's pages are in the device's DRAM cache.
         All,
-        /// This share of them, below 1, and whether all that are missing take equally long.
+        /// A share of the job's pages below 1 is in the cache. The second value is true if all missing pages take the
+        /// same time.
         Share(f64, bool),
-        /// An unknown share.
+        /// The share of the job's pages that is in the cache is unknown.
         Unknown,
     }
 
-    /// Returns the time of a line in the DRAM of the cache, if there is one; stores do not wait for it.
+    /// Returns the time of a load in the DRAM of the cache. Zero for stores, which do not wait for it, and without a
+    /// cache.
     pub(super) fn access(parts: &Parts, direction: DataDirection) -> Span {
         let cxl = &parts.drive.cxl;
         if cxl.has_cache() && direction == DataDirection::Read { cxl.cache } else { Span::ZERO }
     }
 
-    /// Returns what a job finds in the cache.
+    /// Returns the share of a job's pages that is in the device's DRAM cache, if it is known.
     pub(super) fn found(parts: &Parts, workload: &Workload, class: &Class) -> Found {
         let cxl = &parts.drive.cxl;
         let cached_bytes = u64::from(cxl.cache_pages()) * u64::from(cxl.unit_bytes);
@@ -431,13 +438,13 @@ mod cached {
         }
     }
 
-    /// Returns the read of the page of a request.
+    /// Returns the class of requests that read the whole page of a request of `class`.
     fn page_of(parts: &Parts, class: &Class) -> Class {
         Class { direction: DataDirection::Read, bytes: parts.drive.cxl.unit_bytes, aligned: true, ..*class }
     }
 
-    /// Adds the demands of the pages that a request misses. Stores demand nothing for certain of a cache that begins clean, and
-    /// loads beside stores may find pages that were stored.
+    /// Adds the demands on processors and memory of the pages that a request misses in the cache. Nothing is added for
+    /// stores to a cache that begins clean, which may demand nothing, or for stores beside loads.
     pub(super) fn demand(parts: &Parts, workload: &Workload, class: &Class, demands: &mut Demands) {
         let Found::Share(share, _) = found(parts, workload, class) else { return };
         let is_alone = workload.classes.iter().all(|other| other.direction == class.direction);
@@ -454,7 +461,8 @@ mod cached {
         demands.add_share(&missed, 1.0 - share);
     }
 
-    /// Returns why a request may take another time than the recurrence gives.
+    /// Returns the reason why a request to a device with a cache may take another time than the recurrence gives; none
+    /// if there is none.
     pub(super) fn doubt(parts: &Parts, class: &Class, found: Found) -> Option<Doubt> {
         let lines = lines(class.bytes);
         let at_once = lines.min(parts.drive.cxl.lines_at_once(class.direction, lines)) * LINE_BYTES;
@@ -475,19 +483,21 @@ mod cached {
         }
     }
 
-    /// Cache of an idle device.
+    /// DRAM cache of an idle device, which serves the lines of one request. Times of misses count by their probability.
     pub(super) struct LoneCache {
         access: Span,
-        /// Times in processors and memory that a page takes, in the mean of those found and those missing.
+        /// Mean time of a page in the device's processors, over cached and missing pages (next field: mean time in the
+        /// memory).
         firmware: Span,
         memory: Span,
         page_bytes: u64,
-        /// Page that is on its way, and the time at which it is there.
+        /// Page that was read last, and the time at which it is in the cache.
         page: Option<(u64, Time)>,
     }
 
     impl LoneCache {
-        /// Returns the idle cache of a device in which a job finds this share of its pages.
+        /// Returns the cache of an idle device that holds the share `found` of the job's pages. An unknown share counts
+        /// as all.
         pub(super) fn new(parts: &Parts, found: Found) -> LoneCache {
             let missing = match found {
                 Found::Share(share, _) => 1.0 - share,
@@ -510,7 +520,7 @@ mod cached {
             }
         }
 
-        /// Loads a line that has passed the controller at `at`.
+        /// Loads the line at `offset`, which has passed the controller at `at`. Returns its times.
         pub(super) fn read(&mut self, at: Time, offset: u64) -> Fetched {
             let page = offset / self.page_bytes;
             if let Some((_, there_at)) = self.page.filter(|(other, _)| *other == page) {

@@ -1,4 +1,4 @@
-//! Memory of the device as its controller sees it: behind a buffer of units, or behind a DRAM cache.
+//! Memory of a CXL device as its controller uses it: media behind a buffer of units, or behind a DRAM cache.
 
 use super::fetched::Fetched;
 use super::{Buffer, PageCache};
@@ -6,17 +6,17 @@ use crate::drive::Drive;
 use crate::media::Media;
 use crate::time::Time;
 
-/// Part between the controller and the media: a buffer of units, or a DRAM cache of pages.
+/// Buffer of units or DRAM cache of pages between the device's controller and its media.
 #[derive(Clone, Debug)]
 pub enum DeviceMemory {
-    /// Buffer of units.
+    /// Buffer of units that have been read, or that stores have not filled yet.
     Buffer(Box<Buffer>),
-    /// DRAM cache of pages.
+    /// DRAM cache of pages, if the drive file gives the device one.
     Cache(Box<PageCache>),
 }
 
 impl DeviceMemory {
-    /// Returns the memory of a description, with nothing in flight.
+    /// Returns the idle buffer or cache of a drive, with the content that it has at the start of a run.
     pub fn new(drive: &Drive) -> DeviceMemory {
         match drive.cxl.has_cache() {
             true => DeviceMemory::Cache(Box::new(PageCache::new(&drive.cxl, drive.media.capacity_bytes()))),
@@ -24,7 +24,7 @@ impl DeviceMemory {
         }
     }
 
-    /// Loads the line at `offset`, requested at `now`. Calls come in the order of `now`.
+    /// Loads the line at byte `offset`, requested at `now`, and returns its times. Calls come in the order of `now`.
     pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> Fetched {
         match self {
             DeviceMemory::Buffer(buffer) => buffer.read(now, offset, media),
@@ -32,7 +32,8 @@ impl DeviceMemory {
         }
     }
 
-    /// Stores the line at `offset`, which arrives at `now`. Returns the time at which it is in the buffer or the cache.
+    /// Stores the line at byte `offset`, which arrives at `now`. Returns the time at which the line is in the buffer or
+    /// the cache.
     pub fn write(&mut self, now: Time, offset: u64, media: &mut Media) -> Time {
         match self {
             DeviceMemory::Buffer(buffer) => buffer.write(now, offset, media),
@@ -40,7 +41,8 @@ impl DeviceMemory {
         }
     }
 
-    /// Writes the lines of `bytes` from `offset` on to the memory. Returns the time at which they are durable.
+    /// Writes all buffered or cached lines among the `bytes` bytes from `offset` to the memory. Returns the time at
+    /// which they are durable.
     pub fn flush(&mut self, now: Time, offset: u64, bytes: u32, media: &mut Media) -> Time {
         match self {
             DeviceMemory::Buffer(buffer) => buffer.flush(now, offset, bytes, media),
@@ -48,7 +50,7 @@ impl DeviceMemory {
         }
     }
 
-    /// Returns the counters with their names.
+    /// Returns the counters of the buffer or cache as pairs of name and count.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         match self {
             DeviceMemory::Buffer(buffer) => buffer.counts.named().to_vec(),

@@ -1,4 +1,4 @@
-//! CXL.mem: a memory that the processor reads and writes with loads and stores (CXL in the comments of this folder:
+//! CXL.mem: a memory expander that the processor accesses with loads and stores (CXL in the comments of this folder:
 //! Compute Express Link Specification, revision 3.1).
 //!
 //! ```text
@@ -19,9 +19,9 @@
 //!        |<--- Cmp ------------------------------------------------|
 //! ```
 //!
-//! There is no driver, no queue and no interrupt. A request of N bytes is N / 64 lines, and takes as long as the last of
-//! them. What messages take on the wire follows from the slots that they fill (CXL, section 4.2): the preset of the link
-//! does that arithmetic. Credits and acknowledgements ride in the headers of flits.
+//! There is no driver, no queue and no interrupt. A request of N bytes is N / 64 lines, and completes with the last of
+//! them. The time of a message on the wire follows from the slots that it fills (CXL, section 4.2): the preset of the
+//! link does that arithmetic. Credits and acknowledgements travel in the headers of flits.
 
 mod buffer;
 pub mod cache;
@@ -51,7 +51,7 @@ pub use driver::Driver;
 pub use memory::DeviceMemory;
 pub(crate) mod form;
 
-/// Bytes of a line, which one message carries (CXL, section 3.3.1).
+/// Size in bytes of a cache line, which one message carries (CXL, section 3.3.1).
 pub const LINE_BYTES: u32 = 64;
 
 impl Protocol for Cxl {
@@ -63,7 +63,8 @@ impl Protocol for Cxl {
         }
     }
 
-    /// A cache holds what is written, whatever the memory behind it does.
+    /// True if the device acknowledges stores before they are in the cells. Always true with a DRAM cache, which holds
+    /// stored lines whatever the memory behind it does.
     fn acknowledges_early(&self, drive: &Drive) -> bool {
         self.has_cache() || drive.media.acknowledge == Acknowledge::Early
     }
@@ -80,23 +81,25 @@ impl Protocol for Cxl {
         true
     }
 
-    /// Returns false: loads hold a core's fill buffers while their lines wait for banks that stores occupy.
+    /// Returns false: the throughput of a mix does not follow from single resources. Loads hold a core's fill buffers
+    /// while their lines wait for banks that stores occupy.
     fn foresees_mixes(&self) -> bool {
         false
     }
 
-    /// True for a device with a cache, whose misses are requests of the memory like those of other controllers.
+    /// True if the device has a DRAM cache, whose misses reach processors and flash like requests of other controllers.
     fn foresees_inside(&self) -> bool {
         self.has_cache()
     }
 
-    /// False for a device whose cache begins clean: stores reach the write buffer of its flash once all pages of the
-    /// cache have been replaced.
+    /// True for flash, unless the device has a DRAM cache that begins clean or empty. Behind such a cache, stores reach
+    /// the write buffer of the flash only once all pages of the cache have been replaced.
     fn has_steady_state(&self, drive: &Drive) -> bool {
         drive.is_flash() && (!self.has_cache() || self.cache_start == CacheStart::Dirty)
     }
 
-    /// Returns the limits of queues and memory. Lines beyond the fill buffers wait in the core.
+    /// Returns the limits of queues and memory of a CXL.mem device. Lines that find no free fill buffer wait in their
+    /// core.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
             queue_entries: 1 << 16,
@@ -105,7 +108,8 @@ impl Protocol for Cxl {
         }
     }
 
-    /// Returns the violated conditions. A core that loads can do nothing else until the line is there.
+    /// Returns the violated conditions on the keys of section `cxl`. Among them: cores must spin, as a core that loads
+    /// can do nothing else until the line has arrived.
     fn broken(&self, drive: &Drive) -> Vec<BrokenCondition> {
         let sleeps = BrokenCondition::when(
             drive.interface == Interface::Cxl && drive.host.wait != Wait::Spin,
@@ -132,7 +136,7 @@ impl Protocol for Cxl {
         Some(String::from("loads and stores"))
     }
 
-    /// Returns zero: a load returns by itself.
+    /// Returns zero: a load returns with its line, so that no core has to poll.
     fn poll(&self, _drive: &Drive) -> Span {
         Span::ZERO
     }
@@ -143,7 +147,8 @@ impl Protocol for Cxl {
 }
 
 impl Cxl {
-    /// Returns the violated conditions of the cache.
+    /// Returns the violated conditions on the keys of the device's DRAM cache. Without a cache (`cxl.cache_mib` is 0),
+    /// its other keys must keep their defaults.
     fn broken_cache(&self, drive: &Drive) -> Vec<BrokenCondition> {
         let keys = Cxl::default();
         let inert = [
@@ -179,18 +184,19 @@ impl Cxl {
     }
 }
 
-/// Contents of a flush: the bytes of the request that it ends. It is assumed that the store to the hint's address names
-/// them, so that other requests need not write half-filled units for it; ACPI's hint flushes everything.
+/// Range of bytes that a deep flush makes durable: those of the request that the flush ends. It is assumed that the
+/// store to the flush hint's address names them, so that other requests need not write half-filled units for it. ACPI's
+/// hint flushes everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flush {
-    /// First byte of the request on the device.
+    /// First byte on the device of the request that the flush makes durable.
     pub offset: u64,
-    /// Length of the request in bytes.
+    /// Length in bytes of the request that the flush makes durable.
     pub bytes: u32,
 }
 
 impl Flush {
-    /// Returns the line that is stored for the flush.
+    /// Returns the encoded flush, as the line that a store carries to the device.
     pub fn encode(&self) -> [u8; LINE_BYTES as usize] {
         let mut line = [0; LINE_BYTES as usize];
         line[..8].copy_from_slice(&self.offset.to_le_bytes());
@@ -198,7 +204,7 @@ impl Flush {
         line
     }
 
-    /// Returns the flush that a stored line holds.
+    /// Decodes a flush from the line that a store has carried to the device.
     pub fn decode(line: &[u8]) -> Flush {
         let mut offset = [0; 8];
         let mut bytes = [0; 4];
@@ -208,13 +214,13 @@ impl Flush {
     }
 }
 
-/// Returns the processor's side and the device.
+/// Returns the driver (loads and stores of all cores) and the controller (memory expander) of a CXL.mem device.
 pub fn connect(drive: &Drive, _seed: u64, memory: &mut HostMemory, _shared: &mut Shared) -> (Driver, Device) {
     (Driver::new(drive, memory), Device::new(drive))
 }
 
 roles! {
-    /// Role of a packet.
+    /// Role of a CXL.mem message: request of a line, its data, store, flush, or completion of either.
     from 0;
     READ = "MemRd",
     DATA = "MemData",

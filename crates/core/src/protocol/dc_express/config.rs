@@ -1,4 +1,4 @@
-//! Keys of the section `dc_express` of drive files.
+//! Keys of section `dc_express` of drive files: command queues, polling and tags.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
@@ -37,21 +37,23 @@ section! {
     }
 }
 
-/// Choice of the incomplete tag in DC Express (section 3.1 of the paper).
+/// Choice of the incomplete tag, which marks the chunks of a receive buffer that no data has reached yet, in DC Express
+/// (section 3.1 of the paper).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagChoice {
-    /// The driver draws tags at random.
+    /// The driver draws tags at random, so that stored data may end in a tag by chance.
     Random,
-    /// The device compares candidates with its contents.
+    /// The device chooses tags: it compares candidates with the ends of all stored chunks.
     Compare,
-    /// The device keeps the unused values.
+    /// The device chooses tags from a list of the values in which no stored chunk ends.
     Intervals,
 }
 
 names! { TagChoice { "random" => Random, "compare" => Compare, "intervals" => Intervals } }
 
 impl DcExpress {
-    /// Returns the problem that one queue read may fetch more commands than a queue has entries.
+    /// Returns the violated condition if one queue read may fetch more commands than a queue has entries; none
+    /// otherwise.
     pub(super) fn broken_fetch(&self) -> Option<BrokenCondition> {
         let (fetch, queue) = (self.fetch_entries, self.queue_entries);
         BrokenCondition::when(
@@ -62,7 +64,7 @@ impl DcExpress {
         )
     }
 
-    /// Returns the problem that more queue reads may be in flight than a queue has entries.
+    /// Returns the violated condition if more queue reads may be in flight than a queue has entries; none otherwise.
     pub(super) fn broken_polls(&self) -> Option<BrokenCondition> {
         let (polls, queue) = (self.polls_in_flight, self.queue_entries);
         BrokenCondition::when(

@@ -1,6 +1,7 @@
-//! DC Express endpoint of the simulation: polls the command queues with reads, and sends the data.
+//! Simulated DC Express endpoint (the controller): polls the host's command queues by reads, executes read commands,
+//! and sends their data.
 //!
-//! [`super::queue_reads`] determines the times of the queue reads; this file handles their results.
+//! The module [`super::queue_reads`] determines when the queue reads are sent; this file handles their results.
 
 use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
 use phaselink_ring::layout::{MODE_DOORBELL, MODE_POLL};
@@ -24,32 +25,34 @@ use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet, Payload, packets};
 
-/// Timers of the endpoint; the numbers below belong to the NVMe controller.
+/// Kinds of the endpoint's timers. Numbers below the first belong to the NVMe controller.
 pub(super) mod timer {
     pub(crate) const FIRST: u8 = 16;
     pub(crate) const READ_QUEUE: u8 = FIRST;
     pub(crate) const DATA_READY: u8 = FIRST + 1;
 }
 
-/// Number of reads without a command after which the endpoint takes the queue to be at depth 1 again.
+/// Number of queue reads without a command after which the endpoint assumes that the host has only one command in
+/// flight again.
 const OVERLAP_MISSES: u8 = 8;
 
-/// Number of commands over which the load is measured.
+/// Number of recent commands over which a queue's load in commands per second is measured.
 const LOAD_WINDOW: usize = 16;
 
-/// Way in which the endpoint learns of commands.
+/// Method by which the endpoint learns of new commands in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// The endpoint reads the queue without being told.
+    /// The endpoint polls: it reads the queue again and again without doorbells.
     Poll,
-    /// The host has been told to write doorbells; one more empty read proves that no command was enqueued before it
-    /// knew.
+    /// The endpoint has told the host to write doorbells, and still polls. One more empty queue read must prove that no
+    /// command was enqueued before the host knew.
     Drain,
-    /// The endpoint reads the queue after a doorbell.
+    /// The endpoint reads the command queue only after a doorbell.
     Doorbell,
 }
 
-/// Command queue, and the endpoint's knowledge of it.
+/// Command queue in host memory as the endpoint knows it: position, queue reads in flight, and predictions of the next
+/// command.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     pub(super) base: u64,
@@ -57,40 +60,42 @@ pub(super) struct Queue {
     pub(super) entries: u32,
     pub(super) head: u32,
     pass: u8,
-    /// Queue reads in flight; further below, `issued` is the time of the last of them.
+    /// Queue reads in flight (next fields: serial number of the last one, and time at which it was sent).
     pub(super) in_flight: Vec<Poll>,
     pub(super) serial: u16,
     pub(super) issued: Time,
-    /// Time for which the timer of the next queue read is set; a timer that fires at another time is stale.
+    /// Time for which the timer of the next queue read is set. A timer that expires at another time is stale.
     pub(super) read_at: Option<Time>,
-    /// The window's count of changes when the timer was set.
+    /// Number of changes to the window of reads when the timer was set.
     pub(super) planned: u32,
-    /// Arrival of the last queue read, if it brought no command.
+    /// Time at which the last queue read returned without a command; none if it returned with one.
     pub(super) idle_since: Option<Time>,
-    /// Time from the last command's arrival to the start of its data, and the time that the data takes on the link.
+    /// Time from the last command's arrival to the start of its data (next field: time that its data takes on the
+    /// link).
     pub(super) lead: Span,
     pub(super) service: Span,
-    /// True if more commands have been found than were expected, so that more are likely to follow them.
+    /// True if a queue read brought more commands than expected and none has found an empty entry since, so that more
+    /// commands are likely to wait in the queue.
     pub(super) backlog: bool,
-    /// Above zero while commands overlap: one was found before the data of another had left, or right behind it.
-    /// Decremented by every read that finds nothing.
+    /// Above zero while commands overlap: one was found before the data of another had left, or immediately after.
+    /// Every queue read that finds nothing decrements this count.
     pub(super) overlap: u8,
-    /// True if an expected command was not found, and the queue has not been read again for it.
+    /// True if a queue read did not find an expected command, and no other queue read has been sent for it yet.
     pub(super) retry: bool,
-    /// Issue time of the last read that saw the next command's entry empty.
+    /// Time at which the last queue read was sent that found the next command's entry empty.
     missed: Option<Time>,
     pub(super) round_trip: Span,
     pub(super) predictor: Predictor,
     pub(super) mode: Mode,
-    /// Time at which the host was last told to write doorbells, and true if it has written one since the last queue
-    /// read was issued.
+    /// Time at which the host was last told to write doorbells (next field: true if it has written one since the last
+    /// queue read was sent).
     told: Time,
     pub(super) rung: bool,
     arrivals: [Time; LOAD_WINDOW],
     arrived: usize,
 }
 
-/// Read command between its arrival and its data.
+/// Read command that has arrived and whose data has not been sent.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     command: Command,
@@ -99,7 +104,7 @@ struct Read {
 }
 
 impl Queue {
-    /// Removes a queue read that has completed from those in flight.
+    /// Removes a completed queue read from those in flight, returns it, and measures its round trip.
     fn land(&mut self, now: Time, name: PollName) -> Poll {
         let place = self.in_flight.iter().position(|poll| poll.name == name).expect("a read in flight");
         let poll = take(&mut self.in_flight, place);
@@ -107,8 +112,8 @@ impl Queue {
         poll
     }
 
-    /// Returns the next command, if a queue read has brought it. Where queue reads overlap, another read has brought
-    /// the entries before it; a command behind all entries of this read comes with a later one.
+    /// Returns the next command of the queue if this queue read has brought it. If queue reads overlap, the next
+    /// command's entry may belong to an earlier or a later one; none is then returned.
     #[inline(always)]
     fn next_command(&self, poll: Poll, payload: &Payload) -> Option<Command> {
         let place = self.distance(poll.index);
@@ -119,22 +124,22 @@ impl Queue {
         (command.operation == Operation::Read && command.pass == self.pass).then_some(command)
     }
 
-    /// Teaches the predictor the time from the data of a read to the next command. The queue read issued at
-    /// `poll.issued` found that command, and the last one that came back short did not.
+    /// Teaches the predictor the time from the end of a read's data to the host's next command. The queue read issued
+    /// at `poll.issued` found that command, and the last one that came back short did not.
     fn learn(&mut self, poll: Poll, window: &mut ReadWindow) {
-        // Data and queue read take the same path. The read may leave before the data has left, but by no more than its
-        // time in the host's memory, the smaller part of a round trip (assumed: a quarter at most).
+        // Data and queue read take the same path. The queue read may leave before the data has left, but by no more
+        // than its time in the host's memory, the smaller part of a round trip (assumed: a quarter at most).
         let latest = poll.issued + self.round_trip / 4;
         let Some(sent) = window.answer(poll.name.queue, latest) else { return };
         let missed = self.missed.filter(|&missed| missed < poll.issued);
         self.predictor.observe(sent.size, sent.end, missed, poll.issued);
     }
 
-    /// Compares the `found` commands of a queue read with the expected ones, and notes missed commands, backlog and
-    /// overlap.
+    /// Compares the number of commands that a queue read has found with the expected number. Updates the record of
+    /// missed commands, backlog and overlap.
     fn judge(&mut self, poll: Poll, found: u32, window: &mut ReadWindow) {
         let was_empty = self.missed.is_some();
-        // If it saw an entry without a command, none lies behind that.
+        // A queue read that saw an entry without a command proves that no command lies behind that entry.
         let is_short = self.distance(poll.index) < poll.count;
         if is_short {
             self.missed = Some(poll.issued);
@@ -157,19 +162,19 @@ impl Queue {
         }
     }
 
-    /// Returns how many entries the next command lies behind `index`.
+    /// Returns the number of entries from `index` to the next command's entry, around the end of the queue.
     fn distance(&self, index: u32) -> u32 {
         if self.head >= index { self.head - index } else { self.head + self.entries - index }
     }
 
-    /// Returns the entry for an index that may be past the last one. A comparison is faster than the remainder, which
-    /// takes longer than the rest of a queue read.
+    /// Returns the queue entry for an index that may be past the last entry by less than the queue's size. A comparison
+    /// is used, as a remainder would take longer than the rest of a queue read.
     pub(super) fn wrapped(&self, index: u32) -> u32 {
         if index < self.entries { index } else { index - self.entries }
     }
 
-    /// Returns the number of consecutive commands that the reads in flight are expected to bring. Commands behind a
-    /// gap, left by a read that brought less than expected, do not count.
+    /// Returns the number of consecutive commands that the queue reads in flight are expected to bring. Commands behind
+    /// a gap, which a queue read with fewer commands than expected leaves, do not count.
     #[inline(always)]
     pub(super) fn awaited(&self) -> u32 {
         match &self.in_flight[..] {
@@ -189,7 +194,7 @@ impl Queue {
             0 => 0,
             distance => self.entries - distance,
         };
-        // Reads of which no command is expected change nothing.
+        // Queue reads that are expected to bring no command change nothing.
         self.in_flight.iter().filter(|poll| poll.through != poll.index).fold(0, |awaited, poll| {
             let (first, behind) = (ahead(poll.index), ahead(poll.through));
             let joins = first <= awaited || first > self.entries / 2;
@@ -198,10 +203,10 @@ impl Queue {
     }
 }
 
-/// DC Express endpoint of the simulation: its own queues, and an NVMe controller for writes.
+/// Simulated DC Express endpoint: its command queues for reads, and an NVMe controller for writes.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Controller that executes writes.
+    /// NVMe controller that executes writes.
     pub nvme: NvmeController,
     pub(super) queues: Vec<Queue>,
     reads: Table<Read>,
@@ -209,7 +214,7 @@ pub struct Endpoint {
     parser_free_at: Time,
     parse: Span,
     pub(super) turnaround: Span,
-    /// Time of a queue read request on the wire.
+    /// Time on the wire of the request packet by which the endpoint reads a command queue.
     pub(super) request_time: Span,
     pub(super) fetch_entries: u32,
     pub(super) polls_in_flight: usize,
@@ -217,31 +222,32 @@ pub struct Endpoint {
     doorbell_below_iops: u64,
     capacity_bytes: u64,
     max_payload_bytes: u32,
-    /// First number of this protocol's queues in the table that binds queue entries to requests.
+    /// Number of this protocol's first queue in the table from queue entries to requests. Lower numbers belong to NVMe.
     first_binding: usize,
-    /// Last bytes of each chunk, in runs with data where the choice of the tag depends on them.
+    /// Last bytes of each chunk (data of one packet) on the device; none unless the run has data and the choice of the
+    /// tag depends on them.
     pub(super) trailers: Option<Box<Trailers>>,
-    /// Counters.
+    /// Counters of the DC Express endpoint since the start of the run.
     pub counts: Counts,
 }
 
-/// Counters of the endpoint.
+/// Counters of the DC Express endpoint: queue reads, commands, changes of mode and refusals.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Number of queue reads.
+    /// Number of reads of the host's command queues that the endpoint has sent.
     pub queue_reads: u64,
-    /// Number of queue reads that brought no command.
+    /// Number of reads of the host's command queues that brought no new command.
     pub queue_reads_wasted: u64,
-    /// Number of commands accepted.
+    /// Number of read commands that the endpoint has accepted, including those that it then refused.
     pub commands: u64,
-    /// Number of changes between polling and doorbells.
+    /// Number of times that a queue has changed between polling and doorbells.
     pub mode_switches: u64,
-    /// Number of commands refused.
+    /// Number of read commands refused because their range is not within the device.
     pub refused: u64,
 }
 
 impl Endpoint {
-    /// Returns an endpoint without queues.
+    /// Returns an endpoint without command queues for reads; `nvme` executes its writes.
     pub fn new(drive: &Drive, nvme: NvmeController) -> Endpoint {
         let config = &drive.dc_express;
         Endpoint {
@@ -265,7 +271,8 @@ impl Endpoint {
         }
     }
 
-    /// Adds a command queue, and starts reading it.
+    /// Adds a command queue of `entries` entries at bus address `base`, and schedules its first queue read. The
+    /// endpoint announces its mode to the host at `mode_word`.
     pub fn create_queue(&mut self, base: u64, mode_word: u64, entries: u32, shared: &mut Shared) {
         let number = self.queues.len() as u16;
         self.queues.push(Queue {
@@ -294,18 +301,20 @@ impl Endpoint {
             arrivals: [Time::ZERO; LOAD_WINDOW],
             arrived: 0,
         });
-        // A device that has been reset starts later than the run.
+        // After a reset, the device starts later than the run.
         let begin = shared.scheduler.now();
         self.queues[usize::from(number)].read_at = Some(begin);
         shared.scheduler.at(begin, Event::Controller { kind: timer::READ_QUEUE, context: number.into() });
     }
 
-    /// Returns the addresses of the words, one for each queue, in which the endpoint tells the host its mode.
+    /// Returns the bus addresses of the mode words, one for each queue, by which the endpoint tells the host to write
+    /// doorbells or not.
     pub(super) fn mode_words(&self) -> impl Iterator<Item = u64> + '_ {
         self.queues.iter().map(|queue| queue.mode_word)
     }
 
-    /// Accepts the new commands of a queue read, and returns their number.
+    /// Accepts the new commands that a queue read has brought, and returns their number. `sampled` is the time at which
+    /// host memory was read.
     fn take_commands(&mut self, now: Time, poll: Poll, sampled: Time, payload: &Payload, ports: &mut Ports) -> u32 {
         let mut found = 0;
         loop {
@@ -317,7 +326,7 @@ impl Endpoint {
         }
     }
 
-    /// Accepts one command, which waits for its turn in the parser.
+    /// Accepts one command of queue `number`, which waits for its turn in the parser, and adds its read to the window.
     #[inline(never)] // So that reads which have found nothing stay short.
     fn accept(&mut self, now: Time, number: u16, command: Command, sampled: Time, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
@@ -341,7 +350,8 @@ impl Endpoint {
         self.window.accept(number, SizeClass::of(packets), start, service);
     }
 
-    /// Evaluates a queue read that has brought `found` commands. Returns false if no more reads are to follow.
+    /// Evaluates a queue read that has brought `found` commands, and decides on polling or doorbells. Returns false if
+    /// no queue read is to follow until a doorbell.
     fn judge(&mut self, now: Time, poll: Poll, found: u32, ports: &mut Ports) -> bool {
         let number = usize::from(poll.name.queue);
         let queue = &mut self.queues[number];
@@ -355,7 +365,8 @@ impl Endpoint {
         }
         self.counts.queue_reads_wasted += 1;
         queue.idle_since = Some(now);
-        // The queue was empty, or another read has already brought these entries.
+        // A queue read without new commands has seen an empty queue, or entries that another queue read has already
+        // brought.
         let saw_empty = queue.missed == Some(poll.issued);
         let may_change = queue.mode != Mode::Poll || self.doorbell_below_iops > 0;
         let is_over = saw_empty && may_change && self.settle_mode(now, number, poll.issued, ports);
@@ -365,14 +376,15 @@ impl Endpoint {
         !is_over
     }
 
-    /// Starts the media access of a valid command as of `parsed`, the end of its parsing. The parser works in order, so
-    /// the read can be given to the media now with that later time. Returns the time at which its data starts to flow.
+    /// Starts the media access of a read command at `parsed`, the end of its parsing, and returns the time at which its
+    /// data can flow. As the parser works in order, the media gets the read now with that later time. A command beyond
+    /// the device is counted as refused and gets no data.
     fn start(&mut self, parsed: Time, read: Read, ports: &mut Ports) -> Time {
         let Read { command, request, .. } = read;
         ports.shared.requests.charge(request, Stage::Parse, parsed);
-        // The paper's device cuts data by packets, not by blocks.
+        // Lengths of any number of bytes are valid: the paper's device cuts data by packets, not by blocks.
         if !command.is_within(self.capacity_bytes, 1) {
-            // The protocol has no way to refuse a read: the host notices by its time-out.
+            // The host notices a refused read only by its time-out, as the protocol has no status for it.
             self.counts.refused += 1;
             return parsed;
         }
@@ -383,7 +395,8 @@ impl Endpoint {
         start
     }
 
-    /// Sends the data of a read. No order is demanded: the host checks every packet.
+    /// Sends the data of a read. Its packets may become visible in any order, as the host checks the tag of every
+    /// packet.
     fn send_data(&mut self, id: u32, ports: &mut Ports) {
         let Read { command, queue, request } = self.reads.take(id);
         let name = ReadName { queue, slot: command.slot, attempt: command.attempt };
@@ -394,8 +407,8 @@ impl Endpoint {
         self.window.hand_over(now, ports.link.drained_at(now, Direction::Up));
     }
 
-    /// Decides after an empty read whether the load is so low that the host should write doorbells (section 4.1).
-    /// Returns true if no more reads are to follow.
+    /// Decides after an empty queue read whether the load is so low that the host should write doorbells (section 4.1).
+    /// Returns true if no queue read is to follow until a doorbell.
     #[inline(never)]
     fn settle_mode(&mut self, now: Time, number: usize, issued: Time, ports: &mut Ports) -> bool {
         let threshold_iops = self.doorbell_below_iops as f64;
@@ -414,13 +427,13 @@ impl Endpoint {
                 !queue.rung
             }
             Mode::Drain => false,
-            // A doorbell during the read may announce a command behind the entries that it saw.
+            // A doorbell during the queue read may announce a command behind the entries that the queue read saw.
             Mode::Doorbell => !queue.rung || !queue.in_flight.is_empty(),
         }
     }
 
-    /// Returns to polling once doorbells are as frequent as polling is worth; the limit is above the threshold by a
-    /// quarter, so that the mode does not flap.
+    /// Switches a queue back to polling once its load makes polling worthwhile. The limit is a quarter above the
+    /// threshold for doorbells, so that the mode does not change back and forth.
     #[inline(never)]
     fn leave_doorbell_mode(&mut self, now: Time, number: usize, ports: &mut Ports) {
         if self.load_iops(now, number) > self.doorbell_below_iops as f64 * 1.25 {
@@ -429,14 +442,14 @@ impl Endpoint {
         }
     }
 
-    /// Returns the commands per second over the last [`LOAD_WINDOW`] commands.
+    /// Returns the load of a queue in commands per second, over its last [`LOAD_WINDOW`] commands.
     fn load_iops(&self, now: Time, number: usize) -> f64 {
         let queue = &self.queues[number];
         let oldest = queue.arrivals[queue.arrived % LOAD_WINDOW];
         LOAD_WINDOW as f64 / now.since(oldest).as_s()
     }
 
-    /// Writes the new mode into host memory.
+    /// Writes the new mode of a queue (poll or doorbell) into host memory.
     fn tell_mode(&mut self, number: usize, mode: u8, ports: &mut Ports) {
         self.counts.mode_switches += 1;
         let token = Role::MODE.token(number as u32);

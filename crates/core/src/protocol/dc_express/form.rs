@@ -1,4 +1,5 @@
-//! Closed form of DC Express, in the order of the ladder in [`crate::protocol::dc_express`]. Writes take the NVMe path.
+//! Closed form (prediction without simulation) of a DC Express request, step by step as in the ladder of
+//! [`crate::protocol::dc_express`]. Writes take the NVMe path.
 
 use crate::closed_form::Parts;
 use crate::closed_form::demand::Demands;
@@ -15,7 +16,8 @@ use phaselink_ring::command::COMMAND_BYTES;
 
 const ENTRY_BYTES: u32 = COMMAND_BYTES as u32;
 
-/// Returns the closed form of a request over DC Express.
+/// Returns the closed form of a class of requests over DC Express: latency of a lone request, and demands on all
+/// resources.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     match class.direction {
         DataDirection::Read => {
@@ -25,8 +27,8 @@ pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     }
 }
 
-/// Returns the form of a write with a latency that is only a lower bound, as the write shares the link with queue
-/// reads, which poll for reads all the time.
+/// Returns the closed form of a write with its latency marked as a lower bound. The write shares the link with the
+/// queue reads by which the endpoint polls.
 fn beside_queue_reads(mut form: Form) -> Form {
     if let Some(latency) = form.latency.as_mut().filter(|latency| latency.certainty == Certainty::Exact) {
         latency.certainty = Certainty::AtLeast("queue reads share the link");
@@ -34,14 +36,14 @@ fn beside_queue_reads(mut form: Form) -> Form {
     form
 }
 
-/// Returns the processor time to write the tags of a read, or to check them.
+/// Returns the processor time to write all tags of a read of `bytes` bytes, which is also the time to check them.
 fn tags(parts: &Parts, bytes: u32) -> Span {
     let chunks = bytes.div_ceil(parts.drive.link.max_payload_bytes);
     parts.at_clock(parts.drive.dc_express.tag) * u64::from(chunks)
 }
 
-/// Returns the demands of a request on all resources. While commands overlap, a queue read brings at best as many
-/// commands as it asks for.
+/// Returns the demands of a read on all resources. At depth 1, each queue read brings one command. If commands overlap,
+/// each brings at best as many as it asks for.
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let split = CommandSplit::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let commands_written = parts.at_clock(parts.drive.dc_express.command) * u64::from(split.commands);
@@ -60,14 +62,14 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     demands
 }
 
-/// Returns the latency of a read.
+/// Returns the latency of a lone DC Express read, stage by stage, with its certainty.
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let split = CommandSplit::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let mut ledger = parts.descend(class.direction, class.bytes);
     parts.hand_over(&mut ledger);
     ledger.spend(Stage::Mark, tags(parts, class.bytes));
     if workload.arrivals == Arrivals::Random {
-        // A command that arrives at a random time waits for half the time between queue reads, on average.
+        // A command that arrives at a random time waits for half the time between two queue reads on average.
         ledger.spend(Stage::PollWait, period(parts) / 2);
     }
     ledger.spend(Stage::Fetch, parts.round_trip(ENTRY_BYTES) - parts.sent(&parts.read(ENTRY_BYTES)));
@@ -81,13 +83,13 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     Latency::new(&ledger, access, certainty(parts, workload, split, access))
 }
 
-/// Returns the time between queue reads while nothing is found or expected.
+/// Returns the time between two queue reads of an endpoint that finds and expects no command.
 fn period(parts: &Parts) -> Span {
     parts.round_trip(ENTRY_BYTES) + parts.drive.dc_express.turnaround
 }
 
-/// Charges the data's time from the media to host memory. The data of a large request's last command follows that of
-/// the other commands.
+/// Charges the time of a read's data from the media to host memory. In a split request, the data of the last command
+/// follows that of the others.
 fn data(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: CommandSplit, access: Access) {
     ledger.spend(Stage::MediaWait, access.waited);
     ledger.spend(Stage::Media, access.idle - access.waited);
@@ -100,9 +102,9 @@ fn data(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: CommandSplit, 
     ledger.spend(Stage::Settle, parts.root_complex.write_latency());
 }
 
-/// Returns the delay of the data by the anticipatory queue read for the next command. That read goes out in time to be
-/// back, and its command at the media, when all data has left. If data is in flight by then, the read passes between
-/// two packets (figure 1c), except in the last packet.
+/// Returns the delay of a read's data by the queue read for the next command. The endpoint sends that queue read early:
+/// it must be back, and its command at the media, when all data has left. If data is in flight by then, the queue read
+/// passes between two packets (figure 1c), except in the last packet.
 fn cut(parts: &Parts, lead: Span, bytes: u32) -> Span {
     let data = parts.data(bytes);
     let (_, last) = parts.link.packet_times(&data);
@@ -113,7 +115,7 @@ fn cut(parts: &Parts, lead: Span, bytes: u32) -> Span {
     }
 }
 
-/// Returns how exact the latency is, with the reason where it is not.
+/// Returns the certainty of the latency of a read: exact, mean or lower bound, with the reason.
 fn certainty(parts: &Parts, workload: &Workload, split: CommandSplit, access: Access) -> Certainty {
     let config = &parts.drive.dc_express;
     let doubts = [

@@ -1,4 +1,5 @@
-//! DC Express: the endpoint polls for reads, and the data itself completes them (Vučinić et al., FAST 2014).
+//! DC Express, a protocol in which the endpoint polls the host's command queue by reads, and the data itself completes
+//! a read (Vučinić et al., FAST 2014).
 //!
 //! ```text
 //!       host                          link                          device
@@ -12,7 +13,7 @@
 //!   last tag gone? all tags gone?
 //! ```
 //!
-//! No doorbell, no completion entry, no interrupt. Writes take the NVMe path, as in the paper.
+//! Reads need no doorbell, no completion queue entry and no interrupt. Writes take the NVMe path, as in the paper.
 
 pub mod config;
 pub mod driver;
@@ -43,13 +44,13 @@ impl Protocol for DcExpress {
         "DC Express"
     }
 
-    /// Returns the messages of DC Express and those of NVMe, which carries the writes.
+    /// Returns the names of the messages of DC Express and of NVMe, which carries the writes.
     fn messages(&self) -> Vec<&'static str> {
         Role::messages().chain(nvme::config::Nvme::default().messages()).collect()
     }
 
-    /// Returns the limits of both protocols together: writes are NVMe's, and offsets and lengths of reads are counted
-    /// in double words.
+    /// Returns the limits of queues and memory of a DC Express drive: the smaller limit of each protocol, as writes are
+    /// NVMe commands. Offsets and lengths of reads are in units of four bytes.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
             queue_pairs: drive.nvme.queue_pairs.min(self.queue_pairs.into()),
@@ -78,7 +79,8 @@ impl Protocol for DcExpress {
     }
 }
 
-/// Returns driver and endpoint, each with the NVMe half that carries the writes.
+/// Returns a driver and an endpoint (the controller) of a DC Express drive. Each contains its NVMe counterpart, which
+/// executes writes.
 pub fn connect(drive: &Drive, seed: u64, memory: &mut HostMemory, shared: &mut Shared) -> (Driver, Endpoint) {
     let (nvme_driver, nvme) = nvme::connect(drive, seed, memory, shared);
     let mut endpoint = Endpoint::new(drive, nvme);
@@ -87,7 +89,7 @@ pub fn connect(drive: &Drive, seed: u64, memory: &mut HostMemory, shared: &mut S
 }
 
 roles! {
-    /// Role of a packet; the numbers below belong to NVMe.
+    /// Role of a DC Express packet. Role numbers below the first belong to NVMe.
     from nvme::Role::END;
     POLL = "queue read" / "command",
     DATA = "data",
@@ -96,35 +98,35 @@ roles! {
     TAG = "incomplete tag",
 }
 
-/// Returns the address of the doorbell of queue `queue`, behind those of NVMe.
+/// Returns the address of the doorbell register of command queue `queue`. These registers lie behind those of NVMe.
 pub fn doorbell(queue: u32) -> u64 {
     nvme::spec::REGISTERS + (1 << 20) + u64::from(queue) * 4
 }
 
-/// Returns the queue whose doorbell has this address.
+/// Returns the command queue whose doorbell register is at this address; none if the address holds no such register.
 pub fn doorbell_queue(address: u64) -> Option<u32> {
     let offset = address.checked_sub(doorbell(0))?;
     (offset % 4 == 0).then_some(u32::try_from(offset / 4).ok()?)
 }
 
-/// Identification of a read in its data packets: queue, slot and attempt in one number.
+/// Identification of a read in its data packets, as one number: command queue, slot and attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadName {
-    /// Queue of the read.
+    /// Number of the read's command queue, of which the low 10 bits are sent.
     pub queue: u16,
-    /// Slot of the read in its queue.
+    /// Slot of the read in the driver's table for its command queue.
     pub slot: u16,
-    /// Number of the attempt, of which the low 6 bits count.
+    /// Number of the attempt to execute the read, of which the low 6 bits are sent.
     pub attempt: u8,
 }
 
 impl ReadName {
-    /// Returns the number for [`crate::tlp::Token::context`].
+    /// Returns the identification of a read as a number for [`crate::tlp::Token::context`].
     pub fn pack(self) -> u32 {
         u32::from(self.attempt & 0x3f) << 26 | u32::from(self.queue) << 16 | u32::from(self.slot)
     }
 
-    /// Returns the identification that a number stands for.
+    /// Decodes the identification of a read from the number in a packet's token.
     pub fn unpack(number: u32) -> ReadName {
         ReadName { queue: (number >> 16 & 0x3ff) as u16, slot: number as u16, attempt: (number >> 26) as u8 }
     }

@@ -1,54 +1,59 @@
-//! Prediction of the arrival of the next command (section 4: "we can adjust the endpoint polling to anticipate the
-//! times of arrival of new commands").
+//! Prediction of the time at which the host's next command arrives in a queue (section 4: "we can adjust the endpoint
+//! polling to anticipate the times of arrival of new commands").
 //!
 //! The endpoint only knows which of its queue reads came back empty and which did not. So each command's arrival lies
-//! between the last miss and the first hit, counted from the end of the previous read's data; this interval is a
-//! bracket. In a tight loop the brackets agree, and each read halves their intersection until it is a few nanoseconds
-//! wide. With random arrivals they contradict each other, and the endpoint keeps polling as often as it can.
+//! between the last empty queue read and the first with the command, counted from the end of the previous read's data.
+//! This interval is a bracket. In a tight loop the brackets agree, and each queue read halves their intersection until
+//! it is a few nanoseconds wide. With random arrivals they contradict each other, and the endpoint polls as often as it
+//! can.
 //!
-//! Once the bracket is narrow, the endpoint aims its reads at one time. Hosts are not perfectly regular: some commands
-//! come later, and each of these costs another round trip, while an aim that is late enough for all of them costs every
-//! command the difference. So the endpoint makes trials: for some commands it aims a step earlier or later, and keeps
-//! the new aim if that has cost less in all.
+//! Once the bracket is narrow, the endpoint aims its queue reads at one time. Hosts are not perfectly regular. A
+//! command that comes later than the aim costs another round trip, and an aim that is late enough for all commands
+//! costs each command the difference. So the endpoint makes trials: it aims a step earlier or later for some commands,
+//! and keeps the new aim if that has cost less in all.
 
 use crate::time::Time;
 
-/// Width in picoseconds at which a bracket is narrow enough; also the smallest step.
+/// Width in picoseconds of an interval of arrival (bracket) that is narrow enough to aim a queue read; also the
+/// smallest step of an aim.
 const WIDTH: i64 = 4_000;
-/// First and largest step towards an earlier aim, in picoseconds.
+/// First step in picoseconds by which a trial aims queue reads earlier (next constant: largest step).
 const STEP_FIRST: i64 = 4 * WIDTH;
 const STEP_LAST: i64 = 128 * WIDTH;
-/// First and last logarithm of the fraction for steps towards a later aim: a half to a 32nd of the longest step that
-/// can pay.
+/// First binary logarithm of the divisor for steps by which a trial aims queue reads later (next constant: last one).
+/// Such a step is a half to a 32nd of the longest step that can pay.
 const NEARER_FIRST: u8 = 1;
 const NEARER_LAST: u8 = 5;
-/// Delay of a queue read beyond its aim, in picoseconds, that is still on target: another packet may be on the wire.
+/// Delay of a queue read after its aim, in picoseconds, that still counts as on target: another packet may be on the
+/// wire.
 const SLACK: i64 = 32_000;
-/// Number of consecutive brackets that must agree before they are believed: at first, and at most, after aims that were
-/// mostly missed.
+/// Number of consecutive intervals of arrival (brackets) that must agree before they are believed, at first (next
+/// constant: at most, after aims that were mostly missed).
 const BELIEF: u8 = 3;
 const BELIEF_LAST: u8 = 192;
-/// Number of commands in a trial, and number of commands between trials: at first, and at most, when all trials fail.
+/// Number of commands in a trial of another aim for queue reads (next constants: number of commands between trials, at
+/// first, and at most if all trials fail).
 const TRIAL: u16 = 32;
 const PAUSE_FIRST: u16 = 16;
 const PAUSE_LAST: u16 = 1024;
 /// Number of recent commands over which the share of late commands is measured.
 const MEMORY: u16 = 128;
-/// Number of consecutive commands, late or found long before the aim, after which the host is taken to run another
-/// loop.
+/// Number of consecutive commands, all late or all found long before the aim, after which the host is assumed to run
+/// another loop.
 const IN_A_ROW: u8 = 8;
-/// Number of size classes, which are the logarithm to base 2 of a read's packets: the host's turn-around depends on the
-/// size.
+/// Number of size classes of reads, as the host's time until the next command depends on the size. The class is the
+/// binary logarithm of the number of a read's packets.
 const CLASSES: usize = 16;
 
-/// Number of commands, and of those that came later than the aim.
+/// Count of commands that followed a read, and of those among them that came later than the endpoint's aim.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     late: u16,
     all: u16,
 }
 
-/// Trial of another aim for some commands.
+/// Trial of another aim of queue reads for some commands: the aim in picoseconds after the end of data, and its count
+/// of late commands.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     at: i64,
@@ -56,31 +61,31 @@ struct Trial {
 }
 
 /// Time at which the endpoint aims its queue reads, in picoseconds after the end of the last data, with the record of
-/// its success.
+/// its success and of trials.
 #[derive(Clone, Copy, Debug)]
 struct Aim {
     at: i64,
     tally: Tally,
     late_in_a_row: u8,
     early_in_a_row: u8,
-    /// Cost of a late command in picoseconds: the time to the next read.
+    /// Cost in picoseconds of a command that comes later than the aim: the time to the next queue read.
     penalty: i64,
     trial: Option<Trial>,
-    /// Length of the next step towards an earlier aim, and logarithm of the fraction of the longest paying step for the
-    /// next later aim.
+    /// Length in picoseconds of the next step towards an earlier aim of queue reads (next field: binary logarithm of
+    /// the divisor for the next step towards a later aim).
     step: i64,
     nearer: u8,
     is_upward: bool,
-    /// Commands to wait between trials, and commands since the last trial.
+    /// Number of commands to wait between trials of other aims (next field: number of commands since the last trial).
     pause: u16,
     rested: u16,
 }
 
-/// Knowledge of the arrivals in one size class.
+/// Knowledge of the arrivals of commands after reads of one size class: a bracket, or once that is narrow, an aim.
 #[derive(Clone, Copy, Debug)]
 enum ArrivalClass {
-    /// Interval in which commands arrive: more than `after` and at most `before` picoseconds after the end of the last
-    /// data, on which the last `belief` commands agree.
+    /// Bracket: the next command arrives more than `after` and at most `before` picoseconds after the end of the last
+    /// data. The last `belief` commands agree on it.
     Bracket {
         after: i64,
         before: i64,
@@ -89,8 +94,8 @@ enum ArrivalClass {
     Aim(Aim),
 }
 
-/// Knowledge of a size class, number of brackets that must agree in it, and the expected arrival of the next command.
-/// The expectation is computed when something is learnt, since it is read more often.
+/// Expectation for one size class: knowledge of the arrivals, number of brackets that must agree, and expected arrival
+/// of the next command. The expected arrival is computed when something is learnt, as it is read more often.
 #[derive(Clone, Copy, Debug)]
 struct Expectation {
     class: ArrivalClass,
@@ -98,12 +103,12 @@ struct Expectation {
     target: Option<i64>,
 }
 
-/// Size class of a read, computed once from its number of packets.
+/// Size class of a read: the binary logarithm of its number of packets, limited to the largest class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeClass(u8);
 
 impl SizeClass {
-    /// Returns the size class of a read of this number of packets.
+    /// Returns the size class of a read with this number of packets.
     pub fn of(packets: u32) -> SizeClass {
         SizeClass((packets.max(1).ilog2() as usize).min(CLASSES - 1) as u8)
     }
@@ -114,35 +119,36 @@ impl SizeClass {
     }
 }
 
-/// Expectations of the endpoint for all size classes.
+/// Predictor of the next command's arrival in one queue, with an expectation for each size class of reads.
 #[derive(Clone, Debug, Default)]
 pub struct Predictor {
     classes: [Expectation; CLASSES],
 }
 
-/// Returns the signed distance in picoseconds.
+/// Returns the signed time from `from` to `at` in picoseconds.
 fn offset(at: Time, from: Time) -> i64 {
     at.as_ps() as i64 - from.as_ps() as i64
 }
 
 impl Predictor {
-    /// Returns the time to read the queue after data of this size that ends at `ready_at`, or none if there is no
-    /// prediction.
+    /// Returns the time to read the queue for the command that follows a read of this size class, whose data ends at
+    /// `ready_at`; none if there is no prediction.
     #[inline(always)]
     pub fn target(&self, size: SizeClass, ready_at: Time) -> Option<Time> {
         let at = self.classes[size.place()].target?;
-        // Times of a run stay below the topmost bit (`Time::NEVER`), so the signed sum does not overflow.
+        // The signed sum does not overflow, as times of a run stay below the topmost bit (`Time::NEVER`).
         Some(Time::from_ps(ready_at.as_ps().cast_signed().wrapping_add(at).max(0).cast_unsigned()))
     }
 
-    /// Notes that a command expected after data of this size has not come.
+    /// Notes that the command expected after a read of this size class has not come.
     pub fn doubt(&mut self, size: SizeClass) {
         let expectation = &mut self.classes[size.place()];
         expectation.doubt();
         expectation.target = expectation.class.target(expectation.needed);
     }
 
-    /// Notes that a command was there for a read issued at `hit`, but not for one issued at `miss`, if there was one.
+    /// Notes the arrival of the command after a read whose data ended at `ready_at`. A queue read sent at `hit` found
+    /// the command, and one sent at `miss`, if there was one, did not.
     pub fn observe(&mut self, size: SizeClass, ready_at: Time, miss: Option<Time>, hit: Time) {
         let (after, before) = (miss.map(|miss| offset(miss, ready_at)), offset(hit, ready_at));
         let expectation = &mut self.classes[size.place()];
@@ -194,8 +200,8 @@ impl Expectation {
         }
     }
 
-    /// Halves the trust in brackets: forgets the loop, and doubles the number of brackets that must agree before the
-    /// next aim.
+    /// Forgets when the host's commands arrive, and doubles the number of observations (brackets) that must agree
+    /// before the endpoint aims queue reads again.
     #[cold]
     #[inline(never)]
     fn believe_less(&mut self) {
@@ -203,14 +209,16 @@ impl Expectation {
         self.forget();
     }
 
-    /// Forgets the loop and looks for another one, whose brackets must agree as often as is needed by now.
+    /// Forgets when the host's commands arrive, and starts to observe them again. The number of observations (brackets)
+    /// that must agree is kept.
     #[cold]
     #[inline(never)]
     fn forget(&mut self) {
         self.class = Expectation::default().class;
     }
 
-    /// Intersects the bracket with another one; if they contradict each other, the new one replaces it.
+    /// Intersects the interval of arrival (bracket) with that of another command. A contradicting interval replaces it,
+    /// unless it is believed and not far off. A believed interval becomes an aim once it is narrow or contradicted.
     #[inline(never)] // A loop is looked for now and then, and aimed at nearly always.
     fn narrow(&mut self, miss: Option<i64>, hit: i64) {
         let ArrivalClass::Bracket { after, before, belief } = &mut self.class else { return };
@@ -253,8 +261,8 @@ impl Aim {
         self.trial.map_or(self.at, |trial| trial.at)
     }
 
-    /// Notes that a command was there for a read at `hit`, and not for one at `miss`. Reads long after the aim do not
-    /// count for it.
+    /// Records for the aim that a queue read at `hit` found a command and one at `miss` did not. A queue read long
+    /// after the aim does not count. Starts and ends trials of other aims.
     fn observe(&mut self, miss: Option<i64>, hit: i64) {
         let target = self.target();
         let missed = miss.filter(|&miss| miss >= target);
@@ -283,15 +291,15 @@ impl Aim {
         }
     }
 
-    /// Starts over with another aim, since the host runs another loop.
+    /// Replaces the aim of queue reads by the one at `at` with a new record, since the host seems to run another loop.
     #[cold]
     #[inline(never)]
     fn start_over(&mut self, at: i64) {
         *self = Aim { penalty: self.penalty, ..Aim::at(at) };
     }
 
-    /// Starts a trial of another aim: earlier by a step, or later by a fraction of the longest step that can pay, which
-    /// shrinks from trial to trial.
+    /// Starts a trial of another aim of queue reads. The new aim is earlier by a step, or later by a fraction of the
+    /// longest step that can pay; that fraction shrinks from trial to trial.
     #[inline(never)] // Trials are rare.
     fn begin(&mut self) {
         self.tally.fade();
@@ -302,8 +310,8 @@ impl Aim {
         self.trial = Some(Trial { at, tally: Tally::default() });
     }
 
-    /// Ends the trial if its outcome is clear. Differences in the number of late commands that chance explains do not
-    /// count.
+    /// Ends the trial of another aim of queue reads if its outcome is clear. A difference in the number of late
+    /// commands that chance explains does not count.
     #[inline(never)]
     fn judge(&mut self) {
         let Some(Trial { at, tally }) = self.trial else { return };
@@ -320,14 +328,16 @@ impl Aim {
         }
     }
 
-    /// Ends a trial. After a gain the aim moves there and the next trial goes further the same way; after a failure the
-    /// old aim stays and the next trial goes the other way by a smaller step.
+    /// Ends the trial of another aim of queue reads. After a gain, that aim is adopted and the next trial goes further
+    /// in the same direction. After a failure, the old aim stays and the next trial goes in the opposite direction, by
+    /// a smaller step.
     fn end(&mut self, gained: Option<(i64, Tally)>) {
         let was_upward = self.target() > self.at;
         (self.trial, self.rested, self.late_in_a_row) = (None, 0, 0);
         match gained {
             Some((at, tally)) => {
-                // Steps pay now and then by chance alone: many more trials would cost more than they gain.
+                // Limits the number of trials, as steps pay now and then by chance alone, and many trials would cost
+                // more than they gain.
                 self.pause = (self.pause / 2).max(PAUSE_FIRST);
                 (self.at, self.tally, self.is_upward) = (at, tally, was_upward);
                 (self.step, self.nearer) = ((self.step * 2).min(STEP_LAST), NEARER_FIRST);
@@ -350,7 +360,8 @@ impl Tally {
         self.late += u16::from(is_late);
     }
 
-    /// Halves the tally while it covers too many commands, so that old commands count less and less.
+    /// Halves the counts of all and of late commands while they cover too many commands, so that old commands count
+    /// less and less.
     fn fade(&mut self) {
         while self.all > MEMORY {
             (self.all, self.late) = (self.all / 2, self.late / 2);
@@ -361,7 +372,7 @@ impl Tally {
         self.all >= TRIAL && self.late > self.all / 2
     }
 
-    /// Returns how many of `count` commands are expected to be late.
+    /// Returns the expected number of late commands among `count`, by the share of late commands so far.
     fn expected(&self, count: u16) -> f64 {
         f64::from(self.late) / f64::from(self.all.max(1)) * f64::from(count)
     }
@@ -376,7 +387,8 @@ mod tests {
         Time::ZERO + Span::from_ns(ns)
     }
 
-    /// An endpoint that polls every `period` ns where it has no target, and a host that enqueues `gap` ns after the data.
+    /// Simulates an endpoint that polls every `period` ns without a target, and a host that enqueues a command `gap` ns
+    /// after each read's data. Returns the wait of each command in ns.
     fn tight_loop(predictor: &mut Predictor, gap: impl Fn(u64) -> u64, period: u64, rounds: u64) -> Vec<u64> {
         (0..rounds)
             .map(|round| {
@@ -384,7 +396,8 @@ mod tests {
                 let arrival = ready + Span::from_ns(gap(round));
                 let target = predictor.target(SizeClass::of(4), ready);
                 let mut miss = ready - Span::from_ns(100);
-                // As the endpoint does: at the expected time if that is nearer than a period, else after one.
+                // Polls as the endpoint does: at the expected time if that is within a period, otherwise after a
+                // period.
                 let after = |miss: Time| {
                     let soon = miss + Span::from_ns(period);
                     target.filter(|&at| at > miss && at <= soon).unwrap_or(soon)
@@ -399,7 +412,7 @@ mod tests {
             .collect()
     }
 
-    /// The share of waits of no more than `ns`.
+    /// Returns the fraction of waits (in ns) that are at most `ns`.
     fn share_within(waits: &[u64], ns: u64) -> f64 {
         waits.iter().filter(|&&wait| wait <= ns).count() as f64 / waits.len() as f64
     }
@@ -419,12 +432,12 @@ mod tests {
         assert!(share_within(&waits[4_000..], 30) > 0.97, "{}", share_within(&waits[4_000..], 30));
     }
 
-    /// Uniform within (0, 1), from the number of a round.
+    /// Returns a random number between 0 and 1 (both excluded) that the round's number determines.
     fn uniform(round: u64) -> f64 {
         ((crate::random::mix(round) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
 
-    /// Average wait of a command with the best of all fixed aims.
+    /// Returns the mean wait in ns of a command if the best of all fixed aims is used for every round.
     fn best_fixed_wait(gap: impl Fn(u64) -> u64, period: u64, rounds: u64) -> f64 {
         let wait =
             |at: u64, gap: u64| if gap <= at { at - gap } else { (gap - at).next_multiple_of(period) + at - gap };

@@ -1,10 +1,10 @@
-//! Times at which the endpoint reads its command queues.
+//! Schedule of the reads by which the DC Express endpoint polls its command queues.
 //!
-//! While one read of the host is in flight at a time, more than one queue read gains nothing: the endpoint keeps one in
-//! flight, and times the next by the predicted arrival of the next command ([`super::predict`]). Where several reads
-//! are in flight (figure 1c), each brings another command once its data has reached the host. So a queue read goes out
-//! for each of them at its own predicted time. As long as the endpoint has more data to send than the time to fetch a
-//! command and to get its data, a queue read can wait, and brings several commands.
+//! If the host has one read in flight at a time, more than one queue read gains nothing. The endpoint then keeps one in
+//! flight, and times the next by the predicted arrival of the next command ([`super::predict`]). If the host has
+//! several reads in flight (figure 1c), another command follows each of them once its data has reached the host. So a
+//! queue read is sent for each of them at its own predicted time. If the endpoint has more data to send than the time
+//! to fetch a command and to get its data, a queue read can wait, and brings several commands.
 
 use phaselink_ring::command::COMMAND_BYTES;
 
@@ -16,26 +16,26 @@ use crate::scheduler::Event;
 use crate::time::{Span, Time};
 use crate::tlp::{Kind, Packet};
 
-/// Predicted arrival of the next command that no queue read in flight is about to bring.
+/// Predicted arrival of the next command that no queue read in flight is expected to bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
-    /// None: queue reads in flight cover every read in the window.
+    /// No further command is expected: queue reads in flight cover every read in the window.
     Nothing,
-    /// There is no prediction.
+    /// A command may come, but there is no prediction of its time.
     Unknown,
-    /// The command is predicted to arrive at this time.
+    /// The queue read for the next command should be sent at this time.
     At(Time),
 }
 
-/// Identification of a queue read: its queue, and its number among the reads of that queue.
+/// Identification of a queue read: its command queue, and its serial number among the reads of that queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PollName {
     pub queue: u16,
     pub serial: u16,
 }
 
-/// Queue read in flight: its entries, the number of commands that it is expected to bring, and the entry behind them
-/// (`through`).
+/// Queue read in flight: the first of its entries and their number, the number of commands that it is expected to
+/// bring, and the entry behind these (`through`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Poll {
     pub name: PollName,
@@ -57,7 +57,7 @@ impl PollName {
 }
 
 impl Endpoint {
-    /// Sends all queue reads that are due now, and sets the timer for the next.
+    /// Sends all reads of a queue that are planned for now, and sets the timer for the next one.
     pub(super) fn plan(&mut self, now: Time, number: u16, ports: &mut Ports) {
         let next = loop {
             match self.next_read(now, number) {
@@ -74,7 +74,8 @@ impl Endpoint {
         }
     }
 
-    /// Handles the timer of the next queue read. The plan holds unless the window has changed since.
+    /// Handles the timer of the next queue read. Sends that read if the window has not changed since it was planned,
+    /// and plans again.
     pub(super) fn read_queue(&mut self, now: Time, number: u16, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         queue.read_at = None;
@@ -84,7 +85,8 @@ impl Endpoint {
         self.plan(now, number, ports);
     }
 
-    /// Returns the time of the next queue read, if it is known.
+    /// Returns the time of the next read of a queue, at the earliest `now`. Returns none if too many are in flight or
+    /// if no time is known.
     #[inline(always)]
     fn next_read(&self, now: Time, number: u16) -> Option<Time> {
         let queue = &self.queues[usize::from(number)];
@@ -98,8 +100,8 @@ impl Endpoint {
         Some(next.max(now))
     }
 
-    /// Returns the time of the next queue read while reads overlap, or behind one that has found more or less than was
-    /// expected.
+    /// Returns the time of the next queue read if reads of the host overlap, or if the last queue read found more or
+    /// fewer commands than expected.
     #[inline(never)]
     fn next_of_several(&self, now: Time, queue: &Queue, number: u16) -> Option<Time> {
         let in_flight = queue.in_flight.len();
@@ -124,8 +126,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns the time of the next queue read at depth 1, where most time is spent: behind a command as soon as there
-    /// can be another, and otherwise in time for the predicted one.
+    /// Returns the time of the next queue read at depth 1, which is the most frequent case. After a command, that is as
+    /// soon as there can be another one; otherwise, in time for the predicted one.
     #[inline(always)]
     fn next_single(&self, now: Time, queue: &Queue, number: u16) -> Option<Time> {
         if !queue.in_flight.is_empty() {
@@ -145,14 +147,14 @@ impl Endpoint {
         }
     }
 
-    /// Returns the distance of queue reads while nothing is known of the commands.
+    /// Returns the time between queue reads while commands overlap and their arrival cannot be predicted.
     fn pace(&self, queue: &Queue) -> Span {
         queue.round_trip / self.polls_in_flight as u64
     }
 
-    /// Returns the time of the next read of a queue for which no read is in flight: as soon as another command can be
-    /// of use, and after an empty read after a pause, unless a command is predicted to arrive before that read would be
-    /// back.
+    /// Returns the time of the next queue read if none is in flight. After a command, that is as soon as another one
+    /// can be of use; after an empty queue read, after a pause. Returns none if a command is predicted to arrive before
+    /// that queue read would be back.
     #[inline(always)]
     fn lone(&self, now: Time, queue: &Queue, due: Due, needed: Time) -> Option<Time> {
         let at = match queue.idle_since {
@@ -166,7 +168,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the predicted arrival of the next command that no queue read in flight covers.
+    /// Returns the predicted arrival of the next command that no queue read in flight is expected to bring.
     #[inline(always)]
     fn due(&self, queue: &Queue, number: u16, awaited: u32) -> Due {
         if !self.predict || queue.mode != Mode::Poll {
@@ -178,22 +180,23 @@ impl Endpoint {
         }
     }
 
-    /// True if the next uncovered command is predicted for now.
+    /// True if the next command that no queue read in flight covers is predicted for exactly `now`.
     #[inline(never)]
     fn is_due(&self, now: Time, queue: &Queue, number: u16, awaited: u32) -> bool {
         self.due(queue, number, awaited) == Due::At(now)
     }
 
-    /// Returns the time of the queue read for the command that follows `sent`. A queue read that goes out before all
-    /// its data has left delays the rest, and with it that command.
+    /// Returns the time to send the queue read for the command that follows the read `sent`; none without a prediction.
+    /// If that is before all data of `sent` has left, the queue read delays the rest of the data, and with it that
+    /// command.
     #[inline(always)]
     fn target(&self, queue: &Queue, sent: &Sent) -> Option<Time> {
         let at = queue.predictor.target(sent.size, sent.end)?;
         Some(if at < sent.end { at + self.request_time } else { at })
     }
 
-    /// Returns the latest time for a queue read at which data leaves without a gap: its commands' data follows the data
-    /// of the reads that are here and of those being fetched.
+    /// Returns the latest time for a queue read that leaves no gap between data on the link. The data of its commands
+    /// follows the data of reads that the endpoint has or is fetching.
     #[inline(always)]
     fn needed(&self, queue: &Queue, awaited: u32) -> Time {
         let margin = if queue.overlap > 0 { queue.service.min(queue.round_trip / 4) } else { Span::ZERO };
@@ -201,8 +204,8 @@ impl Endpoint {
         until - queue.round_trip - queue.lead - margin
     }
 
-    /// Returns the number of commands that a queue read is likely to find now, apart from those that other reads are
-    /// about to bring.
+    /// Returns the number of commands that a queue read is likely to find now, without those that other queue reads are
+    /// expected to bring.
     fn waiting(&self, now: Time, queue: &Queue, number: u16, awaited: u32) -> u32 {
         if queue.backlog {
             return self.fetch_entries;
@@ -219,9 +222,9 @@ impl Endpoint {
         expected.take_while(|sent| is_there(sent)).count() as u32
     }
 
-    /// Sends a queue read. It begins at the first entry that no other read is about to bring. It asks for as many
-    /// commands as are expected; where nothing is known, or the read has waited until it was needed, it asks for the
-    /// maximum. More bytes take longer to arrive.
+    /// Sends a queue read. It begins at the first entry that no other queue read is expected to bring, and asks for as
+    /// many commands as are predicted. If nothing is predicted while commands overlap, or if it has waited until data
+    /// was needed, it asks for the maximum. More bytes take longer to arrive.
     pub(super) fn poll(&mut self, now: Time, number: u16, ports: &mut Ports) {
         let queue = &self.queues[usize::from(number)];
         let awaited = queue.awaited();
@@ -242,7 +245,7 @@ impl Endpoint {
         let token = Role::POLL.token(name.pack());
         let bytes = count * COMMAND_BYTES as u32;
         let chunk_bytes = self.nvme.reads.request_bytes_max();
-        // The read that proves the queue empty comes after the host has been told to write doorbells.
+        // The queue read that proves the queue empty must stay behind the write that tells the host to use doorbells.
         let behind_writes = queue.mode == Mode::Drain;
         let packet = Packet { behind_writes, ..Packet::read(address, bytes, chunk_bytes, token) };
         self.request_time = ports.link.packet_time(Kind::MemoryRead, 0);

@@ -1,11 +1,11 @@
-//! Choice of the incomplete tag by the endpoint, in runs with data. The endpoint sees every write, keeps the last bytes
-//! of each chunk, and tells the host a new tag when a write makes some chunk end in the current one (section 3.1, the
-//! two deterministic strategies).
+//! Choice of the incomplete tag (the value that marks a receive buffer as not filled) by the endpoint, in runs with
+//! data. The endpoint sees every write and keeps the last bytes of each chunk. It tells the host a new tag when a write
+//! makes some chunk end in the current one (section 3.1, the two deterministic strategies).
 //!
-//! The new tag travels to the host as a posted write, before the write that forced it is acknowledged. Reads that were
-//! marked with the old tag before it arrived, and meet the new data, are stuck until the host's time-out: only in that
-//! window can a block-aligned read collide. Comparing candidates with the contents takes the device time, but none on
-//! the link, and the next tag can be chosen in advance, so no time is charged for it.
+//! The new tag travels to the host as a posted write, before the write that forced it is acknowledged. A read may have
+//! been marked with the old tag before that. If it then meets the new data, it is stuck until the host's time-out. Only
+//! in that window can a block-aligned read collide. No time is charged for the comparison of candidates with the
+//! contents: it takes no time on the link, and the next tag can be chosen in advance.
 
 use super::Role;
 use super::endpoint::Endpoint;
@@ -19,10 +19,11 @@ use crate::random::Random;
 use crate::tlp::{Direction, Packet};
 use phaselink_ring::trailer::{self, StoredTrailers, TagSource, TagWidth, UnusedTrailers};
 
-/// Offset of the tag from a queue's mode word.
+/// Offset in bytes of the announced tag from a queue's mode word in host memory.
 const TAG_WORD: u64 = 8;
 
-/// Last bytes of all chunks, and the tag that no chunk ends in.
+/// Endpoint's record of the last bytes of all chunks (data of one packet each) on the device, and the current tag, in
+/// which no chunk ends.
 #[derive(Clone, Debug)]
 pub(super) struct Trailers {
     source: TagSource,
@@ -32,11 +33,12 @@ pub(super) struct Trailers {
 }
 
 impl Trailers {
-    /// Returns the trailers of a fresh device, all zeros, or none where tags are random.
+    /// Returns the record of the last bytes of chunks for a device full of zeros; none if the host draws tags at
+    /// random.
     fn new(drive: &Drive, seed: u64) -> Option<Trailers> {
         let config = &drive.dc_express;
         let width = TagWidth::from_bits(config.tag_bits).expect("the schema allows these widths alone");
-        // Where packets are larger than blocks, the end of any block may be the end of a read.
+        // If packets are larger than blocks, a read may end with any block.
         let chunk_bytes = u64::from(drive.link.max_payload_bytes).min(BLOCK_BYTES);
         let chunks = drive.media.capacity_bytes() / chunk_bytes;
         let seed = Random::stream(seed, "tag source").bits();
@@ -48,7 +50,7 @@ impl Trailers {
         Some(Trailers { source, width, chunk_bytes, changes: 0 })
     }
 
-    /// Takes over the contents of a device that is reset after writes; pages without a write are zeros.
+    /// Adds the contents that the device already holds, such as after a reset. Pages that were never written are zeros.
     fn take_over(&mut self, contents: &SparseBytes) {
         for page in contents.pages() {
             for place in trailer::places(page.len(), self.chunk_bytes as usize, self.width) {
@@ -59,7 +61,8 @@ impl Trailers {
         }
     }
 
-    /// Records the change by a write; true if the tag changes.
+    /// Records that a write replaces the last bytes of chunks (data of one packet each). Returns true if the tag has to
+    /// change because of it.
     fn learn(&mut self, packet: &Packet, held: &SparseBytes, arrived: &[u8]) -> bool {
         let before = self.source.current();
         let chunk_bytes = self.chunk_bytes as usize;
@@ -74,7 +77,7 @@ impl Trailers {
         self.source.current() != before
     }
 
-    /// Returns the bytes that announce the tag to the host.
+    /// Returns the bytes that announce the current tag to the host. All ones mean that every value is in use.
     fn announcement(&self) -> [u8; 8] {
         let none = u64::MAX;
         self.source.current().unwrap_or(none).to_le_bytes()
@@ -82,8 +85,8 @@ impl Trailers {
 }
 
 impl Endpoint {
-    /// Keeps the last bytes of chunks from now on, if the choice of tags needs them. The host learns the first tag when
-    /// it sets up its queues.
+    /// Starts to keep the last bytes of chunks (data of one packet each), if the choice of tags needs them. Writes the
+    /// first tag into the host's mode words, where the driver finds it when it sets up its queues.
     pub(super) fn keep_trailers(&mut self, drive: &Drive, seed: u64, held: &SparseBytes, memory: &mut HostMemory) {
         let Some(mut trailers) = Trailers::new(drive, seed) else { return };
         trailers.take_over(held);
@@ -93,7 +96,8 @@ impl Endpoint {
         self.trailers = Some(Box::new(trailers));
     }
 
-    /// Records the trailers of write data that is about to be stored, and announces the tag if it has to change.
+    /// Records the last bytes of chunks of write data that is about to be stored. Announces a new tag to the host if
+    /// one of them equals the current tag.
     pub(super) fn learn_trailers(&mut self, packet: &Packet, arrived: &[u8], ports: &mut Ports) {
         let Some((trailers, data)) = self.trailers.as_mut().zip(ports.data.as_ref()) else { return };
         if !trailers.learn(packet, &data.contents, arrived) {
@@ -107,14 +111,15 @@ impl Endpoint {
         }
     }
 
-    /// Returns the number of tag changes, if the endpoint chooses the tag.
+    /// Returns the number of times that the endpoint has changed the tag; none if the host draws tags at random.
     pub(super) fn tag_changes(&self) -> Option<u64> {
         self.trailers.as_ref().map(|trailers| trailers.changes)
     }
 }
 
-/// Returns the tag that the endpoint has announced to a queue's host, or none if chunks end in every value of this
-/// width, which a value beyond the width announces. Chunks never end in every value of 64 bits.
+/// Returns the tag that the endpoint has announced for a queue, from host memory. Returns none if chunks end in every
+/// value of this width, which the endpoint announces by a value beyond the width. With 64 bits, some value is always
+/// free.
 pub(super) fn announced(mode_word: u64, width: TagWidth, memory: &HostMemory) -> Option<u64> {
     let mut bytes = [0; 8];
     memory.read(mode_word + TAG_WORD, &mut bytes);

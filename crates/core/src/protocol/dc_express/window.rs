@@ -1,41 +1,42 @@
-//! Window of reads in flight: the reads that the endpoint has accepted and whose host has not followed with its next
-//! command, in the order in which their data leaves.
+//! Window of reads in flight. It holds the reads that the endpoint has accepted and that the host has not followed with
+//! its next command, in the order in which their data leaves.
 //!
-//! The media promises when data starts to flow and the endpoint knows what it sends, so it knows when the data of each
-//! read will have left. In a loop, one command follows each of these times.
+//! The media gives the time at which data can start to flow, and the endpoint knows all data that it sends. So it knows
+//! when the data of each read will have left. A host that runs in a loop sends one command after each of these times.
 
 use super::predict::SizeClass;
 use crate::time::{Span, Time};
 
-/// Most reads in the window: more than come and go within a round trip.
+/// Largest number of reads in the window: more than come and go within a round trip.
 const READS_MAX: usize = 256;
-/// Number of queue reads without the command that should follow a read, after which it is no longer expected.
+/// Number of queue reads that fail to find the command after a read, until that command is no longer expected.
 const MISSES_MAX: u8 = 3;
 
-/// Read whose data leaves or has left.
+/// Read in the window: its data is about to leave, leaves or has left the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub queue: u16,
     pub size: SizeClass,
-    /// Earliest time at which its data can flow, time that the data takes, and time at which it will have left behind
-    /// that of others.
+    /// Earliest time at which the read's data can flow (next fields: time that it takes on the link, and time at which
+    /// it has left, after other data).
     pub start: Time,
     pub service: Span,
     pub end: Time,
-    /// Number of queue reads that were to bring the next command, and did not.
+    /// Number of queue reads that were expected to find the host's command after this read, and did not.
     pub misses: u8,
 }
 
-/// All reads in flight, in the order of `start`.
+/// Window of all reads in flight, in the order of `start` (the earliest time at which their data can flow).
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReadWindow {
     sent: Vec<Sent>,
-    /// Number of changes to the window's predictions.
+    /// Number of changes to the window since the start of the run. A plan for queue reads is stale once this number has
+    /// changed.
     pub changes: u32,
 }
 
 impl ReadWindow {
-    /// Adds a read of this size whose data takes `service`.
+    /// Adds a read whose data can flow from `start` on and takes `service` on the link.
     pub(super) fn accept(&mut self, queue: u16, size: SizeClass, start: Time, service: Span) {
         if self.sent.len() == READS_MAX {
             take_out(&mut self.sent, 0);
@@ -44,12 +45,12 @@ impl ReadWindow {
         let end = start.max(self.until()) + service;
         match self.sent.last() {
             Some(last) if last.start > start => self.insert(queue, size, start, service),
-            // Put together in its place: copied there just after, it would make the processor wait for all of its parts.
+            // Built where it is stored: a copy of a structure that was just written would stall the processor.
             _ => self.sent.push(Sent { queue, size, start, service, end, misses: 0 }),
         }
     }
 
-    /// Inserts a read before those that start later.
+    /// Inserts a read before those whose data starts later, and recomputes when the data of each leaves.
     #[inline(never)]
     fn insert(&mut self, queue: u16, size: SizeClass, start: Time, service: Span) {
         let place = self.sent.partition_point(|other| other.start <= start);
@@ -57,7 +58,7 @@ impl ReadWindow {
         self.line_up(place);
     }
 
-    /// Delays the data on the wire by a packet of `time` that is sent at `now`.
+    /// Delays the data that is on the wire at `now` by a packet of length `time` that is sent between its packets.
     pub(super) fn cut_in(&mut self, now: Time, time: Span) {
         if self.until() <= now {
             return;
@@ -69,7 +70,7 @@ impl ReadWindow {
         }
     }
 
-    /// Notes that the link has all data that can start by now, and will have sent it at `end`.
+    /// Corrects the end of the newest read whose data could start by `now`: the link will have sent all data at `end`.
     pub(super) fn hand_over(&mut self, now: Time, end: Time) {
         let Some(place) = self.sent.iter().rposition(|sent| sent.start <= now) else { return };
         let free_at = place.checked_sub(1).map_or(Time::ZERO, |before| self.sent[before].end);
@@ -78,7 +79,8 @@ impl ReadWindow {
         self.line_up(place);
     }
 
-    /// Recomputes the ends of the reads from this place on: data leaves in the order in which it can start.
+    /// Recomputes when the data of each read leaves, from position `from` on: data leaves in the order in which it can
+    /// start.
     #[inline(never)]
     fn line_up(&mut self, from: usize) {
         let mut free_at = from.checked_sub(1).map_or(Time::ZERO, |before| self.sent[before].end);
@@ -89,13 +91,13 @@ impl ReadWindow {
         }
     }
 
-    /// Returns the time at which the data of all reads will have left.
+    /// Returns the time at which the data of all reads in the window will have left.
     pub(super) fn until(&self) -> Time {
         self.sent.last().map_or(Time::ZERO, |sent| sent.end)
     }
 
-    /// Removes the read that the next command of a queue's host follows, and returns it. None if the data of all reads
-    /// leaves later than `latest`.
+    /// Removes and returns the oldest read of a queue, because the host's next command has been found. Returns none if
+    /// the data of that read leaves later than `latest`, or if there is no read.
     pub(super) fn answer(&mut self, queue: u16, latest: Time) -> Option<Sent> {
         let place = self.sent.iter().position(|sent| sent.queue == queue)?;
         if self.sent[place].end > latest {
@@ -105,8 +107,8 @@ impl ReadWindow {
         Some(take(&mut self.sent, place))
     }
 
-    /// Counts a miss for the oldest `count` reads of a queue, whose next command should have come by now. Removes and
-    /// returns a read whose next command is no longer expected, if there is one.
+    /// Counts a miss for the oldest `count` reads of a queue: the host's command after each should have been found by
+    /// now. Removes and returns a read with too many misses, whose next command is no longer expected.
     #[inline(never)]
     pub(super) fn miss(&mut self, queue: u16, count: u32) -> Option<Sent> {
         for sent in self.sent.iter_mut().filter(|sent| sent.queue == queue).take(count as usize) {
@@ -117,7 +119,7 @@ impl ReadWindow {
         Some(take(&mut self.sent, place))
     }
 
-    /// Returns the number of reads of a queue whose next command at least one queue read has missed.
+    /// Returns the number of reads of a queue whose next command at least one queue read has failed to find.
     pub(super) fn missed(&self, queue: u16) -> u32 {
         match &self.sent[..] {
             [] => 0,
@@ -131,12 +133,14 @@ impl ReadWindow {
         self.of(queue).filter(|sent| sent.misses > 0).count() as u32
     }
 
-    /// Returns the reads of a queue whose next command has not been missed, without the `passed` oldest.
+    /// Returns the reads of a queue whose next command is expected and not overdue, oldest first, without the `passed`
+    /// oldest.
     pub(super) fn expected(&self, queue: u16, passed: u32) -> impl Iterator<Item = &Sent> {
         self.of(queue).filter(|sent| sent.misses == 0).skip(passed as usize)
     }
 
-    /// Returns the first read of [`Window::expected`]. At depth 1 the window holds one read or none.
+    /// Returns the first read that [`ReadWindow::expected`] would return. At depth 1, the window holds at most one
+    /// read, and no search is needed.
     #[inline(always)]
     pub(super) fn next_expected(&self, queue: u16, passed: u32) -> Option<&Sent> {
         match &self.sent[..] {
@@ -146,7 +150,7 @@ impl ReadWindow {
         }
     }
 
-    /// True if the window holds more than one read.
+    /// True if the window holds more than one read in flight.
     pub(super) fn has_several(&self) -> bool {
         self.sent.len() > 1
     }
@@ -156,18 +160,18 @@ impl ReadWindow {
         self.expected(queue, passed).next()
     }
 
-    /// Returns the time at which the data of a queue's reads will have left.
+    /// Returns the time at which the data of all reads of a queue will have left.
     pub(super) fn until_of(&self, queue: u16) -> Time {
         self.sent.iter().rev().find(|sent| sent.queue == queue).map_or(Time::ZERO, |sent| sent.end)
     }
 
-    /// Returns the reads of a queue.
+    /// Returns all reads of a queue that are in the window, in the order of `start`.
     fn of(&self, queue: u16) -> impl Iterator<Item = &Sent> {
         self.sent.iter().filter(move |sent| sent.queue == queue)
     }
 }
 
-/// Takes an entry out of a short list; usually it is the only one, and nothing has to be moved.
+/// Removes and returns the entry at `place` of a short list. Fast if it is the last entry, as nothing has to be moved.
 #[inline]
 pub(super) fn take<T>(list: &mut Vec<T>, place: usize) -> T {
     if place + 1 == list.len()

@@ -1,4 +1,4 @@
-//! Keys of the section `moneta` of drive files.
+//! Keys of section `moneta` of drive files: driver, tags, request queues and ring.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns, us};
@@ -50,17 +50,17 @@ section! {
 /// Protection of the pool of free tags in Moneta's driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagPool {
-    /// A lock guards the pool.
+    /// The Moneta driver takes and releases tags under a lock.
     Locked,
-    /// Atomic operations on one word take and release tags.
+    /// The Moneta driver takes and releases tags by atomic operations on one word.
     LockFree,
 }
 
 names! { TagPool { "locked" => Locked, "lock-free" => LockFree } }
 
 impl Moneta {
-    /// Returns the problem of zero copy without the buffer's DMA address in each request, or with a copy in the
-    /// software stack.
+    /// Returns the violated condition if zero copy is on although requests carry no DMA address, or although the
+    /// software stack copies data; none otherwise.
     pub(super) fn broken_zero_copy(&self, copy_bytes_per_ns: f64) -> Option<BrokenCondition> {
         let words = self.request_words;
         BrokenCondition::when(

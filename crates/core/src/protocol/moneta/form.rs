@@ -1,7 +1,8 @@
-//! Closed form of Moneta, in the order of the ladder in [`crate::protocol::moneta`].
+//! Closed form (prediction without simulation) of a Moneta request, step by step as in the ladder of
+//! [`crate::protocol::moneta`].
 //!
-//! The pieces of a lone request contend only with each other. Transfer buffers, ring and wires serve them in order, so
-//! a recurrence over the pieces gives the time of each.
+//! The device moves a request in pieces, and the pieces of a lone request contend only with each other. Transfer
+//! buffers, ring and wires serve them in order, so a recurrence over the pieces gives the time of each.
 
 use crate::closed_form::Parts;
 use crate::closed_form::data_reads::DataReads;
@@ -20,58 +21,60 @@ use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet};
 
 const REGISTER_BYTES: u32 = WORD_BYTES as u32;
-/// Bytes of an interrupt message (PCI Express Base Specification 6.0, section 6.1.4).
+/// Payload of an interrupt message in bytes (PCI Express Base Specification 6.0, section 6.1.4).
 const MESSAGE_BYTES: u32 = 4;
 
-/// Returns the closed form of a request over Moneta.
+/// Returns the closed form of a class of requests over Moneta: latency of a lone request, and demands on all resources.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
 }
 
-/// Returns the commands of a request of this size.
+/// Returns the split of a request of this size into commands of at most `moneta.max_transfer_kib`.
 fn split(parts: &Parts, bytes: u32) -> CommandSplit {
     CommandSplit::new(bytes, parts.drive.moneta.max_transfer_kib)
 }
 
-/// Returns the bytes of the largest piece, which is no larger than a command.
+/// Returns the size in bytes of the largest piece that the device moves at once: `moneta.chunk_bytes`, but no more than
+/// a command.
 fn chunk_bytes(parts: &Parts) -> u32 {
     parts.drive.moneta.chunk_bytes.min(parts.drive.moneta.max_transfer_kib * 1024)
 }
 
-/// Returns the sizes of a request's pieces. Sizes of pieces and commands are powers of two, so only the last piece may
-/// be shorter.
+/// Returns the sizes in bytes of a request's pieces, in their order. Pieces and commands have sizes of powers of two,
+/// so only the last piece may be shorter.
 fn pieces(parts: &Parts, bytes: u32) -> impl Iterator<Item = u32> + use<> {
     let chunk_bytes = chunk_bytes(parts);
     (0..bytes.div_ceil(chunk_bytes)).map(move |piece| chunk_bytes.min(bytes - piece * chunk_bytes))
 }
 
-/// Returns the bytes of a request's first piece.
+/// Returns the size in bytes of a request's first piece.
 fn first_bytes(parts: &Parts, bytes: u32) -> u32 {
     bytes.min(chunk_bytes(parts))
 }
 
-/// Returns the bytes of a request's last piece.
+/// Returns the size in bytes of a request's last piece.
 fn last_bytes(parts: &Parts, bytes: u32) -> u32 {
     pieces(parts, bytes).last().unwrap_or(bytes)
 }
 
-/// Returns the number of transfer buffers that a lone request can use.
+/// Returns the number of transfer buffers that a lone request can use: those of its direction, or all if reads and
+/// writes share a queue.
 fn buffers(parts: &Parts) -> usize {
     let each = usize::from(parts.drive.moneta.transfer_buffers);
     if parts.drive.moneta.split_queues { each } else { 2 * each }
 }
 
-/// Returns the time of a piece on the ring.
+/// Returns the time that a piece of `bytes` takes on the ring between transfer buffer and memory controller.
 fn over_ring(parts: &Parts, bytes: u32) -> Span {
     BusRate::from_bytes_per_ns(parts.drive.moneta.ring_bytes_per_ns).transfer_time(bytes)
 }
 
-/// Returns the packet of a request word.
+/// Returns the packet in which the host writes a word of a request to a register.
 fn word(parts: &Parts) -> Packet {
     parts.write(Direction::Down, REGISTER_BYTES)
 }
 
-/// Returns the packet of an interrupt message.
+/// Returns the packet of the interrupt message that the device sends to the host.
 fn message(parts: &Parts) -> Packet {
     parts.write(Direction::Up, MESSAGE_BYTES)
 }
@@ -82,14 +85,14 @@ fn status_read(parts: &Parts) -> (Packet, Packet) {
     (read, Packet { kind: Kind::Completion, direction: Direction::Up, ..read })
 }
 
-/// True if the thread sleeps until its request completes: a large request, or one that it has left to the kernel's
-/// worker.
+/// True if a thread sleeps until its request of `bytes` completes: the request is too large to spin for, or a kernel
+/// worker submits it.
 fn sleeps(parts: &Parts, bytes: u32) -> bool {
     bytes > parts.drive.moneta.spin_up_to_bytes || parts.drive.stages().iter().any(|stage| stage.hand_over)
 }
 
-/// Returns the demands of a request on all resources. Interrupts and status reads are left out, as all requests that
-/// completed meanwhile share them.
+/// Returns the demands of a request on all resources. Interrupts and status reads are left out, as one of them can
+/// serve any number of completed requests.
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let slept = if class.bytes > parts.drive.moneta.spin_up_to_bytes { parts.drive.moneta.sleep } else { Span::ZERO };
     let mut demands = Form::shared(parts, workload, class, parts.at_clock(slept), false);
@@ -106,8 +109,8 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     demands
 }
 
-/// Returns the shortest time for which a piece holds its buffer: for a read, from its turn until its data has been
-/// received; for a write, until the data has crossed the ring.
+/// Returns the shortest time for which a piece holds its transfer buffer. A read holds it until its data has been
+/// received by the host; a write holds it from its read of host memory until its data has crossed the ring.
 fn held(parts: &Parts, direction: DataDirection, bytes: u32) -> Span {
     let filled = match direction {
         DataDirection::Read => parts.least(DataDirection::Read, bytes) + parts.sent(&parts.data(bytes)),
@@ -119,7 +122,7 @@ fn held(parts: &Parts, direction: DataDirection, bytes: u32) -> Span {
     filled + over_ring(parts, bytes)
 }
 
-/// Adds the demand on transfer buffers.
+/// Adds a piece's demand on transfer buffers: their number, and the time for which the piece holds one.
 fn demand_buffers(parts: &Parts, demands: &mut Demands, direction: DataDirection, bytes: u32) {
     let name = match (parts.drive.moneta.split_queues, direction) {
         (false, _) => "transfer buffers",
@@ -129,10 +132,11 @@ fn demand_buffers(parts: &Parts, demands: &mut Demands, direction: DataDirection
     demands.add(name, buffers(parts) as f64, held(parts, direction, bytes), 1.0);
 }
 
-/// Returns the latency of a request of this class.
+/// Returns the latency of a lone request of this class, with its certainty.
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let held_up = held_up(parts, class).filter(|_| class.bytes > parts.drive.moneta.chunk_bytes);
-    // Pieces that are delayed meet differently in the memory, and may be faster for it.
+    // Delayed pieces reach the memory at other times, and may be faster for it, so their times are not computed one by
+    // one.
     let is_told = held_up.is_none() && !split(parts, class.bytes).is_split();
     let offsets = parts.places(workload, class).filter(|_| is_told).map(|offsets| offsets.collect());
     let doubt = held_up.or_else(|| doubt(parts, workload, class));
@@ -157,8 +161,8 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     })
 }
 
-/// Charges a read: pieces from the memory over the ring to the host. Returns the time at which the last of them has
-/// left, and with it the interrupt message can.
+/// Charges the times of a read to its ledger: its pieces go from the memory over the ring to the host. Returns the time
+/// at which the last piece has left the device, and the interrupt message can leave.
 fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
     let received = parts.link.one_way() + parts.root_complex.settle_time().unwrap_or_default();
     let (mut media, mut ring) = (parts.media.clone(), Bus::default());
@@ -167,7 +171,8 @@ fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
     let mut last = None;
     let mut at = offset;
     for (place, bytes) in pieces(parts, bytes).enumerate() {
-        // The first pieces find empty buffers; every other piece gets the buffer of one that has been received.
+        // The first pieces find empty transfer buffers. Every other piece gets the buffer of an earlier one, once the
+        // host has received that one.
         let taken = place.checked_sub(buffers(parts)).map_or(ledger.cursor(), |earlier| left[earlier] + received);
         let timing = media.read(taken, at, bytes, bytes);
         let length = over_ring(parts, bytes);
@@ -190,13 +195,14 @@ fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
     wire_free_at
 }
 
-/// Charges the last of the data's time to the host and into host memory.
+/// Charges the time on the link and into host memory of the last packet of a read's data.
 fn receive(parts: &Parts, ledger: &mut Ledger) {
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Settle, parts.root_complex.write_latency());
 }
 
-/// Charges a write: pieces from the host over the ring into the memory. Returns the time at which all are stored.
+/// Charges the times of a write to its ledger: its pieces go from the host over the ring into the memory. Returns the
+/// time at which all pieces are stored.
 fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
     let (mut media, mut ring) = (parts.media.clone(), Bus::default());
     let mut reads = DataReads::new(parts);
@@ -226,9 +232,9 @@ fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
     done
 }
 
-/// Charges the shortest time of a request in the device, regardless of its place and of delays of its pieces: its data
-/// follows itself on the wire, or its last piece waits for a buffer that others have held in turn. Of a split request,
-/// the last piece may be the first that gets a buffer.
+/// Charges the shortest time of a request in the device, whatever its offset and the delays of its pieces, and returns
+/// the time at which it is done there. The bound is the larger of two: all data follows without a gap on the wire, or
+/// the last piece waits for a transfer buffer. The last piece of a split request may be the first that gets a buffer.
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) -> Time {
     let (first_bytes, last_bytes) = (first_bytes(parts, class.bytes), last_bytes(parts, class.bytes));
     let before_last = pieces(parts, class.bytes).count().saturating_sub(1);
@@ -257,8 +263,8 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) -> Time {
     left
 }
 
-/// Charges the time from the interrupt message, which leaves at `done`, until the thread has completed its request. The
-/// status that the handler reads for an earlier command of the request may include the last command.
+/// Charges the time from the interrupt message, which leaves at `done`, until the thread has completed its request. Of
+/// a split request, the last command's status may be read by the handler of an earlier command.
 fn complete(parts: &Parts, workload: &Workload, bytes: u32, submitted: Time, done: Time, ledger: &mut Ledger) {
     if split(parts, bytes).is_split() {
         let found = done + parts.sent(&status_read(parts).1);
@@ -270,7 +276,7 @@ fn complete(parts: &Parts, workload: &Workload, bytes: u32, submitted: Time, don
     let (read, answer) = status_read(parts);
     let found = handled + parts.sent(&read) + parts.sent(&answer);
     ledger.until(Stage::Interrupt, found);
-    // Time that the handler plans to wait for the completion of its read.
+    // Earliest time at which the handler's wait for the completion of its read can end.
     let back = parts.link.packet_time(Kind::Completion, REGISTER_BYTES);
     let stalled = handled + parts.link.packet_time(Kind::MemoryRead, 0) + back + parts.link.one_way() * 2;
     if sleeps(parts, bytes) {
@@ -285,7 +291,7 @@ fn complete(parts: &Parts, workload: &Workload, bytes: u32, submitted: Time, don
     }
 }
 
-/// True if interrupts may go to another core than their thread's: to one that idles.
+/// True if a request's interrupt may go to another core than that of its thread, one that idles.
 fn strays(parts: &Parts, workload: &Workload) -> bool {
     let (moneta, host) = (&parts.drive.moneta, &parts.drive.host);
     let cores = if host.interrupt_cores == 0 { host.processors() } else { host.interrupt_cores.min(host.processors()) };
@@ -295,7 +301,8 @@ fn strays(parts: &Parts, workload: &Workload) -> bool {
     !alone && !kept
 }
 
-/// Returns the reason, if there is one, why a lone request may take longer in the host.
+/// Returns a reason why a lone request may take longer than the closed form says, for example in the host; none if
+/// there is none.
 fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<&'static str> {
     let moneta = &parts.drive.moneta;
     let soonest = moneta.pipeline + parts.sent(&word(parts)) + parts.sent(&message(parts));
@@ -312,7 +319,8 @@ fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<&'static s
     found.or_else(|| held_up(parts, class))
 }
 
-/// Returns the reason, if there is one, why the data of a request may be delayed.
+/// Returns a reason why the data of a lone request may be delayed, such as missing credits or DRAM refresh; none if
+/// there is none.
 fn held_up(parts: &Parts, class: &Class) -> Option<&'static str> {
     let link = &parts.drive.link;
     let in_gaps = link.dllps && link.granularity == Granularity::Packet && class.bytes > parts.drive.moneta.chunk_bytes;
@@ -325,7 +333,7 @@ fn held_up(parts: &Parts, class: &Class) -> Option<&'static str> {
     found.or_else(|| parts.chance())
 }
 
-/// True if the data of a lone read, or the read requests of a lone write, never wait for credits.
+/// True if the data of a lone read, or the read requests of a lone write, never wait for flow-control credits.
 fn flows(parts: &Parts, class: &Class) -> bool {
     let (chunk_bytes, buffers) = (parts.drive.moneta.chunk_bytes, buffers(parts) as u32);
     let cut = |packet: Packet| Packet { chunk_bytes: packet.chunk_bytes.min(chunk_bytes), ..packet };
@@ -336,7 +344,8 @@ fn flows(parts: &Parts, class: &Class) -> bool {
     let requests = parts.data_read(piece_bytes);
     let (each, _) = parts.link.packet_times(&requests);
     let every = each.max(parts.link.accept_time(Direction::Up));
-    // The credits of a piece return before its buffer is empty, and other requests follow.
+    // Read requests of a piece return their credits before the piece has left its buffer and the next piece's requests
+    // follow.
     let back = every * u64::from(requests.count()) + parts.link.credit_round_trip(Direction::Up, each);
     let data = parts.data_memory(piece_bytes) + parts.sent(&parts.data_answer(piece_bytes));
     let in_time = back <= parts.sent(&requests) + data + over_ring(parts, piece_bytes);

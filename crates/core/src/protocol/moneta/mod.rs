@@ -1,4 +1,5 @@
-//! Moneta: driver and controller of the array that Swanson presented in 2011 (MON in the comments of this folder).
+//! Driver and controller of Moneta, the array of emulated phase-change memory that Swanson presented in 2011 (MON in
+//! the comments of this folder).
 //!
 //! ```text
 //!       host                          link                          device
@@ -17,8 +18,9 @@
 //!   each tag in it: wake its thread, or set the flag that it spins on
 //! ```
 //!
-//! "It sets some status registers, and then it raises an interrupt so that the host can come back and check the
-//! status": the registers are read, not posted. Reading one clears it, and lets the next interrupt of its vector pass.
+//! "It sets some status registers, and then it raises an interrupt so that the host can come back and check the status"
+//! (MON). So the host reads the registers; the device does not write them to host memory. A read of a status register
+//! clears it, and lets the device send the vector's next interrupt.
 
 pub mod config;
 pub mod controller;
@@ -49,7 +51,8 @@ impl Protocol for Moneta {
         Role::messages().collect()
     }
 
-    /// Returns the limits of queues and memory. Requests beyond the tags wait in the driver.
+    /// Returns the limits of queues and memory of a Moneta drive. Queue entries are not bounded, as requests that find
+    /// no free tag wait in the driver.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
             queue_entries: u16::MAX.into(),
@@ -80,8 +83,8 @@ impl Protocol for Moneta {
     }
 }
 
-/// Returns the problem of another way to wait than sleeping. The driver learns of completions from its interrupt
-/// handler alone; the size of a request determines whether its thread spins until then.
+/// Returns the violated condition if the drive is Moneta and the key `host.wait` is not `sleep`. The driver learns of
+/// completions only from its interrupt handler; the size of a request determines whether its thread spins until then.
 fn broken_wait(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         drive.interface == Interface::Moneta && drive.host.wait != Wait::Sleep,
@@ -91,7 +94,8 @@ fn broken_wait(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Returns driver and device; the device's table of DMA addresses is loaded.
+/// Returns a driver and a controller of a Moneta drive. The controller's table of DMA addresses holds the driver's
+/// buffer for each tag.
 pub fn connect(drive: &Drive, _seed: u64, memory: &mut HostMemory, _shared: &mut Shared) -> (Driver, Controller) {
     let driver = Driver::new(drive, memory);
     let controller = Controller::new(drive, driver.buffers().collect());
@@ -99,7 +103,7 @@ pub fn connect(drive: &Drive, _seed: u64, memory: &mut HostMemory, _shared: &mut
 }
 
 roles! {
-    /// Role of a packet.
+    /// Role of a Moneta packet: request word, data or its read, status read, or interrupt message.
     from 0;
     REQUEST = "request word",
     READ_DATA = "read data" / "data",

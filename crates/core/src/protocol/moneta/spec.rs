@@ -1,47 +1,49 @@
-//! Registers of the device and the layout of its request word. No behaviour.
+//! Register addresses of the Moneta device and layout of its request word; definitions only.
 //!
-//! MON says that a request was compressed into 64 bits, without its DMA address, and that the device holds a table of
-//! DMA addresses. The places of fields and registers are assumed.
+//! MON says that a request is compressed into 64 bits, without its DMA address, and that the device holds a table of
+//! DMA addresses. The positions of fields and the addresses of registers are assumed.
 
-/// Unit of addresses and lengths: "the smallest request is about 512 bytes" (MON).
+/// Size in bytes of a block, the unit of device addresses and lengths: "the smallest request is about 512 bytes" (MON).
 pub const BLOCK_BYTES: u32 = 512;
-/// Bytes of a register, and of a request word.
+/// Size in bytes of a device register, and of a request word.
 pub const WORD_BYTES: u64 = 8;
 
 const REGISTERS: u64 = 0xe000_0000;
-/// First block of a request whose words are not packed.
+/// Address of the register for a request's first block. Used only if a request takes three register writes.
 pub const BLOCK_REGISTER: u64 = REGISTERS;
-/// DMA address of a request that brings its own.
+/// Address of the register for a request's DMA address. Used only if a request takes two or three register writes.
 pub const BUFFER_REGISTER: u64 = REGISTERS + 0x08;
-/// Request word; writing it submits the request.
+/// Address of the register for a request word. A write to it submits the request.
 pub const REQUEST_REGISTER: u64 = REGISTERS + 0x10;
-/// Table of DMA addresses, indexed by tag.
+/// Address of the table of DMA addresses: one register for each tag, with the bus address of its data buffer.
 const BUFFER_TABLE: u64 = REGISTERS + 0x1000;
-/// Status registers, one for each vector: bit `tag` is set once the request with that tag is done.
+/// Address of the status registers, one for each interrupt vector. Bit number t of a register is set once the request
+/// with tag t is done.
 const STATUS_REGISTERS: u64 = REGISTERS + 0x2000;
 
-/// Lowest bits of the fields of a request word: operation at 0, then tag, length and first block.
+/// Position of the lowest bit of the tag in a request word. Operation (bit 0), tag, length and first block follow each
+/// other.
 const TAG_SHIFT: u32 = 1;
 const BLOCKS_SHIFT: u32 = 7;
 const BLOCK_SHIFT: u32 = 24;
 const TAG_MASK: u64 = (1 << (BLOCKS_SHIFT - TAG_SHIFT)) - 1;
 const BLOCKS_MASK: u64 = (1 << (BLOCK_SHIFT - BLOCKS_SHIFT)) - 1;
 
-/// Request as one 64-bit word.
+/// Moneta request in the form of one 64-bit word: operation, tag, length and first block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestWord {
-    /// True for a write, false for a read.
+    /// True if the request is a write, false if it is a read.
     pub write: bool,
-    /// Tag of the request: 6 bits.
+    /// Tag of the request, in 6 bits.
     pub tag: u8,
-    /// Length in blocks of [`BLOCK_BYTES`]: 17 bits.
+    /// Length of the request in blocks of [`BLOCK_BYTES`], in 17 bits.
     pub blocks: u32,
-    /// First block: 40 bits.
+    /// First block of the request on the device, in 40 bits.
     pub block: u64,
 }
 
 impl RequestWord {
-    /// Returns the word as it is written to [`REQUEST_REGISTER`].
+    /// Returns the 64-bit word of a request that the host writes to [`REQUEST_REGISTER`].
     pub fn encode(&self) -> u64 {
         u64::from(self.write)
             | (u64::from(self.tag) & TAG_MASK) << TAG_SHIFT
@@ -49,7 +51,7 @@ impl RequestWord {
             | self.block << BLOCK_SHIFT
     }
 
-    /// Returns the request that a word stands for; every word decodes to a request.
+    /// Decodes a 64-bit request word. Every word is a valid encoding.
     pub fn decode(word: u64) -> RequestWord {
         RequestWord {
             write: word & 1 == 1,
@@ -60,20 +62,20 @@ impl RequestWord {
     }
 }
 
-/// Register that the host writes.
+/// Register of the Moneta device that the host writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Register {
-    /// First block of a request whose words are not packed.
+    /// Register for a request's first block, used only if a request takes three register writes.
     Block,
-    /// DMA address of a request that brings its own.
+    /// Register for a request's DMA address, used only if a request takes two or three register writes.
     Buffer,
-    /// Request word.
+    /// Register for a request word, whose write submits the request.
     Request,
-    /// Entry of the table of DMA addresses, with its tag.
+    /// Register with the DMA address for this tag, in the device's table of DMA addresses.
     BufferOf(u8),
 }
 
-/// Returns the register at an address, if there is one.
+/// Returns the register that a write to this address reaches; none if no writable register is there.
 pub fn register(address: u64) -> Option<Register> {
     match address {
         BLOCK_REGISTER => Some(Register::Block),
@@ -83,22 +85,23 @@ pub fn register(address: u64) -> Option<Register> {
     }
 }
 
-/// Returns the address of the table entry for the DMA address of `tag`.
+/// Returns the address of the register that holds the DMA address of the tag's data buffer.
 pub fn buffer_of(tag: u8) -> u64 {
     BUFFER_TABLE + u64::from(tag) * WORD_BYTES
 }
 
-/// Returns the address of the status register of `vector`.
+/// Returns the address of the status register that belongs to an interrupt vector.
 pub fn status_register(vector: u8) -> u64 {
     STATUS_REGISTERS + u64::from(vector) * WORD_BYTES
 }
 
-/// Returns the vector whose status register is at an address.
+/// Returns the interrupt vector whose status register is at this address; none if no status register is there.
 pub fn status_vector(address: u64) -> Option<u8> {
     index(address, STATUS_REGISTERS)
 }
 
-/// Returns the place of an address in a table of 64 registers.
+/// Returns the index of the register at `address` in a table of 64 registers that starts at `table`; none if the
+/// address is outside the table or not aligned.
 fn index(address: u64, table: u64) -> Option<u8> {
     let offset = address.checked_sub(table)?;
     (offset % WORD_BYTES == 0 && offset / WORD_BYTES < 64).then_some((offset / WORD_BYTES) as u8)

@@ -1,4 +1,4 @@
-//! Keys of the section `nvme` of drive files.
+//! Configuration of the NVMe driver and controller: the keys of section `nvme` in drive files.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
@@ -43,27 +43,28 @@ section! {
     }
 }
 
-/// Protection information that the blocks of a drive have at first.
+/// Protection information type of a drive's logical blocks when the drive is new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriveProtection {
-    /// No metadata.
+    /// No protection information, and no metadata.
     None,
-    /// Type 1: reference tags are numbers of blocks.
+    /// Protection information type 1: the reference tag is the low 32 bits of the logical block's number.
     Type1,
-    /// Type 2: reference tags count from a value of the command on.
+    /// Protection information type 2: the reference tag of the first logical block is a value in the command, and
+    /// increases by one for each further block.
     Type2,
-    /// Type 3: reference tags are not checked.
+    /// Protection information type 3: reference tags are not checked.
     Type3,
 }
 
 names! { DriveProtection { "none" => None, "type1" => Type1, "type2" => Type2, "type3" => Type3 } }
 
-/// Side that makes and checks protection information.
+/// Side of the link that generates and checks protection information: the host or the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtectionSide {
-    /// The host, whose driver transfers it.
+    /// Protection information is generated and checked by the host, whose driver transfers it as metadata.
     Host,
-    /// The controller, which inserts and strips it.
+    /// Protection information is inserted by the controller at a write, and checked and stripped at a read (PRACT).
     Controller,
 }
 
@@ -73,23 +74,24 @@ names! { ProtectionSide { "host" => Host, "controller" => Controller } }
 /// 4.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataPointer {
-    /// Physical Region Pages.
+    /// Data buffer described by Physical Region Page (PRP) entries, one for each page.
     Prp,
-    /// Scatter-gather list.
+    /// Data buffer described by a scatter-gather list (SGL).
     Sgl,
 }
 
 names! { DataPointer { "prp" => Prp, "sgl" => Sgl } }
 
-/// Bytes of metadata of a logical block, all of which are protection information if there is any (NVM Command Set Specification 1.0,
-/// section 5.2.1.1).
+/// Size of the metadata of a logical block in bytes, all of it protection information, if the block has any (NVM
+/// Command Set Specification 1.0, section 5.2.1.1).
 pub const METADATA_BYTES: u32 = 8;
-/// Most entries of all submission queues together; with all of them used, queues and bookkeeping take 3.2 GB.
+/// Maximum number of entries in all submission queues together. If all are used, queues and bookkeeping take 3.2 GB of
+/// memory.
 const RING_ENTRIES_MAX: u64 = 1 << 25;
 
 impl Nvme {
-    /// Returns the problem that all queues together have too many entries. Queues take memory as far as they are used,
-    /// 80 bytes for each entry and 16 for its bookkeeping.
+    /// Returns a violated condition if all queues together have too many entries. Queues take memory as they are used:
+    /// 80 bytes for each pair of entries, and 16 for bookkeeping.
     pub(super) fn broken_rings(&self) -> Option<BrokenCondition> {
         let (pairs, entries) = (self.queue_pairs, self.queue_entries);
         BrokenCondition::when(
@@ -100,8 +102,8 @@ impl Nvme {
         )
     }
 
-    /// Returns the problem that a transfer of the largest size has more blocks than a command can count, which is in 16
-    /// bits (NVM Command Set Specification 1.0, section 3.2.4).
+    /// Returns a violated condition if the largest transfer has more logical blocks than the 16-bit field of a command
+    /// can count (NVM Command Set Specification 1.0, section 3.2.4).
     pub(super) fn broken_blocks(&self) -> Option<BrokenCondition> {
         let (transfer, block) = (self.max_transfer_kib, self.block_bytes);
         BrokenCondition::when(
@@ -112,7 +114,8 @@ impl Nvme {
         )
     }
 
-    /// Returns the problem that the atomic write unit is smaller than a logical block, or larger than a transfer.
+    /// Returns a violated condition if the atomic write unit is smaller than a logical block or larger than the largest
+    /// transfer.
     pub(super) fn broken_atomicity(&self) -> Option<BrokenCondition> {
         let (atomic, block, transfer) = (self.atomic_write_bytes, self.block_bytes, self.max_transfer_kib * 1024);
         BrokenCondition::when(
@@ -123,8 +126,8 @@ impl Nvme {
         )
     }
 
-    /// Returns the problem of interrupt coalescing with only one of threshold and time, without interrupts, or with a
-    /// time that is no multiple of 100 us, the unit of the aggregation time.
+    /// Returns a violated condition if interrupt coalescing has only a threshold or only a time, or is set in a drive
+    /// without interrupts. The time must also be a multiple of 100 us, the unit of the aggregation time.
     pub(super) fn broken_coalescing(&self) -> Option<BrokenCondition> {
         let steps = self.coalescing.as_ps().is_multiple_of(Span::from_us(100).as_ps());
         let both = (self.coalescing_entries > 1) != self.coalescing.is_zero();
@@ -141,7 +144,8 @@ impl Nvme {
         )
     }
 
-    /// Returns the problem that a drive with zones or keys is divided into namespaces, since all of them are those of one.
+    /// Returns a violated condition if a drive with zones or keys is divided into several namespaces: zones and keys
+    /// need a drive with one namespace.
     pub(super) fn broken_namespaces(&self, has_zones: bool, has_keys: bool) -> Option<BrokenCondition> {
         let (keys, what, section): (&[&str], _, _) = match has_keys {
             true => (&["nvme.namespaces", "key_value.value_max_kib"], "keys and values", "[key_value]"),
@@ -155,7 +159,8 @@ impl Nvme {
         )
     }
 
-    /// Returns the problem that blocks are to have protection information which have no metadata: those of zones, small ones, and values.
+    /// Returns a violated condition if protection information is set for a drive with zones, with keys, or with logical
+    /// blocks of less than 512 bytes.
     pub(super) fn broken_protection(&self, has_zones: bool, has_keys: bool) -> Option<BrokenCondition> {
         let (keys, found): (&[&str], _) = match (has_zones, has_keys) {
             (true, _) => (&["nvme.protection", "zones.size_mib"], "in a drive with zones"),
@@ -170,13 +175,14 @@ impl Nvme {
         )
     }
 
-    /// Returns the bytes of metadata that the modelled driver transfers with so many bytes of data.
+    /// Returns the bytes of metadata that the modelled driver transfers with this many bytes of data; 0 unless the host
+    /// generates protection information.
     pub fn metadata_bytes(&self, data_bytes: u32) -> u32 {
         let is_sent = self.protection != DriveProtection::None && self.protection_by == ProtectionSide::Host;
         if is_sent { data_bytes / self.block_bytes * METADATA_BYTES } else { 0 }
     }
 
-    /// Returns the problem that one fetch may read more entries than a queue has.
+    /// Returns a violated condition if one fetch may read more entries than a submission queue has.
     pub(super) fn broken_fetch(&self) -> Option<BrokenCondition> {
         let (fetch, queue) = (self.fetch_entries, self.queue_entries);
         BrokenCondition::when(

@@ -1,4 +1,5 @@
-//! NVMe driver of the simulation: queues in host memory, doorbells, and the consumption of completion entries.
+//! NVMe driver of the simulated host: queues in host memory, doorbell writes, and the consumption of completion queue
+//! entries.
 
 use crate::drive::Drive;
 use crate::media::keys::Key;
@@ -33,7 +34,8 @@ use crate::request::RequestId;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
-/// Queue pair as the driver sees it.
+/// Queue pair with the driver's state: the addresses of the queues, their pointers, and the command identifiers with
+/// their buffers.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     pub(super) submission_base: u64,
@@ -42,62 +44,72 @@ pub(super) struct Queue {
     pub(super) tail: u32,
     pub(super) completion_head: u32,
     pub(super) phase: bool,
-    /// True if its threads poll for completions and collect several at once; then the number of those collected since
-    /// the last completion queue head doorbell.
+    /// True if the threads of the queue poll for completions and consume several before they write the completion queue
+    /// head doorbell.
     looked_at: bool,
+    /// Number of completions consumed since the last write of the completion queue head doorbell; counted only if
+    /// `looked_at`.
     collected: u32,
-    /// Tail beyond which the controller wants its doorbell to be rung, as its shadow's event index says.
+    /// Event index of the submission queue as the controller last wrote it. The driver writes the doorbell register
+    /// only if the new tail passes this index (shadow doorbells).
     event_index: u32,
-    /// First command identifier that has never been used, and the free ones among the used.
+    /// First command identifier that has never been used.
     fresh_id: u32,
+    /// Command identifiers that have been used and are free again.
     free_ids: Vec<u16>,
-    /// Parts of large requests that wait for a free identifier.
+    /// Requests that wait for a free command identifier, in the order of their submission.
     waiting: VecDeque<RequestId>,
-    /// Requests by command identifier, for all identifiers used so far.
+    /// Requests in flight by command identifier; grows with the identifiers that have been used.
     requests: CommandSlots<RequestId>,
-    /// Data buffers and PRP lists, one of each for each command identifier.
+    /// Address of the data buffers in host memory: one of the largest transfer size for each command identifier.
     buffers: u64,
+    /// Address of the PRP lists in host memory: one for each command identifier, `page_list_stride` bytes apart.
     page_lists: u64,
     page_list_stride: u64,
-    /// Metadata buffers, one for each command identifier, and the bytes of each; 0 if the driver transfers no metadata.
+    /// Address of the metadata buffers in host memory: one for each command identifier, `metadata_stride` bytes apart.
     metadata: u64,
+    /// Size of a metadata buffer in bytes; 0 if the driver transfers no metadata.
     metadata_stride: u64,
-    /// Range lists of one range for each command identifier, allocated by the first command that needs one.
+    /// Address of the Dataset Management range lists, one list of one range for each command identifier. Allocated by
+    /// the first command that needs one.
     ranges: Option<u64>,
 }
 
-/// NVMe driver of the simulation.
+/// NVMe driver of the simulated host: writes commands and doorbells, and consumes completion queue entries.
 #[derive(Clone, Debug)]
 pub struct Driver {
     queues: Vec<Queue>,
     max_transfer_bytes: u32,
-    /// Most bytes of a request that is one command: of a read, or of an append to a zone.
+    /// Largest request in bytes that fits one command, whether the command is a Read, a Write or a Zone Append.
     whole_bytes_max: u32,
-    /// Logarithm to base 2 of the block size.
+    /// Base-2 logarithm of the logical block size in bytes.
     block_shift: u32,
     data_pointer: DataPointer,
-    /// Limits of commands for zones, if the drive has some.
+    /// Limits of zones and of Zone Append; none if the drive has no zones.
     zones: Option<ZoneLimits>,
-    /// Data placement, if the drive has it.
+    /// Reclaim groups and placement handles of flexible data placement; none if the drive does not have it.
     placement: Option<PlacementLimits>,
-    /// True if the drive stores values by their keys.
+    /// True if the drive stores values under keys instead of logical blocks.
     stores_values: bool,
-    /// True if logical blocks have protection information.
+    /// True if the drive's logical blocks have protection information.
     is_protected: bool,
-    /// True if the drive is an array of blocks alone, and its data pointers are lists of pages, as nearly always.
+    /// True if every read and write is a plain Read or Write with PRP entries: no zones, placement, keys, protection
+    /// information or SGLs.
     is_plain: bool,
     mmio_write: Span,
-    /// Doorbells in host memory, if the controller reads them there.
+    /// Addresses of the shadow doorbells in host memory; none if the driver writes doorbell registers only.
     shadow: Option<Shadow>,
-    /// Commands of real hosts, which are written in this driver's place.
+    /// Commands in flight of real hosts, whose drivers write the commands instead of this driver; none while this
+    /// driver writes them.
     real_host: Option<RealHost>,
     completion_doorbells: bool,
-    /// Number of doorbell writes.
+    /// Number of doorbell register writes since the start, tails and heads together.
     pub doorbells: u64,
 }
 
 impl Driver {
-    /// Returns a driver whose queues have been created in the controller.
+    /// Returns a driver for this drive and creates its queue pairs in host memory and in the controller. Sets up shadow
+    /// doorbells if the drive has them.
     pub fn new(drive: &Drive, controller: &mut Controller, memory: &mut HostMemory) -> Driver {
         let max_transfer_bytes = drive.nvme.max_transfer_kib * 1024;
         let entries = drive.nvme.queue_entries;
@@ -137,20 +149,20 @@ impl Driver {
         }
     }
 
-    /// Returns the requests of each queue by command identifier, so that a test can inject faults.
+    /// Returns, for each queue, the table of requests by command identifier, so that a test can corrupt it.
     #[cfg(test)]
     pub(crate) fn requests_planted(&mut self) -> impl Iterator<Item = &mut Vec<Option<RequestId>>> {
         self.queues.iter_mut().map(|queue| queue.requests.slots_planted())
     }
 
-    /// Returns the address of the first queue's shadow tail, if there are shadow doorbells.
+    /// Returns the address of the first I/O queue's shadow tail doorbell; none if the drive has no shadow doorbells.
     #[cfg(test)]
     pub(crate) fn shared_tail_planted(&self) -> Option<u64> {
         self.shadow.map(|shadow| shadow.tail(1))
     }
 
-    /// Announces a new tail to the controller: in the shadow if there is one, and in the register if the controller
-    /// asked for it.
+    /// Announces a submission queue's new tail to the controller. Writes the shadow doorbell if there is one, and the
+    /// doorbell register unless the event index makes that unnecessary.
     fn announce(&mut self, number: u16, old: u32, tail: u32, ports: &mut HostPorts) {
         if let Some(shadow) = self.shadow {
             ports.memory.write(shadow.tail(u32::from(number) + 1), &tail.to_le_bytes());
@@ -161,8 +173,8 @@ impl Driver {
         self.ring(submission_doorbell(u32::from(number) + 1), tail, ports);
     }
 
-    /// Handles a completion entry that is visible in memory. A polling thread sees it; a sleeping one waits for the
-    /// interrupt.
+    /// Handles a completion queue entry that has become visible in host memory. A polling thread consumes it at once; a
+    /// sleeping thread consumes it in its interrupt handler.
     fn on_entry_settled(&mut self, now: Time, packet: &Packet, polling: bool, ports: &mut HostPorts) {
         let number = packet.token.context as u16;
         if let Some(host) = &mut self.real_host {
@@ -178,7 +190,7 @@ impl Driver {
         ports.shared.requests.charge(request, Stage::CompletionEntry, now);
     }
 
-    /// Notes the event index that the controller has just written.
+    /// Stores the event index that the controller has just written to host memory.
     #[cold]
     fn on_event_index(&mut self, packet: &Packet, memory: &HostMemory) {
         let mut event = [0; 4];
@@ -186,7 +198,9 @@ impl Driver {
         self.queues[packet.token.context as usize].event_index = u32::from_le_bytes(event);
     }
 
-    /// Consumes the entries of the current phase from the completion queue.
+    /// Consumes all new entries of a completion queue and completes their requests. Announces the new head, or leaves
+    /// that for later if the thread first collects several completions. Then submits requests that waited for a command
+    /// identifier.
     fn reap(&mut self, now: Time, number: u16, stage: Stage, ports: &mut HostPorts) {
         let Some(queue) = self.queues.get_mut(usize::from(number)) else { return };
         let mut reaped = 0;
@@ -225,7 +239,8 @@ impl Driver {
         }
     }
 
-    /// Writes a request's command into the next slot, or lets the request wait for an identifier.
+    /// Writes a request's command into the next slot of its submission queue. Queues the request instead if no command
+    /// identifier is free.
     #[inline(always)]
     fn enqueue(&mut self, number: usize, request: RequestId, ports: &mut HostPorts) {
         let io = ports.shared.requests[request].io;
@@ -248,7 +263,8 @@ impl Driver {
         queue.tail = wrapped(slot + 1, queue.entries);
     }
 
-    /// Returns the command of a request without data, or of one to a drive that is more than an array of blocks.
+    /// Returns the submission queue entry of a request that is not a plain Read or Write with PRP entries. Its
+    /// operation has no data, or the drive has zones, placement, keys, protection information or SGLs.
     #[inline(never)]
     fn uncommon_entry(&mut self, number: usize, id: u16, request: RequestId, ports: &mut HostPorts) -> SubmissionEntry {
         let request = &ports.shared.requests[request];
@@ -281,7 +297,7 @@ impl Driver {
         }
     }
 
-    /// Writes a value to a doorbell register.
+    /// Writes a value to the doorbell register at this bus address and counts the write.
     fn ring(&mut self, address: u64, value: u32, ports: &mut HostPorts) {
         self.doorbells += 1;
         let token = Role::DOORBELL.token(0);
@@ -311,8 +327,9 @@ impl halves::Driver for Driver {
         self.whole_bytes_max
     }
 
-    /// Returns the most bytes of one command. A range of a deallocation counts its blocks in 32 bits, and Write Zeroes
-    /// in 16 (NVM Command Set Specification 1.0, sections 3.2.3 and 3.2.8).
+    /// Returns the most bytes that one command of this operation covers. A write to a drive with zones is a Zone Append
+    /// with a limit of its own. Dataset Management counts the blocks of a range in 32 bits, and Write Zeroes in 16 (NVM
+    /// Command Set Specification 1.0, sections 3.2.3 and 3.2.8).
     fn max_command_bytes(&self, op: Op) -> u32 {
         match op {
             Op::Write => self.zones.as_ref().map_or(self.max_transfer_bytes, |zones| zones.append_bytes_max),
@@ -326,7 +343,7 @@ impl halves::Driver for Driver {
         self.submit_together(now, &[request], ports);
     }
 
-    /// Submits several requests, which one doorbell announces together.
+    /// Submits several requests of one thread and announces all of them with one doorbell write.
     fn submit_together(&mut self, _: Time, requests: &[RequestId], ports: &mut HostPorts) {
         let Some(&first) = requests.first() else { return };
         let number = queue_of(ports.shared.requests[first].thread, self.queues.len());
@@ -418,7 +435,8 @@ impl HostQueues for Driver {
 }
 
 impl Queue {
-    /// Returns an empty queue pair in host memory, with buffers for so many bytes of data and of metadata for each command.
+    /// Returns an empty queue pair, allocated in host memory. Each command identifier has buffers for this many bytes
+    /// of data and metadata.
     fn new(
         entries: u32,
         [max_transfer_bytes, metadata_bytes]: [u32; 2],
@@ -453,7 +471,8 @@ impl Queue {
         }
     }
 
-    /// Returns an identifier that has not been used yet. A queue is full when all but one of its entries are taken.
+    /// Returns the next command identifier that has never been used, or none if all are in use. A queue with `entries`
+    /// slots holds at most `entries - 1` commands.
     #[cold]
     fn fresh_id(&mut self) -> Option<u16> {
         let id = Some(self.fresh_id).filter(|id| id + 1 < self.entries)?;
@@ -462,7 +481,8 @@ impl Queue {
         Some(id as u16)
     }
 
-    /// Returns the PRP entries of a buffer; beyond two pages, the second points to a PRP list (section 4.1.1).
+    /// Returns PRP1 and PRP2 for a page-aligned buffer. If the buffer has more than two pages, writes the command's PRP
+    /// list, and PRP2 points to it (section 4.1.1).
     fn pages(&self, id: u16, buffer: u64, bytes: u32, memory: &mut HostMemory) -> (u64, u64) {
         let pages = u64::from(bytes).div_ceil(PAGE_BYTES);
         if pages <= 2 {
@@ -475,7 +495,7 @@ impl Queue {
         (buffer, list)
     }
 
-    /// Returns the command that transfers the blocks of a request from or to its buffer.
+    /// Returns the Read or Write command that transfers a request's logical blocks to or from its buffer.
     #[inline(always)]
     fn transfer(&self, id: u16, io: &Io, buffer: u64, block_shift: u32, memory: &mut HostMemory) -> SubmissionEntry {
         let opcode = if io.op == Op::Read { opcode::READ } else { opcode::WRITE };
@@ -483,7 +503,8 @@ impl Queue {
         data_entry(opcode, id, pages).of_blocks(io.offset >> block_shift, io.bytes >> block_shift)
     }
 
-    /// Returns a command as blocks with protection information need it.
+    /// Returns the command with the protection information fields and metadata buffer set, if it is a Read, Write or
+    /// Write Zeroes; other commands are unchanged.
     #[cold]
     fn protected(&self, id: u16, entry: SubmissionEntry) -> SubmissionEntry {
         let buffer = self.metadata + u64::from(id) * self.metadata_stride;
@@ -494,8 +515,8 @@ impl Queue {
         }
     }
 
-    /// Returns the command of an operation without a data buffer. A flush has no blocks either (NVM Express Base
-    /// Specification 2.0, section 7.1), and a deallocation has a list of one range.
+    /// Returns the command of an operation without a data buffer: Flush, Write Zeroes, or Dataset Management with a
+    /// list of one range. A Flush has no logical blocks (NVM Express Base Specification 2.0, section 7.1).
     #[cold]
     fn entry_without_data(
         &mut self,
@@ -521,7 +542,8 @@ impl Queue {
         }
     }
 
-    /// Consumes the next completion entry, if it is of the current phase.
+    /// Consumes the next completion queue entry and advances the head, or returns none if the entry's phase tag says
+    /// that it is not new.
     pub(super) fn next_entry(&mut self, memory: &HostMemory) -> Option<CompletionEntry> {
         let mut bytes = [0; COMPLETION_ENTRY_BYTES];
         memory.read(self.completion_base + u64::from(self.completion_head) * bytes.len() as u64, &mut bytes);
@@ -535,13 +557,14 @@ impl Queue {
     }
 }
 
-/// Returns a command with this data pointer, without its blocks.
+/// Returns a command with this opcode and data pointer, whose logical blocks are still to be set.
 #[inline(always)]
 fn data_entry(opcode: u8, command_id: u16, (prp1, prp2): (u64, u64)) -> SubmissionEntry {
     SubmissionEntry { opcode, command_id, namespace_id: NAMESPACE, prp1, prp2, ..SubmissionEntry::default() }
 }
 
-/// Returns the command about the key of a request's offset, with the data pointer of an entry. A flush has no key.
+/// Returns the Key Value command for a request: Retrieve, Store or Delete of the key that the request's offset stands
+/// for, with the entry's data pointer. A Flush has no key.
 #[cold]
 fn about_key(entry: SubmissionEntry, io: &Io) -> SubmissionEntry {
     let entry = SubmissionEntry { namespace_id: NAMESPACE, dwords: [io.bytes, 0, 0, 0, 0, 0], ..entry };
@@ -555,7 +578,7 @@ fn about_key(entry: SubmissionEntry, io: &Io) -> SubmissionEntry {
     with_key(SubmissionEntry { opcode, ..entry }, Key::of_number(io.offset))
 }
 
-/// Returns the command that resets the zone which begins with a block.
+/// Returns the Zone Management Send command that resets the zone whose first logical block is `slba`.
 #[cold]
 fn zone_reset(command_id: u16, slba: u64) -> SubmissionEntry {
     let entry = SubmissionEntry { opcode: opcode::ZONE_MANAGEMENT_SEND, command_id, ..SubmissionEntry::default() };
@@ -563,7 +586,8 @@ fn zone_reset(command_id: u16, slba: u64) -> SubmissionEntry {
     SubmissionEntry { namespace_id: NAMESPACE, dwords, ..entry }
 }
 
-/// Allocates pages in host memory for the shadow doorbells and event indexes of this number of I/O queue pairs.
+/// Allocates pages in host memory for the shadow doorbells and event indexes of the admin queue and this number of I/O
+/// queue pairs.
 fn share_doorbells(queue_pairs: u32, memory: &mut HostMemory) -> Shadow {
     let bytes = Shadow::bytes(queue_pairs + 1);
     Shadow { doorbells: memory.allocate(bytes), event_index: memory.allocate(bytes) }

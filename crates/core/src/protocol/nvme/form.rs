@@ -1,4 +1,5 @@
-//! Closed form of NVMe, in the order of the ladder in [`crate::protocol::nvme`].
+//! Closed form (latency and demands without simulation) of NVMe requests, in the order of the diagram in
+//! [`crate::protocol::nvme`].
 
 use crate::closed_form::Parts;
 use crate::closed_form::demand::Demands;
@@ -15,18 +16,19 @@ use crate::request::DataDirection;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
-/// Bytes of a doorbell register and of an interrupt message (NVM Express Base Specification 2.0, section 3.1.4; PCI
-/// Express Base Specification 6.0, section 6.1.4).
+/// Size in bytes of a doorbell register write and of an interrupt message (NVM Express Base Specification 2.0, section
+/// 3.1.4; PCI Express Base Specification 6.0, section 6.1.4).
 const REGISTER_BYTES: u32 = 4;
 const COMMAND_BYTES: u32 = SUBMISSION_ENTRY_BYTES as u32;
 const ENTRY_BYTES: u32 = COMPLETION_ENTRY_BYTES as u32;
 
-/// Returns the closed form of a request over NVMe.
+/// Returns latency and resource demands of a request over NVMe, calculated without simulation.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
 }
 
-/// Returns the processor time of a register write; zero with shadow doorbells, as a request may then need none.
+/// Returns the processor time of a doorbell register write; zero with shadow doorbells, since a request may then need
+/// none.
 fn register_write(parts: &Parts) -> Span {
     match parts.drive.nvme.shadow_doorbells {
         true => Span::ZERO,
@@ -34,34 +36,35 @@ fn register_write(parts: &Parts) -> Span {
     }
 }
 
-/// Returns the processor time of the completion queue head doorbell after a completion, if the driver writes one.
+/// Returns the processor time of the completion queue head doorbell after a completion; zero if the driver does not
+/// write one.
 fn completion_write(parts: &Parts) -> Span {
     if parts.drive.nvme.completion_doorbells { register_write(parts) } else { Span::ZERO }
 }
 
-/// Returns the time to find a key in the index in memory; zero on a drive with logical blocks.
+/// Returns the time to look up a key in the drive's in-memory index; zero on a drive with logical blocks.
 fn key_lookup(parts: &Parts) -> Span {
     let keys = &parts.drive.key_value;
     if keys.is_there() { keys.lookup } else { Span::ZERO }
 }
 
-/// Returns the packet of a doorbell.
+/// Returns the packet of a doorbell write, from the host to the device.
 fn doorbell(parts: &Parts) -> Packet {
     parts.write(Direction::Down, REGISTER_BYTES)
 }
 
-/// Returns the packet of a completion entry.
+/// Returns the packet of a completion queue entry, from the device to the host.
 fn entry(parts: &Parts) -> Packet {
     parts.write(Direction::Up, ENTRY_BYTES)
 }
 
-/// Returns the packet of an interrupt message.
+/// Returns the packet of an interrupt message, from the device to the host.
 fn message(parts: &Parts) -> Packet {
     parts.write(Direction::Up, REGISTER_BYTES)
 }
 
-/// Returns the bytes of the list of a buffer's pages beyond the two in the command (section 4.1.1), or 0 if it needs
-/// none.
+/// Returns the size in bytes of the PRP list for a buffer of `bytes` bytes. Returns 0 if the two PRP entries in the
+/// command suffice (section 4.1.1) or the data pointer is an SGL.
 fn page_list_bytes(parts: &Parts, bytes: u32) -> u32 {
     if parts.drive.nvme.data_pointer == DataPointer::Sgl {
         return 0;
@@ -70,13 +73,14 @@ fn page_list_bytes(parts: &Parts, bytes: u32) -> u32 {
     if others <= 1 { 0 } else { others * 8 }
 }
 
-/// Returns the bytes of the pieces in which a write's data is read from the host.
+/// Returns the sizes in bytes of the reads by which the device gets a write's data from host memory: pieces of
+/// [`PAYLOAD_READ_BYTES`], the last one shorter.
 fn payload_pieces(bytes: u32) -> impl Iterator<Item = u32> {
     (0..bytes.div_ceil(PAYLOAD_READ_BYTES)).map(move |piece| PAYLOAD_READ_BYTES.min(bytes - piece * PAYLOAD_READ_BYTES))
 }
 
-/// Returns the register writes of a request: its share of its batch's tail doorbell, and of the completion queue head
-/// doorbell of the completions that are collected together.
+/// Returns the number of doorbell register writes of a command, on average. One tail doorbell serves a batch of
+/// submissions, and one completion queue head doorbell serves the completions that are collected together.
 fn register_writes(parts: &Parts, workload: &Workload) -> f64 {
     let (submitted, collected) = parts.sharing(workload);
     match (parts.drive.nvme.shadow_doorbells, parts.drive.nvme.completion_doorbells) {
@@ -86,7 +90,7 @@ fn register_writes(parts: &Parts, workload: &Workload) -> f64 {
     }
 }
 
-/// Returns the demands of a request on all resources.
+/// Returns the demands of a request of this class on processors, command parser, link, media and all other resources.
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let nvme = &parts.drive.nvme;
     let (submitted, collected) = parts.sharing(workload);
@@ -107,8 +111,8 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     demands
 }
 
-/// Adds the demands of doorbell and fetch. Without shadow doorbells, each batch of commands (mostly of one) has its own
-/// doorbell and fetch; with them, one read of a shadow may find as many commands as a fetch can bring.
+/// Adds the demands of doorbell writes and command fetches. Without shadow doorbells, each batch of submissions has its
+/// own doorbell and fetch. With them, one read of a shadow doorbell may find as many commands as a fetch can bring.
 fn demand_commands(parts: &Parts, workload: &Workload, demands: &mut Demands, commands: f64) {
     let (submitted, _) = parts.sharing(workload);
     let fetched = u32::from(parts.drive.nvme.fetch_entries);
@@ -120,7 +124,7 @@ fn demand_commands(parts: &Parts, workload: &Workload, demands: &mut Demands, co
     parts.demand_read(demands, &parts.read(COMMAND_BYTES * together), commands / f64::from(together));
 }
 
-/// Adds the demands of a command's page list and data on link and host memory.
+/// Adds the demands on link and host memory of a command's PRP list, data and metadata, for `bytes` of data.
 fn demand_data(parts: &Parts, demands: &mut Demands, direction: DataDirection, bytes: u32) {
     if page_list_bytes(parts, bytes) > 0 {
         parts.demand_read(demands, &parts.read(page_list_bytes(parts, bytes)), 1.0);
@@ -141,7 +145,8 @@ fn demand_data(parts: &Parts, demands: &mut Demands, direction: DataDirection, b
     }
 }
 
-/// Returns the latency of a request of this class.
+/// Returns the latency of a request of this class on an idle system, by stages, with the reason if it is only a lower
+/// bound.
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let split = CommandSplit::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let mut ledger = parts.descend(class.direction, class.bytes);
@@ -170,8 +175,8 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     latency
 }
 
-/// Charges media and list of pages in parallel, then the data. The data of a large request's last command follows that
-/// of the other commands.
+/// Charges the stages of a read: media access and read of the PRP list in parallel, then the data transfer. The data of
+/// a split request's last command follows the data of its other commands.
 fn read(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: CommandSplit, access: Access) {
     ledger.spend(Stage::MediaWait, access.waited);
     ledger.spend(Stage::Media, access.idle - access.waited);
@@ -193,12 +198,13 @@ fn read(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: CommandSplit, 
     ledger.spend(Stage::CompletionEntry, parts.on_wire(&entry(parts)));
 }
 
-/// Returns the time that the data of a write takes on the wire.
+/// Returns the time on the wire of the read completions that bring `bytes` of a write's data to the device.
 fn answers(parts: &Parts, bytes: u32) -> Span {
     payload_pieces(bytes).map(|piece| parts.on_wire(&parts.data_answer(piece))).sum()
 }
 
-/// Charges the list of pages, then the data in pieces one after the other, then the media.
+/// Charges the stages of a write: the read of the PRP list, then the data in pieces one after the other, then the media
+/// access.
 fn write(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access) {
     // The last command may be the first to have its list, or need none.
     if page_list_bytes(parts, split.last_bytes) > 0 {
@@ -229,7 +235,8 @@ fn write(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access
     ledger.spend(Stage::CompletionEntry, parts.sent(&entry(parts)) + parts.root_complex.write_latency());
 }
 
-/// Charges the time from the completion entry in host memory until the driver has completed the request.
+/// Charges the time from the arrival of the completion queue entry in host memory until the driver has completed the
+/// request.
 fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time, direction: DataDirection, split: CommandSplit) {
     if !parts.sleeps() {
         parts.see_since(ledger, submitted);
@@ -256,9 +263,9 @@ fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time, direction: Data
     }
 }
 
-/// Returns the earliest time at which the driver sees the last entry of a split request, which is in host memory at
-/// `now`. A handler of its own sees it if the entry before it came early enough; otherwise the handler called for the
-/// entry before may see it.
+/// Returns the earliest time at which the driver sees the last completion queue entry of a split request; the entry is
+/// in host memory at `now`. The entry's own interrupt handler sees it if the previous entry came early enough;
+/// otherwise the previous entry's handler may see it.
 fn found_among_others(
     parts: &Parts,
     now: Time,
@@ -286,7 +293,7 @@ fn found_among_others(
     of_entry_before.max(now)
 }
 
-/// Returns the reason, if there is one, why the latency is only a lower bound.
+/// Returns the reason why the latency is only a lower bound, or none if it is exact.
 fn doubt(parts: &Parts, class: &Class, split: CommandSplit, access: Access) -> Option<&'static str> {
     let read_ahead = class.direction == DataDirection::Write && class.bytes > PAYLOAD_READ_BYTES;
     let data_bytes = if class.direction == DataDirection::Read { split.each_bytes } else { ENTRY_BYTES };

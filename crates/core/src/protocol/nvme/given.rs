@@ -1,25 +1,26 @@
-//! Content of the lists of commands from real hosts (PRP lists, SGL segments, ranges), as it was read from the host's
-//! memory.
+//! Content of PRP lists, SGL segments and range lists of real hosts' commands, as it was read from the host's memory.
 //!
-//! The packets that read such a list are simulated like any other, but its bytes are not in the simulated memory, and
-//! the host may have changed them since. Therefore the content travels with the command.
+//! The packets that read such a list are simulated like any other, but the list is not in the simulated memory. The
+//! host may also have changed it since. Therefore its content travels with the command.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::protocol::nvme::spec::Status;
 
-/// Bytes of lists, in the order in which the checks of a command read them.
+/// Bytes of the lists (PRP lists, SGL segments, ranges) of real hosts' commands in flight, in the order in which the
+/// controller reads them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Given {
-    /// Content by queue and slot, until the entry in the slot has been fetched.
+    /// Content of the lists by queue and slot, until the controller has fetched the command in the slot.
     placed: BTreeMap<(u16, u32), Vec<u8>>,
-    /// Content by the controller's number of the command, after the fetch.
+    /// Content of the lists that has not been read yet, by the controller's internal command number, after the fetch.
     fetched: BTreeMap<u32, VecDeque<u8>>,
 }
 
 impl Given {
-    /// Notes that a command has been placed in a slot; `lists` is the content of its lists, if it has any.
+    /// Stores the content of the lists of a command that has been placed in a slot; `lists` is none if the command has
+    /// no lists.
     pub(super) fn place(&mut self, queue: u16, slot: u32, lists: Option<&[u8]>) {
         match lists {
             Some(lists) => drop(self.placed.insert((queue, slot), lists.to_vec())),
@@ -27,7 +28,8 @@ impl Given {
         }
     }
 
-    /// Notes that the command in a slot has been fetched as the controller's number `command`.
+    /// Assigns the lists of the command in a slot to its internal number `command`, since the controller has fetched
+    /// it.
     #[inline]
     pub(super) fn on_fetched(&mut self, queue: u16, slot: u32, command: u32) {
         if self.placed.is_empty() {
@@ -38,11 +40,11 @@ impl Given {
         }
     }
 
-    /// Returns the part of a list that a packet with this `payload` has read: the real content, or the payload itself
-    /// for a command of the modelled driver.
+    /// Returns the next bytes of a command's list, as many as the `payload` of the packet that has read them. A real
+    /// host's command has the stored content; a command of the modelled driver has the payload itself.
     ///
     /// # Errors
-    /// Data Transfer Error if the real list could not be read this far.
+    /// Data Transfer Error if the stored content of the real host's lists ends before.
     pub(super) fn part<'a>(&mut self, command: u32, payload: &'a [u8]) -> Result<Cow<'a, [u8]>, Status> {
         let Some(lists) = self.fetched.get_mut(&command) else { return Ok(payload.into()) };
         if lists.len() < payload.len() {
@@ -51,7 +53,7 @@ impl Given {
         Ok(lists.drain(..payload.len()).collect())
     }
 
-    /// Forgets the lists of a completed command.
+    /// Discards the list content of a completed command.
     #[inline(always)]
     pub(super) fn forget(&mut self, command: u32) {
         if !self.fetched.is_empty() {

@@ -15,8 +15,9 @@
 //!        |---- CQ head doorbell ---------------------------------->|
 //! ```
 //!
-//! Metadata with protection information that the host transfers follows the data, either way. With shadow doorbells (Doorbell Buffer Config) the driver writes its tail into host memory, and the register only
-//! when the controller has asked for it.
+//! Metadata with protection information follows the data in either direction, if the host transfers it. With shadow
+//! doorbells (Doorbell Buffer Config) the driver writes its tail into host memory, and writes the register only when
+//! the controller has asked for it.
 
 pub mod config;
 pub mod controller;
@@ -47,8 +48,8 @@ impl Protocol for Nvme {
         if self.shadow_doorbells { "NVMe with shadow doorbells" } else { "NVMe" }
     }
 
-    /// Returns all messages but those of ranges, which only deallocations and copies send, and those of metadata, which only blocks with
-    /// protection information have.
+    /// Returns the names of the messages that reads and writes without metadata send. Omitted are range lists, which
+    /// only deallocations and copies send, and metadata, which only blocks with protection information have.
     fn messages(&self) -> Vec<&'static str> {
         Role::messages().filter(|name| !name.ends_with("ranges") && !name.ends_with("metadata")).collect()
     }
@@ -124,8 +125,8 @@ impl Protocol for Nvme {
         true
     }
 
-    /// Returns false with shadow doorbells: the cost of a doorbell then depends on the shadow of the drive, which the
-    /// host does not read.
+    /// Returns false with shadow doorbells: the cost of a doorbell then depends on the state of this drive's shadow
+    /// doorbell, which the host model does not read.
     fn stands_beside_others(&self, _drive: &Drive) -> bool {
         !self.shadow_doorbells
     }
@@ -135,7 +136,8 @@ impl Protocol for Nvme {
     }
 }
 
-/// Returns driver and controller; the controller knows the driver's queues.
+/// Returns an NVMe driver and controller for this drive, connected: the controller knows the addresses of the queues
+/// that the driver has allocated.
 pub fn connect(drive: &Drive, _seed: u64, memory: &mut HostMemory, _shared: &mut Shared) -> (Driver, Controller) {
     let mut controller = Controller::new(drive);
     let driver = Driver::new(drive, &mut controller, memory);
@@ -143,7 +145,7 @@ pub fn connect(drive: &Drive, _seed: u64, memory: &mut HostMemory, _shared: &mut
 }
 
 roles! {
-    /// Role of a packet.
+    /// Role of a packet in NVMe: the kind of message that it carries.
     from 0;
     DOORBELL = "doorbell",
     FETCH = "fetch command" / "command",

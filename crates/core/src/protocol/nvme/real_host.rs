@@ -1,8 +1,9 @@
-//! Queues of real hosts, whose drivers write the commands; the simulation covers what reaches the device.
+//! Queues of real hosts, whose own drivers write the commands. The simulation covers the path from the doorbell to the
+//! completion queue entry.
 //!
-//! The 64 bytes of a command are placed in its queue as they were read, the doorbell crosses the link, and the
-//! controller fetches and completes the command like any other. The model ends when the completion entry is in memory;
-//! the real host then takes its own time.
+//! The 64 bytes of a command are copied into the simulated queue as they were read from the real host. The doorbell
+//! crosses the link, and the controller fetches and completes the command like any other. The model ends when the
+//! completion queue entry is in memory; the real host then spends its own time.
 
 use super::driver::Queue;
 use super::rules::queues::wrapped;
@@ -13,7 +14,7 @@ use crate::protocol::real_hosts::HostCommand;
 use crate::request::{Next, RequestId};
 use crate::time::Time;
 
-/// Command between its doorbell and its completion entry.
+/// Command of a real host whose completion queue entry is not in host memory yet.
 #[derive(Clone, Copy, Debug)]
 struct UnderWay {
     command_id: u16,
@@ -21,37 +22,38 @@ struct UnderWay {
     request: Option<RequestId>,
 }
 
-/// Commands in flight in each queue.
+/// Commands of real hosts that are in flight, for each queue in the order of their submission.
 #[derive(Clone, Debug)]
 pub(super) struct RealHost {
     queues: Vec<Vec<UnderWay>>,
 }
 
 impl RealHost {
-    /// Returns the state of this number of idle queues.
+    /// Returns an empty table of commands in flight for this number of queues.
     pub(super) fn new(queues: usize) -> RealHost {
         RealHost { queues: vec![Vec::new(); queues] }
     }
 
-    /// True if no command of a queue is in flight.
+    /// True if no command of queue `number` is in flight.
     pub(super) fn is_idle(&self, number: u16) -> bool {
         self.queues[usize::from(number)].is_empty()
     }
 
-    /// Resets an idle queue that the real host has created anew with this number of entries.
+    /// Resets an idle queue pair that a real host has created again with this number of entries, and clears its old
+    /// completion queue entries.
     pub(super) fn begin(&self, entries: u32, queue: &mut Queue, ports: &mut HostPorts) {
         (queue.entries, queue.tail, queue.completion_head, queue.phase) = (entries, 0, 0, true);
         // No entry of the queue before may be taken for one of this one.
         ports.memory.write(queue.completion_base, &vec![0; queue.entries as usize * COMPLETION_ENTRY_BYTES]);
     }
 
-    /// Returns the number of further commands that find a slot.
+    /// Returns the number of further commands that the queue has free slots for.
     pub(super) fn room(&self, number: u16, queue: &Queue) -> usize {
         queue.entries as usize - 1 - self.queues[usize::from(number)].len()
     }
 
-    /// Places a command that arrives at `now` in the next slot and counts its time for a modelled thread. Returns the
-    /// slot.
+    /// Writes a real host's command, which arrives at `now`, into the next slot of its submission queue. Opens a
+    /// request for its counters, charged to `thread`, if it is not refused already. Returns the slot.
     pub(super) fn place(
         &mut self,
         now: Time,
@@ -84,7 +86,7 @@ impl RealHost {
         slot
     }
 
-    /// Reports the commands whose completion entries are in memory as completed.
+    /// Consumes the new entries of a completion queue and reports the commands of real hosts that they complete.
     pub(super) fn on_entry_settled(&mut self, now: Time, number: u16, queue: &mut Queue, ports: &mut HostPorts) {
         let under_way = &mut self.queues[usize::from(number)];
         while let Some(entry) = queue.next_entry(ports.memory) {

@@ -1,14 +1,16 @@
-//! Layouts and codes of the NVM Express specifications, as far as phaselink uses them. No behaviour.
+//! Layouts of queue entries, register offsets, opcodes and status codes of the NVM Express specifications, as far as
+//! phaselink uses them. No behaviour.
 
-/// Bytes of a submission queue entry (Base Specification 2.0, section 3.3.3.1).
+/// Size of a submission queue entry in bytes (Base Specification 2.0, section 3.3.3.1).
 pub const SUBMISSION_ENTRY_BYTES: usize = 64;
-/// Bytes of a completion queue entry (section 3.3.3.2).
+/// Size of a completion queue entry in bytes (Base Specification 2.0, section 3.3.3.2).
 pub const COMPLETION_ENTRY_BYTES: usize = 16;
-/// Memory page size that CC.MPS selects; PRP entries address such pages (section 4.1.1).
+/// Memory page size in bytes that CC.MPS selects; PRP entries address such pages (section 4.1.1).
 pub const PAGE_BYTES: u64 = 4096;
-/// Offset of the doorbells in the controller's registers (NVMe over PCIe Transport Specification 1.0, section 3.1.2).
+/// Offset of the first doorbell in the controller's registers, in bytes (NVMe over PCIe Transport Specification 1.0,
+/// section 3.1.2).
 const DOORBELL_OFFSET: u64 = 0x1000;
-/// Base address that the simulated host gives to the registers.
+/// Bus address at which the simulated host maps the controller's registers (BAR0).
 pub const REGISTERS: u64 = 0xe000_0000;
 
 /// Opcodes of the NVM command set (NVM Command Set Specification 1.0, figure 18).
@@ -29,9 +31,11 @@ pub mod opcode {
     pub const DATASET_MANAGEMENT: u8 = 0x09;
     /// Opcode of the Verify command, which reads logical blocks without a transfer of data.
     pub const VERIFY: u8 = 0x0c;
-    /// Opcode of the I/O Management Receive command, which reports reclaim units (Base Specification 2.1, section 7.3).
+    /// Opcode of the I/O Management Receive command, which reports reclaim unit handles (Base Specification 2.1,
+    /// section 7.3).
     pub const IO_MANAGEMENT_RECEIVE: u8 = 0x12;
-    /// Opcode of the I/O Management Send command, which renews reclaim units (Base Specification 2.1, section 7.4).
+    /// Opcode of the I/O Management Send command, which lets placement handles refer to new reclaim units (Base
+    /// Specification 2.1, section 7.4).
     pub const IO_MANAGEMENT_SEND: u8 = 0x1d;
     /// Opcode of the Copy command, which copies ranges of logical blocks within a namespace.
     pub const COPY: u8 = 0x19;
@@ -80,7 +84,7 @@ pub mod admin {
     pub const KEEP_ALIVE: u8 = 0x18;
     /// Opcode of the Directive Send command, which enables and disables directives.
     pub const DIRECTIVE_SEND: u8 = 0x19;
-    /// Opcode of the Directive Receive command, which tells which directives there are.
+    /// Opcode of the Directive Receive command, which returns the supported and enabled directives.
     pub const DIRECTIVE_RECEIVE: u8 = 0x1a;
     /// Opcode of the Doorbell Buffer Config command, which tells the controller where the shadow doorbells are.
     pub const DOORBELL_BUFFER_CONFIG: u8 = 0x7c;
@@ -96,70 +100,75 @@ pub mod admin {
     pub const NAMESPACE_ATTACHMENT: u8 = 0x15;
 }
 
-/// Status codes: type in the high byte, code in the low one (Base Specification 2.0, section 3.3.3.2.1). The bits above
-/// the type are Do Not Retry ([`Status::FOR_GOOD`]) and others of the status field.
+/// Status of a command: status code type in the high byte, status code in the low byte (Base Specification 2.0, section
+/// 3.3.3.2.1). The bits above the type are Do Not Retry ([`Status::FOR_GOOD`]) and others of the status field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status(pub u16);
 
 impl Status {
-    /// Successful Completion (generic, 00h).
+    /// Successful Completion (generic, 00h): the command ended without an error.
     pub const SUCCESS: Status = Status(0x0000);
-    /// Invalid Command Opcode (generic, 01h).
+    /// Invalid Command Opcode (generic, 01h): the controller does not support the opcode of the command.
     pub const INVALID_OPCODE: Status = Status(0x0001);
     /// Invalid Field in Command (generic, 02h): a field has a value that is reserved or not supported.
     pub const INVALID_FIELD: Status = Status(0x0002);
-    /// Data Transfer Error (generic, 04h): data or metadata could not be moved to or from host memory.
+    /// Data Transfer Error (generic, 04h): data or metadata could not be transferred to or from host memory.
     pub const DATA_TRANSFER_ERROR: Status = Status(0x0004);
     /// Internal Error (generic, 06h): the controller failed to execute the command.
     pub const INTERNAL_ERROR: Status = Status(0x0006);
-    /// Command Abort Requested (generic, 07h): an Abort command ended this one.
+    /// Command Abort Requested (generic, 07h): an Abort command ended the command.
     pub const ABORT_REQUESTED: Status = Status(0x0007);
-    /// Invalid Namespace or Format (generic, 0Bh).
+    /// Invalid Namespace or Format (generic, 0Bh): no namespace has the identifier, or its format does not suit the
+    /// command.
     pub const INVALID_NAMESPACE: Status = Status(0x000b);
-    /// Command Sequence Error (generic, 0Ch): a command breaks the order that a sequence of commands has to have.
+    /// Command Sequence Error (generic, 0Ch): the command breaks the order that a sequence of commands must have.
     pub const COMMAND_SEQUENCE_ERROR: Status = Status(0x000c);
-    /// Invalid SGL Segment Descriptor (generic, 0Dh).
+    /// Invalid SGL Segment Descriptor (generic, 0Dh): an SGL segment descriptor is not at the end of its segment, or
+    /// its length or address is invalid.
     pub const INVALID_SGL_SEGMENT: Status = Status(0x000d);
-    /// Invalid Number of SGL Descriptors (generic, 0Eh).
+    /// Invalid Number of SGL Descriptors (generic, 0Eh): the SGL has more descriptors than the controller accepts.
     pub const INVALID_SGL_COUNT: Status = Status(0x000e);
-    /// Data SGL Length Invalid (generic, 0Fh): the list is too short or too long for the data.
+    /// Data SGL Length Invalid (generic, 0Fh): the SGL describes fewer or more bytes than the command transfers.
     pub const INVALID_SGL_LENGTH: Status = Status(0x000f);
-    /// SGL Descriptor Type Invalid (generic, 11h): the controller does not support the type of a descriptor.
+    /// SGL Descriptor Type Invalid (generic, 11h): the controller does not support the type of an SGL descriptor.
     pub const INVALID_SGL_TYPE: Status = Status(0x0011);
-    /// PRP Offset Invalid (generic, 13h): a PRP entry points into the middle of a page or is not aligned.
+    /// PRP Offset Invalid (generic, 13h): a PRP entry has an offset in its page that is not allowed, or is not aligned.
     pub const INVALID_PRP_OFFSET: Status = Status(0x0013);
     /// Sanitize Failed (generic, 1Ch): the latest sanitize operation failed, and no recovery has been done.
     pub const SANITIZE_FAILED: Status = Status(0x001c);
     /// Sanitize In Progress (generic, 1Dh): the command is not allowed while a sanitize operation runs.
     pub const SANITIZE_IN_PROGRESS: Status = Status(0x001d);
-    /// FDP Disabled (generic, 29h): the command needs flexible data placement, which is disabled in the endurance group.
+    /// FDP Disabled (generic, 29h): the command needs flexible data placement (FDP), which is disabled in the endurance
+    /// group.
     pub const PLACEMENT_DISABLED: Status = Status(0x0029);
-    /// Invalid Placement Handle List (generic, 2Ah): a namespace is to have reclaim unit handles that there are not, or one of them
-    /// twice.
+    /// Invalid Placement Handle List (generic, 2Ah): the command that creates a namespace lists a reclaim unit handle
+    /// twice, or one that does not exist.
     pub const INVALID_PLACEMENT_HANDLES: Status = Status(0x002a);
-    /// LBA Out of Range (generic, 80h): the range ends behind the last logical block of the namespace.
+    /// LBA Out of Range (generic, 80h): the range ends beyond the last logical block of the namespace.
     pub const LBA_OUT_OF_RANGE: Status = Status(0x0080);
     /// Capacity Exceeded (generic, 81h): the namespace has no space left for the data.
     pub const CAPACITY_EXCEEDED: Status = Status(0x0081);
     /// Format In Progress (generic, 84h): the namespace is being formatted.
     pub const FORMAT_IN_PROGRESS: Status = Status(0x0084);
-    /// Invalid Value Size (generic, 85h): the namespace has no values of this length.
+    /// Invalid Value Size (generic, 85h): the namespace does not allow values of this length.
     pub const INVALID_VALUE_SIZE: Status = Status(0x0085);
-    /// Invalid Key Size (generic, 86h): the namespace has no keys of this length.
+    /// Invalid Key Size (generic, 86h): the namespace does not allow keys of this length.
     pub const INVALID_KEY_SIZE: Status = Status(0x0086);
-    /// KV Key Does Not Exist (generic, 87h).
+    /// KV Key Does Not Exist (generic, 87h): no value is stored under the key of the command.
     pub const KEY_DOES_NOT_EXIST: Status = Status(0x0087);
-    /// Key Exists (generic, 89h): a value is to be stored only if its key does not exist.
+    /// Key Exists (generic, 89h): the command stores a value only if its key does not exist, but the key exists.
     pub const KEY_EXISTS: Status = Status(0x0089);
     /// Completion Queue Invalid (command specific, 00h): a submission queue names a completion queue that does not exist.
     pub const COMPLETION_QUEUE_INVALID: Status = Status(0x0100);
-    /// Invalid Queue Identifier (command specific, 01h).
+    /// Invalid Queue Identifier (command specific, 01h): the queue identifier is in use, does not exist, or is out of
+    /// range.
     pub const INVALID_QUEUE_ID: Status = Status(0x0101);
     /// Invalid Queue Size (command specific, 02h): fewer than two entries, or more than CAP.MQES allows.
     pub const INVALID_QUEUE_SIZE: Status = Status(0x0102);
-    /// Asynchronous Event Request Limit Exceeded (command specific, 05h).
+    /// Asynchronous Event Request Limit Exceeded (command specific, 05h): too many Asynchronous Event Requests are in
+    /// flight.
     pub const ASYNC_EVENT_LIMIT_EXCEEDED: Status = Status(0x0105);
-    /// Invalid Interrupt Vector (command specific, 08h).
+    /// Invalid Interrupt Vector (command specific, 08h): the controller does not have the interrupt vector.
     pub const INVALID_INTERRUPT_VECTOR: Status = Status(0x0108);
     /// Invalid Log Page (command specific, 09h): the controller does not have the log page.
     pub const INVALID_LOG_PAGE: Status = Status(0x0109);
@@ -167,100 +176,113 @@ impl Status {
     pub const INVALID_FORMAT: Status = Status(0x010a);
     /// Invalid Queue Deletion (command specific, 0Ch): a submission queue still uses the completion queue.
     pub const INVALID_QUEUE_DELETION: Status = Status(0x010c);
-    /// Feature Identifier Not Saveable (command specific, 0Dh).
+    /// Feature Identifier Not Saveable (command specific, 0Dh): Set Features asks to save a feature that cannot be
+    /// saved.
     pub const FEATURE_NOT_SAVEABLE: Status = Status(0x010d);
-    /// Feature Not Namespace Specific (command specific, 0Fh): a namespace is named, but the feature is the controller's.
+    /// Feature Not Namespace Specific (command specific, 0Fh): the command names a namespace, but the feature is the
+    /// controller's.
     pub const FEATURE_NOT_OF_NAMESPACE: Status = Status(0x010f);
-    /// Namespace Insufficient Capacity (command specific, 15h): a namespace is to be larger than what is unallocated.
+    /// Namespace Insufficient Capacity (command specific, 15h): a new namespace is larger than the unallocated
+    /// capacity.
     pub const NAMESPACE_INSUFFICIENT_CAPACITY: Status = Status(0x0115);
-    /// Namespace Identifier Unavailable (command specific, 16h): there are as many namespaces as there can be.
+    /// Namespace Identifier Unavailable (command specific, 16h): the maximum number of namespaces exists already.
     pub const NAMESPACE_ID_UNAVAILABLE: Status = Status(0x0116);
-    /// Namespace Already Attached (command specific, 18h).
+    /// Namespace Already Attached (command specific, 18h): the controller has the namespace already.
     pub const NAMESPACE_ALREADY_ATTACHED: Status = Status(0x0118);
-    /// Namespace Not Attached (command specific, 1Ah).
+    /// Namespace Not Attached (command specific, 1Ah): the controller to be detached does not have the namespace.
     pub const NAMESPACE_NOT_ATTACHED: Status = Status(0x011a);
-    /// Thin Provisioning Not Supported (command specific, 1Bh): the capacity of a namespace differs from its size.
+    /// Thin Provisioning Not Supported (command specific, 1Bh): the capacity of a new namespace differs from its size.
     pub const THIN_PROVISIONING_NOT_SUPPORTED: Status = Status(0x011b);
-    /// Controller List Invalid (command specific, 1Ch): a list names a controller that there is not, or none.
+    /// Controller List Invalid (command specific, 1Ch): the controller list is empty or names a controller that does
+    /// not exist.
     pub const CONTROLLER_LIST_INVALID: Status = Status(0x011c);
-    /// Invalid Protection Information (command specific, 81h): the action, the checks or the first reference tag of a command do not go
-    /// with the protection of the namespace.
+    /// Invalid Protection Information (command specific, 81h): the command's protection information action, checks or
+    /// first reference tag do not suit the protection type of the namespace.
     pub const INVALID_PROTECTION_INFORMATION: Status = Status(0x0181);
-    /// Command Size Limit Exceeded (command specific, 83h): the ranges exceed a limit of the controller.
+    /// Command Size Limit Exceeded (command specific, 83h): the source ranges of a Copy exceed a limit of the
+    /// controller.
     pub const COMMAND_SIZE_LIMIT_EXCEEDED: Status = Status(0x0183);
     /// Zone Boundary Error (command specific, B8h): the blocks cross the end of a zone or its capacity.
     pub const ZONE_BOUNDARY_ERROR: Status = Status(0x01b8);
-    /// Zone Is Full (command specific, B9h).
+    /// Zone Is Full (command specific, B9h): the command writes to a zone in state Full.
     pub const ZONE_IS_FULL: Status = Status(0x01b9);
-    /// Zone Is Read Only (command specific, BAh).
+    /// Zone Is Read Only (command specific, BAh): the command writes to a zone in state Read Only.
     pub const ZONE_IS_READ_ONLY: Status = Status(0x01ba);
-    /// Zone Is Offline (command specific, BBh).
+    /// Zone Is Offline (command specific, BBh): the command accesses a zone in state Offline.
     pub const ZONE_IS_OFFLINE: Status = Status(0x01bb);
     /// Zone Invalid Write (command specific, BCh): a write does not begin at the write pointer of its zone.
     pub const ZONE_INVALID_WRITE: Status = Status(0x01bc);
-    /// Too Many Active Zones (command specific, BDh).
+    /// Too Many Active Zones (command specific, BDh): the command would exceed the maximum number of active zones.
     pub const TOO_MANY_ACTIVE_ZONES: Status = Status(0x01bd);
-    /// Too Many Open Zones (command specific, BEh).
+    /// Too Many Open Zones (command specific, BEh): the command would exceed the maximum number of open zones.
     pub const TOO_MANY_OPEN_ZONES: Status = Status(0x01be);
-    /// Invalid Zone State Transition (command specific, BFh).
+    /// Invalid Zone State Transition (command specific, BFh): the zone's state does not allow the requested change.
     pub const INVALID_ZONE_STATE_TRANSITION: Status = Status(0x01bf);
-    /// Write Fault (media and data integrity, 80h): the data could not be written to the media.
+    /// Write Fault (media and data integrity, 80h): the media failed to store the data.
     pub const WRITE_FAULT: Status = Status(0x0280);
     /// Unrecovered Read Error (media and data integrity, 81h): the data could not be read from the media.
     pub const UNRECOVERED_READ_ERROR: Status = Status(0x0281);
-    /// End-to-end Guard Check Error (media and data integrity, 82h): the CRC of a block is not that of its data.
+    /// End-to-end Guard Check Error (media and data integrity, 82h): the guard (CRC) of a logical block does not match
+    /// its data.
     pub const GUARD_CHECK_ERROR: Status = Status(0x0282);
-    /// End-to-end Application Tag Check Error (media and data integrity, 83h).
+    /// End-to-end Application Tag Check Error (media and data integrity, 83h): the application tag of a logical block
+    /// is not the expected one.
     pub const APPLICATION_TAG_CHECK_ERROR: Status = Status(0x0283);
-    /// End-to-end Reference Tag Check Error (media and data integrity, 84h).
+    /// End-to-end Reference Tag Check Error (media and data integrity, 84h): the reference tag of a logical block is
+    /// not the expected one.
     pub const REFERENCE_TAG_CHECK_ERROR: Status = Status(0x0284);
-    /// Compare Failure (media and data integrity, 85h): data on the media differs from that of the command.
+    /// Compare Failure (media and data integrity, 85h): the data on the media differs from the data of the Compare
+    /// command.
     pub const COMPARE_FAILURE: Status = Status(0x0285);
 
-    /// Do Not Retry (DNR): the command would fail again (figure 92).
+    /// Do Not Retry bit (DNR) of a [`Status`]: the command would fail again if it were repeated (figure 92).
     pub const FOR_GOOD: u16 = 1 << 14;
 
-    /// Returns the status with Do Not Retry set.
+    /// Returns this status with the Do Not Retry bit set.
     pub const fn for_good(self) -> Status {
         Status(self.0 | Status::FOR_GOOD)
     }
 
-    /// Returns type and code without the other bits.
+    /// Returns the status code and its type, without Do Not Retry and the other bits of the status field.
     pub const fn kind(self) -> Status {
         Status(self.0 & 0x07ff)
     }
 }
 
-/// FUSE and PSDT, the bits of the second byte that are not reserved (Base Specification 2.0, figure 86).
+/// Bits of the second byte of a submission queue entry that are not reserved: FUSE and PSDT (Base Specification 2.0,
+/// figure 86).
 pub const FLAGS: u8 = 0b1100_0011;
-/// PSDT: the data pointer is a scatter-gather list whose first segment is in the command.
+/// Value of PSDT in the second byte of a submission queue entry that says: the data pointer is an SGL descriptor, the
+/// first of a scatter-gather list.
 pub const PSDT_SGL: u8 = 0b01 << 6;
 
-/// Submission queue entry (Base Specification 2.0, section 3.3.3.1); every bit pattern decodes to a command.
+/// Submission queue entry: a command as the host submits it (Base Specification 2.0, section 3.3.3.1). Every bit
+/// pattern decodes to a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubmissionEntry {
-    /// Opcode.
+    /// Opcode of the command (byte 0 of the submission queue entry).
     pub opcode: u8,
-    /// Second byte of the entry; [`FLAGS`] names the bits that are not reserved.
+    /// Second byte of the submission queue entry: fused operation (FUSE) and format of the data pointer (PSDT).
+    /// [`FLAGS`] masks the bits that are not reserved.
     pub flags: u8,
-    /// Command identifier (CID).
+    /// Command identifier (CID), which the completion queue entry repeats.
     pub command_id: u16,
-    /// Namespace identifier (NSID).
+    /// Identifier of the namespace that the command addresses (NSID).
     pub namespace_id: u32,
-    /// Command dwords 2 and 3, which few commands use: those for keys, and the dword 2 is the lower half.
+    /// Command dwords 2 (low half) and 3 (high half): a part of the key in commands of the Key Value command set.
     pub dwords_2_3: u64,
-    /// Host memory of the metadata (MPTR), where metadata has a buffer of its own.
+    /// Host address of the command's metadata buffer (MPTR), if metadata is transferred in a buffer of its own.
     pub metadata: u64,
-    /// First entry of the data pointer.
+    /// First PRP entry (PRP1) or, with an SGL, the low 8 bytes of the SGL descriptor in the command.
     pub prp1: u64,
-    /// Second entry of the data pointer.
+    /// Second PRP entry (PRP2) or, with an SGL, the high 8 bytes of the SGL descriptor in the command.
     pub prp2: u64,
-    /// Command dwords 10 to 15.
+    /// Command dwords 10 to 15, whose meaning depends on the opcode.
     pub dwords: [u32; 6],
 }
 
 impl SubmissionEntry {
-    /// Returns the bytes of the entry in a queue.
+    /// Returns the 64 bytes of this command as a submission queue stores them.
     #[inline]
     pub fn encode(&self) -> [u8; SUBMISSION_ENTRY_BYTES] {
         let [opcode, flags] = [self.opcode, self.flags].map(u64::from);
@@ -274,7 +296,7 @@ impl SubmissionEntry {
         bytes
     }
 
-    /// Returns the entry that these bytes hold.
+    /// Returns the command that the 64 bytes of a submission queue entry encode.
     #[inline]
     pub fn decode(bytes: &[u8; SUBMISSION_ENTRY_BYTES]) -> SubmissionEntry {
         let words = bytes.as_chunks::<8>().0;
@@ -293,7 +315,8 @@ impl SubmissionEntry {
         }
     }
 
-    /// Returns this command for `blocks` logical blocks from `slba`. The field holds up to 65,536 blocks.
+    /// Returns this command with its extent set to `blocks` logical blocks from `slba` (fields SLBA and NLB). NLB holds
+    /// up to 65,536 blocks.
     #[inline]
     pub fn of_blocks(self, slba: u64, blocks: u32) -> SubmissionEntry {
         let [.., thirteen, fourteen, fifteen] = self.dwords;
@@ -302,44 +325,46 @@ impl SubmissionEntry {
         SubmissionEntry { dwords, ..self }
     }
 
-    /// SLBA: first logical block (NVM Command Set Specification 1.0, section 3.2.4).
+    /// Returns the number of the first logical block of this command (SLBA; NVM Command Set Specification 1.0, section
+    /// 3.2.4).
     #[inline]
     pub fn slba(&self) -> u64 {
         u64::from(self.dwords[0]) | u64::from(self.dwords[1]) << 32
     }
 
-    /// NLB: number of logical blocks (the field counts from 0).
+    /// Returns the number of logical blocks of this command (NLB, which the field counts from 0).
     #[inline]
     pub fn blocks(&self) -> u32 {
         (self.dwords[2] & 0xffff) + 1
     }
 
-    /// True if the data pointer is a scatter-gather list.
+    /// True if the data pointer of this command is an SGL descriptor and the command is not fused.
     #[inline]
     pub fn is_sgl(&self) -> bool {
         self.flags & FLAGS == PSDT_SGL
     }
 }
 
-/// Completion queue entry.
+/// Completion queue entry, which tells the host that a command has ended and with which status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletionEntry {
-    /// Value that the command returns beside its status (dwords 0 and 1).
+    /// Value that the command returns beside its status (dwords 0 and 1 of the completion queue entry).
     pub result: u64,
-    /// Next entry of the submission queue that the controller will read (SQHD).
+    /// Index of the next submission queue entry that the controller will read (SQHD).
     pub submission_head: u16,
-    /// Number of the submission queue (SQID).
+    /// Number of the submission queue that held the command (SQID).
     pub submission_queue: u16,
-    /// Identifier of the command (CID).
+    /// Identifier of the completed command (CID).
     pub command_id: u16,
-    /// Phase tag, inverted each time the queue wraps, so that the host recognises a new entry.
+    /// Phase tag of the completion queue entry, inverted each time the queue wraps, so that the host recognises a new
+    /// entry.
     pub phase: bool,
-    /// Status of the command.
+    /// Status with which the command ended.
     pub status: Status,
 }
 
 impl CompletionEntry {
-    /// Returns the bytes of the entry in a queue.
+    /// Returns the 16 bytes of this completion as a completion queue stores them.
     pub fn encode(&self) -> [u8; COMPLETION_ENTRY_BYTES] {
         let status = self.status.0 << 1 | u16::from(self.phase);
         let [head, queue, command, status] =
@@ -348,7 +373,7 @@ impl CompletionEntry {
         entry.to_le_bytes()
     }
 
-    /// Returns the entry that these bytes hold.
+    /// Returns the completion that the 16 bytes of a completion queue entry encode.
     pub fn decode(bytes: &[u8; COMPLETION_ENTRY_BYTES]) -> CompletionEntry {
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         CompletionEntry {
@@ -362,17 +387,19 @@ impl CompletionEntry {
     }
 }
 
-/// Returns the address of the tail doorbell of submission queue `queue` (counted from 1; stride 0).
+/// Returns the bus address of the tail doorbell of submission queue `queue` (I/O queues are counted from 1; doorbell
+/// stride 0).
 pub fn submission_doorbell(queue: u32) -> u64 {
     REGISTERS + DOORBELL_OFFSET + u64::from(queue) * 8
 }
 
-/// Returns the address of the head doorbell of completion queue `queue`.
+/// Returns the bus address of the head doorbell of completion queue `queue` (I/O queues are counted from 1).
 pub fn completion_doorbell(queue: u32) -> u64 {
     submission_doorbell(queue) + 4
 }
 
-/// Returns the queue whose doorbell has this address, and true if it is the completion queue's.
+/// Returns the number of the queue whose doorbell has this bus address, and true if the doorbell is that of a
+/// completion queue. Returns none if the address is not that of a doorbell.
 pub fn doorbell(address: u64) -> Option<(u32, bool)> {
     let offset = address.checked_sub(REGISTERS + DOORBELL_OFFSET)?;
     let queue = u32::try_from(offset / 8).ok()?;

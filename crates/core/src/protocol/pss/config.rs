@@ -1,4 +1,4 @@
-//! Keys of the section `pss` of drive files.
+//! Keys of section `pss` of drive files: descriptors, firmware, DRAM cache and error handling of the PSS card.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, us};
@@ -28,12 +28,12 @@ section! {
     }
 }
 
-/// Processing of reads before they go to the host.
+/// Handling of errors in data that a read takes from the chips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
-    /// Sends data to the host while it arrives from the chips, uncorrected and with its metadata.
+    /// Sends data to the host while it arrives from the chips, uncorrected and followed by its metadata.
     Passthrough,
-    /// Keeps data in the card until all of it is corrected, then sends it to the host.
+    /// Keeps a read's data in the card until all of it is corrected, then sends it to the host.
     Validate,
 }
 

@@ -1,4 +1,5 @@
-//! PSS block driver of the simulation: descriptors in the shared area, and their completion records.
+//! Simulated PSS block driver: places descriptors in the shared area of host memory, and consumes their completion
+//! records.
 
 use crate::drive::Drive;
 use crate::memory::HostMemory;
@@ -19,19 +20,20 @@ use crate::request::RequestId;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
-/// PSS block driver of the simulation.
+/// Simulated PSS block driver, with the state of its descriptors, records and buffers.
 #[derive(Clone, Debug)]
 pub struct Driver {
     area: Area,
-    /// Number of descriptors added, and of records consumed, so far (modulo 2^32).
+    /// Number of descriptors that the driver has added since the start (next field: number of completion records that
+    /// it has consumed; both modulo 2^32).
     tail: u32,
     taken: u32,
     free_ids: Vec<u16>,
-    /// Parts of large requests that wait for a free descriptor.
+    /// Requests, and parts of split requests, that wait for a free descriptor identifier.
     waiting: VecDeque<RequestId>,
-    /// Requests by descriptor.
+    /// Request in flight, by the identifier of its descriptor.
     requests: CommandSlots<RequestId>,
-    /// Buffers for data and metadata, one of each for each descriptor.
+    /// Bus address of the data buffers, one for each descriptor identifier (next field: that of the metadata buffers).
     buffers: u64,
     metadata: u64,
     metadata_stride: u64,
@@ -42,7 +44,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Returns a driver with its shared area in host memory.
+    /// Returns a driver with no command in flight. Allocates the shared area and the buffers in host memory.
     pub fn new(drive: &Drive, memory: &mut HostMemory) -> Driver {
         let entries = drive.pss.descriptors;
         let max_transfer_bytes = drive.pss.max_transfer_kib * 1024;
@@ -68,12 +70,13 @@ impl Driver {
         }
     }
 
-    /// Returns the shared area.
+    /// Returns the addresses of the descriptors and completion records in host memory.
     pub fn area(&self) -> Area {
         self.area
     }
 
-    /// Handles a record that is visible in memory. A polling thread sees it; a sleeping one waits for the interrupt.
+    /// Handles a completion record that has become visible in host memory. If threads poll, consumes all new records;
+    /// if threads sleep, they wait for the interrupt.
     fn on_record_settled(&mut self, now: Time, packet: &Packet, polling: bool, ports: &mut HostPorts) {
         if polling {
             return self.reap(now, Stage::CompletionEntry, ports);

@@ -1,6 +1,8 @@
-//! Closed form of the PSS card, in the order of the ladder in [`crate::protocol::pss`].
+//! Closed form (prediction without simulation) of a request to the PSS card, step by step as in the ladder of
+//! [`crate::protocol::pss`].
 //!
-//! The pages of a lone write contend only with each other: wires serve them in order, and so does each lane of chips.
+//! The pages of a lone write contend only with each other. Wires serve them in order, and so does each lane (the group
+//! of banks that store a page).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,10 +26,11 @@ use crate::request::DataDirection;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
-/// Bytes of the tail register and of an interrupt message.
+/// Payload in bytes of a write to the doorbell register, and of an interrupt message.
 const REGISTER_BYTES: u32 = 4;
 
-/// Returns the closed form of a request to the card.
+/// Returns the closed form of a class of requests to the PSS card: latency of a lone request, and demands on all
+/// resources.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
 }
@@ -44,7 +47,8 @@ fn message(parts: &Parts) -> Packet {
     parts.write(Direction::Up, REGISTER_BYTES)
 }
 
-/// Returns the metadata of each sector, which follow the data of a read, if they are sent.
+/// Returns the packets with the metadata of a read's sectors, which follow the data; none for writes, and none unless
+/// reads pass through uncorrected.
 fn metadata(parts: &Parts, class: &Class) -> Option<Packet> {
     let each_bytes = METADATA_BYTES as u32;
     let bytes = class.bytes / SECTOR_BYTES * each_bytes;
@@ -52,13 +56,13 @@ fn metadata(parts: &Parts, class: &Class) -> Option<Packet> {
     is_sent.then(|| Packet { chunk_bytes: each_bytes, ..parts.write(Direction::Up, bytes) })
 }
 
-/// Returns the bytes of the pieces in which the card reads a write's data.
+/// Returns the sizes in bytes of the pieces of up to a page in which the card reads a write's data from the host.
 fn pieces(bytes: u32) -> impl Iterator<Item = u32> {
     (0..bytes.div_ceil(PAGE_BYTES)).map(move |piece| PAGE_BYTES.min(bytes - piece * PAGE_BYTES))
 }
 
-/// Returns the demands of a request on all resources. Shared costs count as little as possible: descriptors fill the
-/// packets that bring them, the cache holds as much of the job's region as fits, and one interrupt announces all
+/// Returns the demands of a request on all resources. Shared costs count as little as possible. Descriptors fill the
+/// packets that carry them, the cache holds as much of the job's region as fits, and one interrupt announces all
 /// records.
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let pss = &parts.drive.pss;
@@ -72,7 +76,7 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let uncached = (1.0 - cached_share(parts, workload).min(1.0)) / workload.sharers();
     demands.add_share(&media, uncached);
     if class.direction == DataDirection::Write {
-        // However little of a page is written, its banks take the next one when that is programmed.
+        // A write of less than a page occupies the banks of its page for a whole program operation.
         let lanes = Lanes::new(&parts.drive.media).count() as f64;
         let pages = f64::from(class.bytes.div_ceil(PAGE_BYTES));
         demands.add("lanes of pages", lanes, parts.program_least(), pages * uncached);
@@ -101,7 +105,8 @@ fn demand_data(parts: &Parts, demands: &mut Demands, class: &Class) {
     }
 }
 
-/// Returns the largest share of a job's region that the cache can hold.
+/// Returns the size of the card's cache as a fraction of the job's region, the largest share of the region that can be
+/// cached. Exceeds 1 if the cache is larger.
 fn cached_share(parts: &Parts, workload: &Workload) -> f64 {
     f64::from(parts.drive.pss.cache_pages) * f64::from(PAGE_BYTES) / workload.region_bytes.max(1) as f64
 }
@@ -137,7 +142,8 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     })
 }
 
-/// Charges a read from the chips: checked and corrected as a whole, or sent as it comes.
+/// Charges a read's time in the chips: until all data is corrected, or in passthrough until the data can be sent
+/// without a gap.
 fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) {
     let (now, mut media) = (ledger.cursor(), parts.media.clone());
     let (started, ready) = match parts.drive.pss.read_mode {
@@ -155,7 +161,7 @@ fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) {
     ledger.until(Stage::Media, ready);
 }
 
-/// Charges the data of a read, its metadata, and its record.
+/// Charges the time to send a read's data to the host, and behind it the metadata and the completion record.
 fn send(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     ledger.spend(Stage::Transfer, parts.on_wire(&parts.data(class.bytes)));
     ledger.spend(Stage::Propagation, parts.link.one_way());
@@ -164,7 +170,8 @@ fn send(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     ledger.spend(Stage::CompletionEntry, metadata + parts.on_wire(&record(parts)));
 }
 
-/// Charges data from the host, page by page; once all of it is there, the chips are written.
+/// Charges the time of a write: its data comes from the host page by page, and the chips are written once all of it has
+/// arrived.
 fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) {
     let mut reads = DataReads::new(parts);
     pieces(bytes).for_each(|bytes| reads.ask(ledger.cursor(), bytes));
@@ -177,14 +184,15 @@ fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) {
     ledger.until(Stage::Media, chips.acknowledged.max(ledger.cursor()));
 }
 
-/// Lanes of an idle card that store the pages of one write, each lane one page after the other.
+/// Chips of an idle card that store the pages of one write. Each lane (the group of banks for a page) stores one page
+/// after the other.
 struct Chips {
     lanes: Lanes,
     media: Media,
-    /// Lanes that program, by the time at which they finish, and in the order in which they began.
+    /// Lanes that are programming, ordered by the time at which they finish, then by the order in which they began.
     programming: BinaryHeap<Reverse<(Time, u32, u32)>>,
     begun: u32,
-    /// Latest start, and latest acknowledgement.
+    /// Latest start of a program operation so far (next field: latest acknowledgement).
     started: Time,
     acknowledged: Time,
 }
@@ -225,8 +233,8 @@ impl Chips {
     }
 }
 
-/// Charges the shortest time of a request between firmware and link: none in the chips where the cache may replace
-/// them, and as much as its shortest command where it is split.
+/// Charges the shortest time of a request between firmware and link. It has no time in the chips if the cache may serve
+/// it. A split request counts as its shortest command.
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     if class.direction == DataDirection::Write {
         let answers = pieces(class.bytes).map(|bytes| parts.on_wire(&parts.data_answer(bytes))).sum();
@@ -252,8 +260,8 @@ fn acknowledges_early(parts: &Parts) -> bool {
     parts.drive.media.acknowledge == Acknowledge::Early
 }
 
-/// Charges the time from the record in host memory until the thread sees it. The handler that an earlier command of the
-/// request has called may find the record of the last command, too.
+/// Charges the time from the completion record's arrival in host memory until the thread sees it. For a split request,
+/// the handler that an earlier command's interrupt has started may find the last record.
 fn complete(parts: &Parts, class: &Class, submitted: Time, ledger: &mut Ledger) {
     match parts.drive.host.wait {
         Wait::Sleep if split(parts, class).is_split() => parts.rouse(ledger, ledger.cursor()),
@@ -265,17 +273,17 @@ fn complete(parts: &Parts, class: &Class, submitted: Time, ledger: &mut Ledger) 
     }
 }
 
-/// Accesses to the chips that the card's DRAM may save a request, or add for others.
+/// Effect of the card's DRAM cache on a request's latency: how often it replaces or delays accesses to the chips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spared {
     Never,
-    /// So rarely that the mean hardly changes, with the reason.
+    /// Cache effects are so rare that the mean latency hardly changes, for this reason.
     Seldom(&'static str),
-    /// So often that the chips do not determine the latency, with the reason.
+    /// Cache effects are so frequent that the chips do not determine the latency, for this reason.
     Often(&'static str),
 }
 
-/// Share of cached reads up to which the chips determine the latency (assumed: the mean changes by less).
+/// Largest share of cached reads for which the chips still determine the latency (assumed: the mean changes by less).
 const SELDOM_SHARE: f64 = 0.01;
 
 fn spared(parts: &Parts, workload: &Workload, class: &Class) -> Spared {
@@ -299,8 +307,8 @@ fn spared(parts: &Parts, workload: &Workload, class: &Class) -> Spared {
     }
 }
 
-/// Returns how exact the latency is, and true if the chips count. They do not for a request that the card's DRAM often
-/// completes without them.
+/// Returns the certainty of the latency, and true if the times of the chips determine it. They do not if the card's
+/// DRAM often completes such requests alone.
 fn certainty(parts: &Parts, workload: &Workload, class: &Class) -> (Certainty, bool) {
     match (spared(parts, workload, class), doubt(parts, class)) {
         (Spared::Often(reason), _) => (Certainty::AtLeast(reason), false),
@@ -311,7 +319,7 @@ fn certainty(parts: &Parts, workload: &Workload, class: &Class) -> (Certainty, b
     }
 }
 
-/// True if a write covers the same parts of pages wherever it lies.
+/// True if all writes of the class split into the same parts of pages, whatever their offset. Always true for reads.
 fn fits_pages(workload: &Workload, class: &Class) -> bool {
     let (page_bytes, bytes) = (u64::from(PAGE_BYTES), u64::from(class.bytes));
     let fits = bytes.is_multiple_of(page_bytes) || page_bytes.is_multiple_of(bytes);
@@ -331,7 +339,7 @@ fn doubt(parts: &Parts, class: &Class) -> Option<&'static str> {
     found.or_else(|| parts.chance())
 }
 
-/// True if the packets of a lone request never wait for credits.
+/// True if the packets of a lone request never wait for flow-control credits.
 fn flows(parts: &Parts, class: &Class) -> bool {
     let data = parts.data(class.bytes);
     match (class.direction, metadata(parts, class)) {

@@ -1,4 +1,4 @@
-//! PSS: block driver and controller of IBM's phase-change storage card (PSS in the comments of this folder: Koltsidas
+//! Block driver and controller of PSS, IBM's phase-change storage card (PSS in the comments of this folder: Koltsidas
 //! et al., "PSS: A prototype storage subsystem based on PCM", NVMW 2014).
 //!
 //! ```text
@@ -17,7 +17,8 @@
 //! ```
 //!
 //! The paper does not say how the card learns of new descriptors, nor how the host learns of completions: a register
-//! and an interrupt are assumed. Early and Late Completion are `media.acknowledge`.
+//! and an interrupt are assumed. The drive file's key `media.acknowledge` selects between the paper's Early and Late
+//! Completion.
 
 pub mod config;
 pub mod controller;
@@ -54,7 +55,8 @@ impl Protocol for Pss {
         Role::messages().collect()
     }
 
-    /// Returns the limits of queues and memory. Requests beyond the descriptors wait in the driver.
+    /// Returns the limits of queues and memory of a PSS drive. Queue entries are not bounded, as requests that find no
+    /// free descriptor wait in the driver.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
             queue_entries: u16::MAX.into(),
@@ -64,7 +66,8 @@ impl Protocol for Pss {
     }
 }
 
-/// Returns driver and card, which knows the address of the shared area.
+/// Returns a driver and a controller of a PSS card. The controller knows the addresses of the descriptors and records
+/// that the driver has allocated in host memory.
 pub fn connect(drive: &Drive, _seed: u64, memory: &mut HostMemory, _shared: &mut Shared) -> (Driver, Controller) {
     let driver = Driver::new(drive, memory);
     let controller = Controller::new(drive, driver.area());
@@ -72,7 +75,7 @@ pub fn connect(drive: &Drive, _seed: u64, memory: &mut HostMemory, _shared: &mut
 }
 
 roles! {
-    /// Role of a packet.
+    /// Role of a PSS packet: doorbell, descriptors, data, metadata, completion record or interrupt message.
     from 0;
     TAIL = "doorbell",
     DESCRIPTORS = "read descriptors" / "descriptors",

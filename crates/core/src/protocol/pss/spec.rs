@@ -1,63 +1,69 @@
-//! The shared area in host memory, and the card's register. No behaviour.
+//! Layout of the PSS area in host memory that driver and card share (descriptors and completion records), and address
+//! of the card's register; definitions only.
 //!
 //! PSS, section 2: "a shared area in the host memory to exchange commands and information with the card's processors
-//! [...] organized as a variable-length set of descriptors". Sizes and places of fields are assumed.
+//! [...] organized as a variable-length set of descriptors". Sizes and offsets of fields are assumed.
 
-/// Unit of addresses and lengths (PSS, section 2).
+/// Size in bytes of a sector, the unit of device addresses and lengths (PSS, section 2).
 pub const SECTOR_BYTES: u32 = 512;
-/// Unit of the caches: the card is made for small, for instance 4 kB, requests (PSS, section 1).
+/// Size in bytes of a page, the unit of the card's cache. The card is made for small requests, for instance of 4 kB
+/// (PSS, section 1).
 pub const PAGE_BYTES: u32 = 4096;
-/// Bytes of metadata that come with each sector: those of its spare chip (PSS, section 2).
+/// Number of metadata bytes of each sector, which its spare chip holds (PSS, section 2).
 pub const METADATA_BYTES: usize = 64;
-/// Bytes of a descriptor in the shared area.
+/// Size in bytes of a descriptor in the shared area of host memory.
 pub const DESCRIPTOR_BYTES: usize = 32;
-/// Bytes of a completion record in the shared area.
+/// Size in bytes of a completion record in the shared area of host memory.
 pub const RECORD_BYTES: usize = 8;
-/// Address of the register that holds the number of descriptors which the host has added so far, modulo 2^32.
+/// Address of the card's doorbell register. It holds the number of descriptors that the host has added since the start,
+/// modulo 2^32.
 pub const TAIL_REGISTER: u64 = 0xe000_0000;
 
-/// Addresses of descriptors and records in host memory.
+/// Addresses in host memory of the area that driver and card share: a ring of descriptors and a ring of completion
+/// records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// Address of the ring of descriptors.
+    /// Bus address of the first descriptor of the ring.
     pub descriptors: u64,
-    /// Address of the ring of completion records, behind the descriptors and with as many entries.
+    /// Bus address of the ring of completion records, which has as many entries as the ring of descriptors.
     pub records: u64,
-    /// Entries of each ring, a power of two.
+    /// Number of entries of the descriptor ring and of the record ring, a power of two.
     pub entries: u32,
 }
 
 impl Area {
-    /// Returns the address of descriptor number `number`, counted from the first ever.
+    /// Returns the bus address of a descriptor by its number, counted from 0 for the first that the host ever added.
+    /// Numbers wrap around the ring.
     pub fn descriptor(&self, number: u32) -> u64 {
         self.descriptors + u64::from(number % self.entries) * DESCRIPTOR_BYTES as u64
     }
 
-    /// Returns the address of completion record number `number`.
+    /// Returns the bus address of a completion record by its number, counted from 0 for the first that the card ever
+    /// wrote. Numbers wrap around the ring.
     pub fn record(&self, number: u32) -> u64 {
         self.records + u64::from(number % self.entries) * RECORD_BYTES as u64
     }
 }
 
-/// Command of the driver to the card.
+/// Descriptor of a read or write command, which the driver places in the shared area for the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     /// True if the command writes, false if it reads.
     pub write: bool,
-    /// Identifier that the driver gives the command.
+    /// Identifier of the command, chosen by the driver, which the completion record repeats.
     pub id: u16,
-    /// Number of sectors of 512 bytes.
+    /// Length of the command in sectors of 512 bytes.
     pub sectors: u32,
-    /// First sector on the device.
+    /// First sector of the command on the device.
     pub sector: u64,
-    /// Bus address of the data.
+    /// Bus address of the command's data buffer.
     pub buffer: u64,
-    /// Bus address of the metadata that passthrough reads bring along.
+    /// Bus address of the buffer to which a passthrough read writes the metadata of its sectors.
     pub metadata: u64,
 }
 
 impl Descriptor {
-    /// Returns the bytes of the descriptor in the shared area.
+    /// Returns the encoded bytes of the descriptor, as they stand in the shared area.
     pub fn encode(&self) -> [u8; DESCRIPTOR_BYTES] {
         let mut bytes = [0; DESCRIPTOR_BYTES];
         bytes[0] = self.write.into();
@@ -69,7 +75,7 @@ impl Descriptor {
         bytes
     }
 
-    /// Returns the descriptor that these bytes hold; every bit pattern decodes to a descriptor.
+    /// Decodes a descriptor from its bytes in the shared area. Every bit pattern is a valid encoding.
     pub fn decode(bytes: &[u8; DESCRIPTOR_BYTES]) -> Descriptor {
         let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
         let mut words = words.chain(std::iter::repeat(0));
@@ -86,36 +92,36 @@ impl Descriptor {
     }
 }
 
-/// Status of a completed command.
+/// Status code of a completed command in its completion record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status(pub u16);
 
 impl Status {
-    /// The command is complete.
+    /// Status code of a command that was executed.
     pub const SUCCESS: Status = Status(0);
-    /// The command asks for nothing, for too much, or for sectors that do not exist.
+    /// Status code of a command that was refused: its length is 0 or too large, or an address range does not exist.
     pub const REFUSED: Status = Status(1);
 }
 
-/// Completion record of a command.
+/// Completion record, which the card writes to the shared area when it has completed a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletionRecord {
-    /// Number of the record, counted from 1, so that the host recognises a new one.
+    /// Sequence number of the record, counted from 1, by which the host recognises a new record.
     pub sequence: u32,
-    /// Identifier that the driver has given the command.
+    /// Identifier of the completed command, from its descriptor.
     pub id: u16,
-    /// Status of the command.
+    /// Status code of the completed command: executed or refused.
     pub status: Status,
 }
 
 impl CompletionRecord {
-    /// Returns the bytes of the record in the shared area.
+    /// Returns the encoded bytes of the completion record, as they stand in the shared area.
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let word = u64::from(self.sequence) | u64::from(self.id) << 32 | u64::from(self.status.0) << 48;
         word.to_le_bytes()
     }
 
-    /// Returns the record that these bytes hold.
+    /// Decodes a completion record from its bytes in the shared area.
     pub fn decode(bytes: [u8; RECORD_BYTES]) -> CompletionRecord {
         let word = u64::from_le_bytes(bytes);
         CompletionRecord { sequence: word as u32, id: (word >> 32) as u16, status: Status((word >> 48) as u16) }

@@ -1,15 +1,16 @@
-//! Layout of the command that the doorbell carries.
+//! Layout of the command of the `ramdisk` protocol, which the doorbell write carries.
 
-/// Bytes of the unit of offsets and lengths.
+/// Size in bytes of a block, the unit in which commands give offsets and lengths.
 pub(super) const BLOCK_BYTES: u32 = 512;
-/// Bytes of a command.
+/// Size in bytes of a command, which is the payload of a doorbell write.
 pub(super) const COMMAND_BYTES: usize = 24;
-/// Bytes of a status.
+/// Size in bytes of the status word that completes a command.
 pub(super) const STATUS_BYTES: usize = 4;
-/// Address of the register that accepts commands.
+/// Bus address of the doorbell register, to which the driver writes commands.
 pub(super) const DOORBELL: u64 = 0;
 
-/// Command to the device.
+/// Read or write command for the device: slot, direction, number of blocks, first block and bus address of the data
+/// buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Command {
     pub write: bool,
@@ -20,7 +21,7 @@ pub(super) struct Command {
 }
 
 impl Command {
-    /// Returns the bytes of the command: slot, direction, length, first block and buffer, little-endian.
+    /// Returns the encoded command, little-endian: slot, direction, length, first block and buffer address.
     pub(super) fn encode(self) -> [u8; COMMAND_BYTES] {
         let mut bytes = [0; COMMAND_BYTES];
         bytes[..2].copy_from_slice(&self.slot.to_le_bytes());
@@ -31,7 +32,7 @@ impl Command {
         bytes
     }
 
-    /// Returns the command that these bytes hold.
+    /// Decodes a command from the bytes of a doorbell write.
     pub(super) fn decode(bytes: &[u8; COMMAND_BYTES]) -> Command {
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|place| bytes[at + place]));
         Command {

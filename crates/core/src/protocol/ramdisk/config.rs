@@ -1,4 +1,4 @@
-//! Keys of the section `ramdisk` of drive files.
+//! Keys of section `ramdisk` of drive files: slots, parsing time and largest transfer.
 
 use crate::config::section::section;
 use crate::config::spans::{LONGEST, ZERO, ns};

@@ -1,5 +1,5 @@
-//! Controller of the block device behind one doorbell: parses commands one after the other, and gives them to the media
-//! at once.
+//! Controller of the `ramdisk` protocol: parses commands one after the other, and passes each to the media as soon as
+//! it is parsed.
 
 use super::Role;
 use super::command::{BLOCK_BYTES, COMMAND_BYTES, Command, STATUS_BYTES};
@@ -13,22 +13,23 @@ use crate::scheduler::{Event, Timer};
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet, Payload};
 
-/// Kinds of timers, whose context is the slot.
+/// Kinds of the controller's timers. The context of each timer is the command's slot.
 mod timer {
-    /// End of parsing for the command of a write.
+    /// Timer that expires when the command of a write is parsed, so that its data can be read from the host.
     pub(super) const PARSED: u8 = 0;
-    /// Time from which a read's data can flow to the host.
+    /// Timer that expires when a read's data can be sent to the host without a gap.
     pub(super) const DATA_READY: u8 = 1;
-    /// Completion of a write.
+    /// Timer that expires when a write is acknowledged, or when a refused command is parsed. The status is then
+    /// written.
     pub(super) const WRITTEN: u8 = 2;
 }
 
-/// Controller of the block device behind one doorbell.
+/// Controller of a `ramdisk` device, whose commands arrive in doorbell writes.
 #[derive(Clone, Debug)]
 pub struct Controller {
     parse: Span,
     parser_free_at: Time,
-    /// Commands by slot; a slot keeps its command until the next one.
+    /// Newest command of each slot. A slot keeps its command after completion, until the next one arrives.
     commands: Vec<Command>,
     statuses: u64,
     reads: Reads,
@@ -45,7 +46,7 @@ struct Counts {
 }
 
 impl Controller {
-    /// Returns an idle controller that writes its statuses to host memory.
+    /// Returns an idle controller. `statuses` is the bus address in host memory of the status words, one for each slot.
     pub fn new(drive: &Drive, statuses: u64) -> Controller {
         Controller {
             parse: drive.ramdisk.parse,
@@ -60,8 +61,8 @@ impl Controller {
         }
     }
 
-    /// Accepts a command. A command for no slot is dropped, as no status could report it; one beyond the device
-    /// completes at once.
+    /// Accepts a command and starts to parse it. A command with an invalid slot is dropped, as no status could report
+    /// it. One that is too large or beyond the device's capacity completes when it is parsed.
     fn on_command(&mut self, now: Time, command: Command, ports: &mut Ports) {
         let Some(place) = self.commands.get_mut(usize::from(command.slot)) else {
             self.counts.refused += 1;
@@ -102,7 +103,7 @@ impl Controller {
         self.finish(command.slot, ports);
     }
 
-    /// Writes the status of a command, which stays behind the data before it.
+    /// Writes the status of a completed command to host memory. The status stays behind any data that was sent before.
     fn finish(&mut self, slot: u16, ports: &mut Ports) {
         self.counts.commands += 1;
         let address = self.statuses + u64::from(slot) * STATUS_BYTES as u64;
@@ -111,7 +112,7 @@ impl Controller {
     }
 }
 
-/// Returns the first byte and the length of a command.
+/// Returns a command's first byte on the device and its length in bytes.
 fn extent(command: &Command) -> (u64, u64) {
     let block = u64::from(BLOCK_BYTES);
     (command.block.saturating_mul(block), u64::from(command.blocks) * block)
@@ -128,7 +129,7 @@ impl halves::Controller for Controller {
         }
     }
 
-    /// Handles the data of a write.
+    /// Handles the data that the device has read from the host for a write, and writes it to the media.
     fn on_answer(&mut self, now: Time, packet: &Packet, _: &Payload, ports: &mut Ports) {
         self.reads.answered(packet.bytes, ports.link, ports.shared);
         let (_, bytes) = extent(&self.commands[packet.token.context as usize]);

@@ -1,4 +1,4 @@
-//! Driver of the block device behind one doorbell: a slot for each command, and a word in memory for its status.
+//! Driver of the `ramdisk` protocol: each command has a slot, with a status word and a data buffer in host memory.
 
 use std::collections::VecDeque;
 
@@ -15,12 +15,12 @@ use crate::request::{Io, Op, RequestId};
 use crate::time::{Span, Time};
 use crate::tlp::Direction;
 
-/// Driver of the block device behind one doorbell.
+/// Driver of a `ramdisk` device, which submits commands by doorbell writes and polls their status words.
 #[derive(Clone, Debug)]
 pub struct Driver {
     free: Vec<u16>,
     waiting: VecDeque<RequestId>,
-    /// Requests by slot.
+    /// Request in flight in each command slot.
     requests: CommandSlots<RequestId>,
     statuses: u64,
     buffers: u64,
@@ -30,7 +30,8 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Returns a driver with its status words and a buffer for each slot.
+    /// Returns a driver with no command in flight. Allocates a status word and a data buffer for each slot in host
+    /// memory.
     pub fn new(drive: &Drive, memory: &mut HostMemory) -> Driver {
         let (slots, max_transfer_bytes) = (drive.ramdisk.slots, drive.ramdisk.max_transfer_kib * 1024);
         Driver {
@@ -45,7 +46,7 @@ impl Driver {
         }
     }
 
-    /// Returns the address of the status words.
+    /// Returns the bus address of the first status word, which belongs to slot 0.
     pub fn statuses(&self) -> u64 {
         self.statuses
     }

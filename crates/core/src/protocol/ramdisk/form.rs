@@ -1,11 +1,12 @@
-//! Closed form of the block device behind one doorbell: the throughput of its resources. The latency of a lone request
-//! is left to the simulation.
+//! Closed form (prediction without simulation) of the `ramdisk` protocol. It gives the throughput that each resource
+//! allows; only the simulation gives the latency of a lone request.
 
 use super::command::{COMMAND_BYTES, STATUS_BYTES};
 use crate::closed_form::{Class, Form, Parts, Workload};
 use crate::tlp::Direction;
 
-/// Returns the closed form of a request to the device.
+/// Returns the closed form of a class of requests to a `ramdisk` drive: demands on the command parser, the link and the
+/// media.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     let ramdisk = &parts.drive.ramdisk;
     let commands = f64::from(class.bytes.div_ceil(ramdisk.max_transfer_kib * 1024));

@@ -1,5 +1,5 @@
-//! Block device behind one doorbell: about the smallest possible protocol, and the example of
-//! `docs/adding-a-protocol.md`. No such device is known.
+//! Protocol `ramdisk`: a block device whose doorbell write carries the whole command. About the smallest possible
+//! protocol, it is the example of `docs/adding-a-protocol.md`. No such device is known.
 //!
 //! ```text
 //!       host                          link                          device
@@ -31,7 +31,7 @@ use crate::shared::Shared;
 use crate::workload::Limits;
 
 roles! {
-    /// Role of a packet.
+    /// Role of a `ramdisk` packet: doorbell, read of a write's data, data of a read, or status.
     from 0;
     DOORBELL = "doorbell",
     PAYLOAD = "read data" / "data",
@@ -48,7 +48,7 @@ impl Protocol for Ramdisk {
         Role::messages().collect()
     }
 
-    /// Requests beyond the slots wait in the driver.
+    /// Returns limits without a bound on queue entries, as requests that find no free slot wait in the driver.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
             queue_entries: u16::MAX.into(),
@@ -62,7 +62,8 @@ impl Protocol for Ramdisk {
     }
 }
 
-/// Returns driver and controller, which knows the address of the status words.
+/// Returns a driver and a controller of a `ramdisk` drive. The controller knows the bus address of the driver's status
+/// words.
 pub fn connect(drive: &Drive, _seed: u64, memory: &mut HostMemory, _shared: &mut Shared) -> (Driver, Controller) {
     let driver = Driver::new(drive, memory);
     let controller = Controller::new(drive, driver.statuses());

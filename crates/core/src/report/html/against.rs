@@ -1,4 +1,5 @@
-//! Simulated results against published ones: how far each is off, what is allowed, and where doubt about constants leaves it.
+//! Plot of simulated results against published ones: the error of each, the errors that count as reproduced, and the
+//! interval that uncertain constants leave.
 
 use std::fmt::Write;
 
@@ -7,31 +8,33 @@ use super::escape;
 const WIDTH: f64 = 860.0;
 const ROW: f64 = 20.0;
 const TOP: f64 = 30.0;
-/// Positions at which names end and the axis begins, and at which the axis ends.
+/// X coordinates in the drawing: the end of the names, which is the start of the error axis, and the end of that axis.
 const LEFT: f64 = 240.0;
 const RIGHT: f64 = 700.0;
-/// Errors beyond this are drawn at the edge, in per cent.
+/// Largest error that is drawn in its position, in per cent; a larger one is drawn at the edge.
 const EDGE_PCT: f64 = 50.0;
 const NAME_MAX: usize = 34;
 
-/// One result; all ends are errors in per cent of the published value.
+/// One published result with its error; all errors are in per cent of the published value.
 #[derive(Clone, Debug)]
 pub struct Compared {
     /// Identifier of the published result.
     pub name: String,
     /// Error of the simulated value in per cent of the published value.
     pub error_pct: f64,
-    /// Errors in per cent that count as reproduced.
+    /// Lowest and highest error, in per cent, that count as reproduced.
     pub accepted_pct: (f64, f64),
-    /// Between which errors the result lies as constants in doubt range.
+    /// Lowest and highest error, in per cent, of the prediction interval that uncertain constants leave; none if it was
+    /// not computed.
     pub interval_pct: Option<(f64, f64)>,
-    /// True if the error is one of those that count as reproduced.
+    /// True if the error is within those that count as reproduced.
     pub is_reproduced: bool,
-    /// Published and simulated value, in words.
+    /// Published and simulated value as text.
     pub figures: String,
 }
 
-/// The results below each other; a hollow mark is not reproduced, grey is what is allowed, a line the interval.
+/// Draws the results below each other: a mark at the error, hollow if not reproduced, grey for errors that count as
+/// reproduced, a line for the prediction interval.
 pub fn against(results: &[Compared]) -> String {
     let height = TOP + results.len() as f64 * ROW + 10.0;
     let mut drawing = String::new();

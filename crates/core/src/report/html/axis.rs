@@ -1,8 +1,8 @@
-//! Axes of plots: from values to places, and at which values there is a tick.
+//! Axes of plots: coordinates of values, and values of the ticks.
 
 use std::fmt::Write;
 
-/// Size of a plot, and the margins of its plotting area.
+/// Width and height of a plot, and the margins of its plotting area, in the drawing's units.
 pub(super) const WIDTH: f64 = 450.0;
 pub(super) const HEIGHT: f64 = 270.0;
 pub(super) const LEFT: f64 = 70.0;
@@ -10,23 +10,23 @@ pub(super) const RIGHT: f64 = 28.0;
 pub(super) const TOP: f64 = 24.0;
 pub(super) const BOTTOM: f64 = 44.0;
 
-/// Scale of an axis.
+/// Scale of an axis: linear or logarithmic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// From zero, if nothing lies below.
+    /// Linear scale, which starts at zero unless a value is below zero.
     Linear,
-    /// Above zero only; what is not stands at the lowest end.
+    /// Logarithmic scale, for values above zero; other values are drawn at its lowest end.
     Logarithmic,
 }
 
-/// Axis with its title, unit and scale.
+/// Axis of a plot with its title, unit and scale.
 #[derive(Clone, Copy)]
 pub struct PlotAxis<'a> {
     /// Title of the axis, unit included.
     pub name: &'a str,
-    /// Scale on which values become places.
+    /// Scale that converts values into coordinates.
     pub scale: Scale,
-    /// A value as its tick is labelled.
+    /// Function that formats a value as the label of its tick.
     pub shown: &'a dyn Fn(f64) -> String,
 }
 
@@ -36,7 +36,7 @@ impl std::fmt::Debug for PlotAxis<'_> {
     }
 }
 
-/// An axis over given values, `room` long in the drawing's units.
+/// Axis over a range of values, with its ticks; its length is `room` in the drawing's units.
 #[derive(Clone, Debug)]
 pub(super) struct Ruler {
     scale: Scale,
@@ -47,7 +47,8 @@ pub(super) struct Ruler {
 }
 
 impl Ruler {
-    /// From the lowest to the highest value, rounded to ticks.
+    /// Makes an axis from the lowest to the highest value, both extended to ticks at round values. A linear axis starts
+    /// at or below zero.
     pub(super) fn around(scale: Scale, values: impl Iterator<Item = f64>, room: f64) -> Ruler {
         let (low, high) = extremes(scale, values);
         let ticks = match scale {
@@ -58,7 +59,7 @@ impl Ruler {
         Ruler { scale, low: first, high: if last > first { last } else { first + 1.0 }, room, ticks }
     }
 
-    /// Exactly from the lowest to the highest value, with ticks at values that there are.
+    /// Makes an axis exactly from the lowest to the highest value, with ticks at the given values.
     pub(super) fn at(scale: Scale, values: impl Iterator<Item = f64>, room: f64) -> Ruler {
         let mut ticks: Vec<f64> = values.filter(|value| is_drawn(scale, *value)).collect();
         ticks.sort_by(f64::total_cmp);
@@ -68,7 +69,8 @@ impl Ruler {
         Ruler { scale, low, high, room, ticks }
     }
 
-    /// Distance of a value from the beginning of the axis; what lies beyond an end stands there.
+    /// Returns the distance of a value from the beginning of the axis, in the drawing's units; values beyond an end
+    /// have that of the end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let share = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
@@ -77,7 +79,7 @@ impl Ruler {
         if share.is_finite() { share.clamp(0.0, 1.0) * self.room } else { 0.0 }
     }
 
-    /// Ticks that stand at least so far apart, with their places.
+    /// Returns the value and coordinate of the ticks, without those that are nearer than `apart` to the one before.
     pub(super) fn ticks(&self, apart: f64) -> Vec<(f64, f64)> {
         let mut kept: Vec<(f64, f64)> = Vec::new();
         for tick in &self.ticks {
@@ -94,7 +96,7 @@ fn is_drawn(scale: Scale, value: f64) -> bool {
     value.is_finite() && (scale == Scale::Linear || value > 0.0)
 }
 
-/// The lowest and the highest value that can be drawn; of none, 1 and 1.
+/// Returns the lowest and the highest value that can be drawn on this scale; 1 and 1 if there are none.
 fn extremes(scale: Scale, values: impl Iterator<Item = f64>) -> (f64, f64) {
     let drawn = values.filter(|value| is_drawn(scale, *value));
     let ends = drawn.fold(None, |ends: Option<(f64, f64)>, value| {
@@ -103,7 +105,7 @@ fn extremes(scale: Scale, values: impl Iterator<Item = f64>) -> (f64, f64) {
     ends.unwrap_or((1.0, 1.0))
 }
 
-/// Round values at equal distances, the first no higher than `low` and the last no lower than `high`.
+/// Returns round values at equal distances as ticks, the first no higher than `low` and the last no lower than `high`.
 fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
     let reach = if high > low { high - low } else { 1.0 };
     let power = libm::pow(10.0, libm::floor(libm::log10(reach / 4.0)));
@@ -113,7 +115,8 @@ fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
     (0..=(last - first) as usize).map(|place| (first + place as f64) * step).collect()
 }
 
-/// 1, 2 and 5 times the powers of ten around the values.
+/// Returns 1, 2 and 5 times the powers of ten as ticks, the first no higher than `low` and the last no lower than
+/// `high`.
 fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
     let all = || (-15..20).flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * libm::pow(10.0, f64::from(power))));
     let first = all().take_while(|tick| *tick <= low * (1.0 + 1e-9)).last().unwrap_or(low);
@@ -125,7 +128,8 @@ fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
     ticks
 }
 
-/// Lines and labels of an axis that runs up, at the left of the drawing.
+/// Returns the grid lines, labels and title of a vertical axis at the left of a plot, as SVG. The numbers are the left
+/// and right end of the grid lines and the y coordinate of the axis' lower end.
 pub(super) fn upright(axis: &PlotAxis, ruler: &Ruler, (left, right, foot): (f64, f64, f64)) -> String {
     let mut text = String::new();
     for (tick, place) in ruler.ticks(18.0) {
@@ -139,7 +143,8 @@ pub(super) fn upright(axis: &PlotAxis, ruler: &Ruler, (left, right, foot): (f64,
     text
 }
 
-/// Labels of an axis that runs to the right, at the foot of the drawing, with its name below.
+/// Returns the ticks, labels and title of a horizontal axis below a plot, as SVG. The numbers are the x coordinate of
+/// its left end, its y coordinate and its length.
 pub(super) fn level(axis: &PlotAxis, ruler: &Ruler, (left, foot, room): (f64, f64, f64)) -> String {
     let widest = ruler.ticks.iter().map(|tick| (axis.shown)(*tick).chars().count()).max().unwrap_or(1);
     let mut text = String::new();

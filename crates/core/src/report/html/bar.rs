@@ -1,35 +1,36 @@
-//! A stacked horizontal bar with its legend.
+//! Stacked horizontal bar as SVG, with a numbered legend.
 
 use std::fmt::Write;
 
 use super::super::table::characters;
 use super::super::units;
 
-/// Width of the drawing in its own units, about a pixel each.
+/// Width of the drawing in its own units, each about a pixel.
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 40.0;
-/// Blank between segments.
+/// Gap between the segments of a bar, in the drawing's units.
 const GAP: f64 = 2.0;
-/// Width that a character of a label needs.
+/// Width that a character of a label needs, in the drawing's units.
 const CHARACTER: f64 = 6.8;
 
-/// One part of the bar; texts are escaped already.
+/// One segment of a stacked bar; its texts are escaped already.
 pub(super) struct BarSegment {
     pub name: String,
-    /// Share of the bar's whole width, 0 to 1.
+    /// Share of the bar's whole width, from 0 to 1.
     pub share: f64,
-    /// Figure that the legend shows beside the share.
+    /// Text of the figure that the legend shows beside the share.
     pub figure: String,
-    /// Value of the figure in the unit that the CSV file names.
+    /// Value of the figure in the unit that the head of the CSV file names.
     pub value: f64,
-    /// Light enough for dark text.
+    /// CSS colour of the segment, light enough for dark text.
     pub colour: String,
 }
 
-/// The bar, with a label in every segment that has room for its name or number, and a numbered legend. `unit` is that of the
-/// values in the CSV file.
+/// Draws a stacked bar as SVG, with a label in each segment that has room for its name or number, and a numbered
+/// legend. `unit` is the unit of the values in the CSV file.
 ///
-/// What the shares leave of the whole stays empty.
+///
+/// If the shares sum to less than 1, the rest of the bar is empty.
 pub(super) fn stacked_bar(label: &str, unit: &str, segments: &[BarSegment]) -> String {
     let mut drawing = format!("<rect class=\"track\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"3\"/>\n");
     let mut left = 0.0;

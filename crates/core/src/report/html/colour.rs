@@ -1,16 +1,18 @@
-//! Colours of what time is spent on, the same in every plot: a hue for where it passes, a shade for the stage.
+//! Colours of stages and causes of latency, the same in every plot: the hue depends on the system part (host, link,
+//! device, media), the shade on the stage.
 //!
-//! Parts and causes differ in lightness as well as in hue, so that people who cannot tell red from green can tell them apart;
-//! the tests compute the distances as such people see them. The explorer's page gets its colours from here.
+//!
+//! Parts and causes differ in lightness as well as in hue, for people who cannot tell red from green; the tests compute
+//! the distances as such people see them. The explorer's page gets its colours from here.
 
 use crate::ledger::Stage;
 use crate::ledger::stage::{LatencyCause, SystemPart};
 
-/// Degrees by which a hue turns after each round of its shades.
+/// Degrees by which a hue turns each time its shades are used up.
 const TURN: i32 = 7;
 
-/// The colour of a stage by its name; one that is no fixed stage is of the software stack, whose stages are `stack`. Light
-/// enough for dark text.
+/// Returns the CSS colour of a stage by its name, light enough for dark text. A name that is no fixed stage is looked
+/// up in `stack`, the stages of the software stack.
 pub fn of_stage(name: &str, stack: &[String]) -> String {
     let mut fixed = Stage::fixed();
     let Some(place) = fixed.position(|(known, _)| known == name) else {
@@ -31,25 +33,27 @@ pub fn of_stage(name: &str, stack: &[String]) -> String {
     }
 }
 
-/// The colour of a stage of the software stack by its place in the stack, counted from the last stage, which the driver follows.
+/// Returns the CSS colour of a stage of the software stack, by its position counted from the last stage, which is next
+/// to the driver.
 pub fn of_stack(from_end: usize) -> String {
     of_part(SystemPart::Host, from_end)
 }
 
-/// A colour of a part; neighbours differ.
+/// Returns the CSS colour of stage number `place` within a system part (host, link, device or media). The part sets the
+/// hue; adjacent stages differ in lightness.
 pub fn of_part(part: SystemPart, place: usize) -> String {
     let (hue, saturation, lightnesses) = tint(part);
     let turned = hue + TURN * ((place / lightnesses.len() % 3) as i32 - 1);
     css((turned, saturation, lightnesses[place % lightnesses.len()]))
 }
 
-/// The colour of a part as a whole, for its share of all stages.
+/// Returns the CSS colour of a system part (host, link, device or media) as a whole, for its share of all stages.
 pub fn of_whole(part: SystemPart) -> String {
     let (hue, saturation, lightnesses) = tint(part);
     css((hue, saturation, lightnesses[0]))
 }
 
-/// The colour of a cause of latency, near that of its stages; waiting is grey.
+/// Returns the CSS colour of a cause of latency, similar to that of its stages; queueing is grey.
 pub fn of_cause(cause: LatencyCause) -> String {
     css(match cause {
         LatencyCause::Queueing => (0, 0, 66),
@@ -65,7 +69,8 @@ pub fn of_cause(cause: LatencyCause) -> String {
     })
 }
 
-/// Hue in degrees, saturation in percent, and the lightnesses of shades in percent.
+/// Returns the tint of a system part: hue in degrees, saturation in per cent, and the lightness of each shade in per
+/// cent.
 fn tint(part: SystemPart) -> (i32, i32, &'static [i32]) {
     match part {
         SystemPart::Host => (215, 86, &[61, 85, 73]),
@@ -79,12 +84,12 @@ fn css((hue, saturation, lightness): (i32, i32, i32)) -> String {
     format!("hsl({hue} {saturation}% {lightness}%)")
 }
 
-/// The colour of a line or point; there are [`SERIES`], and then they begin again.
+/// Returns the CSS colour of line or series number `place` of a plot; colours repeat after [`SERIES`] of them.
 pub(super) fn of_series(place: usize) -> String {
     format!("var(--series-{})", place % SERIES + 1)
 }
 
-/// Colours of lines that the style sheet defines.
+/// Number of line colours that the style sheet defines.
 pub(super) const SERIES: usize = 8;
 
 #[cfg(test)]
@@ -96,20 +101,21 @@ mod tests {
     use crate::report::summary;
     use crate::workload::fio;
 
-    /// Least distance of colours of different parts and causes (CIE 1976, as in L*a*b*); about 2 is just noticeable.
+    /// Smallest distance of colours of different parts and causes (CIE 1976, as in L*a*b*); about 2 is just noticeable.
     const APART_MIN: f64 = 9.0;
-    /// Least distance of stages that lie side by side, which a gap separates as well.
+    /// Smallest distance of the colours of adjacent stages, which a gap separates as well.
     const NEIGHBOURS_MIN: f64 = 8.0;
 
-    /// Matrices on linear RGB for eyes with all cones, without those for red and without those for green: Machado,
-    /// Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency", TVCG 15, 2009.
+    /// Matrices on linear RGB for eyes with all cones, without those for red, and without those for green: Machado,
+    /// Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency", TVCG 15,
+    /// 2009.
     const EYES: [[[f64; 3]; 3]; 3] = [
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
         [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
         [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
     ];
 
-    /// Linear red, green and blue of a colour as this module writes it.
+    /// Returns red, green and blue of a CSS colour `hsl(…)` in linear light, from 0 to 1.
     fn linear(colour: &str) -> [f64; 3] {
         let numbers = colour.trim_start_matches("hsl(").trim_end_matches(')').replace('%', "");
         let numbers: Vec<f64> = numbers.split(' ').map(|number| number.parse().unwrap()).collect();
@@ -137,7 +143,8 @@ mod tests {
         [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
     }
 
-    /// Distance of two colours for whoever sees it smallest.
+    /// Returns the smallest distance of two CSS colours, over eyes with all cones, without those for red, and without
+    /// those for green.
     fn distance(left: &str, right: &str) -> f64 {
         let seen = |eyes: &[[f64; 3]; 3], colour: &str| lab(times(eyes, linear(colour)));
         let distance = |eyes: &[[f64; 3]; 3]| {

@@ -1,35 +1,35 @@
-//! Columns of stacked parts side by side: what time is spent on, by size.
+//! Plot of stacked columns side by side, such as the time of a request by stage for each block size.
 
 use std::fmt::Write;
 
 use super::axis::{BOTTOM, HEIGHT, LEFT, PlotAxis, RIGHT, Ruler, Scale, TOP, WIDTH, upright};
 use super::escape;
 
-/// Part of its room that a column takes.
+/// Width of a column as a share of the room that it has.
 const THICK: f64 = 0.72;
-/// Width of a character of a label.
+/// Width of a character of a label, in the drawing's units.
 const CHARACTER: f64 = 6.6;
 
-/// A column: its label, and its parts from the foot up.
+/// Column of a plot: its label, and its stacked parts from the bottom up.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Label at the foot of the column.
+    /// Label below the column.
     pub name: String,
-    /// Heights of the parts in the unit of the axis, from the foot up; one for each key of the legend.
+    /// Heights of the column's parts in the unit of the axis, from the bottom up; one for each entry of the legend.
     pub parts: Vec<f64>,
 }
 
-/// Name of a part of all columns, and its colour.
+/// Entry of a legend: the name of a part of all columns, and its colour.
 #[derive(Clone, Debug)]
 pub struct LegendKey {
-    /// Name of the part in the legend.
+    /// Name of the part, as the legend shows it.
     pub name: String,
-    /// Colour of the part, as CSS writes it.
+    /// Colour of the part, as a CSS value.
     pub colour: String,
 }
 
-/// The columns with a legend of the parts that there are; `x` says what tells them apart, `y` what is stacked. `most` is the
-/// least that the axis reaches, so that several plots may have one scale.
+/// Draws stacked columns as SVG, with a legend of the parts that occur. `x` names what the columns differ in, `y` is
+/// the axis of the heights. The axis reaches at least `most`, so that several plots can have one scale.
 pub fn columns(x: &str, y: &PlotAxis, keys: &[LegendKey], columns: &[Column], most: f64, caption: &str) -> String {
     let sums = columns.iter().map(|column| column.parts.iter().sum::<f64>());
     let up = Ruler::around(Scale::Linear, sums.chain([most]), HEIGHT - TOP - BOTTOM);
@@ -81,7 +81,8 @@ fn stack(drawing: &mut String, y: &PlotAxis, keys: &[LegendKey], column: &Column
     }
 }
 
-/// Labels below the columns, as many as there is room for, and what they are.
+/// Returns the labels below the columns as SVG, as many as there is room for, and the title `x` of the axis. Names that
+/// fit only in two rows alternate and take the title's room.
 fn labels(x: &str, columns: &[Column], room: f64, foot: f64) -> String {
     let widest = columns.iter().map(|column| column.name.chars().count()).max().unwrap_or(1) as f64;
     let every = libm::ceil((widest * CHARACTER + 6.0) / room).max(1.0) as usize;

@@ -1,5 +1,5 @@
-//! A comparison as a page: for each line of it every drive's latency as a bar of what it is spent on, in the same colours
-//! and on the same scale, and what it does a second.
+//! Comparison of drives as a page: for each line, every drive's latency as a bar split by cause, in the same colours
+//! and on the same scale, and its requests per second.
 
 use std::fmt::Write;
 
@@ -10,16 +10,16 @@ use super::{colour, conclusion, data, document, escape, keys, section, shortened
 use crate::ledger::stage::LatencyCause;
 use crate::time::Span;
 
-/// Widths in the drawing's own units, about a pixel each.
+/// Widths of a row's name, bar and figures in the drawing's own units, each about a pixel.
 const NAME: f64 = 170.0;
 const BAR: f64 = 560.0;
 const FIGURE: f64 = 170.0;
-/// Height of a drive's row, and of its bar.
+/// Height of a drive's row in the drawing's units; `THICK` is that of its bar.
 const ROW: f64 = 26.0;
 const THICK: f64 = 18.0;
-/// Width that a character of a label needs.
+/// Width that a character of a label needs, in the drawing's units.
 const CHARACTER: f64 = 6.8;
-/// Characters of a drive's name that have room.
+/// Largest number of characters of a drive's name that fit beside its bar.
 const NAME_CHARACTERS_MAX: usize = 24;
 
 /// Contents of the page of a comparison.
@@ -27,26 +27,26 @@ const NAME_CHARACTERS_MAX: usize = 24;
 pub struct Comparison {
     /// Title of the page.
     pub title: String,
-    /// Answer to the question, in a sentence or two.
+    /// Answer to the question of the comparison, in a sentence or two.
     pub conclusion: Vec<String>,
-    /// Assumptions behind the figures, in a few lines.
+    /// Assumptions behind the figures, as a few lines of text.
     pub assumptions: String,
-    /// Lines on the drives compared, with memory, link and host.
+    /// Lines of text on the drives compared, with memory, link and host of each.
     pub heading: Vec<String>,
-    /// Causes that latencies are split into, in the order of the bars, equal for all drives.
+    /// Causes into which latencies are split, in the order of the bars' segments, equal for all drives.
     pub causes: Vec<LegendKey>,
     /// Groups of bars, one for each line of the comparison.
     pub groups: Vec<BarGroup>,
-    /// Further sections: titles, and what the functions of this folder give.
+    /// Further sections of the page: title and body, which is HTML that functions of this module return.
     pub sections: Vec<(String, String)>,
     /// Findings besides the conclusion, as sentences.
     pub findings: Vec<String>,
 }
 
-/// Bars of one job on every drive.
+/// Bars of one job, one for each drive.
 #[derive(Clone, Debug)]
 pub struct BarGroup {
-    /// Sizes of the job in words, as the heading of its bars.
+    /// Sizes of the job as text, which is the heading of its bars.
     pub title: String,
     /// Results of the drives, one bar each.
     pub rows: Vec<BarRow>,
@@ -57,11 +57,11 @@ pub struct BarGroup {
 pub struct BarRow {
     /// Name of the drive.
     pub drive: String,
-    /// Mean time of a request by cause, in ns, in the order of the page's causes.
+    /// Mean time of a request by cause in ns, in the order of the page's causes.
     pub causes_ns: Vec<f64>,
     /// Mean latency of a request, in ns.
     pub mean_ns: f64,
-    /// Requests per second.
+    /// Requests per second of the drive.
     pub iops: f64,
 }
 
@@ -71,7 +71,7 @@ pub fn causes() -> Vec<LegendKey> {
     LatencyCause::ALL.iter().map(key).collect()
 }
 
-/// The page; `all` is the table with every figure.
+/// Returns the page of a comparison as an HTML document; `all` is the table with every figure.
 pub fn comparison(page: &Comparison, all: &Table) -> String {
     let heading: String = page.heading.iter().map(|line| format!("{}\n", escape(line))).collect();
     let groups: String = page.groups.iter().map(|group| drawn(page, group)).collect();
@@ -103,13 +103,14 @@ fn legend(page: &Comparison) -> String {
 }
 
 impl Comparison {
-    /// True if any time is spent on a cause.
+    /// True if a request of any drive spends time on cause number `place`.
     fn is_seen(&self, place: usize) -> bool {
         self.groups.iter().flat_map(|group| &group.rows).any(|row| row.causes_ns[place] > 0.0)
     }
 }
 
-/// The drives of a group below each other, the slowest as long as there is room.
+/// Draws the bars of the drives of a group below each other, as HTML; the slowest drive's bar is as long as there is
+/// room.
 fn drawn(page: &Comparison, group: &BarGroup) -> String {
     let longest_ns = group.rows.iter().map(|row| row.mean_ns).fold(f64::MIN_POSITIVE, f64::max);
     let mut drawing = String::new();

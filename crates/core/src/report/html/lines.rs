@@ -1,14 +1,14 @@
-//! Lines through points, with intervals where they are known.
+//! Plots of lines through points, with the intervals of the points where they are known.
 
 use std::fmt::Write;
 
 use super::axis::{BOTTOM, HEIGHT, LEFT, PlotAxis, RIGHT, Ruler, TOP, WIDTH, level, upright};
 use super::{colour, escape};
 
-/// Points of a line that get a dot each.
+/// Largest number of points of a line at which each of them gets a dot.
 const DOTS_MAX: usize = 24;
 
-/// A line of a plot.
+/// Line of a plot, or a set of marks.
 #[derive(Clone, Debug)]
 pub struct PlotLine {
     /// Name of the line in the legend.
@@ -19,7 +19,7 @@ pub struct PlotLine {
     pub is_loose: bool,
 }
 
-/// A point; with the ends of its interval, if that is known.
+/// Point of a plot, with the ends of its interval, if that is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     /// Value on the horizontal axis, in its unit.
@@ -31,24 +31,25 @@ pub struct Point {
 }
 
 impl PlotLine {
-    /// A line through points without intervals; those that are unknown are left out.
+    /// Makes a line through points without intervals; points with an unknown value are left out.
     pub fn through(name: impl Into<String>, points: impl IntoIterator<Item = (f64, Option<f64>)>) -> PlotLine {
         let points = points.into_iter().filter_map(|(x, y)| Some(Point { x, y: y?, ends: None }));
         PlotLine { name: name.into(), points: points.collect(), is_loose: false }
     }
 
-    /// Marks that no line connects, such as published values beside simulated ones.
+    /// Makes marks that no line connects, such as published values beside simulated ones.
     pub fn marks(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> PlotLine {
         PlotLine { is_loose: true, ..PlotLine::through(name, points.into_iter().map(|(x, y)| (x, Some(y)))) }
     }
 }
 
-/// The plot with its legend and a caption; one line needs no legend.
+/// Draws lines over the axes `x` and `y`, as HTML with a legend and a caption; a single line has no legend.
 pub fn lines(x: &PlotAxis, y: &PlotAxis, lines: &[PlotLine], caption: &str) -> String {
     lines_reaching(x, y, lines, caption, &[])
 }
 
-/// The plot with a vertical axis that reaches these values, too, so that several plots can have one scale.
+/// Draws lines over the axes `x` and `y`, as HTML with a legend and a caption. The vertical axis includes the values
+/// `reached`, so that several plots can have one scale.
 pub fn lines_reaching(x: &PlotAxis, y: &PlotAxis, lines: &[PlotLine], caption: &str, reached: &[f64]) -> String {
     let points = || lines.iter().flat_map(|line| &line.points);
     let (room_x, room_y) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
@@ -71,7 +72,7 @@ pub fn lines_reaching(x: &PlotAxis, y: &PlotAxis, lines: &[PlotLine], caption: &
     )
 }
 
-/// Returns the name of a plot: its caption, and what is drawn over what.
+/// Returns the text that describes a plot: its caption, and the name of one axis over that of the other.
 fn label(x: &PlotAxis, y: &PlotAxis, caption: &str) -> String {
     let axes = if y.name.is_empty() { format!("over {}", x.name) } else { format!("{} over {}", y.name, x.name) };
     match caption {
@@ -81,7 +82,7 @@ fn label(x: &PlotAxis, y: &PlotAxis, caption: &str) -> String {
     }
 }
 
-/// Returns the points as values, with the ends of their intervals.
+/// Returns the points of all lines as comma-separated values, with the ends of their intervals.
 fn values(lines: &[PlotLine]) -> String {
     let row = |name: &str, point: &Point| {
         let ends = point.ends.map_or([String::new(), String::new()], |(low, high)| [low.to_string(), high.to_string()]);
@@ -98,7 +99,7 @@ fn legend(lines: &[PlotLine]) -> String {
     super::keys(lines.iter().enumerate().map(|(place, line)| (line.name.as_str(), stroke(line, place))))
 }
 
-/// Returns the colour of a line by its place; marks have that of the text.
+/// Returns the CSS colour of line number `place`; marks have that of the text.
 fn stroke(line: &PlotLine, place: usize) -> String {
     if line.is_loose { String::from("var(--text)") } else { colour::of_series(place) }
 }
@@ -132,7 +133,7 @@ impl Plot<'_> {
         }
     }
 
-    /// A diamond for each point.
+    /// Draws a diamond for each point of the marks.
     fn marks(&self, drawing: &mut String, line: &PlotLine) {
         for point in &line.points {
             let (x, y) = self.place(point.x, point.y);
@@ -145,7 +146,7 @@ impl Plot<'_> {
         }
     }
 
-    /// The area between the ends of intervals.
+    /// Draws the area between the ends of the intervals of a line's points.
     fn band(&self, drawing: &mut String, line: &PlotLine, fill: &str) {
         let ends = || line.points.iter().filter_map(|point| Some((point.x, point.ends?)));
         let upper = ends().map(|(x, (_, high))| self.pair(x, high));

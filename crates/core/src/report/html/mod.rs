@@ -1,4 +1,6 @@
-//! Pages of results: each one file, no script, nothing fetched, readable in light and dark and on paper.
+//! Pages of results in HTML: each is one file without script and without anything to fetch, readable in light and dark
+//! and on paper.
+//!
 //!
 //! Every text that comes from a description is escaped where it is drawn.
 
@@ -28,7 +30,7 @@ pub use run::{Run, html};
 
 const STYLE: &str = include_str!("page.css");
 
-/// A page of its own; the title is escaped already.
+/// Returns a whole HTML document; the title is escaped already.
 fn document(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -37,18 +39,19 @@ fn document(title: &str, body: &str) -> String {
     )
 }
 
-/// A section; the title is escaped already.
+/// Returns a section of a page with its heading; the title is escaped already.
 fn section(title: &str, body: &str) -> String {
     format!("<h2>{title}</h2>\n{body}")
 }
 
-/// Returns the conclusion of a page: its sentences, the first thing that a reader sees below the title.
+/// Returns the conclusion of a page in HTML: the sentences that stand directly below the title.
 fn conclusion(sentences: &[String]) -> String {
     let sentences: String = sentences.iter().map(|sentence| format!("<p>{}</p>\n", escape(sentence))).collect();
     if sentences.is_empty() { sentences } else { format!("<div class=\"conclusion\">\n{sentences}</div>\n") }
 }
 
-/// Returns the values that a drawing shows, as comma-separated values inside of it, from which its CSV file is made.
+/// Returns the values that a drawing shows, as comma-separated values to be stored inside the drawing; its CSV file is
+/// made from them.
 fn data(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let line = |cells: Vec<String>| cells.into_iter().map(quoted).collect::<Vec<_>>().join(",");
     let head = line(head.iter().map(|name| String::from(*name)).collect());
@@ -56,7 +59,7 @@ fn data(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     format!("<metadata>{}</metadata>\n", escape(&lines.join("\n")))
 }
 
-/// Returns the legend: names with the colour of each.
+/// Returns the legend of a plot in HTML: names, each with its colour.
 fn keys<'a>(keys: impl Iterator<Item = (&'a str, String)>) -> String {
     let keys = keys.map(|(name, colour)| {
         format!("<span><i class=\"key\" style=\"background:{colour}\"></i>{}</span>", escape(name))
@@ -64,12 +67,12 @@ fn keys<'a>(keys: impl Iterator<Item = (&'a str, String)>) -> String {
     format!("<p class=\"keys\">{}</p>\n", keys.collect::<String>())
 }
 
-/// Returns the caption above a plot.
+/// Returns the caption above a plot in HTML; empty for an empty text.
 fn caption(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("<figcaption>{}</figcaption>\n", escape(text)) }
 }
 
-/// A text that does not fit is cut at its end.
+/// Cuts a text that is longer than `characters_max`, and ends it with an ellipsis.
 fn shortened(text: &str, characters_max: usize) -> String {
     match characters(text) > characters_max {
         false => String::from(text),
@@ -77,10 +80,10 @@ fn shortened(text: &str, characters_max: usize) -> String {
     }
 }
 
-/// Columns from which on a table is broader than a page's text.
+/// Number of columns from which on a table is wider than the text of a page.
 const BROAD_MIN: usize = 10;
 
-/// A text table as an HTML table.
+/// Returns a text table as an HTML table.
 fn table(table: &Table) -> String {
     let cells = |tag: &str, cells: &mut dyn Iterator<Item = &str>| -> String {
         let cells = cells.zip(table.columns());
@@ -93,7 +96,7 @@ fn table(table: &Table) -> String {
     format!("<div class=\"{class}\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n")
 }
 
-/// Returns the class of a cell: numbers stand at the right, long texts break, and verdicts have a mark.
+/// Returns the class attribute of a table cell: numbers are aligned right, long texts break, and verdicts have a mark.
 fn class((header, side): (&str, Alignment), cell: &str) -> &'static str {
     match (side, header, cell) {
         (Alignment::Right, _, _) => " class=\"number\"",
@@ -104,7 +107,7 @@ fn class((header, side): (&str, Alignment), cell: &str) -> &'static str {
     }
 }
 
-/// Returns `text` such that it is text in any HTML element or quoted attribute.
+/// Escapes `text` so that it is plain text in any HTML element or quoted attribute.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

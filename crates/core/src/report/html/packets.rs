@@ -1,4 +1,4 @@
-//! The packet ladder drawn: time runs down, a row a step, the host at the left and the device at the right.
+//! Packet ladder as SVG: time runs down, one row for each step, with the host at the left and the device at the right.
 
 use std::fmt::Write;
 
@@ -9,15 +9,15 @@ use crate::ledger::{Record, Step, Trace};
 const WIDTH: f64 = 860.0;
 const ROW: f64 = 20.0;
 const TOP: f64 = 32.0;
-/// Positions of the rails of host and device.
+/// X coordinates of the vertical lines of host and device, in the drawing's units.
 const HOST: f64 = 320.0;
 const DEVICE: f64 = 680.0;
-/// Steps that are drawn; a stream that polls may have many more.
+/// Largest number of steps that are drawn; a stream that polls may have many more.
 const STEPS_MAX: usize = 120;
-/// Characters of a name that have room beside its figures.
+/// Largest number of characters of a step's name that fit beside its figures.
 const NAME_MAX: usize = 34;
 
-/// The steps of a trace, the first of them.
+/// Draws the first steps of a trace as SVG, up to a fixed number; empty for an empty trace.
 pub fn packets(trace: &Trace) -> String {
     let records = trace.in_order();
     let Some(first) = records.first() else { return String::new() };
@@ -40,7 +40,7 @@ pub fn packets(trace: &Trace) -> String {
     )
 }
 
-/// Returns all steps as values, in ns from the first one on.
+/// Returns all steps of a trace as comma-separated values, with times in ns from the first step on.
 fn values(records: &[&Record], start_ns: f64) -> String {
     let row = |record: &&Record| {
         let (place, packets, bytes) = match &record.step {
@@ -92,13 +92,14 @@ fn draw(drawing: &mut String, record: &Record, start_ns: f64, top: f64) {
     drawing.push_str(&step);
 }
 
-/// `data ×32, 4864 B (2720.0)`
+/// Returns the label of packets on the link, such as `data ×32, 4864 B (2720.0)`: name, number, bytes on the wire and
+/// time in ns.
 fn told(name: &str, packets: u32, wire_bytes: u32, long_ns: f64) -> String {
     let count = if packets > 1 { format!(" ×{packets}") } else { String::new() };
     format!("{name}{count}, {wire_bytes} B ({long_ns:.1})")
 }
 
-/// A bar at the rail of host or device, and what is done there.
+/// Draws an activity of host or device as SVG: a bar at the line of the component, and the text `told`.
 fn activity(part: SystemPart, told: &str, top: f64) -> String {
     let (edge, at, anchor) = match part {
         SystemPart::Host => (HOST - 5.0, HOST - 13.0, "end"),
@@ -114,7 +115,7 @@ fn activity(part: SystemPart, told: &str, top: f64) -> String {
     )
 }
 
-/// An arrow between the rails; dotted if the packets bring nothing.
+/// Draws an arrow between the lines of host and device as SVG; it is dotted if the packets are an empty answer.
 fn arrow(record: &Record, (from, to): (f64, f64), told: &str, top: f64) -> String {
     let (y, head) = (top + 17.5, if to > from { to - 7.0 } else { to + 7.0 });
     let class = if record.step.is_empty_answer() { "packet empty" } else { "packet" };

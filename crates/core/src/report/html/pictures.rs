@@ -1,33 +1,36 @@
-//! The drawings of a page as files of their own, for a document that shows one of them.
+//! Drawings of a page as files of their own, for a document that shows one of them.
 //!
-//! A page holds each drawing as `<svg>`, with its caption and the key of its colours beside it in HTML. A file of its own
-//! carries the style sheet, and the key as a line of its own drawing.
+//!
+//! A page holds each drawing as `<svg>`, with its caption and its legend beside it in HTML. A file of its own carries
+//! the style sheet, and the legend as lines of its own drawing.
 
 use super::STYLE;
 
-/// Height that a key of one line takes above a drawing, and that of each further line.
+/// Height of a legend of one line above a drawing, in the drawing's units; `KEY_LINE` is that of each further line.
 const KEY_HEIGHT: f64 = 28.0;
 const KEY_LINE: f64 = 20.0;
-/// Width of a colour's square with the blanks around it, and of a character of its name.
+/// Width of a legend's colour square with the blanks around it, in the drawing's units; `CHARACTER` is that of a
+/// character of a name.
 const SQUARE: f64 = 34.0;
 const CHARACTER: f64 = 6.8;
-/// Longest part of a caption that a file's name has.
+/// Largest number of characters of a caption that a file's name contains.
 const NAME_MAX: usize = 40;
 
-/// A drawing as a document of its own.
+/// Drawing of a page as a document of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// Name of its file: its place in the page, and its caption in small letters, as in `2-latency-by-percentile.svg`.
+    /// Name of the drawing's file: its number in the page, and its caption in small letters, as in
+    /// `2-latency-by-percentile.svg`.
     pub file: String,
-    /// Name of the file with its values, with the ending `csv`.
+    /// Name of the file with the drawing's values, which ends in `csv`.
     pub csv_file: String,
-    /// Values that it shows, comma-separated; empty if the drawing has none.
+    /// Values that the drawing shows, comma-separated; empty if it has none.
     pub csv: String,
-    /// The SVG document; it fetches nothing, and follows the light or dark scheme of whoever shows it.
+    /// SVG document of the drawing; it fetches nothing, and follows the light or dark colour scheme of the viewer.
     pub svg: String,
 }
 
-/// Every drawing of a page, in the page's order.
+/// Returns every drawing of an HTML page, in the page's order.
 pub fn pictures(page: &str) -> Vec<Picture> {
     let starts: Vec<usize> = page.match_indices("<svg").map(|(start, _)| start).collect();
     let drawing = |(place, start): (usize, &usize)| {
@@ -43,7 +46,7 @@ pub fn pictures(page: &str) -> Vec<Picture> {
     starts.iter().enumerate().filter_map(drawing).collect()
 }
 
-/// Writes one drawing, with the key of its colours above it.
+/// Returns one drawing as a document of its own, with the legend of its colours above it.
 fn picture(number: usize, head: &str, body: &str, keys: &[(String, String)]) -> Picture {
     let sizes: Vec<f64> = attribute(head, "viewBox").split(' ').skip(2).filter_map(|size| size.parse().ok()).collect();
     let (width, height) = (sizes.first().copied().unwrap_or(0.0), sizes.get(1).copied().unwrap_or(0.0));
@@ -61,7 +64,7 @@ fn picture(number: usize, head: &str, body: &str, keys: &[(String, String)]) -> 
     Picture { file: format!("{stem}.svg"), csv_file: format!("{stem}.csv"), csv: values(body), svg }
 }
 
-/// Returns the values inside of a drawing.
+/// Returns the comma-separated values that are stored inside a drawing; empty if it has none.
 fn values(body: &str) -> String {
     let inside = body.split_once("<metadata>").and_then(|(_, rest)| rest.split_once("</metadata>"));
     let plain = |text: &str| {
@@ -71,7 +74,7 @@ fn values(body: &str) -> String {
     inside.map_or_else(String::new, |(values, _)| plain(values))
 }
 
-/// Returns the page with links to the files of each drawing below it.
+/// Returns an HTML page with links to the files of each drawing, below the drawing.
 pub fn with_links(page: &str, pictures: &[Picture]) -> String {
     let mut parts = page.split("</svg>\n");
     let mut linked = String::from(parts.next().unwrap_or_default());
@@ -92,7 +95,8 @@ pub fn with_links(page: &str, pictures: &[Picture]) -> String {
     linked
 }
 
-/// Draws squares of the colours, each with its name, in as many lines as the width needs. Returns their height, too.
+/// Draws a legend as SVG, colour squares each with a name, in as many lines as the width needs. Returns the SVG and its
+/// height in the drawing's units.
 fn key_lines(keys: &[(String, String)], width: f64) -> (String, f64) {
     let (mut left, mut top) = (0.0, 0.0);
     let mut lines = String::new();
@@ -112,7 +116,7 @@ fn key_lines(keys: &[(String, String)], width: f64) -> (String, f64) {
     (lines, if keys.is_empty() { 0.0 } else { top + KEY_HEIGHT })
 }
 
-/// Names and colours of the key in a section of a page, none if it has none.
+/// Returns names and colours of the legend in a part of an HTML page; empty if there is no legend.
 fn keys(section: &str) -> Vec<(String, String)> {
     let line = section.split_once("<p class=\"keys\">").and_then(|(_, rest)| rest.split_once("</p>"));
     let entry = |entry: &str| {
@@ -124,13 +128,13 @@ fn keys(section: &str) -> Vec<(String, String)> {
     line.map_or_else(Vec::new, |(line, _)| line.split("<span>").filter_map(entry).collect())
 }
 
-/// Value of an attribute in a tag's head, empty if it has none.
+/// Returns the value of an attribute in the head of an HTML tag; empty if the tag has no such attribute.
 fn attribute<'a>(head: &'a str, name: &str) -> &'a str {
     let quoted = head.split_once(&format!(" {name}=\"")).and_then(|(_, rest)| rest.split_once('"'));
     quoted.map_or("", |(value, _)| value)
 }
 
-/// Name of a drawing's files without their ending, of small letters, digits and hyphens alone.
+/// Returns the name of a drawing's files without extension, of small letters, digits and hyphens alone.
 fn file_name(number: usize, label: &str) -> String {
     let letters = label.to_lowercase().replace(|sign: char| !sign.is_ascii_alphanumeric(), "-");
     let words: Vec<&str> = letters.split('-').filter(|word| !word.is_empty()).collect();

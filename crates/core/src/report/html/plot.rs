@@ -1,5 +1,5 @@
-//! The percentile plot: latency over the share of requests, both on logarithmic axes, so that each
-//! further nine of the tail takes the same room.
+//! Percentile plot: latency over the share of requests. Both axes are logarithmic, so that each further nine of the
+//! tail takes the same room.
 
 use std::fmt::Write;
 
@@ -9,20 +9,20 @@ use super::{colour, escape};
 use crate::ledger::Latency;
 use crate::time::Span;
 
-/// Width and height of a plot, as those of lines have them.
+/// Width and height of a plot in the drawing's units, equal to those of line plots.
 const WIDTH: f64 = 450.0;
 const HEIGHT: f64 = 270.0;
-/// Margins of the plotting area.
+/// Margins of the plotting area, in the drawing's units.
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 44.0;
-/// Width that a character of a label needs.
+/// Width that a character of a label needs, in the drawing's units.
 const CHARACTER: f64 = 6.8;
-/// Points of one line.
+/// Number of points of one line.
 const POINTS: usize = 240;
 
-/// A line of the plot.
+/// Line of a percentile plot.
 #[derive(Clone, Debug)]
 pub struct LatencySeries<'a> {
     /// Name of the line in the legend.
@@ -31,12 +31,13 @@ pub struct LatencySeries<'a> {
     pub latency: &'a Latency,
 }
 
-/// The plot of all series with its legend; a line ends where one request is left beyond it.
+/// Draws the percentiles of all series as HTML, with a legend. A line ends at the percentile beyond which one request
+/// is left.
 pub fn percentiles(series: &[LatencySeries]) -> String {
     super::page::side_by_side(&[drawn(series, "Latency that a share of the requests does not exceed")])
 }
 
-/// Plots percentiles for a place beside other plots.
+/// Draws the percentiles of all series as HTML with this caption, to be placed beside other plots.
 pub fn percentiles_beside(series: &[LatencySeries], caption: &str) -> String {
     drawn(series, caption)
 }
@@ -62,7 +63,7 @@ fn drawn(series: &[LatencySeries], caption: &str) -> String {
     )
 }
 
-/// Returns the percentiles that the axis names as values, as far as a series has them.
+/// Returns the percentiles at the axis' ticks as comma-separated values in ns, as far as a series has enough requests.
 fn values(series: &[LatencySeries]) -> String {
     let row = |line: &LatencySeries, nines: f64| {
         let percent = 100.0 * (1.0 - libm::pow(10.0, -nines));
@@ -75,7 +76,8 @@ fn values(series: &[LatencySeries]) -> String {
     super::data(&["line", "percent", "ns"], rows)
 }
 
-/// Ranges of the axes: the nines of the largest series, and latencies between two ticks.
+/// Ranges of the axes: the nines of the percentile beyond which the largest series has one request, and latencies in ps
+/// between two ticks.
 struct Axes {
     nines: f64,
     low_ps: f64,
@@ -101,7 +103,7 @@ impl Axes {
         TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - share)
     }
 
-    /// The line of one series in the drawing's coordinates.
+    /// Returns the coordinates of the line of one series, as SVG writes them.
     fn points(&self, latency: &Latency) -> String {
         let last = nines_of(latency.count());
         let point = |place: usize| {
@@ -137,17 +139,17 @@ impl Axes {
     }
 }
 
-/// Returns the nines of the percentile beyond which one of `count` requests is left.
+/// Returns the number of nines of the percentile beyond which one of `count` requests is left; not whole in general.
 fn nines_of(count: u64) -> f64 {
     libm::log10(count.max(1) as f64)
 }
 
-/// Latencies at which the axis may have a tick, in ps: 1, 2 and 5 times the powers of ten, up to 10^7 s.
+/// Returns the latencies at which the axis may have a tick, in ps: 1, 2 and 5 times the powers of ten, up to 10^7 s.
 fn ticks() -> impl Iterator<Item = f64> {
     (0..20).flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * libm::pow(10.0, f64::from(power))))
 }
 
-/// Ticks of the horizontal axis: name and place in nines.
+/// Returns name and position of the ticks of the horizontal axis, up to `nines`; the position is a number of nines.
 fn nine_ticks(nines: f64) -> impl Iterator<Item = (String, f64)> {
     let first = [("0 %".to_string(), 0.0), ("50 %".to_string(), libm::log10(2.0)), ("90 %".to_string(), 1.0)];
     let later = (2..=18_usize).map(|count| match count {

@@ -1,4 +1,4 @@
-//! The page of one run.
+//! Page of one run as HTML.
 
 use serde_json::Value;
 
@@ -14,34 +14,34 @@ use crate::ledger::{DirectionOutcome, Outcome, Trace};
 use crate::report::table::Table;
 use crate::results::documents::ResourceUse;
 
-/// Least share from which on a resource is listed as busy.
+/// Smallest utilisation at which a resource is listed as busy.
 const USED_MIN: f64 = 0.01;
-/// Number of jobs and directions whose latency has a tile.
+/// Largest number of kinds of requests (reads or writes of a job) whose latency has a tile at the top of the page.
 const TILED_MAX: usize = 2;
 
 /// Contents of the page of a run.
 #[derive(Clone, Debug)]
 pub struct Run<'a> {
-    /// Results of the run.
+    /// Outcome of the run.
     pub outcome: &'a Outcome,
-    /// The resolved description.
+    /// Resolved description of the drive.
     pub description: &'a Value,
-    /// Result in a sentence or two.
+    /// Result of the run, in a sentence or two.
     pub conclusion: &'a [String],
-    /// Utilisation of each resource, the busiest first.
+    /// Utilisation of each resource, by descending utilisation.
     pub usage: &'a [ResourceUse],
-    /// Intervals of figures with an explanation, if they were asked for.
+    /// Explanation and table of the intervals of figures, if they were computed.
     pub intervals: Option<(&'a str, &'a Table)>,
-    /// The job and the drive in words: lines of a text.
+    /// Job and drive as lines of text.
     pub heading: &'a [String],
-    /// Windows of the run over time, if it was watched.
+    /// Results of successive windows of simulated time, if the run was divided into windows.
     pub timeline: &'a [Window],
-    /// The steps of one request and which that is, if they were recorded.
+    /// Title and steps of one request with its packets, if they were recorded.
     pub packets: Option<(&'a str, &'a Trace)>,
 }
 
 impl<'a> Run<'a> {
-    /// Makes a page from the outcome alone.
+    /// Makes the contents of a page from the outcome alone; the other fields are empty.
     pub fn new(outcome: &'a Outcome, description: &'a Value) -> Run<'a> {
         Run {
             outcome,
@@ -56,7 +56,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The page.
+/// Returns the page of a run as an HTML document.
 pub fn html(run: &Run) -> String {
     let outcome = run.outcome;
     let sections = [
@@ -83,13 +83,14 @@ fn workload(heading: &[String]) -> String {
     if lines.is_empty() { lines } else { section("What was assumed", &format!("<pre>{lines}</pre>\n")) }
 }
 
-/// Returns the table of intervals with their explanation.
+/// Returns the HTML section with the table of prediction or confidence intervals and its explanation; empty if there
+/// are none.
 fn intervals(intervals: Option<(&str, &Table)>) -> String {
     let Some((explanation, rows)) = intervals else { return String::new() };
     section("How well it is known", &format!("<p class=\"quiet\">{}</p>\n{}", escape(explanation), table(rows)))
 }
 
-/// Returns the utilisation of each resource as a table with bars.
+/// Returns the HTML section with the utilisation of each resource as a table with bars; empty if no resource was busy.
 fn utilisation(usage: &[ResourceUse]) -> String {
     let row = |used: &ResourceUse| {
         let percent = 100.0 * used.share;
@@ -109,7 +110,8 @@ fn utilisation(usage: &[ResourceUse]) -> String {
     )
 }
 
-/// Rate and latency of requests that follow each other, over the run's time.
+/// Returns the HTML section with plots of request rate and latency over the run's time; empty if there are fewer than
+/// two windows.
 fn in_time(windows: &[Window]) -> String {
     let [first, _, ..] = windows else { return String::new() };
     let start = first.from;
@@ -131,7 +133,7 @@ fn in_time(windows: &[Window]) -> String {
     section("In time", &side_by_side(&plots))
 }
 
-/// The steps of one request, drawn.
+/// Returns the HTML section with the drawn steps and packets of one request; empty if they were not recorded.
 fn request(steps: Option<(&str, &Trace)>) -> String {
     let Some((title, trace)) = steps else { return String::new() };
     let told = format!("<p class=\"quiet\">{}</p>\n", escape(title));
@@ -150,7 +152,7 @@ fn header(outcome: &Outcome) -> String {
     )
 }
 
-/// The few numbers that a reader looks for first.
+/// Returns the HTML tiles at the top of the page: the few numbers that a reader looks for first.
 fn tiles(outcome: &Outcome, usage: &[ResourceUse]) -> String {
     let mut tiles = vec![
         (units::count(outcome.iops()), String::from("requests a second")),
@@ -176,7 +178,7 @@ fn tiles(outcome: &Outcome, usage: &[ResourceUse]) -> String {
     format!("<div class=\"tiles\">\n{}</div>\n", tiles.concat())
 }
 
-/// The directions of all jobs in which anything was counted, with a name for each.
+/// Returns the reads and writes of all jobs of which any were counted, with a name for each.
 fn directions(outcome: &Outcome) -> impl Iterator<Item = (String, &DirectionOutcome)> {
     outcome
         .jobs
@@ -193,7 +195,8 @@ fn latency(outcome: &Outcome) -> String {
     section("Latency", &plot::percentiles(&series))
 }
 
-/// For every job and direction, the stages of a request as a bar and as numbers.
+/// Returns the HTML section with the mean time of a request in each stage as a bar and as numbers, for every job and
+/// kind of requests.
 fn ledgers(outcome: &Outcome) -> String {
     let ledgers: String =
         directions(outcome).map(|(name, figures)| ledger(&name, figures, &outcome.stack_stages)).collect();
@@ -219,7 +222,8 @@ fn ledger(name: &str, figures: &DirectionOutcome, stack: &[String]) -> String {
     )
 }
 
-/// Both directions as bars over the run's time, what is left being idle, and as numbers.
+/// Returns the HTML section of the link: for both directions, a bar of the run's time by kind of bytes, the rest being
+/// idle, and a table.
 fn link(outcome: &Outcome) -> String {
     let directions = [("To host", &outcome.upstream), ("To device", &outcome.downstream)];
     let bars = directions.map(|(name, wire)| {
@@ -250,7 +254,7 @@ fn link(outcome: &Outcome) -> String {
     section("Link", &(bars.concat() + &table(&summary::link(outcome))))
 }
 
-/// Returns the tables of host costs and protocol counters.
+/// Returns the HTML section with the tables of host costs and protocol counters.
 fn costs(outcome: &Outcome) -> String {
     let mut tables = vec![table(&summary::host(outcome))];
     if !outcome.counters.is_empty() {

@@ -1,4 +1,5 @@
-//! Points of several series over two logarithmic axes with one unit, beside the line on which both values are equal.
+//! Scatter plot of several series over two logarithmic axes with one unit, beside the line on which both values are
+//! equal.
 
 use std::fmt::Write;
 
@@ -8,7 +9,7 @@ use super::{colour, escape};
 /// Point of a scatter plot.
 #[derive(Clone, Debug)]
 pub struct ScatterPoint {
-    /// Name that is shown when the pointer rests on the point.
+    /// Name of the point, which is shown when the pointer rests on it.
     pub name: String,
     /// Value on the horizontal axis, in its unit.
     pub x: f64,
@@ -16,7 +17,7 @@ pub struct ScatterPoint {
     pub y: f64,
 }
 
-/// Points of one colour.
+/// Points of one colour in a scatter plot, with their entry in the legend.
 #[derive(Clone, Debug)]
 pub struct ScatterSeries {
     /// Name of the series in the legend.
@@ -25,7 +26,8 @@ pub struct ScatterSeries {
     pub points: Vec<ScatterPoint>,
 }
 
-/// Draws the plot with its legend and a caption; values that are not above zero are left out.
+/// Draws a scatter plot as HTML, with a legend and a caption. `x` and `y` name the axes, `shown` formats a value.
+/// Points with a value that is not above zero are left out.
 pub fn scatter(x: &str, y: &str, shown: &dyn Fn(f64) -> String, series: &[ScatterSeries], caption: &str) -> String {
     let is_drawn = |point: &&ScatterPoint| point.x > 0.0 && point.y > 0.0 && (point.x * point.y).is_finite();
     let points = || series.iter().flat_map(|one| one.points.iter().filter(is_drawn));

@@ -1,4 +1,4 @@
-//! Document of `compare`.
+//! JSON document of `compare`.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Document of `dma`.
+//! JSON document of `dma`.
 
 use schemars::JsonSchema;
 use serde::Serialize;

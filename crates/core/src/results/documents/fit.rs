@@ -1,4 +1,4 @@
-//! Document of `fit`.
+//! JSON document of `fit`.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Documents that `--json` prints, as types: their JSON Schema is derived from them, comments included.
+//! Documents that `--json` prints, as types. Their JSON Schema is derived from the types and their comments.
 
 mod compare;
 mod dma;
@@ -29,7 +29,7 @@ pub use sweep::*;
 pub use trace_info::*;
 pub use validate::*;
 
-/// Returns a document as JSON.
+/// Converts a document to JSON.
 pub fn value(document: &impl Serialize) -> serde_json::Value {
     // Keys of documents are texts, and nothing else can fail.
     serde_json::to_value(document).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Parts of documents whose keys or values are in a list elsewhere: figures, percentiles, stages.
+//! Parts of JSON documents whose keys or values come from a list elsewhere: figures, percentiles, stages.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::ledger::{Latency, Stage};
 use crate::results::{FIGURES, Figures, PERCENTILES, in_tables};
 
-/// Object with any keys, in their order.
+/// JSON object with arbitrary keys, in the order of this list.
 #[derive(Clone, Debug)]
 pub struct ByName<T>(pub Vec<(String, T)>);
 
@@ -34,7 +34,7 @@ impl<T: JsonSchema> JsonSchema for ByName<T> {
     }
 }
 
-/// Defines an object of numbers whose keys follow from a list.
+/// Defines types for JSON objects of numbers whose keys come from a list.
 macro_rules! keyed {
     ($(#[doc = $about:literal] $Name:ident: $required:literal, $keys:expr;)+) => {$(
         #[doc = $about]
@@ -77,7 +77,7 @@ fn figures(has: fn(&crate::results::Figure) -> bool) -> impl Iterator<Item = Key
     figures.map(move |it| (String::from(it.name), it.about, kind(it.unit), it.may_be_unknown))
 }
 
-/// An object with these keys, whose values are numbers.
+/// Returns the JSON Schema of an object with these keys, whose values are numbers.
 fn numbers(about: &str, keys: impl Iterator<Item = Key>, is_required: bool) -> Schema {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for (name, about, kind, may_be_null) in keys {
@@ -93,7 +93,7 @@ fn numbers(about: &str, keys: impl Iterator<Item = Key>, is_required: bool) -> S
 }
 
 impl AllPercentiles {
-    /// Returns every percentile of some latencies.
+    /// Returns all percentiles of these latencies.
     pub fn of(latency: &Latency) -> AllPercentiles {
         let value = |it: &crate::results::Percentile| (String::from(it.name), Value::from(it.of_ns(latency)));
         AllPercentiles(PERCENTILES.iter().map(value).collect())
@@ -101,21 +101,21 @@ impl AllPercentiles {
 }
 
 impl TablePercentiles {
-    /// Returns the percentiles of some latencies that tables show.
+    /// Returns those percentiles of these latencies that tables show.
     pub fn of(latency: &Latency) -> TablePercentiles {
         TablePercentiles(in_tables().map(|it| (format!("{}_ns", it.name), Value::from(it.of_ns(latency)))).collect())
     }
 }
 
 impl RunFigures {
-    /// Returns every figure of a run.
+    /// Returns all figures of a run as a JSON object.
     pub fn of(figures: &Figures) -> RunFigures {
         RunFigures(FIGURES.iter().map(|it| (String::from(it.name), it.json(figures.get(it)))).collect())
     }
 }
 
 impl CellFigures {
-    /// Returns the figures of a run that cells have.
+    /// Returns the figures of a run that the cells of a comparison contain.
     pub fn of(figures: &Figures) -> CellFigures {
         let shown = FIGURES.iter().filter(|figure| figure.is_in_cells);
         CellFigures(shown.map(|it| (String::from(it.name), it.json(figures.get(it)))).collect())
@@ -123,13 +123,13 @@ impl CellFigures {
 }
 
 impl RowFigures {
-    /// Returns the values of some columns by their names.
+    /// Returns a row of a sweep with these values by the names of their columns.
     pub fn of(values: Map<String, Value>) -> RowFigures {
         RowFigures(values)
     }
 }
 
-/// Defines a part of documents that something else describes.
+/// Defines types for parts of JSON documents whose content is specified elsewhere.
 macro_rules! described {
     ($(#[doc = $about:literal] $Name:ident($Inner:ty) = $schema:expr;)+) => {$(
         #[doc = $about]

@@ -1,4 +1,4 @@
-//! Document of `predict`.
+//! JSON document of `predict`.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Document of `reproduce`.
+//! JSON document of `reproduce`.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,5 @@
-//! Document of `run`, `bench` and `serve`: fio's shape, with an object of what fio does not know.
+//! JSON document of `run`, `bench` and `serve`: fio's format, with an additional object for everything that fio does
+//! not have.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -85,7 +86,7 @@ pub struct TroubleResult {
 }
 
 impl TroubleResult {
-    /// Returns an event as results have it.
+    /// Returns the JSON object for an event of a timeline of faults that occurred in the run.
     pub fn of(met: &TroubleMet) -> TroubleResult {
         TroubleResult {
             line: met.line.clone(),
@@ -110,7 +111,7 @@ pub struct MeasuredIn {
 }
 
 impl MeasuredIn {
-    /// Returns the state as results have it.
+    /// Returns the JSON object for the state of the drive in which requests were counted.
     pub fn of(measured: MeasuredState) -> MeasuredIn {
         let state = |state, reason| MeasuredIn { state, warm_up_ios: 0, warm_up_ns: 0.0, reason };
         match measured {

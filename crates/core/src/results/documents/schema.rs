@@ -1,4 +1,4 @@
-//! JSON Schema of documents, derived from their types.
+//! JSON Schema of all documents that `--json` prints, derived from their types.
 
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::shipped::SCHEMA_BASE;
 
-/// Returns the schema of results, of draft 7 of JSON Schema as that of drive files is.
+/// Returns the JSON Schema of results, in draft 7 as that of drive files.
 ///
-/// Every object is closed: a document with a key that the schema lacks does not fit, so that the schema cannot fall behind.
+/// Every object is closed: a document with a key that the schema lacks is invalid, so that the schema cannot become
+/// outdated.
 pub fn schema() -> Value {
     let mut generator = SchemaSettings::draft07().for_serialize().into_generator();
     let verbs = [
@@ -42,7 +43,7 @@ pub fn schema() -> Value {
     })
 }
 
-/// Returns the name and the schema of a document, with its head unless the document has fio's shape.
+/// Returns the name and the JSON Schema of a document. Adds the common header, except to documents in fio's format.
 fn document<T: JsonSchema>(generator: &mut SchemaGenerator, name: &str, verb: &str) -> (String, Value) {
     let mut schema = Schema::to_value(T::json_schema(generator));
     if name != "run" {
@@ -51,7 +52,7 @@ fn document<T: JsonSchema>(generator: &mut SchemaGenerator, name: &str, verb: &s
     (String::from(name), schema)
 }
 
-/// Adds the keys that every document begins with.
+/// Adds the keys of the common header (`version` and `verb`) to the schema of a document.
 fn add_head(schema: &mut Value, verb: &str) {
     let version = json!({ "type": "string", "description": "Version of the program." });
     let verb = json!({ "const": verb, "description": "Verb that printed the document." });
@@ -63,7 +64,8 @@ fn add_head(schema: &mut Value, verb: &str) {
     }
 }
 
-/// Forbids further keys in each object that does not say what they hold, takes out formats of numbers and line breaks of comments.
+/// Forbids additional keys in each object that lists its keys. Also removes number formats, and line breaks in
+/// descriptions.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -83,7 +85,7 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// True for the schema of an object; false for the list of its properties, which may have one named `properties`.
+/// True for the schema of an object; false for an object's list of properties, which may have one named `properties`.
 fn is_schema(object: &serde_json::Map<String, Value>) -> bool {
     object.get("type").is_some_and(|kind| kind == "object")
 }

@@ -1,4 +1,4 @@
-//! Documents of `sweep`, with and without a target.
+//! JSON documents of `sweep`, with and without a target.
 
 use schemars::JsonSchema;
 use serde::Serialize;

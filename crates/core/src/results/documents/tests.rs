@@ -1,4 +1,4 @@
-//! Schema of documents: what it owes its readers.
+//! Tests of the JSON Schema of documents: references, completeness and descriptions.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Document of `trace-info`.
+//! JSON document of `trace-info`.
 
 use schemars::JsonSchema;
 use serde::Serialize;

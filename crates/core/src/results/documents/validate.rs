@@ -1,4 +1,4 @@
-//! Document of `validate`, and the provenance of values that are set beside measured ones.
+//! JSON document of `validate`, and the provenance of values that are compared with measured ones.
 
 use std::collections::BTreeMap;
 
@@ -121,11 +121,11 @@ pub enum Provenance {
 }
 
 impl Provenance {
-    /// All provenances, from the least to the most merit.
+    /// All provenances of a value, from the one that shows least about the model to the one that shows most.
     pub const ALL: [Provenance; 5] =
         [Provenance::Given, Provenance::Returned, Provenance::Solved, Provenance::Fitted, Provenance::Predicted];
 
-    /// Word for the provenance, as documents have it.
+    /// Returns the word for this provenance in JSON documents.
     pub fn word(self) -> &'static str {
         match self {
             Provenance::Given => "given",

@@ -1,4 +1,4 @@
-//! Cost of a drive, from prices that a user gives for keys of the drive.
+//! Cost of a drive, computed from prices that a user gives for keys of the drive's configuration.
 
 use crate::drive::Drive;
 use crate::problem::{Problem, Problems};
@@ -6,28 +6,28 @@ use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
-/// Prices that come with the program, as examples.
+/// Example of a price list that comes with the program, as TOML text.
 pub const EXAMPLES: &str = include_str!("../../../presets/example.costs.toml");
 
-/// Prices of the parts of a drive.
+/// Price list for the parts of a drive, from which a search computes the drive's cost.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PriceList {
-    /// Unit of prices, such as `USD`.
+    /// Unit of the prices, such as `USD`.
     pub unit: String,
     base: f64,
-    /// For each unit of a number.
+    /// Price for each unit of a numeric key of the drive, such as each lane, by key.
     each: BTreeMap<String, f64>,
-    /// For each GiB of the memory's capacity, by its technology.
+    /// Price for each GiB of the memory's capacity, by memory technology.
     gib: BTreeMap<String, f64>,
-    /// For a value, by key and value.
+    /// Price for a particular value of a key of the drive, by key and value.
     value: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
 impl PriceList {
-    /// Reads prices.
+    /// Parses a price list in TOML. `file` is its name in messages.
     ///
     /// # Errors
-    /// Everything that is no price.
+    /// All entries that are not valid prices.
     pub fn parse(file: &str, text: &str) -> Result<PriceList, Problems> {
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
@@ -55,15 +55,16 @@ impl PriceList {
         problems.or(costs)
     }
 
-    /// One for each unit of one key: the least of that is the cheapest.
+    /// Returns a price list whose only price is 1 for each unit of this key, so that the smallest value is the
+    /// cheapest.
     pub fn of_key(key: &str) -> PriceList {
         PriceList { unit: key.into(), each: [(key.into(), 1.0)].into(), ..PriceList::default() }
     }
 
-    /// Returns the cost of a drive.
+    /// Returns the cost of a drive: the sum of all prices that apply to it.
     ///
     /// # Errors
-    /// Prices of keys that it has not, or of values for which there is no price.
+    /// Prices of keys that the drive does not have, and values of the drive without a price.
     pub fn of(&self, file: &str, drive: &Drive) -> Result<f64, Problems> {
         let resolved = drive.resolved();
         let mut problems = Problems::default();
@@ -124,20 +125,21 @@ fn word(value: Option<&Json>) -> String {
     }
 }
 
-/// A price: a number that is not negative.
+/// Returns a TOML value as a price. `None` if it is not a finite number of 0 or more.
 fn price(value: &Value) -> Option<f64> {
     let number = value.as_float().or_else(|| value.as_integer().map(|it| it as f64));
     number.filter(|price| price.is_finite() && *price >= 0.0)
 }
 
-/// Prices by names, which may be written as they are (`link.lanes`) or quoted.
+/// Returns the prices in a TOML table by key, which may be dotted (`link.lanes`) or quoted. `None` if one is invalid.
 fn prices(table: &Table) -> Option<BTreeMap<String, f64>> {
     let mut found = Vec::new();
     collect(table, &mut Vec::new(), &mut found)?;
     Some(found.into_iter().map(|(path, price)| (path.join("."), price)).collect())
 }
 
-/// Prices by key and value, which comes last in a name.
+/// Returns the prices in a TOML table by key and value; the last part of each name is the value. `None` if one is
+/// invalid.
 fn of_values(table: &Table) -> Option<BTreeMap<String, BTreeMap<String, f64>>> {
     let mut found = Vec::new();
     collect(table, &mut Vec::new(), &mut found)?;
@@ -149,7 +151,8 @@ fn of_values(table: &Table) -> Option<BTreeMap<String, BTreeMap<String, f64>>> {
     Some(values)
 }
 
-/// Every number in a table and in the tables within, with the names on the way to it; none if something else is there.
+/// Adds each price in a TOML table and its subtables to `found`, with the names that lead to it. `None` if an entry is
+/// no price.
 fn collect(table: &Table, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, f64)>) -> Option<()> {
     for (name, value) in table {
         path.push(name.clone());

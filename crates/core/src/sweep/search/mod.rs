@@ -1,10 +1,10 @@
-//! The cheapest point of a plan that meets a target, with few runs.
+//! Search for the cheapest point of a sweep that meets a target, with few runs.
 //!
-//! Three things spare runs. A closed form rules points out before anything runs ([`Target::is_ruled_out`]). A point that
-//! meets the target rules out all that cost as much or more. And a point that misses it clearly rules out all that are
-//! nowhere faster: a faster part makes nothing slower, as `tests/sanity` tries, beyond a margin that is left to chance.
-//! Each wave runs the points that leave the fewest open, whichever way they turn out; so the answer is that of running
-//! everything, as far as that law holds.
+//! Three rules save runs. A closed form rules out points before anything runs ([`Target::is_ruled_out`]). A point that
+//! meets the target rules out all that cost as much or more. A point that clearly misses the target rules out all
+//! points that are faster in no part. A faster part makes nothing slower, which `tests/sanity` checks, beyond a margin
+//! for randomness. Each wave runs the points that leave the fewest open in the worse case. So the answer equals that of
+//! running every point, as far as this law holds.
 
 mod costs;
 mod target;
@@ -17,12 +17,13 @@ use super::{Figures, Plan};
 use crate::config::document::Value;
 use std::cmp::Ordering;
 
-/// Points that run side by side. Their number decides which ones run, and so does not depend on the machine.
+/// Number of points that run at the same time. It decides which points run, so that it does not depend on the machine.
 pub const WAVE: usize = 4;
-/// Points that are looked at to choose the next ones, and against how many they are held.
+/// Largest number of open candidates that are compared with each other to choose the next one.
 const LOOKED_AT: usize = 512;
 
-/// Keys of parts of which more is faster, and those of which less is: those that `tests/sanity` tries.
+/// Keys of the drive for which a larger value is faster, as `tests/sanity` checks. The next list has keys for which a
+/// smaller one is.
 const MORE_IS_FASTER: [&str; 6] = [
     "link.generation",
     "link.lanes",
@@ -33,56 +34,56 @@ const MORE_IS_FASTER: [&str; 6] = [
 ];
 const LESS_IS_FASTER: [&str; 2] = ["media.read_ns", "media.program_ns"];
 
-/// A point that may be the answer.
+/// Point of a sweep that may be the answer of the search, with its cost.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Number of the point in the plan, counted from 0.
+    /// Number of the sweep's point that is the candidate, from 0.
     pub point: usize,
-    /// Cost of the point, which the search minimises.
+    /// Cost of the candidate's drive, which the search minimises.
     pub cost: f64,
     speeds: Vec<Speed>,
 }
 
-/// A value of one key, as far as it says how fast something is.
+/// Speed of one key's value, for comparing two candidates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Speed {
-    /// The larger the faster.
+    /// Number from the key's value that is larger for a faster part, such as lanes or a negated latency.
     Known(f64),
-    /// The place of a value among others of which nobody knows.
+    /// Index of a value whose effect on speed is not known; only equal values compare.
     Unknown(usize),
 }
 
-/// State of a candidate.
+/// State of a candidate in the search: open, run, or ruled out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CandidateState {
-    /// Not run yet, and not ruled out by another candidate.
+    /// Candidate has neither been run nor been ruled out by another one.
     Open,
-    /// Run, and its figures meet the target.
+    /// Candidate has run, and its figures meet the target.
     Met,
-    /// Run, and its figures miss the target.
+    /// Candidate has run, and its figures miss the target.
     Missed,
-    /// Slower than one that missed the target clearly.
+    /// Not run, because it is faster in no part than a candidate that clearly missed the target.
     Slower,
-    /// No cheaper than one that met it.
+    /// Not run, because it costs no less than a candidate that met the target.
     Dearer,
 }
 
-/// A search under way.
+/// Search for the cheapest candidate that meets the target, with the state of all candidates.
 #[derive(Debug)]
 pub struct Search {
-    /// The cheapest first.
+    /// All candidates with their states, the cheapest first.
     candidates: Vec<(Candidate, CandidateState)>,
 }
 
 impl Candidate {
-    /// A point of a plan with its cost.
+    /// Returns a candidate for a point of the plan, which costs `cost`.
     pub fn new(plan: &Plan, point: usize, cost: f64) -> Candidate {
         let mut speeds = vec![Speed::Unknown(plan.seed(point) as usize)];
         plan.visit(point, |swept, place| speeds.push(speed(swept, place)));
         Candidate { point, cost, speeds }
     }
 
-    /// True if no part of the candidate is faster than the other's, nor of another kind.
+    /// True if no part of this candidate is faster than that of `other`, and all parts without a known speed are equal.
     fn is_nowhere_faster(&self, other: &Candidate) -> bool {
         self.speeds.iter().zip(&other.speeds).all(|pair| match pair {
             (Speed::Known(own), Speed::Known(others)) => own <= others,
@@ -105,7 +106,7 @@ fn speed(swept: &Swept, place: usize) -> Speed {
 }
 
 impl Search {
-    /// A search among these.
+    /// Returns a search among these candidates, all of which are open.
     pub fn new(candidates: impl IntoIterator<Item = Candidate>) -> Search {
         let mut candidates: Vec<_> =
             candidates.into_iter().map(|candidate| (candidate, CandidateState::Open)).collect();
@@ -113,7 +114,7 @@ impl Search {
         Search { candidates }
     }
 
-    /// The points to run next; none once the answer is known.
+    /// Returns the points to run next, or none once the answer is known.
     pub fn wave(&self) -> Vec<usize> {
         let mut open: Vec<&Candidate> = self
             .candidates
@@ -131,7 +132,7 @@ impl Search {
         wave
     }
 
-    /// Takes the result of a run.
+    /// Records the figures of a sweep's point that has run, and rules out other candidates by it.
     pub fn tell(&mut self, point: usize, target: &Target, figures: &Figures) {
         let (is_met, is_clear) = (target.is_met(figures), target.is_missed_clearly(figures));
         self.settle(point, is_met, is_clear);
@@ -150,17 +151,17 @@ impl Search {
         }
     }
 
-    /// The cheapest that has met the target.
+    /// Returns the cheapest candidate that has run and met the target, or `None`.
     pub fn best(&self) -> Option<&Candidate> {
         self.candidates.iter().find(|(_, state)| *state == CandidateState::Met).map(|(candidate, _)| candidate)
     }
 
-    /// Returns the number of candidates in a state.
+    /// Returns the number of the search's candidates that are in this state, such as open or ruled out.
     pub fn count(&self, state: CandidateState) -> usize {
         self.candidates.iter().filter(|(_, other)| *other == state).count()
     }
 
-    /// Returns the candidates that have run, the cheapest first.
+    /// Returns the search's candidates that have run, with their states, the cheapest first.
     pub fn ran(&self) -> impl Iterator<Item = (&Candidate, CandidateState)> {
         let ran =
             self.candidates.iter().filter(|(_, state)| matches!(state, CandidateState::Met | CandidateState::Missed));
@@ -168,12 +169,13 @@ impl Search {
     }
 }
 
-/// True if the first of two candidates that meet the target is the better answer.
+/// True if candidate `a` is a better answer than `b` in case both meet the target: cheaper, or earlier in the plan.
 fn is_before(a: &Candidate, b: &Candidate) -> bool {
     a.cost.total_cmp(&b.cost).then(a.point.cmp(&b.point)) == Ordering::Less
 }
 
-/// The one after which the fewest are open even if it turns out for the worse; of several the cheapest.
+/// Returns the open candidate whose run leaves the fewest candidates open in the worse case; among equal ones the
+/// cheapest.
 fn choose<'a>(open: &[&'a Candidate]) -> Option<&'a Candidate> {
     let sample: Vec<&Candidate> = open.iter().step_by(open.len().div_ceil(LOOKED_AT).max(1)).copied().collect();
     let spared = |candidate: &Candidate| {

@@ -5,32 +5,32 @@ use crate::problem::Problem;
 use crate::results::{FIGURES, Figure, Figures, Unit, find};
 use std::fmt;
 
-/// Share by which sampling may move a figure between drives of which one is clearly faster.
+/// Relative margin by which randomness may move a figure between two drives of which one is clearly faster.
 const MARGIN: f64 = 0.02;
-/// Share by which a run may exceed a closed form that bounds it.
+/// Relative margin by which a run may beat the closed form that bounds it.
 const CLOSED_FORM_MARGIN: f64 = 0.01;
 
-/// A figure with what it may be.
+/// Upper or lower bound on one figure, such as `p99<5us`.
 #[derive(Clone, Debug)]
 pub struct Bound {
-    /// Figure that is bounded.
+    /// Figure that the bound applies to, such as p99 latency.
     pub figure: &'static Figure,
     is_least: bool,
-    /// True if the limit itself meets the bound.
+    /// True if a value equal to the limit meets the bound (`<=` or `>=`).
     is_inclusive: bool,
     limit: f64,
     text: String,
 }
 
-/// Bounds that a design point must meet, all of them.
+/// Target of a search: bounds on figures, all of which a point must meet.
 #[derive(Clone, Debug, Default)]
 pub struct Target(pub Vec<Bound>);
 
 impl Target {
-    /// Reads bounds that are separated by commas.
+    /// Parses bounds that are separated by commas, such as `p99<5us,iops>=500k`.
     ///
     /// # Errors
-    /// The first that is no bound, and what is allowed.
+    /// The first text that is not a bound, and the allowed form.
     pub fn parse(text: &str) -> Result<Target, Problem> {
         let bounds = text.split(',').map(|bound| Bound::parse(bound.trim()));
         let bounds: Result<Vec<Bound>, String> = bounds.collect();
@@ -45,8 +45,8 @@ impl Target {
         self.0.iter().all(|bound| figures.get(bound.figure).is_some_and(|value| bound.holds(value)))
     }
 
-    /// Whether a run misses it by so much that no slower drive can meet it: in throughput or latency, and by more than
-    /// chance.
+    /// True if a run misses the target so clearly that no slower drive can meet it: in throughput or latency, and by
+    /// more than randomness explains.
     pub fn is_missed_clearly(&self, figures: &Figures) -> bool {
         self.0
             .iter()
@@ -54,8 +54,8 @@ impl Target {
             .any(|bound| figures.get(bound.figure).is_some_and(|value| bound.is_missed(value, MARGIN)))
     }
 
-    /// Whether closed forms say that it cannot be met: they bound the throughput of a job from above, and its mean
-    /// latency from below.
+    /// True if closed forms show that the target cannot be met. They bound the throughput of a job from above, and its
+    /// mean latency from below.
     pub fn is_ruled_out(&self, prediction: &Prediction) -> bool {
         let [job] = &prediction.jobs[..] else { return false };
         let loaded = job.loaded();
@@ -95,7 +95,7 @@ impl Bound {
         }
     }
 
-    /// Whether a value lies beyond the limit by more than a share of it.
+    /// True if a value is beyond the limit by more than `margin`, a fraction of the value.
     fn is_missed(&self, value: f64, margin: f64) -> bool {
         match self.is_least {
             true => value * (1.0 + margin) < self.limit,
@@ -103,7 +103,8 @@ impl Bound {
         }
     }
 
-    /// Whether it asks for speed, which a slower part does not bring.
+    /// True if the bound demands speed: throughput of at least, or latency of at most, a limit. A slower part cannot
+    /// help to meet it.
     fn is_of_speed(&self) -> bool {
         match self.figure.name {
             "iops" | "read_iops" | "write_iops" | "bytes_per_s" => self.is_least,
@@ -118,7 +119,7 @@ impl fmt::Display for Bound {
     }
 }
 
-/// A figure by its name, or by its name without the unit.
+/// Returns the figure of this name, which may lack its unit suffix (`p99` for `p99_ns`).
 fn figure(name: &str) -> Option<&'static Figure> {
     find(name).or_else(|| {
         let short = |figure: &&Figure| {
@@ -129,7 +130,7 @@ fn figure(name: &str) -> Option<&'static Figure> {
     })
 }
 
-/// A number with a decimal prefix, of latencies one with a unit of time.
+/// Parses a number with a decimal prefix (`500k`), with a unit of time for latencies (`5us`), or with `%` for shares.
 fn number(text: &str, unit: Unit) -> Option<f64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, suffix) = text.split_at(end);

@@ -1,14 +1,14 @@
-//! A search finds what running everything finds, with fewer runs.
+//! Tests that a search finds the answer that running every point finds, with fewer runs.
 
 use super::*;
 use proptest::prelude::*;
 
-/// A candidate of which each part is so fast.
+/// Returns a candidate of a search with these speeds of its parts.
 fn candidate(point: usize, cost: f64, speeds: &[f64]) -> Candidate {
     Candidate { point, cost, speeds: speeds.iter().copied().map(Speed::Known).collect() }
 }
 
-/// The point that is found, and how many ran.
+/// Runs a search and returns the point that it finds, and the number of points that it has run.
 fn search(candidates: &[Candidate], meets: impl Fn(usize) -> bool, is_clear: bool) -> (Option<usize>, usize) {
     let mut search = Search::new(candidates.to_vec());
     loop {
@@ -20,7 +20,7 @@ fn search(candidates: &[Candidate], meets: impl Fn(usize) -> bool, is_clear: boo
     }
 }
 
-/// All combinations of eight lanes, banks and clocks, at a price for each.
+/// Returns candidates for all combinations of three keys with eight values each; every step of a key has a price.
 fn grid() -> Vec<Candidate> {
     let points = (0..512).map(|point| (point, [1 + point / 64, 1 + point / 8 % 8, 1 + point % 8].map(|it| it as f64)));
     points.map(|(point, [a, b, c])| candidate(point, 3.0 * a + 2.0 * b + c, &[a, b, c])).collect()

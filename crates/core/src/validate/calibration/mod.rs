@@ -1,13 +1,15 @@
-//! Cross-validation: parameters estimated from the training rows of each fold, and judged on its test rows.
+//! Cross-validation: parameters are estimated from the training measurements of each fold, and judged on its test
+//! measurements.
 //!
-//! Parameters are keys of descriptions, each with a range that is its prior: the middle is the geometric mean of the ends, and the
-//! range is 90 % of a normal distribution of the logarithm. A fold names rows to estimate from and rows to judge. The estimate
-//! minimises, over logarithms of parameters, the sum of squared logarithms of predicted over measured, every source with equal
-//! weight and large errors with less, beside the squared distance from the prior. Each step goes to the minimum of the form that is
-//! linear in the logarithms, with the derivatives at the prior, and is halved until the simulated sum falls. Steps are the same on
-//! any machine.
+//! Parameters are keys of drives, each with a range that is its prior. The middle is the geometric mean of the ends,
+//! and the range is 90 % of a normal distribution of the logarithm. A fold names rows to estimate from and rows to
+//! judge. The estimate minimises a sum over logarithms of parameters: the squared logarithms of predicted over
+//! measured, plus the squared distance from the prior. Sources have similar weights, and large errors less. Each step
+//! goes to the minimum of the linearised sum, with the derivatives at the prior, and is halved until the simulated sum
+//! falls. Steps are equal on any machine.
 //!
-//! Points of a curve are folds, too: the same rows left out, with the parameters estimated from none or one of the other sources.
+//! Points of a curve are folds, too. They leave out equal rows, with the parameters estimated from none or one of the
+//! other sources.
 
 mod search;
 
@@ -26,40 +28,40 @@ use crate::results::documents::{
     ConfoundedPair, CurvePoint, FoldResult, FoldsDocument, ParameterResult, SingleConstant, SourceResult,
 };
 
-/// Deviations of a normal distribution between the ends of 90 % of it.
+/// Width of the range that holds 90 % of a normal distribution, in standard deviations.
 const DEVIATIONS_OF_RANGE: f64 = 3.29;
-/// Shares of residuals below the ends of a 90 % interval.
+/// Quantiles of the prediction errors at the ends of a 90 % interval: 5 % and 95 %.
 const ENDS: [f64; 2] = [0.05, 0.95];
-/// Correlation beyond which rows cannot tell two parameters apart.
+/// Correlation beyond which the measurements cannot distinguish two parameters.
 const CONFOUNDED: f64 = 0.6;
 
-/// Parameters and folds.
+/// Calibration file: parameters to estimate, folds of measurements, and constants that single sources determine.
 #[derive(Clone, Debug)]
 pub struct Calibration {
     parameters: Vec<Parameter>,
     folds: Vec<Fold>,
     curve: Vec<Fold>,
-    /// Sources with a row that some fold estimates from or judges.
+    /// Names of sources that have measurements which some fold estimates from or judges.
     sources: BTreeSet<String>,
     singles: Vec<SingleConstant>,
     interval: Option<(f64, f64)>,
 }
 
-/// Key that is estimated.
+/// Parameter of a calibration: keys of a drive that are estimated together, with their range.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameter {
-    /// Name in the tables.
+    /// Name of the parameter in the tables of results.
     name: String,
-    /// Dotted key, or `stack.stages.NAME.COST`.
+    /// Key of the drive that the range applies to: dotted, or `stack.stages.NAME.COST`.
     key: String,
-    /// Further keys, which move by the same factor.
+    /// Further keys, which are multiplied by the same factor as the first one.
     #[serde(default)]
     with: Vec<String>,
-    /// Ends of the range.
+    /// Lower end of the parameter's range. The next field is the upper end.
     low: f64,
     high: f64,
-    /// Setting that a run must have; empty: any run.
+    /// Setting that a run must have for the parameter to apply; empty for any run.
     #[serde(default)]
     only: String,
 }
@@ -95,10 +97,10 @@ struct FoldText {
 }
 
 impl Calibration {
-    /// Reads parameters and folds; `file` names the text in problems.
+    /// Parses parameters and folds from TOML. `file` is the name of the text in problems.
     ///
     /// # Errors
-    /// Mistakes of syntax, unknown keys, patterns that make no sense, and ranges that are none.
+    /// Syntax errors, unknown keys, invalid patterns, and ranges that are empty or not above 0.
     pub fn read(file: &str, text: &str) -> Result<Calibration, Problems> {
         let read: CalibrationText = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
@@ -135,27 +137,28 @@ impl Calibration {
         })
     }
 
-    /// Ends of 90 % of left-out measurements, as shares of the predicted value; none if no folds were judged yet.
+    /// Returns the ends of the range that holds 90 % of left-out measurements, as factors of the predicted value.
+    /// `None` if no folds were judged yet.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.interval
     }
 
-    /// True if parameters are estimated from rows of this source. All of its rows share machine, software and drives, so that none
-    /// of them is a prediction of the shipped descriptions.
+    /// True if parameters are estimated from measurements of this source. All its measurements share
+    /// machine, software and drives, so that none of them is a prediction by the shipped drives.
     pub fn uses(&self, source: &str) -> bool {
         self.sources.contains(source)
     }
 
-    /// Number of parameters.
+    /// Returns the number of parameters that the calibration estimates.
     pub fn parameters(&self) -> usize {
         self.parameters.len()
     }
 
-    /// Estimates the parameters in every fold, and from all rows of all folds, and judges each fold; `with_curve` adds the points of
-    /// the curve. `None` if the user has stopped the simulations.
+    /// Estimates the parameters in every fold and from all folds together, and judges each fold. `with_curve` adds the
+    /// points of the curve. `None` if the user has stopped the simulations.
     ///
     /// # Errors
-    /// Parameters that a run cannot have.
+    /// Parameter values that a run cannot have.
     pub fn cross_validate(
         &self,
         validation: &Validation,
@@ -191,7 +194,8 @@ impl Calibration {
         }))
     }
 
-    /// Parameters with the estimate from all rows, and those of the folds that have rows of them.
+    /// Returns the results of all parameters: the estimate from all measurements, and that of each fold whose
+    /// measurements depend on it.
     fn estimated(
         &self,
         search: &CalibrationSearch,
@@ -222,12 +226,13 @@ impl Calibration {
         self.parameters.iter().enumerate().map(of_parameter).collect()
     }
 
-    /// Patterns of all rows that folds judge, but for those that give an order of size only.
+    /// Returns the patterns of all measurements that folds judge, without folds that give an order of magnitude only.
     fn tested(&self) -> Vec<TextPattern> {
         self.folds.iter().filter(|fold| !fold.order_only).flat_map(|fold| fold.test.clone()).collect()
     }
 
-    /// Folds and sources with the errors of their left-out rows.
+    /// Returns the errors of left-out measurements by fold and by source, with prediction intervals from the other
+    /// folds.
     fn judged(&self, estimates: &[FoldEstimate]) -> FoldsDocument {
         let left_out: Vec<&[ValidatedRow]> = estimates.iter().map(|estimate| estimate.judged.as_slice()).collect();
         let with_intervals: Vec<Vec<ValidatedRow>> = (0..left_out.len())
@@ -266,7 +271,7 @@ impl Calibration {
         }
     }
 
-    /// Pairs of parameters that the rows cannot tell apart.
+    /// Returns the pairs of parameters that the measurements cannot distinguish, by their correlations.
     fn confounded(&self, correlations: &[Vec<f64>]) -> Vec<ConfoundedPair> {
         let name = |place: usize| self.parameters[place].name.clone();
         let pairs = (0..correlations.len()).flat_map(|right| (0..right).map(move |left| (left, right)));
@@ -279,8 +284,8 @@ impl Calibration {
     }
 }
 
-/// Estimate of a fold: the rows that it is from, the logarithms of its values over the middle of their ranges, and the rows that it
-/// was judged on.
+/// Estimate of a fold: its training measurements, the parameters as logarithms relative to the middle of their ranges,
+/// and its judged test measurements.
 struct FoldEstimate {
     train: Vec<usize>,
     values: Vec<f64>,
@@ -296,49 +301,50 @@ impl CalibrationSearch<'_> {
     }
 }
 
-/// Largest over smallest value, less 1, in per cent; 0 if there are none.
+/// Returns the ratio of largest to smallest value, less 1, in per cent; 0 if there are none.
 fn spread_pct(values: &[Option<f64>]) -> f64 {
     let ends = values.iter().flatten().fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(*it), high.max(*it)));
     if ends.1 > 0.0 { 100.0 * (ends.1 / ends.0 - 1.0) } else { 0.0 }
 }
 
 impl Parameter {
-    /// Keys that move together, the one that the range is of first.
+    /// Returns the keys that the parameter moves together; the range applies to the first one.
     fn keys(&self) -> impl Iterator<Item = &str> + Clone {
         std::iter::once(self.key.as_str()).chain(self.with.iter().map(String::as_str))
     }
 
-    /// True if a run has the setting that the parameter asks for.
+    /// True if a run has the setting that the parameter requires.
     fn applies(&self, run: &ExperimentRun) -> bool {
         self.only.is_empty() || run.settings().contains(&self.only)
     }
 
-    /// True if a run has the parameter, so that another value of it may change the outcome.
+    /// True if a run's drive has a value for the parameter, so that another value may change the outcome.
     fn moves(&self, run: &ExperimentRun) -> bool {
         self.applies(run) && run.drive.numbers_of(&[&self.key])[0].is_some_and(|value| value > 0.0)
     }
 
-    /// Value in the middle of the prior.
+    /// Returns the middle of the parameter's prior: the geometric mean of its range.
     fn middle(&self) -> f64 {
         libm::sqrt(self.low * self.high)
     }
 
-    /// Value of an estimate.
+    /// Converts an estimate (logarithm relative to the middle of the range) to a value of the parameter.
     fn value(&self, moved: f64) -> f64 {
         self.middle() * libm::exp(moved)
     }
 
-    /// Deviation of the prior, of the logarithm.
+    /// Returns the standard deviation of the parameter's prior, as a logarithm.
     fn deviation(&self) -> f64 {
         libm::log(self.high / self.low) / DEVIATIONS_OF_RANGE
     }
 }
 
-/// Spread of left-out errors, for intervals: quantiles of the logarithm of measured over predicted.
+/// Errors of left-out measurements, from which intervals follow: 5 % and 95 % quantiles of the logarithm of measured
+/// over predicted.
 struct Spread(Option<(f64, f64)>);
 
 impl Spread {
-    /// Spread of the rows of several folds, each fold with equal weight.
+    /// Computes the quantiles over the measurements of several folds, each fold with equal weight.
     fn of<'a>(folds: impl Iterator<Item = &'a [ValidatedRow]>) -> Spread {
         let mut residuals: Vec<(f64, f64)> = Vec::new();
         for rows in folds {
@@ -358,7 +364,7 @@ impl Spread {
         Spread(quantile(ENDS[0]).zip(quantile(ENDS[1])))
     }
 
-    /// Row with its interval.
+    /// Returns the measurement with the prediction interval around its predicted value.
     fn around(&self, row: &ValidatedRow) -> ValidatedRow {
         let ends =
             self.0.zip(row.predicted).map(|((low, high), value)| (value * libm::exp(low), value * libm::exp(high)));
@@ -403,7 +409,7 @@ test = ["A-64-*"]
         Some(runs.iter().map(|run| run.outcome(|_| unreachable!("no jobs"))).collect())
     }
 
-    /// Measurements of a host whose memory takes 300 ns.
+    /// Returns measurements of a host whose memory takes 300 ns to read.
     fn validation() -> Validation {
         let plan = SourcePlan::read("a.toml", PLAN).unwrap();
         let head = COLUMNS.join(",");

@@ -1,4 +1,4 @@
-//! Search for the parameters that come nearest to some rows.
+//! Search for the constants whose predictions are nearest to given measurements (weighted least squares).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,38 +12,41 @@ use crate::validate::agreement::ratio;
 use crate::validate::pattern::{Captures, TextPattern};
 use crate::validate::{ValidatedRow, Validation};
 
-/// Relative step of the derivatives.
+/// Step for derivatives, as a logarithm of the parameter.
 const STEP: f64 = 0.08;
-/// Error of the model that counts as one deviation; larger ones than three have less weight.
+/// Relative error of the model that counts as one deviation. Errors above three deviations have less weight.
 const MODEL_ERROR: f64 = 0.1;
-/// Number of rows that each source counts for, however many it has: rows of one source share a machine, a kernel and a method, so
-/// that their errors are not independent. Chosen after thirty had predicted the kernel paths of left-out sources worse than four, so
-/// that the errors of the folds are not quite those of unseen rows.
+/// Largest total weight of a source, in measurements. Measurements of one source share a machine, a kernel and a
+/// method, so that their errors are not independent. Four was chosen after thirty had predicted the kernel paths of
+/// left-out sources worse. So the errors of the folds are not quite those of unseen measurements.
 const ROWS_OF_SOURCE: f64 = 4.0;
-/// Largest number of runs of each source that an estimate simulates; of more, evenly spaced ones are taken.
+/// Largest number of runs of each source of measurements that one estimate simulates. If a source has more, evenly
+/// spaced ones are used.
 const RUNS_OF_SOURCE_MAX: usize = 24;
-/// Number of steps towards an estimate, and of sizes that are tried of each.
+/// Largest number of steps towards an estimate. The next constant is the number of step sizes that are tried for each.
 const STEPS_MAX: usize = 2;
 const SIZES_MAX: usize = 3;
-/// Number of times that rows are weighted anew on the way to the minimum of the linear form.
+/// Number of times that measurements are weighted anew on the way to the minimum of the linearised sum.
 const WEIGHTINGS: usize = 12;
-/// Function that simulates runs, told what they are for, and returns their outcomes in order; none if the user has stopped it.
+/// Function of the caller that simulates runs and returns their outcomes in order. Its text says what the runs are for.
+/// It returns `None` if the user has stopped it.
 pub type SimulateRuns<'a> = &'a dyn Fn(&str, &[ExperimentRun]) -> Option<Vec<Outcome>>;
 
-/// At most [`RUNS_OF_SOURCE_MAX`] of some runs, with equal numbers of others between them.
+/// Returns at most [`RUNS_OF_SOURCE_MAX`] of the given runs, evenly spaced.
 fn evenly_spaced(runs: &BTreeSet<usize>) -> impl Iterator<Item = usize> {
     let step = runs.len().div_ceil(RUNS_OF_SOURCE_MAX).max(1);
     runs.iter().copied().step_by(step)
 }
 
-/// Simulations of a calibration's rows.
+/// Estimation of a calibration's parameters by simulating the runs that predict its measurements.
 pub(super) struct CalibrationSearch<'a> {
     pub(super) calibration: &'a Calibration,
     pub(super) validation: &'a Validation,
     pub(super) simulate: SimulateRuns<'a>,
 }
 
-/// Logarithms of predicted over measured at the prior, for every row that has them, and their derivatives by each parameter.
+/// Logarithm of predicted over measured value of each measurement, with all parameters in the middle of their ranges,
+/// and its derivatives by each parameter.
 pub(super) struct AtPrior {
     residuals: HashMap<usize, f64>,
     slopes: Vec<HashMap<usize, f64>>,
@@ -56,14 +59,15 @@ impl AtPrior {
 }
 
 impl CalibrationSearch<'_> {
-    /// Indices of the answered rows whose identifier matches one of the patterns.
+    /// Returns the indices of all measurements that have a run and whose identifier matches one of the patterns.
     pub(super) fn rows_of(&self, patterns: &[TextPattern]) -> Vec<usize> {
         let is_match = |id: &str| patterns.iter().any(|pattern| pattern.matches(id, &mut Captures::new()));
         let rows = self.validation.rows.iter().enumerate();
         rows.filter(|(_, row)| row.run.is_some() && is_match(row.measurement.id())).map(|(place, _)| place).collect()
     }
 
-    /// Rows from which parameters are estimated: those that match one of the patterns, thinned to a number of runs of each source.
+    /// Returns the measurements to estimate parameters from: those that match one of the patterns, reduced to a limited
+    /// number of runs per source.
     pub(super) fn training_rows(&self, patterns: &[TextPattern]) -> Vec<usize> {
         let rows = self.rows_of(patterns);
         let mut runs_of: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
@@ -74,7 +78,8 @@ impl CalibrationSearch<'_> {
         rows.into_iter().filter(|row| self.validation.rows[*row].run.is_some_and(|run| kept.contains(&run))).collect()
     }
 
-    /// Rows from which parameters are estimated in one fold or another, or from all folds.
+    /// Returns all measurements that are used for estimates: by any fold, by the curve, or by the estimate from all
+    /// folds together.
     fn every_training_row(&self) -> Vec<usize> {
         let folds = &self.calibration.folds;
         let folds = folds.iter().chain(&self.calibration.curve);
@@ -83,7 +88,7 @@ impl CalibrationSearch<'_> {
         rows.into_iter().collect()
     }
 
-    /// Overrides of a run for an estimate.
+    /// Returns the overrides that set a run's drive to the parameter values of an estimate.
     fn overrides(&self, run: &ExperimentRun, estimate: &[f64]) -> Result<Vec<Override>, Problems> {
         let moved = self.calibration.parameters.iter().zip(estimate).filter(|(parameter, _)| parameter.applies(run));
         let keys: Vec<&str> = moved.clone().flat_map(|(parameter, _)| parameter.keys()).collect();
@@ -102,7 +107,8 @@ impl CalibrationSearch<'_> {
         all(texts.iter().map(|text| Override::parse(text).map_err(Problems::from)))
     }
 
-    /// Logarithm of predicted over measured for each of the rows that has one.
+    /// Simulates the runs with an estimate. Returns the logarithm of predicted over measured value for each measurement
+    /// that has one; `None` if the user has stopped it.
     fn residuals(
         &self,
         purpose: &str,
@@ -116,7 +122,8 @@ impl CalibrationSearch<'_> {
         }))
     }
 
-    /// Rows with the values of an estimate.
+    /// Simulates the runs of measurements with an estimate. Returns the measurements with predicted values; `None` if
+    /// the user has stopped it.
     pub(super) fn judged(
         &self,
         purpose: &str,
@@ -143,7 +150,8 @@ impl CalibrationSearch<'_> {
         Ok(Some(judged.collect()))
     }
 
-    /// Residuals at the prior, and their derivatives: each parameter is moved by itself, in the runs that have it.
+    /// Simulates all measurements with every parameter in the middle of its range, and then each parameter moved alone.
+    /// Returns the residuals and their derivatives.
     pub(super) fn at_prior(&self) -> Result<Option<AtPrior>, Problems> {
         let parameters = &self.calibration.parameters;
         let rows = self.every_training_row();
@@ -168,7 +176,8 @@ impl CalibrationSearch<'_> {
         Ok(Some(AtPrior { residuals, slopes }))
     }
 
-    /// Weight of each row: sources count alike, and large errors count less.
+    /// Returns the weight of each measurement. No source weighs more than a few measurements, and large errors weigh
+    /// less.
     fn weights(&self, residuals: &HashMap<usize, f64>) -> HashMap<usize, f64> {
         let mut rows_of: BTreeMap<&str, f64> = BTreeMap::new();
         residuals.keys().for_each(|row| *rows_of.entry(self.source(*row)).or_default() += 1.0);
@@ -184,7 +193,8 @@ impl CalibrationSearch<'_> {
         self.validation.rows[row].measurement.source()
     }
 
-    /// Sum that an estimate minimises, with the weights of its own residuals.
+    /// Returns the sum that an estimate minimises: weighted squared residuals, plus the squared distance from the
+    /// prior.
     fn sum(&self, estimate: &[f64], residuals: &HashMap<usize, f64>) -> f64 {
         let weights = self.weights(residuals);
         let mut rows: Vec<usize> = residuals.keys().copied().collect();
@@ -197,7 +207,7 @@ impl CalibrationSearch<'_> {
         data + prior.sum::<f64>()
     }
 
-    /// Estimates the parameters from some rows.
+    /// Estimates the parameters from these measurements by a few simulated steps. `None` if the user has stopped it.
     pub(super) fn estimate(
         &self,
         purpose: &str,
@@ -229,7 +239,8 @@ impl CalibrationSearch<'_> {
         Ok(Some(estimate))
     }
 
-    /// Estimate at which the sum is least, if residuals were linear in the estimate; `residuals` are those at `from`.
+    /// Returns the estimate at which the sum would be least if residuals were linear in it. `residuals` are those of
+    /// the estimate `from`.
     fn linear_minimum(&self, from: &[f64], residuals: &HashMap<usize, f64>, prior: &AtPrior) -> Vec<f64> {
         let (mut estimate, mut linear) = (from.to_vec(), residuals.clone());
         for _ in 0..WEIGHTINGS {
@@ -243,7 +254,7 @@ impl CalibrationSearch<'_> {
         estimate
     }
 
-    /// Step of Gauss and Newton, with the weights of these residuals.
+    /// Returns the Gauss-Newton step from an estimate, with weights from these residuals.
     fn step(&self, estimate: &[f64], residuals: &HashMap<usize, f64>, prior: &AtPrior) -> Vec<f64> {
         let (matrix, right) = self.normal_equations(estimate, residuals, prior);
         principal_axes(&matrix).solve(&right, 1e-9)
@@ -276,8 +287,8 @@ impl CalibrationSearch<'_> {
         (matrix, right)
     }
 
-    /// Correlation between the errors of every two parameters after an estimate from these rows, in the linear form: near -1,
-    /// the rows tell their sum alone.
+    /// Returns the correlation between the errors of every two parameters after an estimate from these measurements,
+    /// linearised. Near -1, the measurements determine only their sum.
     pub(super) fn correlations(&self, estimate: &[f64], rows: &[usize], prior: &AtPrior) -> Vec<Vec<f64>> {
         let residual = |row: &usize| {
             let moved = estimate.iter().enumerate().map(|(place, moved)| moved * prior.slope(place, *row));

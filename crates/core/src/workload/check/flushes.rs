@@ -1,10 +1,11 @@
-//! Check that the flushes of a job have a known effect on its drive and host.
+//! Checks that the flushes of a job have a known effect on its drive and host.
 
 use super::{JobFinding, Limits};
 use crate::request::Op;
 use crate::workload::Job;
 
-/// Refuses flushes whose effect is not known.
+/// Refuses flushes whose effect is not modelled: options for flushes beside a trace, flushes of files over a journal,
+/// of a volatile buffer without a flush command, or on several drives.
 pub(super) fn known(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let refused = |option: &'static str, found: &str, allowed: &str| {
         Some((option, format!("{option} {found}"), String::from(allowed)))

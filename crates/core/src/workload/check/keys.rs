@@ -1,35 +1,36 @@
-//! Checks of jobs on a drive that stores values by their keys: a request is about the key of its offset, and a value has the size of a
-//! request.
+//! Checks of jobs on a drive that stores values by key: the offset of a request selects the key, and the size of a
+//! request is that of the value.
 
 use super::{JobFinding, Limits, when};
 use crate::workload::Job;
 
-/// Keys and values of a drive, as far as jobs have to know them.
+/// Room for keys and values on a drive that stores values by key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyedSpace {
-    /// Number of bytes that hold values, and of bytes in which these get their room.
+    /// Number of bytes of the drive that can hold values.
     pub capacity_bytes: u64,
-    /// Number of bytes in which values get their room.
+    /// Unit of allocation in bytes: each value takes a whole number of units.
     pub granule_bytes: u32,
-    /// Largest number of keys.
+    /// Largest number of keys that the drive can store.
     pub keys_max: u32,
-    /// Largest value.
+    /// Largest size of a value in bytes.
     pub value_bytes_max: u32,
 }
 
-/// Keys that a job finds: those of the offsets of its requests, each with a value of the size of a request.
+/// Keys that exist on a drive before a job starts: one for the offset of each request that the job can make, with a
+/// value of the size of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilledKeys {
-    /// Offset of the first key.
+    /// Offset in bytes that stands for the first key.
     pub offset: u64,
-    /// Number of keys.
+    /// Number of keys, and of their values.
     pub keys: u64,
-    /// Length of each value, by which the offsets of the keys differ.
+    /// Length of each value in bytes, which is also the distance between the offsets of two keys.
     pub value_bytes: u32,
 }
 
 impl Job {
-    /// Returns the keys that the job finds on a drive of this capacity.
+    /// Returns the keys that exist before the job starts on a drive of this capacity.
     pub fn filled_keys(&self, capacity_bytes: u64) -> FilledKeys {
         let value_bytes = self.sizes().into_iter().max().unwrap_or(1).max(1);
         let keys = self.region_bytes(capacity_bytes) / u64::from(value_bytes);
@@ -37,7 +38,7 @@ impl Job {
     }
 }
 
-/// Refuses traces, whose requests are about blocks.
+/// Refuses traces on a drive that stores values by key, because their requests address blocks.
 pub(super) fn trace(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let found = String::from("the trace is about blocks, and the drive stores values by their keys");
     when(
@@ -48,7 +49,8 @@ pub(super) fn trace(job: &Job, limits: &Limits) -> Option<JobFinding> {
     )
 }
 
-/// Refuses values that the drive does not have, and those of several sizes: a key would be found with another size than was asked for.
+/// Refuses values larger than the drive's largest, and values of several sizes: a read would find a value of another
+/// size than it expects.
 pub(super) fn values(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let space = limits.keys.filter(|_| job.trace.is_none())?;
     let mut sizes = job.sizes();
@@ -67,7 +69,8 @@ pub(super) fn values(job: &Job, limits: &Limits) -> Option<JobFinding> {
     }
 }
 
-/// Refuses jobs whose keys are more than the drive has room for, with their values and those that are being replaced.
+/// Refuses jobs whose values differ in size, or whose keys are too many for the drive. Room counts both for all values
+/// and for those that writes in flight are replacing.
 pub(super) fn together(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
     let space = limits.keys?;
     let filled: Vec<FilledKeys> = jobs.iter().map(|job| job.filled_keys(limits.capacity_bytes)).collect();

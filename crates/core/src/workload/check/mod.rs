@@ -21,58 +21,59 @@ pub use zones::ZonedSpace;
 /// Largest number of threads of one run, over all jobs.
 pub const THREADS_MAX: u64 = 65536;
 
-/// Largest number of bytes that a group of clients commits together.
+/// Largest number of bytes of the records of all clients in one group commit.
 const GROUP_BYTES_MAX: u32 = 1 << 30;
 
-/// Largest number of parts of requests in flight in one run. Each takes 470 bytes (measured), so that these take half a
-/// gibibyte.
+/// Largest number of parts into which requests in flight in one run may be split. Each takes 470 bytes (measured), so
+/// that all of them take half a gibibyte.
 const PARTS_MAX: u64 = 1 << 20;
 
-/// Largest number of threads that read one trace from its files at the same time.
+/// Largest number of threads of a job that replay one trace from its files at the same time.
 const STREAMS_MAX: u32 = 16;
 
 const PS_PER_DAY: u128 = 86_400_000_000_000_000;
 
-/// Limits of a drive and its queues that jobs have to meet.
+/// Capacity, queues and abilities of a drive, against which jobs are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Capacity of the drive.
+    /// Capacity of the drive in bytes.
     pub capacity_bytes: u64,
     /// Number of queue pairs; thread i, counted over all jobs in their order, uses pair i modulo this number.
     pub queue_pairs: u32,
-    /// Number of entries of each queue, one of which stays empty so that full and empty differ.
+    /// Number of entries of each queue, one of which stays empty to distinguish a full queue from an empty one.
     pub queue_entries: u32,
     /// Logical block size in bytes; offsets and lengths are multiples of it.
     pub block_bytes: u32,
-    /// Block size in bytes for writes, and for everything in jobs that write.
+    /// Block size in bytes for writes, and for all requests of jobs that write.
     pub write_block_bytes: u32,
     /// Largest data of one command in bytes: a larger request is split into parts, each of which takes memory while it
     /// is in flight.
     pub transfer_bytes: u32,
-    /// Keys of the drive that give it more or longer queues, as a message names them; empty if there are none.
+    /// Keys of the drive file that add or lengthen queues, as text for error messages; empty if no key does.
     pub queue_keys: &'static str,
-    /// I/O engines of the host's software, if jobs choose among them.
+    /// I/O engines that the host's software supports; `None` if jobs cannot choose an engine.
     pub ways_in: Option<EngineSupport>,
-    /// Number of equal drives among which the threads divide their requests, each with such queues.
+    /// Number of equal drives among which each thread divides its requests, each drive with such queues.
     pub drives: u32,
-    /// True if acknowledged writes may lie in a buffer that does not outlive power.
+    /// True if acknowledged writes may lie in a volatile buffer, which loses them when the power fails.
     pub is_volatile: bool,
     /// True if the drive has a write buffer or a translation layer, which reach a steady state only after many writes.
     pub has_steady_state: bool,
-    /// True if the drive is a volume whose credits let it be faster for a while.
+    /// True if the drive is a volume whose burst credits raise its performance for a limited time.
     pub has_credits: bool,
-    /// Zones of the drive, if its blocks are written in order.
+    /// Zones of the drive, if it has zones, in which blocks must be written in order.
     pub zones: Option<ZonedSpace>,
-    /// Keys and values of the drive, if it stores values by their keys.
+    /// Keys and values of the drive, if it stores values by key instead of blocks.
     pub keys: Option<KeyedSpace>,
     /// Number of placement identifiers that writes can name; 0 if the drive has no data placement.
     pub placement_identifiers: u16,
-    /// True for each operation of [`Op::ALL`] that the drive has a command for.
+    /// For each operation of [`Op::ALL`], true if the drive has a command for it.
     pub supported: [bool; Op::ALL.len()],
 }
 
 impl Limits {
-    /// Limits of a drive of one queue that reads and writes blocks of this size; every other limit is as wide as can be.
+    /// Returns the limits of a drive with one queue that reads and writes blocks of this size; every other limit is as
+    /// wide as possible.
     pub const fn new(capacity_bytes: u64, block_bytes: u32) -> Limits {
         Limits {
             capacity_bytes,
@@ -94,7 +95,7 @@ impl Limits {
         }
     }
 
-    /// Returns the limits of a drive that flushes its volatile buffer on command, or of one that has no such command.
+    /// Returns the limits with a volatile buffer and a flush command if `has_flush` is true, else with neither of them.
     pub fn flushed(mut self, has_flush: bool) -> Limits {
         self.is_volatile = has_flush;
         self.supported[Op::Flush as usize] = has_flush;
@@ -106,12 +107,13 @@ impl Limits {
         self.supported[op as usize]
     }
 
-    /// Number of requests that the queues of one thread can hold, one queue on each drive.
+    /// Returns the number of requests that the queues of one thread can hold: one queue on each drive, of which one
+    /// entry stays empty.
     pub fn queue_slots(&self) -> u32 {
         self.queue_entries.saturating_sub(1).saturating_mul(self.drives)
     }
 
-    /// Reason why there are no more slots.
+    /// Returns the text that explains the number of requests that the queues of a thread can hold.
     fn slots_because(&self) -> String {
         let entries = self.queue_entries;
         match self.drives {
@@ -121,41 +123,42 @@ impl Limits {
     }
 }
 
-/// Place of a job in a file, with the lines of its options, for error messages.
+/// Position of a job in a file, with the lines of its options, for error messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobPlace {
-    /// Name of the file, or a stand-in for it.
+    /// Name of the file, or of what stands for it, such as "command line".
     pub file: String,
-    /// Line of the section's head, counted from 1.
+    /// Number of the line at which the job's section starts, from 1; `None` if the job stands in no file.
     pub line: Option<usize>,
     options: BTreeMap<&'static str, usize>,
 }
 
 impl JobPlace {
-    /// Makes the place of a job in `file` whose section starts at `line`, if it has one.
+    /// Makes the position of a job in `file` whose section starts at `line`, if it has one.
     pub fn new(file: impl Into<String>, line: impl Into<Option<usize>>) -> JobPlace {
         JobPlace { file: file.into(), line: line.into(), options: BTreeMap::new() }
     }
 
-    /// Remembers the line of an option, by its first name in the table of options.
+    /// Stores the line of an option, which is identified by its first name in the table of options; nothing if `line`
+    /// is none.
     pub fn note(&mut self, option: &'static str, line: Option<usize>) {
         if let Some(line) = line {
             self.options.insert(option, line);
         }
     }
 
-    /// Makes a problem at the line of `option`, or of the section if the option is not given.
+    /// Returns a problem at the line of `option`, or of the section if the option is not given.
     pub fn problem(&self, option: &str, found: impl Into<String>, allowed: impl Into<String>) -> Problem {
         let line = self.options.get(option).copied().or(self.line);
         Problem::new(self.file.clone(), line, found, allowed)
     }
 }
 
-/// One finding of a check: the option at fault, what was found, what is allowed.
+/// Finding of a check of a job: name of the option at fault, what was found, what is allowed.
 type JobFinding = (&'static str, String, String);
 type Check = fn(&Job, &Limits) -> Option<JobFinding>;
 
-/// All checks of one job, in the order in which the problems are reported.
+/// All checks of one job, in the order in which their problems are reported.
 const CHECKS: [Check; 36] = [
     threads,
     iodepth,
@@ -196,19 +199,20 @@ const CHECKS: [Check; 36] = [
 ];
 
 impl Job {
-    /// Length of the region on a drive of this capacity.
+    /// Returns the length in bytes of the region that the job accesses on a drive of this capacity.
     pub fn region_bytes(&self, capacity_bytes: u64) -> u64 {
         self.size.unwrap_or(capacity_bytes.saturating_sub(self.offset))
     }
 
-    /// Number of parts of the job's requests that may be in flight at a time.
+    /// Returns the largest number of commands into which the job's requests in flight can be split, because of the
+    /// drive's largest transfer.
     fn parts_under_way(&self, limits: &Limits) -> u64 {
         let largest = self.sizes().into_iter().max().unwrap_or(0);
         let parts = u64::from(largest.div_ceil(limits.transfer_bytes).max(1));
         parts.saturating_mul(u64::from(self.threads) * u64::from(self.iodepth))
     }
 
-    /// All problems that keep this job from running within `limits`.
+    /// Returns all problems that keep this job from running within `limits`; `place` gives the lines of its options.
     pub fn problems(&self, place: &JobPlace, limits: &Limits) -> Vec<Problem> {
         let findings = CHECKS.iter().filter_map(|check| check(self, limits));
         findings
@@ -231,7 +235,8 @@ fn granularity(job: &Job, limits: &Limits) -> Option<JobFinding> {
     Some(("bs", found, format!("multiples of the drive's block of {block_bytes} bytes")))
 }
 
-/// Refuses mixes in which reads of other sizes would move the writes off their blocks.
+/// Refuses jobs that write and whose sizes or offset are no multiples of the drive's write block. Sizes of reads count
+/// too, because they would move the following writes off their blocks. In a trace only writes count.
 fn write_granularity(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let block_bytes = u64::from(limits.write_block_bytes);
     if u64::from(limits.block_bytes) >= block_bytes {
@@ -247,14 +252,14 @@ fn write_granularity(job: &Job, limits: &Limits) -> Option<JobFinding> {
     Some(("bs", found, format!("multiples of {block_bytes} bytes in jobs that write")))
 }
 
-/// First offset or size in a trace that is no whole number of blocks.
+/// Returns the first offset or size in a trace, in bytes, that is no multiple of `block_bytes`.
 fn odd_amount(mut requests: impl Iterator<Item = TraceIo>, block_bytes: u64) -> Option<u64> {
     requests
         .find_map(|entry| [entry.io.offset, entry.io.bytes.into()].into_iter().find(|amount| amount % block_bytes != 0))
 }
 
-/// Problems that keep these jobs from running at the same time: too many threads, more requests in flight than memory
-/// should hold, or a queue that would overflow.
+/// Returns the problems that keep these jobs from running together: too many threads, more requests in flight than
+/// memory should hold, an overflowing queue, or engines, zones or keys that do not go together.
 pub fn problems_together(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec<Problem> {
     let threads: u64 = jobs.iter().map(|job| u64::from(job.threads)).sum();
     if threads > THREADS_MAX {
@@ -274,7 +279,7 @@ pub fn problems_together(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec
     crowded.map(|(option, found, allowed)| place.problem(option, found, allowed)).into_iter().collect()
 }
 
-/// Refuses more parts in flight at a time than memory should hold.
+/// Refuses jobs whose requests in flight at one time have more parts than memory should hold.
 fn too_many_parts(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
     let parts = jobs.iter().fold(0, |sum: u64, job| sum.saturating_add(job.parts_under_way(limits)));
     let part_bytes = limits.transfer_bytes;
@@ -283,7 +288,8 @@ fn too_many_parts(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
     when(parts > PARTS_MAX, "bs", found, allowed)
 }
 
-/// Refuses jobs that would overflow a queue.
+/// Refuses jobs that run at the same time and would overflow a queue, because their threads' queue depths add up to
+/// more than it can hold.
 fn full_queue(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
     let slots = u64::from(limits.queue_slots());
     let (queue, requests) = fullest_queue(jobs, limits.queue_pairs);
@@ -298,7 +304,8 @@ fn full_queue(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
     when(requests > slots, "iodepth", found, allowed)
 }
 
-/// Queue with the most outstanding requests, and their number; the first of equals.
+/// Returns index and number of outstanding requests of the fullest queue, which is the first of several equal ones.
+/// Threads use the queue pairs in turn, and each keeps its queue depth outstanding.
 fn fullest_queue(jobs: &[Job], queue_pairs: u32) -> (usize, u64) {
     let depths = jobs.iter().flat_map(|job| std::iter::repeat_n(u64::from(job.iodepth), job.threads as usize));
     let mut queues = vec![0u64; queue_pairs.max(1) as usize];
@@ -307,7 +314,7 @@ fn fullest_queue(jobs: &[Job], queue_pairs: u32) -> (usize, u64) {
     queues.into_iter().enumerate().rev().max_by_key(|&(_, requests)| requests).unwrap_or_default()
 }
 
-/// Makes a finding if `wrong` is true.
+/// Returns a finding about `option` if `wrong` is true.
 fn when(wrong: bool, option: &'static str, found: String, allowed: impl Into<String>) -> Option<JobFinding> {
     wrong.then(|| (option, found, allowed.into()))
 }
@@ -402,7 +409,7 @@ fn thinktime_blocks(job: &Job, _: &Limits) -> Option<JobFinding> {
     when(wrong, "thinktime_blocks", String::from("thinktime_blocks is 0"), "1 or more")
 }
 
-/// Refuses queries that write, or whose reads are due at times of their own.
+/// Refuses queries that write, replay a trace, have a rate, or pause anywhere but between rounds.
 fn query_rounds(job: &Job, _: &Limits) -> Option<JobFinding> {
     let rounds = job.query_rounds;
     let refused = |found: &str, allowed: &str| {
@@ -427,7 +434,9 @@ fn query_rounds(job: &Job, _: &Limits) -> Option<JobFinding> {
     }
 }
 
-/// Refuses logs of clients that are no logs: that read, are not flushed after each write, or have more than one write in flight.
+/// Refuses group commit in a job that is not a log: one that reads, writes at random or in several sizes, has a rate,
+/// replays a trace, omits the flush after each write, or has more than one write in flight. Zones and groups of more
+/// than 1 GiB are refused too.
 fn group_commit(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let clients = job.group_commit;
     let refused = |found: &str, allowed: &str| {
@@ -498,7 +507,8 @@ fn trace_empty(job: &Job, _: &Limits) -> Option<JobFinding> {
     when(empty, "read_iolog", String::from("the trace holds no request"), "a trace with reads or writes")
 }
 
-/// Refuses a trace beyond the capacity; clipping or wrapping it would change which requests access the same blocks.
+/// Refuses a trace that reaches beyond the drive's capacity; clipping or wrapping it would change which requests access
+/// the same blocks.
 fn trace_beyond(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let (capacity, trace) = (limits.capacity_bytes, job.trace.as_ref()?);
     let needed = trace.summary().end_bytes;
@@ -519,8 +529,8 @@ fn trace_beyond(job: &Job, limits: &Limits) -> Option<JobFinding> {
     Some(("read_iolog", found, allowed))
 }
 
-/// Limits the threads that replay a trace from its files, because each has them open, and takes memory to unpack and
-/// sort them.
+/// Refuses too many threads that replay a trace from its files, because each thread opens them, and takes memory to
+/// unpack and sort them.
 fn trace_threads(job: &Job, _: &Limits) -> Option<JobFinding> {
     let is_streamed = job.trace.as_ref()?.are_streamed();
     let found = format!("{} threads replay a trace that is too long for memory", job.threads);

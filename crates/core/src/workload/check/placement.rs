@@ -3,7 +3,7 @@
 use super::{JobFinding, Limits};
 use crate::workload::Job;
 
-/// Refuses identifiers that the drive does not have.
+/// Refuses placement identifiers that the drive does not have.
 pub(super) fn identifiers(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let (choice, identifiers) = (job.placement.as_ref()?, limits.placement_identifiers);
     if identifiers == 0 {

@@ -15,7 +15,7 @@ fn text(problems: Vec<Problem>) -> String {
     problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Asserts that a change of a correct job makes exactly one problem, whose text holds these words.
+/// Asserts that a change of a correct job makes exactly one problem, whose text contains all of these words.
 fn assert_found(change: impl Fn(&mut Job), words: &[&str]) {
     let mut job = right();
     assert_eq!(job.problems(&JobPlace::new("f", 3), &LIMITS), []);

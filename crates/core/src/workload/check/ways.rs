@@ -7,13 +7,13 @@ use crate::workload::{Batch, Job};
 /// I/O engines of the host's software, among which jobs choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineSupport {
-    /// Engine of jobs that name none.
+    /// I/O engine of jobs that name none.
     pub default: IoEngine,
-    /// For each of [`IoEngine::ALL`], true if the stack supports it.
+    /// For each engine of [`IoEngine::ALL`], true if the host's software supports it.
     pub known: [bool; IoEngine::ALL.len()],
-    /// True if completions can raise interrupts.
+    /// True if the drive's completions can raise interrupts.
     pub has_interrupts: bool,
-    /// Key of the drive that turns interrupts on, if a key has turned them off.
+    /// Key of the drive file that turns interrupts on, if they are off because of it.
     pub interrupts_key: Option<&'static str>,
     /// Number of processors of the host.
     pub processors: u32,
@@ -25,7 +25,7 @@ const LEAVE_OUT: &str =
     "leave it out, or a stack whose engines differ, such as stack.preset = \"linux-6\" (docs/hosts.md)";
 
 impl EngineSupport {
-    /// Engine of a job, if the stack supports it.
+    /// Returns the I/O engine of a job, or `None` if the host's software does not support it.
     pub fn engine(&self, job: &Job) -> Option<IoEngine> {
         let Some(name) = &job.way.engine else { return Some(self.default) };
         IoEngine::of_fio(name).filter(|engine| self.known[*engine as usize])
@@ -55,7 +55,7 @@ pub(super) fn engine(job: &Job, limits: &Limits) -> Option<JobFinding> {
     when(waits, "iodepth", format!("iodepth={} with ioengine={name}, which waits for each request", job.iodepth), "1")
 }
 
-/// Refuses options of an engine that have no effect.
+/// Refuses options of an I/O engine that have no effect with it or with the host's software.
 pub(super) fn switches(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let (name, _) = job.way.switches.named().into_iter().find(|(_, is_on)| *is_on)?;
     let Some(ways) = &limits.ways_in else {
@@ -101,13 +101,14 @@ pub(super) fn waiting(job: &Job, limits: &Limits) -> Option<JobFinding> {
     when(!polls(engine, job.way.switches), "ioengine", found, format!("{interrupts}{hipri}"))
 }
 
-/// Returns the first engine that a job names although the host's software is alike for all engines.
+/// Returns the first I/O engine that a job names without effect, because the host's software treats all engines alike.
 pub fn engine_without_effect<'a>(jobs: &'a [Job], limits: &Limits) -> Option<&'a str> {
     let mut named = jobs.iter().filter_map(|job| job.way.engine.as_deref());
     named.next().filter(|_| limits.ways_in.is_none())
 }
 
-/// Refuses batches on software without I/O engines, which takes requests one by one.
+/// Refuses batch sizes on software without I/O engines, which takes requests one by one, and a largest number of
+/// completions below the smallest.
 pub(super) fn batches(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let Batch { submit, complete_min, complete_max, low } = job.batch;
     let asked = [
@@ -125,7 +126,8 @@ pub(super) fn batches(job: &Job, limits: &Limits) -> Option<JobFinding> {
     Some(("iodepth_batch_complete_max", found, format!("{complete_min} or more")))
 }
 
-/// Finds a problem of jobs that run at the same time.
+/// Returns a finding about the I/O engines of jobs of one run: threads that share a queue but not a completion method,
+/// or too few processors for poll threads.
 pub(super) fn together(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
     let ways = limits.ways_in.as_ref()?;
     mixed_queue(jobs, ways, limits.queue_pairs).or_else(|| pollers(jobs, ways))
@@ -145,8 +147,8 @@ fn mixed_queue(jobs: &[Job], ways: &EngineSupport, queue_pairs: u32) -> Option<J
     Some(("hipri", found, String::from("jobs that wait alike, or a drive with more queue pairs")))
 }
 
-/// Refuses poll threads without a processor of their own: sharing one with its thread, each would wait for the end of
-/// the other's time slices.
+/// Refuses poll threads without a processor of their own. On the processor of an application thread, each would wait
+/// for the end of the other's time slices.
 fn pollers(jobs: &[Job], ways: &EngineSupport) -> Option<JobFinding> {
     let threads: u32 = jobs.iter().map(|job| job.threads).sum();
     let users = threads.min(ways.processors);

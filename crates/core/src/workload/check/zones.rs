@@ -1,32 +1,32 @@
-//! Checks of jobs on a drive with zones, which fill zones one after the other.
+//! Checks of jobs on a drive with zones, whose writes fill one zone after the other.
 
 use super::{JobFinding, Limits, when};
 use crate::workload::{Job, side_by_side};
 
-/// Zones of a drive, as far as jobs have to know them.
+/// Sizes and limits of a drive's zones, against which jobs are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZonedSpace {
-    /// Number of bytes from the first of a zone to the first of the next zone.
+    /// Number of bytes from the start of a zone to the start of the next zone.
     pub zone_bytes: u64,
-    /// Number of bytes of a zone that can be written.
+    /// Number of bytes of a zone that can be written (its capacity).
     pub writable_bytes: u64,
     /// Largest number of zones that are open at a time; 0 if there is no limit.
     pub open_max: u32,
     /// Largest number of zones that are active at a time; 0 if there is no limit.
     pub active_max: u32,
-    /// True if faults restart the controller.
+    /// True if faults of the drive can restart its controller.
     pub restarts: bool,
 }
 
-/// Refuses replays of writes, which go where a drive without zones takes them.
+/// Refuses traces with writes on a drive with zones: recorded writes do not fill zones in order.
 pub(super) fn replay(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let is_wrong = limits.zones.is_some() && job.trace.is_some() && job.has_writes();
     let found = String::from("the trace writes, and zones are written from their first block on");
     when(is_wrong, "read_iolog", found, "a trace of reads, or a drive without zones")
 }
 
-/// Refuses writes of more zones than can be active where faults restart the controller: zones that are not full then stay active until it is
-/// their turn to be written again.
+/// Refuses jobs that write more zones than can be active, if faults restart the controller. A restart leaves partly
+/// written zones active until they are written again.
 pub(super) fn restarts(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let zones = limits.zones.filter(|zones| zones.restarts && zones.active_max > 0 && job.has_writes())?;
     let written = job.region_bytes(limits.capacity_bytes) / zones.zone_bytes;
@@ -36,7 +36,7 @@ pub(super) fn restarts(job: &Job, limits: &Limits) -> Option<JobFinding> {
     when(written > zones.active_max.into(), "size", found, allowed)
 }
 
-/// Refuses regions that do not consist of whole zones, or of fewer zones than threads that write.
+/// Refuses a region to be written that is not a whole number of zones, or has fewer zones than the job has threads.
 pub(super) fn region(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let zones = limits.zones.filter(|_| job.has_writes() && job.trace.is_none())?;
     let (size, zone) = (job.region_bytes(limits.capacity_bytes), zones.zone_bytes);
@@ -48,7 +48,7 @@ pub(super) fn region(job: &Job, limits: &Limits) -> Option<JobFinding> {
     when(u64::from(job.threads) > size / zone, "numjobs", found, "a zone for each thread that writes")
 }
 
-/// Refuses reads that would cross the end of a zone.
+/// Refuses read sizes that do not divide a zone, because such reads would cross the end of a zone.
 pub(super) fn read_blocks(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let zones = limits.zones.filter(|_| job.read_percent > 0.0 && job.trace.is_none())?;
     let odd = job.read_blocks.iter().find(|share| !zones.zone_bytes.is_multiple_of(share.bytes.into()))?;
@@ -56,7 +56,7 @@ pub(super) fn read_blocks(job: &Job, limits: &Limits) -> Option<JobFinding> {
     Some(("bs", found, format!("sizes that divide a zone of {} bytes", zones.zone_bytes)))
 }
 
-/// Refuses writes that leave a rest of a zone.
+/// Refuses writes of several sizes, and a size that does not divide the writable bytes of a zone.
 pub(super) fn write_blocks(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let zones = limits.zones.filter(|_| job.read_percent < 100.0 && job.trace.is_none())?;
     let allowed = format!("one size that divides the {} bytes of a zone that can be written", zones.writable_bytes);
@@ -69,7 +69,8 @@ pub(super) fn write_blocks(job: &Job, limits: &Limits) -> Option<JobFinding> {
     }
 }
 
-/// Refuses jobs that together write more zones at a time than can be open, or the same zones one after the other.
+/// Refuses jobs that together write more zones at a time than exist or can be open, that write different regions, or
+/// that write one after the other.
 pub(super) fn together(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
     let zones = limits.zones?;
     let writes = |job: &&Job| job.has_writes() && job.trace.is_none();

@@ -1,4 +1,5 @@
-//! fio job files, and the same options as flags.
+//! Reader of fio job files, and of the same options as flags.
+//!
 //!
 //! The meaning of each option is that of fio's documentation; [`options`](super::options) lists the supported ones.
 //! Where fio silently ignores a mistake, this reader reports it.
@@ -9,10 +10,10 @@ use super::job_file::JobFile;
 use super::options;
 use crate::problem::{Problem, Problems, is_unprintable};
 
-/// Names of jobs stand in tables, whose cells have lengths below 2^16.
+/// Largest number of characters of a job's name. Names stand in tables, whose cells have lengths below 2^16.
 const NAME_CHARACTERS_MAX: usize = 1000;
 
-/// Reads a job file. All its mistakes are reported at once, in the order of their lines.
+/// Reads the jobs of a fio job file. All its mistakes are reported at once, in the order of their lines.
 pub fn parse(file_name: &str, text: &str) -> Result<JobFile, Problems> {
     if text.trim_start().starts_with('{') {
         let allowed = "a fio job file, with options such as rw=randread below [NAME]";
@@ -25,8 +26,8 @@ pub fn parse(file_name: &str, text: &str) -> Result<JobFile, Problems> {
     reader.finish()
 }
 
-/// Reads one job from options given as pairs, with the names and values of job files; an empty value
-/// stands for an option without one.
+/// Reads one job from options given as pairs, with the names and values of job files. An empty value stands for an
+/// option without a value.
 pub fn from_flags(flags: &[(&str, &str)]) -> Result<JobFile, Problems> {
     let lines: Vec<_> = flags.iter().map(|(name, text)| (*name, *text, None)).collect();
     let file = from_lines(JobPlace::new("command line", None), &lines)?;
@@ -34,7 +35,7 @@ pub fn from_flags(flags: &[(&str, &str)]) -> Result<JobFile, Problems> {
     Problems(given_twice(flags).chain(unused).collect()).or(file)
 }
 
-/// Options that are given more than once, under one name or several: only one value would count.
+/// Returns a problem for each option that is given again, under the same or another name: only one value would count.
 fn given_twice<'a>(flags: &'a [(&str, &str)]) -> impl Iterator<Item = Problem> + 'a {
     let first_name = |name: &str| match options::find(name)?.names[0] {
         "rwmixwrite" => Some("rwmixread"),
@@ -47,7 +48,8 @@ fn given_twice<'a>(flags: &'a [(&str, &str)]) -> impl Iterator<Item = Problem> +
     })
 }
 
-/// Reads one job from options in lines of a file; `place` is that of the job.
+/// Reads one job from options, each with name, value and the number of its line in a file. `place` is the position of
+/// the job.
 pub(crate) fn from_lines(place: JobPlace, options: &[(&str, &str, Option<usize>)]) -> Result<JobFile, Problems> {
     let mut draft = Draft::new("job", place);
     let mut problems = Vec::new();
@@ -59,14 +61,14 @@ pub(crate) fn from_lines(place: JobPlace, options: &[(&str, &str, Option<usize>)
     Problems(problems).or(JobFile { drafts: vec![draft] })
 }
 
-/// The line without a comment and surrounding blanks; as in fio, `;` and `#` start one anywhere.
+/// Returns the line without its comment and surrounding blanks; as in fio, `;` and `#` start a comment anywhere.
 fn without_comment(line: &str) -> &str {
     line.split([';', '#']).next().unwrap_or_default().trim()
 }
 
-/// Section to which the options of a line belong.
+/// Section of a job file to which the options of the current line belong.
 enum CurrentSection {
-    /// Before the first section.
+    /// No section: the line is above the first one.
     None,
     Global,
     Job(Box<Draft>),
@@ -74,7 +76,7 @@ enum CurrentSection {
 
 struct JobFileReader {
     file: String,
-    /// The global options above the current line; every later section starts from them.
+    /// Options of the `[global]` sections above the current line; every later job starts from them.
     defaults: Draft,
     section: CurrentSection,
     drafts: Vec<Draft>,
@@ -102,7 +104,7 @@ impl JobFileReader {
         }
     }
 
-    /// A line that starts a section.
+    /// Ends the current section and starts the one that the line `[head` names: `[global]` or a job.
     fn head(&mut self, number: usize, line: &str, head: &str) {
         self.end_section();
         let name = head.strip_suffix(']').map(str::trim).unwrap_or_default();
@@ -123,7 +125,7 @@ impl JobFileReader {
         self.section = CurrentSection::Job(Box::new(draft));
     }
 
-    /// `name=value`, or a name alone.
+    /// Sets an option of the current section from a line with `name=value`, or with a name alone.
     fn option(&mut self, number: usize, line: &str) {
         let (name, text) = match line.split_once('=') {
             Some((name, text)) => (name.trim(), Some(text.trim())),
@@ -158,7 +160,7 @@ impl JobFileReader {
         Problems(self.problems).or(JobFile { drafts: self.drafts })
     }
 
-    /// Results and random streams go by name.
+    /// Reports jobs with the name of an earlier job: results and random numbers are identified by the job's name.
     fn check_names(&mut self) {
         for (index, draft) in self.drafts.iter().enumerate() {
             if self.drafts[..index].iter().any(|earlier| earlier.job.name == draft.job.name) {
@@ -168,7 +170,7 @@ impl JobFileReader {
         }
     }
 
-    /// All jobs run against one drive.
+    /// Reports a job that names another file than the first job that names one: all jobs run against one drive.
     fn check_files(&mut self) {
         let mut named = self.drafts.iter().filter(|draft| draft.filename.is_some());
         let Some(first) = named.next() else { return };

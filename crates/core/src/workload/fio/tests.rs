@@ -180,7 +180,7 @@ fn replays_ask_for_their_traces_and_take_them() {
     assert!(missing.starts_with("f:3: the trace `b.log` was not given"), "{missing}");
 }
 
-/// Lines that look like those of a job file, so that values of all kinds reach all options.
+/// Lines that resemble those of a job file, so that values of all kinds reach all options.
 fn any_line() -> impl Strategy<Value = String> {
     let names: Vec<&str> = super::options::OPTIONS.iter().flat_map(|option| option.names).copied().collect();
     let value = prop_oneof!["[0-9a-z%:/,.-]{0,12}", "[0-9]{1,20}[kmgtpib]{0,3}", ".*"];

@@ -20,29 +20,29 @@ use crate::time::{Span, Time};
 use crate::workload::Job;
 use crate::workload::pace::exponential;
 
-/// Log of one thread, and the clients that wait for it.
+/// Log of one thread, with the clients whose records it commits in groups.
 #[derive(Clone, Debug)]
 pub(super) struct GroupCommit {
     random: Xoshiro256PlusPlus,
     think: Span,
     record_bytes: u32,
-    /// First byte of the log and its length, which is a whole number of records.
+    /// First byte of the log on the drive. Its length `log_bytes` is a whole number of records.
     first_byte: u64,
     log_bytes: u64,
     position: u64,
-    /// Times at which clients hand in their next records, the earliest first.
+    /// Times at which the clients will hand in their next records, the earliest first.
     clients: BinaryHeap<Reverse<Time>>,
-    /// Groups that have been written and whose commits have not been taken, the oldest first: the time at which each of their records was handed
-    /// in.
+    /// Groups of records that have been written but not taken as committed, the oldest first: the time at which each
+    /// record was handed in.
     groups: VecDeque<Vec<Time>>,
-    /// Lists of groups that are over, whose memory the next ones take.
+    /// Emptied lists of earlier groups, whose memory the next groups use.
     spare: Vec<Vec<Time>>,
-    /// Number of clients of the last group, which think once it is written.
+    /// Number of clients of the last group that was written; they start to think when the next write is generated.
     committing: usize,
 }
 
 impl GroupCommit {
-    /// Returns the log of thread `thread` of `job`. All clients begin with a think time when the thread begins.
+    /// Makes the log of thread `thread` of `job`. All clients begin with a think time when the thread begins.
     pub(super) fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> GroupCommit {
         let record_bytes = job.write_blocks.first().map_or(0, |share| share.bytes);
         let region_bytes = job.region_bytes(capacity_bytes);
@@ -60,7 +60,9 @@ impl GroupCommit {
         }
     }
 
-    /// Returns the next write, of the thread that is free since `now`: its last group is committed. The records that wait go into it, at least one.
+    /// Returns the next write of a thread that is free since `now`, because its last group is committed. The write
+    /// holds all records that have been handed in by then, or the first one to come; it does not go beyond the end of
+    /// the log.
     pub(super) fn next(&mut self, now: Time) -> Option<Next> {
         self.let_think(now);
         let due = self.clients.peek()?.0.max(now);
@@ -82,7 +84,8 @@ impl GroupCommit {
         Some(Next { io: Io { op: Op::Write, offset, bytes }, due, drive: 0, ends_commit: false, placement: None })
     }
 
-    /// Takes the oldest group, which is committed, and calls `record` with the time at which each of its records was handed in.
+    /// Takes the oldest group, which has been committed, and calls `record` with the time at which each of its records
+    /// was handed in.
     pub(super) fn take_group(&mut self, mut record: impl FnMut(Time)) {
         if let Some(group) = self.groups.pop_front() {
             group.iter().for_each(|handed_in| record(*handed_in));
@@ -90,7 +93,8 @@ impl GroupCommit {
         }
     }
 
-    /// Lets the clients of the last group think from `now` on.
+    /// Starts the think times of the clients whose records were in the last group at `now`, when that group is
+    /// committed.
     fn let_think(&mut self, now: Time) {
         for _ in 0..std::mem::take(&mut self.committing) {
             let think = match self.think.is_zero() {

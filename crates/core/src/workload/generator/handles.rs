@@ -4,18 +4,20 @@ use crate::workload::HandleChoice;
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Placement identifiers that a thread's writes name, by their places in the drive's list.
+/// Placement identifiers of a thread's writes, as indices into the drive's list, with the state of their choice.
 #[derive(Clone, Debug)]
 pub(super) struct HandleTurns {
     places: Vec<u16>,
-    /// Next of them, if they come in turn.
+    /// Index of the next placement identifier in `places`, if identifiers are used in turn.
     next: usize,
-    /// Numbers of their own, so that addresses stay as they are without placement; none if identifiers come in turn.
+    /// Random numbers for the choice of identifiers, separate from those of addresses, which stay the same without
+    /// placement. None if identifiers are used in turn.
     random: Option<Xoshiro256PlusPlus>,
 }
 
 impl HandleTurns {
-    /// Makes the turns of a thread on a drive with so many identifiers, all of which it uses if the job names none.
+    /// Makes the choice of identifiers for a thread on a drive with `identifiers` of them. If the job names none, all
+    /// are used.
     pub(super) fn new(choice: &HandleChoice, identifiers: u16, random: Xoshiro256PlusPlus) -> HandleTurns {
         let places = match choice.places.is_empty() {
             true => (0..identifiers.max(1)).collect(),
@@ -24,7 +26,7 @@ impl HandleTurns {
         HandleTurns { places, next: 0, random: choice.is_random.then_some(random) }
     }
 
-    /// Returns the identifier of the next write.
+    /// Returns the placement identifier of the next write, as an index into the drive's list.
     pub(super) fn take(&mut self) -> u16 {
         let count = self.places.len();
         let chosen = match &mut self.random {

@@ -1,9 +1,10 @@
-//! The requests of one thread of a job.
+//! Requests of one thread of a job.
+//!
 //!
 //! A [`Generator`] gives the engine requests that are aligned and inside the region. Their order and times follow from
 //! job, thread and seed alone: every thread has its own stream of random numbers, so that neither another job nor the
-//! drive's speed changes its requests. (With a rate on one direction only, or on both, the drive's speed decides which
-//! direction is late, and so their interleaving.) No call allocates, unless a trace is read from its files.
+//! drive's speed changes its requests. (With a rate for reads or writes or both, the drive's speed decides which of the
+//! two is late, and so their interleaving.) No call allocates, unless a trace is read from its files.
 
 mod group_commit;
 mod handles;
@@ -23,16 +24,16 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use zones::ZoneTurns;
 
-/// Generates the requests of one thread, one at a time.
+/// Generator of the requests of one thread, one at a time.
 #[derive(Clone, Debug)]
 pub struct Generator {
-    /// Start of the thread, from which all times of the job count.
+    /// Start of the thread, from which all times of the job are counted.
     starts_at: Time,
     source: RequestSource,
     pause: Pause,
     budget: Budget,
     flushing: FlushState,
-    /// Placement identifiers of the thread's writes, if they name any.
+    /// Placement identifiers that the thread's writes name in turn or at random; none if they name none.
     handles: Option<Box<HandleTurns>>,
 }
 
@@ -44,7 +45,8 @@ enum RequestSource {
 }
 
 impl Generator {
-    /// The generator of thread `thread` (from 0) of `job` on a drive of `capacity_bytes`.
+    /// Makes the generator of thread `thread` (from 0) of `job` on a drive of `capacity_bytes`.
+    ///
     ///
     /// Panics if [`Job::problems`] finds that the job cannot run on such a drive.
     pub fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> Generator {
@@ -60,13 +62,13 @@ impl Generator {
         Generator { starts_at: Time::ZERO, source, pause, budget, flushing: FlushState::default(), handles }
     }
 
-    /// Returns the generator of a thread that starts at another time than zero.
+    /// Returns the generator of a thread that starts at `starts_at` instead of time zero.
     pub fn starting_at(self, starts_at: Time) -> Generator {
         Generator { starts_at, ..self }
     }
 
-    /// Returns the generator with the flushes of a job. If the drive needs none, as its acknowledged writes are durable, then
-    /// they are spared, and the request before each one ends a commit.
+    /// Returns the generator with these flushes. If `are_needed` is false, because acknowledged writes are durable, no
+    /// flush is issued; instead, the request before each spared flush ends a commit.
     pub fn flushing(mut self, flushes: Flushes, are_needed: bool) -> Generator {
         self.flushing = FlushState::new(flushes, are_needed);
         if let RequestSource::Replay(replay) = &mut self.source {
@@ -75,10 +77,10 @@ impl Generator {
         self
     }
 
-    /// Returns the generator over several equal drives, to which reads and writes go in turn, each in a round of its
-    /// own that begins at drive `first`, counted round. A sequence goes on when every drive has had its piece, so that
-    /// each drive sees a sequence of its own, as fio's jobs on several files do. A replay stays on drive `first`,
-    /// because its trace is one drive's.
+    /// Returns the generator over several equal drives. Reads go to them in turn from drive `first` (modulo their
+    /// number), and so do writes, counted apart. A sequential job repeats each offset on every drive, so that each
+    /// drive sees a sequence of its own, as fio's jobs on several files do. A replay stays on drive `first`, because
+    /// its trace is one drive's.
     pub fn over(mut self, drives: u16, first: u32) -> Generator {
         let turns = Turns::over(drives, first);
         match &mut self.source {
@@ -93,8 +95,10 @@ impl Generator {
         self
     }
 
-    /// Returns the generator of a thread whose writes fill zones one after the other, each after a reset: it is number `thread` of
-    /// `threads` that write the zones of the job's region, whatever the order of addresses. Reads stay as they are.
+    /// Returns the generator of a thread whose writes fill zones of the job's region one after the other, each after a
+    /// reset, whatever the order of addresses. The thread is number `thread` of `threads` that share the zones. Reads
+    /// stay as they are.
+    ///
     ///
     /// Panics if there are fewer zones than threads.
     pub fn filling_zones(mut self, space: ZonedSpace, thread: u32, threads: u32) -> Generator {
@@ -106,8 +110,8 @@ impl Generator {
         self
     }
 
-    /// Returns the generator of a thread of a job on a drive that has so many placement identifiers: its writes name those
-    /// that the job chooses.
+    /// Returns the generator of a thread whose writes name the placement identifiers that the job chooses, on a drive
+    /// that has `identifiers` of them.
     pub fn placing(mut self, job: &Job, thread: u32, identifiers: u16, seed: u64) -> Generator {
         self.handles = job.placement.as_ref().map(|choice| {
             let random =
@@ -117,9 +121,9 @@ impl Generator {
         self
     }
 
-    /// Next request of the thread, which has had a free slot since `now`; `None` if the thread is done. Without a rate
-    /// it is due now, or after the think time; with one, on the rate's own grid. `now` must not decrease from call to
-    /// call, nor be before the thread's start.
+    /// Returns the next request of the thread, which has had a free slot since `now`; `None` if the thread is done.
+    /// Without a rate the request is due now, or after the think time; with a rate, at the time that the rate gives.
+    /// `now` must not decrease from call to call, nor be before the thread's start.
     pub fn next(&mut self, now: Time) -> Option<Next> {
         if self.budget.is_spent() {
             return None;
@@ -156,7 +160,8 @@ impl Generator {
         self
     }
 
-    /// Takes the records of a log that a commit has just made durable, and calls `record` with the time at which each was handed in.
+    /// Takes the oldest group of records that a commit has made durable, and calls `record` with the time at which each
+    /// record was handed in.
     #[cold]
     pub fn take_group(&mut self, mut record: impl FnMut(Time)) {
         let starts_at = self.starts_at;
@@ -165,19 +170,20 @@ impl Generator {
         }
     }
 
-    /// Issue time of the last request that has been given.
+    /// Returns the time at which the last request of this generator is issued that was within the budget.
     pub fn issued_until(&self) -> Time {
         self.starts_at + self.budget.issued_until.since(Time::ZERO)
     }
 
-    /// Ends the warm-up: requests count that are issued from `now` on, but none in the ramp.
+    /// Ends the warm-up at `now`: requests issued from then on count, but not before the end of the ramp.
     pub fn begin_to_count(&mut self, now: Time) {
         if self.budget.counts_from == Time::NEVER {
             self.budget.begin(Time::ZERO + now.since(self.starts_at));
         }
     }
 
-    /// Flush that follows once all requests of a finished thread have completed, if the job ends with one.
+    /// Returns the flush that a finished thread issues once all its requests have completed, if the job ends with one
+    /// that the drive needs.
     pub fn end(&mut self, now: Time) -> Option<Next> {
         self.flushing.take_last().then(|| flush(now))
     }
@@ -187,12 +193,12 @@ fn flush(now: Time) -> Next {
     Next { io: Io::flush(), due: now, drive: 0, ends_commit: true, placement: None }
 }
 
-/// Reads and writes of a job that is not a replay.
+/// Generator of the reads and writes of a job that is neither a replay nor a log with group commit.
 #[derive(Clone, Debug)]
 struct Mix {
     random: Xoshiro256PlusPlus,
     first_byte: u64,
-    /// Chance of a read, of 2^64; used if there are both.
+    /// Probability of a read, times 2^64; used if the job both reads and writes.
     read_threshold: u64,
     read: Option<DirectionState>,
     write: Option<DirectionState>,
@@ -226,8 +232,8 @@ impl Mix {
         Some(Next { io, due, drive, ends_commit: false, placement: None })
     }
 
-    /// Draws a read or a write by their shares. A direction that is ahead of its rate gives way to one that is due
-    /// earlier, as in fio (see `rwmixread`).
+    /// Chooses a read or a write at random by their shares. If the chosen one is ahead of its rate and the other is due
+    /// earlier, the other takes its place, as in fio (see `rwmixread`).
     fn choose(&mut self, now: Time) -> Option<DataDirection> {
         match (&self.read, &self.write) {
             (Some(read), Some(write)) => Some(self.choose_of_both(now, read.due(now), write.due(now))),
@@ -249,21 +255,21 @@ impl Mix {
     }
 }
 
-/// Reads, or writes, of a job.
+/// State of the reads, or of the writes, of a job: sizes, position and rate.
 #[derive(Clone, Debug)]
 struct DirectionState {
     sizes: Vec<Size>,
     pattern: Pattern,
     region_bytes: u64,
-    /// Offset of the next sequential request, from the first byte of the region.
+    /// Offset of the next sequential request in bytes, from the start of the region.
     position: u64,
     turns: Turns,
     pace: Option<RatePace>,
-    /// Zones that the thread writes, on a drive that has some.
+    /// Zones that the thread fills one after the other with its writes, on a drive that has zones.
     zones: Option<Box<ZoneTurns>>,
 }
 
-/// The drives to which requests go in turn.
+/// Round-robin choice among several drives for the reads, or the writes, of a thread.
 #[derive(Clone, Copy, Debug)]
 struct Turns {
     drives: u16,
@@ -271,11 +277,11 @@ struct Turns {
     next: u16,
 }
 
-/// One block size of a direction.
+/// One block size of a job's reads, or of its writes.
 #[derive(Clone, Debug)]
 struct Size {
     bytes: u32,
-    /// Chance of this size or one before it, of 2^64.
+    /// Probability of this size or of one before it in the list, times 2^64.
     threshold: u64,
     addresses: Addresses,
 }
@@ -299,7 +305,7 @@ impl DirectionState {
         DirectionState { sizes, pattern: job.pattern, region_bytes, position: 0, turns, pace, zones: None }
     }
 
-    /// Time at which the next request is due if there is a slot since `now`.
+    /// Returns the time at which the next request is due, by its rate; `now` if there is no rate.
     fn due(&self, now: Time) -> Time {
         self.pace.as_ref().map_or(now, RatePace::due)
     }
@@ -312,7 +318,7 @@ impl DirectionState {
         due
     }
 
-    /// First byte, counted from that of the region, length and drive of the next request.
+    /// Returns offset in the region and length of the next request, both in bytes, and the index of its drive.
     fn draw(&mut self, random: &mut Xoshiro256PlusPlus) -> (u64, u32, u16) {
         let size = pick(&self.sizes, random);
         let length = u64::from(size.bytes);
@@ -336,14 +342,14 @@ impl Turns {
         Turns { drives, first, next: first }
     }
 
-    /// Index of the drive whose turn it is.
+    /// Returns the index of the drive whose turn it is, and moves on to the next one.
     fn take(&mut self) -> u16 {
         let drive = self.next;
         self.next = if drive + 1 == self.drives { 0 } else { drive + 1 };
         drive
     }
 
-    /// True if every drive has had its turn.
+    /// True if every drive has had equally many turns.
     fn is_round(self) -> bool {
         self.next == self.first
     }
@@ -357,7 +363,7 @@ impl Size {
     }
 }
 
-/// A size by its share; the last one takes what rounding leaves.
+/// Chooses a block size at random by the shares of the sizes; the last one takes what rounding leaves.
 fn pick<'a>(sizes: &'a [Size], random: &mut Xoshiro256PlusPlus) -> &'a Size {
     let (last, others) = sizes.split_last().expect("a direction has a size");
     if others.is_empty() { last } else { pick_of_several(last, others, random) }
@@ -369,31 +375,33 @@ fn pick_of_several<'a>(last: &'a Size, others: &'a [Size], random: &mut Xoshiro2
     others.iter().find(|size| draw < size.threshold).unwrap_or(last)
 }
 
-/// A chance in per cent as a chance of 2^64.
+/// Converts a probability in per cent into one times 2^64, for comparison with a random number of 64 bits.
 fn threshold(percent: f64) -> u64 {
     (percent / 100.0 * (1u128 << 64) as f64) as u64
 }
 
-/// The seed of one random stream: the FNV-1a hash (Fowler, Noll and Vo) of run seed, name and thread.
+/// Returns the seed of one stream of random numbers: the FNV-1a hash (Fowler, Noll and Vo) of the run's seed, a name
+/// and a thread.
 fn stream_seed(seed: u64, name: &str, thread: u32) -> u64 {
     let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let start = seed.to_le_bytes().iter().fold(0xcbf2_9ce4_8422_2325, hash);
     thread.to_le_bytes().iter().fold(name.as_bytes().iter().fold(start, hash), hash)
 }
 
-/// Requests of a trace at their own times, or at a multiple of their rate. They are replayed as fast as slots become free
-/// if the job says so, or if the trace has no times: all arrive at zero in a fio iolog of version 2 without waits.
+/// Generator of the requests of a trace at their recorded times, or at a multiple of their rate. They are replayed as
+/// fast as slots become free if the job says so, or if the trace has no times: all arrive at zero in a fio iolog of
+/// version 2 without waits.
 #[derive(Clone, Debug)]
 struct Replay {
     requests: trace::Iter,
     has_times: bool,
-    /// Rate in per cent of the recorded one.
+    /// Rate of the replay in per cent of the recorded rate.
     percent: u32,
-    /// Index of the drive that the replay is for, if there are several.
+    /// Index of the drive to which the replay goes, if there are several.
     drive: u16,
-    /// True if the drive needs no flushes, so that those of the trace are spared.
+    /// True if the drive needs no flushes, so that the flushes of the trace are not issued.
     spares_flushes: bool,
-    /// Next request of the trace, if it has been read ahead.
+    /// Next request of the trace, if it has been read before its turn, to see whether it is a flush.
     ahead: Option<TraceIo>,
 }
 
@@ -412,7 +420,8 @@ impl Replay {
         Some(Next { io, due, drive: self.drive, ends_commit, placement: None })
     }
 
-    /// Skips the flushes that come next; true if there is one.
+    /// Skips the flushes that come next in the trace, and reads one request ahead to find their end. Returns true if a
+    /// flush was skipped.
     fn spare_flushes(&mut self) -> bool {
         self.ahead = self.requests.next();
         let is_flushed = self.is_flush_ahead();
@@ -427,7 +436,8 @@ impl Replay {
     }
 }
 
-/// An arrival at so many per cent of the recorded rate, rounded down to a picosecond.
+/// Returns the arrival time of a recorded request at `percent` per cent of the recorded rate, rounded down to a
+/// picosecond.
 fn scaled(at: Time, percent: u32) -> Time {
     match percent {
         100 => at,
@@ -435,12 +445,12 @@ fn scaled(at: Time, percent: u32) -> Time {
     }
 }
 
-/// The thinking time after every so many requests.
+/// Think time of a thread: a pause of `length` after `every` requests.
 #[derive(Clone, Debug)]
 struct Pause {
     length: Span,
     every: u32,
-    /// Requests until the next pause.
+    /// Number of requests until the next pause.
     left: u32,
     over_at: Time,
 }
@@ -450,8 +460,8 @@ impl Pause {
         Pause { length: job.thinktime, every: job.thinktime_blocks, left: job.thinktime_blocks, over_at: Time::ZERO }
     }
 
-    /// Time at which a request that was wanted at `due` may be issued. A pause starts when its request is asked for:
-    /// when the one before it has completed, if one is outstanding at a time.
+    /// Returns the time at which a request that is due at `due` may be issued. A pause starts at `now`, when its
+    /// request is generated: with one request outstanding, when the previous one has completed.
     fn delay(&mut self, due: Time, now: Time) -> Time {
         if self.length.is_zero() {
             return due;
@@ -465,18 +475,19 @@ impl Pause {
     }
 }
 
-/// Remaining budget of a thread: requests, bytes and time.
+/// Remaining requests, bytes and time of a thread.
 #[derive(Clone, Debug)]
 struct Budget {
     ios: u64,
     bytes: u64,
-    /// Requests issued from here on count: fio counts from the end of the ramp.
+    /// Time from which issued requests count against the budget; as in fio, not before the end of the ramp.
     counts_from: Time,
-    /// Issue time of the last request.
+    /// Issue time of the last request that was within the budget.
     issued_until: Time,
-    /// No request is issued from here on.
+    /// Time from which no more requests are issued.
     ends_at: Time,
-    /// Ramp before the first request that counts, and time from there to the end, if that ends the thread.
+    /// Time from the start to the first request that counts (fio `ramp_time`). `runtime` is the time from there to the
+    /// end of the thread, if a time ends it.
     ramp: Span,
     runtime: Option<Span>,
 }
@@ -501,7 +512,7 @@ impl Budget {
         budget
     }
 
-    /// Begins to count at `now`, or at the end of the ramp if that is later.
+    /// Starts to count requests at `now`, or at the end of the ramp if that is later, and sets the end of the thread.
     fn begin(&mut self, now: Time) {
         self.counts_from = now.max(Time::ZERO + self.ramp);
         self.ends_at = self.runtime.map_or(Time::NEVER, |runtime| self.counts_from + runtime);
@@ -511,7 +522,8 @@ impl Budget {
         self.ios == 0 || self.bytes == 0
     }
 
-    /// Takes a request issued at `issue` out of the budget; false, for good, if it comes too late.
+    /// Takes a request of `bytes` bytes out of the budget if it starts when requests count. Returns false if it starts
+    /// at `issue`, after the end of the thread; the budget is then spent for good.
     fn spend(&mut self, bytes: u32, issue: Time) -> bool {
         if issue >= self.ends_at {
             self.ios = 0;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 const CAPACITY: u64 = 1 << 30;
 
-/// The requests of a thread that is always asked at `now` of the request before.
+/// Returns requests of a thread whose next request is always generated at the due time of the one before.
 fn take(job: &Job, thread: u32, seed: u64, count: usize) -> Vec<Next> {
     let mut generator = Generator::new(job, thread, CAPACITY, seed);
     let mut now = Time::ZERO;
@@ -46,7 +46,7 @@ fn the_stream_of_a_seed_is_pinned() {
     assert_eq!(offsets, PINNED);
 }
 
-/// Block numbers that no machine and no later version may change.
+/// Block numbers that must be the same on every machine and in every later version.
 const PINNED: [u64; 4] = [249415, 20358, 41283, 21572];
 
 #[test]
@@ -287,7 +287,7 @@ proptest! {
     }
 }
 
-/// Prints what one call costs; run with `cargo test --release -- --ignored --nocapture`.
+/// Prints the time that one call takes; run with `cargo test --release -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement, not a check"]
 fn cost_of_a_call() {
@@ -303,7 +303,7 @@ fn cost_of_a_call() {
     }
 }
 
-/// The drives of the next requests of each kind, on three drives from the second on.
+/// Returns the drives of the next requests of each kind, over three drives from the second on.
 fn turns(job: &Job, count: usize) -> Vec<(Op, u16, u64)> {
     let mut generator = Generator::new(job, 0, CAPACITY, 1).over(3, 4);
     let mut next = || generator.next(Time::ZERO).map(|next| (next.io.op, next.drive, next.io.offset));

@@ -1,27 +1,29 @@
-//! Writes of a thread on a drive with zones, as fio's `zonemode=zbd` has them: one zone after the other, each from its first block on.
+//! Writes of a thread on a drive with zones, as with fio's `zonemode=zbd`: one zone after the other, each from its
+//! first block on.
 
 use crate::number::narrow;
 use crate::request::Op;
 use crate::workload::check::ZonedSpace;
 
-/// Zones that a thread writes in turn: every so-many-th one of a region, so that no two threads share one.
+/// Zones of a region that a thread fills in turn: with n threads every n-th zone, so that no two threads share one.
 #[derive(Clone, Debug)]
 pub(super) struct ZoneTurns {
     space: ZonedSpace,
-    /// Number of zones in the region, and of threads that share them.
+    /// Number of zones in the region, which `threads` threads divide among them.
     zones: u64,
     threads: u64,
-    /// First zone of the thread, and the one that it writes now.
+    /// Index of the thread's first zone in the region; `zone` is the one that the thread writes now.
     first: u64,
     zone: u64,
-    /// Bytes that have been written in this zone.
+    /// Number of bytes that have been written in the current zone.
     written: u64,
-    /// True if the zone has to be reset before it is written.
+    /// True if the current zone must be reset before it is written.
     is_used: bool,
 }
 
 impl ZoneTurns {
-    /// Makes the turns of one of several threads over the zones of a region.
+    /// Makes the zones of thread `thread` of `threads` in a region of `region_bytes` bytes. Panics if there are fewer
+    /// zones than threads.
     pub(super) fn new(space: ZonedSpace, region_bytes: u64, thread: u32, threads: u32) -> ZoneTurns {
         let (zones, threads) = (region_bytes / space.zone_bytes, u64::from(threads));
         let first = u64::from(thread);
@@ -29,8 +31,8 @@ impl ZoneTurns {
         ZoneTurns { space, zones, threads, first, zone: first, written: 0, is_used: true }
     }
 
-    /// Returns operation, first byte in the region and length of the next request: a write of `bytes`, or before it the reset of the
-    /// zone that it goes to.
+    /// Returns operation, offset in the region and length of the thread's next request: a write of `bytes` bytes, or
+    /// the reset of the next zone if the write does not fit the current one.
     pub(super) fn take(&mut self, bytes: u32) -> (Op, u64, u32) {
         let ZonedSpace { zone_bytes, writable_bytes, .. } = self.space;
         if self.written + u64::from(bytes) > writable_bytes {

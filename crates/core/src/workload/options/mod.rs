@@ -1,8 +1,9 @@
 //! Table of all options of a job, for job files and for flags.
 //!
-//! An option either sets something, or is accepted because a simulated drive makes it void, or is
-//! accepted with the one value that asks for nothing else. All others are refused by name: an option
-//! that is read past would make the result answer another question.
+//!
+//! An option either sets something, or is accepted because a simulated drive makes it void, or is accepted with the one
+//! value that requests nothing unsupported. All other options are refused by name: a result that ignored an option
+//! would answer another question.
 
 use super::draft::{BLOCK_BYTES_DEFAULT, Draft};
 use super::trace::Format;
@@ -12,28 +13,29 @@ use crate::problem::Problem;
 use crate::spelling;
 use crate::time::Span;
 
-/// An option of fio that jobs may use.
+/// Option of fio that jobs may use, with its allowed values and its effect.
 #[derive(Debug)]
 pub struct JobOption {
-    /// Name of the option, and other names for it.
+    /// Names of the option: first fio's usual name, then other names for it.
     pub names: &'static [&'static str],
-    /// Allowed values, as the end of "allowed: …".
+    /// Allowed values of the option, as the end of the message "allowed: …".
     pub allowed: &'static str,
     kind: OptionKind,
 }
 
-/// Sets an option from its text; none if the text is not a value of the option.
+/// Function that sets an option in a job section from the option's text; returns none if the text is not a value of the
+/// option.
 type Setter = fn(&mut Draft, &str) -> Option<()>;
 
 #[derive(Debug)]
 enum OptionKind {
-    /// Option with a value, without which it is an error.
+    /// Option that must have a value, and sets it with this function.
     Value(Setter),
-    /// Option that is on or off; without a value it is on.
+    /// Option that is on or off, and is on if it is given without a value.
     Switch(Setter),
-    /// Accepted with these values only.
+    /// Option that is accepted with these values only, and changes nothing.
     Only(&'static [&'static str]),
-    /// Accepted with any value, since a simulated drive has nothing that it could change.
+    /// Option that is accepted with any value, since a simulated drive has nothing that it could change.
     NoEffect,
 }
 
@@ -60,7 +62,7 @@ const WHOLE: &str = "a whole number from 0 to 4294967295";
 const ON: &[&str] = &["1"];
 const OFF: &[&str] = &["0"];
 
-/// All options, in the order of fio's documentation.
+/// All options that jobs may use, in the order of fio's documentation.
 pub const OPTIONS: &[JobOption] = &[
     value(&["name"], "a name", set_name),
     value(&["numjobs"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.threads = n)),
@@ -225,7 +227,7 @@ pub const OPTIONS: &[JobOption] = &[
     no_effect(&["scramble_buffers"]),
 ];
 
-/// Options of fio that ask for what this program does not do, by what to do instead.
+/// Options of fio that are not modelled, in groups; the first text of each group says what to do instead.
 const REFUSED: &[(&str, &[&str])] = &[
     ("rate_iops, in requests a second", &["rate", "rate_min", "rate_iops_min", "rate_cycle", "ratemin", "ratecycle"]),
     ("bs for one size, or bssplit for several with their shares", &["bsrange", "blocksize_range", "blockalign", "ba"]),
@@ -338,12 +340,13 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("leave it out: nothing is executed", &["exec_prerun", "exec_postrun", "profile"]),
 ];
 
-/// The option of this name.
+/// Returns the option that has this name, or this as another name.
 pub fn find(name: &str) -> Option<&'static JobOption> {
     OPTIONS.iter().find(|option| option.names.contains(&name))
 }
 
-/// Sets option `name` of a draft; `text` is none if the option was given without a value.
+/// Sets option `name` of a job section; `text` is none if the option was given without a value. `line` is the number of
+/// its line, for messages.
 pub(super) fn set(draft: &mut Draft, name: &str, text: Option<&str>, line: Option<usize>) -> Result<(), Problem> {
     let file = draft.place.file.clone();
     let Some(option) = find(name) else {
@@ -372,7 +375,8 @@ fn apply(option: &JobOption, draft: &mut Draft, text: Option<&str>) -> Option<()
     }
 }
 
-/// Problem of an option that does not exist: what was found, and what to use instead or which options exist.
+/// Returns the text of the error for an unsupported or unknown option name: what was found, and what to use instead or
+/// which options exist.
 fn refusal(name: &str) -> (String, &'static str) {
     if let Some((instead, _)) = REFUSED.iter().find(|(_, names)| names.contains(&name)) {
         return (format!("`{name}` is not modelled"), instead);
@@ -401,7 +405,7 @@ fn set_rw(draft: &mut Draft, text: &str) -> Option<()> {
     Some(())
 }
 
-/// A direction without a value of its own has fio's default.
+/// Sets the block sizes of reads and of writes; the one that the text leaves out gets fio's default.
 fn set_block_bytes(draft: &mut Draft, text: &str) -> Option<()> {
     let read = |text: &str| values::whole_u32(text).filter(|&bytes| bytes > 0);
     draft.block_bytes = values::per_direction(text, read)?.map(|bytes| bytes.unwrap_or(BLOCK_BYTES_DEFAULT));

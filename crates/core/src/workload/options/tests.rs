@@ -6,7 +6,7 @@ use super::*;
 use crate::workload::JobPlace;
 use crate::workload::fio::from_flags;
 
-/// A draft after one option given at line 5.
+/// Returns the section after one option that is given in line 5, or the option's problem.
 fn with(name: &str, text: Option<&str>) -> Result<Draft, Problem> {
     let mut draft = Draft::new("j", JobPlace::new("f", 1));
     set(&mut draft, name, text, Some(5)).map(|()| draft)

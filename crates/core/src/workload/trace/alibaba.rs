@@ -16,7 +16,7 @@ use crate::request::Op;
 
 const COLUMNS: &str = "device_id,opcode,offset,length,timestamp";
 
-/// True if a line looks like one of these traces.
+/// True if the first line of a file is the heading or a record of the Alibaba traces.
 pub(super) fn matches(first_line: &str) -> bool {
     first_line == COLUMNS
         || fields(first_line, COLUMNS).is_ok_and(|[device, opcode, offset, length, timestamp]| {

@@ -15,9 +15,9 @@ use super::record::{
 };
 use crate::request::Op;
 
-/// Every action that blkparse prints.
+/// Every action of a request that blkparse prints, such as `Q` for its queueing.
 const ACTIONS: [&str; 16] = ["Q", "G", "I", "D", "C", "R", "M", "F", "S", "P", "U", "UT", "T", "X", "A", "B"];
-/// Fields that are looked at: those up to the number of sectors.
+/// Number of blank-separated fields of a line that are read: those up to the number of sectors.
 const FIELDS_MAX: usize = 10;
 
 /// True if a line is an event, which starts with `major,minor`.
@@ -28,12 +28,12 @@ pub(super) fn is_event(line: &str) -> bool {
     device.is_some_and(|(major, minor)| is_number(major) && is_number(minor)) && fields.next().is_some()
 }
 
-/// True if blkparse says in this line which file it reads, as it does ahead of the events.
+/// True if a line is blkparse's notice of the file that it reads, which it prints ahead of the events.
 pub(super) fn is_notice(line: &str) -> bool {
     line.starts_with("Input file ")
 }
 
-/// True if the statistics after the events start here: `CPU0 (sda):`, `Total (sda):`.
+/// True if a line starts the statistics after the events: `CPU0 (sda):`, `Total (sda):`.
 fn is_summary(line: &str) -> bool {
     (line.starts_with("CPU") || line.starts_with("Total")) && line.contains('(')
 }
@@ -98,8 +98,8 @@ fn what(rwbs: &str, rest: &[&str]) -> Result<RecordedOperation, RecordMistake> {
     Ok(RecordedOperation::Data { op, offset, bytes, response: None })
 }
 
-/// Flushes that the flags of a write ask for: an `F` before the `W` stands for an earlier flush, one behind it for forced
-/// unit access (`blk_fill_rwbs` of Linux).
+/// Returns the flushes that the RWBS flags of a write request. An `F` before the `W` stands for a flush before the
+/// write, one after the `W` for forced unit access (`blk_fill_rwbs` of Linux).
 fn flag_flushes(rwbs: &str) -> FlagFlushes {
     let (before, after) = rwbs.split_once('W').unwrap_or((rwbs, ""));
     FlagFlushes { before: before.contains('F'), after: after.contains('F') }

@@ -19,14 +19,15 @@ use crate::request::Op;
 
 const MAGIC: u32 = 0x6561_7400;
 
-/// Actions (`__BLK_TA_*`).
+/// Numbers of the actions "queue", "issue to the driver" and "complete" in the lower 16 bits of an action
+/// (`__BLK_TA_*`).
 const QUEUE: u64 = 1;
 const ISSUE: u64 = 7;
 const COMPLETE: u64 = 8;
-/// An action that has the number of a control group behind it says so here (`__BLK_TA_CGROUP`).
+/// Bit of an action that says that the number of a control group follows the record (`__BLK_TA_CGROUP`).
 const CGROUP: u64 = 1 << 8;
 
-/// Categories (`BLK_TC_*`), above the action.
+/// Bits of the categories of a request (`BLK_TC_*`), in the upper bits of an action.
 const WRITE: u64 = 1 << 17;
 const READ: u64 = 1 << 16;
 const FLUSH: u64 = 1 << 18;
@@ -35,14 +36,15 @@ const PASSTHROUGH: u64 = 1 << 25;
 const NOTIFY: u64 = 1 << 26;
 const DISCARD: u64 = 1 << 29;
 
-/// In which order a file has the bytes of a number.
+/// Byte order of the numbers in a file of blktrace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Little,
     Big,
 }
 
-/// The order of bytes, if these are the first of such a file.
+/// Returns the byte order of a blktrace file that starts with these bytes; none if they do not start with its magic
+/// number.
 pub(super) fn detect(start: &[u8]) -> Option<Order> {
     [Order::Little, Order::Big].into_iter().find(|order| order.u32(start, 0).is_some_and(|it| it & !0xff == MAGIC))
 }
@@ -63,7 +65,9 @@ impl Order {
         Some(if self == Order::Little { u64::from_le_bytes(bytes) } else { u64::from_be_bytes(bytes) })
     }
 
-    /// Length of the record that starts here, with what follows it; none as long as too little of it is there.
+    /// Returns the length in bytes of the record that starts here, with the data that follows it; none if too few bytes
+    /// are given to know it.
+    ///
     ///
     /// # Errors
     /// If no record of a known version starts here.
@@ -85,7 +89,7 @@ impl Order {
         Ok(self.u16(bytes, pdu_at).map(|following| length + usize::from(following)))
     }
 
-    /// Reads a record that is whole.
+    /// Reads a record that is complete in `record`, header first.
     pub(super) fn read(self, record: &[u8]) -> Result<TraceRecord<'static>, RecordMistake> {
         let Some(event) = self.event(record) else { return wrong("a record that is cut short", "48 bytes or more") };
         if event.action & NOTIFY != 0 {
@@ -115,7 +119,7 @@ impl Order {
     }
 }
 
-/// Fields of a record that matter.
+/// Fields of a blktrace record that matter for a replay.
 struct BlktraceEvent {
     at: u64,
     sector: u64,

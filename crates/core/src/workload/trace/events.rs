@@ -8,26 +8,26 @@ use crate::problem::Problem;
 use crate::request::{Io, Op};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Longest line: whatever is longer is no trace.
+/// Largest length of a line in bytes; a file with a longer line is no trace.
 const LINE_BYTES_MAX: usize = 1 << 20;
-/// Number of bytes at the start of a file by which its format is detected, more than any heading takes.
+/// Number of bytes at the start of a file by which its format is detected; no heading is longer.
 const START_BYTES: usize = 4096;
-/// Longest name of a device, and most devices that are told apart.
+/// Largest length of a device name in bytes; `DEVICES_MAX` is the largest number of devices in a trace.
 const NAME_BYTES_MAX: usize = 4096;
 const DEVICES_MAX: usize = 1 << 16;
 
-/// Event of a trace: a step of a request.
+/// Event of a trace: a step of a request, with its time and device.
 #[derive(Debug)]
 pub(super) struct TraceEvent {
     /// Time of the event in units of the format.
     pub at: u64,
-    /// Index of the device in [`Devices`].
+    /// Index of the device in the list of device names ([`Devices`]).
     pub device: u32,
     pub step: TraceStep,
 }
 
 impl TraceEvent {
-    /// Flush at the same time and step, of the same device.
+    /// Returns an event for a flush of the same device at the same time and step.
     fn flush(&self) -> TraceEvent {
         let flush = TraceRequest::Data { io: Io::flush(), response: None };
         let step = match self.step {
@@ -38,38 +38,40 @@ impl TraceEvent {
     }
 }
 
-/// Step of a request.
+/// Step of a request: queued by the application, issued to the driver, or completed.
 #[derive(Debug)]
 pub(super) enum TraceStep {
     Asked(TraceRequest),
-    /// The driver got the request; a mistake in it matters only if this step stands for the request.
+    /// The driver received the request. A mistake in the record matters only if the trace has no queueing steps.
     Issued(Result<TraceRequest, Box<Problem>>),
     Completed,
 }
 
-/// Request of a trace: data or a flush, or another operation that is left out.
+/// Request of a trace: a read, write or flush, or an operation of another kind that is not replayed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TraceRequest {
     Data { io: Io, response: Option<u64> },
     LeftOut(&'static str),
 }
 
-/// Names of devices by the order in which they are first seen.
+/// Names of the devices of a trace, in the order in which they first occur.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
     pub names: Vec<String>,
     places: BTreeMap<String, u32>,
     numbers: BTreeMap<u32, u32>,
-    /// Number and index of the device that was seen last, which is mostly the next one too.
+    /// Packed major and minor number, and index, of the device that was seen last; mostly the next event is of the same
+    /// device.
     last: Option<(u32, u32)>,
     last_place: u32,
 }
 
 impl Devices {
-    /// Index of a device, which is added if it is new.
+    /// Returns the index of a device, which is added if it is new.
+    ///
     ///
     /// # Errors
-    /// If there are too many.
+    /// If there are too many devices, or the name is too long.
     pub(super) fn place(&mut self, device: DeviceName<'_>) -> Result<u32, RecordMistake> {
         match device {
             DeviceName::Numbered(number) => {
@@ -111,26 +113,28 @@ impl Devices {
     }
 }
 
-/// Reads one file.
+/// Reader of one trace file: detects its format and returns its events one by one.
 pub(super) struct Events {
     file: String,
     pub format: Format,
     reader: RecordReader,
     pieces: Pieces,
-    /// Bytes that have been read; those not yet parsed start at `at`.
+    /// Bytes of the file that have been read; those from index `at` on have not been parsed yet.
     buffer: Vec<u8>,
     at: usize,
-    /// Lines or records so far, and the first byte of the record.
+    /// Number of lines or binary records so far; `offset` is the position in the file, in bytes, of the next binary
+    /// record.
     line: usize,
     offset: u64,
     is_ended: bool,
-    /// Events that the last record stands for besides the one that was returned.
+    /// Events that follow from the last record besides the one that was returned: a write and the flushes around it.
     waiting: VecDeque<TraceEvent>,
     pub devices: Devices,
 }
 
 impl Events {
-    /// Opens a file of a known format, or detects the format by its content.
+    /// Opens a trace file of this format, or detects the format by the file's content.
+    ///
     ///
     /// # Errors
     /// If the file cannot be opened, or has no known format.
@@ -167,7 +171,7 @@ impl Events {
         })
     }
 
-    /// The next event, or what is wrong with a line; none at the end of the file.
+    /// Returns the next event of the file, or the problem of a line; none at the end of the file.
     pub(super) fn next(&mut self) -> Option<Result<TraceEvent, Problem>> {
         if let Some(event) = self.waiting.pop_front() {
             return Some(Ok(event));
@@ -180,7 +184,8 @@ impl Events {
         next.map(|event| event.map(|event| self.with_flushes(event)))
     }
 
-    /// Returns the first of the events that a record stands for; the others wait.
+    /// Returns the first of the events that a record stands for, and queues the others: a flush before the request, the
+    /// request, a flush after it.
     fn with_flushes(&mut self, (event, flushes): (TraceEvent, FlagFlushes)) -> TraceEvent {
         if flushes == FlagFlushes::default() {
             return event;
@@ -228,7 +233,8 @@ impl Events {
         None
     }
 
-    /// End of the line that starts at `at`, and start of the next one; `None` at the end of the file.
+    /// Returns the index of the end of the line that starts at `at`, and that of the start of the next line; `None` at
+    /// the end of the file. Reads more of the file as needed.
     fn line_end(&mut self) -> Result<Option<(usize, usize)>, Problem> {
         let mut searched = 0;
         loop {
@@ -273,7 +279,8 @@ impl Events {
         None
     }
 
-    /// Length of the record at `at`, once all of it is there; none at the end of the file.
+    /// Returns the length in bytes of the binary record at `at`, once all of it has been read; none at the end of the
+    /// file. A record that is cut short is a problem.
     fn whole_record(&mut self) -> Result<Option<usize>, Problem> {
         loop {
             let rest = &self.buffer[self.at..];
@@ -300,7 +307,7 @@ impl Events {
         }
     }
 
-    /// Reads on; false at the end of the file.
+    /// Reads the next piece of the file into the buffer; returns false at the end of the file.
     fn more(&mut self) -> Result<bool, Problem> {
         let Some(piece) = self.pieces.next() else { return Ok(false) };
         self.buffer.drain(..self.at);
@@ -309,20 +316,20 @@ impl Events {
         Ok(true)
     }
 
-    /// Ends reading with a problem: nothing behind it can be read.
+    /// Ends reading of the file with a problem after which nothing can be parsed.
     fn fail(&mut self, problem: Problem) -> Option<Result<FlaggedEvent, Problem>> {
         self.is_ended = true;
         Some(Err(problem))
     }
 }
 
-/// Place of a record, for messages.
+/// Position of a record in a trace file, for messages.
 struct RecordPlace<'a> {
     file: &'a str,
     line: Option<usize>,
-    /// Number and first byte of a binary record.
+    /// Number of a binary record, from 1, and position of its first byte; none in a text.
     record: Option<(usize, u64)>,
-    /// True for a last line without an end.
+    /// True for a last line without a newline: the file may be cut short.
     is_cut: bool,
 }
 
@@ -339,10 +346,10 @@ impl RecordPlace<'_> {
     }
 }
 
-/// Event of a record with the flushes that its flags ask for.
+/// Event of a record, with the flushes that the flags of its request ask for.
 type FlaggedEvent = (TraceEvent, FlagFlushes);
 
-/// Result of parsing a record.
+/// Result of parsing a record: an event, nothing that matters, or the end of the trace.
 enum ParsedRecord {
     Event(FlaggedEvent),
     Nothing,

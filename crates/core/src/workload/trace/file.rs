@@ -7,24 +7,24 @@ use std::sync::Arc;
 /// Size in bytes of the pieces of a file that is in memory.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// The bytes of a file from its start, unpacked, piece by piece.
+/// Unpacked content of a file from its start, as successive pieces of bytes.
 pub type Pieces = Box<dyn Iterator<Item = Result<Vec<u8>, Problem>> + Send + Sync>;
 
-/// Function that opens a file; it gives the same bytes each time.
+/// Function that opens a file and returns its content; a file that lasts has the same content each time.
 type Open = dyn Fn() -> Result<Pieces, Problem> + Send + Sync;
 
-/// A file of a trace, which is read piece by piece.
+/// File of a trace, which is read piece by piece, at each opening from its start.
 #[derive(Clone)]
 pub struct File {
-    /// Name of the file for messages.
+    /// Name of the file in messages.
     pub name: String,
-    /// True if it can be read more than once, which a pipe cannot.
+    /// True if the file can be read more than once, which a pipe cannot.
     pub is_lasting: bool,
     open: Arc<Open>,
 }
 
 impl File {
-    /// Makes a file that can be opened any number of times.
+    /// Makes a file that can be opened any number of times; `open` returns its content.
     pub fn lasting(
         name: impl Into<String>,
         open: impl Fn() -> Result<Pieces, Problem> + Send + Sync + 'static,
@@ -32,7 +32,7 @@ impl File {
         File { name: name.into(), is_lasting: true, open: Arc::new(open) }
     }
 
-    /// Makes a file that can be opened only once.
+    /// Makes a file that can be opened only once, such as a pipe; `open` returns its content.
     pub fn passing(
         name: impl Into<String>,
         open: impl Fn() -> Result<Pieces, Problem> + Send + Sync + 'static,
@@ -40,7 +40,7 @@ impl File {
         File { is_lasting: false, ..File::lasting(name, open) }
     }
 
-    /// Makes a file whose bytes are in memory.
+    /// Makes a trace file from bytes in memory.
     pub fn at_hand(name: impl Into<String>, bytes: &[u8]) -> File {
         let bytes: Arc<[u8]> = bytes.into();
         let open = move || -> Result<Pieces, Problem> {
@@ -51,10 +51,11 @@ impl File {
         File::lasting(name, open)
     }
 
-    /// Bytes of the file from its start.
+    /// Opens the file, and returns its content from the start, piece by piece.
+    ///
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// If the file cannot be opened.
     pub fn pieces(&self) -> Result<Pieces, Problem> {
         (self.open)()
     }

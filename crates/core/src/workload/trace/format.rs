@@ -1,9 +1,9 @@
-//! Formats of traces: names, and units of time.
+//! Formats of traces: names and units of time.
 
 use crate::time::Span;
 use std::fmt;
 
-/// Format of a trace.
+/// Format of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Format {
     /// Text that blkparse prints from a trace of blktrace.
@@ -12,7 +12,7 @@ pub enum Format {
     Blktrace,
     /// fio iolog of version 2: requests without times, with waits between them.
     FioIolog2,
-    /// fio iolog of version 3: each line with its time.
+    /// fio iolog of version 3: requests with the time of each.
     FioIolog3,
     /// CSV of the MSR Cambridge block traces (SNIA IOTTA 388).
     MsrCambridge,
@@ -30,7 +30,7 @@ pub enum Format {
 pub(super) const ALLOWED: &str = "blktrace or its text from blkparse, a fio iolog of version 2 or 3, CSV of MSR Cambridge, Alibaba, Tencent or Systor '17, or vscsi records";
 
 impl Format {
-    /// All formats.
+    /// All formats of traces.
     pub const ALL: [Format; 9] = [
         Format::Blkparse,
         Format::Blktrace,
@@ -43,7 +43,7 @@ impl Format {
         Format::Vscsi,
     ];
 
-    /// Word by which a user names the format.
+    /// Returns the word by which a user names the format, such as `iolog2`.
     pub fn word(self) -> &'static str {
         match self {
             Format::Blkparse => "blkparse",
@@ -58,12 +58,12 @@ impl Format {
         }
     }
 
-    /// Format that this word names.
+    /// Returns the format that this word names; none if no format has this name.
     pub fn named(word: &str) -> Option<Format> {
         Format::ALL.into_iter().find(|format| format.word() == word)
     }
 
-    /// Unit of recorded times.
+    /// Returns the unit of time in which the format records times.
     pub(super) fn unit(self) -> Span {
         match self {
             Format::Blkparse | Format::Blktrace | Format::Systor => Span::from_ns(1),

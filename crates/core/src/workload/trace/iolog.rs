@@ -19,14 +19,14 @@ const HEAD_2: &str = "fio version 2 iolog";
 const HEAD_3: &str = "fio version 3 iolog";
 /// Shortest wait that fio keeps, in microseconds.
 const WAIT_MIN_US: u64 = 100;
-/// Name of the device in iologs that are written here.
+/// Name of the device in the iologs that this program writes.
 const DEVICE: &str = "phaselink";
 
-/// Reads one line after another.
+/// Reader of the lines of a fio iolog, which keeps the sum of the waits.
 #[derive(Debug)]
 pub(super) struct IologReader {
     has_times: bool,
-    /// Sum of the waits so far, in microseconds.
+    /// Sum of the waits of a version 2 iolog so far, in microseconds.
     waited: u64,
 }
 
@@ -104,8 +104,8 @@ impl IologReader {
     }
 }
 
-/// Writes requests as a fio iolog of version 3, which [`parse`](super::parse) and fio itself replay.
-/// The format counts whole microseconds, so arrivals lose what is below one.
+/// Writes requests as a fio iolog of version 3, which [`parse`](super::parse) and fio itself replay. Arrival times are
+/// cut to whole microseconds, because the format has no smaller unit.
 pub fn to_iolog(ios: impl IntoIterator<Item = TraceIo>) -> String {
     let mut text = begin();
     let mut end_us = 0;
@@ -116,7 +116,7 @@ pub fn to_iolog(ios: impl IntoIterator<Item = TraceIo>) -> String {
     text + &end(end_us)
 }
 
-/// fio's word for an operation.
+/// Returns fio's iolog word for an operation, such as `read` or `trim`.
 pub fn action(op: Op) -> &'static str {
     match op {
         Op::Read => "read",
@@ -127,17 +127,17 @@ pub fn action(op: Op) -> &'static str {
     }
 }
 
-/// First lines of a version 3 iolog, for writers that do not have all of it at once.
+/// Returns the first lines of a version 3 iolog, for writers that produce it piece by piece.
 pub fn begin() -> String {
     format!("{HEAD_3}\n0 {DEVICE} add\n0 {DEVICE} open\n")
 }
 
-/// One line of a version 3 iolog; `action` is fio's word.
+/// Returns one line of a version 3 iolog; `action` is fio's word for the operation.
 pub fn line(at_us: u64, action: &str, offset: u64, bytes: u64) -> String {
     format!("{at_us} {DEVICE} {action} {offset} {bytes}\n")
 }
 
-/// Last line of a version 3 iolog.
+/// Returns the last line of a version 3 iolog, which closes the device.
 pub fn end(at_us: u64) -> String {
     format!("{at_us} {DEVICE} close\n")
 }

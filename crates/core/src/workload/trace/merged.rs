@@ -1,7 +1,8 @@
-//! The events of all files of a trace, in order of time.
+//! Events of all files of a trace, merged by time.
 //!
-//! blktrace writes a file for each processor. Within a file events are nearly in order, and so they come out of here: what
-//! puts the requests in order for good is [`Sorted`].
+//!
+//! blktrace writes a file for each processor. Within a file events are only nearly in order, and so is the merged
+//! sequence; [`Sorted`] then sorts the requests.
 
 use super::events::{Devices, Events, TraceEvent, TraceStep};
 use super::file::File;
@@ -12,24 +13,26 @@ use crate::request::Io;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Events of several files, always the earliest that any of them has next.
+/// Merger of the events of several files: always returns the earliest of the files' next events.
 pub(super) struct Merged {
     pub format: Format,
     files: Vec<Events>,
-    /// Next event of each file.
+    /// Next event of each file; none for a file that has ended.
     heads: Vec<Option<TraceEvent>>,
     order: BinaryHeap<Reverse<(u64, usize)>>,
     problems: VecDeque<Problem>,
-    /// Devices of all files, and their places by file and place there. A single file keeps its own.
+    /// Devices of all files. `places` has, for each file, the index in `devices` of each of the file's own devices. A
+    /// single file uses its own list.
     devices: Devices,
     places: Vec<Vec<u32>>,
 }
 
 impl Merged {
-    /// Opens the files of a trace, which all have one format.
+    /// Opens the files of a trace, which must all have the same format.
+    ///
     ///
     /// # Errors
-    /// If one of them cannot be opened, or has another format than the first.
+    /// If one of the files cannot be opened, or has another format than the first.
     pub(super) fn open(files: &[File], format: Option<Format>) -> Result<Merged, Problems> {
         let opened = all(files.iter().map(|file| Events::open(file, format).map_err(Problems::from)))?;
         let format = opened.first().map_or(Format::Blktrace, |events| events.format);
@@ -53,7 +56,7 @@ impl Merged {
         Ok(merged)
     }
 
-    /// The next event, or what is wrong somewhere; none at the end.
+    /// Returns the earliest next event of any file, or the next problem in a file; none at the end of all files.
     pub(super) fn next(&mut self) -> Option<Result<TraceEvent, Problem>> {
         if let [file] = &mut self.files[..] {
             return file.next();
@@ -67,7 +70,7 @@ impl Merged {
         Some(Ok(event))
     }
 
-    /// Names of the devices so far.
+    /// Returns the names of the devices that have occurred so far, in the order of their indices.
     pub(super) fn device_names(&self) -> &[String] {
         match &self.files[..] {
             [file] => &file.devices.names,
@@ -111,19 +114,20 @@ impl Merged {
     }
 }
 
-/// Measure of disorder: number of elements that have to be held back to sort a sequence as it comes.
+/// Measure of disorder of a sequence of times: number of elements that a sorter must hold back to return them in order.
 #[derive(Debug)]
 pub(super) struct Disorder {
-    /// The largest element up to each of the last positions, at the position modulo the length.
+    /// Largest element up to each of the last positions, stored at the position modulo the largest number of elements
+    /// that can be held back.
     largest: Vec<u64>,
     count: usize,
     most: u64,
-    /// Elements to hold back; none if more than can be.
+    /// Number of elements that a sorter must hold back so far; none if it is more than a sorter may hold back.
     held_back: Option<usize>,
 }
 
 impl Disorder {
-    /// Most elements that are held back.
+    /// Largest number of elements that a sorter may hold back.
     pub(super) const MAX: usize = 1 << 20;
 
     pub(super) fn new() -> Disorder {
@@ -142,7 +146,7 @@ impl Disorder {
         self.count += 1;
     }
 
-    /// Records how far back the first element is after which this one should have come.
+    /// Accounts for an element that comes late: finds how many positions ago the first larger element came.
     fn late(&mut self, at: u64) {
         let kept = self.largest.len();
         let oldest = self.count - kept;
@@ -160,13 +164,13 @@ impl Disorder {
         self.held_back = self.held_back.filter(|_| !is_lost).map(|most| most.max(behind));
     }
 
-    /// Number of elements that have to be held back; `None` if there are too many.
+    /// Returns the number of elements that a sorter must hold back; `None` if it is more than a sorter may hold back.
     pub(super) fn held_back(&self) -> Option<usize> {
         self.held_back
     }
 }
 
-/// Sorts requests by time as they come, stably, by holding back so many.
+/// Stable sorter of requests by time, which holds back a fixed number of requests while they come.
 #[derive(Debug)]
 pub(super) struct Sorted {
     held_back: usize,
@@ -174,7 +178,8 @@ pub(super) struct Sorted {
     count: u64,
 }
 
-/// A request that is held back. It is never what decides the order: numbers are unique.
+/// Request that is held back for sorting. All requests compare as equal, because time and sequence number already
+/// decide their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Held(Io);
 
@@ -195,7 +200,8 @@ impl Sorted {
         Sorted { held_back, held: BinaryHeap::new(), count: 0 }
     }
 
-    /// Takes the next request of `more`, and gives the next in order.
+    /// Returns the next request in order of time, and takes as many further requests from `more` as are to be held
+    /// back.
     pub(super) fn next(&mut self, mut more: impl FnMut() -> Option<(u64, Io)>) -> Option<(u64, Io)> {
         if self.held_back == 0 {
             return more();

@@ -44,28 +44,31 @@ pub use trace_io::TraceIo;
 
 use crate::problem::Problems;
 
-/// A trace that has been read.
+/// Requests of one device from a recorded trace, with format and device name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// Format of the trace.
+    /// Format of the trace's files.
     pub format: Format,
-    /// The device whose requests these are, as the trace names it.
+    /// Name of the device to which the requests went, as the trace gives it.
     pub device: String,
-    /// Never empty.
+    /// Requests of the trace; there is at least one.
     pub requests: TraceRequests,
-    /// Records that are no reads or writes of data, by kind, with their number.
+    /// Number of records of each kind that are no reads, writes or flushes and are not replayed.
     pub left_out: Vec<(&'static str, u64)>,
 }
 
-/// Reads a trace, of several files if the recorder wrote one for each processor.
+/// Reads a trace, which has several files if the recorder wrote one for each processor.
+///
 ///
 /// # Errors
-/// All its mistakes at once, up to a number that a person would read.
+/// All problems of the files at once; if they are many, the first ones and the number of the others.
 pub fn read(files: &[File], selection: &Selection) -> Result<Trace, Problems> {
     read_keeping(files, selection, scan::KEPT_MAX)
 }
 
-/// Reads a trace, keeping up to `kept_max` requests in memory.
+/// Reads a trace, and keeps its requests in memory if they are at most `kept_max`; each replay of a longer trace reads
+/// its files again.
+///
 ///
 /// # Errors
 /// As [`read`].
@@ -73,7 +76,9 @@ pub fn read_keeping(files: &[File], selection: &Selection, kept_max: usize) -> R
     scan::scan(files, selection, kept_max)
 }
 
-/// Reads a trace that is at hand.
+/// Reads a trace that is in memory: `bytes` is the content of a file, whose format is detected. `file_name` is for
+/// messages.
+///
 ///
 /// # Errors
 /// As [`read`].

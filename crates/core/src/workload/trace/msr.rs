@@ -16,7 +16,7 @@ use crate::request::Op;
 
 const COLUMNS: &str = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime";
 
-/// True if a line looks like one of these traces.
+/// True if the first line of a file has seven fields, as lines of the MSR Cambridge traces have.
 pub(super) fn matches(first_line: &str) -> bool {
     first_line.split(',').count() == 7
 }
@@ -41,7 +41,7 @@ pub(super) fn read(line: &str) -> Result<TraceRecord<'_>, RecordMistake> {
     }))
 }
 
-/// Host and disk, the second and third field, as they stand in the line.
+/// Returns the device of a line: host name and disk number, the second and third field, with the comma between them.
 fn device(line: &str) -> &str {
     let rest = line.split_once(',').map_or("", |(_, rest)| rest);
     rest.match_indices(',').nth(1).map_or(rest, |(end, _)| &rest[..end])

@@ -1,10 +1,10 @@
-//! Readers of all formats behind one type, and detection of a file's format by its content.
+//! Readers of all trace formats behind one type, and detection of a file's format by its content.
 
 use super::format::Format;
 use super::record::{RecordMistake, TraceRecord, wrong};
 use super::{alibaba, blkparse, blktrace, iolog, msr, systor, tencent, vscsi};
 
-/// Reader of the records of one format.
+/// Reader of the records of one trace format.
 #[derive(Debug)]
 pub(super) enum RecordReader {
     Blkparse,
@@ -17,11 +17,11 @@ pub(super) enum RecordReader {
     Vscsi(vscsi::RecordLayout),
 }
 
-/// Function that returns true if a line belongs to a format.
+/// Function that returns true if the first line of a file belongs to a certain format.
 type Matches = fn(&str) -> bool;
 
-/// Detects the format by the first bytes of a file; in a text, by the first line that is not empty or a notice of
-/// blkparse.
+/// Detects the format of a trace by the first bytes of a file. In a text, the first line counts that is neither empty
+/// nor a notice of blkparse.
 pub(super) fn detect(start: &[u8]) -> Option<Format> {
     if blktrace::detect(start).is_some() {
         return Some(Format::Blktrace);
@@ -49,7 +49,8 @@ fn first_line(start: &[u8]) -> Option<&str> {
 }
 
 impl RecordReader {
-    /// Makes the reader of a format for a file that starts with these bytes.
+    /// Makes the reader of a trace format for a file that starts with these bytes.
+    ///
     ///
     /// # Errors
     /// If no file of a binary format starts like this; text formats are checked line by line.
@@ -73,7 +74,8 @@ impl RecordReader {
         })
     }
 
-    /// Length of the binary record that starts here; `None` if too few bytes are known, or for text.
+    /// Returns the length of the binary record that starts here, in bytes; `None` if too few bytes are given to know
+    /// it, or for a text format.
     pub(super) fn record_bytes(&self, bytes: &[u8]) -> Result<Option<usize>, RecordMistake> {
         match self {
             RecordReader::Blktrace(order) => order.length(bytes),
@@ -82,12 +84,12 @@ impl RecordReader {
         }
     }
 
-    /// True if files consist of binary records and not of lines of text.
+    /// True if files of the format consist of binary records and not of lines of text.
     pub(super) fn is_binary(&self) -> bool {
         matches!(self, RecordReader::Blktrace(_) | RecordReader::Vscsi(_))
     }
 
-    /// Reads one binary record.
+    /// Reads one complete binary record; a text format has none, so that nothing is read.
     pub(super) fn record(&self, record: &[u8]) -> Result<TraceRecord<'static>, RecordMistake> {
         match self {
             RecordReader::Blktrace(order) => order.read(record),
@@ -96,7 +98,7 @@ impl RecordReader {
         }
     }
 
-    /// Reads one line.
+    /// Reads one line of a text; a binary format has none, so that nothing is read.
     pub(super) fn line<'a>(&mut self, line: &'a str) -> Result<TraceRecord<'a>, RecordMistake> {
         match self {
             RecordReader::Blkparse => blkparse::read(line),

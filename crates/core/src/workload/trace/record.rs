@@ -1,34 +1,34 @@
-//! Records of a trace as the readers of all formats return them, and helpers that readers share.
+//! Records of a trace as the readers of all formats return them, and functions that the readers share.
 
 use crate::request::Op;
 
-/// Unit of sectors in the formats that count in them, whatever the device's own.
+/// Size of a sector in bytes, in the formats that count in sectors, whatever the device's own block size is.
 pub(super) const SECTOR_BYTES: u64 = 512;
 
-/// One line of a text, or one record of a binary file.
+/// Content of one line of a text trace, or of one record of a binary trace.
 pub(super) enum TraceRecord<'a> {
-    /// Request as the application asked for it.
+    /// Request at the time when the application submitted it (queueing).
     Asked(RecordedRequest<'a>),
-    /// Request as the driver got it. This step stands for a request if the trace has no earlier step; only then do
-    /// mistakes in it matter.
+    /// Request at the time when the driver received it. This step stands for a request if the trace has no earlier
+    /// step; only then do mistakes in the record matter.
     Issued(Result<RecordedRequest<'a>, RecordMistake>),
-    /// A request came back from the device.
+    /// Completion of a request by the device, at time `at` in units of the format.
     Completed { at: u64, device: DeviceName<'a> },
-    /// Nothing that concerns a drive: a comment, a heading, another step of a request.
+    /// Record that has no effect on a drive: a comment, a heading, another step of a request.
     Other,
-    /// Nothing follows but statistics.
+    /// End of the events; only statistics follow.
     End,
 }
 
-/// A request as a format gives it.
+/// Request as a record gives it: time, device and operation.
 pub(super) struct RecordedRequest<'a> {
-    /// In units of the format.
+    /// Time of the request, in units of the format.
     pub at: u64,
     pub device: DeviceName<'a>,
     pub what: RecordedOperation,
 }
 
-/// Operation of a request.
+/// Operation of a recorded request.
 #[derive(Clone, Copy)]
 pub(super) enum RecordedOperation {
     Data {
@@ -38,33 +38,33 @@ pub(super) enum RecordedOperation {
         /// Response time on the recorded system, in units of the format.
         response: Option<u64>,
     },
-    /// Write with flushes around it, as its flags ask for.
+    /// Write with a flush before or after it, as its flags request.
     FlushedWrite { offset: u64, bytes: u64, flushes: FlagFlushes },
     /// Flush of the device's write buffer, without data.
     Flush,
-    /// Another operation: its kind, in the plural.
+    /// Operation of another kind, which is not replayed: name of the kind, in the plural.
     LeftOut(&'static str),
 }
 
-/// Flushes that a request's flags ask for, done as Linux does them on a drive without forced unit access.
+/// Flushes around a write that its flags request, executed as Linux does on a drive without forced unit access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FlagFlushes {
-    /// True if earlier writes become durable first (`REQ_PREFLUSH`).
+    /// True if earlier writes must be durable before the write (`REQ_PREFLUSH`).
     pub before: bool,
-    /// True if the write itself is durable when it completes (`REQ_FUA`).
+    /// True if the write itself must be durable when it completes (`REQ_FUA`).
     pub after: bool,
 }
 
-/// Device of a request.
+/// Device of a recorded request: its name, or its number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DeviceName<'a> {
     Named(&'a str),
-    /// Major and minor number as the Linux kernel packs them: twenty bits of minor.
+    /// Major and minor number as the Linux kernel packs them: the minor number takes the lower twenty bits.
     Numbered(u32),
 }
 
 impl DeviceName<'_> {
-    /// Linux names devices by their numbers, as in `8,16`.
+    /// Returns the name of the device; a number becomes `major,minor`, as in `8,16`.
     pub(super) fn name(self) -> String {
         match self {
             DeviceName::Named(name) => name.into(),
@@ -73,7 +73,7 @@ impl DeviceName<'_> {
     }
 }
 
-/// Mistake in a record: what was found, and what is allowed.
+/// Mistake in a record of a trace: what was found, and what is allowed.
 #[derive(Debug)]
 pub(super) struct RecordMistake(Box<(String, String)>);
 
@@ -92,7 +92,7 @@ pub(super) fn wrong<T>(found: impl Into<String>, allowed: impl Into<String>) -> 
 }
 
 impl<'a> TraceRecord<'a> {
-    /// Flushes that the flags of the record's request ask for.
+    /// Returns the flushes around a write that the flags of the record's request ask for.
     pub(super) fn flushes(&self) -> FlagFlushes {
         match self {
             TraceRecord::Asked(RecordedRequest { what: RecordedOperation::FlushedWrite { flushes, .. }, .. })
@@ -103,7 +103,7 @@ impl<'a> TraceRecord<'a> {
         }
     }
 
-    /// Flush of a device, without data.
+    /// Makes a record for a flush of a device, submitted at `at` in units of the format.
     pub(super) fn flush(at: u64, device: DeviceName<'a>) -> TraceRecord<'a> {
         TraceRecord::Asked(RecordedRequest { at, device, what: RecordedOperation::Flush })
     }
@@ -113,7 +113,7 @@ impl<'a> TraceRecord<'a> {
     }
 }
 
-/// A whole number in a field.
+/// Parses a whole number of a field; `what` names the field for the error message.
 pub(super) fn number(field: &str, what: &str) -> Result<u64, RecordMistake> {
     let plain = field.as_bytes().first().is_some_and(u8::is_ascii_digit);
     match field.parse() {
@@ -122,7 +122,7 @@ pub(super) fn number(field: &str, what: &str) -> Result<u64, RecordMistake> {
     }
 }
 
-/// Seconds with up to nine decimals, in nanoseconds.
+/// Parses seconds with up to nine decimals; returns nanoseconds.
 pub(super) fn nanoseconds(text: &str) -> Result<u64, RecordMistake> {
     let bad = || RecordMistake::new(format!("`{text}` as a time"), "seconds, with up to nine decimals");
     let (seconds, decimals) = text.split_once('.').unwrap_or((text, "0"));
@@ -135,7 +135,7 @@ pub(super) fn nanoseconds(text: &str) -> Result<u64, RecordMistake> {
     whole.and_then(|whole| whole.checked_add(fraction)).ok_or_else(bad)
 }
 
-/// Sectors as bytes.
+/// Converts first sector and number of sectors into offset and length in bytes.
 pub(super) fn sectors(first: u64, count: u64) -> Result<(u64, u64), RecordMistake> {
     match (first.checked_mul(SECTOR_BYTES), count.checked_mul(SECTOR_BYTES)) {
         (Some(offset), Some(bytes)) => Ok((offset, bytes)),
@@ -143,7 +143,8 @@ pub(super) fn sectors(first: u64, count: u64) -> Result<(u64, u64), RecordMistak
     }
 }
 
-/// The fields of a line of comma-separated values, if there are so many.
+/// Returns the fields of a line of comma-separated values, without blanks around them. The line must have exactly
+/// `COUNT` fields; `columns` names them for the error message.
 pub(super) fn fields<'a, const COUNT: usize>(line: &'a str, columns: &str) -> Result<[&'a str; COUNT], RecordMistake> {
     let mut fields = [""; COUNT];
     let mut found = 0;
@@ -156,7 +157,7 @@ pub(super) fn fields<'a, const COUNT: usize>(line: &'a str, columns: &str) -> Re
     if found == COUNT { Ok(fields) } else { wrong(format!("{found} fields"), format!("{COUNT}: {columns}")) }
 }
 
-/// True if all fields of a line are whole numbers.
+/// True if all of the fields are whole numbers in decimal digits.
 pub(super) fn are_numbers(fields: &[&str]) -> bool {
     fields.iter().all(|field| !field.is_empty() && field.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -1,4 +1,4 @@
-//! The requests of a trace: at hand if they are few, otherwise read again for each replay.
+//! Requests of a trace: in memory if they are few, otherwise read again from the files for each replay.
 
 use super::events::{TraceRequest, TraceStep};
 use super::file::File;
@@ -13,23 +13,23 @@ use serde::Serialize;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// Step of a request that counts as its arrival in a trace.
+/// Step of a recorded request whose time counts as the request's arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArrivalStep {
-    /// The application asked for it (queueing).
+    /// Submission by the application (queueing).
     Asked,
-    /// The driver got it; counts in traces without queueing steps.
+    /// Receipt by the driver, which counts in traces without queueing steps.
     Issued,
 }
 
-/// The requests of a trace in order of arrival, the first at zero. Copies share what there is of them.
+/// Requests of a trace in order of arrival; the first arrives at time zero. Copies share the memory or the files.
 #[derive(Clone)]
 pub struct TraceRequests(Arc<SharedRequests>);
 
 struct SharedRequests {
     summary: Summary,
     source: RequestStorage,
-    /// Problem that occurred when the files were read again.
+    /// First problem that occurred when the files were read again for a replay.
     failure: OnceLock<Problem>,
 }
 
@@ -38,17 +38,17 @@ enum RequestStorage {
     Files(TraceFiles),
 }
 
-/// Information for reading a trace again.
+/// Information for reading the requests of one device again from the files of a trace.
 #[derive(Clone, Debug)]
 pub(super) struct TraceFiles {
     pub files: Vec<File>,
     pub format: Format,
     pub device: String,
     pub chosen: ArrivalStep,
-    /// The first arrival, in units of the format, and the unit in picoseconds.
+    /// Arrival of the first request in units of the format; `unit_ps` is that unit in picoseconds.
     pub first: u64,
     pub unit_ps: u64,
-    /// Number of requests that are held back to sort them.
+    /// Number of requests that are held back in memory to sort them by arrival.
     pub held_back: usize,
 }
 
@@ -59,7 +59,7 @@ impl Serialize for TraceRequests {
 }
 
 impl TraceRequests {
-    /// Requests that are read from files each time.
+    /// Makes requests that each replay reads again from the files.
     pub(super) fn of_files(summary: Summary, files: TraceFiles) -> TraceRequests {
         TraceRequests(Arc::new(SharedRequests {
             summary,
@@ -68,12 +68,12 @@ impl TraceRequests {
         }))
     }
 
-    /// Summary of the requests.
+    /// Returns number, sizes, end and flushes of the requests.
     pub fn summary(&self) -> &Summary {
         &self.0.summary
     }
 
-    /// Number of reads and writes.
+    /// Returns the number of reads and writes, without flushes.
     pub fn count(&self) -> u64 {
         self.0.summary.count
     }
@@ -83,13 +83,13 @@ impl TraceRequests {
         matches!(self.0.source, RequestStorage::Files(_))
     }
 
-    /// Iterates over all requests from the first.
+    /// Returns an iterator over all requests, from the first.
     pub fn iter(&self) -> Iter {
         Iter { requests: self.clone(), position: 0, reading: None }
     }
 
-    /// Problem that occurred when the requests were read again, such as a file that has changed. The requests replayed
-    /// until then are not all of the trace.
+    /// Returns the problem that occurred when the requests were read again, such as a file that has changed. A replay
+    /// with such a problem ended before the end of the trace.
     pub fn failure(&self) -> Option<&Problem> {
         self.0.failure.get()
     }
@@ -130,32 +130,33 @@ impl IntoIterator for &TraceRequests {
     }
 }
 
-/// Iterator over the requests of a trace. It ends early if a file cannot be read again; [`Requests::failure`] then has
-/// the problem.
+/// Iterator over the requests of a trace. It ends early if a file cannot be read again; [`TraceRequests::failure`] then
+/// has the problem.
 pub struct Iter {
     requests: TraceRequests,
-    /// Requests that have been given.
+    /// Number of requests that the iterator has returned.
     position: u64,
     reading: Option<Box<Reading>>,
 }
 
-/// A trace that is being read again.
+/// State of reading a long trace again from its files: files and sorter.
 struct Reading {
     sorted: Sorted,
     unsorted: UnsortedReading,
 }
 
-/// Requests of a trace that is being read again, in the order of its files.
+/// Requests of a trace that is being read again, in the order of its files, before they are sorted.
 struct UnsortedReading {
     merged: Merged,
-    /// True for each device whose requests are replayed.
+    /// For each device of the trace, true if its requests are replayed.
     is_wanted: Vec<bool>,
-    /// True once a read or write has come.
+    /// True once a read or write has been returned; flushes before it are left out.
     has_begun: bool,
 }
 
 impl Clone for Iter {
-    /// A copy of one that reads files opens them itself, and reads on from the same place.
+    /// Returns a copy at the same position. If the requests come from files, the copy opens the files itself and reads
+    /// up to there.
     fn clone(&self) -> Iter {
         let mut copy = self.requests.iter();
         match &self.requests.0.source {
@@ -237,7 +238,7 @@ impl Iter {
 }
 
 impl TraceFiles {
-    /// The next request to the device.
+    /// Returns time and content of the next request to the replayed device, in the order of the files; none at the end.
     fn next(&self, reading: &mut UnsortedReading) -> Result<Option<(u64, Io)>, Problem> {
         let UnsortedReading { merged, is_wanted, has_begun } = reading;
         while let Some(event) = merged.next() {

@@ -13,41 +13,45 @@ use crate::request::{Io, Op};
 use crate::time::Time;
 use std::collections::BTreeMap;
 
-/// Problems that are reported one by one; of the others only their number is.
+/// Largest number of problems that are reported one by one; of the others only the number is reported.
 const PROBLEMS_SHOWN: usize = 20;
-/// Requests that are kept in memory, where they take 24 MiB; longer traces are read again for each replay.
+/// Largest number of requests that are kept in memory, where they take 24 MiB; a longer trace is read again for each
+/// replay.
 pub(super) const KEPT_MAX: usize = 1 << 20;
-/// Requests after which a trace of several devices is known well enough to tell the busiest.
+/// Number of requests after which reading of a trace of several devices stops if none is chosen: by then the busiest
+/// ones are known.
 const UNCHOSEN_MAX: u64 = 1 << 22;
-/// Devices that a message lists.
+/// Largest number of devices that a message lists.
 const DEVICES_SHOWN: usize = 5;
 
-/// Device and format to be read of a trace.
+/// Device and format of a trace that are to be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Selection {
-    /// Name of the device in the trace; `None` if there is only one.
+    /// Name of the device in the trace; `None` if no device is chosen. A replay then needs a trace of one device;
+    /// statistics cover all of them.
     pub device: Option<String>,
-    /// Format of the trace; `None` if its content decides.
+    /// Format of the trace; `None` if it is to be detected by the content.
     pub format: Option<Format>,
 }
 
-/// A trace as a job names it.
+/// Trace as a job names it: path, device and format.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamedTrace {
-    /// Path of the trace, as the job has it.
+    /// Path of the trace as the job gives it.
     pub path: String,
-    /// Device and format to be read of it.
+    /// Device and format that are to be read from the trace.
     pub selection: Selection,
 }
 
 impl NamedTrace {
-    /// Trace of one device, in the format that its content shows.
+    /// Makes a trace at `path` that holds one device, in the format that is detected by its content.
     pub fn whole(path: impl Into<String>) -> NamedTrace {
         NamedTrace { path: path.into(), selection: Selection::default() }
     }
 }
 
-/// Reads a trace, of several files if there is one for each processor. `kept_max` requests are kept in memory.
+/// Reads a trace, which has several files if there is one for each processor. Up to `kept_max` requests are kept in
+/// memory, or all of them if a file can be read only once.
 pub(super) fn scan(files: &[File], selection: &Selection, kept_max: usize) -> Result<Trace, Problems> {
     let mut merged = Merged::open(files, selection.format)?;
     let name = files.first().map_or("trace", |file| file.name.as_str());
@@ -77,26 +81,27 @@ struct Scan<'a> {
     name: &'a str,
     wanted: Option<&'a str>,
     kept_max: usize,
-    /// Step that counts; issues do until a queueing step is seen.
+    /// Step whose time counts as arrival: the driver's receipt of a request, until a queueing step occurs.
     chosen: Option<ArrivalStep>,
     part: ScanSums,
     problems: Vec<Problem>,
     problems_more: usize,
 }
 
-/// Summary of the requests so far.
+/// Sums over the requests of the trace so far.
 struct ScanSums {
-    /// Requests to each device, and the first one that any went to, or the one that is wanted.
+    /// Number of reads and writes of each device. `device` is the index of the chosen device, or of the first one with
+    /// a read or write if none is chosen.
     counts: Vec<u64>,
     device: Option<usize>,
     summary: Summary,
-    /// Arrivals in units of the format, and their requests; none if they are too many.
+    /// Arrival, in units of the format, and content of each request; none if there are too many to keep in memory.
     kept: Option<Vec<(u64, Io)>>,
     first: u64,
     last: u64,
     disorder: Disorder,
     left_out: BTreeMap<&'static str, u64>,
-    /// Problems of issues to the driver.
+    /// Problems in records of requests that the driver received; they are void if a queueing step occurs later.
     problems: Vec<Problem>,
 }
 
@@ -177,7 +182,8 @@ impl Scan<'_> {
         }
     }
 
-    /// True if several devices are known and none is chosen.
+    /// True if the trace has requests of several devices, none is chosen, and enough were read to know the busiest
+    /// ones.
     fn is_undecided(&self) -> bool {
         self.wanted.is_none() && self.part.is_of_several() && self.part.counts.iter().sum::<u64>() >= UNCHOSEN_MAX
     }
@@ -204,7 +210,8 @@ impl Scan<'_> {
         Ok(Trace { format, device, requests, left_out })
     }
 
-    /// Problem that keeps a trace without mistakes from being replayed.
+    /// Returns the problem that keeps a trace without mistakes from being replayed: no requests, several devices, too
+    /// long a time, or too much disorder.
     fn doubt(&self, format: Format, names: &[String]) -> Option<Problem> {
         let part = &self.part;
         let problem = |found: String, allowed: &str| Some(Problem::new(self.name, None, found, allowed));
@@ -246,7 +253,7 @@ impl ScanSums {
         self.counts.iter().filter(|count| **count > 0).count() > 1
     }
 
-    /// The devices with the most requests, and how many others there are.
+    /// Returns the devices with the most requests and the number of the other devices, as text for a message.
     fn busiest(&self, names: &[String]) -> String {
         let mut devices: Vec<(&u64, &String)> =
             self.counts.iter().zip(names).filter(|(count, _)| **count > 0).collect();

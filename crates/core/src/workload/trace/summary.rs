@@ -1,37 +1,38 @@
-//! Summary of a trace's requests.
+//! Summary of a trace: number, sizes, alignment and end of its requests.
 
 use crate::request::{Io, Op};
 use crate::time::Time;
 use std::collections::BTreeMap;
 
-/// Sizes that are counted one by one; further ones count as the next power of two, so that memory stays bounded.
+/// Number of request sizes that are counted one by one; further sizes count as the next power of two, so that memory
+/// stays bounded.
 const SIZES_MAX: usize = 1 << 14;
 
-/// Sums over all requests of a trace.
+/// Sums over all requests of a trace: counts, sizes, end and alignment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// Number of reads and writes.
+    /// Number of reads and writes, without flushes.
     pub count: u64,
     /// Number of flushes.
     pub flushes: u64,
-    /// Arrival of the last one.
+    /// Arrival time of the last request.
     pub ends_at: Time,
-    /// Number of requests of each size, writes apart from reads.
+    /// Number of requests of each size in bytes; the key is true for writes.
     pub sizes: BTreeMap<(bool, u32), u64>,
-    /// Size of the largest.
+    /// Size of the largest request in bytes.
     pub largest_bytes: u32,
-    /// Capacity that a drive needs for them.
+    /// Smallest capacity in bytes of a drive that can hold all requests: the end of the one that reaches furthest.
     pub end_bytes: u64,
-    /// Largest number that divides all offsets and sizes; zero without any.
+    /// Greatest common divisor of all offsets and sizes in bytes; zero without any request.
     pub granule_bytes: u64,
-    /// Largest number that divides all offsets and sizes of writes; zero without any.
+    /// Greatest common divisor of all offsets and sizes of writes in bytes; zero without any write.
     pub write_granule_bytes: u64,
     last: Option<(bool, u32)>,
     of_last: u64,
 }
 
 impl Summary {
-    /// Counts one more.
+    /// Adds a request to the sums.
     pub(super) fn add(&mut self, io: Io) {
         if io.op == Op::Flush {
             self.flushes += 1;
@@ -55,7 +56,8 @@ impl Summary {
         }
     }
 
-    /// Counts what is still kept apart.
+    /// Adds the last run of requests of equal size, which are counted apart, to the counts of sizes. Call this after
+    /// the last request.
     pub(super) fn settle(&mut self) {
         let Some((writes, bytes)) = self.last.take() else { return };
         let is_known = self.sizes.len() < SIZES_MAX || self.sizes.contains_key(&(writes, bytes));
@@ -63,18 +65,18 @@ impl Summary {
         *self.sizes.entry((writes, bytes)).or_default() += std::mem::take(&mut self.of_last);
     }
 
-    /// Number of all requests: reads, writes and flushes.
+    /// Returns the number of all requests: reads, writes and flushes.
     pub fn with_flushes(&self) -> u64 {
         self.count + self.flushes
     }
 
-    /// True if any request writes.
+    /// True if any request of the trace is a write.
     pub fn has_writes(&self) -> bool {
         self.sizes.keys().any(|(writes, _)| *writes)
     }
 }
 
-/// The greatest common divisor.
+/// Returns the greatest common divisor of two numbers; if one of them is zero, returns the other.
 fn common(a: u64, b: u64) -> u64 {
     let (mut a, mut b) = (a, b);
     while a != 0 {

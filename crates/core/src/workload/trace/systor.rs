@@ -16,7 +16,7 @@ use crate::request::Op;
 
 const COLUMNS: &str = "Timestamp,Response,IOType,LUN,Offset,Size";
 
-/// True if a line looks like one of these traces.
+/// True if the first line of a file is the heading or a record of the Systor '17 traces.
 pub(super) fn matches(first_line: &str) -> bool {
     let is_request = |[time, _, kind, _, _, _]: [&str; 6]| matches!(kind, "R" | "W" | "") && nanoseconds(time).is_ok();
     first_line == COLUMNS || fields(first_line, COLUMNS).is_ok_and(is_request)

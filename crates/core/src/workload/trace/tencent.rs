@@ -17,7 +17,7 @@ use crate::request::Op;
 
 const COLUMNS: &str = "Timestamp,Offset,Size,IOType,VolumeID";
 
-/// True if a line looks like one of these traces.
+/// True if the first line of a file is the heading or a record of the Tencent traces.
 pub(super) fn matches(first_line: &str) -> bool {
     first_line == COLUMNS
         || fields(first_line, COLUMNS)

@@ -259,7 +259,7 @@ fn a_format_that_is_forced_is_not_guessed() {
     assert!(forced(MSR, Format::Vscsi).expect_err("MSR").contains("no vscsi records"));
 }
 
-/// A trace in pieces of a few bytes.
+/// Makes a trace file whose content comes in pieces of a few bytes.
 fn in_pieces(text: &str, bytes: usize) -> File {
     let pieces: Vec<Vec<u8>> = text.as_bytes().chunks(bytes).map(<[u8]>::to_vec).collect();
     File::lasting("t", move || Ok(Box::new(pieces.clone().into_iter().map(Ok))))
@@ -310,7 +310,7 @@ fn what_is_no_text_is_reported_with_its_line() {
     assert!(self::problems(&name)[0].starts_with("t:2: a device whose name has 5000 bytes"));
 }
 
-/// Lines near the formats, so that arbitrary values reach every field.
+/// Lines that resemble those of the formats, so that arbitrary values reach every field.
 fn any_line() -> impl Strategy<Value = String> {
     prop_oneof![
         ".*",

@@ -1,14 +1,14 @@
-//! One request of a trace, for all files that read or write traces.
+//! Type of one request of a trace, for all code that reads or writes traces.
 
 use crate::request::Io;
 use crate::time::Time;
 use serde::Serialize;
 
-/// One request of a trace with its arrival.
+/// Request of a trace with its arrival time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TraceIo {
-    /// Arrival, counted from the start of the trace.
+    /// Arrival time of the request, counted from the first request of the trace.
     pub at: Time,
-    /// Operation, offset and length.
+    /// Operation, offset and length of the request.
     pub io: Io,
 }

@@ -14,7 +14,7 @@
 use super::record::{DeviceName, RecordMistake, RecordedOperation, RecordedRequest, SECTOR_BYTES, TraceRecord, wrong};
 use crate::request::Op;
 
-/// The layout of a file's records.
+/// Layout of the records of a vscsi file: size of a record, and offsets of its fields in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordLayout {
     version: u8,
@@ -28,15 +28,16 @@ const LAYOUTS: [RecordLayout; 2] = [
     RecordLayout { version: 2, record_bytes: 40, command_at: 0, length_at: 8 },
 ];
 
-/// Offset of the sector in both layouts.
+/// Offset in bytes of the sector number in a record of either version.
 const SECTOR_AT: usize = 16;
-/// Offset of the time in both layouts.
+/// Offset in bytes of the time in a record of either version.
 const TIME_AT: usize = 24;
 
 /// Name of a file's disk, because files do not name it.
 const DEVICE: DeviceName<'static> = DeviceName::Named("disk");
 
-/// The layout in which the first two records, or the only one, say of themselves that they have it.
+/// Returns the layout of the vscsi file that starts with these bytes: the one whose version number is in the first two
+/// records, or in the only one. Returns none if no layout fits.
 pub(super) fn detect(start: &[u8]) -> Option<RecordLayout> {
     LAYOUTS.into_iter().find(|layout| {
         let mut records = start.chunks_exact(layout.record_bytes).take(2);
@@ -45,7 +46,7 @@ pub(super) fn detect(start: &[u8]) -> Option<RecordLayout> {
 }
 
 impl RecordLayout {
-    /// The version stands behind the command, with its number in the upper byte.
+    /// True if a record bears the version number of this layout, in the upper byte of the field after the command.
     fn fits(self, record: &[u8]) -> bool {
         record.get(self.command_at + 3) == Some(&self.version)
     }
@@ -76,7 +77,7 @@ impl RecordLayout {
     }
 }
 
-/// So many bytes as a number, the lowest first.
+/// Reads a little-endian number of `bytes` bytes at offset `at` of a record.
 fn u64_at(record: &[u8], at: usize, bytes: usize) -> u64 {
     record[at..at + bytes].iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }

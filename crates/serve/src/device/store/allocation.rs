@@ -1,8 +1,8 @@
-//! Which pages of a store's file have their space on the disk.
+//! Record of the pages of a store's file that have space allocated on the disk.
 //!
-//! An access through a mapping cannot be refused: where the disk has no room for the page, the process gets a signal and
-//! ends. On tmpfs even a read wants room. So a page is read and written by system calls, which allocate or fail, until it
-//! is known to be there, and through the mapping from then on.
+//! An access through a mapping cannot fail with an error: if the disk has no room for the page, the process gets SIGBUS
+//! and ends. On tmpfs even a read needs room. So a page is read and written by system calls, which allocate or fail,
+//! until it is known to be allocated, and through the mapping from then on.
 
 use std::fs::File;
 use std::io;
@@ -12,14 +12,14 @@ use rustix::fs::SeekFrom;
 
 use super::PAGE_BYTES;
 
-/// File systems that overwrite allocated pages in place (statfs(2)): on others, which copy on write, an overwrite can
-/// find the disk full too.
+/// Magic numbers of file systems that overwrite allocated pages in place (statfs(2)). On others, which copy on write,
+/// an overwrite can find the disk full too.
 const IN_PLACE: [u64; 2] = [
     0xef53,      // ext2, ext3, ext4
     0x0102_1994, // tmpfs
 ];
 
-/// A bit for each page.
+/// Bitmap of the allocated pages of a store's file, a bit for each page.
 #[derive(Debug)]
 pub(super) struct Allocation {
     pages: Vec<AtomicU64>,
@@ -27,7 +27,7 @@ pub(super) struct Allocation {
 }
 
 impl Allocation {
-    /// Reads which ranges of a store in `file` have space on the disk.
+    /// Reads which ranges of the store in `file` have space on the disk. The device begins at offset `data_start`.
     pub(super) fn of(file: &File, data_start: u64, capacity_bytes: u64) -> io::Result<Allocation> {
         let words = capacity_bytes.div_ceil(PAGE_BYTES).div_ceil(64);
         let kind = rustix::fs::fstatfs(file)?.f_type as u64;
@@ -37,7 +37,8 @@ impl Allocation {
         Ok(allocation)
     }
 
-    /// Finds the data of a sparse file up to `data_end`, behind which metadata may be.
+    /// Marks as allocated the whole pages that contain data, of a sparse file up to offset `data_end`. Metadata may
+    /// follow.
     fn scan(&self, file: &File, data_start: u64, data_end: u64) -> io::Result<()> {
         let mut at = data_start;
         while at < data_end {
@@ -57,25 +58,26 @@ impl Allocation {
         Ok(())
     }
 
-    /// Returns true if a range has space on the disk, so that it can be read through the mapping.
+    /// Returns true if all pages of a range have space on the disk, so that the range can be read through the mapping.
     pub(super) fn holds(&self, offset: u64, bytes: u64) -> bool {
         pages(offset, bytes)
             .all(|page| self.pages[(page / 64) as usize].load(Ordering::Relaxed) >> (page % 64) & 1 == 1)
     }
 
-    /// Returns true if a range has space on the disk, so that it can be written through the mapping.
+    /// Returns true if the range is allocated and its file system overwrites in place. Only then can a store through
+    /// the mapping need no new space, and so not end in SIGBUS.
     pub(super) fn can_overwrite(&self, offset: u64, bytes: u64) -> bool {
         self.in_place && self.holds(offset, bytes)
     }
 
-    /// These bytes have been written by a system call.
+    /// Marks the pages of a range as allocated, after a system call has written it.
     pub(super) fn note(&self, offset: u64, bytes: u64) {
         for page in pages(offset, bytes) {
             self.pages[(page / 64) as usize].fetch_or(1 << (page % 64), Ordering::Relaxed);
         }
     }
 
-    /// The space of these bytes is given back.
+    /// Marks the pages of a range as not allocated, before their space is given back to the file system.
     pub(super) fn forget(&self, offset: u64, bytes: u64) {
         for page in pages(offset, bytes) {
             self.pages[(page / 64) as usize].fetch_and(!(1 << (page % 64)), Ordering::Relaxed);
@@ -83,7 +85,7 @@ impl Allocation {
     }
 }
 
-/// Pages that the bytes touch.
+/// Returns the numbers of the pages that a range of bytes touches.
 fn pages(offset: u64, bytes: u64) -> std::ops::Range<u64> {
     offset / PAGE_BYTES..(offset + bytes).div_ceil(PAGE_BYTES)
 }

@@ -1,7 +1,8 @@
-//! Copies between a store and the memory of clients, by the instructions that are fastest for their length and direction.
+//! Copies between a store and the memory of clients, by the fastest instructions for their length and direction.
 //!
-//! Which that is depends on the processor, on the pages of the store, and on whether the working set fits its caches.
-//! Nanoseconds of a copy of 4 KiB into the store, by one thread of an AMD EPYC of 2021 with 32 MiB of last-level cache:
+//! The fastest method depends on the processor, on the pages of the store, and on whether the working set fits its
+//! caches. Nanoseconds of a copy of 4 KiB into the store, by one thread of an AMD EPYC of 2021 with 32 MiB of
+//! last-level cache:
 //!
 //! | working set | vectors | streams | strings |
 //! |---|---|---|---|
@@ -9,11 +10,11 @@
 //! | 64 MiB | 407 | 350 | 423 |
 //! | 256 MiB | 510 | 318 | 487 |
 //!
-//! (With a fence after each streamed copy; with one for eight, these take 70 to 100 ns less.)
+//! (With a fence after each streamed copy. With one fence for eight copies, each takes 70 to 100 ns less.)
 //!
-//! On one of 2024 the string instruction is the fastest way out of the store for 128 KiB, by a fifth, and on this one it is
-//! not. So each thread measures its own long copies: it uses one method for a long phase, then the other one for a short
-//! phase, and goes on with the faster.
+//! On a processor of 2024, the string instruction copies 128 KiB out of the store a fifth faster than any other method;
+//! on this one it does not. So each thread measures its own long copies. It uses one method for a long phase, then
+//! another for a short phase, and continues with the faster one.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -21,28 +22,29 @@ use std::time::Instant;
 
 use phaselink_ring::shared::words::{self, CopyMethod, fence_streams};
 
-/// Length in bytes from which copies into the store may stream: a lone shorter one would wait for the memory at its fence.
+/// Length in bytes from which copies into the store may use streaming stores. A single shorter copy would wait for the
+/// memory at its fence.
 const STREAM_BYTES_MIN: usize = 2048;
-/// Length in bytes from which the string instruction may copy out of the store: it takes long to begin.
+/// Length in bytes from which copies out of the store may use the string instruction, which has a long start-up time.
 const STRING_BYTES_MIN: usize = 16 << 10;
-/// Length in bytes from which copies into the store are measured apart from shorter ones.
+/// Length in bytes from which copies into the store count as long, and are measured separately from shorter ones.
 const LONG_BYTES: usize = 16 << 10;
 
-/// Bytes of a phase with the faster method.
+/// Number of bytes that a phase copies by the faster method.
 const PHASE_BYTES: usize = 1 << 30;
-/// Bytes of a phase that tries the other method: what a last-level cache holds for a core, so that a working set that fits
-/// is there again before the copies are measured.
+/// Number of bytes that a phase copies to try the other method: a core's share of the last-level cache. A working set
+/// that fits is cached again before copies are measured.
 const TRIAL_BYTES: usize = 16 << 20;
-/// Copies that are measured at the end of a phase.
+/// Number of copies that are measured at the end of a phase.
 const MEASURED: usize = 15;
 
 thread_local! {
-    /// True if the thread has streamed bytes into a store since the last [`finish`].
+    /// True if the thread has used streaming stores into a store since the last [`finish`].
     static HAS_STREAMED: Cell<bool> = const { Cell::new(false) };
     static CHOICES: RefCell<Choices> = const { RefCell::new(Choices::new()) };
 }
 
-/// Choices of one thread.
+/// Choices of copy methods of one thread: for short and long copies into a store, and long copies out of it.
 #[derive(Debug)]
 struct Choices {
     short_in: MethodChoice,
@@ -60,8 +62,8 @@ impl Choices {
     }
 }
 
-/// Makes the copies of this thread visible to others before any later store. The thread calls it before it writes a
-/// completion: one call for the copies of a whole batch is cheaper than one for each.
+/// Makes this thread's copies visible to other threads before any later store. The thread calls it before it writes a
+/// completion. One call for a batch is cheaper than one for each copy.
 #[inline]
 pub(crate) fn finish() {
     if HAS_STREAMED.replace(false) {
@@ -69,20 +71,21 @@ pub(crate) fn finish() {
     }
 }
 
-/// Copies words that a client may be changing into the store, as many as both have.
+/// Copies words that a client may be changing into the store. The number of words is that of the shorter slice.
 #[inline]
 pub(crate) fn into_store(from: &[AtomicU64], stored: &[AtomicU64]) {
     let bytes = from.len().min(stored.len()) * size_of::<u64>();
     copy_in(bytes, |method| words::copy(method, from, stored));
 }
 
-/// Copies bytes into the store, as many as both have.
+/// Copies bytes into the store. The number of bytes is that of the shorter slice.
 #[inline]
 pub(crate) fn bytes_into_store(from: &[u8], stored: &[AtomicU64]) {
     copy_in(from.len(), |method| words::copy_bytes(method, from, stored));
 }
 
-/// Copies words out of the store into memory that a client may be changing, as many as both have.
+/// Copies words out of the store into memory that a client may be changing. The number of words is that of the shorter
+/// slice.
 #[inline]
 pub(crate) fn out_of_store(stored: &[AtomicU64], into: &[AtomicU64]) {
     let bytes = stored.len().min(into.len()) * size_of::<u64>();
@@ -93,7 +96,8 @@ pub(crate) fn out_of_store(stored: &[AtomicU64], into: &[AtomicU64]) {
     }
 }
 
-/// Returns true if a copy of so many bytes into the store loads its lines first, so that it is worth to do so ahead.
+/// Returns true if a copy of `bytes` bytes into the store loads the overwritten cache lines, so that prefetching them
+/// pays.
 #[inline]
 pub(crate) fn loads_lines(bytes: u32) -> bool {
     (bytes as usize) < STREAM_BYTES_MIN
@@ -111,31 +115,31 @@ fn copy_in(bytes: usize, copy: impl Fn(CopyMethod)) {
     });
 }
 
-/// Choice between two methods by what copies took.
+/// Choice between two copy methods by the measured costs of copies.
 #[derive(Debug)]
 struct MethodChoice {
     methods: [CopyMethod; 2],
-    /// Index of the method in use.
+    /// Index in `methods` of the method in use.
     used: usize,
-    /// True if the phase tries the method that was slower last time.
+    /// True if this phase tries the method that was slower last time.
     is_trial: bool,
-    /// Bytes left of the phase before copies are measured.
+    /// Number of bytes left in the phase before copies are measured.
     left: usize,
-    /// Picoseconds a byte of the copies measured in this phase.
+    /// Costs of the copies measured in this phase, in picoseconds a byte.
     measured: [u64; MEASURED],
     count: usize,
-    /// Picoseconds a byte of each method when it was measured last, the median.
+    /// Median cost of each method when it was last measured, in picoseconds a byte.
     costs: [u64; 2],
 }
 
 impl MethodChoice {
-    /// Makes a choice that begins with the first method, and soon tries the second.
+    /// Returns a choice that begins with the first method, and tries the second after a short phase.
     const fn new(methods: [CopyMethod; 2]) -> MethodChoice {
         let (measured, costs) = ([0; MEASURED], [u64::MAX; 2]);
         MethodChoice { methods, used: 0, is_trial: false, left: TRIAL_BYTES, measured, count: 0, costs }
     }
 
-    /// Copies by the method in use.
+    /// Copies by the method in use, and measures the copy at the end of a phase.
     #[inline]
     fn run(&mut self, bytes: usize, copy: impl Fn(CopyMethod)) {
         let method = self.methods[self.used];
@@ -146,7 +150,7 @@ impl MethodChoice {
         self.measure(bytes, || copy(method));
     }
 
-    /// Measures a copy to its end: until its stores have left the core.
+    /// Measures the cost of a copy up to the time when its stores have left the core.
     #[cold]
     fn measure(&mut self, bytes: usize, copy: impl Fn()) {
         fence(Ordering::SeqCst);
@@ -156,7 +160,7 @@ impl MethodChoice {
         self.note(started.elapsed().as_nanos() as u64 * 1000 / bytes as u64);
     }
 
-    /// Adds the cost of a copy in picoseconds a byte. The last one of a phase decides on the next phase.
+    /// Adds the cost of a copy in picoseconds a byte. The last one of a phase decides on the method of the next phase.
     fn note(&mut self, cost: u64) {
         self.measured[self.count] = cost;
         self.count += 1;
@@ -181,7 +185,7 @@ impl MethodChoice {
 mod tests {
     use super::*;
 
-    /// Runs phases of copies that cost so much by method, and returns the method of each long phase.
+    /// Runs phases of copies with these costs by method. Returns the method of each long phase.
     fn long_phases(choice: &mut MethodChoice, cost: impl Fn(CopyMethod) -> u64, phases: usize) -> Vec<CopyMethod> {
         let mut found = Vec::new();
         while found.len() < phases {

@@ -1,27 +1,29 @@
-//! Extents of a store: which ranges hold data, and which have not been written or have been given back.
+//! Extents of a store: ranges with data, and ranges that read as zeros since they were never written or were discarded.
 
 use std::io;
 
 use super::{Backing, Store};
 
-/// Run of bytes that are all data, or all zeros without space.
+/// Run of bytes that are all data, or all zeros without space on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Length in bytes.
     pub bytes: u64,
-    /// True if the bytes may have been written; otherwise all of them are zeros.
+    /// True if the bytes may have been written. False if all of them are zeros.
     pub is_data: bool,
 }
 
 impl Store {
-    /// Returns the extents of a range from its beginning on, at most `most` of them: neighbours differ, and the last one may end
-    /// before the range does. All end with a block.
+    /// Returns at most `most` extents of a range, from its beginning on. Adjacent extents differ in kind. All end at a
+    /// block boundary, and the last may end before the range.
     ///
     /// # Errors
-    /// If the disk does not say.
+    ///
+    /// If the file system does not report them.
     ///
     /// # Panics
-    /// If the range reaches beyond the end.
+    ///
+    /// If the range ends beyond the store.
     pub fn extents(&self, offset: u64, bytes: u64, most: usize) -> io::Result<Vec<Extent>> {
         self.check(offset, bytes);
         let (mut at, end) = (offset, offset + bytes);

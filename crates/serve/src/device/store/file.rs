@@ -1,9 +1,10 @@
-//! The file behind a store: its space on the disk, and what becomes of requests once bytes of it are gone.
+//! File behind a store: its space on the disk, and the failure of all requests once some of its bytes are gone.
 //!
-//! Another program may make the file shorter while it is served. Three looks find that, and none of them costs a request
-//! through the mapping a system call: the signal of an access beyond the file's end ([`Guard`]), the end that a system call
-//! finds while it reads a hole, and the length, which is compared before the file is written by a system call, before space is
-//! given back, and at each flush. From then on every request fails: nobody knows what else has been changed.
+//! Another program may truncate the file while it is served. Three checks find that, none of which costs a request
+//! through the mapping a system call: the signal of an access beyond the file's end ([`Guard`]), the end that a system
+//! call finds while it reads a hole, and the file's length. The length is compared before a system call writes the
+//! file, before space is given back, and at each flush. From then on every request fails, since other bytes may have
+//! changed too.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -20,28 +21,30 @@ use super::allocation::Allocation;
 use super::holes::Holes;
 use crate::device::guard::Guard;
 
-/// File of a store.
+/// Open file of a store, with its layout, its allocated pages, and flags of its failures.
 #[derive(Debug)]
 pub(super) struct FileBacking {
-    /// Guard of the mapping.
+    /// Guard of the mapping against truncation of the file.
     guard: Guard,
     pub(super) file: File,
     path: PathBuf,
-    /// Offset of the device in the file.
+    /// Offset in the file of the device's first byte.
     pub(super) data_start: u64,
-    /// Lengths that the file may have: without and with metadata of the blocks.
+    /// Lengths in bytes that the file may have: without and with metadata of the blocks.
     lengths: [u64; 2],
     pub(super) allocation: Allocation,
-    /// Lock that is held for writing while space is given back, so that no thread finds a page of the mapping gone.
+    /// Lock that is held for writing while space is given back, so that no thread accesses a page of the mapping that
+    /// is gone.
     pub(super) holes: Holes,
-    /// True once the disk has refused written bytes: the kernel reports that only once, and forgets the bytes, so that no later
-    /// flush may claim to have saved them.
+    /// True once the disk has refused written bytes. The kernel reports that only once and drops the bytes, so no later
+    /// flush may succeed.
     is_unsaved: AtomicBool,
     told: Once,
 }
 
 impl FileBacking {
-    /// Makes the state of a file of one of these lengths, whose device begins at `data_start` and is mapped whole by `map`.
+    /// Returns the state of a file with one of `lengths`, whose device begins at offset `data_start` and is mapped
+    /// whole by `map`.
     pub(super) fn new(
         path: &Path,
         file: File,
@@ -68,10 +71,11 @@ impl FileBacking {
         &self.path
     }
 
-    /// Reads bytes that have no space on the disk.
+    /// Reads a range of the device by a system call, for bytes that may have no space on the disk.
     ///
     /// # Errors
-    /// If the disk does not give them, or the file has become shorter.
+    ///
+    /// If the disk does not return them, or the file has become shorter.
     pub(super) fn read_hole(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         match self.file.read_exact_at(into, self.data_start + offset) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(self.lose()),
@@ -79,11 +83,12 @@ impl FileBacking {
         }
     }
 
-    /// Returns true if the byte at `at` has its space on the disk, and the end of the run of blocks for which the same holds; it
-    /// ends no later than `end`.
+    /// Returns true if the byte at `at` has space on the disk, and the end of the run of blocks that are alike in that,
+    /// at most `end`.
     ///
     /// # Errors
-    /// If the disk does not say, or the file has become shorter.
+    ///
+    /// If the file system does not report that, or the file has become shorter.
     pub(super) fn run(&self, at: u64, end: u64, block_bytes: u64) -> io::Result<(bool, u64)> {
         self.check_length()?;
         let (from, none) = (self.data_start + at, self.data_start + end);
@@ -100,10 +105,12 @@ impl FileBacking {
         Ok((true, hole.next_multiple_of(block_bytes).max(at + block_bytes)))
     }
 
-    /// Writes bytes that may have no space on the disk yet.
+    /// Writes bytes by a system call, for a range that may have no space on the disk yet, and marks it as allocated.
     ///
     /// # Errors
-    /// If the disk is full, or the file has become shorter: the write would make it longer again, with holes for what is lost.
+    ///
+    /// If the disk is full, or the file has become shorter: the write would extend it again, with holes for the lost
+    /// bytes.
     pub(super) fn write_new(&self, offset: u64, from: &[u8]) -> io::Result<()> {
         self.check_length()?;
         self.file.write_all_at(from, self.data_start + offset)?;
@@ -111,9 +118,10 @@ impl FileBacking {
         Ok(())
     }
 
-    /// Flushes by `flush`. After a failure, every later flush fails.
+    /// Flushes the file by calling `flush`. After a failure, every later flush fails.
     ///
     /// # Errors
+    ///
     /// If this flush fails, or an earlier one has, or the file has become shorter.
     pub(super) fn commit(&self, flush: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let flushed = self.check_length().and_then(|()| flush());
@@ -126,25 +134,27 @@ impl FileBacking {
         }
     }
 
-    /// Checks that the mapping was whole at all copies so far.
+    /// Checks that no copy so far has found a page of the mapping gone.
     ///
     /// # Errors
-    /// If a copy has found a page gone: what it has copied is worth nothing.
+    ///
+    /// If one has, so that the copied bytes are invalid.
     #[inline]
     pub(super) fn check(&self) -> io::Result<()> {
         if self.guard.is_lost() { Err(self.lose()) } else { Ok(()) }
     }
 
-    /// Checks that the mapping was whole so far, and that the file has one of its lengths.
+    /// Checks that no page of the mapping was found gone, and that the file has one of its lengths.
     ///
     /// # Errors
-    /// If that is not so.
+    ///
+    /// If a page is gone, or the length differs.
     pub(super) fn check_length(&self) -> io::Result<()> {
         self.check()?;
         if self.lengths.contains(&self.file.metadata()?.len()) { Ok(()) } else { Err(self.lose()) }
     }
 
-    /// Fails all requests from now on, and says so once on standard error. Returns the error of a request.
+    /// Makes all requests fail from now on, and reports that once on standard error. Returns the error for a request.
     #[cold]
     fn lose(&self) -> io::Error {
         self.guard.lose();

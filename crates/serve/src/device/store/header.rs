@@ -1,4 +1,4 @@
-//! The layout of a store's file, and its first page.
+//! Layout of a store's file, and its first page, the header.
 //!
 //! ```text
 //!      0  header: magic, version, geometry, kind of namespace and version of its format, offset of the bytes, checksum
@@ -7,12 +7,13 @@
 //!         metadata of the blocks, at the next multiple of 2 MiB, if a namespace has had any
 //! ```
 //!
-//! Files of versions 1 and 2, which know no kinds, hold conventional namespaces, and are served as they are until there is state to
-//! be kept. Then their header is written anew, as version 3 with the old offset of the bytes: moving the bytes of a large drive
-//! would take longer than anybody waits. The header of version 3 is in one sector of a disk, which is written as a whole.
+//! Files of versions 1 and 2 have no kind: they hold conventional namespaces. They are served unchanged until there is
+//! state to save. Then their header is rewritten as version 3 with the old offset of the bytes, since moving the bytes
+//! of a large drive would take too long. The header of version 3 fits one disk sector, which is written as a whole.
 //!
-//! A file is made in three steps, each of which leaves one that opens: empty, one hole of full length, the header in it.
-//! So a server that is killed on the way leaves no wreck, and a file of any other length has lost bytes and is refused.
+//! A file is made in three steps, after each of which it can be opened: empty, one hole of full length, with a header.
+//! So a server that is killed meanwhile leaves no broken file. A file of any other length has lost bytes and is
+//! refused.
 
 use std::fs::File;
 use std::io;
@@ -28,19 +29,20 @@ use super::state::StoreState;
 use super::{PAGE_BYTES, StoreRefusal};
 
 const HEADER_BYTES: usize = 4096;
-/// The first bytes of every store.
+/// First bytes of every store file, by which it is recognised.
 pub const MAGIC: [u8; 8] = *b"phaselnk";
-/// Versions without kinds, and the one that new files have.
+/// File format versions without kinds of namespaces; `NEWEST` is the version of new files.
 const OLDER: [Version; 2] =
     [Version { number: 1, data_start: 8 << 20 }, Version { number: 2, data_start: LARGE_PAGE_BYTES }];
 const NEWEST: Version = Version { number: 3, data_start: LARGE_PAGE_BYTES };
-/// Unit of the device's offset in the file, so that it can be mapped by such pages.
+/// Alignment in bytes of the device's offset in the file, which lets large pages map it.
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
-/// Places of the checksums, which cover everything before them: of the older versions, and of the newest.
+/// Offset of the checksum in the header of versions 1 and 2; `CHECKSUM_AT` is that of version 3. A checksum covers
+/// everything before it.
 const OLDER_CHECKSUM_AT: usize = HEADER_BYTES - 4;
 const CHECKSUM_AT: usize = 512 - 4;
 
-/// A version of the format, and where the device's first byte is in it.
+/// Version of the file format, and the offset of the device's first byte in it.
 #[derive(Clone, Copy, Debug)]
 struct Version {
     number: u32,
@@ -55,14 +57,14 @@ pub enum StoreKind {
     Conventional,
     /// Zones that are written in order.
     Zoned,
-    /// Values by their keys.
+    /// Values that hosts store and find by their keys.
     KeyValue,
 }
 
 impl StoreKind {
     const ALL: [StoreKind; 3] = [StoreKind::Conventional, StoreKind::Zoned, StoreKind::KeyValue];
 
-    /// Returns the number of the kind in the header.
+    /// Returns the number by which the file's header identifies the kind.
     fn number(self) -> u32 {
         match self {
             StoreKind::Conventional => 1,
@@ -71,7 +73,7 @@ impl StoreKind {
         }
     }
 
-    /// Returns the name of the kind.
+    /// Returns the kind's name for messages.
     pub fn name(self) -> &'static str {
         match self {
             StoreKind::Conventional => "conventional",
@@ -80,35 +82,36 @@ impl StoreKind {
         }
     }
 
-    /// Returns the version of the kind's format, which changes with the meaning of its bytes or its state.
+    /// Returns the version of the kind's format, which changes when its bytes or its state change their meaning.
     pub fn version(self) -> u32 {
         1
     }
 }
 
-/// Header of a store that has been opened.
+/// Decoded header of an open store file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoreHeader {
     geometry: Geometry,
     kind: StoreKind,
     kind_version: u32,
-    /// Version of the file: 1, 2 or 3.
+    /// Version of the file format: 1, 2 or 3.
     version: u32,
-    /// Offset of the device's first byte.
+    /// Offset in the file of the device's first byte.
     pub(super) data_start: u64,
 }
 
-/// Size and logical block of a device.
+/// Capacity and logical block size of a device or its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// More than zero, and a multiple of `block_bytes`.
+    /// Capacity in bytes: more than zero, and a multiple of `block_bytes`.
     pub capacity_bytes: u64,
-    /// Logical block in bytes.
+    /// Size of a logical block in bytes.
     pub block_bytes: u32,
 }
 
 impl Geometry {
-    /// Returns the size of a store in a file that holds values by their keys: with the index of the keys behind them.
+    /// Returns the geometry of a store file for keys and values: room for the values, followed by the index of the
+    /// keys.
     pub fn with_index(self, layout: &KeyLayout) -> Geometry {
         let values = self.capacity_bytes.next_multiple_of(PAGE_BYTES);
         Geometry { capacity_bytes: values + index_bytes(layout), ..self }
@@ -125,17 +128,17 @@ impl StoreHeader {
         StoreHeader { geometry, kind, kind_version: kind.version(), version, data_start }
     }
 
-    /// Returns true if the file keeps state beside its bytes.
+    /// Returns true if the file has room for state beside its bytes.
     pub(super) fn has_state(&self) -> bool {
         self.version == NEWEST.number
     }
 
-    /// Returns the lengths that the file may have.
+    /// Returns the lengths in bytes that the file may have: without and with metadata of the blocks.
     fn file_bytes(&self) -> [u64; 2] {
         file_bytes(self.data_start, self.geometry.capacity_bytes)
     }
 
-    /// Returns the first page of a file of the newest version.
+    /// Encodes the first page of a file of the newest version.
     fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut page = [0; HEADER_BYTES];
         page[..8].copy_from_slice(&MAGIC);
@@ -177,7 +180,7 @@ impl StoreHeader {
         Ok(StoreHeader { geometry, kind, kind_version: word(28), version: number, data_start: long(32) })
     }
 
-    /// Checks that the store is of a kind, and has the version of that kind's format that is known here.
+    /// Checks that the store holds this kind of namespace, in the version of the kind's format that this program knows.
     fn check_kind(&self, kind: StoreKind) -> Result<(), StoreRefusal> {
         if self.kind != kind {
             let found = format!("the store holds a {} namespace", self.kind.name());
@@ -192,7 +195,7 @@ impl StoreHeader {
         Ok(())
     }
 
-    /// Makes a file of an older version one of the newest, which can keep state. Its bytes stay where they are.
+    /// Converts a file of an older version to the newest one, which can hold state. Its data stays where it is.
     pub(super) fn migrate(&mut self, file: &File) -> io::Result<()> {
         if self.version == NEWEST.number {
             return Ok(());
@@ -206,18 +209,18 @@ impl StoreHeader {
     }
 }
 
-/// Returns the lengths of a file whose device begins at `data_start`: without and with metadata of the blocks.
+/// Returns the lengths in bytes of a file whose device begins at `data_start`: without and with metadata of the blocks.
 pub(super) fn file_bytes(data_start: u64, capacity_bytes: u64) -> [u64; 2] {
     let with_metadata = metadata_start(data_start, capacity_bytes) + region_bytes(capacity_bytes);
     [data_start + capacity_bytes, with_metadata]
 }
 
-/// Returns the offset in the file of the metadata of the blocks.
+/// Returns the offset in the file of the region with the blocks' metadata.
 pub(super) fn metadata_start(data_start: u64, capacity_bytes: u64) -> u64 {
     (data_start + capacity_bytes).next_multiple_of(LARGE_PAGE_BYTES)
 }
 
-/// Checks that `file` is a store of this geometry and kind, or makes it one if it is empty.
+/// Checks that `file` is a store of this geometry and kind, or initialises it if it is empty. Returns its header.
 pub(super) fn check_or_create(file: &File, geometry: Geometry, kind: StoreKind) -> Result<StoreHeader, StoreRefusal> {
     let length = file.metadata()?.len();
     let new = StoreHeader::new(geometry, kind);
@@ -253,7 +256,7 @@ pub(super) fn check_or_create(file: &File, geometry: Geometry, kind: StoreKind) 
     Ok(found)
 }
 
-/// Returns true if no byte of the file has ever been written.
+/// Returns true if no byte of the file was ever written.
 fn is_hole(file: &File) -> io::Result<bool> {
     match rustix::fs::seek(file, SeekFrom::Data(0)) {
         Err(rustix::io::Errno::NXIO) => Ok(true),

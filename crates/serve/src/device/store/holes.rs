@@ -1,39 +1,39 @@
-//! Locks on the bytes of a file: many threads copy, or one gives space back to the file system.
+//! Locks between copies of a store's bytes, by many threads at once, and the giving back of space to the file system.
 //!
-//! Copying is what every request does, from any thread; so each thread has a lock, and a line, of its own to take for that,
-//! and whoever gives space back takes them all.
+//! Every request copies, on any thread. So each thread has a lock in a cache line of its own for copying. A thread that
+//! gives space back takes all locks.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Locks; threads beyond that many share them.
+/// Number of locks. Further threads share them.
 const LOCKS: usize = 32;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Lock(RwLock<()>);
 
-/// The locks.
+/// Locks of a store's file, of which each copying thread takes one for reading.
 #[derive(Debug, Default)]
 pub(super) struct Holes([Lock; LOCKS]);
 
 thread_local! {
-    /// Which lock is this thread's.
+    /// Index of this thread's lock, once it has one.
     static OWN: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Threads that have one.
+/// Number of threads that have been assigned a lock.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 impl Holes {
-    /// To copy bytes: nobody finds them gone meanwhile.
+    /// Locks for copying bytes: until the guard is dropped, no space is given back.
     #[inline]
     pub(super) fn copying(&self) -> RwLockReadGuard<'_, ()> {
         self.0[own()].0.read().expect("no thread panics with the lock")
     }
 
-    /// To give space back.
+    /// Locks for giving space back: until the guards are dropped, no thread copies.
     pub(super) fn punching(&self) -> [RwLockWriteGuard<'_, ()>; LOCKS] {
         self.0.each_ref().map(|lock| lock.0.write().expect("no thread panics with the lock"))
     }

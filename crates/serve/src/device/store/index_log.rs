@@ -1,39 +1,39 @@
-//! Index of the keys of a store in its file: a log of changes behind the bytes of the values.
+//! Index of a store's keys in its file: a log of changes after the bytes of the values.
 //!
 //! ```text
 //!     first half:   head: generation, layout, checksum │ record │ record │ ...        keys and room of their values
 //!     second half:  head                               │ record │ ...
 //! ```
 //!
-//! The half with the higher generation counts. It begins with all keys, and each flush appends those that have changed since the one
-//! before. At the first flush of a server, and where there is no room for them, all keys go to the other half, whose head is written
-//! last. A record has the generation in its checksum, so that the log ends at the first one that is not whole, or is left from another
-//! time.
+//! The half with the higher generation is valid. It begins with all keys, and each flush appends the keys that have
+//! changed since the flush before. At the first flush of a server, and when changes find no room, all keys go to the
+//! other half, whose head is written last. The checksum of a record covers the generation. So the log ends at the first
+//! record that is incomplete, or left from another generation.
 
 use std::io;
 
 use phaselink_core::media::keys::{Key, KeyLayout, StoredValue};
 
-/// First bytes of the head of a half.
+/// First bytes of each half of the index log.
 const MAGIC: [u8; 8] = *b"plkeyidx";
-/// Bytes of the head, which a disk writes as a whole.
+/// Length in bytes of a half's head, which a disk writes as a whole.
 const HEAD_BYTES: u64 = 512;
-/// Place of the checksum of the head, which covers everything before it.
+/// Offset in the head of its checksum, which covers everything before it.
 const CHECKSUM_AT: usize = 508;
-/// Bytes in front of each record: length and checksum.
+/// Length in bytes of the header before each record: length and checksum.
 const RECORD_HEAD_BYTES: usize = 8;
-/// Bytes of a record without the room of its value, and of each run of this room.
+/// Length in bytes of a record without the runs of its value; `RUN_BYTES` is the length of each run.
 const RECORD_BYTES: usize = 22;
 const RUN_BYTES: usize = 12;
-/// Bytes of a half for each key that there may be: more than twice as many as the longest record has, so that a half has as much room
-/// for changes as for all keys.
+/// Number of bytes of a half for each key that may exist: more than twice the length of the longest record. So a half
+/// has as much room for changes as for all keys.
 const KEY_ROOM_BYTES: u64 = 256;
-/// Number of runs in the record of a key that has been deleted.
+/// Number of runs that marks the record of a deleted key.
 const DELETED: u8 = u8::MAX;
-/// Multiple of bytes that a half has: pages of a store.
+/// Alignment in bytes of the length of a half: a page of a store.
 const PAGE_BYTES: u64 = 4096;
 
-/// Returns the bytes of the index of a store in its file.
+/// Returns the length in bytes of the key index in a store's file, both halves together.
 pub(super) fn index_bytes(layout: &KeyLayout) -> u64 {
     2 * half_bytes(layout)
 }
@@ -42,27 +42,29 @@ fn half_bytes(layout: &KeyLayout) -> u64 {
     (HEAD_BYTES + u64::from(layout.keys_max) * KEY_ROOM_BYTES).next_multiple_of(PAGE_BYTES)
 }
 
-/// Keys that a log has, each with its value.
+/// Keys that an index log contains, each with its value.
 pub(super) type LoggedKeys = Vec<(Key, StoredValue)>;
 
-/// Log of the index of a store.
+/// Log of a store's key index: position of its halves, and state of the valid one.
 #[derive(Debug)]
 pub(super) struct IndexLog {
     layout: KeyLayout,
     /// Offset of the first half in the store.
     start: u64,
-    /// Number of the half that counts, and its generation; 0 if there is none yet.
+    /// Number of the valid half; `generation` is its generation, 0 if there is none yet.
     half: u64,
     generation: u64,
-    /// Offset in the half at which the next record begins.
+    /// Offset in the valid half at which the next record begins.
     end: u64,
 }
 
 impl IndexLog {
-    /// Opens the log that begins at an offset of a store, which `read` reads. Returns it with the keys that it has.
+    /// Opens the log that begins at offset `start` of a store, which `read` reads. Returns the log, with the keys in
+    /// it.
     ///
     /// # Errors
-    /// If the store is not read, or the log is of a namespace of another layout.
+    ///
+    /// If a read fails, or the log belongs to a namespace of another layout.
     pub(super) fn open(
         layout: KeyLayout,
         start: u64,
@@ -88,7 +90,7 @@ impl IndexLog {
         Ok((log, keys))
     }
 
-    /// Returns the generation of a half by its head; 0 if the head is none.
+    /// Returns the generation of a half from its head, or 0 if the head is invalid. Fails if its layout is another one.
     fn generation_of(&self, head: &[u8; HEAD_BYTES as usize]) -> io::Result<u64> {
         let long = |at: usize| u64::from_le_bytes(head[at..at + 8].as_chunks().0[0]);
         let is_whole = head[..8] == MAGIC && head[CHECKSUM_AT..] == crc32fast::hash(&head[..CHECKSUM_AT]).to_le_bytes();
@@ -106,17 +108,17 @@ impl IndexLog {
         Err(io::Error::new(io::ErrorKind::InvalidData, found))
     }
 
-    /// Returns the offset of the half that counts.
+    /// Returns the offset in the store of the valid half.
     fn place(&self) -> u64 {
         self.start + self.half * half_bytes(&self.layout)
     }
 
-    /// True if so many bytes of records can be appended.
+    /// True if records of `bytes` bytes can be appended to the valid half.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.generation > 0 && self.end + bytes as u64 <= half_bytes(&self.layout)
     }
 
-    /// Returns the record of a key: with its value, or of its deletion.
+    /// Encodes the record of a key with its value, or of its deletion if there is no value.
     pub(super) fn record(key: Key, value: Option<&StoredValue>) -> Vec<u8> {
         let mut record = key.padded().to_vec();
         record.push(key.length());
@@ -129,7 +131,7 @@ impl IndexLog {
         record
     }
 
-    /// Returns the bytes of records in the log of a generation.
+    /// Encodes records for the log of a generation, each with its length and checksum.
     fn sealed(records: &[Vec<u8>], generation: u64) -> Vec<u8> {
         let sealed = |record: &Vec<u8>| {
             let length = (record.len() as u32).to_le_bytes();
@@ -138,10 +140,11 @@ impl IndexLog {
         records.iter().flat_map(sealed).collect()
     }
 
-    /// Appends records, durably.
+    /// Appends records to the valid half, and flushes them.
     ///
     /// # Errors
-    /// As `write` and `flush`. The log is as before then.
+    ///
+    /// Errors of `write` and `flush`. The log then ends where it did before.
     pub(super) fn append(
         &mut self,
         records: &[Vec<u8>],
@@ -155,10 +158,11 @@ impl IndexLog {
         Ok(())
     }
 
-    /// Begins the other half with the records of all keys, durably.
+    /// Writes the records of all keys to the other half, which then becomes the valid one, and flushes it.
     ///
     /// # Errors
-    /// As `write` and `flush`. The log is as before then.
+    ///
+    /// Errors of `write` and `flush`. The valid half then stays as it was.
     pub(super) fn begin_again(
         &mut self,
         records: &[Vec<u8>],
@@ -177,7 +181,7 @@ impl IndexLog {
         Ok(())
     }
 
-    /// Returns the head of a half of a generation.
+    /// Encodes the head of a half with a generation.
     fn head(&self, generation: u64) -> [u8; HEAD_BYTES as usize] {
         let KeyLayout { capacity_bytes, granule_bytes, keys_max } = self.layout;
         let mut head = [0; HEAD_BYTES as usize];
@@ -199,7 +203,7 @@ fn checksum(generation: u64, record: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Returns the keys that records leave, up to the first record that is not whole.
+/// Returns the keys that exist after a sequence of records, up to the first record that is incomplete.
 fn decode(records: &[u8], generation: u64) -> LoggedKeys {
     let mut keys = std::collections::BTreeMap::new();
     let mut rest = records;
@@ -214,7 +218,7 @@ fn decode(records: &[u8], generation: u64) -> LoggedKeys {
     keys.into_iter().collect()
 }
 
-/// Returns the first record, and the bytes behind it, if it is whole.
+/// Splits the first record off a sequence. None if it is incomplete, or of another generation.
 fn split_record(records: &[u8], generation: u64) -> Option<(&[u8], &[u8])> {
     let (head, rest) = records.split_first_chunk::<RECORD_HEAD_BYTES>()?;
     let [length, expected] = [0, 1].map(|word| u32::from_le_bytes(head.as_chunks().0[word]));
@@ -222,7 +226,7 @@ fn split_record(records: &[u8], generation: u64) -> Option<(&[u8], &[u8])> {
     (checksum(generation, record) == expected).then_some((record, others))
 }
 
-/// Returns key and value of a record; no value if the key has been deleted.
+/// Decodes key and value of a record; no value if the record deletes the key. None if the record is invalid.
 fn decode_record(record: &[u8]) -> Option<(Key, Option<StoredValue>)> {
     let (fields, runs) = record.split_first_chunk::<RECORD_BYTES>()?;
     let key = Key::new(fields.get(..usize::from(fields[16]))?)?;
@@ -248,7 +252,7 @@ mod tests {
 
     const LAYOUT: KeyLayout = KeyLayout { capacity_bytes: 1 << 20, granule_bytes: 512, keys_max: 16 };
 
-    /// Bytes of a store, of which only so many more can be written.
+    /// Bytes of a simulated disk, which fails after `left` more bytes have been written.
     struct Disk {
         bytes: RefCell<Vec<u8>>,
         left: RefCell<usize>,
@@ -260,7 +264,7 @@ mod tests {
             Disk { bytes, left: RefCell::new(usize::MAX) }
         }
 
-        /// Writes as much as the disk still takes, as if the power were cut then.
+        /// Writes as many bytes as the disk still takes, as if the power failed then.
         fn write(&self, at: u64, from: &[u8]) -> io::Result<()> {
             let taken = from.len().min(*self.left.borrow());
             self.bytes.borrow_mut()[at as usize..][..taken].copy_from_slice(&from[..taken]);

@@ -1,11 +1,12 @@
-//! Keys of a store, and how they outlive the server.
+//! Keys and values of a store, and their persistence in its file.
 //!
-//! Values lie where their namespace has room for them. A value is written before its key is known, and a value that is gone keeps its
-//! room until nobody reads it any more, so that a reader finds the old value or the new one, and never a part of each.
+//! Values lie where the store has free space. A value is written before its key refers to it, and the space of a
+//! replaced value is not used again while it may be read. So a reader finds the old value or the new one, and never
+//! parts of both.
 //!
-//! Like a drive with a volatile write cache, the store keeps keys with their values at a flush, and not before: what was stored or
-//! deleted after the last flush is lost with the server. The room of values that the last flush has kept is not used again until the
-//! next one. A store that is opened has the keys of the last flush, each with its whole value.
+//! Like a drive with a volatile write cache, the store saves keys with their values at a flush only. Changes after the
+//! last flush are lost when the server ends. The space of values that the last flush has saved is not used again before
+//! the next flush. A store that is opened has the keys of the last flush, each with its whole value.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,30 +17,31 @@ use phaselink_core::media::keys::{Key, KeyLayout, KeyRefusal, KeySpace, StoreOpt
 use super::index_log::{IndexLog, LoggedKeys};
 use crate::device::tally::locked;
 
-/// Keys of a store.
+/// Keys and values of a store, shared by all threads.
 #[derive(Debug)]
 pub struct StoreKeys {
     table: RwLock<KeyTable>,
-    /// Log of the index in the file; none of a store in memory. It is locked for as long as a flush takes.
+    /// Log of the key index in the file; none for a store in memory. It stays locked for as long as a flush takes.
     log: Option<Mutex<IndexLog>>,
 }
 
-/// Keys, with what has happened to them since the last flush.
+/// Keys and values, with their changes since the last flush.
 #[derive(Debug)]
 struct KeyTable {
     space: KeySpace,
     changed: BTreeSet<Key>,
-    /// True if all keys have been deleted at once, and the number of times that this has happened.
+    /// True if all keys have been deleted at once since the last flush; `clears` counts how often that happened.
     is_cleared: bool,
     clears: u64,
 }
 
-/// Room that has been reserved for a value.
+/// Space on the drive that has been reserved for a value.
 #[derive(Debug)]
 pub struct ReservedRoom {
-    /// Length and room of the value.
+    /// Length in bytes and place of the value.
     pub value: StoredValue,
-    /// Number of times that all keys had been deleted at once before. If they are again, the room is free like any other.
+    /// Value of the table's `clears` at the reservation. If all keys are deleted at once later, the space becomes free
+    /// without being given back.
     clears: u64,
 }
 
@@ -48,21 +50,21 @@ impl KeyTable {
         KeyTable { space, changed: BTreeSet::new(), is_cleared: false, clears: 0 }
     }
 
-    /// Returns the records of the keys that have changed.
+    /// Returns the log records of the keys that have changed since the last flush.
     fn changes(&self) -> Vec<Vec<u8>> {
         self.changed.iter().map(|key| IndexLog::record(*key, self.space.find(*key))).collect()
     }
 
-    /// Returns the records of all keys.
+    /// Returns the log records of all keys.
     fn all(&self) -> Vec<Vec<u8>> {
         self.space.from_key(Key::default()).map(|(key, value)| IndexLog::record(*key, Some(value))).collect()
     }
 }
 
-/// Changes of the keys that a flush makes durable.
+/// Changes of the keys that one flush makes durable.
 struct FlushedChanges {
     records: Vec<Vec<u8>>,
-    /// True if the records are those of all keys.
+    /// True if `records` has every key, so that the log is rewritten; otherwise only changed keys, to be appended.
     is_all: bool,
     changed: BTreeSet<Key>,
     is_cleared: bool,
@@ -70,15 +72,16 @@ struct FlushedChanges {
 }
 
 impl StoreKeys {
-    /// Makes the keys of a store that ends with the process: none yet.
+    /// Returns the keys of a new store in memory, which ends with the process: none.
     pub(super) fn in_memory(layout: KeyLayout) -> StoreKeys {
         StoreKeys { table: RwLock::new(KeyTable::new(KeySpace::new(layout))), log: None }
     }
 
-    /// Makes the keys of a store in a file, as its log has them.
+    /// Returns the keys of a store in a file, with the content of its log.
     ///
     /// # Errors
-    /// If values overlap, or lie outside the store: the log is damaged.
+    ///
+    /// If values overlap or lie outside the store, because the log is damaged.
     pub(super) fn of_log(layout: KeyLayout, log: IndexLog, keys: LoggedKeys) -> io::Result<StoreKeys> {
         let mut space = KeySpace::holding(layout);
         if keys.into_iter().any(|(key, value)| !space.restore(key, value)) {
@@ -96,31 +99,35 @@ impl StoreKeys {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the keys. None of them changes meanwhile, and no room of theirs is used for something else.
+    /// Calls `look` with the keys. Meanwhile no key changes, and the space of no value is used for another.
     #[inline]
     pub fn with<T>(&self, look: impl FnOnce(&KeySpace) -> T) -> T {
         look(&self.reading().space)
     }
 
-    /// Returns the bytes that keys and values take.
+    /// Returns the number of bytes that keys and values occupy.
     pub fn used_bytes(&self) -> u64 {
         self.with(KeySpace::used_bytes)
     }
 
-    /// Reserves room for the value of a key, which is to be written there before [`StoreKeys::commit`].
+    /// Reserves space for the value of a key. The caller writes the value there before [`StoreKeys::commit`].
     ///
     /// # Errors
-    /// As [`KeySpace::check_store`] and [`KeySpace::reserve`]. If only room that is held is missing, a flush makes it free.
+    ///
+    /// Errors of [`KeySpace::check_store`] and [`KeySpace::reserve`]. The refusal `Held` means that a flush frees
+    /// enough space.
     pub fn reserve(&self, key: Key, bytes: u32, options: StoreOptions) -> Result<ReservedRoom, KeyRefusal> {
         let mut table = self.changing();
         table.space.check_store(key, options)?;
         Ok(ReservedRoom { value: table.space.reserve(bytes)?, clears: table.clears })
     }
 
-    /// Stores a value that has been written to its room. If all keys have been deleted meanwhile, so is this one.
+    /// Makes a key refer to a value that has been written to its reserved space. Does nothing if all keys have been
+    /// deleted since the reservation.
     ///
     /// # Errors
-    /// As [`KeySpace::commit`].
+    ///
+    /// Errors of [`KeySpace::commit`].
     pub fn commit(&self, key: Key, room: ReservedRoom, options: StoreOptions) -> Result<(), KeyRefusal> {
         let mut table = self.changing();
         if room.clears == table.clears {
@@ -130,7 +137,7 @@ impl StoreKeys {
         Ok(())
     }
 
-    /// Frees the room of a value that could not be written.
+    /// Frees the reserved space of a value that could not be written.
     pub fn give_back(&self, room: &ReservedRoom) {
         let mut table = self.changing();
         if room.clears == table.clears {
@@ -138,10 +145,11 @@ impl StoreKeys {
         }
     }
 
-    /// Changes a key, as `change` says.
+    /// Calls `change` to change a key, and records the change for the next flush.
     ///
     /// # Errors
-    /// As `change`.
+    ///
+    /// Errors of `change`.
     pub fn change<T, E>(&self, key: Key, change: impl FnOnce(&mut KeySpace) -> Result<T, E>) -> Result<T, E> {
         let mut table = self.changing();
         let changed = change(&mut table.space)?;
@@ -149,14 +157,14 @@ impl StoreKeys {
         Ok(changed)
     }
 
-    /// Notes that a key has changed, if changes are kept.
+    /// Records that a key has changed, if the store has a log.
     fn note(&self, table: &mut KeyTable, key: Key) {
         if self.log.is_some() {
             table.changed.insert(key);
         }
     }
 
-    /// Deletes all keys, whose values have been cleared.
+    /// Deletes all keys, after the caller has cleared the bytes of the store.
     pub fn clear(&self) {
         let mut table = self.changing();
         table.space.clear();
@@ -165,10 +173,12 @@ impl StoreKeys {
         table.is_cleared = self.log.is_some();
     }
 
-    /// Flushes bytes, and makes the keys durable that have these values now. `write` writes bytes of the store.
+    /// Flushes the store by `flush`, and makes the keys durable as they were when the flush began. `write` writes bytes
+    /// of the store.
     ///
     /// # Errors
-    /// As `flush` and `write`. Then the next flush makes these keys durable.
+    ///
+    /// Errors of `flush` and `write`. The next flush then makes these changes durable.
     pub(super) fn flush(
         &self,
         flush: impl Fn() -> io::Result<()>,
@@ -186,7 +196,7 @@ impl StoreKeys {
         kept
     }
 
-    /// Takes the changes that a flush is to make durable.
+    /// Takes the changes that a flush is to make durable out of the table.
     fn begin_flush(&self, log: &IndexLog) -> FlushedChanges {
         let mut table = self.changing();
         let mut records = table.changes();
@@ -205,7 +215,8 @@ impl StoreKeys {
         }
     }
 
-    /// Frees the room that is free in the index now, or has the next flush keep these changes.
+    /// Ends a flush. If it succeeded, frees space that the saved index no longer needs; otherwise keeps the changes for
+    /// the next flush.
     fn end_flush(&self, changes: FlushedChanges, is_kept: bool) {
         let mut table = self.changing();
         match is_kept {

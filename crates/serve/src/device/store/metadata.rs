@@ -1,11 +1,12 @@
-//! Metadata of logical blocks: 8 bytes for every 512 bytes of the device, in memory or behind the bytes in the same file.
+//! Metadata of logical blocks: 8 bytes for every 512 bytes of the device, in memory or after the device's bytes in its
+//! file.
 //!
-//! A store has none until a namespace is formatted with metadata. Its file then grows by a sparse region of a 64th of the device, and
-//! keeps it: the length of a file says whether it has metadata. Metadata that was never written, or whose block has been given back,
-//! is zero. The metadata of a block of 4,096 bytes has eight places, and is in the first.
+//! A store has no metadata until a namespace is formatted with it. Its file then grows by a sparse region of a 64th of
+//! the device's size for good, and its length tells that it has metadata. Metadata is zero if it was never written or
+//! its block was discarded. A block of 4,096 bytes has room for eight metadata entries, of which it uses the first.
 //!
-//! Blocks and their metadata are read and written together, under locks of parts of the device: no reader finds the data of one write
-//! with the metadata of another. Data that is written without metadata leaves that of its blocks as it was.
+//! Blocks and their metadata are read and written together under locks of parts of the device. So no reader finds the
+//! data of one write with the metadata of another. A write of data alone leaves the metadata of its blocks unchanged.
 
 use std::fs::File;
 use std::io;
@@ -18,43 +19,43 @@ use super::file::FileBacking;
 use super::header::{self, Geometry};
 use super::{Backing, Store};
 
-/// Bytes of metadata of a block, and bytes of the device that have so many.
+/// Length in bytes of a block's metadata; `UNIT_BYTES` is the length of the device's range that has one such entry.
 const METADATA_BYTES: u64 = 8;
 const UNIT_BYTES: u64 = 512;
-/// Number of locks, and bytes of the device from one lock to the next.
+/// Number of locks; `LOCK_BYTES` is the length in bytes of the part of the device between two locks.
 const LOCKS: u64 = 64;
 const LOCK_BYTES: u64 = 128 << 10;
 
-/// Metadata of a store's blocks.
+/// Metadata of a store's blocks, in a region of its own, with locks.
 #[derive(Debug)]
 pub(super) struct StoreMetadata {
     bytes: Store,
     locks: [RwLock<()>; LOCKS as usize],
 }
 
-/// Returns the bytes of the region with the metadata of a device.
+/// Returns the length in bytes of the metadata region of a device.
 pub(super) fn region_bytes(capacity_bytes: u64) -> u64 {
     (capacity_bytes.div_ceil(UNIT_BYTES) * METADATA_BYTES).next_multiple_of(super::PAGE_BYTES)
 }
 
-/// Returns the place in the region of the metadata of the byte at `offset` of the device.
+/// Returns the offset in the metadata region of the entry for the byte at `offset` of the device.
 fn place(offset: u64) -> u64 {
     offset / UNIT_BYTES * METADATA_BYTES
 }
 
-/// Returns the bytes of the region for a block of this size.
+/// Returns the number of bytes of the metadata region for a block of this size.
 fn stride(block_bytes: u32) -> usize {
     (u64::from(block_bytes) / UNIT_BYTES * METADATA_BYTES) as usize
 }
 
 impl StoreMetadata {
-    /// Makes metadata that ends with the process.
+    /// Returns metadata in memory, which ends with the process.
     fn in_memory(capacity_bytes: u64) -> io::Result<StoreMetadata> {
         let store = Store::in_memory(geometry(capacity_bytes));
         Ok(StoreMetadata::new(store.map_err(|problem| io::Error::other(problem.to_string()))?))
     }
 
-    /// Maps the metadata of a file that has its region.
+    /// Maps the metadata region of a file that has one.
     fn in_file(path: &Path, file: File, data_start: u64, capacity_bytes: u64) -> io::Result<StoreMetadata> {
         let (start, geometry) = (header::metadata_start(data_start, capacity_bytes), geometry(capacity_bytes));
         // SAFETY of the mapping's contents: as for the bytes of the device.
@@ -68,7 +69,7 @@ impl StoreMetadata {
         StoreMetadata { bytes, locks: [const { RwLock::new(()) }; LOCKS as usize] }
     }
 
-    /// Locks of the parts of the device that a range touches, in ascending order.
+    /// Returns the locks of the parts of the device that a range touches, in ascending order.
     fn locks_of(&self, offset: u64, bytes: u64) -> impl Iterator<Item = &RwLock<()>> {
         let (first, last) = (offset / LOCK_BYTES, (offset + bytes.max(1) - 1) / LOCK_BYTES);
         let touched = (first..=last.min(first + LOCKS - 1)).fold(0, |bits: u64, part| bits | 1 << (part % LOCKS));
@@ -83,7 +84,7 @@ impl StoreMetadata {
         self.locks_of(offset, bytes).map(|lock| lock.write().expect("no thread panics with the lock")).collect()
     }
 
-    /// Reads the metadata of so many blocks from `offset` of the device on.
+    /// Reads the metadata of `blocks` blocks from `offset` of the device on, 8 bytes for each.
     fn read(&self, offset: u64, blocks: usize, block_bytes: u32) -> io::Result<Vec<u8>> {
         let stride = stride(block_bytes);
         let mut region = vec![0; blocks * stride];
@@ -98,13 +99,13 @@ impl StoreMetadata {
         self.bytes.write(place(offset), &region)
     }
 
-    /// Forgets the metadata of a range of the device.
+    /// Clears the metadata of a range of the device, in units of 512 bytes that begin within it.
     fn forget(&self, offset: u64, bytes: u64) -> io::Result<()> {
         let (first, end) = (place(offset.next_multiple_of(UNIT_BYTES)), place(offset + bytes));
         self.bytes.zero(first, end.saturating_sub(first), false)
     }
 
-    /// Checks that the file still has its region.
+    /// Checks that the file still has its metadata region.
     pub(super) fn check_length(&self) -> io::Result<()> {
         match &self.bytes.backing {
             Backing::File(backing) => backing.check_length(),
@@ -118,14 +119,15 @@ fn geometry(capacity_bytes: u64) -> Geometry {
 }
 
 impl Store {
-    /// Returns true if the blocks can have metadata.
+    /// Returns true if the store has room for metadata of its blocks.
     pub fn has_metadata(&self) -> bool {
         self.metadata.get().is_some()
     }
 
-    /// Gives the blocks metadata, unless they have it already. A file grows durably.
+    /// Adds metadata, of zeros, to the store's blocks unless they have it already. A file is extended durably.
     ///
     /// # Errors
+    ///
     /// If the file cannot grow, or the system refuses its mapping.
     pub fn add_metadata(&self) -> io::Result<()> {
         let _one_at_a_time = crate::device::tally::locked(&self.state);
@@ -148,7 +150,7 @@ impl Store {
         Ok(())
     }
 
-    /// Opens the metadata of a file that has some.
+    /// Opens the metadata of a file whose length tells that it has metadata.
     pub(super) fn open_metadata(&self) -> io::Result<()> {
         let Backing::File(backing) = &self.backing else { return Ok(()) };
         let lengths = header::file_bytes(backing.data_start, self.geometry.capacity_bytes);
@@ -159,10 +161,12 @@ impl Store {
         self.metadata.get().map(|metadata| &**metadata).ok_or_else(|| io::Error::other("the store has no metadata"))
     }
 
-    /// Copies blocks of a size from `offset` on into `into`, and returns the metadata that was written with them.
+    /// Copies blocks of `block_bytes` each from `offset` on into `into`, and returns the metadata that was written with
+    /// them.
     ///
     /// # Errors
-    /// As [`Store::read`], and if the blocks have no metadata.
+    ///
+    /// Errors of [`Store::read`], or if the store has no metadata.
     pub fn read_blocks(&self, offset: u64, block_bytes: u32, into: &mut [u8]) -> io::Result<Vec<u8>> {
         let metadata = self.metadata()?;
         let _guards = metadata.reading(offset, into.len() as u64);
@@ -170,19 +174,21 @@ impl Store {
         metadata.read(offset, into.len() / block_bytes as usize, block_bytes)
     }
 
-    /// Writes blocks of a size and their metadata. A last block that is there in part, as a fault may leave it, keeps the metadata that it
-    /// had.
+    /// Writes blocks of `block_bytes` each from `offset` on, with their metadata. A last block that is written only in
+    /// part, by a fault, keeps its old metadata.
     ///
     /// # Errors
-    /// As [`Store::write`], and if the blocks have no metadata. The metadata is then as it was.
+    ///
+    /// Errors of [`Store::write`], or if the store has no metadata. The metadata is then unchanged.
     pub fn write_blocks(&self, offset: u64, block_bytes: u32, from: &[u8], metadata: &[u8]) -> io::Result<()> {
         self.replace(offset, from.len() as u64, block_bytes, metadata, || self.write(offset, from))
     }
 
-    /// Fills blocks of a size with zeros as [`Store::zero`] does, and writes their metadata.
+    /// Fills blocks of `block_bytes` each with zeros like [`Store::zero`], and writes their metadata.
     ///
     /// # Errors
-    /// As [`Store::write_blocks`].
+    ///
+    /// Errors of [`Store::write_blocks`].
     pub fn zero_blocks(
         &self,
         (offset, bytes): (u64, u64),
@@ -193,7 +199,8 @@ impl Store {
         self.replace(offset, bytes, block_bytes, metadata, || self.zero_bytes(offset, bytes, keep_space))
     }
 
-    /// Writes metadata, and then the data of its blocks by `write`. A disk that is full is found before the data changes.
+    /// Writes metadata, then the data of its blocks by `write`. So a full disk is found before the data changes. If
+    /// `write` fails, the metadata is restored.
     fn replace(
         &self,
         offset: u64,
@@ -212,7 +219,7 @@ impl Store {
         })
     }
 
-    /// Fills a range with zeros, and forgets its metadata, if there is any.
+    /// Fills a range with zeros, and clears its metadata.
     #[cold]
     pub(super) fn zero_with_metadata(
         &self,

@@ -1,8 +1,8 @@
-//! Store of a served device's bytes: in memory, or in a file that survives the server.
+//! Bytes of a served device, in memory or in a file that survives the server.
 //!
-//! A [`Store`] owes its callers that
+//! A [`Store`] guarantees its callers that
 //!
-//! - a write that has returned is there for every later read, and survives the end of this process, however it ends;
+//! - a write that has returned is visible to every later read, and survives the end of this process, however it ends;
 //! - a write that has been [flushed](Store::flush) survives the end of the machine too;
 //! - a full disk is an error of the write that found it, and harms nothing that was written before;
 //! - a file that is not what was asked for is refused, with the reason, and left as it is;
@@ -61,22 +61,22 @@ pub use zones::StoreZones;
 
 use crate::device::tally::locked;
 
-/// Bytes of a served device.
+/// Bytes of a served device, with the state that is saved beside them.
 #[derive(Debug)]
 pub struct Store {
     geometry: Geometry,
-    /// Goes before the mapping, which a guard in it protects.
+    /// Memory or file behind the mapping. Declared before the mapping so that its guard is dropped first.
     backing: Backing,
-    /// Mapping of the bytes.
+    /// Mapping of the device's bytes.
     map: MmapRaw,
-    /// Records beside the bytes, and the header of the file, if there is one.
+    /// Saved records beside the bytes, and the header of the file, if there is one.
     state: Mutex<(StoreState, Option<StoreHeader>)>,
     unreadable: Unreadable,
-    /// Zones, if the blocks are written in order.
+    /// Zones, if the device has blocks that must be written in order.
     zones: Option<Box<StoreZones>>,
-    /// Keys, if the store holds values by their keys.
+    /// Keys and values, if the device stores values by their keys.
     keys: Option<Arc<StoreKeys>>,
-    /// Metadata of the blocks, once a namespace is formatted with some.
+    /// Metadata of the blocks, from the time when a namespace is formatted with metadata.
     metadata: OnceLock<Box<StoreMetadata>>,
 }
 
@@ -87,20 +87,21 @@ enum Backing {
     File(Box<FileBacking>),
 }
 
-/// Purpose for which words of a store are lent.
+/// Direction of a copy for which words of a store are lent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreAccess {
-    /// Copy out of the store.
+    /// Data is copied out of the store.
     Read,
-    /// Copy into the store.
+    /// Data is copied into the store.
     Write,
 }
 
 impl Store {
-    /// Makes a store of zeros that ends with the process.
+    /// Makes a store of zeros in memory, which ends with the process.
     ///
     /// # Errors
-    /// If there are not enough addresses for it.
+    ///
+    /// If the process has not enough address space.
     pub fn in_memory(geometry: Geometry) -> Result<Store, Problem> {
         let map = MmapOptions::new().len(geometry.len()).no_reserve_swap().map_anon();
         let map = map.map_err(|error| {
@@ -114,16 +115,17 @@ impl Store {
         Ok(Store::of(geometry, Backing::Memory(written), map.into()))
     }
 
-    /// Makes a store without records of what is mapped.
+    /// Returns a store with these mapped bytes and no saved records.
     fn of(geometry: Geometry, backing: Backing, map: MmapRaw) -> Store {
         let (state, unreadable, metadata) = (Mutex::default(), Unreadable::default(), OnceLock::new());
         Store { geometry, backing, map, state, unreadable, zones: None, keys: None, metadata }
     }
 
-    /// Gives the store zones, empty or as they were at the last flush. Blocks behind their write pointers read as zeros.
+    /// Gives the store zones, empty or as saved at the last flush. Blocks beyond a zone's write pointer read as zeros.
     ///
     /// # Errors
-    /// If the store was made for other zones, or its file cannot be cleared where nothing has been written.
+    ///
+    /// If the store was made for other zones, or the file cannot be cleared beyond the write pointers.
     pub fn with_zones(mut self, layout: ZoneLayout) -> Result<Store, Problem> {
         let refused = |error: io::Error| {
             let allowed = format!(
@@ -142,17 +144,18 @@ impl Store {
         Ok(self)
     }
 
-    /// Returns the zones, if the blocks are written in order.
+    /// Returns the zones, if the device has blocks that must be written in order.
     #[inline]
     pub fn zones(&self) -> Option<&StoreZones> {
         self.zones.as_deref()
     }
 
-    /// Gives the store keys: none, or those of the last flush. A file has their index behind the values, as
-    /// [`Geometry::with_index`] says.
+    /// Gives the store keys: none, or those saved at the last flush. A file has their index after the values; see
+    /// [`Geometry::with_index`].
     ///
     /// # Errors
-    /// If the index is that of another namespace, or damaged.
+    ///
+    /// If the index belongs to another namespace, or is damaged.
     pub fn with_keys(mut self, layout: KeyLayout) -> Result<Store, Problem> {
         let refused = |error: io::Error| {
             let allowed = format!(
@@ -173,38 +176,43 @@ impl Store {
         Ok(self)
     }
 
-    /// Returns the keys, if the store holds values by their keys.
+    /// Returns the keys and values, if the device stores values by their keys.
     #[inline]
     pub fn keys(&self) -> Option<&Arc<StoreKeys>> {
         self.keys.as_ref()
     }
 
-    /// Opens the store in the file at `path`, which is made if it is missing or empty.
+    /// Opens the store of a namespace with logical blocks in the file at `path`, and makes it if the file is missing or
+    /// empty.
     ///
     /// # Errors
-    /// What keeps the file from being this store: another server has it, it is something else, it is damaged, or the
-    /// system refuses it. The file is then unchanged.
+    ///
+    /// If the file cannot be this store: another server has it, it is something else or damaged, or the system refuses
+    /// it. The file is then unchanged.
     pub fn open(path: &Path, geometry: Geometry) -> Result<Store, Problem> {
         Store::open_as(StoreKind::Conventional, path, geometry)
     }
 
-    /// Opens the store of a kind of namespace in the file at `path`, which is made if it is missing or empty.
+    /// Opens the store of a kind of namespace in the file at `path`, and makes it if the file is missing or empty.
     ///
     /// # Errors
-    /// As [`Store::open`], and if the store holds another kind of namespace.
+    ///
+    /// Errors of [`Store::open`], or if the store holds another kind of namespace.
     pub fn open_as(kind: StoreKind, path: &Path, geometry: Geometry) -> Result<Store, Problem> {
         open(path, geometry, kind).map_err(|refusal| refusal.at(path))
     }
 
-    /// Returns the record with a tag that was saved last.
+    /// Returns the saved record with a tag, or none if there is none.
     pub fn record(&self, tag: StateTag) -> Option<Vec<u8>> {
         locked(&self.state).0.record(tag).cloned()
     }
 
-    /// Saves a record beside the bytes, durably if the store is a file. A file of an older version becomes one of the newest.
+    /// Saves a record in the store, durably if the store is a file. A file of an older version is converted to the
+    /// newest.
     ///
     /// # Errors
-    /// If there is no room for it, or the disk does not take it.
+    ///
+    /// If there is no room for the record, or the disk refuses it.
     pub fn save_record(&self, tag: StateTag, record: Vec<u8>) -> io::Result<()> {
         let mut locked = locked(&self.state);
         let (state, header) = &mut *locked;
@@ -216,26 +224,27 @@ impl Store {
         state.save(tag, record, Some(&backing.file))
     }
 
-    /// Makes bytes unreadable until they are written, durably.
+    /// Marks bytes as unreadable until they are written again, durably.
     ///
     /// # Errors
-    /// As [`Store::save_record`].
+    ///
+    /// Errors of [`Store::save_record`].
     pub fn make_unreadable(&self, offset: u64, bytes: u64) -> io::Result<()> {
         self.check(offset, bytes);
         self.unreadable.set((offset, bytes), true, |record| self.save_record(StateTag::Unreadable, record))
     }
 
-    /// Returns the ranges of unreadable bytes, as first byte and end, as far as they are among `bytes` from `offset` on.
+    /// Returns the unreadable ranges within `bytes` bytes from `offset` on, each as its first byte and its end.
     pub fn unreadable_ranges(&self, offset: u64, bytes: u64) -> Vec<(u64, u64)> {
         self.unreadable.within(offset, bytes)
     }
 
-    /// Returns how often the unreadable ranges have changed since the store was opened, modulo 2^16.
+    /// Returns the number of changes to the unreadable ranges since the store was opened, modulo 2^16.
     pub fn unreadable_changes(&self) -> u16 {
         self.unreadable.changes()
     }
 
-    /// Makes bytes that have been written readable.
+    /// Marks bytes as readable again, after they have been written.
     #[inline]
     fn make_readable(&self, offset: u64, bytes: u64) -> io::Result<()> {
         if !self.unreadable.touches(offset, bytes) {
@@ -244,7 +253,7 @@ impl Store {
         self.unreadable.set((offset, bytes), false, |record| self.save_record(StateTag::Unreadable, record))
     }
 
-    /// Checks that all bytes are readable.
+    /// Returns the error EIO if one of the bytes is marked as unreadable.
     #[inline]
     fn check_readable(&self, offset: u64, bytes: u64) -> io::Result<()> {
         match self.unreadable.touches(offset, bytes) {
@@ -253,23 +262,25 @@ impl Store {
         }
     }
 
-    /// Returns size and block of the device.
+    /// Returns capacity and block size of the device in bytes.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// Returns true if the bytes end with the process, so that a flush does nothing.
+    /// Returns true if the store is in memory and ends with the process, so that a flush does nothing.
     pub fn is_in_memory(&self) -> bool {
         matches!(self.backing, Backing::Memory(_))
     }
 
-    /// Copies the bytes from `offset` on.
+    /// Copies the bytes from `offset` on into `into`.
     ///
     /// # Errors
-    /// If the disk does not give them, or they have been [made unreadable](Store::make_unreadable).
+    ///
+    /// If the disk does not return them, or they have been [made unreadable](Store::make_unreadable).
     ///
     /// # Panics
-    /// If they reach beyond the end, as in every other method: front-ends check what guests ask for.
+    ///
+    /// If the range ends beyond the store, as in every other method. Front-ends check the requests of guests.
     #[inline]
     pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.check(offset, into.len() as u64);
@@ -288,11 +299,12 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the words from `offset` on themselves, to read them, if they are always in memory; others may change them
-    /// meanwhile.
+    /// Returns a reference to the words from `offset` on, for reading. Other threads may change them meanwhile. None if
+    /// the store is a file, or a byte is unreadable.
     ///
     /// # Panics
-    /// Also if they do not begin and end with a word.
+    ///
+    /// If the range ends beyond the store, or does not begin and end at a word.
     #[inline]
     pub fn words(&self, offset: u64, bytes: u32) -> Option<&[AtomicU64]> {
         self.check(offset, bytes.into());
@@ -304,9 +316,8 @@ impl Store {
         }
     }
 
-    /// Lends the words from `offset` on to `copy`, to read or to write them, if they are in memory just now. Bytes for which a
-    /// file has no room yet, and ranges that do not begin and end with a word, must be [read](Store::read) and
-    /// [written](Store::write).
+    /// Lends the words from `offset` on to `copy`, for reading or writing, if the range consists of words and its pages
+    /// are allocated. Otherwise returns none, and the caller uses [`Store::read`] or [`Store::write`].
     #[inline]
     pub fn lend<T>(
         &self,
@@ -352,7 +363,7 @@ impl Store {
         copied.filter(|_| backing.check().is_ok())
     }
 
-    /// Returns words of the mapping.
+    /// Returns a reference to words of the mapping.
     #[inline]
     fn slice(&self, offset: u64, bytes: usize) -> &[AtomicU64] {
         assert!((offset | bytes as u64).is_multiple_of(8), "{bytes} bytes at {offset} are no words");
@@ -362,7 +373,7 @@ impl Store {
         unsafe { std::slice::from_raw_parts(first, bytes / 8) }
     }
 
-    /// Begins to load bytes into the cache ahead of a read.
+    /// Prefetches bytes of the store into the cache ahead of a read.
     #[inline]
     pub fn prefetch(&self, offset: u64, bytes: u32) {
         self.check(offset, bytes.into());
@@ -372,7 +383,7 @@ impl Store {
         }
     }
 
-    /// Begins to load into the cache the lines that a short write overwrites. A longer one does not need them.
+    /// Prefetches the cache lines that a short write overwrites. A longer write does not load them.
     #[inline]
     pub fn prefetch_to_write(&self, offset: u64, bytes: u32) {
         self.check(offset, bytes.into());
@@ -381,10 +392,11 @@ impl Store {
         }
     }
 
-    /// Writes `from` to the bytes from `offset` on.
+    /// Writes `from` to the store from `offset` on, and marks the bytes as readable.
     ///
     /// # Errors
-    /// If the disk does not take them, because it is full, say.
+    ///
+    /// If the disk refuses them, for example because it is full.
     #[inline]
     pub fn write(&self, offset: u64, from: &[u8]) -> io::Result<()> {
         self.check(offset, from.len() as u64);
@@ -407,11 +419,12 @@ impl Store {
         self.make_readable(offset, from.len() as u64)
     }
 
-    /// Writes zeros to `bytes` bytes from `offset` on. `keep_space` keeps the space on the disk, so that later writes cannot
-    /// find it full; without it, the space is given back where whole pages allow.
+    /// Writes `bytes` zeros from `offset` on. With `keep_space`, the range keeps its space on the disk, so that later
+    /// writes cannot find it full. Otherwise the space of whole pages is given back.
     ///
     /// # Errors
-    /// As [`Store::write`].
+    ///
+    /// Errors of [`Store::write`].
     pub fn zero(&self, offset: u64, bytes: u64, keep_space: bool) -> io::Result<()> {
         self.check(offset, bytes);
         match self.metadata.get() {
@@ -429,10 +442,11 @@ impl Store {
         self.make_readable(offset, bytes)
     }
 
-    /// Flushes every write so far to the disk.
+    /// Flushes all writes so far to the disk, with the states of zones or keys.
     ///
     /// # Errors
-    /// If it does not; from then on this fails for good, as nobody knows what is missing.
+    ///
+    /// If the disk refuses them. From then on every flush fails, since it is unknown which bytes are missing.
     pub fn flush(&self) -> io::Result<()> {
         let Backing::File(backing) = &self.backing else { return Ok(()) };
         let check_metadata = || self.metadata.get().map_or(Ok(()), |metadata| metadata.check_length());
@@ -447,7 +461,8 @@ impl Store {
     /// Flushes the bytes of one range to the disk.
     ///
     /// # Errors
-    /// As [`Store::flush`].
+    ///
+    /// Errors of [`Store::flush`].
     pub fn flush_range(&self, offset: u64, bytes: u64) -> io::Result<()> {
         self.check(offset, bytes);
         let Backing::File(backing) = &self.backing else { return Ok(()) };
@@ -505,7 +520,7 @@ impl Store {
         }
     }
 
-    /// Gives whole pages of memory back, and clears the rest.
+    /// Gives whole pages of memory in a range back to the system, and clears the rest of the range.
     fn forget(&self, written: &WrittenPages, offset: u64, bytes: u64) -> io::Result<()> {
         let end = offset + bytes;
         let (first, last) = (offset.next_multiple_of(PAGE_BYTES).min(end), end / PAGE_BYTES * PAGE_BYTES);
@@ -527,16 +542,16 @@ impl Store {
     }
 }
 
-/// Attempts to take a lock that is held, and the pause between two.
+/// Number of attempts to lock a store's file; `LOCK_PAUSE` is the pause between two attempts.
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// Size up to which a store in memory may use large pages on any machine. Beyond a good share of the machine's memory, a drive of
-/// which little is written would take much more memory than it holds, and more than there is.
+/// Size in bytes up to which a store in memory may use large pages on any machine. Beyond a good share of the machine's
+/// memory, a drive with few written blocks would occupy much more memory than its data needs.
 const LARGE_PAGES_BYTES_MIN: u64 = 1 << 30;
 
-/// Returns the size of the largest store in memory that may use large pages: a quarter of the machine's memory, if that is more.
-/// Random copies of 4 KiB take a quarter less time with large pages.
+/// Returns the size in bytes of the largest store in memory that may use large pages: a quarter of the machine's
+/// memory, or 1 GiB if that is more. Random copies of 4 KiB take a quarter less time with large pages.
 fn large_pages_bytes_max() -> u64 {
     // SAFETY: both questions to the system only return numbers.
     let (pages, page_bytes) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
@@ -555,10 +570,10 @@ fn prefetch(byte: *const u8) {
 #[cfg(not(target_arch = "x86_64"))]
 fn prefetch(_byte: *const u8) {}
 
-/// Page of memory, and the unit in which space of a file is accounted for.
+/// Size in bytes of a memory page, which is also the unit in which allocated space of a file is recorded.
 const PAGE_BYTES: u64 = 4096;
 
-/// Reason why a file is not the store that was asked for: what was found, and what is allowed.
+/// Reason why a file cannot be opened as the store: what was found, and what is allowed.
 #[derive(Debug)]
 struct StoreRefusal {
     found: String,
@@ -613,8 +628,8 @@ fn open_locked(path: &Path, file: File, geometry: Geometry, kind: StoreKind) -> 
     Ok(store)
 }
 
-/// Locks the file. The lock goes with the open file, so that it ends with the process, however that ends. A process that is
-/// just being started has the descriptors of its parent for a moment, so that a lock may be a moment late to end.
+/// Locks a store's file. The lock belongs to the open file, so that it ends with the process. A process being started
+/// holds its parent's descriptors for a moment, so a lock may end late; hence several attempts.
 fn lock(file: &File) -> Result<(), StoreRefusal> {
     for _ in 0..LOCK_ATTEMPTS {
         match file.try_lock() {

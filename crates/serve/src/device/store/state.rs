@@ -1,27 +1,28 @@
-//! State of a store beside its bytes: records by their tags, in the room between the header of a file and the bytes.
+//! Saved state of a store beside its bytes: records by tags, in the space between the file's header and the device's
+//! bytes.
 //!
 //! ```text
 //!    4 KiB  slot 0: number of the save, length, checksum; records
 //! 1024 KiB  slot 1
 //! ```
 //!
-//! A save goes to the slot with the older state, and is flushed before it returns. A machine that stops in between finds the other
-//! slot whole.
+//! A save goes to the slot with the older state, and is flushed before it returns. After a crash in between, the other
+//! slot is intact.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Offset of the first slot in the file, and length of each.
+/// Offset of the first slot in the file; `SLOT_BYTES` is the length of each slot in bytes.
 const SLOTS_AT: u64 = 4 << 10;
 const SLOT_BYTES: u64 = 1020 << 10;
-/// Bytes in front of the records of a slot: number, length, checksum.
+/// Length in bytes of a slot's head, before its records: number of the save, length, checksum.
 const HEAD_BYTES: usize = 20;
-/// Bytes in front of each record: tag and length.
+/// Length in bytes of a record's head: tag and length.
 const RECORD_HEAD_BYTES: usize = 8;
 
-/// Tag of a record.
+/// Tag that identifies a saved record of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StateTag {
     /// Ranges of bytes that cannot be read until they are written.
@@ -30,9 +31,9 @@ pub enum StateTag {
     Namespaces = 2,
     /// Latest sanitize operation.
     Sanitize = 3,
-    /// Events that outlive the power.
+    /// Persistent event log of the drive.
     Events = 4,
-    /// States of zones.
+    /// States and write pointers of zones.
     Zones = 5,
     /// Handles and settings of data placement.
     Placement = 6,
@@ -40,16 +41,16 @@ pub enum StateTag {
     KeyValue = 7,
 }
 
-/// Records of a store.
+/// Saved records of a store, by their tags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StoreState {
     records: BTreeMap<u32, Vec<u8>>,
-    /// Number of saves so far.
+    /// Number of saves so far, by which the newer slot is found.
     saves: u64,
 }
 
 impl StoreState {
-    /// Reads the newest whole state of a file; an empty one if there is none.
+    /// Reads the newest intact state of a file. Returns an empty state if there is none.
     pub(super) fn read(file: &File) -> io::Result<StoreState> {
         let mut newest = StoreState::default();
         for slot in 0..2 {
@@ -60,12 +61,13 @@ impl StoreState {
         Ok(newest)
     }
 
-    /// Returns the record with a tag.
+    /// Returns the record with a tag, or none if it was never saved.
     pub(super) fn record(&self, tag: StateTag) -> Option<&Vec<u8>> {
         self.records.get(&(tag as u32))
     }
 
-    /// Replaces a record, and writes the state to the file, if there is one. Nothing has changed after an error.
+    /// Replaces a record, and durably writes the state to the file, if there is one. After an error, the state is
+    /// unchanged.
     pub(super) fn save(&mut self, tag: StateTag, record: Vec<u8>, file: Option<&File>) -> io::Result<()> {
         let mut next = self.clone();
         next.records.insert(tag as u32, record);
@@ -78,7 +80,7 @@ impl StoreState {
         Ok(())
     }
 
-    /// Clears both slots of a file in which something else may have been.
+    /// Clears both slots of a file of an older version, which may have held other bytes there.
     pub(super) fn clear(file: &File) -> io::Result<()> {
         (0..2).try_for_each(|slot| file.write_all_at(&[0; HEAD_BYTES], SLOTS_AT + slot * SLOT_BYTES))
     }
@@ -98,7 +100,7 @@ impl StoreState {
         Ok([&numbers[..], &checksum.to_le_bytes(), &records].concat())
     }
 
-    /// Returns the state that the bytes of a slot hold, from its head on; nothing if they are damaged.
+    /// Decodes the records of a slot whose head has the number `saves`. None if they are damaged.
     fn decode(saves: u64, mut rest: &[u8]) -> Option<StoreState> {
         let mut state = StoreState { records: BTreeMap::new(), saves };
         while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! Bytes of a store that a host has declared unreadable, until they are written again.
+//! Ranges of a store that a host has declared unreadable, until they are written again.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -6,21 +6,21 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use crate::device::tally::locked;
 
-/// Ranges of unreadable bytes: end by first byte. They do not overlap.
+/// Ranges of unreadable bytes, as a map from first byte to end. Ranges do not overlap or touch.
 pub(super) type Ranges = BTreeMap<u64, u64>;
 
-/// Unreadable ranges of a store.
+/// Unreadable ranges of a store, shared by all threads.
 #[derive(Debug, Default)]
 pub(super) struct Unreadable {
-    /// True if there are ranges: without any, an access costs one load.
+    /// True if there is any range. Without one, an access costs one load.
     has_any: AtomicBool,
-    /// Number of changes since the store was opened.
+    /// Number of changes to the ranges since the store was opened, modulo 2^16.
     changes: AtomicU16,
     ranges: Mutex<Ranges>,
 }
 
 impl Unreadable {
-    /// Returns the ranges that a record holds.
+    /// Decodes the unreadable ranges from a saved record.
     pub(super) fn decode(record: &[u8]) -> Unreadable {
         let number = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
         let pairs = record.as_chunks::<8>().0.as_chunks::<2>().0;
@@ -29,7 +29,7 @@ impl Unreadable {
         Unreadable { has_any, changes: AtomicU16::new(0), ranges: Mutex::new(ranges) }
     }
 
-    /// Returns true if one of the bytes is unreadable.
+    /// Returns true if one of `bytes` bytes from `offset` on is unreadable.
     #[inline]
     pub(super) fn touches(&self, offset: u64, bytes: u64) -> bool {
         self.has_any.load(Ordering::Acquire) && self.finds(offset, bytes)
@@ -41,21 +41,22 @@ impl Unreadable {
         ranges.range(..offset + bytes).next_back().is_some_and(|(_, end)| *end > offset)
     }
 
-    /// Returns the ranges, as first byte and end, as far as they are among `bytes` from `offset` on.
+    /// Returns the unreadable ranges within `bytes` bytes from `offset` on, each as its first byte and its end.
     pub(super) fn within(&self, offset: u64, bytes: u64) -> Vec<(u64, u64)> {
         let end = offset + bytes;
         let cut = |(from, to): (&u64, &u64)| (offset.max(*from), end.min(*to));
         locked(&self.ranges).range(..end).map(cut).filter(|(from, to)| from < to).collect()
     }
 
-    /// Returns the number of changes since the store was opened, modulo 2^16.
+    /// Returns the number of changes to the ranges since the store was opened, modulo 2^16.
     pub(super) fn changes(&self) -> u16 {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// Makes bytes unreadable or readable, once `save` has kept the record of all ranges.
+    /// Marks bytes as unreadable or readable, after `save` has saved the record of all ranges.
     ///
     /// # Errors
+    ///
     /// If `save` fails, its error is returned and the ranges are unchanged.
     #[cold]
     pub(super) fn set<E>(
@@ -79,13 +80,13 @@ impl Unreadable {
     }
 }
 
-/// Returns the parts of ranges outside of `start..end`.
+/// Returns the parts of ranges that lie outside `start..end`.
 fn without(ranges: &Ranges, start: u64, end: u64) -> Ranges {
     let parts = |(&from, &to): (&u64, &u64)| [(from, to.min(start)), (from.max(end), to)];
     ranges.iter().flat_map(parts).filter(|(from, to)| from < to).collect()
 }
 
-/// Adds a range that overlaps no other; it is joined with its neighbours.
+/// Adds a range that overlaps no other, and joins it with ranges that touch it.
 fn insert(ranges: &mut Ranges, start: u64, end: u64) {
     let end = ranges.remove(&end).unwrap_or(end);
     match ranges.range_mut(..start).next_back().filter(|(_, to)| **to == start) {

@@ -1,32 +1,32 @@
-//! Record of the pages of a store in memory that have been written since they were last given back.
+//! Record of the pages of a store in memory that have been written since they were last discarded.
 //!
-//! The kernel has no such record: it fills whole large pages, and counts a page that was only read. A bit is set after the bytes of a
-//! write are there, and cleared before the pages of a discard are given back. So a page without its bit holds zeros, unless a
-//! write to it has not returned.
+//! The kernel has no such record: it fills whole large pages, and counts a page that was only read. A page's bit is set
+//! after a write to it, and cleared before a discard of it. So a page without its bit holds zeros, unless a write to it
+//! has not returned.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::PAGE_BYTES;
 
-/// Words of a chunk, which stands for 128 MiB and is made at the first write there.
+/// Number of 64-bit words in a chunk of the bitmap. A chunk covers 128 MiB and is allocated at the first write there.
 const CHUNK_WORDS: usize = 512;
 const CHUNK_PAGES: u64 = CHUNK_WORDS as u64 * 64;
 
 type Chunk = Box<[AtomicU64]>;
 
-/// Bits of pages.
+/// Bitmap of the written pages of a store in memory, in chunks.
 #[derive(Debug)]
 pub(super) struct WrittenPages(Vec<OnceLock<Chunk>>);
 
 impl WrittenPages {
-    /// Makes the bits of a store in which nothing has been written.
+    /// Returns the bitmap of a store in which nothing has been written.
     pub(super) fn new(capacity_bytes: u64) -> WrittenPages {
         let chunks = capacity_bytes.div_ceil(CHUNK_PAGES * PAGE_BYTES);
         WrittenPages((0..chunks).map(|_| OnceLock::new()).collect())
     }
 
-    /// Notes that bytes have been written.
+    /// Marks the pages of `bytes` bytes from `offset` on as written.
     #[inline]
     pub(super) fn note(&self, offset: u64, bytes: u64) {
         for page in offset / PAGE_BYTES..(offset + bytes).div_ceil(PAGE_BYTES) {
@@ -39,7 +39,7 @@ impl WrittenPages {
         }
     }
 
-    /// Notes that the whole pages from `first` to `last` are about to be given back.
+    /// Marks the whole pages between the byte offsets `first` and `last` as not written, before they are discarded.
     pub(super) fn forget(&self, first: u64, last: u64) {
         for page in first / PAGE_BYTES..last / PAGE_BYTES {
             if let Some(chunk) = self.0[(page / CHUNK_PAGES) as usize].get() {
@@ -48,8 +48,8 @@ impl WrittenPages {
         }
     }
 
-    /// Returns true if the byte at `at` may have been written, and the end of the run of pages for which the same is known; a
-    /// run may end early.
+    /// Returns true if the byte at `at` may have been written, and the end of a run of pages of which that holds alike.
+    /// The run may end early.
     pub(super) fn run(&self, at: u64) -> (bool, u64) {
         let page = at / PAGE_BYTES;
         let place = (page / CHUNK_PAGES) as usize;
@@ -73,7 +73,7 @@ fn word_of(page: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// Returns the pages that have their bits, by runs.
+    /// Returns the numbers of the pages whose bits are set, found by runs.
     fn written(pages: &WrittenPages, count: u64) -> Vec<u64> {
         let mut found = Vec::new();
         let mut at = 0;

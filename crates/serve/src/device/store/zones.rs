@@ -1,8 +1,8 @@
-//! Zones of a store whose blocks are written in order: their states, and how these outlive the server.
+//! Zones of a store whose blocks must be written in order: their states, and the saving of these in the store.
 //!
-//! Like a drive with a volatile write cache, the store keeps states with the data at a flush, and not before. The record of a flush
-//! has the write pointers from before the bytes went to the disk, so that it never promises blocks that may be lost. A store that
-//! is opened begins after a loss of power: open zones are closed, and blocks behind a write pointer read as zeros.
+//! Like a drive with a volatile write cache, the store saves zone states with the data at a flush only. A flush saves
+//! the write pointers from before the data went to the disk, so that it never promises blocks that may be lost. A store
+//! that is opened begins as after a power cut: open zones are closed, and blocks beyond a write pointer read as zeros.
 
 use std::io;
 use std::mem;
@@ -12,35 +12,39 @@ use phaselink_core::media::zones::{ZoneLayout, ZoneState, Zones};
 
 use crate::device::tally::locked;
 
-/// Bytes in front of the zones of a record: number of zones, blocks from one to the next, blocks that can be written.
+/// Length in bytes of the head of a saved record: number of zones, blocks from one zone's start to the next, and blocks
+/// of a zone that can be written.
 const HEAD_BYTES: usize = 24;
-/// Bits of a zone in a record that hold its state; the number of written blocks is above them.
+/// Number of low bits of a zone's entry in a saved record that hold its state. The number of written blocks is above
+/// them.
 const STATE_BITS: u32 = 4;
 
-/// Zones of a store.
+/// Zones of a store, shared by all threads.
 #[derive(Debug)]
 pub struct StoreZones {
     block_shift: u32,
     table: Mutex<ZoneTable>,
-    /// Record that was saved last. It is locked for as long as a flush takes, since an older record must not follow a newer one.
+    /// Record of zone states that was saved last. It stays locked for as long as a flush takes, since an older record
+    /// must not follow a newer one.
     saved: Mutex<Vec<u8>>,
 }
 
-/// Zones, with what has happened to them since a flush began.
+/// Zones, with the resets since the flush in progress began.
 #[derive(Debug)]
 struct ZoneTable {
     zones: Zones,
     /// True while a flush is in progress.
     is_flushing: bool,
-    /// Zones that have been emptied since the flush in progress began.
+    /// Numbers of the zones that have been emptied since the flush in progress began.
     emptied: Vec<u32>,
 }
 
 impl StoreZones {
-    /// Makes empty zones of blocks of a size, or those of a record that was kept.
+    /// Returns the zones of a saved record, or empty zones without one, in blocks of `block_bytes` bytes.
     ///
     /// # Errors
-    /// If the record is about other zones, or damaged.
+    ///
+    /// If the record is of other zones, or damaged.
     pub(super) fn new(layout: ZoneLayout, block_bytes: u32, record: Option<Vec<u8>>) -> io::Result<StoreZones> {
         let mut zones = Zones::new(layout);
         if let Some(record) = &record {
@@ -52,23 +56,24 @@ impl StoreZones {
         Ok(StoreZones { block_shift: block_bytes.trailing_zeros(), table: Mutex::new(table), saved })
     }
 
-    /// Returns the logarithm to base 2 of the size of a block.
+    /// Returns the binary logarithm of the block size in bytes.
     #[inline]
     pub fn block_shift(&self) -> u32 {
         self.block_shift
     }
 
-    /// Asks the zones something, or changes their states.
+    /// Calls `change` with the locked zones, to read or change their states.
     #[inline]
     pub fn with<T>(&self, change: impl FnOnce(&mut Zones) -> T) -> T {
         change(&mut self.locked().zones)
     }
 
-    /// Changes the states of zones, of which `change` returns some with its result, and clears the bytes of these before others can write
-    /// there.
+    /// Calls `change` to empty zones, whose numbers it returns with its result. Clears the bytes of these zones by
+    /// `clear` before other threads can write there.
     ///
     /// # Errors
-    /// As `change` and `clear`.
+    ///
+    /// Errors of `change` and `clear`.
     pub fn emptying<T, E>(
         &self,
         change: impl FnOnce(&mut Zones) -> Result<(T, Vec<u32>), E>,
@@ -84,7 +89,7 @@ impl StoreZones {
         Ok(result)
     }
 
-    /// Empties all zones, whose bytes have been cleared.
+    /// Makes all zones empty, after the caller has cleared their bytes.
     pub fn empty_all(&self) {
         let mut table = self.locked();
         let layout = *table.zones.layout();
@@ -94,14 +99,15 @@ impl StoreZones {
         }
     }
 
-    /// Returns offset and length of the bytes behind the write pointers of all zones.
+    /// Returns offset and length in bytes of the ranges beyond the write pointers of all zones.
     pub(super) fn unwritten(&self) -> Vec<(u64, u64)> {
         let table = self.locked();
         let zones = 0..table.zones.layout().zones;
         self.runs(&table.zones, zones.map(|zone| (zone, table.zones.zone(zone).1)))
     }
 
-    /// Returns offset and length in bytes of zones from some of their blocks on, joined where they touch.
+    /// Returns offset and length in bytes of the ends of zones, each from a block of the zone on. Ranges that touch are
+    /// joined.
     fn runs(&self, zones: &Zones, parts: impl Iterator<Item = (u32, u64)>) -> Vec<(u64, u64)> {
         let layout = zones.layout();
         let mut runs: Vec<(u64, u64)> = Vec::new();
@@ -116,10 +122,11 @@ impl StoreZones {
         runs
     }
 
-    /// Flushes bytes, and saves the states that they have then.
+    /// Flushes the store by `flush`, and saves the zone states as they were when the flush began.
     ///
     /// # Errors
-    /// As `flush` and `save`.
+    ///
+    /// Errors of `flush` and `save`.
     pub(super) fn flush(
         &self,
         flush: impl FnOnce() -> io::Result<()>,
@@ -178,7 +185,7 @@ fn put(record: &mut [u8], zone: u32, state: ZoneState, written: u64) {
     record[at..at + 8].copy_from_slice(&(written << STATE_BITS | number).to_le_bytes());
 }
 
-/// Puts zones into the states of a record.
+/// Restores the states of zones from a saved record.
 fn restore(zones: &mut Zones, record: &[u8]) -> Result<(), String> {
     let layout = *zones.layout();
     if record.get(..HEAD_BYTES) != Some(&head(&layout)[..]) {

@@ -1,4 +1,4 @@
-//! Acceptance of connections at the sockets of exports.
+//! Acceptance of client connections at the sockets of NBD exports.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,24 +12,25 @@ use super::socket::{Listener, Stream};
 use crate::device::Device;
 use crate::front::poll_group::sleep;
 
-/// Most connections of one server, over all its addresses. Each holds at most two messages of 32 MiB.
+/// Maximum number of connections of one NBD server, over all its addresses. Each holds at most two messages of 32 MiB.
 const CONNECTIONS_MAX: usize = 64;
-/// Most connections beyond these, whose clients are told that there are too many.
+/// Maximum number of further connections, whose clients are only told that the server has too many.
 const REFUSED_MAX: usize = 64;
-/// Message to clients that are refused.
+/// Message to clients that are refused because there are too many connections.
 const TOO_MANY: &str = "the server has as many connections as it takes (64)";
 
-/// Export with the socket at which clients find it.
+/// Export of an NBD server, with the listening socket at which clients find it.
 #[derive(Debug)]
 pub struct ExportSocket {
-    /// Socket at which clients connect.
+    /// Listening socket at which clients connect.
     pub listener: Listener,
-    /// Export that they find.
+    /// Export that clients of this socket can choose.
     pub export: Export,
 }
 
 impl ExportSocket {
-    /// Returns the next client, if one is waiting. With `open` connections already, it may only be told that there are too many.
+    /// Accepts the next waiting client, and returns its stream and session; none if no client waits. With too many
+    /// connections `open`, the session only refuses the client, or the client is disconnected at once.
     fn accept(&self, open: usize) -> Option<(Stream, Session)> {
         // A connection that fails before it is made is the client's loss.
         let stream = self.listener.accept().ok().flatten()?;
@@ -41,7 +42,7 @@ impl ExportSocket {
     }
 }
 
-/// Accepts connections until the device is told to stop, and gives each to `connect`.
+/// Accepts client connections until the device is told to stop, and passes each to `connect`.
 ///
 /// # Errors
 /// If the system cannot wait for sockets.

@@ -1,11 +1,11 @@
-//! Bytes that come in at one end and leave at the other.
+//! Queue of the bytes that a connection receives or sends: bytes are added at the end and consumed at the front.
 
 use std::io;
 
-/// Capacity that a buffer keeps: more is given back once it is empty.
+/// Capacity in bytes that an empty buffer keeps. Memory beyond it is released.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// Queue of bytes that lie together. Its memory is cleared once, when it is made, and not for every use.
+/// Queue of bytes in contiguous memory, which is zeroed once when it is allocated, and not for every use.
 #[derive(Debug, Default)]
 pub struct Buffer {
     bytes: Vec<u8>,
@@ -14,12 +14,12 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Makes a buffer with room for `bytes`.
+    /// Makes an empty buffer with room for `bytes` bytes.
     pub fn with_room(bytes: usize) -> Buffer {
         Buffer { bytes: vec![0; bytes], start: 0, end: 0 }
     }
 
-    /// Returns the bytes that have come and not left.
+    /// Returns all bytes that have been added and not consumed.
     #[inline]
     pub fn data(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
@@ -30,10 +30,10 @@ impl Buffer {
         self.start == self.end
     }
 
-    /// Removes the first `bytes` bytes.
+    /// Removes the first `bytes` bytes of the buffer.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If the buffer holds fewer bytes.
     #[inline]
     pub fn consume(&mut self, bytes: usize) {
         assert!(bytes <= self.end - self.start, "{bytes} bytes of {}", self.end - self.start);
@@ -46,10 +46,12 @@ impl Buffer {
         }
     }
 
-    /// Returns all free room, at least `bytes`, for a reader to fill; [`Buffer::filled`] says how far it got.
+    /// Returns all free room behind the data, at least `bytes` bytes, for the caller to write to. [`Buffer::filled`]
+    /// then adds the bytes that were written.
     ///
     /// # Errors
-    /// If there is no memory for it: a message may be long, and whoever has sent it is not worth the others.
+    /// If there is no memory for the room. A message may be long, and the client that sent it must not end the whole
+    /// server.
     pub fn room(&mut self, bytes: usize) -> io::Result<&mut [u8]> {
         if self.bytes.len() - self.end < bytes {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -62,17 +64,17 @@ impl Buffer {
         Ok(&mut self.bytes[self.end..])
     }
 
-    /// Adds the first `bytes` bytes of the room, which a reader has filled.
+    /// Adds the first `bytes` bytes of the free room, which the caller has written, to the data.
     #[inline]
     pub fn filled(&mut self, bytes: usize) {
         assert!(bytes <= self.bytes.len() - self.end, "more bytes than there was room for");
         self.end += bytes;
     }
 
-    /// Adds a few bytes.
+    /// Appends a copy of `bytes`, which must be few.
     ///
     /// # Panics
-    /// If there is not even memory for these.
+    /// If there is no memory for them.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         self.room(bytes.len()).expect("there is memory for a few bytes")[..bytes.len()].copy_from_slice(bytes);

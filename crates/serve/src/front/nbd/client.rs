@@ -1,4 +1,4 @@
-//! The client's end of a connection, as much of it as loading a server takes.
+//! Client's end of an NBD connection, with the functions that a benchmark needs.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,7 +11,7 @@ use super::socket::Stream;
 use super::uri::Uri;
 use super::wire::{self, Parsed, Request, command, handshake, option, reply};
 
-/// Client's connection to an export.
+/// Client's connection to an NBD export.
 #[derive(Debug)]
 pub struct Client {
     stream: Stream,
@@ -23,12 +23,12 @@ pub struct Client {
     pub features: u16,
 }
 
-/// Reply: the request's cookie, and the server's error, zero if there is none.
+/// Head of an NBD reply: the cookie of the request, and the server's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyHead {
-    /// Cookie of the request.
+    /// Cookie of the request that the reply belongs to.
     pub cookie: u64,
-    /// Error of the server; zero if there is none.
+    /// Error number of the server; zero if the request has succeeded.
     pub error: u32,
 }
 
@@ -36,7 +36,7 @@ impl Client {
     /// Connects to the export that `uri` names.
     ///
     /// # Errors
-    /// If nobody is there, or does not speak NBD, or has no such export.
+    /// If no server answers there, or the server does not speak NBD or has no such export.
     pub fn connect(uri: &Uri) -> io::Result<Client> {
         let stream = Stream::connect(&uri.place)?;
         let (input, output) = (Buffer::default(), Buffer::default());
@@ -50,7 +50,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Negotiates the export.
+    /// Chooses the export `name` in the handshake (NBD_OPT_GO), and reads its size and transmission flags.
     fn go(&mut self, name: &str) -> io::Result<()> {
         let mut data = Vec::from((name.len() as u32).to_be_bytes());
         data.extend(name.as_bytes());
@@ -81,13 +81,13 @@ impl Client {
         }
     }
 
-    /// Prepares a request, which goes with the next [`send`](Client::send).
+    /// Adds a request, and the `data` of a write, to the output that the next [`send`](Client::send) sends.
     pub fn ask(&mut self, request: &Request, data: &[u8]) {
         self.output.push(&request.encode());
         self.output.push(data);
     }
 
-    /// Sends every prepared request. Replies that come meanwhile are kept.
+    /// Sends every prepared request. Replies that arrive meanwhile are kept.
     ///
     /// # Errors
     /// If the connection breaks.
@@ -105,7 +105,7 @@ impl Client {
         Ok(())
     }
 
-    /// Reads what has come; returns false if nothing has.
+    /// Reads the bytes that the server has sent, without blocking; returns false if there are none.
     ///
     /// # Errors
     /// If the connection breaks or ends.
@@ -120,25 +120,27 @@ impl Client {
         }
     }
 
-    /// Sleeps until something comes, or for as long as given.
+    /// Sleeps until the server has sent bytes, or until `timeout` has passed.
     ///
     /// # Errors
-    /// If the system cannot.
+    /// If the system cannot wait for the socket.
     pub fn sleep(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.wait(PollFlags::IN, timeout)
     }
 
-    /// Returns the next whole reply, without its data; `bytes_of` says how many bytes the reply to a cookie has.
+    /// Returns the head of the next complete reply, and discards its data; none if no reply is complete. `bytes_of`
+    /// returns the length of the data, in bytes, for the cookie of a request.
     ///
     /// # Errors
-    /// If what has come is no answer.
+    /// If the received bytes are no reply.
     pub fn answer(&mut self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<ReplyHead>> {
         let Some((answer, bytes)) = self.peek(bytes_of)? else { return Ok(None) };
         self.input.consume(wire::SIMPLE_REPLY_BYTES + bytes);
         Ok(Some(answer))
     }
 
-    /// Returns the next whole reply with its data; `bytes_of` says how many bytes the reply to a cookie has.
+    /// Returns the head and the data of the next complete reply; none if no reply is complete. `bytes_of` returns the
+    /// length of the data, in bytes, for the cookie of a request.
     ///
     /// # Errors
     /// As [`Client::answer`].
@@ -150,7 +152,8 @@ impl Client {
         Ok(Some((data, answer)))
     }
 
-    /// Returns the next reply and the length of its data, if all of it has come.
+    /// Returns the head of the next reply and the length of its data, and leaves both in the input; none if the reply
+    /// is incomplete.
     fn peek(&self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<(ReplyHead, usize)>> {
         let data = self.input.data();
         match wire::parse_simple_reply(data) {
@@ -163,7 +166,7 @@ impl Client {
         }
     }
 
-    /// Disconnects from the server.
+    /// Sends a disconnect request to the server.
     ///
     /// # Errors
     /// If the connection is broken already.
@@ -173,7 +176,7 @@ impl Client {
         self.send()
     }
 
-    /// Waits for the next message of the handshake.
+    /// Blocks until the next message of the handshake has arrived, and returns the message as `parse` reads it.
     fn message<T>(&mut self, parse: impl Fn(&[u8]) -> Parsed<T>) -> io::Result<T> {
         loop {
             match parse(self.input.data()) {

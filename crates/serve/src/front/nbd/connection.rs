@@ -1,7 +1,7 @@
-//! Connection of a client, and the steps in the life of its requests.
+//! NBD connection of a client: executes the client's requests, and writes the replies.
 //!
-//! With timing on, requests enter the modelled host's software when they have come whole. One that is to be durable (force unit
-//! access) is followed by a flush there.
+//! With timing on, a request enters the modelled host's software when all its bytes have been received. A durable
+//! request (force unit access) is followed by a flush in the model.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -25,28 +25,30 @@ use crate::device::store::Store;
 use crate::front::lifecycle::{Completion, Endpoint, Fetch, Request, RequestClass};
 use crate::front::model::Submission;
 
-/// Time in which a client must have chosen its export: it holds the place of another.
+/// Time within which a client must choose its export, as each connection takes the place of another.
 pub(super) const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 
-/// Most requests of one client in flight; further ones wait in its socket.
+/// Maximum number of requests of one client in flight. Further requests wait in the client's socket.
 const IN_FLIGHT_MAX: usize = 1024;
 
-/// Request of a connection.
+/// Accepted request of an NBD connection.
 #[derive(Debug)]
 pub(super) struct ConnectionRequest {
-    /// Number of the connection.
+    /// Number of the NBD connection that the request came from.
     pub connection: u64,
-    /// Turn of the connection among the modelled threads.
+    /// Turn of the connection, which selects the modelled thread that submits its requests.
     turn: usize,
     wanted: AcceptedRequest,
-    /// Operation, place and size in whole blocks of the drive; nothing for a question that moves and changes nothing.
+    /// Operation, offset and length in whole blocks of the drive; none for a block status request, which moves and
+    /// changes nothing.
     io: Option<Io>,
-    /// Data of a write that is not executed at once; until then they are the first bytes of the connection's input.
+    /// Payload of a write, copied here by `detach` if the write is not executed at once. While `None`, the payload is
+    /// still the first bytes of the connection's input buffer.
     data: Option<Vec<u8>>,
 }
 
 impl ConnectionRequest {
-    /// Returns the larger of the bytes that came with the request and those that its reply will have.
+    /// Returns the number of data bytes of a request: a write's payload or a read's reply data; 0 for other commands.
     fn payload_bytes(&self) -> u64 {
         match self.wanted.command {
             Command::Read | Command::Write { .. } => self.wanted.bytes.into(),
@@ -93,12 +95,12 @@ impl Request for ConnectionRequest {
     }
 }
 
-/// Number of open connections of a server; one of them, as long as this is there.
+/// Guard of one open connection, which the server's number of open connections includes until the guard is dropped.
 #[derive(Debug)]
 pub(super) struct OpenConnection<'a>(&'a AtomicUsize);
 
 impl<'a> OpenConnection<'a> {
-    /// Counts one more connection.
+    /// Adds one to the number of open connections `open`, until the guard is dropped.
     pub(super) fn new(open: &'a AtomicUsize) -> OpenConnection<'a> {
         open.fetch_add(1, Ordering::Relaxed);
         OpenConnection(open)
@@ -111,10 +113,10 @@ impl Drop for OpenConnection<'_> {
     }
 }
 
-/// Connection to an export.
+/// Connection of a client to an export: socket, protocol state and requests in flight.
 #[derive(Debug)]
 pub(super) struct NbdConnection<'a> {
-    /// Number among all connections of the server, from 0.
+    /// Number of the connection among all that the server has accepted, counted from 0.
     pub number: u64,
     pub stream: Stream,
     pub session: Session,
@@ -122,11 +124,11 @@ pub(super) struct NbdConnection<'a> {
     /// Instant at which the client has connected.
     pub since: Instant,
     pub turn: usize,
-    /// Bytes of a block of the drive; the export may accept smaller ones.
+    /// Block size of the drive in bytes. The export may accept smaller requests.
     block_bytes: u32,
     in_flight: usize,
     bytes_in_flight: u64,
-    /// Requests of a history whose replies have not been sent.
+    /// Tickets of the device's history for requests whose replies have not been sent yet.
     unsent: Vec<Ticket>,
     _open: OpenConnection<'a>,
 }
@@ -160,19 +162,21 @@ impl<'a> NbdConnection<'a> {
         self.session.is_shaking_hands() && self.since.elapsed() > HANDSHAKE_MAX
     }
 
-    /// Returns true if the client's share of the server's memory has room for another request.
+    /// Returns true if the client may have another request in flight: the limits on its requests and their bytes leave
+    /// room.
     #[inline]
     pub(super) fn may_submit(&self) -> bool {
         let bytes = self.bytes_in_flight + self.session.output.data().len() as u64;
         self.in_flight < IN_FLIGHT_MAX && bytes < u64::from(PAYLOAD_BYTES_MAX)
     }
 
-    /// Returns true if no reply to the client is missing.
+    /// Returns true if none of the client's requests is in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.in_flight == 0
     }
 
-    /// Returns the next request that has come whole, if there is room for it. Invalid requests are answered, and counted.
+    /// Returns the next completely received request, if the client may have another one in flight. Invalid requests are
+    /// answered with an error, and counted.
     #[inline]
     pub(super) fn next_request(&mut self, counter: &mut Counter<'_>) -> Option<ConnectionRequest> {
         if !self.may_submit() {
@@ -191,7 +195,8 @@ impl<'a> NbdConnection<'a> {
         Some(request)
     }
 
-    /// Reads what has come; returns false if the connection is broken or at its end.
+    /// Reads the bytes that the client has sent, if there is room for another request. Returns false if the connection
+    /// is broken or has ended.
     pub(super) fn receive(&mut self) -> bool {
         if !self.may_submit() || self.session.is_closed() {
             return true;
@@ -206,7 +211,7 @@ impl<'a> NbdConnection<'a> {
         }
     }
 
-    /// Sends replies; returns false if the client has no room for all of them now.
+    /// Sends prepared replies without blocking; returns false if the socket has no room for all of them.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -217,7 +222,8 @@ impl<'a> NbdConnection<'a> {
         self.stream.send(&mut self.session.output)
     }
 
-    /// Returns what a thread waits for: requests as long as there is room for them, and room for replies while there are any.
+    /// Returns the poll entry of the client's socket: for input while there is room for another request, for output
+    /// while replies wait to be sent.
     pub(super) fn polled(&self) -> PollFd<'_> {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, self.may_submit() && !self.session.is_closed());
@@ -225,7 +231,7 @@ impl<'a> NbdConnection<'a> {
         PollFd::from_borrowed_fd(self.stream.as_fd(), flags)
     }
 
-    /// Notes that a request has left the server.
+    /// Removes a request from the counts of requests and bytes in flight.
     fn forget(&mut self, request: &ConnectionRequest) {
         self.in_flight -= 1;
         self.bytes_in_flight -= request.payload_bytes();
@@ -243,7 +249,8 @@ impl<'a> NbdConnection<'a> {
         status == Status::Ok
     }
 
-    /// Does to the store what a request asks for, and adds it to the history, if there is one.
+    /// Executes a request other than a read on the store, and records it in the device's history, if there is one.
+    /// Returns the status for the reply.
     fn change(&mut self, wanted: &AcceptedRequest, data: &[u8], device: &Device) -> Status {
         let store = &device.store;
         let Some((history, kind)) = device.history.as_ref().zip(wanted.command.asked()) else {
@@ -279,7 +286,7 @@ impl Endpoint<ConnectionRequest> for NbdConnection<'_> {
         }
     }
 
-    /// Executes everything but a read, whose bytes move into the reply itself.
+    /// Executes the request on the store, except for a read, whose bytes are copied when its reply is written.
     #[inline]
     fn transfer(
         &mut self,

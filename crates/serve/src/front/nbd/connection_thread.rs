@@ -1,4 +1,4 @@
-//! Connections while timing is off: each has a thread that reads, executes and replies, with no handover in between.
+//! Connections while timing is off: the thread of each reads, executes and replies by itself, without a handover.
 //!
 //! A thread spins for a moment before it sleeps, as a wake-up takes longer than most requests; but only while every such thread
 //! has a processor to itself. A thread that yields and comes back late shares its processor with one that works: it sleeps for
@@ -28,23 +28,25 @@ use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
 use crate::front::model::Model;
 use crate::front::poll_group::{readable, sleep};
 
-/// Time away from a processor beyond which another thread has worked there: longer than the machine's own small works, and
-/// shorter than a turn of Linux's scheduler.
+/// Duration of a yield beyond which another thread must have run on the processor: longer than the kernel's own short
+/// work, and shorter than a time slice of Linux's scheduler.
 const AWAY_MIN: Duration = Duration::from_micros(500);
-/// Time for which a thread sleeps instead of spinning once it shares its processor: long beside a turn of a scheduler.
+/// Time for which a thread sleeps instead of spinning once it shares its processor: several time slices of a scheduler.
 const NO_SPINNING: Duration = Duration::from_millis(20);
-/// Replies are sent no later than at this many bytes, or after this many requests: few enough for a client with more in flight to
-/// be reading some replies while others are made.
+/// Number of bytes of replies at which they are sent at the latest; `REPLIES_MAX` is the same for the number of
+/// requests. They are few enough for a client to read some replies while others are made.
 const REPLY_BYTES_MAX: usize = 256 << 10;
 const REPLIES_MAX: usize = 8;
-/// Number of looks at a socket of which one reads it, and the others ask for the number of bytes that have come.
+/// Number of polls of a socket for each read of it. The other polls only ask the system for the number of received
+/// bytes.
 const LOOKS_PER_READ: u32 = 64;
-/// Number of looks after which a spinning thread yields its processor.
+/// Number of polls of its socket after which a spinning thread yields the processor once.
 const LOOKS_PER_YIELD: u32 = 4;
-/// Number of bytes that are read although a request needs more, so that they are copied while the client sends the rest.
+/// Number of received bytes that are read although the request needs more, so that they are copied while the client
+/// sends the rest.
 const PIECE_BYTES: usize = 8 << 10;
 
-/// Serves with timing off until the device is told to stop.
+/// Serves NBD clients with timing off, each connection on a thread of its own, until the device is told to stop.
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
@@ -67,12 +69,12 @@ pub(super) fn serve(device: &Device, served: &[ExportSocket], wait: Wait) -> io:
     })
 }
 
-/// Thread of one connection.
+/// Thread of one NBD connection, which executes all its requests.
 struct ConnectionThread<'a> {
     connection: NbdConnection<'a>,
-    /// Instant from which the thread may spin for requests instead of sleeping.
+    /// Instant from which on the thread may spin for requests again instead of sleeping.
     may_spin_at: Instant,
-    /// True if replies have been sent since the client was last given time to read them.
+    /// True if replies have been sent since the thread last waited for the client to read them.
     has_replied: bool,
 }
 
@@ -101,7 +103,8 @@ impl ConnectionThread<'_> {
         }
     }
 
-    /// Waits for bytes, or for the end of a fault's delay; returns false at the end of the connection, or of the server.
+    /// Waits until bytes of the client have been read, or until a request that a fault delays is due. Returns false at
+    /// the end of the connection or of the server.
     fn receive(
         &mut self,
         life: &mut Lifecycle<'_, ConnectionRequest>,
@@ -149,7 +152,8 @@ impl ConnectionThread<'_> {
         }
     }
 
-    /// Waits for bytes, if there is room for a request, or until a request that a fault delays is due.
+    /// Waits for bytes of the client, if it may have another request in flight, or until a request that a fault delays
+    /// is due. Returns false at the end of the connection or of the server.
     #[cold]
     fn receive_while_waiting(&mut self, life: &Lifecycle<'_, ConnectionRequest>) -> io::Result<bool> {
         let has_room = self.connection.may_submit();
@@ -167,7 +171,8 @@ impl ConnectionThread<'_> {
         Ok(!stop.is_requested())
     }
 
-    /// Sleeps until the socket is ready; returns false if the client has taken too long to choose its export.
+    /// Sleeps until the socket is ready for `flags` or the device is told to stop. Returns false if the client has
+    /// taken too long to choose its export.
     fn wait_for(&self, flags: PollFlags, device: &Device) -> io::Result<bool> {
         let NbdConnection { stream, session, since, .. } = &self.connection;
         let mut polled = [PollFd::from_borrowed_fd(stream.as_fd(), flags), readable(device.stop.as_fd())];
@@ -176,7 +181,7 @@ impl ConnectionThread<'_> {
         Ok(left.is_none() || since.elapsed() < HANDSHAKE_MAX)
     }
 
-    /// Waits until the client has read half of the bytes that it has not read yet.
+    /// Waits, while `may_spin` allows it, until the client has read half of the reply bytes that are unread now.
     fn let_client_read(&mut self, may_spin: impl Fn(&Self) -> bool) {
         let unread = self.connection.stream.unread_bytes();
         while self.connection.stream.unread_bytes() > unread / 2 && may_spin(self) {
@@ -184,7 +189,7 @@ impl ConnectionThread<'_> {
         }
     }
 
-    /// Lets another thread run on this processor, if one wants to.
+    /// Yields the processor. If another thread runs on it for long, this thread sleeps instead of spinning for a while.
     fn yield_processor(&mut self) {
         let left = Instant::now();
         thread::yield_now();
@@ -193,7 +198,7 @@ impl ConnectionThread<'_> {
         }
     }
 
-    /// Executes everything that has come, and sends the replies.
+    /// Executes all requests that have been received, and sends the replies.
     fn work(&mut self, life: &mut Lifecycle<'_, ConnectionRequest>) -> io::Result<()> {
         life.poll(self);
         let mut executed: usize = 0;
@@ -209,7 +214,7 @@ impl ConnectionThread<'_> {
         self.send(life)
     }
 
-    /// Sends all replies, however long the client takes to read them.
+    /// Sends all prepared replies, and waits for as long as the client takes to read them.
     fn send(&mut self, life: &Lifecycle<'_, ConnectionRequest>) -> io::Result<()> {
         self.has_replied |= !self.connection.session.output.is_empty();
         while !self.connection.send(life.device)? {
@@ -241,7 +246,7 @@ mod tests {
 
     const GEOMETRY: Geometry = Geometry { capacity_bytes: 4096, block_bytes: 512 };
 
-    /// A device that keeps a history.
+    /// Makes a device in memory that keeps a history of its requests.
     fn device() -> Device {
         let stop = Arc::new(Stop::new().unwrap());
         let rules = DurabilityRules { block_bytes: 512, atomic_bytes: 512, durability: Durability::OnFlush };
@@ -256,7 +261,7 @@ mod tests {
         }
     }
 
-    /// A host that has not seen the answer of a write does not know that a flush covers it.
+    /// A host that has not seen the reply to a write does not know that a flush covers the write.
     #[test]
     fn requests_that_come_in_one_piece_complete_in_one_piece_in_a_history() {
         let listener = Listener::bind(&Uri::parse("nbd://127.0.0.1:0/").unwrap()).unwrap();

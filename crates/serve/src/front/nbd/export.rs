@@ -4,43 +4,44 @@ use super::wire::{self, Request, Status, command, flag};
 use crate::device::history::Asked;
 use crate::device::store::Geometry;
 
-/// Device under a name.
+/// Device that an NBD server offers under a name.
 #[derive(Clone, Debug)]
 pub struct Export {
-    /// Name by which clients ask for it.
+    /// Name by which clients choose the export.
     pub name: String,
-    /// Size and block.
+    /// Capacity and block size of the export, in bytes.
     pub geometry: Geometry,
-    /// True if structured replies are offered. They say which part of a read failed; common clients receive a simple reply with
-    /// fewer calls.
+    /// True if structured replies are offered to clients. They say which part of a read failed, but common clients
+    /// receive a simple reply with fewer system calls.
     pub structured_replies: bool,
 }
 
-/// Command that the export accepts.
+/// Type of an accepted request, with its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Read.
+    /// Read of a range.
     Read,
-    /// Write.
+    /// Write of a range, whose data follows the request.
     Write {
-        /// True if the data must be durable when the command completes (force unit access).
+        /// True if the data must be durable when the write completes (force unit access).
         durable: bool,
     },
-    /// Flush of all completed writes.
+    /// Flush, which makes all completed writes durable.
     Flush,
-    /// Discard.
+    /// Discard of a range, whose data the client no longer needs.
     Trim {
         /// True if the discard must be durable when the command completes (force unit access).
         durable: bool,
     },
-    /// Question which blocks hold data.
+    /// Query of the extents that hold data and of those that are holes (block status).
     BlockStatus {
-        /// True if the client wants the first extent alone.
+        /// True if the client wants the status of the first extent alone.
         one: bool,
     },
-    /// Write of zeros.
+    /// Write of zeros to a range, without data.
     Zero {
-        /// True if the range must keep its space on the disk, so that later writes to it cannot fail for lack of space.
+        /// True if the zeros must keep their space on the disk, so that later writes to the range cannot fail for lack
+        /// of space.
         keep_space: bool,
         /// True if the zeros must be durable when the command completes (force unit access).
         durable: bool,
@@ -53,10 +54,10 @@ impl Export {
         name.is_empty() || name == self.name.as_bytes()
     }
 
-    /// Checks a request, and returns its command.
+    /// Checks the type, the flags and the range of a request, and returns its command.
     ///
     /// # Errors
-    /// The status to answer with.
+    /// Returns the status for the error reply.
     #[inline]
     pub fn accept(&self, request: &Request) -> Result<Command, Status> {
         let durable = request.flags & flag::FUA != 0;
@@ -103,20 +104,21 @@ impl Export {
     }
 }
 
-/// Returns the length of the data that follows a request, accepted or not.
+/// Returns the number of data bytes that follow a request on the wire, if the request is accepted or not: none but for
+/// a write.
 #[inline]
 pub fn payload_bytes(request: &Request) -> usize {
     if request.command == command::WRITE { request.length as usize } else { 0 }
 }
 
 impl Command {
-    /// Returns the length of the data that follows a request of `bytes`.
+    /// Returns the number of data bytes that follow the command on the wire: `bytes` for a write, else 0.
     #[inline]
     pub fn payload_bytes(self, bytes: u32) -> usize {
         if matches!(self, Command::Write { .. }) { bytes as usize } else { 0 }
     }
 
-    /// Returns true if the command must be durable when it completes.
+    /// Returns true if the command's change must be durable when it completes (force unit access).
     pub fn is_durable(self) -> bool {
         match self {
             Command::Write { durable } | Command::Trim { durable } | Command::Zero { durable, .. } => durable,
@@ -124,7 +126,7 @@ impl Command {
         }
     }
 
-    /// Returns the kind of change that a history knows, if it is one.
+    /// Returns the kind under which the device's history records the command; none if the command changes nothing.
     pub fn asked(self) -> Option<Asked> {
         match self {
             Command::Read | Command::BlockStatus { .. } => None,

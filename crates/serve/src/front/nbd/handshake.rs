@@ -1,63 +1,64 @@
-//! The server's side of the handshake: bytes in, bytes out.
+//! Server's side of the NBD handshake, without I/O: bytes of the client in, replies out.
 //!
-//! A client that keeps to the protocol gets an answer to every option, known or not. One that does not is let go.
+//! A client that keeps to the protocol gets a reply to every option, known or not. One that breaks it is disconnected.
 
 use super::export::Export;
 use super::wire::{self, OptionHeader, Parsed, allocation, handshake, info, option, reply, transmission};
 
-/// Progress of a handshake.
+/// Message that the handshake expects next from the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     ClientFlags,
     Options,
-    /// Data of an option too long to be read is being passed over.
+    /// Rest of an option whose data is too long to be read, and is skipped.
     Skip {
         option: u32,
         bytes_left: u32,
     },
 }
 
-/// A handshake under way.
+/// Handshake of one client, from the server's greeting to the choice of an export.
 #[derive(Clone, Debug)]
 pub struct Handshake {
     state: State,
     no_zeroes: bool,
     structured: bool,
-    /// Name of the export for which the client has chosen the metadata context of allocation.
+    /// Name of the export for which the client has chosen the metadata context `base:allocation`; none if it has not.
     allocation_of: Option<Vec<u8>>,
-    /// Why the client is to be told to go, if it is.
+    /// Reason for which the client is refused every export; none if it is not refused.
     refusal: Option<&'static str>,
 }
 
-/// Result of the bytes so far.
+/// Progress of a handshake after the bytes that have been received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// More bytes.
+    /// The handshake needs more bytes.
     More,
-    /// The handshake is over, and requests follow.
+    /// The handshake is over: the client has chosen an export, and sends requests next.
     Transmission {
         /// True if reads are answered with structured replies, false if with simple ones.
         structured: bool,
-        /// True if the client has chosen the metadata context of allocation, and may ask for block status.
+        /// True if the client has chosen the metadata context `base:allocation`, and may ask for block status.
         has_allocation: bool,
     },
-    /// The connection ends: the client has left, or has broken the protocol.
+    /// The connection must be closed. The text is the reason; none if the client ends the handshake itself.
     Closed(Option<&'static str>),
 }
 
 impl Handshake {
-    /// A handshake with its greeting, which goes to `output`.
+    /// Begins a handshake, and adds the server's greeting to `output`.
     pub fn begin(output: &mut Vec<u8>) -> Handshake {
         output.extend(wire::greeting());
         Handshake { state: State::ClientFlags, no_zeroes: false, structured: false, allocation_of: None, refusal: None }
     }
 
-    /// Refuses every export with a reason.
+    /// Lets the handshake refuse every export to the client, which is told `reason`.
     pub fn refuse(&mut self, reason: &'static str) {
         self.refusal = Some(reason);
     }
 
-    /// Go on with `input`: how many bytes of it have been used, and what comes next.
+    /// Processes all complete messages in `input`, and adds the replies to `output`. Returns the number of bytes used,
+    /// and the progress of the handshake.
     pub fn advance(&mut self, input: &[u8], export: &Export, output: &mut Vec<u8>) -> (usize, Progress) {
         let mut used = 0;
         loop {
@@ -69,7 +70,8 @@ impl Handshake {
         }
     }
 
-    /// Reads one message; returns zero used bytes if it is not whole.
+    /// Processes one message of `input`, and adds the reply to `output`. Returns the number of bytes used, zero if the
+    /// message is incomplete, and the progress.
     fn step(&mut self, input: &[u8], export: &Export, output: &mut Vec<u8>) -> (usize, Progress) {
         match self.state {
             State::ClientFlags => self.client_flags(input),
@@ -149,7 +151,8 @@ impl Handshake {
         Progress::More
     }
 
-    /// The oldest way to choose an export: it has no reply for a name that is wrong.
+    /// Replies to NBD_OPT_EXPORT_NAME, the oldest option that chooses an export. It has no error reply, so that a wrong
+    /// name closes the connection.
     fn export_name(&mut self, name: &[u8], export: &Export, output: &mut Vec<u8>) -> Progress {
         if !export.answers_to(name) {
             return Progress::Closed(Some("the name of no export"));
@@ -162,13 +165,15 @@ impl Handshake {
         self.transmission(name)
     }
 
-    /// A metadata context holds for the export under the name for which it was chosen.
+    /// Returns the progress that ends the handshake with the export `name`. A metadata context holds only for the name
+    /// for which it was chosen.
     fn transmission(&self, name: &[u8]) -> Progress {
         let has_allocation = self.allocation_of.as_deref() == Some(name);
         Progress::Transmission { structured: self.structured, has_allocation }
     }
 
-    /// Answers which of the queries there is a metadata context for, and keeps the choice if it is one.
+    /// Replies to an option that lists or chooses metadata contexts with those that match its queries, and keeps the
+    /// choice.
     fn meta_contexts(&mut self, option: u32, data: &[u8], export: &Export, output: &mut Vec<u8>) {
         let is_choice = option == option::SET_META_CONTEXT;
         if is_choice {
@@ -226,7 +231,8 @@ impl Handshake {
         }
     }
 
-    /// A flush on any connection covers the writes of all, as they share one store: several connections are fine.
+    /// Returns the transmission flags of the export. All connections share one store, so that a flush on one covers the
+    /// writes of all (NBD_FLAG_CAN_MULTI_CONN).
     fn flags(&self) -> u16 {
         use transmission::*;
         let fragments = if self.structured { SEND_DF } else { 0 };
@@ -234,7 +240,7 @@ impl Handshake {
     }
 }
 
-/// Preferred size of a request: the page of hosts.
+/// Preferred size of a request that clients are told, in bytes, unless the block is larger: the page size of hosts.
 const PREFERRED_BYTES: u32 = 4096;
 
 fn list(export: &Export, output: &mut Vec<u8>) {

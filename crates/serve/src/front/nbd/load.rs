@@ -1,4 +1,4 @@
-//! Client's end of NBD for benchmarks: the connection of one thread.
+//! Client's end of NBD for benchmarks, with one connection per thread.
 
 use std::io;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::bench::target::{Load, LoadConnection, Measurement, Target};
 use crate::clock::Clock;
 use crate::front::kind::ParsedTarget;
 
-/// Shorter waits are spent spinning, as a sleep takes longer.
+/// Time before the next request for which a thread spins instead of sleeping, as it may wake up that late.
 const SLEEP_MIN: Span = Span::from_us(60);
 
-/// Reads an address; returns nothing if it is not one of NBD.
+/// Parses the address of an NBD server; returns none if the text does not begin with `nbd`.
 pub(super) fn parse(text: &str) -> Option<ParsedTarget> {
     text.starts_with("nbd").then(|| Uri::parse(text).map(|uri| Box::new(uri) as Box<dyn Target>))
 }
 
 impl Target for Uri {
-    /// Returns limits without queues, which NBD does not have: the size of requests alone limits their number.
+    /// Returns the size of the export, and limits of queues that no job reaches, because NBD has no queues.
     fn limits(&self) -> io::Result<Limits> {
         let client = Client::connect(self)?;
         let Client { capacity_bytes, features, .. } = client;
@@ -38,10 +38,10 @@ impl Target for Uri {
     }
 }
 
-/// Connection of one thread; the slot of a request is its cookie.
+/// NBD connection of one benchmark thread. The cookie of a request is its slot.
 pub(super) struct LoadSession {
     client: Client,
-    /// Bytes of data in the reply, by slot. Slots of writes, and unused ones, have none.
+    /// Number of data bytes in the reply to the request in each slot; 0 if it is not a read.
     answer_bytes: Vec<usize>,
 }
 

@@ -1,14 +1,14 @@
 //! Served over NBD, the network block device protocol: fixed newstyle, structured replies, Unix sockets and TCP on this
 //! machine.
 //!
-//! The request is where a real host meets the device: it takes the place of the modelled application's. With timing on, it goes
-//! down the modelled software stack, and is completed when the model says ([`serve`]); with timing off, it goes straight to the
-//! store, on the thread that has read it ([`connection_thread`]).
+//! A client's request takes the place of a request of the modelled application. With timing on, it passes through the
+//! modelled software stack, and completes when the model says ([`serve`]). With timing off, the thread that has read it
+//! executes it on the store at once ([`connection_thread`]).
 //!
-//! - [`wire`] has the messages, [`handshake`] and [`session`] their order; these are pure, and never fail on any bytes.
-//! - [`uri`], [`socket`] and [`buffer`] are the way to the client; [`export`] says which requests are acceptable.
-//! - [`connection`] has the steps in the life of a connection's requests.
-//! - [`client`] is the other end, by which `phaselink bench` loads a server ([`load`]).
+//! - [`wire`] has the messages, [`handshake`] and [`session`] their order; they do no I/O, and accept any bytes.
+//! - [`uri`], [`socket`] and [`buffer`] connect to the client; [`export`] checks which requests are acceptable.
+//! - [`connection`] executes the requests of a connection.
+//! - [`client`] is the client's end, by which `phaselink bench` loads a server ([`load`]).
 
 mod accept;
 pub mod buffer;
@@ -40,7 +40,7 @@ pub use accept::ExportSocket;
 
 const SIMPLE_REPLIES: &str = "no-sr";
 
-/// NBD in the list of front-ends.
+/// Description of the NBD front-end: its flags, help texts, binding of addresses and benchmark target.
 pub const KIND: FrontKind = FrontKind {
     flag: "nbd",
     value: "URI",
@@ -76,7 +76,7 @@ pub const KIND: FrontKind = FrontKind {
     }),
 };
 
-/// Bound addresses of NBD.
+/// NBD front-end with its bound sockets.
 #[derive(Debug)]
 pub struct Nbd(pub Vec<ExportSocket>);
 
@@ -85,7 +85,7 @@ impl Front for Nbd {
         self.0.iter().map(|one| one.listener.uri().to_string()).collect()
     }
 
-    /// Measures a request without data, and the simple reply to it.
+    /// Measures the round trip of a request without data and its simple reply, over the transport of the first address.
     fn empty_exchange(&self) -> io::Result<EmptyExchange> {
         let is_tcp = self.0.first().is_some_and(|one| matches!(one.listener.uri().place, uri::Address::Tcp(_)));
         let measure = if is_tcp { empty_exchange::over_tcp } else { empty_exchange::over_unix_socket };

@@ -1,4 +1,4 @@
-//! Poll groups of connections, while timing is on.
+//! Poll groups of NBD connections, while timing is on.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,21 +15,23 @@ use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
 use crate::front::poll_group::{FrontEnd, QueueHandover, owner, run_all, sleep};
 use crate::front::service::Service;
 
-/// Connections that one device thread owns.
+/// NBD connections that one device thread owns.
 struct ConnectionGroup<'g, 'c> {
-    /// Connections by number. No number is used again, so that a request whose client has gone finds nobody.
+    /// Connections by their numbers. No number is used again, so that a request whose client has gone finds no
+    /// connection.
     connections: BTreeMap<u64, NbdConnection<'c>>,
     handover: &'g QueueHandover<'c, NbdConnection<'c>>,
 }
 
 impl ConnectionGroup<'_, '_> {
-    /// Reads what a client has sent, begins its requests, and sends its replies.
+    /// Reads the bytes that a client has sent, begins its complete requests, and sends its replies.
     fn on_ready(&mut self, life: &mut Lifecycle<'_, ConnectionRequest>, number: u64) {
         let is_open = self.connections.get_mut(&number).is_some_and(NbdConnection::receive);
         self.begin_requests(life, number, is_open);
     }
 
-    /// Begins the requests of a client for which there is room. A client that has gone, or has had its last reply, is forgotten.
+    /// Begins the received requests of a connection for which there is room, and sends replies. Removes the connection
+    /// if it is broken, or if it is closed and its last reply has been sent.
     fn begin_requests(&mut self, life: &mut Lifecycle<'_, ConnectionRequest>, number: u64, is_open: bool) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         while let Some(request) = connection.next_request(&mut life.counter) {
@@ -92,7 +94,8 @@ impl FrontEnd for ConnectionGroup<'_, '_> {
     }
 }
 
-/// Serves with timing on until the device is told to stop. Connections are divided among the device threads.
+/// Serves NBD clients with timing on until the device is told to stop. Connections are divided among the device
+/// threads.
 ///
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.

@@ -1,5 +1,5 @@
-//! One connection, from the greeting to the last reply, without its socket: bytes that have come turn into requests,
-//! and results into bytes to send.
+//! Protocol of one NBD connection, from the greeting to the last reply, without its socket: turns received bytes into
+//! requests, and results into bytes of replies.
 
 use std::io;
 
@@ -12,21 +12,22 @@ use super::wire::{self, Parsed, Request, Status, allocation};
 use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
 
-/// Room for what comes in one piece: a batch of small requests, or a share of a large write.
+/// Initial size of the input and output buffers of a connection, in bytes: room for a batch of small requests, or a
+/// part of a large write.
 const INPUT_BYTES: usize = 256 << 10;
 
-/// Most extents of a reply: clients ask again for what is behind them.
+/// Maximum number of extents in a block status reply. Clients ask again for the rest of the range.
 const EXTENTS_MAX: usize = 8192;
 
-/// Protocol state of a connection.
+/// Protocol state of an NBD connection, with the bytes received and the bytes to send.
 #[derive(Debug)]
 pub struct Session {
     phase: Phase,
-    /// Bytes that have come, from the socket's reader.
+    /// Bytes that have been received from the client and not processed yet. The owner of the socket adds them.
     pub input: Buffer,
-    /// Bytes to send, for the socket's writer.
+    /// Bytes of replies, which the owner of the socket has yet to send.
     pub output: Buffer,
-    /// Number of bytes that the input must hold before there is anything to do.
+    /// Number of bytes that the input must hold before the next message can be processed.
     needs: usize,
 }
 
@@ -37,22 +38,23 @@ enum Phase {
     Closed,
 }
 
-/// Accepted request of a client. The data of a write is the first bytes of the input, and the caller takes them from there.
+/// Accepted request of an NBD client. The data of a write is still the first bytes of the session's input, from which
+/// the caller must take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcceptedRequest {
-    /// Command.
+    /// Command of the NBD request, with its flags.
     pub command: Command,
-    /// Cookie, which the reply repeats.
+    /// Cookie of the request, which the reply repeats.
     pub cookie: u64,
-    /// First byte.
+    /// Offset of the range's first byte within the export, in bytes.
     pub offset: u64,
-    /// Length in bytes.
+    /// Length of the request's range, in bytes.
     pub bytes: u32,
 }
 
 impl AcceptedRequest {
-    /// Returns operation, place and size, in whole blocks of the drive: an export may accept parts of them. Returns nothing for
-    /// a question that moves and changes nothing.
+    /// Returns operation, offset and length of the request, extended to whole blocks of the drive, as an export may
+    /// accept parts of blocks. Returns none for a block status request, which moves and changes nothing.
     pub fn io(&self, block_bytes: u32) -> Option<Io> {
         let op = match self.command {
             Command::Read => Op::Read,
@@ -68,8 +70,8 @@ impl AcceptedRequest {
         Some(Io { op, offset, bytes: u32::try_from(bytes).unwrap_or(u32::MAX / block_bytes * block_bytes) })
     }
 
-    /// Returns the part of a request that the effect of a fault lets reach the store, with its data; nothing if that part is
-    /// empty.
+    /// Returns the part of a request that the effect of a fault lets reach the store, with its data; none if that part
+    /// is empty.
     pub fn torn<'a>(
         &self,
         effect: FaultEffect,
@@ -83,7 +85,7 @@ impl AcceptedRequest {
 }
 
 impl Session {
-    /// Begins a connection, whose greeting is ready to be sent.
+    /// Makes the session of a client that has just connected, with the server's greeting in the output.
     pub fn begin() -> Session {
         let mut greeting = Vec::new();
         let phase = Phase::Handshake(Handshake::begin(&mut greeting));
@@ -92,7 +94,7 @@ impl Session {
         Session { phase, input: Buffer::with_room(INPUT_BYTES), output, needs: 1 }
     }
 
-    /// Begins a connection whose client is told why it is refused.
+    /// Makes the session of a client that is refused: the handshake tells the client the reason.
     pub fn refusing(reason: &'static str) -> Session {
         let mut session = Session::begin();
         if let Phase::Handshake(handshake) = &mut session.phase {
@@ -101,7 +103,7 @@ impl Session {
         session
     }
 
-    /// Returns true if the client has not chosen its export yet.
+    /// Returns true if the handshake is not over: the client has not chosen its export yet.
     pub fn is_shaking_hands(&self) -> bool {
         matches!(self.phase, Phase::Handshake(_))
     }
@@ -111,12 +113,12 @@ impl Session {
         matches!(self.phase, Phase::Closed)
     }
 
-    /// Closes the session: no more requests come.
+    /// Closes the NBD session, so that no more requests are accepted.
     pub fn close(&mut self) {
         self.phase = Phase::Closed;
     }
 
-    /// Returns room for the socket's reader: enough for what is needed next.
+    /// Returns room in the input for bytes from the socket, at least as many as the next message still needs.
     ///
     /// # Errors
     /// If there is no memory for that.
@@ -125,12 +127,13 @@ impl Session {
         self.input.room(missing)
     }
 
-    /// Returns the number of bytes that have to come before there is anything to do; at least one.
+    /// Returns the number of bytes that must still arrive before the next message can be processed; at least one.
     pub fn missing_bytes(&self) -> usize {
         self.needs.saturating_sub(self.input.data().len()).max(1)
     }
 
-    /// Returns the next whole and acceptable request. Requests that are not acceptable are answered here, and counted.
+    /// Returns the next complete and acceptable request. Requests that are not acceptable are answered with an error,
+    /// and counted in `errors`.
     #[inline]
     pub fn next(&mut self, export: &Export, errors: &mut u64) -> Option<AcceptedRequest> {
         loop {
@@ -158,7 +161,7 @@ impl Session {
         }
     }
 
-    /// Advances the handshake; returns nothing if it needs more bytes.
+    /// Advances the handshake with the bytes received; returns none if it needs more of them.
     fn shake_hands(&mut self, export: &Export) -> Option<()> {
         let Phase::Handshake(handshake) = &mut self.phase else { return Some(()) };
         let mut output = Vec::new();
@@ -177,7 +180,8 @@ impl Session {
         Some(())
     }
 
-    /// Takes the head of the next request whose data is there too.
+    /// Takes the head of the next request from the input, once the request's data has arrived too. Closes the session
+    /// after a disconnect request, an invalid head or an excessive length.
     #[inline]
     fn take_request(&mut self) -> Option<Request> {
         let data = self.input.data();
@@ -206,7 +210,7 @@ impl Session {
         Some(request)
     }
 
-    /// Writes the reply to a request, without data.
+    /// Adds the reply to a request, with a status and no data, to the output.
     pub fn answer(&mut self, cookie: u64, status: Status) {
         if matches!(self.phase, Phase::Transmission { structured: true, .. }) && status != Status::Ok {
             self.output.push(&wire::chunk_header(cookie, wire::chunk::ERROR, 6));
@@ -216,7 +220,8 @@ impl Session {
         self.output.push(&wire::simple_reply(cookie, status));
     }
 
-    /// Writes the reply to a read, with bytes of `store`; returns false if the store does not give them.
+    /// Adds the reply to a read, with bytes of `store`, to the output. Returns false if the reply reports an error
+    /// instead, for lack of memory or because the store fails.
     #[inline]
     pub fn answer_read(&mut self, cookie: u64, offset: u64, bytes: u32, store: &Store) -> bool {
         let structured = matches!(self.phase, Phase::Transmission { structured: true, .. });
@@ -243,8 +248,8 @@ impl Session {
 }
 
 impl Session {
-    /// Writes the reply to a question about blocks: extents of `store` from `offset` on, or the first alone. Returns false if the
-    /// store does not say.
+    /// Adds the reply to a block status request to the output: extents of `store` from `offset` on, or the first alone.
+    /// Returns false if the store cannot tell them, which the reply reports.
     pub fn answer_block_status(&mut self, cookie: u64, offset: u64, bytes: u32, one: bool, store: &Store) -> bool {
         let most = if one { 1 } else { EXTENTS_MAX };
         let Ok(extents) = store.extents(offset, bytes.into(), most) else {
@@ -264,7 +269,8 @@ impl Session {
     }
 }
 
-/// Executes a request other than a read; `data` is that of a write. A durable request is durable when this returns.
+/// Executes a request other than a read on the store, and returns its status. `data` holds the bytes of a write.
+/// Flushes and durable requests are on the disk when this returns.
 pub fn apply(wanted: &AcceptedRequest, data: &[u8], store: &Store) -> Status {
     let done = change(wanted, data, store).and_then(|()| match wanted.command {
         Command::Flush => store.flush(),
@@ -274,7 +280,8 @@ pub fn apply(wanted: &AcceptedRequest, data: &[u8], store: &Store) -> Status {
     status(done)
 }
 
-/// Executes a request other than a read, without waiting for the disk.
+/// Executes a request other than a read on the store, and flushes nothing: the change may not be durable when this
+/// returns.
 pub fn change(wanted: &AcceptedRequest, data: &[u8], store: &Store) -> io::Result<()> {
     let AcceptedRequest { command, offset, bytes, .. } = *wanted;
     match command {
@@ -286,7 +293,7 @@ pub fn change(wanted: &AcceptedRequest, data: &[u8], store: &Store) -> io::Resul
     }
 }
 
-/// Returns the status for the result of the store.
+/// Returns the status of the reply for the result of an operation on the store.
 pub fn status(done: io::Result<()>) -> Status {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     match done {

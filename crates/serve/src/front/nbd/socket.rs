@@ -1,4 +1,4 @@
-//! Sockets: Unix and TCP alike, never blocking by themselves.
+//! Non-blocking Unix and TCP sockets behind one interface.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -14,19 +14,19 @@ use super::buffer::Buffer;
 use super::uri::{Address, Uri};
 use crate::front::socket::bind_unix;
 
-/// Buffers of a connection in the kernel: a batch of requests and its answers should fit.
+/// Size of each kernel buffer of a connection, in bytes: a batch of requests or its replies should fit.
 const SOCKET_BUFFER_BYTES: usize = 1 << 20;
 
-/// Connection over a Unix socket or TCP.
+/// Connection to an NBD client or server, over a Unix socket or TCP.
 #[derive(Debug)]
 pub enum Stream {
-    /// Unix socket.
+    /// Connection over a Unix socket.
     Unix(UnixStream),
-    /// TCP on this machine.
+    /// Connection over TCP on this machine.
     Tcp(TcpStream),
 }
 
-/// Listening socket. The name of a Unix socket goes when this is dropped.
+/// Listening socket of an NBD server. The file of a Unix socket is removed when this is dropped.
 #[derive(Debug)]
 pub struct Listener {
     socket: ListeningSocket,
@@ -40,10 +40,10 @@ enum ListeningSocket {
 }
 
 impl Listener {
-    /// Binds the place that `uri` names.
+    /// Creates a listening socket at the address in `uri`.
     ///
     /// # Errors
-    /// If that place is taken or not allowed.
+    /// If the address is in use or not allowed.
     pub fn bind(uri: &Uri) -> Result<Listener, Problem> {
         let socket = match &uri.place {
             Address::Unix(path) => bind_unix(path).map(|socket| ListeningSocket::Unix(socket, path.clone())),
@@ -59,7 +59,7 @@ impl Listener {
         bound.map_err(|error| Problem::new("--nbd", None, format!("{uri} cannot be served: {error}"), ""))
     }
 
-    /// Returns the address, with the port that the system has chosen if it was left to it.
+    /// Returns the address of the socket, with the port that the system has chosen if `uri` left it open.
     pub fn uri(&self) -> Uri {
         match &self.socket {
             ListeningSocket::Tcp(listener) => match listener.local_addr() {
@@ -70,10 +70,10 @@ impl Listener {
         }
     }
 
-    /// Returns the next connection, if one is waiting.
+    /// Accepts the next connection; none if no client waits.
     ///
     /// # Errors
-    /// Those of the system; none of them is the listener's end.
+    /// Returns errors of the system. The listener can go on after each of them.
     pub fn accept(&self) -> io::Result<Option<Stream>> {
         let accepted = match &self.socket {
             ListeningSocket::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
@@ -106,7 +106,8 @@ impl AsFd for Listener {
 }
 
 impl Stream {
-    /// Sends the output; returns false if the other end has no room for all of it now.
+    /// Sends the bytes of `output` without blocking, and consumes them. Returns false if the socket has no room for all
+    /// of them.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -120,10 +121,10 @@ impl Stream {
         Ok(true)
     }
 
-    /// Connects to a server.
+    /// Connects to the server at `place`.
     ///
     /// # Errors
-    /// If there is none.
+    /// If no server answers there.
     pub fn connect(place: &Address) -> io::Result<Stream> {
         let stream = match place {
             Address::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
@@ -146,7 +147,8 @@ impl Stream {
         Ok(self)
     }
 
-    /// Reads what has come: nothing if there is nothing, zero bytes at the end.
+    /// Reads received bytes into `into`, without blocking, and returns their number. Returns none if no bytes have
+    /// arrived, and 0 at the end of the connection.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -157,7 +159,8 @@ impl Stream {
         })
     }
 
-    /// Sends as much as there is room for; nothing if there is no room.
+    /// Sends as many bytes of `from` as the socket has room for, without blocking, and returns their number; none if
+    /// there is no room.
     ///
     /// # Errors
     /// As [`Stream::read`].
@@ -170,15 +173,15 @@ impl Stream {
 }
 
 impl Stream {
-    /// Returns the number of bytes that have come and not been read: zero also at the end of the connection. Unlike a read, the
-    /// question takes no lock that the sender of these bytes needs.
+    /// Returns the number of bytes that have been received and not read; 0 also at the end of the connection. Unlike a
+    /// read, this call takes no lock that the sender needs.
     pub fn input_bytes(&self) -> usize {
         // A system that cannot say leaves it to the next read.
         rustix::io::ioctl_fionread(self.as_fd()).map_or(usize::MAX, |bytes| bytes as usize)
     }
 
-    /// Returns how much memory the system holds for bytes that have been sent and not read. Of TCP it is not known: what the
-    /// other end's system has, its program need not have read.
+    /// Returns how much kernel memory holds bytes that have been sent and that the client has not read. Returns 0 for
+    /// TCP, which does not tell what the client has read.
     pub fn unread_bytes(&self) -> usize {
         let Stream::Unix(stream) = self else { return 0 };
         let mut bytes: libc::c_int = 0;

@@ -6,32 +6,32 @@ use std::path::PathBuf;
 
 use phaselink_core::problem::Problem;
 
-/// The port that IANA has given NBD.
+/// TCP port that IANA has assigned to NBD.
 const PORT: u16 = 10809;
 
-/// Place of a server.
+/// Network address of an NBD server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// Path of a Unix socket.
+    /// Path of the server's Unix socket.
     Unix(PathBuf),
-    /// Loopback address.
+    /// TCP address on the loopback interface.
     Tcp(SocketAddr),
 }
 
-/// A server and one of its exports.
+/// Address of an NBD server, and the name of one of its exports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uri {
-    /// Place of the server.
+    /// Network address of the server.
     pub place: Address,
     /// Name of the export.
     pub export: String,
 }
 
 impl Uri {
-    /// Reads an address.
+    /// Parses the URI of an NBD export.
     ///
     /// # Errors
-    /// If it is none, or leads away from this machine: nothing here asks who is there, so nobody else may be.
+    /// If the text is no NBD URI, or if other machines can reach the address: the server does not authenticate clients.
     pub fn parse(text: &str) -> Result<Uri, Problem> {
         let problem = |found: &str, allowed: &str| Problem::new(text, None, found, allowed);
         let shape = "nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT";
@@ -55,7 +55,7 @@ impl Uri {
     }
 }
 
-/// `127.0.0.1`, `localhost:10810`, `[::1]:10809`.
+/// Parses the host of an NBD URI, with or without a port: `127.0.0.1`, `localhost:10810`, `[::1]:10809`.
 fn address(host: &str) -> Option<SocketAddr> {
     if let Ok(address) = host.parse() {
         return Some(address);
@@ -71,7 +71,7 @@ fn address(host: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// Resolve `%41`.
+/// Decodes percent-encoded bytes (`%41` is `A`); none if one is malformed, or if the result is no UTF-8.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
@@ -87,7 +87,7 @@ fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Writes characters that would be read as something else as in `%41`.
+/// Percent-encodes the characters that have a meaning in a URI: `%`, `?`, `#` and control characters.
 fn encode(text: &str) -> String {
     let has_meaning = |character: char| matches!(character, '%' | '?' | '#') || character.is_ascii_control();
     let encoded = |character: char| match has_meaning(character) {

@@ -1,36 +1,37 @@
 //! The NBD protocol as bytes (the NBD project's doc/proto.md): messages parsed once into types, and replies encoded.
 //!
-//! Everything here is pure. A parser is given the bytes that have come so far and says how many a message takes; it
-//! never fails on bytes that are missing, never looks beyond a limit, and never allocates.
+//! Everything here is pure. A parser is given the bytes that have been received, and returns how many a message takes.
+//! It never fails on missing bytes, never looks beyond a limit, and never allocates.
 
-/// First word of the handshake.
+/// Magic number that begins the NBD handshake (NBDMAGIC).
 pub const MAGIC: u64 = 0x4e42_444d_4147_4943;
-/// Second word of the handshake, and first word of options.
+/// Second magic number of the NBD handshake, which also begins each option (IHAVEOPT).
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-/// First word of replies to options.
+/// Magic number that begins each reply to an NBD option.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-/// First word of requests.
+/// Magic number that begins each NBD request.
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
-/// First word of simple replies.
+/// Magic number that begins each simple reply of NBD.
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-/// First word of chunks of structured replies.
+/// Magic number that begins each chunk of a structured reply of NBD.
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
-/// Length of a request without its data.
+/// Length of an NBD request without its data, in bytes.
 pub const REQUEST_BYTES: usize = 28;
-/// Length of a simple reply without its data.
+/// Length of a simple reply of NBD without its data, in bytes.
 pub const SIMPLE_REPLY_BYTES: usize = 16;
-/// Length of the header of a chunk.
+/// Length of the header of a structured reply's chunk, in bytes.
 pub const CHUNK_HEADER_BYTES: usize = 20;
-/// Length of the header of an option.
+/// Length of the header of an NBD option, in bytes.
 pub const OPTION_HEADER_BYTES: usize = 16;
 
-/// Longest data of an option: names have up to 4096 bytes, and few words stand beside them.
+/// Maximum length of the data of an NBD option, in bytes: names have up to 4096, and few bytes are added to them.
 pub const OPTION_BYTES_MAX: u32 = 8192;
-/// Longest data of a read or write that clients may send without asking ("Block size constraints").
+/// Maximum length of the data of a read or write, in bytes, that clients may send without asking ("Block size
+/// constraints").
 pub const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
 
-/// Handshake flags of server and client.
+/// Flags that server and client exchange in the NBD handshake.
 pub mod handshake {
     /// NBD_FLAG_FIXED_NEWSTYLE and its answer NBD_FLAG_C_FIXED_NEWSTYLE: the fixed newstyle handshake.
     pub const FIXED_NEWSTYLE: u16 = 1;
@@ -38,7 +39,7 @@ pub mod handshake {
     pub const NO_ZEROES: u16 = 1 << 1;
 }
 
-/// Options of the handshake.
+/// Options that a client sends in the NBD handshake.
 pub mod option {
     /// NBD_OPT_EXPORT_NAME: chooses an export and ends the handshake, without a way to refuse.
     pub const EXPORT_NAME: u32 = 1;
@@ -58,7 +59,7 @@ pub mod option {
     pub const SET_META_CONTEXT: u32 = 10;
 }
 
-/// Types of replies to options.
+/// Types of the server's replies to options of the handshake.
 pub mod reply {
     /// NBD_REP_ACK: the option is accepted, or no further replies to it follow.
     pub const ACK: u32 = 1;
@@ -68,7 +69,7 @@ pub mod reply {
     pub const INFO: u32 = 3;
     /// NBD_REP_META_CONTEXT: number and name of a metadata context.
     pub const META_CONTEXT: u32 = 4;
-    /// Bit that all error replies have.
+    /// Bit that is set in the types of all error replies to options.
     pub const ERROR: u32 = 1 << 31;
     /// NBD_REP_ERR_UNSUP: the server does not know the option.
     pub const UNSUPPORTED: u32 = ERROR + 1;
@@ -82,7 +83,7 @@ pub mod reply {
     pub const TOO_BIG: u32 = ERROR + 9;
 }
 
-/// Kinds of information about an export.
+/// Kinds of information about an export, in replies to options.
 pub mod info {
     /// NBD_INFO_EXPORT: size of the export in bytes and its transmission flags.
     pub const EXPORT: u16 = 0;
@@ -108,7 +109,7 @@ pub mod transmission {
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
 }
 
-/// Types of requests.
+/// Types of requests in the transmission phase.
 pub mod command {
     /// NBD_CMD_READ: reads a range, whose data comes with the reply.
     pub const READ: u16 = 0;
@@ -126,7 +127,7 @@ pub mod command {
     pub const BLOCK_STATUS: u16 = 7;
 }
 
-/// Flags of requests.
+/// Flags of requests in the transmission phase.
 pub mod flag {
     /// NBD_CMD_FLAG_FUA (force unit access): the change must be durable when the request completes.
     pub const FUA: u16 = 1;
@@ -138,13 +139,13 @@ pub mod flag {
     pub const REQ_ONE: u16 = 1 << 3;
 }
 
-/// Metadata context of allocation.
+/// Metadata context that says which extents of an export are allocated, and the states of extents.
 pub mod allocation {
-    /// Namespace of the contexts that the protocol defines.
+    /// Namespace of the metadata contexts that the NBD protocol defines.
     pub const NAMESPACE: &[u8] = b"base:";
-    /// Name of the context.
+    /// Name of the metadata context that says which extents are allocated.
     pub const NAME: &[u8] = b"base:allocation";
-    /// Number of the context on this server.
+    /// Number that this server gives the metadata context `base:allocation`.
     pub const ID: u32 = 1;
     /// NBD_STATE_HOLE: the extent takes no space.
     pub const HOLE: u32 = 1;
@@ -152,7 +153,7 @@ pub mod allocation {
     pub const ZERO: u32 = 1 << 1;
 }
 
-/// Chunks of structured replies.
+/// Flag and types of the chunks of a structured reply.
 pub mod chunk {
     /// NBD_REPLY_FLAG_DONE: the chunk is the last one of its reply.
     pub const FLAG_DONE: u16 = 1;
@@ -166,11 +167,11 @@ pub mod chunk {
     pub const ERROR: u16 = (1 << 15) + 1;
 }
 
-/// Errors of requests, the numbers of Linux.
+/// Status in an NBD reply, with the error numbers of Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Status {
-    /// Success.
+    /// The request has succeeded.
     Ok = 0,
     /// EIO: the device could not read or write the data.
     Io = 5,
@@ -178,7 +179,7 @@ pub enum Status {
     NoMemory = 12,
     /// EINVAL: the request is malformed, or not one that the export accepts.
     Invalid = 22,
-    /// ENOSPC: the request ends behind the export, or the disk is full.
+    /// ENOSPC: the request ends beyond the export, or the disk is full.
     NoSpace = 28,
     /// EOVERFLOW: the request is longer than the server takes.
     Overflow = 75,
@@ -186,38 +187,38 @@ pub enum Status {
     ShuttingDown = 108,
 }
 
-/// Result of reading the bytes at hand.
+/// Result of parsing the bytes that have been received so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed<T> {
-    /// A message, and the bytes that it takes.
+    /// A complete message, and its length in bytes.
     Whole(T, usize),
-    /// There must be at least so many bytes to say more.
+    /// The message is incomplete: at least this many bytes are needed.
     Needs(usize),
-    /// This is not the protocol: what was found. The connection cannot go on.
+    /// The bytes break the protocol, for this reason. The connection cannot go on.
     Broken(&'static str),
 }
 
-/// An option of the handshake.
+/// Header of an option in the NBD handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionHeader {
-    /// Number of the option.
+    /// Number of the option, such as NBD_OPT_GO.
     pub option: u32,
-    /// Bytes of data that follow.
+    /// Number of data bytes that follow the option's header.
     pub length: u32,
 }
 
-/// A request of the transmission phase.
+/// Head of a request in the transmission phase, without the data of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Flags.
+    /// Flags of the request, as in [`flag`].
     pub flags: u16,
-    /// Type of the request.
+    /// Type of the request, as in [`command`].
     pub command: u16,
-    /// Cookie, which the reply repeats.
+    /// Cookie of the request, which the reply repeats.
     pub cookie: u64,
-    /// First byte.
+    /// Offset of the range's first byte within the export, in bytes.
     pub offset: u64,
-    /// Length in bytes.
+    /// Length of the request's range, in bytes.
     pub length: u32,
 }
 
@@ -233,7 +234,8 @@ fn be64(bytes: &[u8], at: usize) -> u64 {
     u64::from(be32(bytes, at)) << 32 | u64::from(be32(bytes, at + 4))
 }
 
-/// The client's flags, the first that it sends.
+/// Parses the client's handshake flags, the first message that it sends. Flags that the server does not offer are
+/// refused.
 pub fn parse_client_flags(bytes: &[u8]) -> Parsed<u32> {
     if bytes.len() < 4 {
         return Parsed::Needs(4);
@@ -245,7 +247,7 @@ pub fn parse_client_flags(bytes: &[u8]) -> Parsed<u32> {
     }
 }
 
-/// The head of an option.
+/// Parses the header of a handshake option.
 pub fn parse_option(bytes: &[u8]) -> Parsed<OptionHeader> {
     if bytes.len() < OPTION_HEADER_BYTES {
         return Parsed::Needs(OPTION_HEADER_BYTES);
@@ -259,8 +261,8 @@ pub fn parse_option(bytes: &[u8]) -> Parsed<OptionHeader> {
     }
 }
 
-/// The name in the data of INFO or GO, behind which stand kinds of information of two bytes each, that a server may
-/// pass over; none if it contradicts itself.
+/// Returns the export's name from the data of NBD_OPT_INFO or NBD_OPT_GO; none if the data is malformed. The kinds of
+/// information that follow the name are not evaluated.
 pub fn parse_info(data: &[u8]) -> Option<&[u8]> {
     let name_end = 4 + usize::try_from(be32(data.get(..4)?, 0)).ok()?;
     let name = data.get(4..name_end)?;
@@ -269,8 +271,8 @@ pub fn parse_info(data: &[u8]) -> Option<&[u8]> {
     (kinds.len() == 2 * count).then_some(name)
 }
 
-/// The export's name in the data of an option about metadata contexts, whose queries `each` is given; none if the data
-/// contradicts itself.
+/// Parses the data of an option about metadata contexts: calls `each` with every query, and returns the export's name.
+/// Returns none if the data is malformed.
 pub fn parse_meta_contexts<'a>(data: &'a [u8], mut each: impl FnMut(&'a [u8])) -> Option<&'a [u8]> {
     let (name, rest) = take_string(data)?;
     let (count, mut rest) = rest.split_at_checked(4)?;
@@ -283,13 +285,13 @@ pub fn parse_meta_contexts<'a>(data: &'a [u8], mut each: impl FnMut(&'a [u8])) -
     rest.is_empty().then_some(name)
 }
 
-/// A string behind its length, and what follows.
+/// Splits `data` into a string, which follows its 32-bit length, and the rest; none if `data` is too short.
 fn take_string(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = data.split_at_checked(4)?;
     rest.split_at_checked(be32(length, 0) as usize)
 }
 
-/// A request, without the data of a write.
+/// Parses the head of a request, without the data of a write.
 #[inline]
 pub fn parse_request(bytes: &[u8]) -> Parsed<Request> {
     if bytes.len() < REQUEST_BYTES {
@@ -309,7 +311,7 @@ pub fn parse_request(bytes: &[u8]) -> Parsed<Request> {
 }
 
 impl Request {
-    /// The request as bytes, without data.
+    /// Returns the head of the request as it is sent, without the data of a write.
     pub fn encode(&self) -> [u8; REQUEST_BYTES] {
         let mut bytes = [0; REQUEST_BYTES];
         bytes[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
@@ -322,7 +324,7 @@ impl Request {
     }
 }
 
-/// The server's greeting.
+/// Returns the server's greeting: two magic numbers and the handshake flags.
 pub fn greeting() -> [u8; 18] {
     let mut bytes = [0; 18];
     bytes[..8].copy_from_slice(&MAGIC.to_be_bytes());
@@ -331,7 +333,7 @@ pub fn greeting() -> [u8; 18] {
     bytes
 }
 
-/// A reply to an option.
+/// Appends a reply to an option to `into`, with its type `kind` and its data.
 pub fn option_reply(into: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     into.extend(OPTION_REPLY_MAGIC.to_be_bytes());
     into.extend(option.to_be_bytes());
@@ -340,7 +342,7 @@ pub fn option_reply(into: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     into.extend(data);
 }
 
-/// A simple reply; the data of a read follows.
+/// Returns a simple reply to the request with this cookie. The data of a read must follow it.
 #[inline]
 pub fn simple_reply(cookie: u64, status: Status) -> [u8; SIMPLE_REPLY_BYTES] {
     let mut bytes = [0; SIMPLE_REPLY_BYTES];
@@ -350,7 +352,7 @@ pub fn simple_reply(cookie: u64, status: Status) -> [u8; SIMPLE_REPLY_BYTES] {
     bytes
 }
 
-/// The head of the only chunk of a structured reply; `length` bytes follow.
+/// Returns the header of the only chunk of a structured reply, which `length` bytes must follow.
 #[inline]
 pub fn chunk_header(cookie: u64, kind: u16, length: u32) -> [u8; CHUNK_HEADER_BYTES] {
     let mut bytes = [0; CHUNK_HEADER_BYTES];
@@ -362,13 +364,13 @@ pub fn chunk_header(cookie: u64, kind: u16, length: u32) -> [u8; CHUNK_HEADER_BY
     bytes
 }
 
-/// Writes the body of an error chunk: the status, and no message.
+/// Returns the body of an error chunk in a structured reply: the status, and no message.
 pub fn error_body(status: Status) -> [u8; 6] {
     let [a, b, c, d] = (status as u32).to_be_bytes();
     [a, b, c, d, 0, 0]
 }
 
-/// The server's greeting at the client's end: its handshake flags.
+/// Parses the server's greeting on the client's side, and returns its handshake flags.
 pub fn parse_greeting(bytes: &[u8]) -> Parsed<u16> {
     if bytes.len() < 18 {
         return Parsed::Needs(18);
@@ -379,7 +381,8 @@ pub fn parse_greeting(bytes: &[u8]) -> Parsed<u16> {
     }
 }
 
-/// A reply to an option at the client's end: its type, and the length of its data.
+/// Parses the header of a reply to an option on the client's side. Returns its type, and the length of its data in
+/// bytes.
 pub fn parse_option_reply(bytes: &[u8]) -> Parsed<(u32, u32)> {
     if bytes.len() < 20 {
         return Parsed::Needs(20);
@@ -390,13 +393,14 @@ pub fn parse_option_reply(bytes: &[u8]) -> Parsed<(u32, u32)> {
     }
 }
 
-/// The size of an export and its transmission flags, out of its information at the client's end.
+/// Returns the size in bytes and the transmission flags of an export from the data of NBD_REP_INFO, on the client's
+/// side; none for other information.
 pub fn parse_export_info(data: &[u8]) -> Option<(u64, u16)> {
     let is_export = data.len() == 12 && be16(data, 0) == info::EXPORT;
     is_export.then(|| (be64(data, 2), be16(data, 10)))
 }
 
-/// A simple reply at the client's end: cookie and error.
+/// Parses a simple reply on the client's side: the cookie of the request, and the error number, zero for success.
 #[inline]
 pub fn parse_simple_reply(bytes: &[u8]) -> Parsed<(u64, u32)> {
     if bytes.len() < SIMPLE_REPLY_BYTES {

@@ -1,4 +1,4 @@
-//! A client as the device sees it: memory that says anything, and what may be made of it.
+//! Client as the device sees it: memory with arbitrary content, and the checks of the commands in it.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -14,60 +14,60 @@ use super::share::SharePart;
 use crate::device::faults::FaultEffect;
 use crate::device::store::{Store, StoreAccess, copy};
 
-/// Distance of the ring entry that is loaded into the cache together with a fetched command, for rings in which many commands
-/// wait.
+/// Distance, in entries, of the ring entry that is prefetched together with a fetched command, for rings in which many
+/// commands wait.
 const ENTRIES_AHEAD: u32 = 3;
 
-/// Queue of a client, and how far its ring has been read. The structure fills cache lines of its own, as the queue beside it
-/// may be another thread's.
+/// Ring of one client queue, with the position up to which it has been read. It fills cache lines of its own, as
+/// another thread may write the ring beside it.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct QueueRing {
     places: QueueOffsets,
     head: u32,
     pass: u8,
-    /// Number of commands in flight: no more than slots.
+    /// Number of commands in flight, which is never larger than the number of slots.
     in_flight: u32,
-    /// Turn of its requests among the modelled threads.
+    /// Turn of the queue, which selects the modelled thread that submits its requests.
     turn: u16,
 }
 
-/// A ring fills its lines, wherever it is allocated.
+/// Compile-time check that the state of a ring fills whole cache lines, wherever it is allocated.
 const _: () = assert!(align_of::<QueueRing>() >= 64 && size_of::<QueueRing>().is_multiple_of(64));
 
-/// Client, with those of its queues that one device thread owns, and a mapping of its memory.
+/// Client with a mapping of its memory, and those of its queues that one device thread owns.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Client {
-    /// Number that is never used again, so that a request whose client has gone finds nobody.
+    /// Number of the client, which is never used again, so that a request whose client has gone finds no client.
     pub number: u64,
     memory: Memory,
     layout: Layout,
     part: SharePart,
-    /// Queues of this thread.
+    /// Rings of those queues of the client that this device thread owns.
     rings: Vec<QueueRing>,
 }
 
-/// Checked command, with its place on the drive.
+/// Command that has passed all checks, with its range on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckedCommand {
-    /// Operation.
+    /// Operation of the command: read, write or flush.
     pub operation: Operation,
-    /// First byte on the drive.
+    /// Offset on the drive, in bytes, of the first byte that the command reads or writes.
     pub offset: u64,
-    /// Length in bytes.
+    /// Length of the command's range on the drive, in bytes.
     pub bytes: u32,
-    /// Queue of the command.
+    /// Index of the command's queue, among those of its client that the device thread owns.
     pub queue: u32,
-    /// Instant of the submission, as the client says, in nanoseconds of the system's clock.
+    /// Instant of the submission according to the client, in nanoseconds of the system's monotonic clock.
     pub asked_ns: u64,
-    /// Slot of its buffer.
+    /// Number of the slot whose buffer and status word the command uses.
     pub slot: u16,
     attempt: u8,
 }
 
 impl CheckedCommand {
-    /// Returns operation, place and size.
+    /// Returns operation, offset and length of the command.
     #[inline]
     pub fn io(&self) -> Io {
         match self.operation {
@@ -78,20 +78,20 @@ impl CheckedCommand {
     }
 }
 
-/// Result of a look at a ring.
+/// Result of an attempt to take a command from a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingEntry {
-    /// The ring is empty, or all slots are in use.
+    /// No command: the ring is empty, or all slots are in flight.
     Nothing,
-    /// Invalid command, which has been completed with an error if it named a slot.
+    /// Invalid command, which has been completed with an error if it names a slot of the queue.
     Refused,
-    /// A valid command.
+    /// A valid command, which is now in flight.
     Command(CheckedCommand),
 }
 
 impl Client {
-    /// Makes a client with memory of this layout and a part of the drive, with these of its queues, which are counted from 0
-    /// from here on.
+    /// Makes a client with memory of this layout and access to a part of the drive. `queues` are those of its queues
+    /// that the thread owns; from here on they are counted from 0.
     pub fn new(
         number: u64,
         memory: Memory,
@@ -103,13 +103,13 @@ impl Client {
         Client { number, memory, layout, part, rings: queues.into_iter().map(ring).collect() }
     }
 
-    /// Returns the number of queues.
+    /// Returns the number of the client's queues that the device thread owns.
     #[inline]
     pub fn queues(&self) -> u32 {
         self.rings.len() as u32
     }
 
-    /// Takes the next command of a queue, if there is one and a slot for it.
+    /// Takes the next command of a queue, if there is one and not all slots are in flight, and checks it.
     #[inline]
     pub fn take(&mut self, queue: u32) -> RingEntry {
         let ring = &mut self.rings[queue as usize];
@@ -138,7 +138,8 @@ impl Client {
         &self.rings[queue as usize].places
     }
 
-    /// Begins to load into the cache what a command needs: the store's bytes, and the client's lines.
+    /// Prefetches what the transfer of a command needs: the bytes of the store, and the cache lines of the client's
+    /// buffer.
     #[inline]
     pub fn prefetch(&self, command: &CheckedCommand, store: &Store) {
         let CheckedCommand { operation, offset, bytes, queue, slot, .. } = *command;
@@ -156,13 +157,13 @@ impl Client {
         }
     }
 
-    /// Returns true if a queue has a command, for a thread that is about to sleep.
+    /// Returns true if a command waits in a queue. A thread that is about to sleep calls this; the command stays there.
     pub fn has_command(&self, queue: u32) -> bool {
         let ring = &self.rings[queue as usize];
         chunk::take(self.memory.words(ring.places.entry(ring.head), COMMAND_WORDS), ring.pass).is_some()
     }
 
-    /// Checks a private copy of a command.
+    /// Checks a command, of which `command` is a private copy that the client cannot change.
     #[inline]
     fn check(&self, queue: u32, command: &[u8; COMMAND_BYTES]) -> Result<CheckedCommand, Status> {
         let asked_ns = layout::stamped_ns(command);
@@ -185,7 +186,7 @@ impl Client {
         Ok(CheckedCommand { offset: self.part.start + offset, ..checked })
     }
 
-    /// Completes an invalid command with an error, in the slot that it names, if that is one.
+    /// Completes an invalid command with an error in the slot that it names, if the queue has such a slot.
     #[cold]
     fn refuse(&self, queue: u32, bytes: &[u8; COMMAND_BYTES], status: Status) {
         // Any operation reads back the rest of the command.
@@ -197,10 +198,10 @@ impl Client {
         }
     }
 
-    /// Executes a command and completes it. `space` has room for the largest transfer.
+    /// Executes a command other than a flush, and completes it. `space` is a buffer for its data.
     ///
     /// # Panics
-    /// If it is a flush: [`Clients::flush`](super::clients::Clients::flush) sees to these.
+    /// If the command is a flush, which the caller must execute.
     #[inline]
     pub fn execute(&mut self, command: &CheckedCommand, store: &Store, space: &mut [u8]) -> Status {
         let status = self.transfer(command, store, space);
@@ -208,7 +209,8 @@ impl Client {
         status
     }
 
-    /// Moves the data of a command, and returns the status that it is to be completed with.
+    /// Moves the data of a command other than a flush, and returns the status for its completion. `space` is a buffer
+    /// for the data.
     ///
     /// # Panics
     /// As [`Client::execute`].
@@ -237,7 +239,8 @@ impl Client {
         status(done)
     }
 
-    /// Completes a command, which its client takes for completed `latency_ns` after the submission.
+    /// Completes a command with `status`. The client treats it as completed `latency_ns` nanoseconds after its
+    /// submission.
     #[inline]
     pub fn finish(&mut self, command: &CheckedCommand, status: Status, latency_ns: u64) {
         let latency = self.memory.word(self.places(command.queue).latency(command.slot.into()));
@@ -246,13 +249,14 @@ impl Client {
         self.rings[command.queue as usize].in_flight -= 1;
     }
 
-    /// Forgets a command that is never completed: its client may use the slot again, if it gives the command up.
+    /// Releases a command that a fault never lets complete. The client may use the slot again, if it gives up the
+    /// command.
     pub fn forget(&mut self, command: &CheckedCommand) {
         self.rings[command.queue as usize].in_flight -= 1;
     }
 
-    /// Moves as much of a command's data as the effect of a fault lets it, and returns the status. The data of a read is its
-    /// completion, so none of it moves if that fails or is dropped. A completion that is repeated is the same word again.
+    /// Moves as much of a command's data as the effect of a fault allows, and returns the status for the completion.
+    /// The data of a read is itself its completion, so that none moves if the completion fails or is dropped.
     #[cold]
     pub fn transfer_with(
         &self,
@@ -276,20 +280,20 @@ impl Client {
         word.store(status.word(attempt), Ordering::Release);
     }
 
-    /// Tells clients by the mode word if they have to ring a doorbell.
+    /// Tells the client, by the mode word of each queue, if it must ring a doorbell after a submission.
     pub fn tell_mode(&self, mode: u8) {
         for queue in 0..self.queues() {
             self.memory.word(self.places(queue).mode_word).store(mode.into(), Ordering::SeqCst);
         }
     }
 
-    /// Returns the turn of a queue's requests among the modelled threads.
+    /// Returns the turn of a queue, which selects the modelled thread that submits the queue's requests.
     #[inline]
     pub fn turn(&self, queue: u32) -> u16 {
         self.rings[queue as usize].turn
     }
 
-    /// Sets the turn of a queue's requests among the modelled threads.
+    /// Sets the turn of a queue, which selects the modelled thread that submits the queue's requests.
     pub fn set_turn(&mut self, queue: u32, turn: u16) {
         self.rings[queue as usize].turn = turn;
     }
@@ -297,14 +301,16 @@ impl Client {
 
 #[cfg(test)]
 impl Client {
-    /// Returns the cache lines of this process's memory that serving requests writes.
+    /// Returns the numbers (address / 64) of the cache lines of server memory that a device thread writes for this
+    /// client's requests. A test proves by them that no two threads share a line.
     pub fn lines_written(&self) -> impl Iterator<Item = usize> {
         let lines = |start: usize, bytes: usize| start / 64..(start + bytes).div_ceil(64);
         let rings = lines(self.rings.as_ptr() as usize, size_of_val(&self.rings[..]));
         lines(&raw const *self as usize, size_of::<Client>()).chain(rings)
     }
 
-    /// Returns the cache lines of the client's memory that serving requests writes.
+    /// Returns the numbers (offset / 64) of the cache lines of the client's memory that a device thread writes for its
+    /// requests. A test proves by them that no two threads share a line.
     pub fn lines_shared(&self) -> impl Iterator<Item = u64> {
         self.rings.iter().flat_map(|QueueRing { places, .. }| {
             let slots = (0..self.layout.slots()).flat_map(|slot| {
@@ -317,7 +323,7 @@ impl Client {
     }
 }
 
-/// Returns the status for the result of the store.
+/// Returns the status of a command for the result of an operation on the store.
 pub fn status(done: io::Result<()>) -> Status {
     done.map_or_else(|error| Status::from_error(&error), |()| Status::Success)
 }

@@ -1,8 +1,8 @@
-//! The thread that talks to sockets: clients come, ring the device, and go.
+//! Thread that talks to the sockets of shared-memory clients: they connect, ring doorbells and disconnect.
 //!
-//! It never waits for one client: a greeting comes whole or not at all, and soon. The device thread hears of changes
-//! through a [`QueueHandover`], which costs it one look at a flag; and while it sleeps, it hears rings itself, as they would wake it
-//! later by way of another thread.
+//! The thread never waits for one client: a greeting must arrive whole, and soon. A device thread learns of changes
+//! through a [`QueueHandover`], which costs it a read of one flag per round. While a device thread sleeps, it polls the
+//! clients' doorbells itself, as the detour over this thread would wake it later.
 
 use std::io;
 use std::mem;
@@ -23,38 +23,38 @@ use super::share::{CLIENTS_MAX, ShareSocket};
 use crate::device::Device;
 use crate::front::poll_group::{QueueHandover, owner};
 
-/// Time within which a client must have greeted.
+/// Time within which a client must have sent its greeting.
 const GREETING_MAX: Duration = Duration::from_secs(1);
 
-/// Change among the clients of a device thread.
+/// Message to a device thread: a client has connected or disconnected.
 #[derive(Debug)]
 pub(super) enum ClientChange {
-    /// A client has connected: those of its queues that the thread owns, and a descriptor of the client's socket.
+    /// A client has connected: the queues of it that the device thread owns, and a descriptor of its socket.
     Arrived(Box<Client>, OwnedFd),
     /// The client of this number has disconnected.
     Left(u64),
 }
 
-/// Returns the queues of a client that a device thread owns, of so many threads.
+/// Returns the queues of a client that device thread `thread` owns, out of `threads` threads.
 fn owned_queues(client: u64, queues: u32, thread: usize, threads: usize) -> impl Iterator<Item = u32> {
     (0..queues).filter(move |queue| owner(client, (*queue).into(), threads) == thread)
 }
 
-/// Connection whose client has not greeted, and the place of the socket that it came to.
+/// Connection whose client has not greeted yet. `place` is the index of the socket that accepted it.
 struct Guest {
     socket: UnixStream,
     place: usize,
     since: Instant,
 }
 
-/// Thread that talks to sockets.
+/// Thread that accepts shared-memory clients, hears their doorbells and notices their end.
 #[derive(Debug)]
 pub(super) struct ClientListener<'a> {
     pub device: &'a Device,
     pub served: &'a [ShareSocket],
-    /// Handover to each device thread.
+    /// Mailbox of each device thread, for clients that connect or disconnect.
     pub handovers: &'a [QueueHandover<'a, ClientChange>],
-    /// True if clients are told to ring doorbells.
+    /// True if clients are told to ring doorbells when a device thread sleeps.
     pub doorbells: bool,
     pub modelled: bool,
 }
@@ -67,7 +67,7 @@ struct Sockets {
 }
 
 impl ClientListener<'_> {
-    /// Talks to clients until the device is told to stop.
+    /// Accepts and serves the connections of clients until the device is told to stop.
     ///
     /// # Errors
     /// If the system cannot wait for sockets.
@@ -104,7 +104,8 @@ impl ClientListener<'_> {
         Ok(())
     }
 
-    /// Wakes device threads for clients that ring their doorbell, and tells them of clients that have gone.
+    /// Wakes all device threads for each client that rings its doorbell, and tells them of clients that have
+    /// disconnected.
     fn serve_clients(&self, sockets: &mut Sockets, ready: &[bool]) {
         let mut ready = ready.iter();
         sockets.clients.retain(|(number, socket)| {
@@ -135,7 +136,7 @@ impl ClientListener<'_> {
         }
     }
 
-    /// Answers a greeting, and gives the client memory of its own.
+    /// Replies to a client's greeting, and gives the client shared memory of its own, unless it is refused.
     fn welcome(&self, guest: Guest, sockets: &mut Sockets) -> io::Result<()> {
         let Guest { socket, place, .. } = guest;
         let mut message = [0; HELLO_BYTES];
@@ -154,7 +155,8 @@ impl ClientListener<'_> {
         Ok(())
     }
 
-    /// Hands each device thread its queues of a client, with a mapping of its own of the client's memory.
+    /// Hands each device thread those queues of a client that it owns, each thread with its own mapping of the client's
+    /// memory.
     fn divide(
         &self,
         number: u64,
@@ -237,7 +239,8 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 4].map(thread_of), [0, 1, 2, 3, 0].map(Some));
     }
 
-    /// Lines that device threads write for requests: their own state, and the memory of clients.
+    /// A cache line that a device thread writes for requests, in its own state or in a client's memory, is written by
+    /// no other device thread.
     #[test]
     fn no_line_is_written_by_two_device_threads() {
         const THREADS: usize = 3;

@@ -1,4 +1,4 @@
-//! Client's end of shared memory for benchmarks: the queue of one thread, which spins while requests are in flight.
+//! Client's end of shared memory for benchmarks: one queue per thread, which spins while requests are in flight.
 
 use std::fmt;
 use std::hint;
@@ -19,18 +19,19 @@ use crate::bench::target::{Load, LoadConnection, Measurement, Target, longest_by
 use crate::clock::Clock;
 use crate::front::kind::ParsedTarget;
 
-/// Rounds over all requests in flight before the caller is asked whether to stop.
+/// Number of polls of all requests in flight before a wait returns, so that the caller can check for a request to stop.
 const ROUNDS: u32 = 4096;
-/// Shorter pauses are spent spinning.
+/// Shortest time to the next request for which a thread sleeps; it spins during the last part, and during shorter
+/// times.
 const SLEEP_MIN: Span = Span::from_us(60);
-/// Longest sleep: the caller is asked in between whether to stop.
+/// Longest sleep of a benchmark thread, after which the caller checks for a request to stop.
 const SLEEP_MAX: Duration = Duration::from_millis(10);
 
-/// Socket of a device in shared memory.
+/// Path of the socket of a device in shared memory, as a benchmark target.
 #[derive(Debug)]
 struct ShmTarget(PathBuf);
 
-/// Reads an address; returns nothing if it is not one of shared memory.
+/// Parses the address of a device in shared memory; returns none if the text does not begin with `shm:`.
 pub(super) fn parse(text: &str) -> Option<ParsedTarget> {
     Some(match text.strip_prefix("shm:")? {
         "" => Err(Problem::new(text, None, "the socket has no path", "shm:PATH")),
@@ -39,7 +40,8 @@ pub(super) fn parse(text: &str) -> Option<ParsedTarget> {
 }
 
 impl Target for ShmTarget {
-    /// Returns limits for threads that are a client each.
+    /// Returns the limits of the drive, with as many queues as the server allows clients: each thread is a client with
+    /// one queue.
     fn limits(&self) -> io::Result<Limits> {
         let options = Options { depth: 1, transfer_bytes: 4096, writes: false, ..Options::default() };
         let client = Client::connect(&self.0, &options)?;
@@ -59,18 +61,18 @@ impl fmt::Display for ShmTarget {
     }
 }
 
-/// Request in flight.
+/// Request of a benchmark thread that is in flight.
 struct LoadRequest {
     slot: usize,
     place: Slot,
-    /// Bytes of a read to copy out when it completes.
+    /// Number of bytes of a read that are copied out when it completes; 0 for other requests.
     bytes: usize,
 }
 
-/// Queue of one thread.
+/// Queue of one benchmark thread, with its requests in flight.
 pub(super) struct LoadQueue {
     queue: Queue,
-    /// Requests in the order of submission, so that the first to complete is looked at first.
+    /// Requests in flight in the order of submission, so that the first to complete is polled first.
     in_flight: Vec<LoadRequest>,
     done: Vec<(usize, bool)>,
     into: Vec<u8>,
@@ -90,7 +92,7 @@ impl LoadQueue {
         Ok(LoadQueue { queue, in_flight: Vec::new(), done: Vec::new(), into: vec![0; bytes as usize] })
     }
 
-    /// Looks once at every request in flight.
+    /// Polls every request in flight once, and moves those that have completed to `done`.
     fn look(&mut self) -> io::Result<()> {
         let LoadQueue { queue, in_flight, done, into } = self;
         let mut broken = None;
@@ -113,7 +115,7 @@ impl LoadQueue {
     }
 }
 
-/// Returns true if a job may write: a read-only share refuses such clients.
+/// Returns true if a job may write. A read-only share refuses clients that may write.
 fn writes(job: &Job) -> bool {
     job.read_percent < 100.0 || job.trace.as_ref().is_some_and(|trace| trace.summary().has_writes())
 }

@@ -8,14 +8,14 @@
 //!                                   status word, behind all ────
 //! ```
 //!
-//! Layout, commands, tags and the order of memory accesses are [`phaselink_ring`]'s, which both sides use. What is said
-//! here is who is served and protected from whom:
+//! Layout, commands, tags and the order of memory accesses are in [`phaselink_ring`], which both sides use. The modules
+//! here decide who is served, and who is protected from whom:
 //!
-//! - [`share`] is a socket and what its clients may do: a range of the drive, with or without writing.
+//! - [`share`] is a socket and the access of its clients: a range of the drive, with or without writing.
 //! - [`listener`] talks to sockets, so that no device thread ever waits for one: clients come, ring their doorbell and go.
-//! - [`client`] is a client as the device sees it. Each command is copied once and only the copy is checked and executed; data
-//!   goes nowhere but into the client's own memory, whose size is sealed. A client can harm itself, no one else.
-//! - [`serve`] has the steps of a command's life, and the poll groups; [`load`] is the client's end, for `phaselink bench`.
+//! - [`client`] is a client as the device sees it. Each command is copied once, and only the copy is checked and
+//!   executed. Data goes only to the client's own memory, whose size is sealed, so that a client can harm only itself.
+//! - [`serve`] has the steps of a command and the poll groups; [`load`] is the client's end, for `phaselink bench`.
 
 pub mod client;
 mod listener;
@@ -34,7 +34,7 @@ use crate::device::report::EmptyExchange;
 
 pub use share::{Share, ShareSocket};
 
-/// Shared memory in the list of front-ends.
+/// Description of the shared-memory front-end: its flag, help text, binding of addresses and benchmark target.
 pub const KIND: FrontKind = FrontKind {
     flag: "shm",
     value: "PATH",
@@ -53,7 +53,7 @@ pub const KIND: FrontKind = FrontKind {
     target: Some(TargetKind { form: "shm:PATH", parse: load::parse }),
 };
 
-/// Bound sockets of shared memory. Their clients share the device threads; a single thread runs the engine.
+/// Shared-memory front-end with its bound sockets. Their clients share the device threads.
 #[derive(Debug)]
 pub struct Shm(pub Vec<ShareSocket>);
 

@@ -1,9 +1,9 @@
 //! Commands of clients in shared memory, and the poll groups that own their queues.
 //!
-//! With timing on, the way of a command through real memory must not come on top of the modelled one. So a command carries the
-//! instant at which its client has submitted it, and enters the model as of then; data moves when the command is fetched; and
-//! the status says by how much later than its submission the command completes, for which the client waits. No time that the
-//! machine needs for all this shows in the latency, as long as it needs less than the model. What it needs more is the lag.
+//! With timing on, the time that a command spends in real memory must not be added to the modelled time. So a command
+//! carries the instant at which its client submitted it, and enters the model as of that instant; its data moves when
+//! it is fetched. The completion carries the modelled latency, and the client waits until that time has passed. The
+//! machine's own time does not show as long as it is shorter than the model's; the excess is the lag.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -34,16 +34,16 @@ use crate::front::model::Submission;
 use crate::front::poll_group::{FrontEnd, QueueHandover, readable, run_all};
 use crate::front::service::Service;
 
-/// A command whose client says that it was submitted longer ago than this, or later than now, has another clock: it counts as
-/// submitted now.
+/// Maximum age of a client's submission stamp. A command with an older stamp, or one in the future, counts as submitted
+/// now, because its client has another clock.
 const WAY_MAX: Span = Span::from_ms(10);
 
-/// Command of a client.
+/// Command of a shared-memory client, from its fetch to its completion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClientCommand {
-    /// Number of the client.
+    /// Number of the client that submitted the command.
     client: u64,
-    /// Turn of the command's queue among the modelled threads.
+    /// Turn of the command's queue, which selects the modelled thread that submits the command.
     turn: u16,
     command: CheckedCommand,
 }
@@ -80,8 +80,8 @@ impl Request for ClientCommand {
     }
 }
 
-/// Returns the instant at which a command that is fetched `now` was submitted, as far as its client, which says so, is to be
-/// believed.
+/// Returns the instant at which the client submitted a command that is fetched `now`, according to its stamp
+/// `stamp_ns`. Returns `now` if the stamp is not credible.
 fn submitted(stamp_ns: u64, clock: &Clock, now: Time) -> Time {
     let submitted = clock.at_ns(stamp_ns).filter(|submitted| now.since(*submitted) < WAY_MAX);
     submitted.unwrap_or(now).min(now)
@@ -135,11 +135,11 @@ impl Endpoint<ClientCommand> for Client {
     }
 }
 
-/// Queues of clients that one device thread owns.
+/// Clients and queues that one device thread owns.
 struct ClientGroup<'a> {
-    /// Clients, each with those of its queues that the thread owns.
+    /// Connected clients, each with those of its queues that the thread owns.
     clients: Vec<Client>,
-    /// Socket of each client, which becomes readable when the client rings its doorbell.
+    /// Socket of each client, in the order of `clients`. It becomes readable when the client rings its doorbell.
     sockets: Vec<OwnedFd>,
     handover: &'a QueueHandover<'a, ClientChange>,
 }
@@ -201,8 +201,8 @@ impl FrontEnd for ClientGroup<'_> {
         found
     }
 
-    /// Asks clients for doorbells and looks at their rings once more after that: either this sees a command, or its client sees
-    /// that it has to ring.
+    /// Asks clients for doorbells, and then checks their rings once more. So either this thread sees a new command, or
+    /// its client sees that it must ring.
     fn prepare_sleep(&mut self, _: &mut Duration) -> Option<Vec<PollFd<'_>>> {
         self.clients.iter().for_each(|client| client.tell_mode(MODE_DOORBELL));
         fence(Ordering::SeqCst);
@@ -216,8 +216,8 @@ impl FrontEnd for ClientGroup<'_> {
     }
 }
 
-/// Serves the clients of `sockets` until the device is told to stop. The queues of each client are divided among the device
-/// threads.
+/// Serves the clients of `sockets` until the device is told to stop. The queues of each client are divided among the
+/// device threads.
 ///
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.

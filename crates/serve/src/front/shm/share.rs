@@ -1,4 +1,4 @@
-//! A socket, and what those who connect to it may do.
+//! Socket of a shared-memory server, and the access of its clients to the drive.
 
 use std::fmt;
 use std::fs;
@@ -11,51 +11,53 @@ use phaselink_core::problem::Problem;
 use crate::device::store::Geometry;
 use crate::front::socket::bind_unix;
 
-/// Most clients of one server, over all its sockets; each has at most [`phaselink_ring::layout::MEMORY_BYTES_MAX`].
+/// Maximum number of clients of one server, over all its sockets. Each has at most
+/// [`phaselink_ring::layout::MEMORY_BYTES_MAX`] of memory.
 pub(super) const CLIENTS_MAX: usize = 32;
 
-/// SharePart of the drive and how it may be used, as on the command line: `PATH[,offset=SIZE][,size=SIZE][,readonly]`.
+/// Value of --shm: a socket and the part of the drive behind it, `PATH[,offset=SIZE][,size=SIZE][,readonly]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Path of the socket.
+    /// Path of the Unix socket.
     pub path: PathBuf,
-    /// First byte of the drive that clients see, as their byte 0.
+    /// Offset on the drive, in bytes, of the byte that clients see as byte 0.
     pub start: u64,
-    /// Number of bytes that clients see; all that follow if there is none.
+    /// Number of bytes that clients see; none for everything up to the end of the drive.
     pub bytes: Option<u64>,
-    /// True if clients may write.
+    /// True if clients may write to the drive.
     pub writes: bool,
 }
 
-/// Part of a drive that a client may reach.
+/// Part of a drive that the clients of a socket may access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharePart {
-    /// First byte on the drive.
+    /// Offset on the drive, in bytes, of the first byte that clients may access.
     pub start: u64,
-    /// Length in bytes.
+    /// Length of the accessible part of the drive, in bytes.
     pub bytes: u64,
-    /// Block of the drive in bytes.
+    /// Logical block size of the drive, in bytes.
     pub block_bytes: u32,
-    /// True if clients may write.
+    /// True if clients may write to the drive.
     pub writes: bool,
 }
 
-/// Share whose socket is bound. The socket's name goes when this is dropped.
+/// Bound socket of a shared-memory server, with its part of the drive. The socket's file is removed when this is
+/// dropped.
 #[derive(Debug)]
 pub struct ShareSocket {
-    /// Socket at which clients connect.
+    /// Listening socket at which clients connect.
     pub listener: UnixListener,
-    /// Share as it was asked for.
+    /// Value of --shm that this socket was made from: path, range of the drive and access.
     pub share: Share,
-    /// Part of the drive that clients reach.
+    /// Part of the drive that clients of this socket reach.
     pub part: SharePart,
 }
 
 impl Share {
-    /// Reads a share from the command line.
+    /// Parses a value of --shm.
     ///
     /// # Errors
-    /// If there is no path, or a word that is not known.
+    /// If the path is missing, or a word is unknown or malformed.
     pub fn parse(text: &str) -> Result<Share, Problem> {
         let allowed = "PATH[,offset=SIZE][,size=SIZE][,readonly], with SIZE as in 4096, 64k, 16m, 1g";
         let problem = |found: String| Problem::new("--shm", None, found, allowed);
@@ -75,10 +77,10 @@ impl Share {
         Ok(share)
     }
 
-    /// Returns the part of this drive that the share stands for.
+    /// Returns the part of a drive with this geometry that the share describes.
     ///
     /// # Errors
-    /// If it reaches beyond the drive, is empty, or divides a block.
+    /// If the part reaches beyond the drive, is empty, or begins or ends within a block.
     pub fn part(&self, geometry: Geometry) -> Result<SharePart, Problem> {
         let Geometry { capacity_bytes, block_bytes } = geometry;
         let bytes = self.bytes.unwrap_or(capacity_bytes.saturating_sub(self.start));
@@ -99,10 +101,10 @@ impl Share {
 }
 
 impl ShareSocket {
-    /// Binds the share's socket.
+    /// Creates the listening socket of a share, for a drive with this geometry.
     ///
     /// # Errors
-    /// If the share does not fit the drive, or its path is taken.
+    /// If the share does not fit the drive, or no socket can be created at its path.
     pub fn bind(share: &Share, geometry: Geometry) -> Result<ShareSocket, Problem> {
         let part = share.part(geometry)?;
         let bound = bind_unix(&share.path).and_then(|listener| {

@@ -1,4 +1,4 @@
-//! The steps in the life of an NVMe command of a real host.
+//! Steps of a real host's NVMe command, from its fetch to its completion.
 //!
 //! A real host has its own driver, which takes the place of the modelled one. With timing on, a command enters the model at the
 //! doorbell's packet, by the very bytes that were read: the command's and those of its lists of pages. The model's controller
@@ -6,10 +6,10 @@
 //! Commands that are refused take their time like others, and so do flushes and deallocations. A write with force unit access
 //! ends when the modelled buffer has been flushed. Admin commands take no time.
 //!
-//! So that real ways do not come on top of modelled ones, a doorbell counts as rung halfway between the round that found it and
-//! the one before; data moves as soon as the model knows the command's end; and the completion entry is written then, less what
-//! a word takes to the client and back. What is later than that is the lag. The way of an interrupt through the system into a
-//! virtual machine is not in it.
+//! So that real delays are not added to modelled ones, a doorbell counts as written halfway between the polling round
+//! that found it and the round before. Data moves as soon as the model knows the instant of completion. The completion
+//! entry is written at that instant, less the round trip of a word between server and client. Whatever is later is the
+//! lag, which does not include the time of an interrupt into a virtual machine.
 
 use std::io;
 
@@ -29,25 +29,26 @@ use crate::front::lifecycle::{Completion, Endpoint, Fetch, Request, RequestClass
 use crate::front::model::{ModelQueue, Submission};
 use crate::nvme::{Command, CommandProgress, NextCommand, QueueSet};
 
-/// Controller of a request, as the thread that has fetched it knows it.
+/// Index by which the thread that has fetched a command finds the command's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// One of the controllers whose sockets the thread owns.
+    /// Index of one of the controllers whose sockets the thread owns.
     Owned(usize),
-    /// One of the sets of queues that the thread borrows.
+    /// Index of one of the sets of queues that the thread borrows.
     Borrowed(usize),
 }
 
-/// Command of a client's queue.
+/// NVMe command of a client, from its fetch to its completion.
 #[derive(Debug)]
 pub(super) struct CommandRequest {
     pub place: Place,
-    /// Number of the client among all of its controller: commands of a client that has gone are nobody's.
+    /// Number of the client among all that its controller has had. Commands of a client that has gone are dropped.
     pub client: u64,
     pub command: Command,
-    /// Queue of the model, if there is one.
+    /// Modelled queue that the command enters; none with timing off.
     model_queue: Option<ModelQueue>,
-    /// True if data or lists of the command were out of reach when it was fetched: it is to be checked again.
+    /// True if data or lists of the command were out of the thread's reach when it was fetched, so that it must be read
+    /// and checked again.
     pub is_unread: bool,
 }
 
@@ -69,13 +70,13 @@ impl Request for CommandRequest {
         Some(RequestClass { op: checked.op(), bytes })
     }
 
-    /// Returns 0 for the first I/O queue.
+    /// Returns the number of the command's I/O queue, counted from 0.
     #[inline]
     fn thread(&self) -> u64 {
         u64::from(self.command.queue()) - 1
     }
 
-    /// Adds what the command reads and writes to the trace. A command that is refused has asked for nothing.
+    /// Adds the reads and writes of the command to the trace. A command that is refused adds nothing.
     fn note(&self, record: &Record) {
         let Command { checked: Ok(checked), ranges, .. } = &self.command else { return };
         let note_all = |op| ranges.iter().for_each(|(offset, bytes)| record.note_long(op, *offset, *bytes));
@@ -101,25 +102,26 @@ impl Request for CommandRequest {
         Some(Submission::Command { queue, io, entry, lists })
     }
 
-    /// Returns the middle between the round that has found the doorbell and the one before.
+    /// Returns the instant halfway between the polling round that found the doorbell and the round before.
     fn submitted(&self, _: &Clock, Round { before, now }: Round) -> Time {
         before + Span::from_ps(now.since(before).as_ps() / 2)
     }
 }
 
-/// Set of queues with its host, on the thread that owns or borrows it.
+/// Set of queues with access to its client, on the thread that owns or borrows the set.
 pub(super) struct QueueEndpoint<'e, H> {
     pub place: Place,
     pub client: u64,
     pub groups: &'e ControllerGroups<'e>,
     pub set: &'e mut QueueSet,
     pub host: &'e mut H,
-    /// Number of the model's queue that stands for the set's first I/O queue; none without a model.
+    /// Number of the modelled queue that stands for the controller's I/O queue 1; none with timing off, or if no
+    /// commands are fetched.
     pub first_model_queue: Option<u16>,
 }
 
 impl<H: Reach> QueueEndpoint<'_, H> {
-    /// Reads the command of a request again, whose data or lists were out of the reach of the thread that has fetched it.
+    /// Reads and checks a command again, if its data or lists were out of the reach of the thread that fetched it.
     pub(super) fn read_again(&mut self, request: &mut CommandRequest) {
         if std::mem::take(&mut request.is_unread) {
             request.command = self.set.recheck(&request.command, self.host);

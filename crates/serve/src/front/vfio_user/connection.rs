@@ -1,4 +1,4 @@
-//! A client's socket, and through it the host of a controller.
+//! Socket and session of a vfio-user client, by which a controller reaches its host.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{self, MaybeUninit};
@@ -22,13 +22,13 @@ use crate::device::faults::Faults;
 use crate::nvme::registers::Registers;
 use crate::nvme::{AdminHost, Unreachable};
 
-/// Time within which a client must take a reply, or give its memory: the thread may have others to serve.
+/// Longest time for which a thread waits until a client accepts a reply, or sends memory that it was asked for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Most messages of one client in a row.
+/// Maximum number of messages of one client that are handled in a row.
 pub const MESSAGES_MAX: u32 = 64;
 
-/// Client's socket and session, and through both the host of a controller.
+/// Socket and session of a client, by which a controller reaches its host's memory, doorbells and interrupts.
 #[derive(Debug)]
 pub struct Connection {
     socket: UnixStream,
@@ -36,23 +36,25 @@ pub struct Connection {
     /// Instant at which the client has connected.
     begun: Instant,
     incoming: Incoming,
-    /// Number of the server's last own request.
+    /// Message ID of the latest request that the server has sent to the client.
     request_id: u16,
     answered: Option<Vec<u8>>,
     faults: Arc<Faults>,
     signals: Signals,
-    /// True if borrowers have the client's memory: a message that comes while the client is asked for some could change that.
+    /// True if other threads borrow access to the client's memory. The client must not be asked for memory then, as a
+    /// message that arrives meanwhile could change the memory.
     is_shared: bool,
     is_out_of_reach: bool,
-    /// True if the thread serves other clients, so that this one is to leave for another thread once it has let this one wait.
+    /// True if the thread serves other clients too. This client must then move to another thread once this thread has
+    /// waited for it.
     has_neighbours: bool,
-    /// Time for which the client has let the thread wait.
+    /// Total time for which the thread has waited for the client.
     waited: Duration,
-    /// True if the socket is broken, or carries no messages: it is not used any more.
+    /// True if the socket has ended, is broken, or has carried an invalid message, so that it is not used any more.
     is_over: bool,
 }
 
-/// Message of a client, with its descriptors.
+/// Complete message of a client, with the descriptors that came with it.
 #[derive(Debug)]
 pub struct Message {
     bytes: Vec<u8>,
@@ -60,13 +62,13 @@ pub struct Message {
 }
 
 impl Message {
-    /// Returns true if the message does nothing but ring doorbells.
+    /// Returns true if the message only writes doorbells.
     pub fn only_rings(&self) -> bool {
         Session::only_rings(&self.bytes)
     }
 }
 
-/// Message of which some bytes may be still to come.
+/// Message that is being received, of which bytes may be missing.
 #[derive(Debug, Default)]
 struct Incoming {
     bytes: Vec<u8>,
@@ -78,7 +80,7 @@ impl Connection {
     /// Makes the connection of a client that has just connected.
     ///
     /// # Errors
-    /// If the system has no memory file left.
+    /// If the system gives no memory file for the doorbells, or the socket cannot be set up.
     pub fn new(socket: UnixStream, is_mappable: bool, limits: &Limits, faults: &Arc<Faults>) -> io::Result<Connection> {
         socket.set_nonblocking(true)?;
         Ok(Connection {
@@ -98,7 +100,8 @@ impl Connection {
         })
     }
 
-    /// Answers the messages that have come. At its end, the connection [is over](Connection::is_over).
+    /// Executes messages that have arrived, and sends the replies. The connection [is over](Connection::is_over) if the
+    /// socket has ended.
     fn attend(&mut self) {
         for _ in 0..MESSAGES_MAX {
             let Some(message) = self.next_message() else { return };
@@ -106,7 +109,7 @@ impl Connection {
         }
     }
 
-    /// Returns the next message, if it has come.
+    /// Returns the next message, if all of it has arrived. A socket that has ended or is broken ends the connection.
     pub fn next_message(&mut self) -> Option<Message> {
         if self.is_over {
             return None;
@@ -120,56 +123,59 @@ impl Connection {
         }
     }
 
-    /// Gives a borrower what it needs to serve queues of this client. Until all borrowers have returned it, nothing may be
-    /// asked of the client, and none of its messages answered but doorbells.
+    /// Returns the access to this client that a borrower of its queues needs. Until all borrowers have returned theirs,
+    /// the client must be asked for nothing, and only its doorbell messages may be executed.
     pub fn share(&mut self) -> Mapped {
         self.is_shared = true;
         Mapped::new(&self.session, &self.faults)
     }
 
-    /// Takes back what a borrower had.
+    /// Takes back a borrower's access to the client, with the interrupts that are still to be repeated.
     pub fn take_back(&mut self, mapped: Mapped) {
         self.signals.inherit(mapped.into_signals());
     }
 
-    /// Notes that no borrower has anything any more.
+    /// Notes that all borrowers have returned their access, so that the client may be asked for memory again.
     pub fn have_alone(&mut self) {
         self.is_shared = false;
     }
 
-    /// Repeats interrupts that are due; returns the time until the next one, if there is one.
+    /// Sends interrupts again that a fault repeats, if they are due. Returns the time until the next repetition or the
+    /// end of another fault; none if there is none.
     #[inline]
     pub fn interrupt_again(&mut self) -> Option<Duration> {
         self.signals.send_again(&self.session.interrupts, self.session.registers.masked)
     }
 
-    /// Returns true if the client has agreed on a version.
+    /// Returns true if the client has negotiated a version.
     pub fn has_agreed(&self) -> bool {
         self.session.has_version()
     }
 
-    /// Returns true if the client has gone.
+    /// Returns true if the socket is not used any more: it has ended, is broken, or has carried an invalid message.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Notes if the thread serves other clients, too.
+    /// Sets the flag that the thread serves other clients beside this one.
     pub fn set_neighbours(&mut self, has_neighbours: bool) {
         self.has_neighbours = has_neighbours;
     }
 
-    /// Returns true if the client has let its thread wait for a reply, or for room for one.
+    /// Returns true if the thread has waited for a reply of the client, or for room for a reply to it.
     #[inline]
     pub fn has_waited(&self) -> bool {
         !self.waited.is_zero()
     }
 
-    /// Returns for how long the thread waits for the client now: beside other clients, for so long in all.
+    /// Returns the longest time for which the thread may wait for the client now. On a thread with other clients, all
+    /// waits together are limited.
     fn patience(&self) -> Duration {
         if self.has_neighbours { PATIENCE.saturating_sub(self.waited) } else { PATIENCE }
     }
 
-    /// Answers a message.
+    /// Executes a message of the client and sends the reply. A reply to the server's own request is kept for the caller
+    /// that waits for it.
     pub fn answer(&mut self, Message { bytes: message, fds }: Message) {
         let header = message.first_chunk().map(Header::decode);
         if header.is_some_and(|header| header.is_reply() && header.id == self.request_id) {
@@ -186,8 +192,8 @@ impl Connection {
         }
     }
 
-    /// Reads the next whole message: first its header, then as much as that says, so that descriptors belong to the message
-    /// that they came with.
+    /// Reads the next complete message: first its header, then as many bytes as the header says, so that descriptors
+    /// belong to the message that they came with. Returns none if bytes are missing.
     fn receive(&mut self) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
         loop {
             let Incoming { bytes, filled, fds } = &mut self.incoming;
@@ -229,8 +235,8 @@ impl Connection {
         }
     }
 
-    /// Sends a request to the client and returns the payload of the reply. Messages that come meanwhile are answered, as the
-    /// client may hold up its reply until then.
+    /// Sends a request to the client, and returns the payload of the reply. Messages that arrive meanwhile are
+    /// executed, as the client may hold up its reply until then.
     #[cold]
     fn ask(&mut self, command: u16, payload: &[u8]) -> Result<Vec<u8>, Unreachable> {
         if self.is_shared {
@@ -343,7 +349,8 @@ impl AsFd for Connection {
     }
 }
 
-/// Reads what has come, with its descriptors: nothing if there is nothing, zero bytes at the end.
+/// Reads received bytes and descriptors without blocking, and returns the number of bytes. Returns none if nothing has
+/// arrived, and 0 at the end of the connection.
 fn receive(socket: &UnixStream, into: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<Option<usize>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -362,7 +369,8 @@ fn receive(socket: &UnixStream, into: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::
     Ok(Some(received.bytes))
 }
 
-/// Sends a whole message, with a descriptor at its beginning. Returns true if it had to wait for the client.
+/// Sends a whole message, with a descriptor at its beginning, and waits for room no longer than `until`. Returns true
+/// if it had to wait for the client.
 fn send(socket: &UnixStream, message: &[u8], fd: Option<BorrowedFd>, until: Instant) -> io::Result<bool> {
     let fds = fd.map(|fd| [fd]);
     let (mut sent, mut has_waited) = (0, false);
@@ -384,7 +392,7 @@ fn send(socket: &UnixStream, message: &[u8], fd: Option<BorrowedFd>, until: Inst
     Ok(has_waited)
 }
 
-/// Waits for a socket; returns false if that has taken too long.
+/// Waits until a socket is ready for `flags`; returns false if it is not by the instant `until`.
 fn wait(socket: BorrowedFd, flags: PollFlags, until: Instant) -> bool {
     let left = until.saturating_duration_since(Instant::now());
     let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };

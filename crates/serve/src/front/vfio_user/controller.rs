@@ -1,4 +1,4 @@
-//! An address where one client at a time finds a controller.
+//! NVMe controllers behind vfio-user sockets, each with one client at a time.
 
 use std::fs;
 use std::io;
@@ -27,15 +27,16 @@ use crate::front::poll_group::QueueHandover;
 use crate::front::socket::bind_unix;
 use crate::nvme::{AdminHost, Command, Controller, Identity, NextCommand, QueueSet, limits};
 
-/// Name of the socket within a directory, where SPDK's clients look for it.
+/// Name of the socket within a directory, where user-space drivers such as SPDK look for it.
 const SOCKET_IN_DIRECTORY: &str = "cntrl";
 
-/// Socket of a controller, and the controller's identity.
+/// Listening socket of an NVMe controller, and the controller's identity.
 #[derive(Debug)]
 pub struct ControllerSocket {
     listener: UnixListener,
     path: PathBuf,
-    /// True if the socket is in a directory, where user-space drivers look for it. These ring doorbells by memory alone.
+    /// True if the socket was created in a given directory, where user-space drivers look for it. These drivers write
+    /// doorbells in mapped memory only.
     is_for_drivers: bool,
     identity: Identity,
     /// True if hosts are watched for behaviour that the specification leaves undefined.
@@ -43,11 +44,12 @@ pub struct ControllerSocket {
 }
 
 impl ControllerSocket {
-    /// Binds `path`, or `cntrl` within it if it is a directory, for clients of `drive`. `number` tells the controllers of a
-    /// drive from each other.
+    /// Creates the socket `path`, or `cntrl` within it if it is a directory, for clients of `drive`. `number` tells the
+    /// controllers of a drive from each other.
     ///
     /// # Errors
-    /// If the path is taken, or the drive is one that [real hosts cannot have](limits::served_limits).
+    /// If no socket can be created at the path, or the drive is one that [real hosts cannot
+    /// have](limits::served_limits).
     pub fn bind(path: &Path, drive: &Drive, geometry: Geometry, number: usize) -> Result<ControllerSocket, Problem> {
         let identity = Identity::new(&drive.name, limits::served_limits(drive, geometry)?, number)
             .with_atomic_bytes(drive.nvme.atomic_write_bytes);
@@ -71,32 +73,35 @@ impl ControllerSocket {
         self
     }
 
-    /// Lets the controller share the namespaces of another one of the same drive.
+    /// Lets the controller share the namespaces of another controller of the same drive.
     pub(super) fn share_namespaces(&mut self, other: &ControllerSocket) {
         self.identity = self.identity.clone().sharing(&other.identity.subsystem);
     }
 
-    /// Takes over the namespaces that the store of the drive has kept, and its history if one is recorded.
+    /// Loads the namespaces that are kept in the device's store, and has changes recorded in the device's history, if
+    /// it has one.
     ///
     /// # Errors
-    /// Namespaces that the drive cannot have.
+    /// If the store has namespaces that the drive cannot have.
     pub(super) fn load(&self, device: &Device) -> io::Result<()> {
         device.history.iter().for_each(|history| self.identity.subsystem.record(history));
         self.identity.subsystem.load(&device.store)
     }
 
-    /// Makes the controller in its state after power-on.
+    /// Makes the controller in its state after power-on, with its queues divided into `queue_sets` sets.
     fn new_controller(&self, queue_sets: usize) -> Controller {
         let controller = Controller::new(self.identity.clone()).with_queue_sets(queue_sets);
         if self.is_strict { controller.with_strict_checks() } else { controller }
     }
 
-    /// Returns true if the socket is where user-space drivers look for it, which ring doorbells by memory alone.
+    /// Returns true if the socket was created in a directory where user-space drivers look for it. These drivers write
+    /// doorbells in mapped memory only.
     pub fn is_for_drivers(&self) -> bool {
         self.is_for_drivers
     }
 
-    /// Returns a note for users whose clients cannot attach: drivers that look for this name ring doorbells by memory alone.
+    /// Returns a note for users if SPDK cannot attach to the socket, although it has the name that SPDK looks for: its
+    /// doorbells cannot be mapped.
     pub fn note(&self, wait: Wait) -> Option<String> {
         let directory = self.path.parent().filter(|_| self.path.ends_with(SOCKET_IN_DIRECTORY))?;
         let is_mappable = self.is_for_drivers || wait == Wait::Spin;
@@ -110,18 +115,18 @@ impl ControllerSocket {
         })
     }
 
-    /// Returns the limits that clients are offered.
+    /// Returns the limits of the controller that clients are offered, such as the number of queue pairs.
     pub fn limits(&self) -> &Limits {
         &self.identity.limits
     }
 
-    /// Returns the address, as it is announced.
+    /// Returns the address of the socket, in the form in which it is announced.
     pub fn address(&self) -> String {
         format!("vfio-user:{}", self.path.display())
     }
 }
 
-/// Returns the path of the socket that is served at `path`: that path, or a name in it if it is a directory.
+/// Returns the path of the socket for the address `path`: `path` itself, or `cntrl` in it if it is a directory.
 pub fn socket_path(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(SOCKET_IN_DIRECTORY) } else { path.to_path_buf() }
 }
@@ -133,38 +138,38 @@ impl Drop for ControllerSocket {
     }
 }
 
-/// Time within which a client must have agreed on a version: others wait.
+/// Time within which a client must have negotiated a version, as other clients wait for the controller.
 const GREETING_MAX: Duration = Duration::from_secs(1);
 
-/// Controller, with its client if there is one.
+/// NVMe controller on one of its threads, with its client if there is one.
 #[derive(Debug)]
 pub(super) struct ServedController<'a> {
     served: &'a ControllerSocket,
-    /// Number of the controller among all that are served.
+    /// Number of the NVMe controller among all that the front-end serves.
     pub number: usize,
     pub controller: Controller,
     pub client: Option<Connection>,
-    /// Number of clients so far.
+    /// Number of clients that the controller has had, which is also the number of the present client.
     pub clients_ever: u64,
     is_mappable: bool,
-    /// Instant at which the client came, or its host was last known to be there.
+    /// Instant at which the client connected, or at which the keep-alive timer last noticed its host.
     heard_at: Instant,
-    /// Poll groups that serve its queues.
+    /// Poll groups that serve the controller's queues.
     groups: &'a ControllerGroups<'a>,
-    /// Empty sets, for the places of sets that are lent.
+    /// Empty sets of queues, which take the places of sets that are lent.
     empty: Vec<Box<QueueSet>>,
     is_lent: bool,
-    /// True if this is the place of the controller on the thread aside.
+    /// True on the spare thread, to which the controller moves with a client that lets other clients wait.
     is_aside: bool,
-    /// True if the controller is on this thread, and not on the other of its two.
+    /// True if the controller is on this thread now, and not on its other thread.
     is_here: bool,
-    /// True once a client of the socket has let this thread wait: the next ones leave it at once.
+    /// True once this thread has waited for a client of the socket: later clients move to the spare thread at once.
     is_slow: bool,
-    /// Completions that clients had taken when they went.
+    /// Counts of completions that clients had taken when they disconnected, until they are reported.
     taken: CompletionsTaken,
 }
 
-/// Controller on its way from one thread to another, with its client.
+/// Controller that moves from one thread to another, with its client.
 #[derive(Debug)]
 pub(super) struct ControllerState {
     controller: Controller,
@@ -174,8 +179,8 @@ pub(super) struct ControllerState {
 }
 
 impl<'a> ServedController<'a> {
-    /// Makes a controller without a client. Clients may ring doorbells silently if the device threads never sleep while they
-    /// are there.
+    /// Makes a controller without a client. Clients may map the doorbells if the device threads never sleep while there
+    /// is a client.
     pub(super) fn new(
         served: &'a ControllerSocket,
         number: usize,
@@ -202,7 +207,7 @@ impl<'a> ServedController<'a> {
         }
     }
 
-    /// Returns counts of completions that clients have taken since the last call, from queues that are not lent.
+    /// Returns counts of completions that clients have taken since the last call, in queues that are not lent.
     pub(super) fn take_completions_taken(&mut self) -> CompletionsTaken {
         let mut taken = std::mem::take(&mut self.taken);
         if let Some(client) = &mut self.client {
@@ -211,12 +216,13 @@ impl<'a> ServedController<'a> {
         taken
     }
 
-    /// Makes the place of the controller on the thread aside, to which it comes when it has to.
+    /// Makes the controller's place on its spare thread, which is empty until the controller moves there.
     pub(super) fn aside(self) -> ServedController<'a> {
         ServedController { is_aside: true, is_here: false, ..self }
     }
 
-    /// Lets a client in, answers its messages, and lets it go; returns true if there was anything.
+    /// Accepts a client, executes its messages and register writes, and disconnects it. Returns true if there was
+    /// anything to do.
     pub(super) fn attend(&mut self, device: &Device) -> bool {
         if !self.is_here {
             return false;
@@ -232,7 +238,7 @@ impl<'a> ServedController<'a> {
         any
     }
 
-    /// Answers the client's messages; returns true if there was any.
+    /// Executes the client's messages. Returns true if there was any, or if the connection has ended.
     fn listen(&mut self) -> bool {
         let (mut any, mut has_rung) = (false, false);
         for _ in 0..MESSAGES_MAX {
@@ -253,7 +259,8 @@ impl<'a> ServedController<'a> {
         any || self.client.as_ref().is_some_and(Connection::is_over)
     }
 
-    /// Does what the registers ask for, and checks that host and client are still there.
+    /// Executes what the host has asked for by register writes, and checks that host and client are still there. Powers
+    /// the controller off if the client has gone.
     fn look_after(&mut self, device: &Device) {
         let Some(client) = &mut self.client else { return };
         client.interrupt_again();
@@ -281,8 +288,8 @@ impl<'a> ServedController<'a> {
         }
     }
 
-    /// Lends queues to their borrowers, if there are any, and all of the queues' memory is mapped: memory without a descriptor
-    /// has to be asked for over the socket.
+    /// Lends sets of queues to their borrowers, if there are I/O queues in them and all memory of the queues is mapped.
+    /// Memory without a descriptor can only be asked for over the socket.
     pub(super) fn lend(&mut self) {
         let Some(client) = self.client.as_mut().filter(|_| !self.is_lent) else { return };
         let sets = self.controller.queue_sets();
@@ -302,7 +309,7 @@ impl<'a> ServedController<'a> {
         self.is_lent = true;
     }
 
-    /// Takes all queues back from their borrowers.
+    /// Takes all lent queues back from their borrowers.
     pub(super) fn take_back(&mut self) {
         if !std::mem::take(&mut self.is_lent) {
             return;
@@ -319,7 +326,8 @@ impl<'a> ServedController<'a> {
         self.client.iter_mut().for_each(Connection::have_alone);
     }
 
-    /// Returns the set of a command of this client, taken back if it was lent, and the client.
+    /// Returns the set of queues of a client's command, taken back if it was lent, and the client's connection; none if
+    /// the client has gone.
     pub(super) fn find(&mut self, client: u64, command: &Command) -> Option<(&mut QueueSet, &mut Connection)> {
         if self.clients_ever != client || self.client.is_none() {
             return None;
@@ -330,20 +338,21 @@ impl<'a> ServedController<'a> {
         Some((self.controller.set_of_submission_queue(command.queue()), self.client.as_mut()?))
     }
 
-    /// Returns the poll groups that serve its queues.
+    /// Returns the poll groups that serve the controller's queues.
     #[inline]
     pub(super) fn groups(&self) -> &'a ControllerGroups<'a> {
         self.groups
     }
 
-    /// Returns the sets that the owner serves, and the client.
+    /// Returns the sets of queues that are not lent, and the client's connection; none without a client.
     #[inline]
     pub(super) fn own(&mut self) -> Option<(&mut [Box<QueueSet>], &mut Connection)> {
         let sets = if self.is_lent { 1 } else { self.groups.sets() };
         Some((&mut self.controller.queue_sets()[..sets], self.client.as_mut()?))
     }
 
-    /// Executes the commands of the admin queue; returns true if there was any.
+    /// Executes the commands of the admin queue, and calls `answered` with the status of each. Returns true if there
+    /// was any.
     #[inline]
     pub(super) fn administer(&mut self, answered: impl FnMut(Status)) -> bool {
         let Some(client) = &mut self.client else { return false };
@@ -367,7 +376,8 @@ impl<'a> ServedController<'a> {
         any
     }
 
-    /// Lets the next client in; while one is there, others wait in the socket.
+    /// Accepts the next client, and returns true if one was waiting. While there is a client, others wait in the
+    /// socket.
     fn accept(&mut self, device: &Device) -> bool {
         // A connection that fails before it is made is the client's loss.
         let Ok((socket, _)) = self.served.listener.accept() else { return false };
@@ -382,7 +392,7 @@ impl<'a> ServedController<'a> {
         true
     }
 
-    /// Returns what other threads have handed over to this one.
+    /// Returns the handover from which this thread takes what others have for its controller.
     #[inline]
     pub(super) fn inbox(&self) -> &'a QueueHandover<'a, Handover> {
         match &self.groups.aside {
@@ -391,14 +401,14 @@ impl<'a> ServedController<'a> {
         }
     }
 
-    /// Returns the way to the other of the controller's two threads, if it has two.
+    /// Returns the handover to the controller's other thread; none if it has only one.
     fn other_thread(&self) -> Option<&'a QueueHandover<'a, Handover>> {
         let aside = self.groups.aside.as_ref()?;
         Some(if self.is_aside { &self.groups.handover } else { aside })
     }
 
-    /// Lets the controller leave for the thread aside if its client lets this one wait, and for home if its client has gone.
-    /// Returns true if it has left.
+    /// Moves the controller to its spare thread if this thread has waited for the client, or back if the client has
+    /// gone. Returns true if the controller has moved.
     #[inline]
     pub(super) fn leave_if_needed(&mut self) -> bool {
         let has_to = match &self.client {
@@ -422,7 +432,7 @@ impl<'a> ServedController<'a> {
         true
     }
 
-    /// Takes the controller in, which comes from its other thread.
+    /// Takes over the controller that comes from its other thread.
     pub(super) fn arrive(&mut self, state: ControllerState) {
         let ControllerState { controller, client, clients_ever, heard_at } = state;
         (self.controller, self.client, self.is_here) = (controller, client, true);
@@ -431,7 +441,8 @@ impl<'a> ServedController<'a> {
         self.client.iter_mut().for_each(|client| client.set_neighbours(has_neighbours));
     }
 
-    /// Sends a request after the controller if that has left this thread. Requests of a client that has gone are nobody's.
+    /// Returns the request if the controller is on this thread, and hands it over to the spare thread otherwise. On the
+    /// spare thread, drops it if the controller is not there, as its client has gone.
     pub(super) fn forward(&self, request: RequestInFlight<CommandRequest>) -> Option<RequestInFlight<CommandRequest>> {
         if self.is_here {
             return Some(request);
@@ -442,17 +453,18 @@ impl<'a> ServedController<'a> {
         None
     }
 
-    /// Returns true if the controller is on the other of its two threads.
+    /// Returns true if the controller is on its other thread.
     pub(super) fn is_elsewhere(&self) -> bool {
         !self.is_here
     }
 
-    /// Returns true if a client is there that can ring doorbells by memory alone.
+    /// Returns true if there is a client that can write doorbells in mapped memory, which wakes no thread.
     pub(super) fn rings_silently(&self) -> bool {
         self.client.is_some() && self.is_mappable
     }
 
-    /// Returns the descriptor by which clients come, or the present client speaks; none while the controller is elsewhere.
+    /// Returns the poll entry of the client's socket, or of the listening socket without a client; none while the
+    /// controller is on its other thread.
     pub(super) fn polled(&self) -> Option<PollFd<'_>> {
         let fd = self.client.as_ref().map_or(self.served.listener.as_fd(), AsFd::as_fd);
         self.is_here.then(|| PollFd::from_borrowed_fd(fd, PollFlags::IN))
@@ -465,7 +477,7 @@ pub(super) mod tests {
 
     const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
 
-    /// Binds sockets of controllers with so many queue pairs each.
+    /// Binds the sockets of `controllers` controllers with `queue_pairs` queue pairs each, for a test.
     pub(crate) fn sockets(test: &str, controllers: usize, queue_pairs: u32) -> Vec<ControllerSocket> {
         let mut drive = Drive::shipped("nvme").unwrap();
         drive.nvme.queue_pairs = queue_pairs;

@@ -1,4 +1,4 @@
-//! Interrupts: event descriptors that the client has given, by kind and vector.
+//! Interrupts of a vfio-user device: eventfds that the client has sent, by kind and vector.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::OFlags;
 
-/// Kinds of interrupts that VFIO knows (vfio.h, `VFIO_PCI_*_IRQ_INDEX`): by pin, by message, by vector, errors, requests.
+/// Number of kinds of interrupts in VFIO (vfio.h, `VFIO_PCI_*_IRQ_INDEX`): INTx, MSI, MSI-X, errors and requests.
 pub const KINDS: u32 = 5;
 const PIN: u32 = 0;
 const VECTOR: u32 = 2;
 const ERROR: u32 = 3;
 
-/// VFIO_IRQ_SET flags.
+/// Flags of VFIO_IRQ_SET: format of the data, and action.
 const DATA_NONE: u32 = 1;
 const DATA_BOOL: u32 = 1 << 1;
 const DATA_EVENTFD: u32 = 1 << 2;
@@ -21,67 +21,67 @@ const ACTION_MASK: u32 = 1 << 3;
 const ACTION_UNMASK: u32 = 1 << 4;
 const ACTION_TRIGGER: u32 = 1 << 5;
 
-/// VFIO_IRQ_INFO flags.
+/// Flags of VFIO_IRQ_INFO: properties of a kind of interrupts.
 const EVENTFD: u32 = 1;
 const MASKABLE: u32 = 1 << 1;
 const AUTOMASKED: u32 = 1 << 2;
 const NORESIZE: u32 = 1 << 3;
 
-/// Setting that the client asks for, as it stands in the message.
+/// Interrupt setting that a client requests, with the fields of VFIO_IRQ_SET.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting<'a> {
-    /// Flags: format of the data, and action.
+    /// Flags of VFIO_IRQ_SET that the client has sent: format of the data, and action.
     pub flags: u32,
-    /// Kind of interrupts.
+    /// Kind of the interrupts, as an index of VFIO.
     pub kind: u32,
-    /// First of them.
+    /// Number of the first interrupt that the client's setting applies to.
     pub start: u32,
-    /// Number of them.
+    /// Number of consecutive interrupts that the client's setting applies to.
     pub count: u32,
-    /// Flags of single interrupts, for `DATA_BOOL`.
+    /// One byte for each interrupt with `DATA_BOOL`: the action applies to it unless the byte is 0.
     pub data: &'a [u8],
 }
 
-/// Result of a setting.
+/// Effect of an interrupt setting that has been applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The setting is in force.
+    /// The interrupt setting is in force, and the controller need not do anything.
     Fine,
-    /// The pin may speak again.
+    /// The client has unmasked the interrupt pin, so that a pending interrupt can be raised again.
     Unmasked,
 }
 
-/// Refusal of a setting that makes no sense.
+/// Error for an interrupt setting that is invalid or not supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nonsense;
 
-/// Descriptors of a client's interrupts. Clones are for threads that send them, until the client changes anything; all of them
-/// share the one pin.
+/// Eventfds for a client's interrupts. Device threads that send interrupts have clones, which hold until the client
+/// changes a setting. All clones share the mask of the pin.
 #[derive(Clone, Debug)]
 pub struct Interrupts {
     vectors: Vec<Option<Arc<EventFd>>>,
     pin: Option<Arc<EventFd>>,
-    /// True if the pin has been raised, or the client does not listen: the client must unmask the pin before it is raised
+    /// True if the pin has been raised or the client has masked it. The client must unmask the pin before it is raised
     /// again.
     is_pin_masked: Arc<AtomicBool>,
 }
 
-/// Descriptor of the client that is written to.
+/// Eventfd of a client, which is written to for each interrupt.
 #[derive(Debug)]
 struct EventFd {
     fd: OwnedFd,
-    /// True if a write might wait for the client: the descriptor is polled first.
+    /// True if the descriptor is in blocking mode, so that it is polled before each write.
     may_block: bool,
 }
 
 impl Interrupts {
-    /// Makes so many vectors beside the pin, without descriptors.
+    /// Makes the interrupts of a device with a pin and `vectors` vectors, all without eventfds.
     pub fn new(vectors: u16) -> Interrupts {
         let vectors = (0..vectors).map(|_| None).collect();
         Interrupts { vectors, pin: None, is_pin_masked: Arc::default() }
     }
 
-    /// Returns flags and number of the interrupts of a kind.
+    /// Returns the flags of VFIO_IRQ_INFO and the number of interrupts for a kind of interrupts.
     pub fn info(&self, kind: u32) -> (u32, u32) {
         match kind {
             PIN => (EVENTFD | MASKABLE | AUTOMASKED, 1),
@@ -92,10 +92,10 @@ impl Interrupts {
         }
     }
 
-    /// Applies a setting of the client, with the descriptors that came along.
+    /// Applies an interrupt setting of the client, with the descriptors that came with the message.
     ///
     /// # Errors
-    /// If it makes no sense; nothing has changed then.
+    /// If the setting is invalid or not supported. Nothing has changed then.
     pub fn set(&mut self, setting: &Setting, fds: Vec<OwnedFd>) -> Result<Outcome, Nonsense> {
         let Setting { flags, kind, start, count, .. } = *setting;
         let (_, available) = self.info(kind);
@@ -139,7 +139,7 @@ impl Interrupts {
         }
     }
 
-    /// Raises interrupts for a client that tests them.
+    /// Raises the interrupts that a setting names, for a client that tests them.
     fn trigger(&self, setting: &Setting) {
         for place in 0..setting.count {
             let is_meant =
@@ -153,7 +153,8 @@ impl Interrupts {
         }
     }
 
-    /// Raises an interrupt by this vector, or by the pin if the client has no vectors; `masked` are the pin's bits of INTMS.
+    /// Raises an interrupt by this vector. Without any vectors, raises it by the pin, unless bit 0 of `masked`
+    /// (register INTMS) is set.
     pub fn raise(&self, vector: u16, masked: u32) {
         match self.vectors.get(usize::from(vector)).and_then(Option::as_ref) {
             Some(event) => event.ring(),
@@ -180,7 +181,7 @@ impl EventFd {
         EventFd { fd, may_block: !flags.contains(OFlags::NONBLOCK) }
     }
 
-    /// Writes to the descriptor. One that is no event counter, or a counter that is full, is the client's affair.
+    /// Signals the eventfd. A descriptor that is no eventfd, or a full counter, harms only the client and is ignored.
     fn ring(&self) {
         let mut polled = [PollFd::new(&self.fd, PollFlags::OUT)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };

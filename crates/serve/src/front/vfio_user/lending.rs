@@ -19,8 +19,8 @@
 //!    gone; the next client leaves at once
 //! ```
 //!
-//! Whatever changes queues, the client's memory or its interrupts (messages but doorbells, admin commands, a reset, the client's
-//! end) is done while the owner has all queues, so that it meets no command half done and needs no lock.
+//! Whatever changes queues, the client's memory or its interrupts (messages but doorbells, admin commands, a reset, the
+//! client's end) is done while the owner has all queues. So it finds no command half executed, and needs no lock.
 
 use phaselink_core::protocol::nvme::rules::Limits;
 
@@ -32,26 +32,26 @@ use crate::front::lifecycle::RequestInFlight;
 use crate::front::poll_group::{QueueHandover, QueueOwner, owner};
 use crate::nvme::QueueSet;
 
-/// Queues of a client, with what a borrower needs to serve them.
+/// Set of queues of a client, with the access to the client that a borrower needs to serve them.
 #[derive(Debug)]
 pub(super) struct LentQueues {
-    /// Number of the client among all of its controller.
+    /// Number of the client among all that its controller has had.
     pub client: u64,
     pub set: Box<QueueSet>,
     pub host: Mapped,
-    /// True if the client can ring doorbells by memory alone, which wakes nobody.
+    /// True if the client can write doorbells in mapped memory, which wakes no thread.
     pub rings_silently: bool,
-    /// True if the owner has been told of what the controller is to follow.
+    /// True if the controller's owner has been told of an error in these queues.
     is_reported: bool,
 }
 
 impl LentQueues {
-    /// Makes the queues of `set` ready for a borrower.
+    /// Makes a set of queues ready for a borrower, which reaches the client by `host`.
     pub(super) fn new(client: u64, set: Box<QueueSet>, host: Mapped, rings_silently: bool) -> LentQueues {
         LentQueues { client, set, host, rings_silently, is_reported: false }
     }
 
-    /// Tells the owner, once, that there is something for the controller to follow.
+    /// Tells the controller's owner, once, if these queues have had an error that the controller must handle.
     #[inline]
     pub(super) fn report(&mut self, groups: &ControllerGroups<'_>) {
         if self.set.has_errors() && !std::mem::replace(&mut self.is_reported, true) {
@@ -60,35 +60,35 @@ impl LentQueues {
     }
 }
 
-/// Something that a borrower hands over to the owner of a controller.
+/// Message from another thread to a thread that has a controller.
 #[derive(Debug)]
 pub(super) enum Handover {
-    /// The controller has something to follow: a queue that has failed, or an invalid doorbell.
+    /// Lent queues have had an error that the controller must handle: a failed queue, or an invalid doorbell.
     News,
-    /// A request whose queue the borrower has no more, or whose data is out of its reach.
+    /// A request whose queue has been taken back from the borrower, or whose data the borrower cannot reach.
     Request(Box<RequestInFlight<CommandRequest>>),
-    /// The controller itself, with its client if that is there.
+    /// The controller itself, with its client if there is one.
     Controller(Box<ControllerState>),
 }
 
-/// Slot for the queues of one borrower, and its wake-up.
+/// Slot by which one poll group borrows queues, and the wake-up of its thread.
 #[derive(Debug)]
 struct Borrower<'a> {
     slot: QueueOwner<LentQueues>,
     wakeup: &'a Wakeup,
 }
 
-/// Poll groups of one controller.
+/// Poll groups that serve one controller: its owner, the borrowers of its queues, and perhaps a spare thread.
 #[derive(Debug)]
 pub(super) struct ControllerGroups<'a> {
     borrowers: Vec<Borrower<'a>>,
     pub handover: QueueHandover<'a, Handover>,
-    /// Way to the thread for a client that lets its owner wait; none if the owner has no other clients.
+    /// Handover to the spare thread, for a client that lets its owner wait; none if the owner has no other clients.
     pub aside: Option<QueueHandover<'a, Handover>>,
 }
 
 impl<'a> ControllerGroups<'a> {
-    /// Divides the queues of a controller with these limits among the threads with these wake-ups.
+    /// Divides the queues of a controller with these limits among the threads that have these wake-ups.
     pub(super) fn new(controller: usize, limits: &Limits, wakeups: &[&'a Wakeup]) -> ControllerGroups<'a> {
         let sets = wakeups.len().min(limits.queue_pairs as usize);
         let wakeup = |set| wakeups[group_of(controller, set, wakeups.len())];
@@ -97,42 +97,42 @@ impl<'a> ControllerGroups<'a> {
         ControllerGroups { borrowers, handover: QueueHandover::new(wakeup(0)), aside: None }
     }
 
-    /// Gives the controller a thread aside, with this wake-up.
+    /// Gives the controller a spare thread with this wake-up, or none.
     pub(super) fn with_aside(self, wakeup: Option<&'a Wakeup>) -> ControllerGroups<'a> {
         ControllerGroups { aside: wakeup.map(QueueHandover::new), ..self }
     }
 
-    /// Returns the number of sets of queues: one for each group.
+    /// Returns the number of sets into which the controller's queues are divided: one for each poll group.
     #[inline]
     pub(super) fn sets(&self) -> usize {
         self.borrowers.len() + 1
     }
 
-    /// Returns the slot of a set, which is counted from 1.
+    /// Returns the slot by which a set of queues is lent. Sets count from 1, as the owner keeps set 0.
     pub(super) fn slot(&self, set: usize) -> &QueueOwner<LentQueues> {
         &self.borrowers[set - 1].slot
     }
 
-    /// Lends a set, which is counted from 1, to its borrower.
+    /// Lends a set of queues (counted from 1) to its borrower, and wakes the borrower.
     pub(super) fn lend(&self, set: usize, queues: LentQueues) {
         self.slot(set).lend(queues);
         self.borrowers[set - 1].wakeup.wake();
     }
 
-    /// Wakes all borrowers, since doorbells have been rung.
+    /// Wakes all borrowers of the controller's queues, since the client has written doorbells.
     pub(super) fn wake(&self) {
         self.borrowers.iter().for_each(|borrower| borrower.wakeup.wake());
     }
 
-    /// Hands a request over to the owner.
+    /// Hands a request over to the owner of the controller.
     #[cold]
     pub(super) fn hand_over(&self, request: RequestInFlight<CommandRequest>) {
         self.handover.put(Handover::Request(Box::new(request)));
     }
 }
 
-/// Returns the poll group, of so many, that serves a set of a controller's queues. So controllers with one queue are divided as a
-/// whole, and those with many have their queues on all threads.
+/// Returns the index of the poll group, out of `groups`, that serves a set of a controller's queues. Controllers with
+/// one queue are divided as a whole; those with many have queues on all threads.
 pub(super) fn group_of(controller: usize, set: usize, groups: usize) -> usize {
     owner(controller as u64, set as u64, groups)
 }

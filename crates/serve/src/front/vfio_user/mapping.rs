@@ -1,9 +1,9 @@
 //! A client's memory mapped into this process: the only `unsafe` code of this front-end.
 //!
-//! The client may write anything there at any time, also while it is copied; so nothing here makes a reference to it but
-//! to single words as atomics, and what is copied out may be torn. Whoever reads it checks its own copy.
+//! The client may write anything there at any time, also during a copy. So references to it exist only as single atomic
+//! words, and a copy may be torn. Readers check their own copy.
 //!
-//! A client may also make the file behind the memory shorter: a [`Guard`] keeps the server going then.
+//! A client may also truncate the file behind the memory: a [`Guard`] keeps the server running then.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,20 +17,20 @@ use phaselink_ring::chunk;
 use crate::device::guard::Guard;
 use crate::device::store::copy;
 
-/// Memory of a client, mapped into this process.
+/// Range of a client's memory, mapped into this process.
 #[derive(Debug)]
 pub struct Mapping {
-    /// Goes first, before the addresses become somebody else's.
+    /// Guard against truncation of the mapped file, which must be dropped before the mapping.
     _guard: Guard,
     map: MmapRaw,
     writable: bool,
 }
 
 impl Mapping {
-    /// Maps `bytes` of the file behind `fd` from `offset` on.
+    /// Maps `bytes` bytes of the file `fd`, from `offset` on, into this process.
     ///
     /// # Errors
-    /// If that is no file, it is shorter, the system refuses it, or too many are mapped already.
+    /// If the descriptor is no regular file, the file is too short, the system refuses, or there are too many mappings.
     pub fn new(fd: &OwnedFd, offset: u64, bytes: u64, writable: bool) -> io::Result<Mapping> {
         let found = rustix::fs::fstat(fd)?;
         let is_file = rustix::fs::FileType::from_raw_mode(found.st_mode).is_file();
@@ -49,10 +49,10 @@ impl Mapping {
         Ok(Mapping { _guard: guard, map, writable })
     }
 
-    /// Copies the bytes from `offset` on.
+    /// Copies bytes of the mapping, from `offset` on, to `into`. The copy may be torn if the client writes meanwhile.
     ///
     /// # Panics
-    /// If they reach beyond the end, as in every other method.
+    /// If the range reaches beyond the end of the mapping, as in every other method.
     #[inline]
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         self.check(offset, into.len());
@@ -62,7 +62,7 @@ impl Mapping {
         unsafe { ptr::copy_nonoverlapping(self.map.as_ptr().add(offset), into.as_mut_ptr(), into.len()) }
     }
 
-    /// Writes `from` to the bytes from `offset` on; returns false if they may not be written.
+    /// Copies `from` to the mapping, from `offset` on; returns false if the mapping is read-only.
     #[inline]
     pub fn write(&self, offset: usize, from: &[u8]) -> bool {
         self.check(offset, from.len());
@@ -73,28 +73,29 @@ impl Mapping {
         self.writable
     }
 
-    /// Copies words of the mapping straight into `stored`, words of a store; returns false if they are not aligned.
+    /// Copies words of the mapping directly to `stored`, words of a store; returns false if the mapping's words are not
+    /// aligned.
     #[inline]
     pub fn read_words(&self, offset: usize, stored: &[AtomicU64]) -> bool {
         let words = self.words(offset, stored.len());
         words.inspect(|words| copy::into_store(words, stored)).is_some()
     }
 
-    /// Copies `stored`, words of a store, straight to the mapping; returns false if they are not aligned, or may not be
-    /// written.
+    /// Copies `stored`, words of a store, directly to the mapping; returns false if the mapping's words are not
+    /// aligned, or the mapping is read-only.
     #[inline]
     pub fn write_words(&self, offset: usize, stored: &[AtomicU64]) -> bool {
         let words = self.words(offset, stored.len()).filter(|_| self.writable);
         words.inspect(|words| copy::out_of_store(stored, words)).is_some()
     }
 
-    /// Begins to load lines that are going to be read.
+    /// Prefetches the cache lines of a range that is going to be read, if the range is aligned to words.
     #[inline]
     pub fn prefetch(&self, offset: usize, bytes: usize) {
         self.words(offset, bytes / 8).into_iter().for_each(chunk::prefetch);
     }
 
-    /// Begins to load lines that are going to be written.
+    /// Prefetches the cache lines of a range that is going to be written, if the range is aligned to words.
     #[inline]
     pub fn prefetch_to_write(&self, offset: usize, bytes: usize) {
         self.words(offset, bytes / 8).into_iter().for_each(chunk::prefetch_to_write);
@@ -110,7 +111,8 @@ impl Mapping {
         first.is_aligned().then(|| unsafe { slice::from_raw_parts(first, count) })
     }
 
-    /// Writes a completion entry, whose last word becomes visible after the others.
+    /// Writes a completion queue entry at `offset`, whose last word becomes visible after the others. Returns false if
+    /// the mapping is read-only.
     #[inline]
     pub fn post(&self, offset: usize, entry: &[u8; 16]) -> bool {
         let (&first, last) = entry.split_first_chunk::<12>().expect("an entry is longer");
@@ -125,13 +127,14 @@ impl Mapping {
         }
     }
 
-    /// Returns the word at `offset`, if it is aligned; what was written before it is seen after it.
+    /// Returns the 32-bit word at `offset`, with acquire ordering; none if it is not aligned.
     #[inline]
     pub fn load(&self, offset: usize) -> Option<u32> {
         self.word(offset).map(|word| u32::from_le(word.load(Ordering::Acquire)))
     }
 
-    /// Sets the word at `offset`, if it is aligned; later loads come after it.
+    /// Sets the 32-bit word at `offset`, if it is aligned and writable. Later loads of this thread are not moved before
+    /// it.
     pub fn store(&self, offset: usize, value: u32) {
         if let Some(word) = self.word(offset).filter(|_| self.writable) {
             word.store(value.to_le(), Ordering::SeqCst);

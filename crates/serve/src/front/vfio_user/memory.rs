@@ -1,4 +1,4 @@
-//! The client's memory by its addresses: regions that are mapped here, and regions that the client has to be asked for.
+//! Memory of a client by its addresses: regions that are mapped here, and regions that the client must be asked for.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,20 +10,21 @@ use phaselink_core::table::Table;
 use super::mapping::Mapping;
 use crate::device::guard::MAPPINGS_MAX;
 
-/// `max_dma_maps`: regions of one client. QEMU has one for each piece of the guest's memory map; user-space drivers one for
-/// each page of 2 MiB. This is the specification's default, and QEMU refuses a server that offers more.
+/// Maximum number of regions of one client (`max_dma_maps`): the specification's default, as QEMU refuses a server that
+/// offers more. QEMU has a region for each piece of the guest's memory map; user-space drivers one for each page of 2
+/// MiB.
 pub const REGIONS_MAX: usize = MAPPINGS_MAX;
 
-/// Range of addresses of a client.
+/// Range of a client's addresses that the device may access.
 #[derive(Debug, Default)]
 struct Region {
     start: u64,
     bytes: u64,
-    /// True if the device may read there.
+    /// True if the device may read this memory region of the client.
     readable: bool,
-    /// True if the device may write there.
+    /// True if the device may write this memory region of the client.
     writable: bool,
-    /// Mapping of the range; none if the client gave no descriptor.
+    /// Mapping of the region; none if the client must be asked for it.
     mapping: Option<Mapping>,
 }
 
@@ -33,28 +34,29 @@ impl Region {
     }
 }
 
-/// Regions of a client.
+/// All regions of a client's memory.
 #[derive(Debug, Default)]
 struct Regions {
     table: Table<Region>,
-    /// Place of each region in the table, by its first address.
+    /// Index of each region in the table, by the region's first address.
     places: BTreeMap<u64, u32>,
 }
 
-/// Memory of a client, as one thread sees it.
+/// Memory of a client, with the regions that one thread has accessed recently.
 #[derive(Debug)]
 pub struct Memory {
     regions: Arc<Regions>,
-    /// Regions of the latest accesses, by pages of 2 MiB: the next ones are likely there too.
+    /// Regions of this thread's recent accesses, by pages of 2 MiB, as the next accesses are likely there too.
     recent: [Recent; RECENT],
 }
 
-/// Number of remembered regions: a driver's queues, and the buffers that it has in flight.
+/// Number of regions that are remembered: enough for a driver's queues and its buffers in flight.
 const RECENT: usize = 64;
-/// Bits of an address within a page of 2 MiB.
+/// Number of address bits within a page of 2 MiB.
 const PAGE_SHIFT: u32 = 21;
 
-/// Region that has been found: its first address, its bytes, and its place; a vacant entry has no bytes.
+/// Remembered region of a recent access: first address, length in bytes, and place in the table. A vacant entry has no
+/// bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     start: u64,
@@ -68,50 +70,51 @@ impl Default for Memory {
     }
 }
 
-/// Range that a client adds.
+/// Memory region that a client asks the server to add (VFIO_USER_DMA_MAP).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionRequest {
-    /// First address.
+    /// First address of the memory region, by which the device accesses it.
     pub start: u64,
-    /// Length in bytes.
+    /// Length of the memory region, in bytes.
     pub bytes: u64,
-    /// Offset in the descriptor's file.
+    /// Offset of the region in the descriptor's file, in bytes.
     pub offset: u64,
-    /// True if the device may read there.
+    /// True if the device may read this memory region of the client.
     pub readable: bool,
-    /// True if the device may write there.
+    /// True if the device may write this memory region of the client.
     pub writable: bool,
 }
 
-/// Reason why a range is not added or removed.
+/// Reason for which a memory region is not added or not removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegionRefusal {
-    /// The range is empty, cannot be mapped, or cuts through others.
+    /// The range is empty, cannot be mapped, or divides a region.
     Invalid,
-    /// Part of the range is there already.
+    /// The range that is to be added overlaps a memory region of the client.
     Exists,
-    /// There are too many ranges.
+    /// The client, or this process, has too many regions already.
     TooMany,
-    /// There is no such range.
+    /// The range that is to be removed contains no region.
     Missing,
 }
 
-/// Destination of a part of an access.
+/// Location of the memory that an access reaches.
 #[derive(Clone, Copy, Debug)]
 pub enum AccessTarget<'a> {
-    /// Offset in a mapping.
+    /// The memory is mapped here: the mapping, and the offset in it.
     Mapped(&'a Mapping, usize),
-    /// The client has to be asked, if it allows reading and writing there.
+    /// The memory is not mapped: the client must be asked, if the device may access it.
     Remote {
-        /// True if the device may read there.
+        /// True if the device may read this memory region of the client.
         readable: bool,
-        /// True if the device may write there.
+        /// True if the device may write this memory region of the client.
         writable: bool,
     },
 }
 
 impl Regions {
-    /// Returns the places of the regions that have a byte between `start` and `end`, the last one first.
+    /// Returns the places in the table of all regions that have a byte between `start` and `end`, the last region
+    /// first.
     fn touched(&self, start: u64, end: u64) -> impl Iterator<Item = u32> {
         let before_end = self.places.range(..end).rev().map(|(_, place)| *place);
         before_end.take_while(move |place| self.table[*place as usize].end() > start)
@@ -125,27 +128,27 @@ impl Regions {
 }
 
 impl Memory {
-    /// Shares the memory with another thread: it does not change until that thread drops it.
+    /// Returns the memory for use by another thread. It must not be changed until that thread has dropped its copy.
     pub fn share(&self) -> Memory {
         Memory { regions: Arc::clone(&self.regions), ..Memory::default() }
     }
 
-    /// Returns the regions, to change them.
+    /// Returns the regions for a change, and forgets all remembered ones.
     ///
     /// # Panics
-    /// If another thread has the memory.
+    /// If another thread shares the memory.
     fn change(&mut self) -> &mut Regions {
         self.recent = [Recent::default(); RECENT];
         Arc::get_mut(&mut self.regions).expect("no memory changes that others have")
     }
 
-    /// Adds a range, mapped if there is a descriptor.
+    /// Adds a memory region, which is mapped if there is a descriptor and the device may read it.
     ///
     /// # Errors
-    /// If it is not added.
+    /// Returns the reason if the region is not added.
     ///
     /// # Panics
-    /// If another thread has the memory, as in everything that changes it.
+    /// If another thread shares the memory, as in every method that changes it.
     pub fn map(&mut self, wanted: &RegionRequest, fd: Option<&OwnedFd>) -> Result<(), RegionRefusal> {
         let RegionRequest { start, bytes, offset, readable, writable } = *wanted;
         let end = start.checked_add(bytes).filter(|_| bytes > 0).ok_or(RegionRefusal::Invalid)?;
@@ -164,10 +167,10 @@ impl Memory {
         Ok(())
     }
 
-    /// Removes every region within a range.
+    /// Removes every memory region within a range of addresses.
     ///
     /// # Errors
-    /// If there is none, or the range divides one.
+    /// If no region lies in the range, or the range divides one.
     pub fn unmap(&mut self, start: u64, bytes: u64) -> Result<(), RegionRefusal> {
         let end = start.checked_add(bytes).ok_or(RegionRefusal::Invalid)?;
         let touched: Vec<u32> = self.regions.touched(start, end).collect();
@@ -187,12 +190,13 @@ impl Memory {
         }
     }
 
-    /// Removes all regions.
+    /// Removes all regions of the client's memory.
     pub fn clear(&mut self) {
         *self.change() = Regions::default();
     }
 
-    /// Returns the destination of an access of `bytes` at `address`, and how many of the bytes go there.
+    /// Returns the location of the memory at `address`, and how many of an access's `bytes` bytes lie in that region;
+    /// none if the address is in no region.
     #[inline]
     pub fn find(&mut self, address: u64, bytes: usize) -> Option<(AccessTarget<'_>, usize)> {
         let recent = &mut self.recent[(address >> PAGE_SHIFT) as usize % RECENT];
@@ -214,7 +218,8 @@ impl Memory {
         Some((place, here))
     }
 
-    /// Returns the mapping that holds a whole access, and the offset in it.
+    /// Returns the mapping that contains all bytes of an access, and the offset in it; none if there is no such
+    /// mapping.
     #[inline]
     pub fn mapped(&mut self, address: u64, bytes: usize) -> Option<(&Mapping, usize)> {
         match self.find(address, bytes)? {
@@ -224,7 +229,7 @@ impl Memory {
     }
 }
 
-/// Returns why memory cannot be mapped: the process may have no more mappings, or the memory is not what the client says.
+/// Returns the reason for which memory cannot be mapped: too many mappings, or memory that is not what the client says.
 fn refusal(error: io::Error) -> RegionRefusal {
     match error.kind() {
         io::ErrorKind::QuotaExceeded | io::ErrorKind::OutOfMemory => RegionRefusal::TooMany,

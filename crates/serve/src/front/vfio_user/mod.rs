@@ -15,15 +15,15 @@
 //! without a descriptor and is then reached by asking the client.
 //!
 //! - [`wire`] is the layout of messages, [`pci`] the configuration space.
-//! - [`session`] answers messages. It has no socket: one message in, one reply out.
-//! - [`memory`] is the client's memory, [`mapping`] the part of it that is mapped here and the only `unsafe` code.
-//! - [`connection`] is the socket, and the [`Host`](crate::nvme::Host) of a controller; [`reach`] what threads without
-//!   the socket have of it.
-//! - `controller` is an address with its controller; `lending` says which poll group has which of its queues, `command` has the
-//!   steps of a command's life, and `serve` the poll groups.
+//! - [`session`] executes messages. It has no socket: one message in, one reply out.
+//! - [`memory`] is the client's memory, and [`mapping`] a mapped region of it, with the only `unsafe` code.
+//! - [`connection`] is the socket, and the [`Host`](crate::nvme::Host) of a controller. [`reach`] is the access of
+//!   threads without the socket.
+//! - `controller` is a socket with its controller. `lending` divides the controller's queues among poll groups,
+//!   `command` has the steps of a command, and `serve` the poll groups.
 //!
-//! A client goes when it likes. Its memory and interrupts are then let go, the controller is as after a power cut, and
-//! the next client may come; the data stays.
+//! When a client disconnects, its memory and interrupts are released, the controller is as after a loss of power, and
+//! the next client may connect. The data stays.
 
 mod command;
 pub mod connection;
@@ -55,7 +55,7 @@ use crate::device::report::EmptyExchange;
 pub use controller::{ControllerSocket, socket_path};
 pub use serve::behind_the_doorbell;
 
-/// NVMe over vfio-user in the list of front-ends.
+/// Description of the front-end for NVMe over vfio-user: its flags, help texts and binding of addresses.
 pub const KIND: FrontKind = FrontKind {
     flag: "vfio-user",
     value: "PATH",
@@ -95,7 +95,7 @@ fn check_model(drive: &Drive) -> Result<(), Problem> {
     Err(Problem::new("serve", None, found, "a drive with an interface that hosts have a driver for, or --timing off"))
 }
 
-/// Bound sockets of NVMe over vfio-user.
+/// Front-end for NVMe over vfio-user, with its bound sockets.
 #[derive(Debug)]
 pub struct VfioUser(pub Vec<ControllerSocket>);
 
@@ -108,7 +108,8 @@ impl Front for VfioUser {
         self.0.iter().filter_map(|socket| socket.note(wait)).collect()
     }
 
-    /// Measures a doorbell and an interrupt. Clients that have the page of the doorbells poll for completions, too.
+    /// Measures the round trip of a doorbell message and an interrupt. For sockets of user-space drivers, which map the
+    /// doorbells and poll, measures that of words in memory.
     fn empty_exchange(&self) -> io::Result<EmptyExchange> {
         match self.0.first().is_some_and(ControllerSocket::is_for_drivers) {
             true => Ok(empty_exchange::in_memory(KIND.flag)),

@@ -1,16 +1,16 @@
-//! The PCI configuration space of the device (PCI Express Base Specification 6.0, section 7.5).
+//! PCI configuration space of the device (PCI Express Base Specification 6.0, section 7.5).
 
 use crate::nvme::identify::VENDOR;
 
-/// Bytes of the space; beyond the first 256 there are no capabilities.
+/// Size of the PCI configuration space, in bytes. Beyond the first 256 there are no capabilities.
 pub const CONFIGURATION_BYTES: u64 = 4096;
-/// BAR 0: registers, and a page of doorbells.
+/// Size of BAR 0, in bytes: a page of registers and a page of doorbells.
 pub const REGISTERS_BYTES: u64 = 0x2000;
-/// BAR 4: the table of interrupt vectors, and their pending bits in its second half.
+/// Size of BAR 4, in bytes: the table of interrupt vectors (MSI-X), and their pending bits in its second half.
 pub const VECTORS_BYTES: u64 = 0x1000;
 const PENDING_START: u32 = 0x800;
 
-/// Offsets in the space.
+/// Offsets of registers and capabilities in the PCI configuration space, in bytes.
 mod at {
     pub(super) const COMMAND: usize = 0x04;
     pub(super) const STATUS: usize = 0x06;
@@ -25,23 +25,23 @@ mod at {
     pub(super) const EXPRESS: usize = 0x60;
 }
 
-/// An NVMe device: "PL" in the numbers that nobody has given out (assumed, as the vendor).
+/// PCI device identifier of the NVMe device, in the vendor's own numbering (assumed).
 const DEVICE: u16 = 0x0001;
-/// Mass storage, non-volatile memory, NVM Express.
+/// PCI class code: mass storage, non-volatile memory, NVM Express.
 const CLASS: [u8; 3] = [0x02, 0x08, 0x01];
-/// A memory BAR of 64 bits, in its lowest bits.
+/// Lowest bits of a BAR: memory with a 64-bit address.
 const BAR_64_BITS: u8 = 0b100;
-/// Identifiers of capabilities.
+/// Identifiers of PCI capabilities: power management, PCI Express and MSI-X.
 const CAPABILITY_POWER: u8 = 0x01;
 const CAPABILITY_EXPRESS: u8 = 0x10;
 const CAPABILITY_VECTORS: u8 = 0x11;
-/// Function-level reset: offered in Device Capabilities, asked for in Device Control.
+/// Bits of the function-level reset: `RESET_OFFERED` in Device Capabilities, and `RESET_WANTED` in Device Control.
 const RESET_OFFERED: u8 = 1 << 4;
 const RESET_WANTED: u8 = 1 << 7;
 
 const HEADER_BYTES: usize = 256;
 
-/// The space, and which bits of it a host may change.
+/// PCI configuration space of a device, and the bits of it that a host may change.
 #[derive(Clone, Debug)]
 pub struct Configuration {
     bytes: [u8; HEADER_BYTES],
@@ -50,7 +50,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Makes the configuration space of a device with so many interrupt vectors, as after power-on.
+    /// Makes the configuration space of a device with `vectors` interrupt vectors, as after power-on.
     pub fn new(vectors: u16) -> Configuration {
         let (bytes, writable) = ([0; HEADER_BYTES], [0; HEADER_BYTES]);
         let mut space = Configuration { bytes, writable, vectors };
@@ -61,7 +61,7 @@ impl Configuration {
         space
     }
 
-    /// Returns the configuration space as after power-on.
+    /// Returns a configuration space with the same number of vectors in its state after power-on.
     pub fn reset(&self) -> Configuration {
         Configuration::new(self.vectors)
     }
@@ -86,13 +86,14 @@ impl Configuration {
         self.allow(at::INTERRUPT, &[0xff]);
     }
 
-    /// Version 3, without any power to save; no soft reset on the way back from D3.
+    /// Adds the power management capability: version 3, no power saving, and no reset on the return from D3
+    /// (No_Soft_Reset).
     fn put_power(&mut self) {
         self.put(at::POWER, &[CAPABILITY_POWER, at::VECTORS as u8, 3, 0, 1 << 3]);
         self.allow(at::POWER + 4, &[0b11]);
     }
 
-    /// MSI-X (section 7.7.2).
+    /// Adds the MSI-X capability (section 7.7.2).
     fn put_vectors(&mut self) {
         self.put(at::VECTORS, &[CAPABILITY_VECTORS, at::EXPRESS as u8]);
         self.put(at::VECTORS + 2, &(self.vectors - 1).to_le_bytes());
@@ -102,7 +103,7 @@ impl Configuration {
         self.allow(at::VECTORS + 3, &[0xc0]);
     }
 
-    /// An endpoint of version 2, with function-level reset.
+    /// Adds the PCI Express capability: an endpoint of version 2, with function-level reset.
     fn put_express(&mut self) {
         self.put(at::EXPRESS, &[CAPABILITY_EXPRESS, 0, 2]);
         self.put(at::EXPRESS + 7, &[RESET_OFFERED]);
@@ -126,14 +127,15 @@ impl Configuration {
         self.bytes[at::VECTORS + 3] & 1 << 7 != 0
     }
 
-    /// Reads the configuration space from `offset` on.
+    /// Copies the configuration space, from `offset` on, to `into`. Bytes that are not defined are zero.
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         for (at, byte) in (offset..).zip(into) {
             *byte = usize::try_from(at).ok().and_then(|at| self.bytes.get(at)).copied().unwrap_or(0);
         }
     }
 
-    /// A host writes from `offset` on; whether it asks for a reset of the function.
+    /// Writes `from` to the configuration space, from `offset` on, where a host may change it. Returns true if the host
+    /// asks for a function-level reset.
     pub fn write(&mut self, offset: u64, from: &[u8]) -> bool {
         let mut reset = false;
         for (at, byte) in (offset..).zip(from) {
@@ -146,7 +148,7 @@ impl Configuration {
     }
 }
 
-/// Address bits of a BAR of 64 bits: all but those below its size.
+/// Returns the address bits that a host may set in a 64-bit BAR of `bytes` bytes: all but those below its size.
 fn bar_mask(bytes: u64) -> [u8; 8] {
     (!(bytes - 1)).to_le_bytes()
 }

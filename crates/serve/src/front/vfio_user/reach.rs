@@ -1,7 +1,7 @@
-//! Access of a device thread to a client: memory, doorbells, interrupts.
+//! Access of a device thread to a client's memory, doorbells and interrupts.
 //!
-//! The thread that has the socket reaches all of it, since it can ask the client. The others have the memory that is mapped:
-//! what is not, and what takes the socket, they leave to that thread.
+//! The thread that has the client's socket reaches everything, since it can ask the client. Other threads reach only
+//! mapped memory. Whatever else is needed, they leave to the thread with the socket.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -14,18 +14,18 @@ use crate::device::faults::{CompletionFault, DelayQueue, Faults, InterruptFault}
 use crate::nvme::host::EndedFault;
 use crate::nvme::{Host, Unreachable};
 
-/// Client, as one thread reaches it. Whatever implements this is a [`Host`].
+/// Access of one thread to a client. Every type that implements this is a [`Host`].
 pub trait Reach {
-    /// Returns the client's memory.
+    /// Returns the client's memory, as this thread sees it.
     fn memory(&mut self) -> &mut Memory;
 
-    /// Reads memory for which the client has given no descriptor.
+    /// Reads client memory that is not mapped, by a request to the client.
     ///
     /// # Errors
-    /// If it does not give it, or this thread cannot ask.
+    /// If the client does not send the memory, or this thread cannot ask the client.
     fn read_remote(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable>;
 
-    /// Writes memory for which the client has given no descriptor.
+    /// Writes client memory that is not mapped, by a request to the client.
     ///
     /// # Errors
     /// As [`Reach::read_remote`].
@@ -34,25 +34,26 @@ pub trait Reach {
     /// Returns true if an access has failed since the last call because this thread cannot ask the client.
     fn take_out_of_reach(&mut self) -> bool;
 
-    /// Returns true if the client is to leave this thread, which has others to serve: no more commands of it are fetched here.
+    /// Returns true if the client must leave this thread, which has others to serve. No more commands of the client are
+    /// fetched here.
     #[inline]
     fn is_leaving(&self) -> bool {
         false
     }
 
-    /// Returns the page of the doorbells.
+    /// Returns the page of the client's doorbells.
     fn page(&self) -> &Doorbells;
 
-    /// Sends an interrupt by a vector.
+    /// Sends an interrupt to the client by a vector, unless a fault loses it.
     fn send_interrupt(&mut self, vector: u16);
 
-    /// Returns the faults of interrupts, completions and doorbells.
+    /// Returns the sender of interrupts, with the faults of completions and doorbells that have not ended.
     fn signals(&mut self) -> &mut Signals;
 
-    /// Reads from more than one mapping.
+    /// Reads client memory that lies in several mappings or is not mapped, piece by piece.
     ///
     /// # Errors
-    /// If part of it is not there.
+    /// If a part of the memory is in no region, or may not be read.
     #[cold]
     fn read_pieces(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
         let (mut address, mut rest) = (address, into);
@@ -70,10 +71,10 @@ pub trait Reach {
         Ok(())
     }
 
-    /// Writes to more than one mapping.
+    /// Writes client memory that lies in several mappings or is not mapped, piece by piece.
     ///
     /// # Errors
-    /// If part of it is not there, or not to be written.
+    /// If a part of the memory is in no region, or may not be written.
     #[cold]
     fn write_pieces(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
         let (mut address, mut rest) = (address, from);
@@ -188,23 +189,23 @@ impl<T: Reach> Host for T {
     }
 }
 
-/// Sender of interrupts, some of which a fault loses or repeats.
+/// Sender of a client's interrupts, of which fault rules lose or repeat some.
 #[derive(Debug)]
 pub struct Signals {
     faults: Arc<Faults>,
-    /// Vectors of interrupts that a fault repeats.
+    /// Vectors of interrupts that a fault repeats, until they are due.
     again: DelayQueue<u16>,
-    /// Faults of completions and doorbells, until they end.
+    /// Faults of completions and doorbells, until each has ended.
     queue_faults: DelayQueue<EndedFault>,
 }
 
 impl Signals {
-    /// Makes the sender of a device with these fault rules.
+    /// Makes the sender of interrupts of a device with these fault rules.
     pub fn new(faults: &Arc<Faults>) -> Signals {
         Signals { faults: Arc::clone(faults), again: DelayQueue::default(), queue_faults: DelayQueue::default() }
     }
 
-    /// Sends an interrupt. `masked` are the pin's bits of INTMS.
+    /// Sends an interrupt by a vector, unless a fault loses it. `masked` is the register INTMS, which masks the pin.
     pub fn send(&mut self, vector: u16, interrupts: &Interrupts, masked: u32) {
         match self.faults.match_interrupt() {
             Some(InterruptFault::Lost) => return,
@@ -214,7 +215,8 @@ impl Signals {
         interrupts.raise(vector, masked);
     }
 
-    /// Repeats interrupts that are due; returns the time until the next one, or the end of another fault, if there is one.
+    /// Sends interrupts again that a fault repeats, if they are due. Returns the time until the next repetition or the
+    /// end of another fault; none if there is none.
     #[inline]
     pub fn send_again(&mut self, interrupts: &Interrupts, masked: u32) -> Option<Duration> {
         while let Some(vector) = self.again.take_due() {
@@ -230,14 +232,14 @@ impl Signals {
         !self.queue_faults.is_empty()
     }
 
-    /// Takes over the interrupts that another thread, which sends no more, was to repeat.
+    /// Takes over the repeated interrupts and the faults of a thread that does not serve the client any more.
     pub fn inherit(&mut self, other: Signals) {
         self.again.extend(other.again);
         self.queue_faults.extend(other.queue_faults);
     }
 }
 
-/// Client, as a borrower of its queues reaches it. The structure fills cache lines of its own.
+/// Access to a client by a thread that borrows queues of it. The structure fills cache lines of its own.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Mapped {
@@ -250,7 +252,8 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// Shares what the session has now, none of which changes as long as the borrower has this.
+    /// Makes the access of a borrower from the session's present state, which must not change while the borrower has
+    /// the access.
     pub fn new(session: &Session, faults: &Arc<Faults>) -> Mapped {
         Mapped {
             memory: session.memory.share(),
@@ -262,13 +265,14 @@ impl Mapped {
         }
     }
 
-    /// Repeats interrupts that are due; returns the time until the next one, if there is one.
+    /// Sends interrupts again that a fault repeats, if they are due. Returns the time until the next repetition or the
+    /// end of another fault; none if there is none.
     #[inline]
     pub fn interrupt_again(&mut self) -> Option<Duration> {
         self.signals.send_again(&self.interrupts, self.masked)
     }
 
-    /// Returns the sender, with the interrupts that are to be repeated.
+    /// Returns the sender of interrupts, with the interrupts that are still to be repeated.
     pub fn into_signals(self) -> Signals {
         self.signals
     }

@@ -28,27 +28,28 @@ use crate::front::service::Service;
 use crate::nvme::arbitration::QueuePriority;
 use crate::nvme::limits;
 
-/// Queues of a controller whose socket another thread owns.
+/// Set of queues that a thread borrows from a controller, whose socket another thread owns.
 #[derive(Clone, Copy, Debug)]
 struct BorrowedQueues<'a> {
     groups: &'a ControllerGroups<'a>,
     slot: &'a QueueOwner<LentQueues>,
-    /// Number of the controller among all that are served.
+    /// Number of the NVMe controller among all that the front-end serves.
     controller: usize,
 }
 
-/// Controllers and queues of one device thread.
+/// Controllers that one device thread owns, and the queues that it borrows.
 #[derive(Debug)]
 pub(super) struct ControllerGroup<'a> {
     controllers: Vec<ServedController<'a>>,
     borrowed: Vec<BorrowedQueues<'a>>,
-    /// Queue pairs of each controller in the model, if there is one.
+    /// Number of queue pairs of each controller in the model; none with timing off.
     model_queue_pairs: Option<u16>,
     transfer_bytes_max: usize,
     completion_lead: Span,
 }
 
-/// Adapts a drive to hosts that bring their own software: queues for so many controllers, and no costs of the modelled host.
+/// Returns the drive that is modelled for hosts with software of their own: with queues for `controllers` controllers,
+/// and without the costs of the modelled host.
 pub fn behind_the_doorbell(drive: &Drive, controllers: usize) -> Drive {
     let mut drive = drive.without_faults();
     drive.nvme.queue_pairs = limits::offered_queue_pairs(&drive) * controllers as u32;
@@ -96,12 +97,13 @@ pub(super) fn serve(service: &Service<'_>, served: &[ControllerSocket]) -> io::R
     run_all(service.device, "vfio-user", groups.collect())
 }
 
-/// Returns the number of threads for clients that let their thread wait: none where a client has no neighbours.
+/// Returns the number of spare threads, for clients that let their thread wait: one for each controller, or none for a
+/// single one.
 pub(super) fn asides(controllers: usize) -> usize {
     if controllers > 1 { controllers } else { 0 }
 }
 
-/// Lets the thread of a group sleep until a controller comes to it; returns false if the device has been told to stop.
+/// Lets a spare thread sleep until a controller comes to it; returns false if the device has been told to stop.
 fn until_needed(group: &PollGroup<'_>, front: &ControllerGroup<'_>) -> bool {
     let stop = &group.device.stop;
     let has_come = || front.controllers.iter().any(|controller| controller.inbox().has_any());
@@ -122,7 +124,7 @@ fn controller_groups<'a>(
     served.iter().enumerate().map(group).collect()
 }
 
-/// Divides controllers and their queues among so many threads.
+/// Divides controllers and their queues among `threads` threads, and returns the group of each thread.
 fn divide<'a>(
     served: &'a [ControllerSocket],
     groups: &'a [ControllerGroups<'a>],
@@ -141,7 +143,7 @@ fn divide<'a>(
     fronts
 }
 
-/// Makes the groups of the threads aside, one for each controller.
+/// Makes the poll groups of the spare threads, one for each controller.
 fn aside_groups<'a>(
     served: &'a [ControllerSocket],
     groups: &'a [ControllerGroups<'a>],
@@ -154,10 +156,10 @@ fn aside_groups<'a>(
     groups.iter().enumerate().map(group).collect()
 }
 
-/// Most commands of a priority class that are fetched before the thread attends to anything else.
+/// Maximum number of commands of a priority class that are fetched before the thread does anything else.
 const COMMANDS_OF_ROUND: u32 = 256;
 
-/// Fetches from every I/O queue of a set; returns true if there was anything.
+/// Fetches and begins commands of every I/O queue in a set; returns true if there was any.
 #[inline]
 fn fetch_set<H: Reach>(life: &mut Lifecycle<'_, CommandRequest>, endpoint: &mut QueueEndpoint<'_, H>) -> bool {
     if endpoint.set.arbitration.is_some() {
@@ -173,8 +175,8 @@ fn fetch_set<H: Reach>(life: &mut Lifecycle<'_, CommandRequest>, endpoint: &mut 
     found
 }
 
-/// Fetches from the I/O queues of a set by their priority classes; returns true if there was anything. As long as there are urgent
-/// commands, the other classes wait.
+/// Fetches and begins commands of the I/O queues in a set by their priority classes; returns true if there was any.
+/// While there are urgent commands, the other classes wait.
 #[cold]
 fn fetch_by_priority<H: Reach>(life: &mut Lifecycle<'_, CommandRequest>, endpoint: &mut QueueEndpoint<'_, H>) -> bool {
     let mut found = false;
@@ -187,7 +189,8 @@ fn fetch_by_priority<H: Reach>(life: &mut Lifecycle<'_, CommandRequest>, endpoin
     found
 }
 
-/// Fetches the commands of a priority class that a round allows; returns true if there was any.
+/// Fetches and begins as many commands of a priority class as a round of arbitration allows; returns true if there was
+/// any.
 fn fetch_class<H: Reach>(
     life: &mut Lifecycle<'_, CommandRequest>,
     endpoint: &mut QueueEndpoint<'_, H>,
@@ -258,7 +261,8 @@ impl<'a> ControllerGroup<'a> {
         found
     }
 
-    /// Takes what borrowers have handed over; returns true if there was anything.
+    /// Handles everything that other threads have handed over to this thread's controllers; returns true if there was
+    /// anything.
     #[inline]
     fn take_handed_over(&mut self, life: &mut Lifecycle<'_, CommandRequest>) -> bool {
         let mut any = false;
@@ -303,7 +307,7 @@ impl<'a> ControllerGroup<'a> {
         }
     }
 
-    /// Counts completions that hosts have taken.
+    /// Adds the completions that hosts have taken since the last call to the thread's counters.
     fn count_taken(&mut self, counter: &mut Counter<'_>) {
         let mut taken = CompletionsTaken::default();
         self.controllers.iter_mut().for_each(|controller| taken.merge(&controller.take_completions_taken()));
@@ -392,7 +396,8 @@ impl FrontEnd for ControllerGroup<'_> {
         self.take_handed_over(life) | self.fetch_owned(life) | self.fetch_borrowed(life)
     }
 
-    /// Returns true if every client rings by a message: a doorbell in memory alone ends no sleep.
+    /// Returns true if every client writes doorbells by messages. A doorbell that is written in mapped memory ends no
+    /// sleep.
     fn can_sleep(&self) -> bool {
         let is_silent = |borrowed: &BorrowedQueues<'_>| {
             borrowed.slot.enter().is_some_and(|lent| lent.iter().any(|lent| lent.rings_silently))
@@ -469,7 +474,8 @@ mod tests {
         assert_eq!([0, 1, 2].map(|controller| group_of(controller, 0, 2)), [0, 1, 0]);
     }
 
-    /// Lines that a thread writes for requests: the lock of a slot and what is in it, and the owner's own set.
+    /// A cache line that a device thread writes for requests (a slot's lock and queues, or the owner's own set) is
+    /// written by no other device thread.
     #[test]
     fn no_cache_line_is_written_by_two_device_threads() {
         const THREADS: usize = 3;

@@ -1,4 +1,4 @@
-//! Answers to a client's messages: one message in, at most one reply out, no socket.
+//! Execution of a client's messages: one message in, at most one reply out, no socket.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,71 +16,72 @@ use super::wire::{DESCRIPTORS_MAX, Fields, HEADER_BYTES, Header, TRANSFER_BYTES_
 use crate::nvme::registers::{REGISTER_BYTES, Registers};
 use crate::nvme::{interrupt_vectors, strict};
 
-/// The protocol's version: 0.1.
+/// Version of the vfio-user protocol: 0.1, as major and minor number.
 const MAJOR: u16 = 0;
 const MINOR: u16 = 1;
 
-/// Regions that VFIO knows of a PCI device (vfio.h): six BARs, the ROM, the configuration space, VGA.
+/// Number of regions that VFIO knows of a PCI device (vfio.h): six BARs, the ROM, the configuration space and VGA.
 const REGIONS: u32 = 9;
 const BAR_REGISTERS: u32 = 0;
 const BAR_VECTORS: u32 = 4;
 const CONFIGURATION: u32 = 7;
 
-/// VFIO_REGION_INFO flags.
+/// Flags of VFIO_REGION_INFO: a region's access, and if it can be mapped and has capabilities.
 const REGION_READ: u32 = 1;
 const REGION_WRITE: u32 = 1 << 1;
 const REGION_MMAP: u32 = 1 << 2;
 const REGION_CAPS: u32 = 1 << 3;
-/// Bytes of that structure, and of the capability behind it that says which part of a region can be mapped.
+/// Length in bytes of VFIO_REGION_INFO. `SPARSE_BYTES` is that of the capability that says which part of a region can
+/// be mapped.
 const REGION_INFO_BYTES: u32 = 32;
 const SPARSE_BYTES: u32 = 32;
 const SPARSE_ID: u16 = 1;
 
-/// VFIO_DEVICE flags: can be reset, is a PCI device.
+/// Flags of VFIO_DEVICE_INFO: the device can be reset, and is a PCI device.
 const DEVICE_FLAGS: u32 = 1 | 1 << 1;
 
-/// VFIO_USER_DMA_MAP flags.
+/// Flags of VFIO_USER_DMA_MAP: the device may read or write the region.
 const MAP_READ: u32 = 1;
 const MAP_WRITE: u32 = 1 << 1;
-/// VFIO_DMA_UNMAP flags.
+/// Flag of VFIO_USER_DMA_UNMAP: removes all regions of the client's memory.
 const UNMAP_ALL: u32 = 1 << 1;
 
-/// Bytes of a message that rings a doorbell: its header, which place of which region it is about, and the value.
+/// Length in bytes of a message that writes one doorbell: header, place in a region, and value.
 pub const RING_BYTES: usize = HEADER_BYTES + 16 + 4;
 
-/// Error number of a refused message.
+/// Linux error number with which a message of the client is refused.
 type Refused = i32;
 
-/// Reply to a client.
+/// Reply to a vfio-user message of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Message with its header.
+    /// Bytes of the reply, with its header.
     pub bytes: Vec<u8>,
-    /// True if the descriptor of the doorbells goes with it.
+    /// True if the descriptor of the doorbell page is sent with the reply.
     pub with_doorbells: bool,
 }
 
-/// Protocol state of a client, with the state of the device that it sees.
+/// Protocol state of a vfio-user client, with the state of the PCI device that it sees.
 #[derive(Debug)]
 pub struct Session {
     has_version: bool,
-    /// The client's `max_data_xfer_size`.
+    /// Maximum number of bytes in one DMA message that the client accepts (`max_data_xfer_size`).
     pub transfer_bytes_max: usize,
-    /// Registers of the controller.
+    /// Registers of the NVMe controller.
     pub registers: Registers,
-    /// Queue pairs for commands, beside the admin queue.
+    /// Number of I/O queue pairs.
     queue_pairs: u32,
     configuration: Configuration,
-    /// The table of vectors, which clients keep for themselves and only store here.
+    /// Table of interrupt vectors (MSI-X), which only the client evaluates: it is stored here.
     vectors: Vec<u8>,
-    /// Registers and doorbells as a file, of which only the page with the doorbells is used.
+    /// File as large as BAR 0, of which only the doorbell page is used.
     doorbells: Arc<Doorbells>,
     doorbells_fd: OwnedFd,
-    /// True if clients may map the page of the doorbells: then they need no message to ring, and wake nobody.
+    /// True if clients may map the doorbell page. They then write doorbells without a message, which wakes no thread.
     is_mappable: bool,
-    /// Memory that the client has mapped.
+    /// Memory to which the client has given the device access.
     pub memory: Memory,
-    /// Descriptors for interrupts.
+    /// Eventfds for the client's interrupts.
     pub interrupts: Interrupts,
 }
 
@@ -106,22 +107,22 @@ impl Session {
         })
     }
 
-    /// Returns true if the client has agreed on a version.
+    /// Returns true if the client has negotiated a version.
     pub fn has_version(&self) -> bool {
         self.has_version
     }
 
-    /// Returns the descriptor of the doorbells, which a reply may take along.
+    /// Returns the descriptor of the doorbell page, which a reply may carry to the client.
     pub fn doorbells_fd(&self) -> &OwnedFd {
         &self.doorbells_fd
     }
 
-    /// Returns the doorbells, for threads that serve queues.
+    /// Returns the doorbell page, for threads that serve queues of the client.
     pub fn doorbells(&self) -> &Arc<Doorbells> {
         &self.doorbells
     }
 
-    /// Returns true if a message does nothing but ring doorbells.
+    /// Returns true if a message only writes doorbells.
     pub fn only_rings(message: &[u8]) -> bool {
         let Some((header, payload)) = message.split_first_chunk::<HEADER_BYTES>() else { return false };
         let header = Header::decode(header);
@@ -130,7 +131,8 @@ impl Session {
         header.command == command::REGION_WRITE && !header.is_reply() && access.is_ok_and(is_of_doorbells)
     }
 
-    /// Answers one message, header and payload, with the descriptors that came along. Any bytes are safe.
+    /// Executes one message (header and payload) with the descriptors that came with it, and returns the reply, if the
+    /// client wants one. Accepts any bytes.
     pub fn on_message(&mut self, message: &[u8], fds: Vec<OwnedFd>) -> Option<Reply> {
         let (header, payload) = message.split_first_chunk::<HEADER_BYTES>()?;
         let header = Header::decode(header);
@@ -171,8 +173,8 @@ impl Session {
         }
     }
 
-    /// Agrees on the same major and the smaller minor version. A client may leave out what it says about itself, and then
-    /// nothing is said back.
+    /// Negotiates the version: the major numbers must be equal, and the smaller minor number holds. A client that sends
+    /// no capabilities gets none in the reply.
     fn agree(&mut self, mut payload: Fields) -> Result<ReplyPayload, Refused> {
         let (major, minor) = payload.u16().zip(payload.u16()).ok_or(libc::EINVAL)?;
         if major != MAJOR {
@@ -284,7 +286,7 @@ impl Session {
         Ok(access.encode().into())
     }
 
-    /// Executes several writes of up to 8 bytes each, in order; those behind an invalid one are not executed.
+    /// Executes several writes of up to 8 bytes each, in order, until one is invalid.
     fn region_write_multi(&mut self, mut payload: Fields) -> Result<ReplyPayload, Refused> {
         let count = payload.u64().ok_or(libc::EINVAL)?;
         for _ in 0..count {
@@ -316,8 +318,8 @@ impl Session {
         }
     }
 
-    /// Rings doorbells, which are 4 bytes apart and 4 bytes long (NVMe over PCIe Transport Specification 1.0, section 3.1.2.1);
-    /// any other access has no effect.
+    /// Writes doorbells, which are 4 bytes apart and 4 bytes long (NVMe over PCIe Transport Specification 1.0, section
+    /// 3.1.2.1). Any other access has no effect.
     fn ring(&mut self, offset: u64, from: &[u8]) {
         let (words, rest) = from.as_chunks::<4>();
         if !offset.is_multiple_of(4) || !rest.is_empty() {
@@ -341,7 +343,8 @@ impl Session {
         }
     }
 
-    /// Reports a doorbell write that the specification leaves undefined.
+    /// Reports a doorbell write whose effect the specification leaves undefined: before the controller is ready, or
+    /// without a change.
     fn look_at_ring(&mut self, queue: u16, shift: u64, value: u64) {
         let (tail, head) = self.doorbells.of(queue);
         let known = u64::from(if shift == 0 { tail } else { head });
@@ -350,7 +353,7 @@ impl Session {
         self.registers.note(is_ready && known == value, &strict::DOORBELL_STALE);
     }
 
-    /// Resets the device as after power-on, but for the client's memory and interrupts.
+    /// Resets the device to its state after power-on, except for the client's memory and interrupts.
     fn reset(&mut self) {
         self.registers.reset_device();
         self.configuration = self.configuration.reset();
@@ -358,12 +361,12 @@ impl Session {
     }
 }
 
-/// Page of the doorbells, which clients may have mapped.
+/// Page of a controller's doorbells, which the client may have mapped.
 #[derive(Debug)]
 pub struct Doorbells(Page);
 
 impl Doorbells {
-    /// Returns the doorbells of a queue pair: submission tail, completion head.
+    /// Returns the doorbells of a queue pair: submission queue tail and completion queue head.
     #[inline]
     pub fn of(&self, queue: u16) -> (u32, u32) {
         // On machines that store the high byte first, the halves would be exchanged; NVMe hosts are none.
@@ -371,7 +374,7 @@ impl Doorbells {
         (both as u32, (both >> 32) as u32)
     }
 
-    /// Sets the doorbells of a queue pair to `value` where `mask` has ones.
+    /// Sets the doorbells of a queue pair (tail in the low 32 bits, head in the high) to `value` where `mask` has ones.
     pub fn set(&self, queue: u16, mask: u64, value: u64) {
         let word = self.0.word(doorbell_at(queue));
         let merge = |old: u64| Some(old & !mask | value & mask);
@@ -380,7 +383,7 @@ impl Doorbells {
     }
 }
 
-/// Payload of a reply.
+/// Payload of a reply, and whether the descriptor of the doorbell page is sent with it.
 #[derive(Debug, Default)]
 struct ReplyPayload {
     payload: Vec<u8>,
@@ -393,7 +396,7 @@ impl From<Vec<u8>> for ReplyPayload {
     }
 }
 
-/// Bytes of a region that a message is about; they lie within it.
+/// Range of a region that a message reads or writes, which lies within the region.
 #[derive(Clone, Copy, Debug)]
 struct RegionAccess {
     offset: u64,
@@ -418,7 +421,7 @@ impl RegionAccess {
     }
 }
 
-/// Returns the size of a region in bytes; nothing if there is no such region.
+/// Returns the size of a region in bytes; none if VFIO knows no such region.
 fn region_bytes(region: u32) -> Option<u64> {
     match region {
         BAR_REGISTERS => Some(REGISTERS_BYTES),
@@ -428,7 +431,8 @@ fn region_bytes(region: u32) -> Option<u64> {
     }
 }
 
-/// Returns the capabilities of the server, as far as the client has offered them.
+/// Returns the capabilities of the server for the version reply. `write_multiple` is among them if the client has
+/// offered it.
 fn capabilities(said: &Value) -> Value {
     let mut capabilities = json!({
         "max_msg_fds": DESCRIPTORS_MAX,

@@ -1,16 +1,17 @@
 //! Layout of vfio-user messages, all little-endian (vfio-user Protocol Specification, QEMU docs/interop/vfio-user.rst;
 //! structures of Linux's vfio.h where the specification refers to them).
 
-/// Bytes of a header.
+/// Length of a message header, in bytes.
 pub const HEADER_BYTES: usize = 16;
-/// Longest message that is taken: a transfer with its header.
+/// Maximum length of a message that is accepted, in bytes: a transfer with its headers.
 pub const MESSAGE_BYTES_MAX: usize = TRANSFER_BYTES_MAX + 64;
-/// `max_data_xfer_size`: the specification's default, which is offered too.
+/// Maximum number of data bytes in one message that is offered and accepted (`max_data_xfer_size`): the specification's
+/// default.
 pub const TRANSFER_BYTES_MAX: usize = 1 << 20;
-/// `max_msg_fds`: the descriptors that are taken with one message.
+/// Maximum number of file descriptors that are accepted with one message (`max_msg_fds`).
 pub const DESCRIPTORS_MAX: usize = 16;
 
-/// Numbers of commands.
+/// Command numbers of vfio-user messages.
 pub mod command {
     /// VFIO_USER_VERSION: agrees on version and capabilities; the first message of a connection.
     pub const VERSION: u16 = 1;
@@ -40,42 +41,42 @@ pub mod command {
     pub const REGION_WRITE_MULTI: u16 = 15;
 }
 
-/// Flags of a header: the type in the low four bits.
+/// Mask of the message's type in the flags of a header.
 const TYPE: u32 = 0xf;
 const REPLY: u32 = 1;
 const NO_REPLY: u32 = 1 << 4;
 const ERROR: u32 = 1 << 5;
 
-/// Header of every message.
+/// Header of a vfio-user message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Number of the message, which its reply repeats.
+    /// ID of the message, which its reply repeats.
     pub id: u16,
-    /// Command.
+    /// Command number of the message.
     pub command: u16,
-    /// Length of the whole message.
+    /// Length of the whole message in bytes, with this header.
     pub bytes: u32,
     flags: u32,
     error: u32,
 }
 
 impl Header {
-    /// A request of the server's.
+    /// Returns the header of a request from the server to the client.
     pub fn request(id: u16, command: u16, payload_bytes: usize) -> Header {
         Header { id, command, bytes: (HEADER_BYTES + payload_bytes) as u32, flags: 0, error: 0 }
     }
 
-    /// The reply to a request.
+    /// Returns the header of the reply to this request, without an error.
     pub fn reply(&self, payload_bytes: usize) -> Header {
         Header { bytes: (HEADER_BYTES + payload_bytes) as u32, flags: REPLY, error: 0, ..*self }
     }
 
-    /// The reply to a request that is refused with an error number.
+    /// Returns the header of a reply that refuses this request with an error number.
     pub fn refusal(&self, error: i32) -> Header {
         Header { bytes: HEADER_BYTES as u32, flags: REPLY | ERROR, error: error.unsigned_abs(), ..*self }
     }
 
-    /// The header as it is sent.
+    /// Returns the header as it is sent.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..2].copy_from_slice(&self.id.to_le_bytes());
@@ -86,7 +87,7 @@ impl Header {
         bytes
     }
 
-    /// The header that these bytes hold; every bit pattern is some header.
+    /// Returns the header in these bytes. Every bit pattern is a header.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Header {
         let [first, length, flags, error] = [0, 1, 2, 3].map(|word| u32::from_le_bytes(bytes.as_chunks().0[word]));
         Header { id: first as u16, command: (first >> 16) as u16, bytes: length, flags, error }
@@ -97,40 +98,40 @@ impl Header {
         self.flags & TYPE == REPLY
     }
 
-    /// Returns true if the message wants no reply.
+    /// Returns true if the sender of the message wants no reply.
     pub fn is_posted(&self) -> bool {
         self.flags & NO_REPLY != 0
     }
 
-    /// Returns true if a reply is a refusal.
+    /// Returns true if the message is a reply that refuses a request.
     pub fn is_refusal(&self) -> bool {
         self.flags & ERROR != 0
     }
 }
 
-/// Fields of a payload, read one after the other.
+/// Rest of a message's payload, from which fields are read one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// The next so many bytes, if there are as many.
+    /// Takes the next `count` bytes off the payload; none if there are fewer.
     pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (bytes, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(bytes)
     }
 
-    /// The next number of 16 bits.
+    /// Takes the next 16-bit number off the payload (little-endian); none if there is not enough left.
     pub fn u16(&mut self) -> Option<u16> {
         self.bytes(2)?.try_into().ok().map(u16::from_le_bytes)
     }
 
-    /// The next number of 32 bits.
+    /// Takes the next 32-bit number off the payload (little-endian); none if there is not enough left.
     pub fn u32(&mut self) -> Option<u32> {
         self.bytes(4)?.try_into().ok().map(u32::from_le_bytes)
     }
 
-    /// The next number of 64 bits.
+    /// Takes the next 64-bit number off the payload (little-endian); none if there is not enough left.
     pub fn u64(&mut self) -> Option<u64> {
         self.bytes(8)?.try_into().ok().map(u64::from_le_bytes)
     }

@@ -2,26 +2,27 @@
 
 use crate::device::store::Geometry;
 
-/// Size of a sector, in which all places and sizes are counted whatever the drive's block (section 5.2.4).
+/// Size of a virtio sector in bytes, the unit of all offsets and lengths whatever the drive's block size (section
+/// 5.2.4).
 pub const SECTOR_BYTES: u64 = 512;
-/// Type, reserved and sector, with which a request begins (section 5.2.6).
+/// Length of a request's header in bytes: type, reserved field and sector (section 5.2.6).
 pub const HEADER_BYTES: usize = 16;
-/// Size of one range of a discard or of a write of zeros.
+/// Length in bytes of one range in the data of a discard or of a write of zeros.
 pub const RANGE_BYTES: usize = 16;
-/// Most ranges of one discard; a write of zeros has one.
+/// Maximum number of ranges in one discard; a write of zeros has one.
 pub const RANGES_MAX: u32 = 16;
-/// Most sectors of one range: 2 GiB, so that a request's bytes fit 32 bits.
+/// Maximum length of one range, in sectors: 2 GiB, so that the bytes of a request fit 32 bits.
 pub const RANGE_SECTORS_MAX: u32 = 1 << 22;
-/// Most bytes that one request may move.
+/// Maximum number of bytes that one read or write may move.
 pub const TRANSFER_BYTES_MAX: u32 = 4 << 20;
-/// Most descriptors with data that a driver is told to put into a request.
+/// Maximum number of data descriptors in a request, which drivers are told (`seg_max`).
 pub const SEGMENTS_MAX: u32 = 254;
-/// Size of the configuration space, which is zeros behind the fields that are filled in.
+/// Size of the virtio configuration space in bytes. Bytes behind the last defined field are zero.
 pub const CONFIG_BYTES_MAX: usize = 256;
-/// Length of the device's name.
+/// Length of the device identification string, in bytes.
 pub const NAME_BYTES: usize = 20;
 
-/// Feature bits (sections 5.2.3 and 6).
+/// Feature bits of a virtio block device (sections 5.2.3 and 6).
 pub mod feature {
     /// VIRTIO_BLK_F_SEG_MAX: `seg_max` is the most data segments of a request.
     pub const SEG_MAX: u64 = 1 << 2;
@@ -45,7 +46,7 @@ pub mod feature {
     pub const VERSION_1: u64 = 1 << 32;
 }
 
-/// Features that the device offers.
+/// Features that the device offers to drivers.
 pub const FEATURES: u64 = feature::SEG_MAX
     | feature::BLK_SIZE
     | feature::FLUSH
@@ -57,62 +58,63 @@ pub const FEATURES: u64 = feature::SEG_MAX
     | feature::EVENT_IDX
     | feature::VERSION_1;
 
-/// Command of a request.
+/// Type of a virtio block request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Read.
+    /// Read of a range.
     Read,
-    /// Write.
+    /// Write of a range.
     Write,
-    /// Flush of all completed writes.
+    /// Flush, which makes all completed writes durable.
     Flush,
-    /// Read of the device's name.
+    /// Read of the device identification string.
     Name,
-    /// Discard of ranges that follow, as the data of a write do.
+    /// Discard of the ranges in the request's data.
     Discard,
-    /// Write of zeros to a range that follows, as the data of a write do.
+    /// Write of zeros to the range in the request's data.
     Zero,
 }
 
-/// Status byte of a completion.
+/// Status byte that a virtio block request ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
-    /// Success.
+    /// The request has succeeded.
     Ok = 0,
-    /// Failure.
+    /// The request has failed, or is invalid.
     IoError = 1,
-    /// Unsupported command, or unsupported flags of it.
+    /// The device does not support the request's type or its flags.
     Unsupported = 2,
 }
 
-/// Acceptable request: its command, and place and size of reads and writes.
+/// Valid virtio block request: its type and, for reads and writes, its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRequest {
-    /// Command.
+    /// Type of the virtio block request.
     pub command: Command,
-    /// First byte.
+    /// Offset of the range's first byte on the drive, in bytes.
     pub offset: u64,
-    /// Length in bytes.
+    /// Length in bytes of the range of a read or write, or of the data of another request.
     pub bytes: u32,
 }
 
-/// Range of a discard or of a write of zeros.
+/// Range of a discard or of a write of zeros, on whole blocks of the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// First byte.
+    /// Offset of the range's first byte on the drive, in bytes.
     pub offset: u64,
-    /// Length in bytes.
+    /// Length of the range to discard or zero, in bytes.
     pub bytes: u32,
-    /// True if a write of zeros may give the space back.
+    /// True if a write of zeros may release the range's space on the disk.
     pub unmap: bool,
 }
 
 impl BlockRequest {
-    /// Reads a header, with as many bytes behind it and in front of the status.
+    /// Checks the header of a request, which has `from_driver` data bytes behind it and `to_driver` bytes in front of
+    /// its status. Returns the request.
     ///
     /// # Errors
-    /// The status to answer with.
+    /// Returns the status for the completion.
     pub fn parse(
         header: &[u8; HEADER_BYTES],
         from_driver: u64,
@@ -148,10 +150,10 @@ impl BlockRequest {
 }
 
 impl Range {
-    /// Reads a range of a discard or of a write of zeros.
+    /// Parses and checks one range in the data of a discard or of a write of zeros.
     ///
     /// # Errors
-    /// The status to answer with: flags that this command has not are unsupported (section 5.2.6.2).
+    /// Returns the status for the completion: flags that the command does not have are unsupported (section 5.2.6.2).
     pub fn parse(bytes: &[u8; RANGE_BYTES], command: Command, geometry: Geometry) -> Result<Range, Status> {
         let (sectors, flags) = (field32(bytes, 8), field32(bytes, 12));
         let allowed = if command == Command::Zero { 1 } else { 0 };
@@ -167,7 +169,7 @@ impl Range {
     }
 }
 
-/// Returns true if a range is some whole blocks of the drive.
+/// Returns true if a range is not empty, consists of whole blocks, and lies within the drive.
 fn lies_within(offset: u64, bytes: u64, geometry: Geometry) -> bool {
     let block = u64::from(geometry.block_bytes);
     let end = offset.checked_add(bytes);
@@ -175,7 +177,7 @@ fn lies_within(offset: u64, bytes: u64, geometry: Geometry) -> bool {
     bytes > 0 && is_whole && end.is_some_and(|end| end <= geometry.capacity_bytes)
 }
 
-/// Returns the configuration space (section 5.2.4).
+/// Returns the configuration space of a virtio block device with this geometry and number of queues (section 5.2.4).
 pub fn config(geometry: Geometry, queues: u16) -> [u8; CONFIG_BYTES_MAX] {
     let mut config = [0; CONFIG_BYTES_MAX];
     let mut put = |at: usize, bytes: &[u8]| config[at..at + bytes.len()].copy_from_slice(bytes);
@@ -196,7 +198,7 @@ pub fn config(geometry: Geometry, queues: u16) -> [u8; CONFIG_BYTES_MAX] {
     config
 }
 
-/// The name that a driver asks for: cut to what there is room for, and filled with zeros.
+/// Returns the device identification string for the name `of`, which is cut to 20 bytes or filled up with zeros.
 pub fn name(of: &str) -> [u8; NAME_BYTES] {
     let mut name = [0; NAME_BYTES];
     name.iter_mut().zip(of.bytes()).for_each(|(byte, from)| *byte = from);

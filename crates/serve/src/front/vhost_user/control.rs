@@ -1,7 +1,7 @@
 //! Messages of a client over its socket: memory, virtqueues and negotiated features.
 //!
-//! Each socket has a thread for that, and one client at a time. The device thread has the same rings, behind a lock that is
-//! contended only while a message is obeyed.
+//! Each socket has one client at a time, and a thread for the client's messages. That thread shares the rings with the
+//! device thread by a lock, which is contended only while a message is executed.
 
 use std::fs::File;
 use std::io;
@@ -30,15 +30,15 @@ use crate::device::tally::locked;
 use crate::device::wakeup::Wakeup;
 use crate::device::{Device, Stop};
 
-/// Time within which a client must end a message that it has begun.
+/// Time within which a client must complete a message that it has begun.
 const MESSAGE_MAX: Duration = Duration::from_secs(5);
-/// Longest time for which a client that takes a ring away waits for its completions.
+/// Longest time for which a client that stops a ring waits until the ring's requests have completed.
 const ANSWERS_MAX: Duration = Duration::from_secs(60);
-/// Number of rings of a device: a guest takes one for each of its processors, if there are so many. Rings belong to its
-/// software; the queues of the drive are shared by the modelled host's threads.
+/// Number of virtqueues of a device. A guest uses one for each of its processors, if there are enough. Virtqueues
+/// belong to the guest's software; the queues of the drive are shared by the modelled host's threads.
 const RINGS: usize = 16;
 
-/// Socket at which one client at a time finds the drive.
+/// Listening Unix socket, at which one client at a time is served.
 #[derive(Debug)]
 pub(super) struct VhostSocket {
     pub path: PathBuf,
@@ -52,30 +52,30 @@ impl Drop for VhostSocket {
     }
 }
 
-/// State of a socket's client, for the thread that hears its messages and the device thread.
+/// State of a socket's client, shared by the thread for its messages and the device thread.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub client: Mutex<Client>,
-    /// Notified when a ring has had its last completion.
+    /// Notified when a stopped ring has no more requests in flight, and when the client's state is reset.
     pub quiet: Condvar,
-    /// Client's socket, for threads that end a wait for it.
+    /// Socket of the connected client, by which another thread can end a wait for a message; none without a client.
     heard: Mutex<Option<Heard>>,
     geometry: Geometry,
     name: String,
 }
 
-/// Socket whose messages are heard.
+/// Socket of a connected client, for whose messages a thread waits.
 #[derive(Debug)]
 struct Heard {
     stream: UnixStream,
-    /// Instant at which the present message has begun, if there is one.
+    /// Instant at which the message that is being received has begun; none between messages.
     since: Option<Instant>,
 }
 
-/// Client of a socket, or none yet.
+/// Memory, rings and features that the client of a socket has set up; all empty without a client.
 #[derive(Debug)]
 pub(super) struct Client {
-    /// Number of the client: requests of another one are nobody's.
+    /// Number of the client among all of the socket. A request with another number belongs to a client that has gone.
     pub number: u64,
     pub memory: SharedMemory,
     pub rings: Vec<Ring>,
@@ -88,8 +88,8 @@ impl Client {
         Client { number, memory: SharedMemory::default(), rings, features: 0 }
     }
 
-    /// Returns true if writes may stay in the device until a flush: a driver that cannot flush expects them to be durable when
-    /// they complete (section 5.2.6.2).
+    /// Returns true if the driver has negotiated flushes, so that writes may be volatile until a flush. A driver
+    /// without flushes expects writes to be durable when they complete (section 5.2.6.2).
     pub(super) fn flushes(&self) -> bool {
         self.features & feature::FLUSH != 0
     }
@@ -106,19 +106,20 @@ impl Shared {
         }
     }
 
-    /// Returns the name of the device.
+    /// Returns the name of the drive, which drivers can read.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Forgets the client and all that it has said.
+    /// Replaces the client's state by an empty state with a new number, so that its requests in flight are dropped.
     pub(super) fn forget(&self) {
         let mut client = locked(&self.client);
         *client = Client::new(client.number + 1);
         self.quiet.notify_all();
     }
 
-    /// Disconnects a client that does not end the message that it has begun, or any client if the device `goes`.
+    /// Disconnects a client that has begun a message and not completed it in time, or any client if `goes` is true
+    /// because the device stops.
     pub(super) fn watch(&self, goes: bool) {
         let heard = locked(&self.heard);
         let is_over = |heard: &&Heard| goes || heard.since.is_some_and(|since| since.elapsed() > MESSAGE_MAX);
@@ -128,7 +129,7 @@ impl Shared {
         }
     }
 
-    /// Notes that a message has begun, or has ended.
+    /// Sets the instant at which the client's present message has begun; none when the message has ended.
     fn hears(&self, since: Option<Instant>) {
         if let Some(heard) = locked(&self.heard).as_mut() {
             heard.since = since;
@@ -141,10 +142,10 @@ impl Shared {
     }
 }
 
-/// Hears the clients of a socket, one after another, until the device is told to stop.
+/// Accepts the clients of a socket, one after another, and executes their messages, until the device is told to stop.
 ///
 /// # Errors
-/// If the system cannot wait for them.
+/// If the system cannot wait for sockets.
 pub(super) fn run(socket: &VhostSocket, shared: &Arc<Shared>, wakeup: &Wakeup, stop: &Stop) -> io::Result<()> {
     while wait(&socket.listener, stop)? {
         // A connection that fails before it is made is the client's loss.
@@ -172,7 +173,7 @@ pub(super) fn run(socket: &VhostSocket, shared: &Arc<Shared>, wakeup: &Wakeup, s
     Ok(())
 }
 
-/// Waits until something has come; returns false if the device is told to stop.
+/// Waits until `fd` is readable; returns false if the device is told to stop.
 fn wait(fd: impl AsFd, stop: &Stop) -> io::Result<bool> {
     loop {
         let mut polled = [PollFd::new(&fd, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
@@ -261,7 +262,7 @@ impl VhostUserBackendReqHandler for Shared {
         self.with_ring(index, |ring| ring.queue.set_next_avail(base as u16))
     }
 
-    /// Stops a ring, and returns its position once all of its requests have completed.
+    /// Stops a ring, and returns its position when all of its requests have completed, or after a timeout.
     fn get_vring_base(&self, index: u32) -> Result<VhostUserVringState> {
         self.with_ring(index, |ring| ring.is_started = false)?;
         // The message is whole: what takes time is ours.
@@ -376,7 +377,7 @@ impl VhostUserBackendReqHandler for Shared {
     }
 }
 
-/// Error of messages that belong to features that are not offered.
+/// Error in response to vhost-user messages of features that the device does not offer.
 const NOT_OFFERED: Error = Error::InvalidOperation("not offered");
 
 fn place(

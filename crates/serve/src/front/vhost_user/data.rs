@@ -1,4 +1,4 @@
-//! Bytes between the guest's memory and the store.
+//! Transfers of bytes between the guest's memory and the store.
 
 use std::io;
 
@@ -10,11 +10,11 @@ use super::ring::{GuestPart, Request, gather, scatter};
 use crate::device::faults::FaultEffect;
 use crate::device::store::{Store, StoreAccess, copy};
 
-/// Executes a request as far as the effect of a fault lets it, but for waiting for the disk. Returns how many bytes the guest
-/// has received.
+/// Executes a request as far as the fault's `effect` allows, without a flush of the store. Returns the number of data
+/// bytes that the guest has received.
 ///
 /// # Errors
-/// The status to answer with.
+/// Returns the status for the completion.
 pub fn perform(
     request: &Request,
     effect: FaultEffect,
@@ -53,7 +53,7 @@ pub fn perform(
     }
 }
 
-/// Calls `copy` for each part of the guest's memory with the bytes before it, up to so many bytes.
+/// Calls `copy` for each of `parts`, with the number of bytes before the part, until `bytes` bytes have been covered.
 fn each(
     parts: &[GuestPart],
     bytes: u32,
@@ -71,8 +71,8 @@ fn each(
     Ok(())
 }
 
-/// Copies bytes of the store to a part of the guest's memory: straight if both are words in memory, and through `space`
-/// otherwise.
+/// Copies bytes of the store to a part of the guest's memory: directly if both are aligned words in memory, through
+/// `space` otherwise.
 fn read(
     part: GuestPart,
     offset: u64,
@@ -90,7 +90,8 @@ fn read(
     scatter(&[part], memory, data)
 }
 
-/// Copies a part of the guest's memory to the store: straight if both are words in memory, and through `space` otherwise.
+/// Copies a part of the guest's memory to the store: directly if both are aligned words in memory, through `space`
+/// otherwise.
 fn write(
     part: GuestPart,
     offset: u64,
@@ -108,7 +109,7 @@ fn write(
     store.write(offset, data).map_err(io_error)
 }
 
-/// Returns so many bytes of the buffer, which grows to the largest request.
+/// Returns the first `bytes` bytes of the buffer `space`, which grows if it is shorter.
 fn room(space: &mut Vec<u8>, bytes: u32) -> &mut [u8] {
     let bytes = bytes as usize;
     if space.len() < bytes {
@@ -117,7 +118,7 @@ fn room(space: &mut Vec<u8>, bytes: u32) -> &mut [u8] {
     &mut space[..bytes]
 }
 
-/// Returns the status that a fault lets the guest see.
+/// Returns an error if the fault's effect makes the request fail.
 fn told(effect: FaultEffect) -> Result<(), Status> {
     if effect.fails { Err(Status::IoError) } else { Ok(()) }
 }

@@ -1,4 +1,5 @@
-//! The memory that a client shares: regions of files, known by two addresses, that of the guest and that in the client.
+//! Memory that a vhost-user client shares: mapped regions of files, each with an address in the guest and one in the
+//! client's process.
 
 use std::fs::File;
 use std::slice;
@@ -12,10 +13,11 @@ use super::ring::GuestPart;
 
 use crate::device::guard::Guard;
 
-/// Most regions of one client: what virtual machines have for memory that is plugged in piece by piece, and some.
+/// Maximum number of memory regions of one client: enough for virtual machines to which memory is hot-plugged in
+/// pieces.
 pub(super) const REGIONS_MAX: u64 = 512;
 
-/// Returns the words of a part of a guest's memory; nothing if they are not aligned, or lie in more than one region.
+/// Returns a part of a guest's memory as words of 8 bytes; none if it is not aligned, or lies in more than one region.
 pub(super) fn words(memory: &GuestMemoryMmap, part: GuestPart) -> Option<&[AtomicU64]> {
     let bytes = part.bytes as usize;
     let found = memory.get_slice(part.address, bytes).ok()?;
@@ -27,32 +29,33 @@ pub(super) fn words(memory: &GuestMemoryMmap, part: GuestPart) -> Option<&[Atomi
     are_words.then(|| unsafe { slice::from_raw_parts(first, bytes / size_of::<AtomicU64>()) })
 }
 
-/// Memory that a client shares.
+/// Memory regions that a client shares, as they are mapped here.
 #[derive(Debug, Default)]
 pub(super) struct SharedMemory {
     regions: Vec<GuestRegion>,
-    /// Regions by the guest's addresses.
+    /// All mapped regions, to be found by the guest's addresses.
     guest: GuestMemoryMmap,
 }
 
 #[derive(Debug)]
 struct GuestRegion {
-    /// Guard of the mapping, which is dropped before the addresses become somebody else's.
+    /// Guard of the mapping against truncation of its file, which is dropped before the mapping.
     _guard: Guard,
-    /// Address of the region in the client.
+    /// Address of the memory region in the client's own process.
     user_address: u64,
     mapped: Arc<GuestRegionMmap>,
 }
 
 impl SharedMemory {
-    /// Maps all regions of a table; returns nothing if one is impossible: no file, too short, over another, or too many.
+    /// Maps all regions of a table. Returns none if one is no file, exceeds its file or overlaps another, or if there
+    /// are too many.
     pub(super) fn of(table: impl Iterator<Item = (VhostUserMemoryRegion, File)>) -> Option<SharedMemory> {
         let mut memory = SharedMemory::default();
         table.into_iter().try_for_each(|(region, file)| memory.add(&region, file))?;
         Some(memory)
     }
 
-    /// Maps one more region.
+    /// Maps one more region of the client's memory; returns none if that is not possible.
     pub(super) fn add(&mut self, region: &VhostUserMemoryRegion, file: File) -> Option<()> {
         let VhostUserMemoryRegion { guest_phys_addr: start, memory_size, user_addr, mmap_offset, .. } = *region;
         if self.regions.len() as u64 == REGIONS_MAX || !file.metadata().ok()?.is_file() {
@@ -69,7 +72,7 @@ impl SharedMemory {
         Some(())
     }
 
-    /// Unmaps a region; returns nothing if there is none such.
+    /// Unmaps the region of `bytes` bytes at the guest's address `start`; returns none if there is no such region.
     pub(super) fn remove(&mut self, start: u64, bytes: u64) -> Option<()> {
         let is_meant = |region: &GuestRegion| region.mapped.start_addr().0 == start && region.mapped.len() == bytes;
         let place = self.regions.iter().position(is_meant)?;
@@ -78,12 +81,12 @@ impl SharedMemory {
         Some(())
     }
 
-    /// Returns the memory by the guest's addresses.
+    /// Returns all mapped memory, to be accessed by the guest's addresses.
     pub(super) fn guest(&self) -> &GuestMemoryMmap {
         &self.guest
     }
 
-    /// Returns the guest's address of what the client knows by its own.
+    /// Returns the guest's address for an address in the client's process; none if no region contains it.
     pub(super) fn guest_address(&self, user_address: u64) -> Option<GuestAddress> {
         self.regions.iter().find_map(|region| {
             let offset = user_address.checked_sub(region.user_address)?;

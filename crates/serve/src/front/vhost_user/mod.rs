@@ -1,12 +1,13 @@
-//! Served over vhost-user, as the block device of virtio: for the hosts that have a driver of virtio and none of NVMe, and
-//! for those who want the shortest way from a virtual machine's block layer.
+//! Front-end over vhost-user, which serves a virtio block device: for hosts that have a driver for virtio and none for
+//! NVMe, and for those who want the shortest path from a virtual machine's block layer.
 //!
-//! A client hands over its memory and, in it, rings of descriptors. As with NBD, the request is where a real host meets the
-//! device: with timing on, it goes down the modelled software stack, and a ring is one of its threads.
+//! A client shares its memory and, in it, rings of descriptors. As with NBD, a client's request takes the place of a
+//! request of the modelled application: with timing on, it passes through the modelled software stack, and each ring
+//! stands for a modelled thread.
 //!
-//! - [`blk`] says what the bytes of a request mean; it is pure, and never fails on any.
-//! - [`memory`] is the client's, and [`ring`] takes requests out of it and puts answers there.
-//! - [`control`] hears what the client says over the socket: one thread for each, as its messages may be slow to come.
+//! - [`blk`] parses the bytes of a request; it does no I/O, and accepts any bytes.
+//! - [`memory`] maps the client's memory, and [`ring`] takes requests out of it and writes completions.
+//! - [`control`] executes the client's messages on the socket, on a thread for each socket, as they may arrive slowly.
 //! - [`data`] moves bytes; [`serve`] is the device thread: one loop over the rings of all clients, with the model or without it.
 //!
 //! Messages and rings are read by the crates `vhost`, `virtio-queue` and `vm-memory`. Sources: Virtual I/O Device (VIRTIO)
@@ -31,7 +32,7 @@ use crate::device::empty_exchange;
 use crate::device::report::EmptyExchange;
 use control::VhostSocket;
 
-/// vhost-user in the list of front-ends.
+/// Description of the vhost-user front-end: its flag, help text and binding of addresses.
 pub const KIND: FrontKind = FrontKind {
     flag: "vhost-user",
     value: "PATH",
@@ -64,7 +65,7 @@ fn no_path() -> Problem {
     Problem::new("--vhost-user", None, "the socket has no path", "--vhost-user PATH")
 }
 
-/// Bound addresses of vhost-user.
+/// vhost-user front-end with its bound sockets.
 #[derive(Debug)]
 struct VhostUser(Vec<VhostSocket>);
 
@@ -73,7 +74,7 @@ impl Front for VhostUser {
         self.0.iter().map(|socket| format!("vhost-user:{}", socket.path.display())).collect()
     }
 
-    /// Measures a kick and a call.
+    /// Measures the round trip of two eventfd notifications: a kick of the guest, and a call back.
     fn empty_exchange(&self) -> io::Result<EmptyExchange> {
         empty_exchange::over_events(KIND.flag, None)
     }

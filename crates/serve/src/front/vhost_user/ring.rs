@@ -1,4 +1,4 @@
-//! A ring of a client: requests are taken out of it, answers put there, and the client is woken where it wants to be.
+//! Virtqueue of a client: takes requests, writes completions, and notifies the client where it has asked for that.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use vm_memory::{Address, Bytes, GuestAddress, GuestMemoryMmap};
 use super::blk::{BlockRequest, Command, HEADER_BYTES, RANGE_BYTES, Range, Status};
 use crate::device::store::Geometry;
 
-/// Most entries of a ring.
+/// Maximum number of entries of a virtqueue.
 pub const ENTRIES_MAX: u16 = 1024;
-/// Most pieces of memory that the data of one request may lie in.
+/// Maximum number of pieces of guest memory that the data of one request may lie in.
 const PARTS_MAX: usize = ENTRIES_MAX as usize;
 
-/// Piece of the guest's memory.
+/// Contiguous piece of the guest's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestPart {
-    /// Address in the guest.
+    /// Guest physical address of the first byte.
     pub address: GuestAddress,
-    /// Length in bytes.
+    /// Length of the piece, in bytes.
     pub bytes: u32,
 }
 
@@ -30,33 +30,34 @@ pub struct GuestPart {
 #[derive(Debug)]
 pub struct Request {
     head: u16,
-    /// Accepted request, or the status that it gets.
+    /// Parsed request, or the error status with which it must be completed.
     pub wanted: Result<BlockRequest, Status>,
-    /// Pieces of memory for its data.
+    /// Pieces of guest memory that hold the request's data.
     pub parts: SmallVec<[GuestPart; 4]>,
-    /// Ranges of a discard or a write of zeros.
+    /// Ranges of the request, if it is a discard or a write of zeros.
     pub ranges: SmallVec<[Range; 1]>,
-    /// Address of its status; none if its chain has no room for one.
+    /// Guest address of the request's status byte; none if the descriptor chain has no room for one.
     status_at: Option<GuestAddress>,
 }
 
-/// Ring, as its client has described it so far.
+/// Virtqueue, as far as its client has set it up.
 #[derive(Debug)]
 pub struct Ring {
-    /// Virtqueue, as the crate `virtio-queue` reads it.
+    /// Addresses and positions of the virtqueue, as the crate `virtio-queue` keeps them.
     pub queue: Queue,
-    /// Descriptor that is readable when there are requests.
+    /// Eventfd by which the guest announces requests (kick).
     pub kick: Option<Arc<OwnedFd>>,
-    /// Descriptor that is written to when there are completions.
+    /// Eventfd by which the guest is notified of completions (call).
     pub call: Option<OwnedFd>,
-    /// True from the descriptor for kicks until the client asks for the ring's position.
+    /// True from the client's message with the kick eventfd until the client asks for the ring's position, which stops
+    /// the ring.
     pub is_started: bool,
     /// True if the client has enabled the ring.
     pub is_enabled: bool,
-    /// Number of requests in flight.
+    /// Number of the ring's requests in flight.
     pub in_flight: u32,
     has_answers: bool,
-    /// True if the client has been told to kick, as it does until it is told otherwise.
+    /// True if the guest kicks for new requests, as it does from the start until it is told that the ring is polled.
     listens: bool,
 }
 
@@ -77,14 +78,14 @@ impl Default for Ring {
 }
 
 impl Ring {
-    /// Returns true if requests may be taken.
+    /// Returns true if requests may be taken from the ring: it is set up, started and enabled.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.is_started && self.is_enabled && self.queue.ready()
     }
 
-    /// Takes the next request, unless as many are in flight as the ring has entries, which an honest driver knows. A ring whose
-    /// indices make no sense has none, for good.
+    /// Takes the next request from the ring. Returns none if the ring is empty, or if as many requests are in flight as
+    /// it has entries. A ring with invalid indices is never read again.
     #[inline]
     pub fn take(&mut self, memory: &GuestMemoryMmap, geometry: Geometry) -> Option<Request> {
         if self.in_flight >= self.queue.size().into() {
@@ -100,14 +101,15 @@ impl Ring {
         Some(request)
     }
 
-    /// Writes a completion into the ring, with so many bytes of data.
+    /// Writes the completion of a request into the ring, with the number of data bytes that the guest has received.
     #[inline]
     pub fn answer(&mut self, memory: &GuestMemoryMmap, request: &Request, status: Status, bytes: u32) {
         self.in_flight -= 1;
         self.answer_again(memory, request, status, bytes);
     }
 
-    /// Writes a completion of a request that has been completed: a driver waits for no such completion.
+    /// Writes a completion without removing the request from those in flight. Called alone, it repeats a completion,
+    /// which no driver expects.
     #[inline]
     pub fn answer_again(&mut self, memory: &GuestMemoryMmap, request: &Request, status: Status, bytes: u32) {
         let is_said = request.status_at.is_some_and(|address| memory.write_obj(status as u8, address).is_ok());
@@ -119,12 +121,12 @@ impl Ring {
         self.has_answers = true;
     }
 
-    /// Forgets a request that is never completed.
+    /// Removes a request that is never completed from the count of requests in flight.
     pub fn forget(&mut self) {
         self.in_flight -= 1;
     }
 
-    /// Notifies the client, if there are completions that it wants to be notified of.
+    /// Notifies the client by its eventfd, if completions have been written of which it wants to be notified.
     #[inline]
     pub fn signal(&mut self, memory: &GuestMemoryMmap) {
         let has_answers = std::mem::take(&mut self.has_answers);
@@ -138,13 +140,13 @@ impl Ring {
         let _ = self.call.as_ref().map(|call| rustix::io::write(call, &1u64.to_ne_bytes()));
     }
 
-    /// Asks the client to kick from now on; returns true if there are requests that had no kick.
+    /// Asks the client to kick from now on; returns true if there are requests for which it has not kicked.
     pub fn listen(&mut self, memory: &GuestMemoryMmap) -> bool {
         self.listens = true;
         self.queue.enable_notification(memory).unwrap_or(false)
     }
 
-    /// Tells the client that it need not kick, as the ring is polled.
+    /// Tells the client not to kick, as the ring is polled.
     #[inline]
     pub fn look(&mut self, memory: &GuestMemoryMmap) {
         if std::mem::take(&mut self.listens) {
@@ -153,15 +155,15 @@ impl Ring {
     }
 }
 
-/// Makes a client's descriptor non-blocking, whatever it is.
+/// Makes a descriptor that a client has sent non-blocking; none if that is not possible.
 pub(super) fn without_waiting(fd: OwnedFd) -> Option<OwnedFd> {
     let flags = rustix::fs::fcntl_getfl(&fd).ok()?;
     rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK).ok()?;
     Some(fd)
 }
 
-/// Reads the request of a chain of descriptors (section 5.2.6): a header and data from the driver, then data to the driver and
-/// a status byte, cut into descriptors anyhow.
+/// Reads the request of a chain of descriptors (section 5.2.6): a header and data from the driver, then data to the
+/// driver and a status byte, divided into descriptors in any way.
 pub fn read(
     head: u16,
     chain: impl Iterator<Item = Descriptor>,
@@ -185,7 +187,7 @@ pub fn read(
     request
 }
 
-/// Reads the ranges of a discard or a write of zeros.
+/// Reads the ranges of a discard or a write of zeros from `parts` of the guest's memory, and checks them.
 fn ranges(
     parts: &[GuestPart],
     bytes: u32,
@@ -199,18 +201,18 @@ fn ranges(
     ranges.iter().map(|range| Range::parse(range, command, geometry)).collect()
 }
 
-/// Copies from parts of the guest's memory, as many bytes as there are.
+/// Copies bytes from parts of the guest's memory to `into`, until it is full or the parts end.
 ///
 /// # Errors
-/// If there is no such memory.
+/// If a part is not in the guest's memory.
 pub fn gather(parts: &[GuestPart], memory: &GuestMemoryMmap, into: &mut [u8]) -> Result<(), Status> {
     each(parts, into.len(), |address, place| memory.read_slice(&mut into[place], address).is_ok())
 }
 
-/// Copies to parts of the guest's memory.
+/// Copies bytes of `from` to parts of the guest's memory, until either ends.
 ///
 /// # Errors
-/// If there is no such memory.
+/// If a part is not in the guest's memory.
 pub fn scatter(parts: &[GuestPart], memory: &GuestMemoryMmap, from: &[u8]) -> Result<(), Status> {
     each(parts, from.len(), |address, place| memory.write_slice(&from[place], address).is_ok())
 }
@@ -231,7 +233,7 @@ fn each(
     Ok(())
 }
 
-/// Chain of descriptors that is being read.
+/// Header and data pieces of a descriptor chain that is being read.
 #[derive(Default)]
 struct Chain {
     header: [u8; HEADER_BYTES],

@@ -1,7 +1,8 @@
 //! Requests of virtio rings, and the poll groups that own them: all rings of a socket's client belong to one group.
 //!
-//! With timing on, requests enter the modelled host's software; the ranges of a discard one after the other. What a driver
-//! without flushes writes is followed by a flush there. Requests for the name take no modelled time.
+//! With timing on, requests enter the modelled host's software; the ranges of a discard enter one after the other. A
+//! write of a driver without flushes is followed by a flush in the model. Reads of the device's name take no modelled
+//! time.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -31,22 +32,22 @@ use crate::front::model::Submission;
 use crate::front::poll_group::{FrontEnd, owner, readable, run_all};
 use crate::front::service::Service;
 
-/// Ring of a client, as long as the client is there.
+/// Identifier of a ring: its socket, client and index. No ring has it any more once the client has gone.
 #[derive(Clone, Copy, Debug)]
 struct RingPlace {
-    /// Place of the socket among those of its poll group.
+    /// Index of the socket among those of its poll group.
     socket: usize,
     /// Number of the client among all that the socket has had.
     client: u64,
     ring: usize,
 }
 
-/// Request of a ring.
+/// Request that has been taken from a ring, with the ring's identifier.
 #[derive(Debug)]
 struct RingRequest {
     place: RingPlace,
     request: ring::Request,
-    /// True if the driver has not negotiated flushes: what it writes is durable when it completes.
+    /// True if the driver has not negotiated flushes, so that its changes must be durable when they complete.
     writes_through: bool,
 }
 
@@ -55,12 +56,13 @@ impl RingRequest {
         self.request.wanted.ok().map(|wanted| wanted.command)
     }
 
-    /// Returns true if a change must be durable when it completes.
+    /// Returns true if the request changes data, and the change must be durable when it completes.
     fn is_durable(&self) -> bool {
         self.writes_through && matches!(self.command(), Some(Command::Write | Command::Zero | Command::Discard))
     }
 
-    /// Returns a part of the request as a drive without ranges and writing through sees it; nothing if there is no such part.
+    /// Returns a part of the request, counted from 0, as one operation: each range of a discard, or the request itself,
+    /// and then a flush if it must be durable. Returns none if there is no such part.
     fn part(&self, part: usize) -> Option<Io> {
         let parts = if self.command() == Some(Command::Discard) { self.request.ranges.len() } else { 1 };
         match self.request.ranges.get(part) {
@@ -72,7 +74,7 @@ impl RingRequest {
 }
 
 impl Request for RingRequest {
-    /// Number of bytes that the guest has received, or the error.
+    /// Result of a request: the number of data bytes that the guest has received, or the error status.
     type Status = Result<u32, Status>;
 
     fn io(&self) -> Option<Io> {
@@ -107,7 +109,7 @@ impl Request for RingRequest {
     }
 }
 
-/// Rings of a client, whose lock the device thread holds.
+/// Access to the rings of a client, whose lock the device thread holds.
 struct RingEndpoint<'a> {
     place: RingPlace,
     client: MutexGuard<'a, Client>,
@@ -175,10 +177,10 @@ impl Endpoint<RingRequest> for RingEndpoint<'_> {
     }
 }
 
-/// Sockets of one device thread.
+/// Sockets of vhost-user whose rings one device thread polls.
 struct RingGroup<'a> {
     sockets: Vec<&'a Shared>,
-    /// True if any ring may have requests.
+    /// True if the latest polling round has found a ring that is set up, started and enabled.
     has_active_rings: bool,
     /// Descriptors by which guests announce requests during a sleep.
     kicks: Vec<Arc<OwnedFd>>,
@@ -211,7 +213,7 @@ impl FrontEnd for RingGroup<'_> {
     const DELIVERY: Delivery = Delivery::AtInstant;
     const ROUNDS_PER_ATTENTION: u32 = 512;
 
-    /// Lets go of clients that do not end a message that they have begun.
+    /// Disconnects clients that have begun a message and not completed it in time.
     fn attend(&mut self, _: &mut Lifecycle<'_, RingRequest>) -> bool {
         self.sockets.iter().for_each(|shared| shared.watch(false));
         false

@@ -1,15 +1,15 @@
-//! Cost and benefit: a victim yields room, lasts as it is the longer the older its units are, and costs the moves of its
-//! valid units.
+//! Cost-benefit garbage collection: the benefit of a victim is the room that it yields, times the age of its units,
+//! since old units stay valid longer. Its cost is the moves of its valid units.
 //!
-//! The victim has the largest `age (1 - u) / 2u`, where `u` is its share of valid units (Kawaguchi, Nishioka and Motoda, "A
-//! flash-memory based file system", USENIX 1995): a block of units that are seldom written is collected while more of
-//! them are valid than in one whose units will soon be overwritten anyway.
+//! The victim has the largest `age (1 - u) / 2u`, where `u` is its share of valid units (Kawaguchi, Nishioka and
+//! Motoda, "A flash-memory based file system", USENIX 1995). A block of units that are seldom written is collected
+//! while more of them are valid than in a block whose units will soon be overwritten anyway.
 
 use super::{PolicySettings, TranslationPolicy};
 use crate::media::translation::blocks::Blocks;
 use crate::random::Random;
 
-/// Policy `cost-benefit`.
+/// Policy `cost-benefit`: collects the block with the best ratio of benefit to cost.
 #[derive(Clone, Debug)]
 pub struct CostBenefit;
 
@@ -23,7 +23,8 @@ impl TranslationPolicy for CostBenefit {
     }
 }
 
-/// Returns the full block that has the largest benefit for its cost.
+/// Returns the full block that has the largest ratio of benefit to cost, as defined for this module; `None` if all
+/// mapping units of every full block are valid.
 pub(super) fn most_beneficial(blocks: &Blocks) -> Option<u32> {
     let mut best = None;
     for block in blocks.full().filter(|block| blocks.makes_room(*block)) {

@@ -1,12 +1,12 @@
-//! The victim is the block with the fewest valid units among a few random ones, so that a controller need not keep all
-//! blocks in order.
+//! Garbage collection by d choices: the victim is the block with the fewest valid units among a few random ones, so
+//! that a controller need not keep all blocks in order.
 
 use super::{PolicySettings, TranslationPolicy};
 use crate::media::translation::blocks::Blocks;
 use crate::media::translation::stationary::VictimPolicy;
 use crate::random::Random;
 
-/// Policy `d-choices`.
+/// Policy `d-choices`: collects the emptiest of `choices` full blocks that are drawn at random.
 #[derive(Clone, Debug)]
 pub struct DChoices {
     choices: u32,

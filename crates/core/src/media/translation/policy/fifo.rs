@@ -1,11 +1,12 @@
-//! First in, first out: the victim is the block that was filled up first, however many of its units are valid.
+//! First-in, first-out garbage collection: the victim is the block that was filled up first, however many of its units
+//! are valid.
 
 use super::{PolicySettings, TranslationPolicy};
 use crate::media::translation::blocks::Blocks;
 use crate::media::translation::stationary::VictimPolicy;
 use crate::random::Random;
 
-/// Policy `fifo`.
+/// Policy `fifo`: collects the block that was filled up first.
 #[derive(Clone, Debug)]
 pub struct Fifo;
 

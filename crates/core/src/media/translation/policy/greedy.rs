@@ -5,7 +5,7 @@ use crate::media::translation::blocks::Blocks;
 use crate::media::translation::stationary::VictimPolicy;
 use crate::random::Random;
 
-/// Policy `greedy`.
+/// Policy `greedy`: collects the block with the fewest valid mapping units.
 #[derive(Clone, Debug)]
 pub struct Greedy;
 

@@ -1,32 +1,36 @@
-//! Separation of hot and cold data: units that will be invalid at about the same time share a block.
+//! Separation of hot and cold data: units that become invalid at about the same time share a block.
 //!
 //! A unit that was overwritten soon is expected to be overwritten soon again (Wang et al., "Separating data via block
-//! invalidation time inference for write amplification reduction in log-structured storage", FAST 2022). The user's
-//! writes have two streams, divided at the mean lifetime of the last blocks of the hot one. Moved units have two as well:
-//! those of hot or young blocks, and old ones. As the layer keeps no time for each unit, the mean of its block stands for
-//! it. Victims are chosen by [`super::cost_benefit`].
+//! invalidation time inference for write amplification reduction in log-structured storage", FAST 2022). User writes go
+//! to two streams: a unit is hot if it has lived for less than the mean lifetime of recently collected hot blocks.
+//! Moved units also go to two streams: units of hot or young blocks, and old units. The layer keeps no time for each
+//! unit, so the mean of its block stands for it. Victims are chosen by [`super::cost_benefit`].
 
 use super::cost_benefit::most_beneficial;
 use super::{PolicySettings, TranslationPolicy};
 use crate::media::translation::blocks::{Blocks, UnitLocation};
 use crate::random::Random;
 
-/// Number of hot blocks whose lifetimes make a mean, as in the paper.
+/// Number of collected hot blocks over which the mean lifetime is taken, as in the paper.
 const SAMPLES: u32 = 16;
-/// Multiple of that mean from which on moved units are old, as in the paper.
+/// Multiple of the mean lifetime of hot blocks from which on moved units count as old, as in the paper.
 const OLD: f64 = 4.0;
-/// Number of the user's stream that takes hot units.
+/// Number of the user stream for hot mapping units.
 const HOT: u8 = 0;
-/// Number of the user's stream that takes all others.
+/// Number of the user stream for all mapping units that are not hot.
 const COLD: u8 = 1;
 
-/// Policy `hot-cold`.
+/// Policy `hot-cold`: separates hot from cold mapping units, and collects the block with the best ratio of benefit to
+/// cost.
 #[derive(Clone, Debug)]
 pub struct HotCold {
-    /// Mean lifetime of hot blocks, in units that the user writes.
+    /// Mean lifetime of hot blocks, as the number of mapping units that the user writes meanwhile. Infinite until
+    /// enough blocks have been collected.
     lifetime: f64,
-    /// Number and sum of the lifetimes since the mean was last taken.
+    /// Number of hot blocks that have been collected since their mean lifetime was last computed.
     collected: u32,
+    /// Sum of the lifetimes of hot blocks that have been collected since their mean lifetime was last computed, in
+    /// mapping units that the user has written.
     lifetimes: f64,
 }
 

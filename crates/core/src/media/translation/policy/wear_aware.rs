@@ -1,19 +1,20 @@
 //! Wear levelling as a policy: blocks that were erased often are collected late and hold data that is seldom written.
 //!
-//! The victim has the least `erases u / ((1 - u) age)`, where `u` is its share of valid units: the cost of cleaning, the
-//! age, and the number of times that the block was cleaned (Chiang and Chang, "Cleaning policies in mobile computers using
-//! flash memory", Journal of Systems and Software 48, 1999). Writes of the user go to the least erased free block, moved
-//! units to the most erased one. A cached page of the mapping table that has not changed is replaced before one that has.
+//! The victim has the least `erases u / ((1 - u) age)`, where `u` is its share of valid units: the cost of cleaning,
+//! the age, and the number of times that the block was cleaned (Chiang and Chang, "Cleaning policies in mobile
+//! computers using flash memory", Journal of Systems and Software 48, 1999). User writes go to the least erased free
+//! block, moved units to the most erased one. A cached page of the mapping table that has not changed is replaced
+//! before one that has.
 
 use super::{PolicySettings, TranslationPolicy};
 use crate::media::translation::blocks::{Blocks, MapPage, WriteStream};
 use crate::random::Random;
 
-/// Number of erases that every block of a drive in use is taken to have had before, so that the first few do not count as
-/// many times the wear of others (assumed).
+/// Number of earlier erases that every block is assumed to have, so that the first few erases in a run do not count as
+/// many times the wear of other blocks.
 const ERASES_BEFORE: f64 = 16.0;
 
-/// Policy `wear-aware`.
+/// Policy `wear-aware`: collects often erased blocks late, and fills them with mapping units that are seldom written.
 #[derive(Clone, Debug)]
 pub struct WearAware;
 
@@ -35,8 +36,9 @@ impl TranslationPolicy for WearAware {
         best.map(|(_, block)| block)
     }
 
-    /// Replaces a page that has not changed, if there is one, which needs no write (Park et al., "CFLRU: a replacement
-    /// algorithm for flash memory", CASES 2006).
+    /// Returns the first of `pages` that has not changed, which needs no write when it leaves the cache; the least
+    /// recently used one if all have changed (Park et al., "CFLRU: a replacement algorithm for flash memory", CASES
+    /// 2006).
     fn replaced_map_page(&mut self, pages: &[MapPage]) -> usize {
         pages.iter().position(|page| !page.is_changed).unwrap_or(0)
     }

@@ -1,16 +1,16 @@
-//! Directory of a device's cache: the pages in its frames, without time.
+//! Directory of a device's DRAM cache: which page each frame holds. It knows no times.
 
 use super::replacement::Replacement;
 use crate::protocol::cxl::config::CachePolicy;
 use crate::table::NumberMap;
 
-/// Pages in the frames of a cache, and the policy that replaces them.
+/// Map between the frames of a cache and their pages, with the policy that chooses the page to evict.
 ///
-/// A directory that starts full holds the device's first pages in order, and stores only what differs from that.
+/// A directory that starts full holds the device's first pages in order, and stores only the differences from that.
 #[derive(Clone, Debug)]
 pub struct Directory {
     frames: u32,
-    /// Number of frames that have been given a page.
+    /// Number of cache frames that hold a page.
     used: u32,
     starts_full: bool,
     places: NumberMap<u64, u32>,
@@ -18,17 +18,18 @@ pub struct Directory {
     replacement: Replacement,
 }
 
-/// Frame that a page has been given.
+/// Result of the admission of a page: the frame that it gets, and the page that it replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admission {
-    /// Number of the frame.
+    /// Number of the cache frame that the page gets.
     pub frame: u32,
-    /// Page that the frame held before, if any.
+    /// Page that was evicted from the frame; none if the frame was free.
     pub evicted: Option<u64>,
 }
 
 impl Directory {
-    /// Makes the directory of a cache with `frames` frames, at least one, which hold the first pages if `is_full` is true.
+    /// Returns the directory of a cache with `frames` frames, at least one. If `is_full` is true, they hold the
+    /// device's first pages; otherwise they are free.
     pub fn new(frames: u32, policy: CachePolicy, is_full: bool) -> Directory {
         assert!(frames > 0, "a cache has at least one frame");
         Directory {
@@ -41,7 +42,7 @@ impl Directory {
         }
     }
 
-    /// Returns the frame of a page, if it is in the cache.
+    /// Returns the number of the frame that holds a page; none if the page is not in the cache.
     pub fn find(&self, page: u64) -> Option<u32> {
         if let Some(frame) = self.places.get(&page) {
             return Some(*frame);
@@ -50,12 +51,12 @@ impl Directory {
         (!self.pages.contains_key(&frame)).then_some(frame)
     }
 
-    /// Notes an access to the page in a frame.
+    /// Tells the replacement policy that the page in a frame has been accessed.
     pub fn touch(&mut self, frame: u32) {
         self.replacement.touch(frame);
     }
 
-    /// Gives a frame to a page that has none.
+    /// Gives a frame to a page that is not in the cache: a free frame, or the one whose page the policy evicts.
     pub fn admit(&mut self, page: u64) -> Admission {
         let (frame, evicted) = match self.used < self.frames {
             true => (self.used, None),

@@ -1,4 +1,4 @@
-//! DRAM cache of a device in front of its memory, page by page.
+//! DRAM cache of a CXL device in front of its memory, which holds whole pages.
 //!
 //! ```text
 //!     load  -> page there?        yes -> DRAM of the cache -> line
@@ -9,14 +9,14 @@
 //!     frame -> not used before, or replaced: what it held is dropped if the memory has it, else written back
 //! ```
 //!
-//! A load of a page that is missing starts the read of the page at once, and then the write-back of the page whose frame
-//! it gets. A page that is written back moves to one of `buffer_units` places, and its frame is free; a load or a store
-//! that replaces such a page waits only if all places are taken, until the oldest write-back is in the memory's write buffer.
-//! A store waits neither for the memory nor for the DRAM. Lines of a page that has been stored to are read from the
-//! memory when one of them is loaded, or before the page is written back. The write-back then enters the queues of the memory
-//! with that read rather than behind it, which keeps the order of calls that [`crate::media`] expects; its place is
-//! taken until both are done. The DRAM is taken to carry more than the link, so that accesses to it do not meet (assumed).
-//! [`directory`] knows the pages in the frames, and [`replacement`] which is replaced.
+//! A load of a missing page starts the read of that page at once, and then the write-back of the page whose frame it
+//! gets. A page that is written back moves to one of `buffer_units` write-back slots, so its frame is free. A load or a
+//! store that replaces such a page waits only if all slots are taken, until the oldest write-back is in the memory's
+//! write buffer. A store waits neither for the memory nor for the DRAM. The lines of a page that have not been stored
+//! are read from the memory when one of them is loaded, or before the page is written back. The write-back then enters
+//! the queues of the memory with that read rather than behind it, which keeps the order of calls that [`crate::media`]
+//! expects. Its slot is taken until both are done. The DRAM is assumed to carry more than the link, so that accesses to
+//! it do not contend. [`directory`] knows the pages in the frames, and [`replacement`] chooses the page to evict.
 
 pub mod directory;
 pub mod replacement;
@@ -34,64 +34,68 @@ use crate::table::NumberMap;
 use crate::time::{Span, Time};
 use directory::Directory;
 
-/// Lines of a page, one bit each.
+/// Bit mask of lines of a page: bit i stands for line i.
 type Lines = u64;
 
-/// DRAM cache of a device.
+/// DRAM cache of a CXL device: its frames, its write-backs in progress and its counters.
 #[derive(Clone, Debug)]
 pub struct PageCache {
     page_bytes: u32,
     access: Span,
     prefetch_pages: u64,
-    /// Number of pages of the memory.
+    /// Size in pages of the memory behind the cache.
     device_pages: u64,
     directory: Directory,
-    /// Contents of the frames that are not as they were at the start.
+    /// Contents of the frames that have changed since the start of the run.
     frames: NumberMap<u32, Frame>,
-    /// Content of the other frames.
+    /// Content of every frame that has not changed since the start of the run.
     first: Frame,
-    /// Ends of the write-backs that take places, in the order in which they began.
+    /// Instants at which the write-backs in progress end, in the order in which they began. Each holds a write-back
+    /// slot until then.
     write_backs: VecDeque<Time>,
     write_back_places: usize,
     counts: CacheCounts,
 }
 
-/// Content of a frame.
+/// State of a cache frame: which lines of its page are stored or dirty, and the times at which they are there.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
-    /// Lines that have been stored since the page was admitted.
+    /// Bit mask of the lines that the host has stored since the page was admitted to the cache.
     stored: Lines,
-    /// Lines that the memory does not have.
+    /// Lines that must be written back, as the memory does not have their newest version.
     dirty: Lines,
-    /// Time at which the frame is free for the page.
+    /// Instant from which the frame can hold the page: its former page has left for a write-back slot.
     free_at: Time,
-    /// Time at which all lines are there; never, if those that have not been stored have not been read.
+    /// Instant at which all lines of the page are in the frame. Never, if the lines that have not been stored have not
+    /// been read from the memory.
     whole_at: Time,
     /// True if the page was read ahead, and has not been accessed yet.
     is_ahead: bool,
 }
 
-/// Counters of a cache.
+/// Counters of a CXL device's DRAM cache: hits, misses, write-backs and read-ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
     /// Number of loads and stores whose page was in the cache.
     pub hits: u64,
-    /// Number of loads whose page was on its way into the cache.
+    /// Number of loads whose page was still being read into the cache.
     pub joined: u64,
-    /// Number of loads and stores that found no frame of their page, and of loads of lines that had not been read.
+    /// Number of loads and stores whose page was not in the cache. Loads of a line that is missing in a page of stored
+    /// lines count too.
     pub misses: u64,
-    /// Number of pages that were written to the memory.
+    /// Number of pages that the cache has written back to the memory.
     pub write_backs: u64,
-    /// Number of pages whose other lines had to be read before they could be written.
+    /// Number of write-backs for which the page's missing lines had to be read first.
     pub merges: u64,
-    /// Number of pages that were read ahead.
+    /// Number of pages that the cache has read ahead of loads.
     pub ahead: u64,
-    /// Number of pages that were read ahead and accessed.
+    /// Number of pages that were read ahead and later loaded or stored.
     pub ahead_used: u64,
 }
 
 impl PageCache {
-    /// Makes the cache of a description whose memory has `capacity_bytes`.
+    /// Returns the cache that a drive's section `cxl` describes, with its content at the start. The memory behind it
+    /// has `capacity_bytes` bytes.
     pub fn new(config: &Cxl, capacity_bytes: u64) -> PageCache {
         let whole = whole(config.unit_bytes);
         let dirty = if config.cache_start == CacheStart::Dirty { whole } else { 0 };
@@ -110,7 +114,8 @@ impl PageCache {
         }
     }
 
-    /// Loads the line at `offset`, requested at `now`. Calls come in the order of `now`.
+    /// Loads the line at byte `offset`, requested at `now`, from the cache or the memory, and returns its times. Calls
+    /// come in the order of `now`.
     pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> Fetched {
         let (page, line) = self.place(offset);
         let Some(frame) = self.directory.find(page) else { return self.miss(now, page, media) };
@@ -134,7 +139,7 @@ impl PageCache {
         Fetched::within(now, there_at.max(now)).through(self.access)
     }
 
-    /// Stores the line at `offset`, which arrives at `now`. Returns the time at which it is in the cache.
+    /// Stores the line at byte `offset`, which arrives at `now`. Returns the time at which the line is in the cache.
     pub fn write(&mut self, now: Time, offset: u64, media: &mut Media) -> Time {
         let (page, line) = self.place(offset);
         let (frame, content) = match self.directory.find(page) {
@@ -159,7 +164,7 @@ impl PageCache {
         stored_at
     }
 
-    /// Writes all pages with bytes of the `bytes` from `offset` on that the memory does not have. Returns the time at which
+    /// Writes all dirty pages that overlap the `bytes` bytes from `offset` to the memory. Returns the time at which
     /// they are durable.
     pub fn flush(&mut self, now: Time, offset: u64, bytes: u32, media: &mut Media) -> Time {
         let mut done = now;
@@ -178,7 +183,7 @@ impl PageCache {
         media.flush(now, offset, bytes).max(done)
     }
 
-    /// Returns the counters with their names.
+    /// Returns the counters as pairs of name and count. Counters of read-ahead are included only if it is on.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let counts = &self.counts;
         let mut counters = vec![
@@ -194,7 +199,7 @@ impl PageCache {
         counters
     }
 
-    /// Returns the number of a page and the bit of its line.
+    /// Returns the number of the page that holds byte `offset`, and the bit of its line.
     fn place(&self, offset: u64) -> (u64, Lines) {
         let page_bytes = u64::from(self.page_bytes);
         (offset / page_bytes, 1 << (offset % page_bytes / u64::from(LINE_BYTES)))
@@ -204,7 +209,8 @@ impl PageCache {
         self.frames.get(&frame).copied().unwrap_or(self.first)
     }
 
-    /// Reads a page that has no frame, and gives it one.
+    /// Loads a line whose page is not in the cache: reads the page into a frame, and reads ahead if the page before it
+    /// is cached.
     fn miss(&mut self, now: Time, page: u64, media: &mut Media) -> Fetched {
         self.counts.misses += 1;
         let follows = page.checked_sub(1).is_some_and(|before| self.directory.find(before).is_some());
@@ -215,7 +221,7 @@ impl PageCache {
         fetched.through(self.access)
     }
 
-    /// Reads the lines of a page that have not been stored.
+    /// Loads a line that is missing in a page of stored lines: reads the page's missing lines from the memory.
     fn complete(&mut self, now: Time, page: u64, frame: u32, media: &mut Media) -> Fetched {
         self.counts.misses += 1;
         let fetched = Fetched::from_memory(self.read_from_memory(now, page, media));
@@ -225,7 +231,8 @@ impl PageCache {
         fetched.until(there_at).through(self.access)
     }
 
-    /// Reads a page into a frame. What the frame held is written back behind the read.
+    /// Reads a page from the memory into a frame. The frame's former page is written back after the read, if it is
+    /// dirty.
     fn read_page(&mut self, now: Time, page: u64, media: &mut Media, is_ahead: bool) -> Fetched {
         let fetched = Fetched::from_memory(self.read_from_memory(now, page, media));
         let (frame, free_at) = self.admit(now, page, media);
@@ -234,7 +241,8 @@ impl PageCache {
         fetched.until(whole_at)
     }
 
-    /// Reads the pages behind `page` that are not in the cache, as long as that replaces no page that would have to wait.
+    /// Reads the pages that follow `page` ahead into the cache. Stops when a replaced page would have to wait for a
+    /// write-back slot.
     fn read_ahead(&mut self, now: Time, page: u64, media: &mut Media) {
         let last = (page + self.prefetch_pages).min(self.device_pages.saturating_sub(1));
         for ahead in page + 1..=last {
@@ -253,8 +261,8 @@ impl PageCache {
         media.read(now, page * u64::from(self.page_bytes), self.page_bytes, self.page_bytes)
     }
 
-    /// Gives a page a frame. Returns the time at which the frame is free: later than `now` if a page has to be written
-    /// back and all places are taken.
+    /// Gives a page a frame, and writes back the frame's former page if it is dirty. Returns the frame, and the time at
+    /// which it is free: later than `now` only if all write-back slots are taken.
     fn admit(&mut self, now: Time, page: u64, media: &mut Media) -> (u32, Time) {
         let admission = self.directory.admit(page);
         let Some(evicted) = admission.evicted else { return (admission.frame, now) };
@@ -271,7 +279,7 @@ impl PageCache {
         (admission.frame, free_at)
     }
 
-    /// Returns the time at which a place for a write-back is free.
+    /// Returns the time at which a write-back slot is free, at the earliest `now`.
     fn write_back_from(&mut self, now: Time) -> Time {
         while self.write_backs.front().is_some_and(|written_at| *written_at <= now) {
             self.write_backs.pop_front();
@@ -280,8 +288,8 @@ impl PageCache {
         oldest.copied().unwrap_or(now)
     }
 
-    /// Writes a page to the memory; lines that are not in the cache are read before. Returns the time at which the memory
-    /// has accepted it.
+    /// Writes a page to the memory, for which lines that are not in the cache are read first. Returns the time at which
+    /// the memory has accepted the page and the lines have been read.
     fn write_to_memory(&mut self, now: Time, page: u64, content: Frame, media: &mut Media) -> Time {
         self.counts.write_backs += 1;
         let mut whole_at = content.whole_at;
@@ -294,7 +302,7 @@ impl PageCache {
     }
 }
 
-/// Returns all lines of a page.
+/// Returns the bit mask in which all lines of a page of `page_bytes` bytes are set.
 fn whole(page_bytes: u32) -> Lines {
     Lines::MAX >> (Lines::BITS - page_bytes / LINE_BYTES)
 }

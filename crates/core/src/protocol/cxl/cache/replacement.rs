@@ -1,27 +1,28 @@
-//! Replacement policies of a device's cache: decisions without time and without data.
+//! Replacement policies of a device's DRAM cache, which choose the page to evict. They know neither times nor data.
 //!
-//! A policy knows the frames of the cache by number. It is told which page a frame has been given, and which frame has
-//! been accessed, and says which frame is to be replaced. Every decision takes constant time, amortised over the
-//! accesses; state is kept for frames that have been used alone, so that a cache of gigabytes that starts full costs
-//! nothing at the start.
+//! A policy knows the frames of the cache by number. The cache tells it which page each frame has been given and which
+//! frame is accessed; the policy chooses the frame to replace. Every decision takes constant time, amortised over the
+//! accesses. A frame that has never been used takes at most four bits of state, so that a cache of gigabytes that
+//! starts full costs next to nothing at the start.
 
 use crate::protocol::cxl::config::{CachePolicy, policies};
 
-/// Decisions about the frames of a full cache.
+/// Replacement policy of a cache: chooses the frame whose page is evicted.
 pub trait ReplacementPolicy {
-    /// Makes the policy of a cache with `frames` frames, at least one. If `is_full` is true, they hold pages that were
-    /// admitted in the order of their numbers and have not been accessed since.
+    /// Returns the policy of a cache with `frames` frames, at least one. If `is_full` is true, the frames hold pages
+    /// that were admitted in the order of their numbers and have not been accessed since.
     fn new(frames: u32, is_full: bool) -> Self
     where
         Self: Sized;
 
-    /// Notes that a page, which was not in the cache, has been given a frame.
+    /// Notes that a frame has been given a page that was not in the cache.
     fn admit(&mut self, frame: u32, page: u64);
 
-    /// Notes an access to the page in a frame.
+    /// Notes that the page in a cache frame has been accessed, which may delay its eviction.
     fn touch(&mut self, frame: u32);
 
-    /// Chooses the frame to be replaced, and forgets its page, which `page_of` returns. All frames are in use.
+    /// Chooses the frame whose page is evicted, forgets that page, and returns the frame. `page_of` gives the page of a
+    /// frame. Called only if all frames are in use.
     fn evict(&mut self, page_of: &dyn Fn(u32) -> u64) -> u32;
 }
 
@@ -29,35 +30,36 @@ macro_rules! replacement {
     ($($module:ident: $Policy:ident = $name:literal, $about:literal;)+) => {
         $(mod $module;)+
 
-        /// Replacement policy of a cache, one of the list in the keys of CXL.mem.
+        /// Replacement policy of a CXL device's DRAM cache, selected by the key `cxl.cache_policy`.
         #[derive(Clone, Debug)]
         pub enum Replacement {
             $(#[doc = $about] $Policy($module::$Policy),)+
         }
 
         impl Replacement {
-            /// Makes a policy for a cache with `frames` frames, which hold the first pages in order if `is_full` is true.
+            /// Returns the policy of this kind for a cache with `frames` frames. If `is_full` is true, they hold the
+            /// device's first pages in order.
             pub fn of(policy: CachePolicy, frames: u32, is_full: bool) -> Replacement {
                 match policy {
                     $(CachePolicy::$Policy => Replacement::$Policy($module::$Policy::new(frames, is_full)),)+
                 }
             }
 
-            /// Notes that a page has been given a frame.
+            /// Notes that a frame has been given a page that was not in the cache.
             pub fn admit(&mut self, frame: u32, page: u64) {
                 match self {
                     $(Replacement::$Policy(policy) => policy.admit(frame, page),)+
                 }
             }
 
-            /// Notes an access to the page in a frame.
+            /// Notes that the page in a cache frame has been accessed, which may delay its eviction.
             pub fn touch(&mut self, frame: u32) {
                 match self {
                     $(Replacement::$Policy(policy) => policy.touch(frame),)+
                 }
             }
 
-            /// Chooses the frame to be replaced, and forgets its page.
+            /// Chooses the frame whose page is evicted, forgets that page, and returns the frame.
             pub fn evict(&mut self, page_of: &dyn Fn(u32) -> u64) -> u32 {
                 match self {
                     $(Replacement::$Policy(policy) => policy.evict(page_of),)+

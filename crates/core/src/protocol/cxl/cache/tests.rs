@@ -1,11 +1,12 @@
-//! Times of single accesses, on a memory of one bank.
+//! Tests of the times of single accesses to a DRAM cache, in front of a memory of one bank.
 
 use super::*;
 use crate::media::{Geometry, Timing};
 use crate::protocol::cxl::config::CachePolicy;
 
 const ACCESS: u64 = 150;
-/// 304 ns of array and command, and a page of 4 KiB at two bytes a nanosecond.
+/// Time in ns that the memory takes to read a page of 4 KiB: 304 ns for command and array, then two bytes per
+/// nanosecond.
 const PAGE: u64 = 304 + 2048;
 const PROGRAM: u64 = 10_000;
 const PAGE_BYTES: u64 = 4096;
@@ -19,7 +20,8 @@ fn media() -> Media {
     Media::new(&Geometry { channels: 1, banks_per_channel: 1, stripe_bytes: 4096, timing })
 }
 
-/// Cache of 256 pages that starts as `start` says, with `places` for write-backs.
+/// Returns a cache of 256 pages that starts as `start` says, with `places` write-back slots and `prefetch` pages of
+/// read-ahead.
 fn cache(start: CacheStart, places: u32, prefetch: u16) -> PageCache {
     let config = Cxl {
         unit_bytes: 4096,

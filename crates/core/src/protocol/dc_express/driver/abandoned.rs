@@ -1,7 +1,8 @@
-//! Attempts that the driver has abandoned although their data is in flight: the time-out was too short for this load.
+//! Attempts of reads that the driver has abandoned although their data is still in flight, as the time-out was too
+//! short for the load.
 //!
 //! The data of such an attempt still arrives, and would overwrite the tags of another attempt in the same buffer. So
-//! the next attempt gets another slot, and the old one stays unused until all its data has arrived. The driver then
+//! the next attempt gets another slot, and the old slot stays unused until all its data has arrived. The driver then
 //! knows how long a read can take, and uses a longer time-out.
 
 use super::{Driver, Read};
@@ -13,7 +14,8 @@ use crate::request::{Request, RequestId};
 use crate::time::Time;
 
 impl Driver {
-    /// Repeats a read in another slot; if no slot is free, waits for another time-out.
+    /// Abandons an attempt of a read and repeats the read in another slot. If no slot is free, waits for another
+    /// time-out instead.
     pub(super) fn abandon(&mut self, now: Time, number: usize, slot: u16, ports: &mut HostPorts) {
         let queue = &mut self.queues[number];
         let old = queue.reads.get_mut(usize::from(slot));
@@ -30,7 +32,8 @@ impl Driver {
         self.enqueue(now, number, free, ports);
     }
 
-    /// Handles packets of an abandoned attempt; `total` packets make it complete.
+    /// Handles `count` packets of an abandoned attempt. Once all `total` packets have arrived, frees the slot and makes
+    /// the time-out longer.
     #[cold]
     #[inline(never)]
     pub(super) fn on_late(&mut self, now: Time, name: ReadName, count: u32, total: u32, ports: &mut HostPorts) {
@@ -45,8 +48,8 @@ impl Driver {
     }
 }
 
-/// Returns a new number for a request, so that later events of the old attempt are not charged to the new one. All time
-/// up to now is charged to the time-out.
+/// Moves a request to a new number, so that later events of the old attempt are not charged to the new one, and returns
+/// that number. All time up to `now` is charged to the time-out.
 fn start_again(now: Time, old: RequestId, ports: &mut HostPorts) -> RequestId {
     let request = &ports.shared.requests[old];
     let mut ledger = Ledger::default();

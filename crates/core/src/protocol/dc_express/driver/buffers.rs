@@ -1,4 +1,4 @@
-//! Receive buffers in runs with data: the tags in them tell whether a read is complete.
+//! Receive buffers of the DC Express driver in runs with data, in which the tags tell whether a read is complete.
 
 use phaselink_ring::trailer::{self, Tag, TagWidth};
 
@@ -11,7 +11,7 @@ use crate::protocol::ports::HostPorts;
 use crate::time::Time;
 
 impl Driver {
-    /// Marks the buffer of the read in `slot` with a tag, which is kept and returned.
+    /// Marks every chunk of the buffer of the read in `slot` with a tag. Stores the tag with the read and returns it.
     #[inline(never)]
     pub(super) fn mark(&mut self, number: usize, slot: u16, ports: &mut HostPorts) -> u64 {
         let read = *self.queues[number].reads.get_mut(usize::from(slot));
@@ -28,8 +28,9 @@ impl Driver {
         tag.value
     }
 
-    /// Returns the driver's own random tag, or the one that the endpoint has announced. The announced tag does not
-    /// protect a read that got stuck with it, as that read does not end at the end of a block: another tag may help.
+    /// Returns the tag for a read: the driver's own random tag, or the one that the endpoint has announced. A read that
+    /// got stuck with a tag that is still announced is repeated with the driver's own tag. Such a read does not end at
+    /// the end of a block, so the announced tag does not protect it.
     fn choose_tag(&mut self, number: usize, read: &Read, memory: &HostMemory) -> u64 {
         let own = self.own_tag();
         if self.tag_choice == TagChoice::Random {
@@ -39,12 +40,13 @@ impl Driver {
         tag.filter(|&tag| read.attempt == 0 || tag != read.tag).unwrap_or(own)
     }
 
-    /// Returns the width of the tag.
+    /// Returns the width of the incomplete tags in bits, as the drive file sets it.
     fn width(&self) -> TagWidth {
         TagWidth::from_bits(self.tag_bits).expect("the schema allows these widths alone")
     }
 
-    /// Handles packets of a read's data that are visible in memory: checks the tags as in figure 2.
+    /// Handles packets of a read's data that have become visible in memory, by checking the tags in its buffer as in
+    /// figure 2. Completes the read, or counts a collision or a last packet that arrived early.
     #[inline(never)]
     pub(super) fn on_bytes_settled(&mut self, now: Time, name: ReadName, total: u32, ports: &mut HostPorts) {
         let width = self.width();
@@ -68,7 +70,8 @@ impl Driver {
     }
 }
 
-/// Returns the first chunk found that still ends in the tag, in a buffer given by address and bytes.
+/// Returns the number of a chunk that still ends in the tag, in a buffer that is given by address and length; none if
+/// no chunk does.
 fn first_incomplete(memory: &HostMemory, buffer: (u64, usize), chunk_bytes: usize, tag: Tag) -> Option<usize> {
     let (address, bytes) = buffer;
     let is_marked = |chunk| {

@@ -1,8 +1,8 @@
-//! DC Express driver of the simulation: marks receive buffers with tags, writes commands into a queue, and polls the
-//! tags.
+//! Simulated DC Express driver: marks receive buffers with tags, writes commands into a queue, and polls the tags,
+//! which arriving data overwrites.
 //!
-//! It runs in the application's own address space (section 4: mmap of a kernel buffer) or below the light block driver;
-//! either way there is no doorbell and no completion to handle.
+//! The driver runs in the application's own address space (section 4: mmap of a kernel buffer) or below the light block
+//! driver. Reads need neither doorbell nor completion queue.
 
 mod abandoned;
 mod buffers;
@@ -37,18 +37,19 @@ use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, packets};
 
-/// Read in flight.
+/// Read command in flight, and the number of its data packets that have arrived.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     request: RequestId,
     attempt: u8,
     started: Time,
     settled: u32,
-    /// Tag with which its buffer is marked.
+    /// Incomplete tag: the value with which the driver has marked every chunk of the read's buffer.
     tag: u64,
-    /// True if its last packet was seen before another one (only in runs with data).
+    /// True if the read's last packet was seen before an earlier one. Set only in runs with data.
     oops: bool,
-    /// True if another attempt replaces this one; the slot is free again once all its data has arrived.
+    /// True if another attempt has replaced this one. The slot stays occupied until all data of this attempt has
+    /// arrived.
     abandoned: bool,
 }
 
@@ -58,7 +59,7 @@ impl Read {
     }
 }
 
-/// Command queue as the driver sees it.
+/// Command queue as the driver sees it: its memory, tail, slots and reads in flight.
 #[derive(Clone, Debug)]
 struct Queue {
     base: u64,
@@ -68,52 +69,52 @@ struct Queue {
     tail: u32,
     pass: u8,
     free_slots: Vec<u16>,
-    /// Requests without a free slot: parts of large requests, or requests that wait because abandoned attempts hold
-    /// slots.
+    /// Requests and parts of split requests that wait for a free slot. Abandoned attempts can hold slots, too.
     waiting: VecDeque<RequestId>,
     reads: CommandSlots<Read>,
 }
 
-/// DC Express driver of the simulation: its own queues, and an NVMe driver for writes.
+/// Simulated DC Express driver: its command queues for reads, and an NVMe driver for writes.
 #[derive(Clone, Debug)]
 pub struct Driver {
-    /// Driver that submits writes.
+    /// NVMe driver that submits writes.
     pub nvme: NvmeDriver,
     queues: Vec<Queue>,
     chunk_bytes: u32,
-    /// Processor time to write, or to check, one tag.
+    /// Processor time to write one tag into a receive buffer, or to check one.
     tag_time: Span,
-    /// Processor time of a command beside its tags.
+    /// Processor time of a read command beside its tags, which occupies the core without delaying the read.
     command_time: Span,
     tag: u64,
     tag_bits: u8,
     tag_choice: TagChoice,
-    /// Natural logarithm of the probability that a packet does not end in a random tag.
+    /// Natural logarithm of the probability that a packet's data does not end in a random tag.
     spared_ln: f64,
     random: Random,
     /// Time after which a read counts as stuck: maximum queue depth times maximum latency (section 3.1).
     timeout: Span,
     watching: bool,
     first_binding: usize,
-    /// Counters.
+    /// Counters of the DC Express driver since the start of the run.
     pub counts: Counts,
 }
 
-/// Counters of the driver.
+/// Counters of the DC Express driver: packets out of order, tag collisions, time-outs and late packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Number of reads whose last packet was there before another one.
+    /// Number of reads whose last packet was visible in host memory before an earlier one.
     pub oops: u64,
-    /// Number of reads whose data ended in their tag.
+    /// Number of reads with a packet whose data ended in the read's tag, so that the driver took it for missing.
     pub tag_collisions: u64,
-    /// Number of time-outs of stuck reads.
+    /// Number of times that a stuck read was repeated after a time-out.
     pub tag_timeouts: u64,
-    /// Number of packets that arrived after their read had been abandoned.
+    /// Number of data packets that arrived after their read had been abandoned.
     pub late_packets: u64,
 }
 
 impl Driver {
-    /// Returns a driver whose queues the endpoint knows.
+    /// Returns a driver with no command in flight. Allocates its command queues in host memory and creates them in the
+    /// endpoint.
     pub fn new(
         drive: &Drive,
         nvme: NvmeDriver,
@@ -150,21 +151,22 @@ impl Driver {
         }
     }
 
-    /// Returns the tag of the next read and the source of later tags, so that a test can inject faults.
+    /// Returns the tag of the next read and the random source of later tags for modification, so that a test can inject
+    /// faults.
     #[cfg(test)]
     pub(crate) fn tags_planted(&mut self) -> (&mut u64, &mut Random) {
         (&mut self.tag, &mut self.random)
     }
 
-    /// Returns the requests of the reads whose data is in flight, for tests.
+    /// Returns the requests of the reads in flight that have not been abandoned, for tests.
     #[cfg(test)]
     pub(crate) fn reads_planted(&self) -> Vec<RequestId> {
         let reads = self.queues.iter().flat_map(|queue| queue.reads.iter());
         reads.filter(|read| !read.abandoned).map(|read| read.request).collect()
     }
 
-    /// Makes every chunk but the last of a read's buffer look complete, if the last one does, as a faulty driver would
-    /// see it.
+    /// Overwrites the tags that are left in a read's buffer if its last chunk has lost its tag. A test thereby sees a
+    /// driver that checks only the last chunk.
     #[cfg(test)]
     pub(crate) fn overlook_chunks(&self, id: RequestId, request: &Request, memory: &mut HostMemory) {
         let of = |queue: &Queue| queue.reads.iter().find(|read| read.request == id).copied();
@@ -192,14 +194,15 @@ impl Driver {
         packets(bytes, self.chunk_bytes)
     }
 
-    /// Writes the command of the read in `slot` into the queue.
+    /// Writes the command of the read in `slot` into the queue, with a new buffer tag. Also writes the doorbell if the
+    /// endpoint has asked for doorbells.
     #[inline(always)]
     fn enqueue(&mut self, now: Time, number: usize, slot: u16, ports: &mut HostPorts) {
         let own_tag = self.own_tag();
         let queue = &mut self.queues[number];
         let read = queue.reads.get_mut(usize::from(slot));
         read.started = now;
-        // In runs with data, the buffer determines the tag.
+        // In runs with data, the tag also depends on the endpoint's announcement and on the attempt.
         if ports.data.is_none() {
             read.tag = own_tag;
         }
@@ -229,12 +232,13 @@ impl Driver {
         ports.link.write(Direction::Down, doorbell(number as u32), &[0; 4], token, ports.shared);
     }
 
-    /// Returns the tag that the driver itself has chosen.
+    /// Returns the current random tag of the driver, cut to the tag width.
     fn own_tag(&self) -> u64 {
         self.tag & (u64::MAX >> (64 - u32::from(self.tag_bits)))
     }
 
-    /// Handles packets of a read's data that are visible in its buffer.
+    /// Handles packets of a read's data that have become visible in its buffer. Completes the read once all of them
+    /// have arrived and no tag is left.
     fn on_data_settled(&mut self, now: Time, settled: &Settled, ports: &mut HostPorts) {
         let Settled { packet, first, count, burst_count: total } = *settled;
         let name = ReadName::unpack(packet.token.context);
@@ -248,7 +252,8 @@ impl Driver {
             return self.on_bytes_settled(now, name, total, ports);
         }
         if read.settled < total {
-            // The tail of the buffer is checked first; a tail without the tag alone proves nothing (figure 1d).
+            // The driver checks the last chunk of the buffer first. That this chunk has lost its tag does not prove
+            // that the others have (figure 1d).
             self.counts.oops += u64::from(first + count == total);
         } else if self.collides(total) {
             self.on_collision(now, name, ports);
@@ -257,7 +262,7 @@ impl Driver {
         }
     }
 
-    /// Completes a read whose packets are all there and whose tags are all gone.
+    /// Completes a read whose packets have all arrived and have overwritten all tags, and frees its slot.
     #[inline(always)]
     fn finish(&mut self, now: Time, name: ReadName, ports: &mut HostPorts) {
         let request = self.queues[usize::from(name.queue)].reads.complete(usize::from(name.slot)).request;
@@ -266,8 +271,8 @@ impl Driver {
         self.release(now, name, ports);
     }
 
-    /// Counts a read whose packets are all there, but one of which ends in the tag: it completes only after the
-    /// time-out.
+    /// Counts a tag collision: all packets of a read have arrived, but one of them ends in the tag. The driver repeats
+    /// the read after the time-out.
     #[cold]
     #[inline(never)]
     fn on_collision(&mut self, now: Time, name: ReadName, ports: &mut HostPorts) {
@@ -276,7 +281,7 @@ impl Driver {
         self.counts.tag_collisions += 1;
     }
 
-    /// Frees a slot and submits the next request that waits for one, if there is any.
+    /// Frees a slot and submits the next request that waits for a slot, if there is one.
     fn release(&mut self, now: Time, name: ReadName, ports: &mut HostPorts) {
         let queue = &mut self.queues[usize::from(name.queue)];
         queue.free_slots.push(name.slot);
@@ -292,19 +297,20 @@ impl Driver {
         }
     }
 
-    /// True if one of the packets happens to end in the tag. Without data, each packet ends in any value with equal
-    /// probability; the deterministic strategies never choose a stored value.
+    /// True if one of a read's packets happens to end in its tag. In runs without data, a random number decides: each
+    /// packet ends in any value with equal probability. The deterministic strategies never choose a stored value.
     fn collides(&mut self, packets: u32) -> bool {
         let spared_ln = f64::from(packets) * self.spared_ln;
         if self.tag_choice != TagChoice::Random || spared_ln > -1e-12 {
             return false;
         }
-        // The probability is a little less than the first comparison's, which is cheap and nearly always enough.
+        // The exact probability is a little less than `-spared_ln`. That first comparison is cheap and nearly always
+        // enough.
         let draw = self.random.unit();
         draw < -spared_ln && draw < -libm::expm1(spared_ln)
     }
 
-    /// Keeps one timer set while reads are in flight.
+    /// Sets the timer that looks for stuck reads, unless it is set already.
     fn watch(&mut self, now: Time, ports: &mut HostPorts) {
         if !std::mem::replace(&mut self.watching, true) {
             ports.shared.scheduler.after(now, self.timeout, Event::Driver);
@@ -343,7 +349,7 @@ impl halves::Driver for Driver {
         }
     }
 
-    /// Returns the processor time of reads here; the NVMe driver returns that of writes.
+    /// Returns the processor time of reads that does not delay them; for writes, that of the NVMe driver.
     fn work_beside(&self, io: &Io) -> Span {
         match io.op.direction() {
             DataDirection::Read if io.bytes <= self.nvme.max_transfer_bytes() => self.command_time,
@@ -411,8 +417,8 @@ impl halves::Driver for Driver {
     }
 }
 
-/// Returns the longest time that one read may take: the configured one, or the sum of its parts when it has to wait for
-/// a write of the same bank.
+/// Returns the longest time that one read may take: the configured one, or a sum of its steps if it has to wait for a
+/// write in the same bank.
 fn max_latency(drive: &Drive) -> Span {
     let config = drive.dc_express.max_latency;
     if !config.is_zero() {
@@ -456,8 +462,8 @@ mod tests {
         (media.command, media.read, media.program) = (Span::from_ns(100), Span::from_ns(1_000), Span::from_us(10));
         (media.program_bytes, media.bus_bytes_per_ns) = (1024, 0.5);
         (link.one_way, link.hop, link.hops) = (Span::from_ns(200), Span::from_ns(25), 2);
-        // Commands of the read and of a write before it, the array, four units of that write, both transfers, the way there and
-        // back twice.
+        // Two media commands (the read, and a write before it), the array read, four program units of that write, both
+        // transfers, and two round trips on the link.
         assert_eq!(max_latency(&drive), Span::from_ns(2 * 100 + 1_000 + 4 * 10_000 + 2 * 8_192 + 4 * 250));
         drive.dc_express.max_latency = Span::from_us(7);
         assert_eq!(max_latency(&drive), Span::from_us(7), "what is described holds");

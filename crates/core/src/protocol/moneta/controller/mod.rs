@@ -1,7 +1,8 @@
-//! Moneta controller of the simulation: registers, request queues, scoreboard.
+//! Simulated Moneta controller: decodes register writes, queues requests, and moves them in pieces through transfer
+//! buffers (scoreboard).
 //!
-//! Every accepted request completes exactly once, and its status bit is set no sooner than its data is on the link
-//! (reads) or in the cells (writes). The path of a piece of a request:
+//! Every accepted request completes exactly once. Its status bit is set no sooner than its data is on the link (reads)
+//! or acknowledged by the memory (writes). A piece of a request takes this path:
 //!
 //! ```text
 //!     read    memory controller ── ring ── transfer buffer ── DMA
@@ -32,31 +33,33 @@ use dma::DataMover;
 use queues::Queues;
 use status::Status;
 
-/// Timers of the controller.
+/// Kinds of timers of the Moneta controller, one for each step of a request or piece.
 mod timer {
-    /// End of the pipeline for a request: `context` is its tag.
+    /// Timer that expires when a request has left the device's decoding pipeline. Its context is the request's tag.
     pub(super) const DECODED: u8 = 0;
-    /// Data of a piece has reached its transfer buffer, has left it over the ring, or has reached the cells.
+    /// Timer that expires when a read's piece has arrived in its transfer buffer (next constants: a write's piece has
+    /// crossed the ring, and the memory has acknowledged it).
     pub(super) const BUFFERED: u8 = 1;
     pub(super) const RELAYED: u8 = 2;
     pub(super) const STORED: u8 = 3;
 }
 
-/// Request between its last word and its status bit.
+/// Request that the device has accepted and not completed: from its last word until its status bit is set.
 #[derive(Clone, Copy, Debug)]
 struct Active {
     direction: DataDirection,
-    /// First byte on the device, length, and the bytes that the scoreboard has taken.
+    /// First byte of the request on the device (next fields: its length, and the number of its bytes whose transfer has
+    /// started).
     offset: u64,
     bytes: u32,
     taken: u32,
-    /// Number of pieces in flight.
+    /// Number of pieces of the request that are in flight.
     pieces: u32,
     buffer: u64,
     request: Option<RequestId>,
 }
 
-/// Piece of a request that the scoreboard tracks.
+/// Piece of a request in flight (at most `moneta.chunk_bytes`), which occupies a transfer buffer.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     tag: u8,
@@ -64,16 +67,17 @@ struct Piece {
     offset: u64,
     bytes: u32,
     buffer: u64,
-    /// Request to which the times are charged: only its last piece has one.
+    /// Request to which the piece's times are charged: set only for the last piece of a request.
     request: Option<RequestId>,
-    /// True if its data is in its transfer buffer.
+    /// True if the piece's data is in its transfer buffer. Used for reads only.
     buffered: bool,
 }
 
-/// Moneta controller of the simulation.
+/// Simulated Moneta controller: its registers, request queues, pieces in flight and counters.
 #[derive(Clone, Debug)]
 pub struct Controller {
-    /// Registers of the next request, and the table of DMA addresses.
+    /// Register for the first block of the host's next request (next fields: register for its DMA address, and table of
+    /// DMA addresses by tag).
     block: u64,
     buffer: u64,
     buffers: Vec<u64>,
@@ -81,7 +85,7 @@ pub struct Controller {
     active: Vec<Option<Active>>,
     queues: Queues,
     pieces: Table<Piece>,
-    /// DMA engines, one for each request queue.
+    /// DMA engines of the Moneta device, one for each request queue.
     dma: [DataMover; 2],
     reads: Reads,
     ring: Bus,
@@ -92,16 +96,16 @@ pub struct Controller {
     capacity_bytes: u64,
     max_transfer_bytes: u32,
     max_payload_bytes: u32,
-    /// Number of requests completed.
+    /// Number of completed requests, including those refused for their size or range.
     pub commands_done: u64,
-    /// Number of requests refused.
+    /// Number of requests that were refused, because their tag, size or range was invalid.
     pub refused: u64,
-    /// Number of pieces taken by the scoreboard.
+    /// Number of pieces of requests (at most `moneta.chunk_bytes` each) for which the device has started a transfer.
     pub pieces_taken: u64,
 }
 
 impl Controller {
-    /// Returns an idle device; `buffers` is its table of DMA addresses, by tag.
+    /// Returns an idle controller. `buffers` is its table of DMA addresses: the data buffer of each tag.
     pub fn new(drive: &Drive, buffers: Vec<u64>) -> Controller {
         let moneta = &drive.moneta;
         Controller {
@@ -128,7 +132,8 @@ impl Controller {
         }
     }
 
-    /// Handles a register write. Writes to no register, or with a value that is not allowed, are ignored.
+    /// Handles a write of a 64-bit word to a register. A write to an address without a register, or for a tag that does
+    /// not exist, is ignored.
     fn on_word(&mut self, now: Time, address: u64, word: u64, ports: &mut Ports) {
         match spec::register(address) {
             Some(Register::Block) => self.block = word,
@@ -143,8 +148,8 @@ impl Controller {
         }
     }
 
-    /// Accepts a request that is complete in its registers. One whose tag is in flight, or does not exist, is lost, as
-    /// no tag could report it; one without data or with too much completes at once.
+    /// Accepts a request whose word the host has written. A request is dropped if its tag is in flight or does not
+    /// exist, as no tag could report it. The pipeline processes it next.
     fn on_request(&mut self, now: Time, word: RequestWord, ports: &mut Ports) {
         let place = usize::from(word.tag);
         if self.active.get(place).is_none_or(Option::is_some) {
@@ -167,7 +172,8 @@ impl Controller {
         ports.shared.scheduler.after(now, self.pipeline, decoded);
     }
 
-    /// Handles a request at the end of the pipeline.
+    /// Queues a request that leaves the device's decoding pipeline. Completes it at once as refused if it has no data,
+    /// too much data, or a range beyond the device.
     fn on_decoded(&mut self, now: Time, tag: u8, ports: &mut Ports) {
         let active = self.active[usize::from(tag)].expect("a request in the pipeline is active");
         ports.shared.requests.charge(active.request, Stage::Parse, now);
@@ -180,7 +186,7 @@ impl Controller {
         self.fill_scoreboard(now, ports);
     }
 
-    /// Takes pieces of requests for as long as there are transfer buffers for them.
+    /// Takes pieces of queued requests for as long as there are free transfer buffers, and starts them.
     fn fill_scoreboard(&mut self, now: Time, ports: &mut Ports) {
         while let Some(tag) = self.queues.draw() {
             let piece = self.take_piece(now, tag, ports.shared);
@@ -194,7 +200,8 @@ impl Controller {
         }
     }
 
-    /// Takes the next piece of a request. The request goes back to its queue unless this was its last piece.
+    /// Takes and returns the next piece of a request. The request goes back to its queue unless this was its last
+    /// piece.
     fn take_piece(&mut self, now: Time, tag: u8, shared: &mut Shared) -> Piece {
         self.pieces_taken += 1;
         let active = self.active[usize::from(tag)].as_mut().expect("a queued request is active");
@@ -220,7 +227,7 @@ impl Controller {
         piece
     }
 
-    /// Starts a read: from the memory controller over the ring into the transfer buffer.
+    /// Starts a read's piece, which goes from the memory over the ring into its transfer buffer.
     fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let piece = self.pieces[id as usize];
         let timing = ports.media.read(now, piece.offset, piece.bytes, piece.bytes);
@@ -229,7 +236,7 @@ impl Controller {
         ports.shared.scheduler.at(buffered, Event::Controller { kind: timer::BUFFERED, context: id });
     }
 
-    /// Moves a piece over the ring, from `ready` on. Returns the time at which it has crossed.
+    /// Reserves the ring for a piece, from `ready` on. Returns the time at which the piece has crossed the ring.
     fn cross_ring(&mut self, now: Time, ready: Time, piece: &Piece, shared: &mut Shared) -> Time {
         let length = self.ring_rate.transfer_time(piece.bytes);
         let across = self.ring.promise(now, ready, length) + length;
@@ -237,13 +244,13 @@ impl Controller {
         across
     }
 
-    /// Handles the arrival of a read's data in its transfer buffer.
+    /// Handles the arrival of a read's piece in its transfer buffer: its DMA engine may send it to the host.
     fn on_buffered(&mut self, id: u32, ports: &mut Ports) {
         self.pieces[id as usize].buffered = true;
         self.advance(self.queues.number(DataDirection::Read), ports);
     }
 
-    /// Lets a DMA engine start all pieces that may move now.
+    /// Lets a DMA engine start the next pieces of its queue that may move now.
     fn advance(&mut self, engine: usize, ports: &mut Ports) {
         while let Some(id) = self.dma[engine].start(&self.pieces) {
             match self.pieces[id as usize].direction {
@@ -253,17 +260,17 @@ impl Controller {
         }
     }
 
-    /// Sends the data of a read to the host.
+    /// Sends a read's piece to the host, and counts the piece as completed.
     fn send_data(&mut self, id: u32, ports: &mut Ports) {
         let piece = self.pieces[id as usize];
         let token = Role::DATA.token(id);
         let packet = Packet::write(Direction::Up, piece.buffer, piece.bytes, self.max_payload_bytes, token);
         ports.link.send(packet.user_data(piece.offset, piece.request), ports.shared);
-        // The interrupt message and the status stay behind the data, so to the host the request is complete.
+        // Interrupt message and status stay behind the data on the link, so for the host the piece is complete.
         self.piece_done(ports.shared.scheduler.now(), piece.tag, ports);
     }
 
-    /// Reads the data of a write from the host.
+    /// Sends a read of host memory for the data of a write's piece.
     fn ask_for_data(&mut self, id: u32, ports: &mut Ports) {
         let piece = self.pieces[id as usize];
         let token = Role::READ_DATA.token(id);
@@ -271,7 +278,8 @@ impl Controller {
         self.reads.request(packet.user_data(piece.offset, piece.request), ports.link, ports.shared);
     }
 
-    /// Handles the departure of a read's data: its transfer buffer is free.
+    /// Handles the arrival of a read's piece at the host. Its transfer buffer is free, and the DMA engine starts the
+    /// next transfer.
     fn on_data_delivered(&mut self, now: Time, piece: u32, ports: &mut Ports) {
         self.pieces.vacate(piece);
         self.end_transfer(DataDirection::Read, ports);
@@ -279,7 +287,8 @@ impl Controller {
         self.fill_scoreboard(now, ports);
     }
 
-    /// Handles the arrival of a write's data, which crosses the ring next.
+    /// Handles the arrival of a write's piece in its transfer buffer: the piece crosses the ring, and the DMA engine
+    /// starts the next transfer.
     fn on_data(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         self.reads.answered(packet.bytes, ports.link, ports.shared);
         let id = packet.token.context;
@@ -290,14 +299,15 @@ impl Controller {
         self.end_transfer(DataDirection::Write, ports);
     }
 
-    /// Ends a transfer and lets its DMA engine start the next one.
+    /// Ends a transfer of the DMA engine for this direction, and lets the engine start the next one.
     fn end_transfer(&mut self, direction: DataDirection, ports: &mut Ports) {
         let engine = self.queues.number(direction);
         self.dma[engine].end();
         self.advance(engine, ports);
     }
 
-    /// Handles a write that has reached its memory controller; its transfer buffer is free.
+    /// Writes a piece to the media after it has crossed the ring. The piece's transfer buffer is free for another
+    /// piece.
     fn on_relayed(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let piece = self.pieces.take(id);
         let timing = ports.media.write(now, piece.offset, piece.bytes);
@@ -310,12 +320,12 @@ impl Controller {
         self.fill_scoreboard(now, ports);
     }
 
-    /// Handles the end of a write's piece, which the ring reports.
+    /// Handles the memory's acknowledgement of a write's piece, which completes that piece.
     fn on_stored(&mut self, now: Time, tag: u32, ports: &mut Ports) {
         self.piece_done(now, tag as u8, ports);
     }
 
-    /// Counts a completed piece of a request.
+    /// Counts a completed piece of a request. Completes the request if this was its last outstanding piece.
     fn piece_done(&mut self, now: Time, tag: u8, ports: &mut Ports) {
         let active = self.active[usize::from(tag)].as_mut().expect("a request with pieces is active");
         active.pieces -= 1;
@@ -324,19 +334,20 @@ impl Controller {
         }
     }
 
-    /// Completes a request whose pieces are all done: sets its status bit.
+    /// Completes a request that has no piece in flight: sets its status bit, which the host reads.
     fn finish(&mut self, now: Time, tag: u8, ports: &mut Ports) {
         let active = self.active[usize::from(tag)].take().expect("a request is done once");
         assert_eq!(active.pieces, 0, "a request is done when no piece of it is in flight");
         self.commands_done += 1;
         if active.direction == DataDirection::Write {
-            // With several pieces, the last one taken may have been stored before another.
+            // The piece that was taken last may have been stored before an earlier one.
             ports.shared.requests.charge_late(active.request, Stage::Media, now);
         }
         self.status.set(tag, ports);
     }
 
-    /// Handles the host's read of a status register.
+    /// Answers the host's read of a status register with its content, and clears the register. The completion stays
+    /// behind earlier writes.
     fn on_status_read(&mut self, packet: &Packet, ports: &mut Ports) {
         let Some(vector) = spec::status_vector(packet.address) else { return };
         let done = self.status.read(vector);

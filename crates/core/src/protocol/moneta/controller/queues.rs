@@ -1,29 +1,29 @@
-//! Request queues of the scoreboard, and the order in which it serves them.
+//! Request queues of the Moneta device, from which the scoreboard takes pieces of requests in turn.
 
 use std::collections::VecDeque;
 
 use crate::request::DataDirection;
 
-/// Queue of tags, with the transfer buffers for its pieces.
+/// Queue of requests by their tags, with the number of free transfer buffers for pieces of these requests.
 #[derive(Clone, Debug)]
 struct Queue {
     tags: VecDeque<u8>,
     buffers_free: u32,
 }
 
-/// Request queues: one for all requests, or one for reads and one for writes.
+/// Request queues of the device: one for all requests, or one for reads and one for writes.
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
     queues: [Queue; 2],
     split: bool,
-    /// True if the rest of a request goes to the back of its queue.
+    /// True if a request goes to the back of its queue after each of its pieces; false if it stays at the head.
     fair: bool,
-    /// Number of the queue that is served next.
+    /// Number of the request queue from which the next piece is taken, if it has one and a transfer buffer is free.
     turn: usize,
 }
 
 impl Queues {
-    /// Returns empty queues with all transfer buffers free.
+    /// Returns empty request queues, with all transfer buffers of the Moneta device free.
     pub(super) fn new(moneta: &crate::protocol::moneta::config::Moneta) -> Queues {
         let each = u32::from(moneta.transfer_buffers);
         let buffers = if moneta.split_queues { [each, each] } else { [2 * each, 0] };
@@ -31,25 +31,28 @@ impl Queues {
         Queues { queues: buffers.map(queue), split: moneta.split_queues, fair: moneta.fair, turn: 0 }
     }
 
-    /// Returns the number of the queue for requests of this direction.
+    /// Returns the number of the queue for requests of this direction: 1 for writes if reads and writes have a queue
+    /// each, else 0.
     pub(super) fn number(&self, direction: DataDirection) -> usize {
         usize::from(self.split && direction == DataDirection::Write)
     }
 
-    /// Adds a new request.
+    /// Adds a request to the back of the queue for its direction.
     pub(super) fn push(&mut self, direction: DataDirection, tag: u8) {
         let number = self.number(direction);
         self.queues[number].tags.push_back(tag);
     }
 
-    /// Returns a request to its queue after a piece of it has been taken.
+    /// Puts a request back into its queue after one of its pieces has been taken: at the back if queues are fair, else
+    /// at the head.
     pub(super) fn put_back(&mut self, direction: DataDirection, tag: u8) {
         let number = self.number(direction);
         let tags = &mut self.queues[number].tags;
         if self.fair { tags.push_back(tag) } else { tags.push_front(tag) }
     }
 
-    /// Takes a transfer buffer and the request whose piece uses it; queues take turns.
+    /// Takes a transfer buffer and returns the tag of the request whose next piece uses it; none if no queue has both.
+    /// Queues take turns.
     pub(super) fn draw(&mut self) -> Option<u8> {
         for number in [self.turn, 1 - self.turn] {
             let queue = &mut self.queues[number];
@@ -64,7 +67,7 @@ impl Queues {
         None
     }
 
-    /// Frees a transfer buffer.
+    /// Frees a transfer buffer that pieces of requests in this direction use.
     pub(super) fn free_buffer(&mut self, direction: DataDirection) {
         let number = self.number(direction);
         self.queues[number].buffers_free += 1;
@@ -85,7 +88,8 @@ mod tests {
         Queues::new(&moneta)
     }
 
-    /// Draw until nothing is left; the request with tag 0 has three pieces, others have one.
+    /// Returns the tags in the order in which the queues serve them. The request with tag 0 has three pieces, the
+    /// others have one.
     fn drawn(mut queues: Queues) -> Vec<u8> {
         queues.push(DataDirection::Read, 0);
         queues.push(DataDirection::Read, 1);

@@ -1,4 +1,5 @@
-//! Moneta driver of the simulation: tags, register writes, and completion by tag from the status registers.
+//! Simulated Moneta driver: takes a tag for each request, submits it by register writes, and completes it by its tag in
+//! a status register.
 
 mod tags;
 
@@ -20,43 +21,43 @@ use crate::tlp::{Direction, Kind, Packet};
 use spec::{BLOCK_BYTES, RequestWord, WORD_BYTES};
 use tags::Tags;
 
-/// Name of the driver's lock. Linux drivers share it with the queue of the block layer's scheduler, if that is in the
-/// path.
+/// Name of the lock around the driver's tags and registers. Linux drivers share this lock with the queue of the block
+/// layer's scheduler, if that scheduler is in use.
 const LOCK: &str = "queue";
 
-/// Cache lines of a request's records that a processor writes (assumed).
+/// Number of cache lines of a request's records that a processor writes when it takes a tag (assumed).
 const RECORD_LINES: u8 = 2;
 
-/// Moneta driver of the simulation.
+/// Simulated Moneta driver, with the state of its tags, buffers and counters.
 #[derive(Clone, Debug)]
 pub struct Driver {
     tags: Tags<RequestId>,
     hint: bool,
-    /// Requests by tag.
+    /// Request in flight under each tag.
     requests: CommandSlots<RequestId>,
-    /// Address of the data buffers, one of the largest request for each tag.
+    /// Bus address of the data buffers: one for each tag, of the size of the largest transfer.
     buffers: u64,
     max_transfer_bytes: u32,
     cores: u16,
     request_words: u8,
     spin_up_to_bytes: u32,
     sleep: Span,
-    /// Number of register writes.
+    /// Number of writes to device registers that the Moneta driver has sent.
     pub register_writes: u64,
-    /// Number of status register reads.
+    /// Number of reads of status registers that the Moneta interrupt handler has sent.
     pub status_reads: u64,
-    /// Number of tags taken that another processor had used last.
+    /// Number of times that the driver took a tag which another processor had used last.
     pub foreign_tags: u64,
 }
 
-/// Returns the driver's stages of the software stack: processor time, and locks and cache lines for which processors
-/// contend.
+/// Returns the Moneta driver's stages of the software stack, with their processor time, locks and cache lines for which
+/// processors contend.
 pub fn stages(drive: &Drive) -> Vec<config::StackStage> {
     let moneta = &drive.moneta;
     let issue = config::StackStage {
         name: String::from("issue"),
         submit: drive.host.mmio_write * u64::from(moneta.request_words),
-        // The words of one request must not mix with those of another.
+        // The lock keeps the words of one request from mixing with those of another.
         lock: String::from(if moneta.request_words > 1 { LOCK } else { "" }),
         ..config::StackStage::default()
     };
@@ -64,11 +65,11 @@ pub fn stages(drive: &Drive) -> Vec<config::StackStage> {
     [Some(tags_stage(moneta)), moneta.zero_copy.then_some(pin), Some(issue)].into_iter().flatten().collect()
 }
 
-/// Returns the stage that takes a tag at submission and releases it at completion.
+/// Returns the software stage that takes a tag at submission and releases it at completion.
 fn tags_stage(moneta: &crate::protocol::moneta::config::Moneta) -> config::StackStage {
     let name = String::from("tags");
-    // Lines: the word with the free tags, unless a processor keeps to its own tags, and the records that come with a
-    // tag.
+    // Cache lines written: the word with the free tags and the records that belong to a tag. None moves between caches
+    // if a processor keeps to its own tags.
     let lines = if moneta.tag_hint { 0 } else { 1 + RECORD_LINES };
     match moneta.tag_pool {
         TagPool::LockFree => config::StackStage {
@@ -92,7 +93,8 @@ fn tags_stage(moneta: &crate::protocol::moneta::config::Moneta) -> config::Stack
 }
 
 impl Driver {
-    /// Returns a driver that has allocated its buffers, whose addresses [`Driver::buffers`] gives the device.
+    /// Returns a driver with no request in flight. Reserves a data buffer for each tag in host memory;
+    /// [`Driver::buffers`] returns their addresses.
     pub fn new(drive: &Drive, memory: &mut HostMemory) -> Driver {
         let moneta = &drive.moneta;
         let max_transfer_bytes = moneta.max_transfer_kib * 1024;
@@ -112,17 +114,18 @@ impl Driver {
         }
     }
 
-    /// Returns the DMA address of each tag's buffer, for the device's table.
+    /// Returns the bus addresses of the data buffers, in the order of the tags, for the device's table of DMA
+    /// addresses.
     pub fn buffers(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.requests.slots() as u64).map(|tag| self.buffer(tag as u8))
     }
 
-    /// Returns the address of a tag's buffer.
+    /// Returns the bus address of the data buffer that belongs to a tag.
     fn buffer(&self, tag: u8) -> u64 {
         self.buffers + u64::from(tag) * u64::from(self.max_transfer_bytes)
     }
 
-    /// Writes a word to a register of the device.
+    /// Writes a 64-bit word to a register of the device, and counts the write.
     fn write(&mut self, register: u64, word: u64, ports: &mut HostPorts) {
         self.register_writes += 1;
         let token = Role::REQUEST.token(0);
@@ -168,8 +171,8 @@ impl halves::Driver for Driver {
         }
     }
 
-    /// Reads the status register of the vector. The processor waits for the completion until the returned time, if
-    /// nothing delays it on the link.
+    /// Sends a read of the vector's status register from the interrupt handler. Returns the time at which its
+    /// completion arrives if nothing delays it on the link; the processor waits until then.
     fn on_handled(&mut self, now: Time, vector: u16, ports: &mut HostPorts) -> Option<Time> {
         self.status_reads += 1;
         let token = Role::STATUS.token(vector.into());
@@ -180,7 +183,8 @@ impl halves::Driver for Driver {
         Some(now + there + back)
     }
 
-    /// Completes the request of each tag in the status that has been read.
+    /// Completes the request of each tag whose bit is set in the status that the handler has read. Submits waiting
+    /// requests to which the tags go.
     fn on_answer(&mut self, now: Time, answer: &Payload, ports: &mut HostPorts) {
         let mut done = answer.u64();
         while done != 0 {

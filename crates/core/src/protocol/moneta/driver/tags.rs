@@ -1,21 +1,22 @@
-//! Tags of the driver, and the processor that last used each of them.
+//! Pool of the Moneta driver's tags, with the processor that last used each tag.
 
 use std::collections::VecDeque;
 
-/// Free tags and the requests that wait for one.
+/// Pool of free tags, and queue of the requests that wait for a tag.
 #[derive(Clone, Debug)]
 pub(super) struct Tags<T> {
-    /// Bit `tag` is set while the tag is free.
+    /// Bit mask of free tags: bit t is set while tag t is free.
     free: u64,
-    /// Processor that used each tag last.
+    /// Processor that last used a tag, indexed by tag.
     last_core: Vec<u16>,
-    /// Tag that is tried first without a hint, so that all tags take turns.
+    /// Tag at which the search for a free tag starts if no processor hint is used: the one after the last that was
+    /// taken.
     next: u32,
     waiting: VecDeque<T>,
 }
 
 impl<T> Tags<T> {
-    /// Returns `count` free tags, up to 64; tag i counts as used last by processor i modulo `cores`.
+    /// Returns a pool of `count` free tags, up to 64. Tag i counts as last used by processor i modulo `cores`.
     pub(super) fn new(count: u8, cores: u16) -> Tags<T> {
         Tags {
             free: u64::MAX >> (64 - count),
@@ -25,8 +26,9 @@ impl<T> Tags<T> {
         }
     }
 
-    /// Returns the tag that a thread on `core` would get. With `hint`, tags that this processor used last come first;
-    /// without, the next one of the pool, regardless of its last processor.
+    /// Returns the free tag that a thread on `core` would get, without taking it; none if all tags are in use. With
+    /// `hint`, tags that this processor used last come first. Without, the next tag in turn is used, regardless of its
+    /// last processor.
     pub(super) fn peek(&self, core: u16, hint: bool) -> Option<u8> {
         let own = (0..self.last_core.len()).find(|&tag| hint && self.is_free(tag) && self.last_core[tag] == core);
         let tag = own.map(|tag| tag as u32).unwrap_or_else(|| {
@@ -36,7 +38,8 @@ impl<T> Tags<T> {
         (self.free != 0).then_some(tag as u8)
     }
 
-    /// Takes the tag that [`peek`](Self::peek) shows.
+    /// Takes the free tag that [`peek`](Self::peek) returns for `core`, and notes the processor as its last user.
+    /// Returns none if all tags are in use.
     pub(super) fn take(&mut self, core: u16, hint: bool) -> Option<u8> {
         let tag = self.peek(core, hint)?;
         self.free &= !(1 << tag);
@@ -45,27 +48,27 @@ impl<T> Tags<T> {
         Some(tag)
     }
 
-    /// True if another processor than `core` used the tag last.
+    /// True if the tag was last used by another processor than `core`.
     pub(super) fn is_foreign(&self, tag: u8, core: u16) -> bool {
         self.last_core[usize::from(tag)] != core
     }
 
-    /// Releases a tag.
+    /// Puts a tag back into the pool of free tags.
     pub(super) fn release(&mut self, tag: u8) {
         self.free |= 1 << tag;
     }
 
-    /// Adds a request that waits for a tag.
+    /// Adds a request to the end of the queue that waits for a free tag.
     pub(super) fn wait(&mut self, waiting: T) {
         self.waiting.push_back(waiting);
     }
 
-    /// Removes the request that has waited longest, if a tag is free for it.
+    /// Removes and returns the request that has waited longest for a tag; none if no tag is free or no request waits.
     pub(super) fn next_waiting(&mut self) -> Option<T> {
         if self.free == 0 { None } else { self.waiting.pop_front() }
     }
 
-    /// True if the tag is free.
+    /// True if a tag is in the pool of free tags.
     fn is_free(&self, tag: usize) -> bool {
         self.free >> tag & 1 == 1
     }

@@ -1,5 +1,5 @@
 //! Execution of a command from its fetch to its last data: parsing, PRP lists and SGL segments, data from the host,
-//! media.
+//! media access.
 
 use super::{Accepted, Controller, PAYLOAD_READ_BYTES, timer};
 use crate::ledger::Stage;
@@ -13,7 +13,8 @@ use crate::time::Time;
 use crate::tlp::{Direction, Packet, Payload};
 
 impl Controller {
-    /// Accepts a fetched command, which waits for its turn in the parser. Returns the controller's number of it.
+    /// Accepts a fetched command and queues it for the parser, which takes commands in order. Returns the controller's
+    /// internal number of the command.
     pub(super) fn accept(
         &mut self,
         now: Time,
@@ -33,8 +34,8 @@ impl Controller {
         id
     }
 
-    /// Starts a command, or refuses it, as of `parsed`, the end of its parsing. The parser works in order, so a read
-    /// can be given to the media now with that later time.
+    /// Starts a command, or ends one that is refused, at `parsed`, the end of its parsing. The parser works in order,
+    /// so a read can be given to the media in advance with that later time.
     fn start(&mut self, parsed: Time, id: u32, ports: &mut Ports) {
         let accepted = &self.commands[id as usize];
         ports.shared.requests.charge(accepted.request, Stage::Parse, parsed);
@@ -58,7 +59,7 @@ impl Controller {
         ports.shared.scheduler.at(parsed, Event::Controller { kind, context: id });
     }
 
-    /// Starts a read: the media access and the read of the page list run in parallel.
+    /// Starts a Read: the media access and the read of the PRP list or SGL run in parallel.
     fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let accepted = &mut self.commands[id as usize];
         let Ok(Command { offset, bytes, .. }) = accepted.command else { return };
@@ -70,7 +71,8 @@ impl Controller {
         }
     }
 
-    /// Starts a report of zones or reclaim units, which the controller has at hand (assumed to take no time).
+    /// Starts a report of zones or reclaim units. The controller has the data at hand (assumed to take no time); only
+    /// the PRP list or SGL must be read.
     fn report(&mut self, now: Time, id: u32, ports: &mut Ports) {
         ports.shared.scheduler.at(now, Event::Controller { kind: timer::DATA_READY, context: id });
         self.commands[id as usize].waits = 1;
@@ -79,8 +81,8 @@ impl Controller {
         }
     }
 
-    /// Makes all data written before durable, for a flush and for a write that is to be durable (FUA): the media flushes
-    /// all of its buffers or none.
+    /// Makes all data written before `from` durable, and then ends the command: a Flush, or a write with FUA. The media
+    /// flushes all of its volatile write buffers, for a write with FUA too.
     pub(super) fn flush(&mut self, from: Time, id: u32, ports: &mut Ports) {
         self.zones.iter_mut().for_each(|zones| zones.begin_flush(id));
         let done = ports.media.flush_all(from);
@@ -88,14 +90,15 @@ impl Controller {
         ports.shared.scheduler.at(done, Event::Controller { kind: timer::FINISHED, context: id });
     }
 
-    /// Starts a command whose data comes from the host.
+    /// Starts to read the data of a command from the host: its PRP list or SGL first, if it has one.
     pub(super) fn want_data(&mut self, id: u32, ports: &mut Ports) {
         if !self.want_list(id, ports) {
             self.read_payload(id, ports);
         }
     }
 
-    /// Reads the next part of a command's list of pages; true if there is one.
+    /// Requests the next part of a command's PRP list or SGL segment from host memory. Returns false if no further part
+    /// is needed.
     #[inline(always)]
     pub(super) fn want_list(&mut self, id: u32, ports: &mut Ports) -> bool {
         let Ok(command) = &self.commands[id as usize].command else { return false };
@@ -109,7 +112,8 @@ impl Controller {
         true
     }
 
-    /// Handles a part of a list of pages that has been read.
+    /// Handles a part of a command's PRP list or SGL segment that has been read: requests the next part, or goes on
+    /// with the data. A wrong list refuses the command.
     pub(super) fn on_page_list(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let id = packet.token.context;
         let accepted = &mut self.commands[id as usize];
@@ -130,7 +134,8 @@ impl Controller {
         }
     }
 
-    /// Reads a command's data from host memory.
+    /// Requests a command's data, or its list of ranges, from host memory in reads of at most [`PAYLOAD_READ_BYTES`];
+    /// the metadata follows.
     fn read_payload(&mut self, id: u32, ports: &mut Ports) {
         if self.keys.is_some() && !self.begin_store(id, ports) {
             return;
@@ -167,7 +172,8 @@ impl Controller {
         }
     }
 
-    /// Handles data that has arrived. With the last of it, the media is written, or read for a Compare.
+    /// Handles data that has arrived from the host. When all of it is there, starts the media access: a read for a
+    /// Compare, a write otherwise.
     pub(super) fn on_payload(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         let id = packet.token.context;
         let accepted = &mut self.commands[id as usize];
@@ -182,7 +188,7 @@ impl Controller {
         }
     }
 
-    /// Starts the media access of a command that transfers no data.
+    /// Starts the media access of a command without a data transfer: a read for a Verify, a write otherwise.
     pub(super) fn use_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
         match &self.commands[id as usize].command {
             Ok(Command { action: Action::Verify, .. }) => self.read_media(now, id, ports),
@@ -190,7 +196,8 @@ impl Controller {
         }
     }
 
-    /// Writes the command's bytes to the media. One that is to be durable (FUA) is flushed when it has been acknowledged.
+    /// Writes a command's bytes to the media, in the stream of its placement handle. Schedules the end of the command
+    /// for the media's acknowledgement; a write with FUA is flushed first.
     fn write_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let Accepted { request, command: Ok(Command { action, offset, bytes, placement, .. }), .. } =
             self.commands[id as usize]
@@ -209,7 +216,7 @@ impl Controller {
         ports.shared.scheduler.at(timing.acknowledged_at, Event::Controller { kind, context: id });
     }
 
-    /// Reads the command's bytes from the media without a transfer to the host.
+    /// Reads a command's bytes from the media without a transfer to the host, and schedules the end of the command.
     fn read_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let Accepted { request, command: Ok(Command { offset, bytes, .. }), .. } = self.commands[id as usize] else {
             return;
@@ -219,7 +226,8 @@ impl Controller {
         ports.shared.scheduler.at(timing.last_at, Event::Controller { kind: timer::FINISHED, context: id });
     }
 
-    /// Handles ranges of a deallocation or a copy that have arrived.
+    /// Handles a part of a list of ranges or placement identifiers that has arrived from the host. When the list is
+    /// complete, executes the command: a deallocation, a Copy or an I/O Management Send.
     pub(super) fn on_ranges(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let id = packet.token.context;
         let accepted = &mut self.commands[id as usize];
@@ -248,8 +256,8 @@ impl Controller {
         }
     }
 
-    /// Deallocates the listed ranges. Deallocation changes a table of the controller, not the memory (assumed to take
-    /// no time).
+    /// Deallocates the ranges in a command's list, even if the command is only a hint (AD is 0); none of them if one is
+    /// invalid. Deallocation changes a table of the controller, not the media (assumed to take no time).
     fn deallocate(&mut self, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
         let Ok(command) = &self.commands[id as usize].command else { return Ok(()) };
         let ranges = || command::each_range(list, command.namespace, &self.limits);
@@ -260,7 +268,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Reads all sources of a copy at once; the write follows when the last of them is read.
+    /// Reads all source ranges of a Copy from the media at once, and schedules the write to the destination for the end
+    /// of the last read.
     fn copy(&mut self, now: Time, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
         let accepted = &mut self.commands[id as usize];
         let Ok(command) = &mut accepted.command else { return Ok(()) };
@@ -280,8 +289,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Counts one of the events that a read waits for. With the last of them, the data goes to the host, followed by
-    /// the completion entry.
+    /// Counts one of the events that a command with data for the host waits for. After the last event, sends data,
+    /// metadata and then the completion queue entry.
     pub(super) fn on_ready(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let accepted = &mut self.commands[id as usize];
         accepted.waits -= 1;
@@ -312,8 +321,8 @@ impl Controller {
     }
 }
 
-/// Fills bytes of the device with zeros, in a run with data. The memory's decisions up to now concern the bytes that it
-/// held before, so they are applied first.
+/// Fills bytes of the device with zeros, in a run that stores real data. Before that, applies the media's pending
+/// decisions on durability, which concern the old bytes.
 #[cold]
 fn store_zeroes(now: Time, id: u32, offset: u64, bytes: u32, ports: &mut Ports) {
     let Some(data) = ports.data else { return };

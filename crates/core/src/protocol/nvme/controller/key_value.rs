@@ -1,4 +1,4 @@
-//! Keys and values of a simulated drive: a key is found first, and then its value is moved.
+//! Key Value commands of a simulated drive: the key is looked up first, and then the value is moved.
 //!
 //! ```text
 //!   parsed ── index in memory ──▶ found ── Retrieve: media and page list ──▶ data ──▶ completion entry
@@ -28,35 +28,38 @@ use crate::scheduler::Event;
 use crate::time::{Span, Time};
 use crate::workload::FilledKeys;
 
-/// Keys of a simulated drive.
+/// Keys and values of a simulated drive: the index, the media space of the values, and the commands in progress.
 #[derive(Clone, Debug)]
 pub(super) struct SimulatedKeys {
     space: KeySpace,
-    /// Pages of the index, if only a part of it is in memory.
+    /// Index pages on the media, of which some are cached in the controller's memory; none if the whole index is in
+    /// that memory.
     pages: Option<IndexPages>,
     lookup: Span,
-    /// Bytes of a unit of the translation layer, which is free once all of its granules are.
+    /// Size in bytes of a mapping unit of the translation layer, which is deallocated once all granules in it are free;
+    /// 1 without flash.
     unit_bytes: u64,
-    /// True if nothing is stored before a job begins.
+    /// True if the drive is new (flash without preconditioning), so that no values are stored before a job begins.
     is_new: bool,
-    /// Answers to commands in progress, by the controller's number of the command.
+    /// Outcomes of commands in progress, by the controller's internal command number.
     answers: BTreeMap<u32, KeyAnswer>,
     counts: KeyCounts,
 }
 
-/// Answer to a command, decided when its key was found.
+/// Outcome of a Key Value command, decided after its key was looked up.
 #[derive(Clone, Debug, Default)]
 struct KeyAnswer {
     refusal: Option<Status>,
-    /// Length of the value, which the completion returns.
+    /// Length of the stored value in bytes, which the completion returns.
     value_bytes: u32,
-    /// Room of the value that is written.
+    /// Length of the value and its granules on the media, for a Store or Retrieve.
     value: StoredValue,
-    /// Bytes that go to the host.
+    /// Number of bytes of the value or key list that the command sends to the host; at most the size of the host's
+    /// buffer.
     sent_bytes: u32,
 }
 
-/// Numbers of commands and of accesses of the index.
+/// Numbers of executed commands by kind, of refused commands, and of index pages read and written.
 #[derive(Clone, Copy, Debug, Default)]
 struct KeyCounts {
     stores: u64,
@@ -68,7 +71,7 @@ struct KeyCounts {
 }
 
 impl SimulatedKeys {
-    /// Makes the keys of a drive, if it stores values by their keys: none yet.
+    /// Returns an empty key index for a drive; none if the drive has logical blocks.
     pub(super) fn of(drive: &Drive) -> Option<Box<SimulatedKeys>> {
         let layout = drive.key_layout()?;
         Some(Box::new(SimulatedKeys {
@@ -82,7 +85,7 @@ impl SimulatedKeys {
         }))
     }
 
-    /// Returns the counters, by name.
+    /// Returns pairs of name and value for the counters of keys, commands and index accesses.
     pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {
         let KeyCounts { stores, retrieves, deletes, refusals, index_reads, index_writes } = self.counts;
         let mut counters = vec![
@@ -98,7 +101,8 @@ impl SimulatedKeys {
         counters
     }
 
-    /// Stores values of so many bytes under their keys, as far as there is room, and deallocates all room that is left.
+    /// Stores values of these lengths under their keys, as far as there is room. Then deallocates all media space that
+    /// is still free.
     fn fill(&mut self, values: impl Iterator<Item = (Key, u32)>, ports: &mut Ports) {
         for (key, bytes) in values {
             // A job finds no more keys than the drive has room for; a served drive may have been made for others.
@@ -107,7 +111,8 @@ impl SimulatedKeys {
         self.space.free_ranges().for_each(|(offset, bytes)| ports.media.discard(offset, bytes));
     }
 
-    /// Decides on a command whose key has been found. Returns its answer, and the value whose room is free now.
+    /// Executes a command on the index after its key was looked up. Returns the outcome, and the deleted or replaced
+    /// value whose space is now free.
     fn decide(
         &mut self,
         KeyCommand { operation, key }: KeyCommand,
@@ -142,7 +147,7 @@ impl SimulatedKeys {
         }
     }
 
-    /// Deallocates the units that the room of a value has left without a use.
+    /// Deallocates the mapping units that are entirely free after the space of this value was freed.
     fn discard(&self, value: &StoredValue, ports: &mut Ports) {
         for run in &value.runs {
             let Some((start, end)) = self.space.free_around(*run) else { continue };
@@ -153,13 +158,14 @@ impl SimulatedKeys {
         }
     }
 
-    /// Returns the first byte of a run, and the one behind its last.
+    /// Returns the byte range of a run of granules on the media: its first byte, and the first byte after it.
     fn bytes_of(&self, (first, granules): GranuleRun) -> (u64, u64) {
         let granule = u64::from(self.space.layout().granule_bytes);
         (first * granule, (first + u64::from(granules)) * granule)
     }
 
-    /// Returns offset and length of the parts of a value's first bytes on the media: whole granules.
+    /// Returns offset and length in bytes on the media of each part of a value's first `bytes` bytes, rounded up to
+    /// whole granules.
     fn parts(&self, value: &StoredValue, bytes: u32) -> SmallVec<[(u64, u32); 1]> {
         let granule = self.space.layout().granule_bytes;
         value.parts(bytes, granule).map(|(offset, bytes)| (offset, bytes.next_multiple_of(granule))).collect()
@@ -167,8 +173,8 @@ impl SimulatedKeys {
 }
 
 impl Controller {
-    /// Finds the key of a command in the index, from `parsed` on: in memory, or in a page that has to be read. The command goes on
-    /// when its key is found.
+    /// Looks up a command's key in the index, from `parsed` on: in memory, or in a page that is first read from the
+    /// media. Schedules the continuation of the command for the end of the lookup.
     #[cold]
     pub(super) fn find_key(&mut self, parsed: Time, id: u32, command: KeyCommand, ports: &mut Ports) {
         let Some(keys) = &mut self.keys else { return };
@@ -189,7 +195,8 @@ impl Controller {
         ports.shared.scheduler.at(found, Event::Controller { kind: timer::KEY_FOUND, context: id });
     }
 
-    /// Goes on with a command whose key has been found.
+    /// Continues a Key Value command after the lookup of its key. Requests the data of a Store, starts a Retrieve or
+    /// List, or ends a Delete or Exist.
     #[cold]
     pub(super) fn on_key_found(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let Ok(Command { action: Action::Key(command), .. }) = self.commands[id as usize].command else { return };
@@ -206,7 +213,8 @@ impl Controller {
         }
     }
 
-    /// Decides on a command, and notes its answer.
+    /// Executes a command on the index, deallocates the space that becomes free, and stores the outcome under the
+    /// command's number.
     fn answer(&mut self, id: u32, command: KeyCommand, ports: &mut Ports) -> Result<(), Status> {
         let reports_missing = self.limits.key_value.is_some_and(|limits| limits.reports_missing);
         let Some(keys) = &mut self.keys else { return Err(Status::INTERNAL_ERROR) };
@@ -217,8 +225,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Starts a command that brings a value or a list to the host: the access of the media and the read of the page list run in
-    /// parallel. A refusal waits for the page list, which may be wrong, too.
+    /// Starts a Retrieve or List: the media access and the read of the PRP list or SGL run in parallel. A refused
+    /// command waits for its PRP list as well, since a wrong list is another error.
     fn bring(&mut self, now: Time, id: u32, command: KeyCommand, ports: &mut Ports) {
         let refusal = self.answer(id, command, ports).err();
         let Some(keys) = &mut self.keys else { return };
@@ -233,7 +241,8 @@ impl Controller {
         }
     }
 
-    /// Reads a value, or the entries of a list, from the media. Returns the time from which the data can flow to the host.
+    /// Reads the value of a Retrieve, or the index pages of a List, from the media. Returns the time from which the
+    /// data can be sent to the host.
     fn read_answer(&mut self, now: Time, id: u32, command: KeyCommand, ports: &mut Ports) -> Time {
         let (Some(keys), request) = (&self.keys, self.commands[id as usize].request) else { return now };
         let Some(answer) = keys.answers.get(&id) else { return now };
@@ -254,8 +263,8 @@ impl Controller {
         start
     }
 
-    /// Takes the room of a value whose data is to be read from the host. Returns false if the command is over: it is refused, or there
-    /// is nothing to read.
+    /// Reserves media space for the value of a Store before its data is read from the host. Returns false if the
+    /// command has ended: it was refused, or the value has no bytes.
     #[cold]
     pub(super) fn begin_store(&mut self, id: u32, ports: &mut Ports) -> bool {
         let Ok(Command { action: Action::Key(command), .. }) = self.commands[id as usize].command else { return true };
@@ -268,7 +277,8 @@ impl Controller {
         false
     }
 
-    /// Writes a value whose data has arrived to the media.
+    /// Writes the value of a Store, whose data has arrived from the host, to the media. Schedules the end of the
+    /// command at the last acknowledgement.
     #[cold]
     pub(super) fn write_value(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let (Some(keys), request) = (&self.keys, self.commands[id as usize].request) else { return };
@@ -281,7 +291,8 @@ impl Controller {
         ports.shared.scheduler.at(timing.acknowledged_at, Event::Controller { kind: timer::FINISHED, context: id });
     }
 
-    /// Cuts the data of a command that brings a value or a list to as much as there is of it, or refuses the command.
+    /// Shortens the data of a Retrieve or List to the bytes that are sent to the host, or refuses the command with the
+    /// status decided earlier.
     #[cold]
     pub(super) fn settle_key(&mut self, id: u32) {
         let accepted = &mut self.commands[id as usize];
@@ -296,14 +307,16 @@ impl Controller {
         }
     }
 
-    /// Returns the length of the value that a command has found, for dword 0 of its completion, and forgets the command.
+    /// Removes the outcome of a command. Returns the length of the value that it found, for dword 0 of the completion
+    /// queue entry, or 0.
     #[cold]
     pub(super) fn take_value_bytes(&mut self, id: u32) -> u64 {
         let answer = self.keys.as_mut().and_then(|keys| keys.answers.remove(&id));
         answer.map_or(0, |answer| answer.value_bytes.into())
     }
 
-    /// Stores the values that jobs find, unless the drive is new.
+    /// Stores the values that jobs expect to find, and deallocates the space that is still free. A new drive stores no
+    /// values.
     #[cold]
     pub(super) fn fill_values(&mut self, jobs: &[FilledKeys], ports: &mut Ports) {
         let Some(keys) = &mut self.keys else { return };
@@ -316,7 +329,7 @@ impl Controller {
         keys.fill(jobs.iter().filter(|_| !is_new).flat_map(of_job), ports);
     }
 
-    /// Stores values that a served drive has.
+    /// Stores values of these lengths, which a served drive holds, under their keys.
     #[cold]
     pub(super) fn take_over_values(&mut self, values: &mut dyn Iterator<Item = (Key, u32)>, ports: &mut Ports) {
         if let Some(keys) = &mut self.keys {
@@ -325,7 +338,8 @@ impl Controller {
     }
 }
 
-/// Reads pages of the index from `now` on: offset and bytes. Returns when they are in memory.
+/// Reads pages of the index from the media, from `now` on, at this offset and of this length in bytes. Returns the time
+/// at which they are in memory.
 fn read_index((now, offset, bytes): (Time, u64, u32), request: Option<RequestId>, ports: &mut Ports) -> Time {
     let timing = ports.media.read(now, offset, bytes, bytes);
     ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, timing.last_at]);

@@ -1,4 +1,5 @@
-//! Metadata of logical blocks in a buffer of its own: transfers beside those of the data. Its content is the host's, and not simulated.
+//! Transfers of logical blocks' metadata between host memory and device, in a buffer of its own. The content belongs to
+//! the host and is not simulated.
 
 use super::{Accepted, Controller, PAYLOAD_READ_BYTES};
 use crate::ledger::Stage;
@@ -9,7 +10,7 @@ use crate::time::Time;
 use crate::tlp::{Direction, Packet};
 
 impl Controller {
-    /// Returns address and length of the metadata that a command transfers.
+    /// Returns host address and length in bytes of the metadata that a command transfers; none if it transfers none.
     fn metadata_transfer(&self, id: u32) -> Option<(u64, u32)> {
         let Ok(Command { metadata: Some(metadata), bytes, .. }) = &self.commands[id as usize].command else {
             return None;
@@ -17,7 +18,8 @@ impl Controller {
         metadata.transfer(*bytes)
     }
 
-    /// Reads the metadata of a command from host memory, behind its data.
+    /// Requests the metadata of a command from host memory, after the reads of its data, and adds it to the missing
+    /// bytes.
     #[cold]
     pub(super) fn read_metadata(&mut self, id: u32, ports: &mut Ports) {
         let Some((address, bytes)) = self.metadata_transfer(id) else { return };
@@ -29,7 +31,8 @@ impl Controller {
         }
     }
 
-    /// Handles metadata that has arrived from the host. Mostly it follows the data, and is then what the command has waited for.
+    /// Handles metadata that has arrived from the host. Charges the time to the request if these are the last missing
+    /// bytes of the command.
     pub(super) fn on_metadata(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         let Accepted { request, bytes_missing, .. } = self.commands[packet.token.context as usize];
         if bytes_missing == packet.bytes {
@@ -38,7 +41,7 @@ impl Controller {
         self.on_payload(now, packet, ports);
     }
 
-    /// Sends the metadata of a command to host memory, behind its data.
+    /// Sends the metadata of a command to host memory, after its data.
     #[cold]
     pub(super) fn send_metadata(&mut self, id: u32, ports: &mut Ports) {
         let Some((address, bytes)) = self.metadata_transfer(id) else { return };

@@ -1,5 +1,5 @@
-//! NVMe controller of the simulation, in packets and times: doorbell, fetch, parse, data, completion entry, interrupt.
-//! Its decisions are those of the [rules](super::rules).
+//! NVMe controller of the simulation, in packets and times: doorbell, fetch, parse, data, completion queue entry,
+//! interrupt. The [rules](super::rules) decide on each command.
 
 mod commands;
 mod key_value;
@@ -33,7 +33,7 @@ use key_value::SimulatedKeys;
 use placement::SimulatedPlacement;
 use zones::SimulatedZones;
 
-/// Timers of the controller.
+/// Kinds of the controller's timers; the context of a timer is a command number or, for the interrupt, a queue.
 mod timer {
     pub(super) const DATA_READY: u8 = 0;
     pub(super) const DATA_WANTED: u8 = 1;
@@ -44,62 +44,65 @@ mod timer {
     pub(super) const KEY_FOUND: u8 = 6;
 }
 
-/// Bytes of the pieces in which the data of a write is read from the host, each with tags of its own.
+/// Size in bytes of the reads that fetch a write's data from host memory. Each read has tags of its own.
 pub const PAYLOAD_READ_BYTES: u32 = 4096;
 
-/// Queue pair as the controller sees it.
+/// Queue pair with the controller's state: addresses and pointers of the queues, polling of the shadow doorbell, held
+/// completions and interrupts.
 #[derive(Clone, Debug)]
 struct Queue {
     submission_base: u64,
     completion_base: u64,
-    /// Submission queue; its head is the next entry to be fetched.
+    /// Pointers of the submission queue; the head is the next entry to be fetched.
     submissions: SubmissionRing,
-    /// Next entry to be read, as reported in completion entries (SQHD).
+    /// Index of the next submission queue entry to be parsed, as completion queue entries report it (SQHD).
     head: u32,
-    /// Completions for whose entries the queue has no room.
+    /// Pointers and phase tag of the completion queue.
     completions: CompletionRing,
-    /// Completion entries for which the queue has no room.
+    /// Completions that wait until the host has read entries of the full completion queue.
     held: VecDeque<Done>,
-    /// True if the host has written the doorbell since the last read of the shadow was sent; the value that this read
-    /// returns may be older.
+    /// State of the controller's polling of the queue's shadow doorbell.
     watch: Watch,
-    /// The host has rung since the shadow was last asked for: what comes back may be older than that.
+    /// True if the host has written the doorbell register since the latest read of the shadow doorbell was sent. The
+    /// value that this read returns may be older than the register's.
     overtaken: bool,
     /// True if completions of the queue raise no interrupts (Create I/O Completion Queue, IEN).
     is_silent: bool,
-    /// Number of completions that no interrupt has announced yet, and the latest time of that interrupt.
+    /// Number of completions that no interrupt has announced yet (interrupt coalescing).
     unannounced: u16,
+    /// Latest time of the interrupt that announces the waiting completions; valid if there are any.
     announced_by: Time,
 }
 
-/// State of the controller's polling of a queue's shadow doorbell.
+/// State of the controller's polling of a queue's shadow doorbell in host memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Watch {
-    /// No polling: the host will write the doorbell register.
+    /// No polling: the host will write the doorbell register when the tail passes the event index.
     #[default]
     Armed,
-    /// Reads the shadow for as long as commands keep coming.
+    /// Polling: the controller reads the shadow doorbell again and again as long as it finds new commands.
     Reading,
-    /// The host has been asked to write the doorbell register; reads the shadow one last time.
+    /// Last read: the event index asks the host to write the doorbell register, and the controller reads the shadow
+    /// doorbell once more.
     Checking,
 }
 
-/// Command between its fetch and its completion entry.
+/// Command that the controller has fetched and whose completion queue entry it has not sent yet.
 #[derive(Clone, Debug)]
 struct Accepted {
     command_id: u16,
     queue: u16,
     request: Option<RequestId>,
-    /// The checked command, or the status with which it is refused.
+    /// Checked command, or the status with which it is refused.
     command: Result<Command, Status>,
-    /// Number of events that must happen before data can move: media ready, list of pages read.
+    /// Number of events that must happen before data can be sent to the host: data ready, PRP list or SGL read.
     waits: u8,
-    /// Bytes of its data that have not arrived from the host yet.
+    /// Number of bytes of the command's data and metadata that have not arrived from the host yet.
     bytes_missing: u32,
 }
 
 impl Default for Accepted {
-    /// Empty place for a command.
+    /// Returns an empty slot for a command.
     fn default() -> Accepted {
         let command = Err(Status::SUCCESS);
         Accepted { command_id: 0, queue: 0, request: None, command, waits: 0, bytes_missing: 0 }
@@ -107,7 +110,8 @@ impl Default for Accepted {
 }
 
 impl Accepted {
-    /// Counts data that has arrived from the host, which is never more than was requested.
+    /// Subtracts data that has arrived from the host from the bytes that are missing. Panics if more arrives than was
+    /// requested.
     #[inline(always)]
     fn take_data(&mut self, bytes: u32) {
         let left = self.bytes_missing.checked_sub(bytes);
@@ -115,7 +119,7 @@ impl Accepted {
     }
 }
 
-/// Fetch in flight: queue, first entry and number of entries.
+/// Fetch in flight of submission queue entries: queue, first entry and number of entries.
 #[derive(Clone, Copy, Debug)]
 struct Fetch {
     queue: u16,
@@ -123,13 +127,13 @@ struct Fetch {
     count: u32,
 }
 
-/// NVMe controller of the simulation.
+/// NVMe controller of the simulation: fetches commands, moves their data over the link and posts their completions.
 #[derive(Clone, Debug)]
 pub struct Controller {
     queues: Vec<Queue>,
     commands: Table<Accepted>,
     fetches: Table<Fetch>,
-    /// Reads of host memory.
+    /// Reads of host memory that the controller has sent or that wait for tags.
     pub reads: Reads,
     parser_free_at: Time,
     parse: Span,
@@ -138,31 +142,33 @@ pub struct Controller {
     coalescing_entries: u16,
     coalescing: Span,
     shadow: Option<Shadow>,
-    /// Ranges of deallocations and copies, as far as they have been read, by the controller's number of the command.
+    /// Lists of ranges or placement identifiers of commands in progress, as far as they have been read from host
+    /// memory, by internal command number.
     ranges: BTreeMap<u32, Vec<u8>>,
-    /// Empty lists with the memory of earlier ones.
+    /// Empty buffers for lists of ranges, kept so that their memory is used again.
     spare_lists: Vec<Vec<u8>>,
-    /// Lists of commands that come from real hosts.
+    /// PRP lists, SGL segments and range lists of commands from real hosts.
     given: Given,
-    /// True if the host reports how far it has consumed its completion queues.
+    /// True if the host reports how far it has consumed its completion queues, through doorbell registers or shadow
+    /// doorbells.
     completion_doorbells: bool,
     limits: Box<Limits>,
-    /// States of zones, if the drive has some and is not served: a served drive keeps them itself.
+    /// Zones with their states; none without zones, or while the server of the drive keeps the states of zones itself.
     zones: Option<Box<SimulatedZones>>,
-    /// Streams of data placement, if the drive has it.
+    /// Streams of flexible data placement; none if the drive does not have it.
     placement: Option<SimulatedPlacement>,
-    /// Keys with the room of their values, if the drive stores values by their keys.
+    /// Index of the keys and the media space of their values; none if the drive has logical blocks.
     keys: Option<Box<SimulatedKeys>>,
     limits_of_real_hosts: Box<Limits>,
     max_payload_bytes: u32,
-    /// Number of commands completed.
+    /// Number of commands completed since the start.
     pub commands_done: u64,
-    /// Number of interrupts sent.
+    /// Number of interrupt messages sent since the start.
     pub interrupts_sent: u64,
 }
 
 impl Controller {
-    /// Returns a controller with its registers set, as after initialisation, but without queues.
+    /// Returns a controller with its registers set as after initialisation, but without queues.
     pub fn new(drive: &Drive) -> Controller {
         Controller {
             queues: Vec::new(),
@@ -191,12 +197,13 @@ impl Controller {
         }
     }
 
-    /// Turns shadow doorbells on or off (Doorbell Buffer Config).
+    /// Turns shadow doorbells on, at these addresses in host memory, or off (Doorbell Buffer Config).
     pub fn set_shadow(&mut self, shadow: Option<Shadow>) {
         self.shadow = shadow;
     }
 
-    /// Creates I/O queue pair number `queues so far + 1` (Create I/O Submission Queue and Create I/O Completion Queue).
+    /// Creates the next I/O queue pair, with these addresses in host memory and this number of entries (Create I/O
+    /// Submission Queue and Create I/O Completion Queue).
     pub fn create_queue(&mut self, submission_base: u64, completion_base: u64, entries: u32) {
         self.queues.push(Queue {
             submission_base,
@@ -213,7 +220,8 @@ impl Controller {
         });
     }
 
-    /// Accepts the host's new tail and fetches the new entries.
+    /// Accepts a new submission queue tail from the host and fetches the new entries. Ignores a tail that is not the
+    /// index of an entry.
     fn advance(&mut self, now: Time, queue: u16, tail: u32, ports: &mut Ports) {
         let this = &mut self.queues[usize::from(queue)];
         let mut slot = this.submissions.tail();
@@ -227,7 +235,8 @@ impl Controller {
         self.fetch(queue, ports);
     }
 
-    /// Reads a queue's shadow doorbell.
+    /// Sends a read of a queue's shadow doorbell to host memory and sets the state of its polling. Does nothing without
+    /// shadow doorbells.
     fn watch(&mut self, queue: u16, watch: Watch, ports: &mut Ports) {
         let Some(shadow) = self.shadow else { return };
         let this = &mut self.queues[usize::from(queue)];
@@ -238,7 +247,8 @@ impl Controller {
         self.reads.request(Packet { behind_writes, ..packet }, ports.link, ports.shared);
     }
 
-    /// Handles a shadow doorbell that has been read: submission queue tail and, behind it, completion queue head.
+    /// Handles the value of a shadow doorbell that has been read: submission queue tail and completion queue head.
+    /// Fetches new commands, and decides whether to read the shadow doorbell again.
     fn on_shadow(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let queue = packet.token.context as u16;
         let this = &mut self.queues[usize::from(queue)];
@@ -268,7 +278,8 @@ impl Controller {
         }
     }
 
-    /// Asks the host to write the doorbell register for the next entry, and reads the shadow once more.
+    /// Sets the event index, so that the host writes the doorbell register for its next entry, and reads the shadow
+    /// doorbell once more.
     fn ask_to_be_rung(&mut self, queue: u16, tail: u32, ports: &mut Ports) {
         let Some(shadow) = self.shadow else { return };
         let token = Role::EVENT_INDEX.token(queue.into());
@@ -282,7 +293,7 @@ impl Controller {
         self.watch(queue, Watch::Checking, ports);
     }
 
-    /// Fetches the entries that the host has added.
+    /// Sends the reads that fetch the new entries of a submission queue.
     fn fetch(&mut self, queue: u16, ports: &mut Ports) {
         let this = &mut self.queues[usize::from(queue)];
         while let Some((first, count)) = this.submissions.take(self.fetch_entries) {
@@ -298,7 +309,8 @@ impl Controller {
         }
     }
 
-    /// Handles fetched entries, which are parsed one after the other.
+    /// Handles submission queue entries that have been fetched. In a drive with zones, entries that arrive before
+    /// earlier ones wait for them.
     fn on_fetched(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let fetch = self.fetches.take(packet.token.context);
         if self.zones.is_some() && !self.is_next(fetch, payload.bytes()) {
@@ -324,7 +336,8 @@ impl Controller {
         self.queues[usize::from(fetch.queue)].head = wrapped(fetch.first + fetch.count, entries);
     }
 
-    /// Posts the completion entry of a command. Strict ordering keeps it behind its data.
+    /// Ends a command: frees its number and posts its completion queue entry, or holds the entry back if the completion
+    /// queue is full. Strict ordering on the link keeps the entry after the command's data.
     #[inline(always)]
     fn finish(&mut self, id: u32, ports: &mut Ports) {
         self.commands.vacate(id);
@@ -350,7 +363,8 @@ impl Controller {
         }
     }
 
-    /// Writes a completion entry to host memory and announces it.
+    /// Writes a completion queue entry to host memory, and sends an interrupt at once or after coalescing if the queue
+    /// uses interrupts.
     #[inline(always)]
     fn post(&mut self, number: u16, done: Done, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
@@ -366,15 +380,15 @@ impl Controller {
         }
     }
 
-    /// Sends the interrupt of a queue.
+    /// Sends the interrupt message of a queue, which announces all of its completions so far.
     fn interrupt(&mut self, number: u16, ports: &mut Ports) {
         self.queues[usize::from(number)].unannounced = 0;
         self.interrupts_sent += 1;
         ports.link.interrupt(Role::INTERRUPT.token(number.into()), ports.shared);
     }
 
-    /// Sends an interrupt once enough completions have come together, or the first of them has waited long enough
-    /// (Interrupt Coalescing).
+    /// Counts a completion for interrupt coalescing. Sends the interrupt at once if enough completions wait, or sets a
+    /// timer with the first of them.
     fn hold_interrupt(&mut self, number: u16, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         queue.unannounced += 1;
@@ -389,8 +403,8 @@ impl Controller {
         }
     }
 
-    /// Sends the interrupt for which the first unannounced completion has waited long enough, unless one was sent
-    /// since.
+    /// Sends the interrupt of a queue when its first unannounced completion has waited for the aggregation time. Does
+    /// nothing if an interrupt was sent in the meantime.
     fn on_interrupt_due(&mut self, now: Time, number: u16, ports: &mut Ports) {
         let queue = &self.queues[usize::from(number)];
         if queue.unannounced > 0 && queue.announced_by == now {
@@ -398,7 +412,8 @@ impl Controller {
         }
     }
 
-    /// Keeps a completion until the host has made room for its entry.
+    /// Holds a completion back until the host has made room in the completion queue. With shadow doorbells, starts to
+    /// read the host's head.
     fn hold(&mut self, number: u16, done: Done, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         queue.held.push_back(done);
@@ -407,7 +422,7 @@ impl Controller {
         }
     }
 
-    /// Posts the completions that were held back, as far as there is room for their entries.
+    /// Posts the completions of a queue that were held back, as far as the completion queue has room.
     fn release_held(&mut self, number: u16, ports: &mut Ports) {
         while !self.queues[usize::from(number)].completions.is_full() {
             let Some(done) = self.queues[usize::from(number)].held.pop_front() else { return };
@@ -511,7 +526,8 @@ impl halves::Controller for Controller {
 }
 
 impl ServesHosts for Controller {
-    /// Accepts scatter-gather lists and ignores completion queue heads, as real hosts account for those themselves.
+    /// Switches the controller to commands of real hosts, with their limits and SGLs. Ignores completion queue heads,
+    /// zone states and shadow doorbells, for which the server of the drive accounts itself.
     fn begin(&mut self) {
         *self.limits = *self.limits_of_real_hosts;
         self.completion_doorbells = false;

@@ -1,4 +1,5 @@
-//! Data placement of a simulated drive: streams of the translation layer for placement handles.
+//! Flexible data placement of a simulated drive: streams of the translation layer for reclaim groups and placement
+//! handles.
 
 use super::Controller;
 use crate::drive::Drive;
@@ -8,42 +9,43 @@ use crate::protocol::nvme::spec::Status;
 use crate::protocol::ports::Ports;
 use crate::time::Time;
 
-/// Streams of a simulated drive, whose placement handles are its reclaim unit handles.
+/// Streams of a simulated drive for data placement; placement handles are the reclaim unit handles.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SimulatedPlacement {
     streams: PlacedStreams,
-    /// Number of writes with placement identifiers that there are not.
+    /// Number of writes with a placement identifier that does not exist.
     invalid_identifiers: u64,
-    /// Number of reclaim units that the host has had renewed.
+    /// Number of times that the host has let a handle refer to a new reclaim unit (I/O Management Send).
     renewed: u64,
 }
 
 impl SimulatedPlacement {
-    /// Makes the streams of a drive, if hosts can place data.
+    /// Returns the streams for the data placement of a drive; none if hosts cannot place data.
     pub(super) fn of(drive: &Drive) -> Option<SimulatedPlacement> {
         let streams = drive.placed_streams()?;
         Some(SimulatedPlacement { streams, invalid_identifiers: 0, renewed: 0 })
     }
 
-    /// Returns the stream of a write, and counts it if it names an identifier that there is not.
+    /// Returns the stream for a write's reclaim group and placement handle. Counts the write if its placement
+    /// identifier does not exist.
     #[inline]
     pub(super) fn take(&mut self, placement: WritePlacement) -> u8 {
         self.invalid_identifiers += u64::from(placement.is_invalid);
         self.streams.stream(placement.group, placement.handle)
     }
 
-    /// Returns the counters, by name.
+    /// Returns pairs of name and value for the counters of invalid placement identifiers and of renewed reclaim units.
     pub(super) fn counters(&self) -> [(&'static str, u64); 2] {
         [("invalid_placement_identifiers", self.invalid_identifiers), ("reclaim_units_renewed", self.renewed)]
     }
 }
 
 impl Controller {
-    /// Has the handles that a list names begin other reclaim units (I/O Management Send), which changes references of the controller
-    /// (assumed to take no time).
+    /// Lets each placement handle in the list begin a new reclaim unit (I/O Management Send), and ends the command. The
+    /// controller changes only references (assumed to take no time).
     ///
     /// # Errors
-    /// Invalid Field if a placement identifier does not exist.
+    /// Invalid Field if a placement identifier in the list does not exist.
     #[cold]
     pub(super) fn renew_units(&mut self, now: Time, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
         let listed = self.limits.placement.as_ref().map_or(Ok(Vec::new()), |limits| limits.listed(list))?;

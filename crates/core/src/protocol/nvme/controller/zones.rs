@@ -1,4 +1,4 @@
-//! Zones of a simulated drive: commands are asked about in the order of their entries.
+//! Zones of a simulated drive: their states admit or refuse commands in the order of the submission queue entries.
 
 use super::{Controller, Fetch};
 use crate::drive::Drive;
@@ -9,30 +9,33 @@ use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 use crate::protocol::ports::Ports;
 use crate::time::Time;
 
-/// States of the zones of a simulated drive.
+/// States of the zones of a simulated drive, and the commands in flight that affect them.
 #[derive(Clone, Debug)]
 pub(super) struct SimulatedZones {
     zones: Zones,
-    /// Number of commands that were refused.
+    /// Number of commands that the states of zones have refused.
     refusals: u64,
-    /// Entries that have come before those in front of them, which a host's memory may read later.
+    /// Fetched entries that arrived before earlier entries of their queue, since host memory may answer reads out of
+    /// order.
     early: Vec<(Fetch, Vec<u8>)>,
-    /// Writes that were accepted and have not completed: first block, and number of blocks.
+    /// Writes in flight that their zones have accepted: first logical block, and number of logical blocks.
     writing: Vec<(u64, u64)>,
-    /// States that outlive power, if those of completed writes do not.
+    /// Zone states that survive a loss of power; none if completed writes survive it.
     durable: Option<DurableZones>,
 }
 
-/// States of zones that outlive power on a drive with a volatile buffer: those of the last flush, and what was reset since.
+/// Zone states that survive a loss of power on a drive with a volatile write buffer: the states of the last flush, with
+/// all resets since.
 #[derive(Clone, Debug)]
 struct DurableZones {
     flushed: Zones,
-    /// States of completed writes when flushes in progress began, by the controller's numbers of their commands.
+    /// Zone states after the writes that had completed when a flush began, for each flush in progress with its command
+    /// number.
     flushing: Vec<(u32, Zones)>,
 }
 
 impl DurableZones {
-    /// Applies the reset of a zone, which is durable at once.
+    /// Applies the reset of a zone, which is durable at once, to the states of all flushes.
     fn reset(&mut self, start: u64) {
         let later = self.flushing.iter_mut().map(|(_, zones)| zones);
         for zones in std::iter::once(&mut self.flushed).chain(later) {
@@ -41,7 +44,8 @@ impl DurableZones {
         }
     }
 
-    /// Ends a flush, which has made durable what it found.
+    /// Ends the flush with this command number: the states when it began are durable now. Does nothing if no such flush
+    /// is in progress.
     fn end_flush(&mut self, id: u32) {
         if let Some(place) = self.flushing.iter().position(|(flush, _)| *flush == id) {
             self.flushed = self.flushing.remove(place).1;
@@ -50,7 +54,7 @@ impl DurableZones {
 }
 
 impl SimulatedZones {
-    /// Makes the zones of a drive, if it has some: full ones, as those of a drive in use.
+    /// Returns the zones of a drive in use, all of them full; none if the drive has no zones.
     pub(super) fn full(drive: &Drive) -> Option<Box<SimulatedZones>> {
         let is_volatile = drive.loses_power() && !drive.keeps_acknowledged();
         drive.zone_layout().map(|layout| {
@@ -64,13 +68,13 @@ impl SimulatedZones {
         SimulatedZones { zones, refusals: 0, early: Vec::new(), writing: Vec::new(), durable: None }
     }
 
-    /// Makes the zones of a drive on which nothing has been written.
+    /// Returns zones with the same layout, all of them empty.
     pub(super) fn empty(&self) -> SimulatedZones {
         SimulatedZones::of(Zones::new(*self.zones.layout()))
     }
 
-    /// Returns the zones as completed writes have left them. The latest writes that have not completed are taken back; where a completed one
-    /// is behind them, their blocks stay, with any data.
+    /// Returns the zones with the states after completed writes only. The latest writes of a zone that have not
+    /// completed are undone. Blocks in front of a completed write stay written, with undefined data.
     fn completed(&self) -> Zones {
         let (mut zones, mut writing) = (self.zones.clone(), self.writing.clone());
         writing.sort_unstable();
@@ -80,7 +84,8 @@ impl SimulatedZones {
         zones
     }
 
-    /// Returns the zones as a restart leaves them, with or without a loss of power.
+    /// Returns the zones as a restart leaves them: with the durable states if `loses_power` is true, otherwise with the
+    /// states after completed writes.
     pub(super) fn left(&self, loses_power: bool) -> ZonesLeft {
         let completed = self.completed();
         let flushed = self.durable.as_ref().map(|durable| durable.flushed.clone().with_counts_of(&self.zones));
@@ -89,7 +94,7 @@ impl SimulatedZones {
         ZonesLeft { zones: if loses_power { durable.clone() } else { completed }, durable }
     }
 
-    /// Takes over the zones that a restart has left.
+    /// Replaces the states of all zones by the states that a restart of the drive has left.
     pub(super) fn take_over(&mut self, left: ZonesLeft) {
         if let Some(durable) = &mut self.durable {
             durable.flushed = left.durable;
@@ -97,7 +102,8 @@ impl SimulatedZones {
         self.zones = left.zones;
     }
 
-    /// Begins a flush by the command of this number.
+    /// Records the zone states that the flush with this command number makes durable. Does nothing if completed writes
+    /// survive a loss of power.
     pub(super) fn begin_flush(&mut self, id: u32) {
         let completed = self.durable.is_some().then(|| self.completed());
         if let Some((durable, completed)) = self.durable.as_mut().zip(completed) {
@@ -105,7 +111,7 @@ impl SimulatedZones {
         }
     }
 
-    /// Ends the command of this number.
+    /// Ends the command with this number: its write counts as completed, and a flush makes its recorded states durable.
     pub(super) fn end_command(&mut self, id: u32, command: Option<&Command>, block_shift: u32) {
         let Some(command) = command else { return };
         // A read or a flush may name the block at which a write in flight begins.
@@ -119,7 +125,7 @@ impl SimulatedZones {
         }
     }
 
-    /// Returns the counters, by name.
+    /// Returns pairs of name and value for the counters of zone operations and refusals.
     pub(super) fn counters(&self) -> [(&'static str, u64); 5] {
         let counts = self.zones.counts();
         [
@@ -133,14 +139,16 @@ impl SimulatedZones {
 }
 
 impl Controller {
-    /// Returns the command of an entry, or the status with which it is refused. Zones are asked here, in the order of the entries; the
-    /// place of an append is then that of its data, and the data of a zone that is reset is gone.
+    /// Returns the command of a submission queue entry, or the status with which it is refused. Zone states are checked
+    /// and changed here, in the order of the entries. An append gets its logical block, and a reset discards the zone's
+    /// data.
     #[inline(always)]
     pub(super) fn check(&mut self, entry: &SubmissionEntry, ports: &mut Ports) -> Result<Command, Status> {
         if self.zones.is_some() { self.check_zoned(entry, ports) } else { Command::check(entry, &self.limits) }
     }
 
-    /// Asks the zones about the command of an entry, too. Those of a copy are asked when its sources are known.
+    /// Returns the command of a submission queue entry if the states of its zones accept it. The zones of a Copy are
+    /// checked when its sources are known.
     #[inline(never)]
     fn check_zoned(&mut self, entry: &SubmissionEntry, ports: &mut Ports) -> Result<Command, Status> {
         let command = Command::check(entry, &self.limits)?;
@@ -148,7 +156,8 @@ impl Controller {
         if is_copy { Ok(command) } else { self.ask_zones(command, &[], ports) }
     }
 
-    /// Asks the zones about a command.
+    /// Checks a command against the states of its zones and changes them. Returns the command, with the logical block
+    /// of an append filled in, or the status of the refusal.
     pub(super) fn ask_zones(
         &mut self,
         mut command: Command,
@@ -178,7 +187,8 @@ impl Controller {
         Ok(command)
     }
 
-    /// True if fetched entries are the next of their queue; keeps them otherwise, as appends get their places in the order of entries.
+    /// True if fetched entries are the next of their submission queue. Keeps them for later otherwise, since appends
+    /// get their logical blocks in the order of entries.
     pub(super) fn is_next(&mut self, fetch: Fetch, bytes: &[u8]) -> bool {
         let is_next = fetch.first == self.queues[usize::from(fetch.queue)].head;
         if let Some(zones) = self.zones.as_deref_mut().filter(|_| !is_next) {
@@ -187,7 +197,7 @@ impl Controller {
         is_next
     }
 
-    /// Accepts entries of a queue that had come too early.
+    /// Accepts entries of a submission queue that had arrived too early and are next now.
     pub(super) fn accept_early(&mut self, now: Time, queue: u16, ports: &mut Ports) {
         while let Some(SimulatedZones { early, .. }) = self.zones.as_deref_mut() {
             let head = self.queues[usize::from(queue)].head;
@@ -198,7 +208,7 @@ impl Controller {
         }
     }
 
-    /// Takes back a write that is refused after its zone has accepted it, because of its data pointer.
+    /// Undoes the effect of a write on its zone, after the zone has accepted it and its PRP list or SGL is wrong.
     #[cold]
     pub(super) fn take_back(&mut self, command: &Command) {
         let zones = self.zones.as_deref_mut().filter(|_| moves_pointer(command.action));
@@ -208,8 +218,8 @@ impl Controller {
         zones.take_back(command.offset >> shift, u64::from(command.bytes) >> shift);
     }
 
-    /// Returns the value that a command returns in dwords 0 and 1 of its completion: the place of an append, or the length of the value
-    /// of a key.
+    /// Returns the value for dwords 0 and 1 of a command's completion queue entry: the logical block of an append, or
+    /// the length of a key's value.
     #[inline(always)]
     pub(super) fn result_of(&self, command: &Command, value_bytes: u64) -> u64 {
         match command.action {
@@ -220,8 +230,8 @@ impl Controller {
     }
 }
 
-/// True if a command with this action, once its zone has accepted it, has moved the write pointer to the end of its blocks. Copies are
-/// left out, as the modelled host sends none to zones.
+/// True if a command with this action moves the write pointer to the end of its blocks once its zone has accepted it.
+/// Copies are left out, since the modelled host sends none to zones.
 fn moves_pointer(action: Action) -> bool {
     matches!(action, Action::Write { .. } | Action::Append { .. } | Action::Zero { .. })
 }

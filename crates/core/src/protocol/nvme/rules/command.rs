@@ -1,4 +1,4 @@
-//! Validation of a command of an I/O queue, and its meaning (NVM Command Set Specification 1.0, section 3).
+//! Validation and meaning of a command of an I/O submission queue (NVM Command Set Specification 1.0, section 3).
 
 use super::key_value::KeyCommand;
 use super::placement::{UnitReceive, UnitSend};
@@ -7,102 +7,108 @@ use super::{BlockMetadata, Data, Limits, WritePlacement};
 use crate::protocol::nvme::spec::{FLAGS, Status, SubmissionEntry, opcode};
 use crate::request::Op;
 
-/// Namespace identifier that the modelled driver uses.
+/// Namespace identifier that the modelled driver uses in all commands.
 pub const NAMESPACE: u32 = 1;
-/// Namespace identifier that means all namespaces, where a command allows that.
+/// Namespace identifier FFFFFFFFh (broadcast), which means all namespaces in a command that allows it.
 pub const ALL_NAMESPACES: u32 = u32::MAX;
-/// FUA, in dword 12: the data is durable when the command completes.
+/// Bit FUA in dword 12 of a write: the data must be durable when the command completes.
 const FORCE_UNIT_ACCESS: u32 = 1 << 30;
-/// DEAC, in dword 12 of Write Zeroes: deallocate the blocks.
+/// Bit DEAC in dword 12 of Write Zeroes: the controller may deallocate the blocks.
 const DEALLOCATE: u32 = 1 << 25;
-/// AD, in dword 11 of Dataset Management: deallocate the ranges.
+/// Bit AD in dword 11 of Dataset Management: the ranges are to be deallocated.
 pub(in crate::protocol::nvme) const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
-/// Bytes of a range of Dataset Management (NVM Command Set Specification, figure 39).
+/// Size in bytes of a range in the list of Dataset Management (NVM Command Set Specification, figure 39).
 pub(in crate::protocol::nvme) const RANGE_BYTES: u32 = 16;
-/// Bytes of a source range of Copy in format 0, the only one that is accepted (figure 30), and the bits of DESFMT in
-/// dword 12.
+/// Size in bytes of a source range of Copy in format 0, the only accepted format (figure 30).
 const SOURCE_BYTES: u32 = 32;
+/// Bits of the source range format in dword 12 of Copy (DESFMT).
 const SOURCE_FORMAT: u32 = 0xf << 8;
-/// MSRC: most source ranges of a Copy (assumed: one page of them).
+/// Maximum number of source ranges of a Copy, MSRC (assumed: one page of them).
 pub const COPY_SOURCES_MAX: u32 = 128;
 
-/// Operation that a command asks for.
+/// Operation of a valid command, with the parameters that are specific to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Make all data written before durable.
+    /// Makes all data written before durable (Flush).
     Flush,
-    /// Transfer data from the device to the host.
+    /// Transfers data from the device to the host (Read).
     Read,
-    /// Transfer data from the host to the device.
+    /// Transfers data from the host to the device (Write).
     Write {
         /// True if the data must be durable when the command completes (FUA).
         force: bool,
     },
-    /// Compare the host's data with the device's.
+    /// Compares data from the host with the data on the device (Compare).
     Compare,
-    /// Read without a transfer, and report whether that succeeded.
+    /// Reads data from the media without a transfer and reports whether that succeeded (Verify).
     Verify,
-    /// Fill blocks with zeros (Write Zeroes).
+    /// Fills logical blocks with zeros (Write Zeroes).
     Zero {
-        /// True if the blocks stay allocated (DEAC is 0).
+        /// True if the zeroed blocks stay allocated (DEAC is 0).
         keep_space: bool,
         /// True if the zeros must be durable when the command completes (FUA).
         force: bool,
     },
-    /// Mark blocks as unreadable until they are written (Write Uncorrectable).
+    /// Marks logical blocks as unreadable until they are written (Write Uncorrectable).
     Spoil,
-    /// Deallocate some ranges, whose list is the command's data; or only accept them as a hint.
+    /// Deallocates the ranges in the command's list, or only accepts them as a hint if AD is 0 (Dataset Management).
     Deallocate {
-        /// True if the command carries other attributes than deallocation, which change nothing.
+        /// True if the command does not ask for deallocation (AD is 0); its other attributes are accepted and change
+        /// nothing.
         is_hint: bool,
     },
-    /// Write wherever the write pointer of a zone is (Zone Append); the command's place is the zone.
+    /// Writes at the write pointer of a zone (Zone Append); the command's place is the start of the zone.
     Append {
         /// True if the data must be durable when the command completes (FUA).
         force: bool,
     },
-    /// Change the state of a zone, or of all zones (Zone Management Send).
+    /// Changes the state of a zone, or of all zones (Zone Management Send).
     SendZones(ZoneSend),
-    /// Report zones (Zone Management Receive); the command's data is the report.
+    /// Reports zones (Zone Management Receive); the command's data is the report.
     ReceiveZones(ZoneReceive),
-    /// Report reclaim units (I/O Management Receive); the command's data is the report.
+    /// Reports reclaim unit handles (I/O Management Receive); the command's data is the report.
     ReceiveUnits(UnitReceive),
-    /// Renew reclaim units (I/O Management Send), whose list is the command's data.
+    /// Points placement handles to new reclaim units (I/O Management Send); the command's data is their list.
     SendUnits(UnitSend),
-    /// Copy some source ranges, whose list is the command's data, one behind the other to another place.
+    /// Copies source ranges, in order, to one contiguous destination (Copy); the command's data is the list of source
+    /// ranges.
     Copy {
         /// True if the copy must be durable when the command completes (FUA).
         force: bool,
     },
-    /// Store, retrieve, list, delete or look for a key; the command's place is none.
+    /// Stores, retrieves, lists, deletes or looks for a key (Key Value command set); the command has no place on the
+    /// drive.
     Key(KeyCommand),
 }
 
-/// Command that is valid as far as its own bytes tell.
+/// Command whose fields are valid; ranges in its list and the data in host memory are not checked yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Operation.
+    /// Operation that the command asks for, with its parameters.
     pub action: Action,
-    /// Namespace identifier; a flush may name all namespaces.
+    /// Identifier of the command's namespace; a flush may name all namespaces.
     pub namespace: u32,
-    /// First byte on the drive; for a copy, the first byte written; for a flush, a deallocation or a key, 0.
+    /// Offset in bytes on the drive of the command's first byte; for a Copy, of the first byte written. 0 for a flush,
+    /// a deallocation or a key.
     pub offset: u64,
-    /// Length on the drive in bytes; 0 for a flush or deallocation, and for a copy until its list has been read. Of a command for a key,
-    /// the length of the value or of the host's buffer.
+    /// Length in bytes of the command's access to the drive; 0 for a flush or deallocation, and for a Copy until its
+    /// list has been read. For a report or a key, the length of the report, of the value or of the host's buffer.
     pub bytes: u32,
-    /// Host memory of its data or of its list of ranges.
+    /// Host memory of the command's data, or of its list of ranges.
     pub data: Data,
-    /// Reclaim group and placement handle of what it writes; the first ones without data placement.
+    /// Reclaim group and placement handle of the data that the command writes; both 0 without data placement.
     pub placement: WritePlacement,
-    /// Metadata of its logical blocks, in a namespace whose blocks have any.
+    /// Metadata of the command's logical blocks, with their protection information; none if the blocks have no
+    /// metadata.
     pub metadata: Option<Box<BlockMetadata>>,
 }
 
 impl Command {
-    /// Returns the command that a submission queue entry asks for.
+    /// Returns the command that a submission queue entry encodes, after all checks that its own fields allow.
     ///
     /// # Errors
-    /// Returns the status of the first invalid field or place, in the order of the checks here.
+    /// The status of the first invalid field, in the order of the checks: flags, opcode, namespace, placement,
+    /// metadata, blocks, length, data pointer.
     #[inline]
     pub fn check(entry: &SubmissionEntry, limits: &Limits) -> Result<Command, Status> {
         check_flags(entry, limits.takes_segments)?;
@@ -151,7 +157,8 @@ impl Command {
         }
     }
 
-    /// Returns the command of an entry that copies, but for placement and metadata.
+    /// Returns the Copy command of a submission queue entry, still without placement and metadata. Its length is 0
+    /// until the list of sources has been read.
     fn of_copy(entry: &SubmissionEntry, action: Action, limits: &Limits) -> Result<Command, Status> {
         if entry.dwords[2] & SOURCE_FORMAT != 0 {
             return Err(Status::INVALID_FIELD);
@@ -166,7 +173,8 @@ impl Command {
         Ok(Command { action, namespace, offset, bytes: 0, data, placement, metadata: None })
     }
 
-    /// Returns the command of an entry that manages zones. The first block of one that is about all zones is ignored.
+    /// Returns the Zone Management command of a submission queue entry. The first logical block is ignored if the
+    /// action is on all zones.
     fn of_zones(entry: &SubmissionEntry, action: Action, limits: &Limits) -> Result<Command, Status> {
         let (namespace, placement) = (entry.namespace_id, WritePlacement::default());
         let is_about_all = matches!(action, Action::SendZones(ZoneSend { all: true, .. }));
@@ -181,7 +189,8 @@ impl Command {
         Ok(Command { action, namespace, offset, bytes, data: Data::of(entry, bytes)?, placement, metadata: None })
     }
 
-    /// Returns the command of an entry that reports or renews reclaim units.
+    /// Returns the I/O Management command of a submission queue entry: a report of reclaim units, or a list of handles
+    /// that are to get new ones.
     #[cold]
     fn of_units(entry: &SubmissionEntry, action: Action, limits: &Limits) -> Result<Command, Status> {
         let (bytes, list_bytes) = match action {
@@ -198,7 +207,8 @@ impl Command {
         Ok(Command { action, namespace, offset, bytes, data, placement, metadata: None })
     }
 
-    /// Returns the operation as which the command counts: by its access to the memory, if it makes one.
+    /// Returns the kind of request that counters file this command under, chosen by its access to the media. A command
+    /// that changes only zones or reclaim units counts as a flush.
     pub fn op(&self) -> Op {
         match self.action {
             Action::Read | Action::Compare | Action::Verify | Action::ReceiveZones(_) | Action::ReceiveUnits(_) => {
@@ -212,10 +222,10 @@ impl Command {
         }
     }
 
-    /// Returns the command of an entry that is about keys.
+    /// Returns the Key Value command of a submission queue entry, with the host memory of its value or buffer.
     ///
     /// # Errors
-    /// Invalid Field for a buffer that is larger than a transfer, and the errors of the data pointer.
+    /// Invalid Field for a buffer that is larger than the maximum transfer, and the errors of the data pointer.
     #[cold]
     fn of_key(entry: &SubmissionEntry, command: KeyCommand, limits: &Limits) -> Result<Command, Status> {
         let bytes = command.data_bytes();
@@ -229,7 +239,7 @@ impl Command {
 }
 
 impl Action {
-    /// True if what the command writes must be durable when it completes (FUA).
+    /// True if the data that the command writes must be durable when it completes (FUA).
     pub fn is_forced(self) -> bool {
         match self {
             Action::Write { force }
@@ -250,7 +260,7 @@ impl Action {
         }
     }
 
-    /// True if the command asks for zones, reclaim units or keys or changes them, without reading or writing blocks or values.
+    /// True if the command only reports or changes zones, reclaim units or keys, and moves no blocks or values.
     #[inline]
     pub fn is_management(self) -> bool {
         match self {
@@ -260,7 +270,7 @@ impl Action {
         }
     }
 
-    /// True if the command brings data to the host while nothing of it goes the other way.
+    /// True if the command transfers data to the host and none from the host.
     #[inline]
     pub fn brings_data(self) -> bool {
         match self {
@@ -270,7 +280,8 @@ impl Action {
         }
     }
 
-    /// Returns the operation of a submission queue entry.
+    /// Returns the operation that the opcode of a submission queue entry names, with its parameters. Key Value opcodes
+    /// count only in a namespace with keys.
     #[inline]
     fn of(entry: &SubmissionEntry, limits: &Limits) -> Result<Action, Status> {
         let force = entry.dwords[2] & FORCE_UNIT_ACCESS != 0;
@@ -303,24 +314,25 @@ impl Action {
     }
 }
 
-/// Checks the flags: fused commands are never supported, and scatter-gather lists only where the controller accepts
-/// them (figure 86).
+/// Checks the flags of a submission queue entry. Fused commands are never supported, and SGLs only if `takes_segments`
+/// is set (figure 86).
 ///
 /// # Errors
-/// Invalid Field, as for any unsupported value of a field.
+/// Invalid Field if the flags are not supported.
 #[inline]
 pub fn check_flags(entry: &SubmissionEntry, takes_segments: bool) -> Result<(), Status> {
     if entry.flags & FLAGS == 0 || takes_segments && entry.is_sgl() { Ok(()) } else { Err(Status::INVALID_FIELD) }
 }
 
-/// Checks the namespace identifier. Only a flush may name all namespaces (section 7.1 of the Base Specification).
+/// Checks that the command's namespace exists. Only a flush may name all namespaces (section 7.1 of the Base
+/// Specification).
 #[inline]
 fn check_namespace(entry: &SubmissionEntry, action: Action, limits: &Limits) -> Result<(), Status> {
     let may_be_all = action == Action::Flush && entry.namespace_id == ALL_NAMESPACES;
     if limits.has_namespace(entry.namespace_id) || may_be_all { Ok(()) } else { Err(Status::INVALID_NAMESPACE) }
 }
 
-/// Returns the most bytes that a command with this action transfers.
+/// Returns the maximum number of bytes that a command with this action transfers: Zone Append has a limit of its own.
 #[inline]
 fn transfer_bytes_max(action: Action, limits: &Limits) -> u32 {
     match (action, &limits.zones) {
@@ -329,7 +341,7 @@ fn transfer_bytes_max(action: Action, limits: &Limits) -> u32 {
     }
 }
 
-/// Returns the first byte and the length of a command's blocks.
+/// Returns offset and length in bytes, on the drive, of a command's logical blocks.
 #[inline]
 fn extent(entry: &SubmissionEntry, limits: &Limits) -> Result<(u64, u32), Status> {
     let blocks = entry.blocks();
@@ -339,8 +351,8 @@ fn extent(entry: &SubmissionEntry, limits: &Limits) -> Result<(u64, u32), Status
     Ok((offset, bytes))
 }
 
-/// Returns a range of a deallocation as its list stores it: context attributes, length in logical blocks, first block
-/// (figure 39).
+/// Returns one range of a Dataset Management list as the command stores it: context attributes 0, length in logical
+/// blocks, first logical block (figure 39).
 pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; RANGE_BYTES as usize] {
     let mut range = [0; RANGE_BYTES as usize];
     range[4..8].copy_from_slice(&blocks.to_le_bytes());
@@ -348,16 +360,17 @@ pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; RA
     range
 }
 
-/// Returns offset and bytes of each range in the list of a deallocation in a namespace (NVM Command Set Specification,
-/// section 3.2.3).
+/// Returns offset and length in bytes on the drive of each range in a Dataset Management list (NVM Command Set
+/// Specification, section 3.2.3).
 ///
 /// # Errors
-/// LBA Out of Range if a range is beyond the namespace.
+/// LBA Out of Range if any range ends beyond the namespace.
 pub fn ranges(list: &[u8], namespace: u32, limits: &Limits) -> Result<Vec<(u64, u64)>, Status> {
     each_range(list, namespace, limits).collect()
 }
 
-/// Returns each range of a list, with its place in bytes and its bytes, or why it is none.
+/// Iterates over the ranges in a Dataset Management list: offset and length in bytes on the drive, or LBA Out of Range
+/// if the range ends beyond the namespace.
 pub fn each_range(list: &[u8], namespace: u32, limits: &Limits) -> impl Iterator<Item = Result<(u64, u64), Status>> {
     list.as_chunks().0.iter().map(move |range: &[u8; RANGE_BYTES as usize]| {
         let [_, blocks, low, high] = [0, 1, 2, 3].map(|word| u32::from_le_bytes(range.as_chunks().0[word]));
@@ -366,12 +379,13 @@ pub fn each_range(list: &[u8], namespace: u32, limits: &Limits) -> impl Iterator
     })
 }
 
-/// Returns offset and bytes of each source range in the list of a copy to `offset` in the same namespace, and the bytes
-/// of all together (NVM Command Set Specification, section 3.2.2).
+/// Returns the source ranges in the list of a Copy, each as offset and length in bytes on the drive, and the bytes of
+/// all ranges together. `offset` is the destination, in the same namespace (NVM Command Set Specification, section
+/// 3.2.2).
 ///
 /// # Errors
-/// Command Size Limit Exceeded for more than a controller with these limits copies; LBA Out of Range if a source or the copy
-/// would be beyond the namespace.
+/// Command Size Limit Exceeded if a range or the whole copy has more blocks than the limits allow. LBA Out of Range if
+/// a source or the destination ends beyond the namespace.
 pub fn sources(list: &[u8], namespace: u32, offset: u64, limits: &Limits) -> Result<(Vec<(u64, u64)>, u32), Status> {
     let source = |source: &[u8; SOURCE_BYTES as usize]| {
         let [_, slba, blocks, _] = [0, 1, 2, 3].map(|word| u64::from_le_bytes(source.as_chunks().0[word]));
@@ -423,7 +437,8 @@ mod tests {
         assert_eq!((zeroes.bytes, &zeroes.data, zeroes.op()), (1 << 20, &Data::none(), Op::WriteZeroes));
     }
 
-    /// NVM Command Set Specification 1.0, section 3.2.8.
+    /// NVM Command Set Specification 1.0, section 3.2.8: DEAC lets Write Zeroes deallocate, FUA makes the zeros
+    /// durable.
     #[test]
     fn zeroes_give_their_space_back_where_they_are_told_to_and_are_durable_where_they_must_be() {
         let (deallocate, force) = (1 << 25, 1 << 30);
@@ -445,7 +460,8 @@ mod tests {
         }
     }
 
-    /// NVM Command Set Specification 1.0, figure 40: the hints about reads and writes stand beside the order to deallocate.
+    /// NVM Command Set Specification 1.0, figure 40: the access hints of Dataset Management may accompany the
+    /// deallocate attribute (AD).
     #[test]
     fn ranges_are_deallocated_where_the_attribute_says_so_and_are_a_hint_elsewhere() {
         for (attributes, is_hint) in [(0, true), (0b011, true), (0b100, false), (0b111, false)] {

@@ -1,25 +1,24 @@
-//! Contents of a completion entry (section 3.3.3.2).
+//! Contents of a completion queue entry (section 3.3.3.2).
 
 use crate::protocol::nvme::spec::{CompletionEntry, Status};
 
-/// Completed command: the fields of its completion entry that are known before the entry has a place in its queue,
-/// which determines the phase.
+/// Completed command: all fields of its completion queue entry except the phase tag, which depends on the entry's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// Identifier of the command (CID).
+    /// Identifier of the completed command (CID).
     pub command_id: u16,
     /// Number of the submission queue that the command was in (SQID).
     pub submission_queue: u16,
-    /// Next entry that the controller will read in that submission queue (SQHD).
+    /// Index of the next entry that the controller will read in that submission queue (SQHD).
     pub submission_head: u16,
-    /// Value that the command returns beside its status (dwords 0 and 1).
+    /// Value that the command returns beside its status (dwords 0 and 1 of the completion queue entry).
     pub result: u64,
-    /// Status of the command.
+    /// Status with which the command ended.
     pub status: Status,
 }
 
 impl Done {
-    /// Returns the completion entry for a place with this phase.
+    /// Returns the completion queue entry for a slot whose phase tag is `phase`.
     #[inline]
     pub fn entry(self, phase: bool) -> CompletionEntry {
         let Done { command_id, submission_queue, submission_head, result, status } = self;
@@ -27,8 +26,8 @@ impl Done {
     }
 }
 
-/// Returns the status of a command that is refused because of its content. Do Not Retry tells the host that the command
-/// would be refused again.
+/// Returns this status with Do Not Retry set, for a command that is refused because of its content: the host would be
+/// refused again.
 #[inline]
 pub fn refusal(status: Status) -> Status {
     status.for_good()

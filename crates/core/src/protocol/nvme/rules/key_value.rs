@@ -1,8 +1,9 @@
-//! Commands of a namespace that stores values by their keys: their fields, their statuses and their data structures (Key Value Command
-//! Set Specification 1.0; its statuses are generic ones, as in the Base Specification 2.0, figure 93).
+//! Commands of a namespace that stores values under keys: fields, statuses and data structures (Key Value Command Set
+//! Specification 1.0). The statuses are generic ones of the Base Specification 2.0, figure 93.
 //!
-//! A key is in dwords 2, 3, 14 and 15 of a command, its length in the lowest byte of dword 11, and options in the byte above. Dword 10
-//! is the length of the value or of the host's buffer, in bytes. A value is retrieved as far as the buffer goes.
+//! A key is in dwords 2, 3, 14 and 15 of a command, its length in the lowest byte of dword 11, and options in the next
+//! byte. Dword 10 is the length of the value or of the host's buffer in bytes. A Retrieve returns only as much of a
+//! value as the buffer holds.
 
 use crate::drive::Drive;
 use crate::media::keys::{KEY_BYTES_MAX, Key, KeyLayout, KeyRefusal, KeySpace, StoreOptions, StoredValue};
@@ -10,33 +11,36 @@ use crate::number::low_u32;
 use crate::protocol::nvme::spec::{Status, SubmissionEntry, opcode};
 use crate::request::Op;
 
-/// Command Set Identifier of the Key Value Command Set (CSI).
+/// Command Set Identifier (CSI) of the Key Value Command Set.
 pub const COMMAND_SET: u8 = 1;
-/// Bits of the options of a Store, in dword 11: not if the key does not exist, and not if it exists.
+/// Option bit in dword 11 of Store: do not store the value if the key does not exist.
 const MUST_EXIST: u32 = 1 << 8;
+/// Option bit in dword 11 of Store: do not store the value if the key exists.
 const MUST_BE_NEW: u32 = 1 << 9;
-/// Bytes of the number of keys in a list, of the length in front of each key, and the multiple at which keys end (figures 15 and 16).
+/// Size in bytes of the number of keys at the start of a key list (figures 15 and 16).
 const LIST_HEAD_BYTES: usize = 4;
+/// Size in bytes of the key length in front of each key in a key list.
 const LENGTH_BYTES: usize = 2;
+/// Alignment in bytes of the entries of a key list; each entry is padded to a multiple.
 const LIST_ALIGNMENT: usize = 4;
-/// Offset of the first format in Identify Namespace (KVF0, figure 36).
+/// Byte offset of the first key-value format in the Identify Namespace page (KVF0, figure 36).
 const FORMATS_AT: usize = 72;
 
-/// Limits of commands for keys and values.
+/// Limits against which a controller checks commands for keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyValueLimits {
-    /// Number of keys, and room of their values.
+    /// Capacity for values in bytes, its granule, and maximum number of keys.
     pub layout: KeyLayout,
-    /// Most bytes of a key (KV Key Max Length).
+    /// Maximum length of a key in bytes (KV Key Max Length).
     pub key_bytes_max: u8,
-    /// Most bytes of a value (KV Value Max Length).
+    /// Maximum length of a value in bytes (KV Value Max Length).
     pub value_bytes_max: u32,
-    /// True if the deletion of a key that does not exist is an error (EDNEK; assumed as the value after the drive is made).
+    /// True if Delete of a key that does not exist is an error (EDNEK; assumed as the value of a new drive).
     pub reports_missing: bool,
 }
 
 impl KeyValueLimits {
-    /// Returns the limits of a drive, if it stores values by their keys.
+    /// Returns the key and value limits of a drive; none if the drive has logical blocks.
     pub fn of(drive: &Drive) -> Option<KeyValueLimits> {
         drive.key_layout().map(|layout| KeyValueLimits {
             layout,
@@ -46,8 +50,9 @@ impl KeyValueLimits {
         })
     }
 
-    /// Fills Identify Namespace of the command set (figures 36 and 37): one format, whose keys and values together have `used_bytes`.
-    /// The size of the namespace is that of all values and of the longest keys.
+    /// Fills the Identify Namespace page of the Key Value command set (figures 36 and 37) with one format; `used_bytes`
+    /// are the bytes of all keys and values together. The namespace size is the capacity for values plus the maximum
+    /// number of keys of maximum length.
     pub fn identify_namespace(&self, used_bytes: u64, page: &mut [u8]) {
         let KeyLayout { capacity_bytes, granule_bytes, keys_max } = self.layout;
         let size_bytes = capacity_bytes + u64::from(keys_max) * u64::from(self.key_bytes_max);
@@ -61,48 +66,51 @@ impl KeyValueLimits {
     }
 }
 
-/// Operation of a command for keys.
+/// Operation of a Key Value command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyOperation {
-    /// Store a value of so many bytes (Store).
+    /// Stores a value of this length (Store).
     Store {
-        /// Length of the value.
+        /// Length of the value in bytes.
         bytes: u32,
-        /// Conditions.
+        /// Conditions for the Store: the key must exist, or must not exist.
         options: StoreOptions,
     },
-    /// Retrieve a value, as much of it as the host's buffer has room for (Retrieve).
+    /// Retrieves the value, as much of it as fits the host's buffer (Retrieve).
     Retrieve {
-        /// Length of the buffer.
+        /// Length of the host's buffer in bytes.
         buffer_bytes: u32,
     },
-    /// List the keys from the command's on, as many as the host's buffer has room for (List).
+    /// Lists keys in byte order, beginning with the command's key, as many as fit the host's buffer (List).
     List {
-        /// Length of the buffer.
+        /// Length of the host's buffer in bytes.
         buffer_bytes: u32,
     },
-    /// Delete the key and its value (Delete).
+    /// Deletes the key and its value (Delete).
     Delete,
-    /// Tell whether the key exists (Exist).
+    /// Reports whether the key exists (Exist).
     Exist,
 }
 
-/// Command for a key.
+/// Key Value command: an operation and its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyCommand {
-    /// Operation.
+    /// Operation of the command, with its lengths and options.
     pub operation: KeyOperation,
-    /// Key, or the first one of a list.
+    /// Key of the command; for a List, the key at which the list begins.
     pub key: Key,
 }
 
 impl KeyCommand {
-    /// Returns the command of a submission queue entry of the command set.
+    /// Returns the Key Value command that a submission queue entry encodes.
     ///
     /// # Errors
-    /// Invalid Opcode; Invalid Field for a length of more than 16 bytes, or a list without room for its head; Invalid Key Size for a key that is
-    /// longer than those of the namespace, or has no bytes (as SPDK and FEMU do for Delete and Exist, too: figure 4 lists the status for
-    /// the others alone); Invalid Value Size. A list may begin with no key: with the first one.
+    /// - Invalid Opcode for a command of another command set.
+    /// - Invalid Field for a key length of more than 16 bytes, or a List buffer too small for the number of keys.
+    /// - Invalid Key Size for a key longer than the namespace allows, or without bytes. SPDK and FEMU return it for
+    /// Delete and Exist, too; figure 4 lists the status for the other commands alone. A List may have a key without
+    /// bytes: it begins with the first key.
+    /// - Invalid Value Size for a value longer than the namespace allows.
     pub(super) fn of(entry: &SubmissionEntry, limits: &KeyValueLimits) -> Result<KeyCommand, Status> {
         let [bytes, dword11, ..] = entry.dwords;
         let operation = match entry.opcode {
@@ -131,7 +139,8 @@ impl KeyCommand {
         }
     }
 
-    /// Returns the bytes of the host's data or buffer.
+    /// Returns the length in bytes of the value or the host's buffer that the command transfers; 0 for Delete and
+    /// Exist.
     pub fn data_bytes(&self) -> u32 {
         match self.operation {
             KeyOperation::Store { bytes, .. } => bytes,
@@ -140,25 +149,25 @@ impl KeyCommand {
         }
     }
 
-    /// True if the command moves a value between the host and the media.
+    /// True if the command moves a value between the host and the media (Store, Retrieve).
     #[inline]
     pub fn moves_value(&self) -> bool {
         matches!(self.operation, KeyOperation::Store { .. } | KeyOperation::Retrieve { .. })
     }
 
-    /// True if the command brings data to the host.
+    /// True if the command transfers data to the host (Retrieve, List).
     #[inline]
     pub fn brings_data(&self) -> bool {
         matches!(self.operation, KeyOperation::Retrieve { .. } | KeyOperation::List { .. })
     }
 
-    /// True if the command changes keys or values, so that others see the change.
+    /// True if the command changes keys or values, so that other commands see the change (Store, Delete).
     #[inline]
     pub fn changes_keys(&self) -> bool {
         matches!(self.operation, KeyOperation::Store { .. } | KeyOperation::Delete)
     }
 
-    /// Returns the operation as which the command counts.
+    /// Returns the kind of request that counters file this command under.
     pub(super) fn op(&self) -> Op {
         match self.operation {
             KeyOperation::Store { .. } => Op::Write,
@@ -167,7 +176,8 @@ impl KeyCommand {
         }
     }
 
-    /// Returns the list of keys from the command's on: their number, and each with its length in front, in the order of their bytes.
+    /// Returns the data of a List: the number of keys, then each key with its length in front, in byte order from the
+    /// command's key on. Ends with the last whole key that fits the buffer.
     pub fn list(&self, space: &KeySpace) -> Vec<u8> {
         let room = self.data_bytes() as usize;
         let (mut list, mut count) = (vec![0; LIST_HEAD_BYTES], 0_u32);
@@ -187,7 +197,8 @@ impl KeyCommand {
     }
 }
 
-/// Returns the key of an entry, whose bytes behind its length mean nothing.
+/// Returns the key that a submission queue entry holds: `length` bytes of the key fields, whose other bytes are
+/// ignored.
 fn key_of(entry: &SubmissionEntry, length: u32) -> Result<Key, Status> {
     let [.., fourteen, fifteen] = entry.dwords;
     let high = u64::from(fourteen) | u64::from(fifteen) << 32;
@@ -196,7 +207,7 @@ fn key_of(entry: &SubmissionEntry, length: u32) -> Result<Key, Status> {
     Key::new(bytes).ok_or(Status::INVALID_FIELD)
 }
 
-/// Returns an entry with a key.
+/// Returns the submission queue entry with this key and its length filled in.
 pub(in crate::protocol::nvme) fn with_key(entry: SubmissionEntry, key: Key) -> SubmissionEntry {
     let bytes = key.padded();
     let [low, high] = [0, 1].map(|word| u64::from_le_bytes(bytes.as_chunks::<{ KEY_BYTES_MAX / 2 }>().0[word]));
@@ -206,7 +217,7 @@ pub(in crate::protocol::nvme) fn with_key(entry: SubmissionEntry, key: Key) -> S
     SubmissionEntry { dwords_2_3: low, dwords, ..entry }
 }
 
-/// Returns the status of a command that keys refuse.
+/// Returns the status of a command that is refused because of its key or the room for its value.
 #[cold]
 pub fn status(refusal: KeyRefusal) -> Status {
     match refusal {
@@ -216,10 +227,10 @@ pub fn status(refusal: KeyRefusal) -> Status {
     }
 }
 
-/// Deletes a key. Returns its value, if it existed.
+/// Deletes a key. Returns the value that was stored under it, or none if the key did not exist.
 ///
 /// # Errors
-/// KV Key Does Not Exist if the host wants to be told (EDNEK, figure 34).
+/// KV Key Does Not Exist if the key does not exist and `reports_missing` is set (EDNEK, figure 34).
 pub fn delete(space: &mut KeySpace, key: Key, reports_missing: bool) -> Result<Option<StoredValue>, Status> {
     match space.delete(key) {
         Ok(value) => Ok(Some(value)),
@@ -238,7 +249,7 @@ mod tests {
         KeyValueLimits { layout: LAYOUT, key_bytes_max: 12, value_bytes_max: 4096, reports_missing: true };
     const LIMITS: Limits = Limits { key_value: Some(KEYS), ..Limits::SMALL };
 
-    /// An entry with dwords 10 and 11 and a key.
+    /// Returns a submission queue entry with this opcode, dwords 10 and 11, and key.
     fn entry(opcode: u8, dwords: [u32; 2], key: &str) -> SubmissionEntry {
         let key = Key::new(key.as_bytes()).expect("it is short");
         let dwords = [dwords[0], dwords[1], 0, 0, 0, 0];
@@ -252,7 +263,8 @@ mod tests {
         }
     }
 
-    /// Figures 6 to 31: bytes 7 to 0 of a key are in dwords 3 and 2, the others in dwords 15 and 14.
+    /// Source: figures 6 to 31 of the Key Value Command Set Specification 1.0. Bytes 7 to 0 of a key are in dwords 3
+    /// and 2, the others in dwords 15 and 14.
     #[test]
     fn key_is_in_the_dwords_of_a_command_and_the_bytes_behind_its_length_mean_nothing() {
         let mut bytes = entry(opcode::EXIST, [0, 0], "abcdefghij").encode();

@@ -1,4 +1,5 @@
-//! Limits of a controller, which its drive determines: queues, entries, bytes of a command, blocks.
+//! Limits of a controller, which its drive determines: queues and their entries, bytes of a command, logical blocks,
+//! optional features.
 
 use super::key_value::KeyValueLimits;
 use super::placement::PlacementLimits;
@@ -8,35 +9,35 @@ use crate::drive::Drive;
 use crate::protocol::nvme::config::DataPointer;
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status};
 
-/// Limits that commands are checked against.
+/// Limits against which a controller checks commands, and which it reports to hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Number of namespaces (NN), one behind the other on the drive and all of the same size.
+    /// Number of namespaces (NN). They are adjacent on the drive and have the same size.
     pub namespaces: u32,
-    /// Number of logical blocks of a namespace (NSZE).
+    /// Number of logical blocks of one namespace (NSZE).
     pub blocks: u64,
-    /// Logarithm to base 2 of the size of a logical block in bytes (LBADS).
+    /// Base-2 logarithm of the logical block size in bytes (LBADS).
     pub block_shift: u32,
-    /// Most bytes that a command transfers (MDTS).
+    /// Maximum number of bytes that one command transfers (MDTS).
     pub transfer_bytes_max: u32,
     /// Number of I/O queue pairs.
     pub queue_pairs: u32,
     /// Number of entries of each I/O queue.
     pub queue_entries: u32,
-    /// True if a data pointer may be a scatter-gather list instead of PRP entries.
+    /// True if the data pointer of a command may be a scatter-gather list (SGL) instead of PRP entries.
     pub takes_segments: bool,
-    /// Limits of commands for zones, if the namespace has zones.
+    /// Limits of zones and of Zone Append; none if the namespace has no zones.
     pub zones: Option<ZoneLimits>,
-    /// Data placement of the namespace, if the drive has it.
+    /// Limits of flexible data placement; none if the drive does not have it.
     pub placement: Option<PlacementLimits>,
-    /// Limits of commands for keys, if the namespace stores values by their keys in place of logical blocks.
+    /// Limits of keys and values; none if the namespace has logical blocks.
     pub key_value: Option<KeyValueLimits>,
-    /// Format of the metadata of logical blocks, if they have any.
+    /// Format of the metadata of logical blocks; none if they have no metadata.
     pub metadata: Option<MetadataFormat>,
 }
 
 impl Limits {
-    /// Limits of a small controller, for tests of commands.
+    /// Limits of a small controller with one namespace of 1 MiB, for tests of commands.
     #[cfg(test)]
     pub(in crate::protocol::nvme) const SMALL: Limits = Limits {
         namespaces: 1,
@@ -52,7 +53,7 @@ impl Limits {
         metadata: None,
     };
 
-    /// Returns the limits of a drive that is one namespace.
+    /// Returns the limits of a drive as the modelled driver sees it, with one namespace.
     pub fn of(drive: &Drive) -> Limits {
         let nvme = &drive.nvme;
         Limits {
@@ -70,78 +71,81 @@ impl Limits {
         }
     }
 
-    /// Returns the limits of a drive for real hosts, which may describe their data in either format and find as many
-    /// namespaces as the drive says.
+    /// Returns the limits of a drive as real hosts see it: data pointers may be PRP entries or SGLs, and the capacity
+    /// is divided into `nvme.namespaces` namespaces.
     pub fn of_real_hosts(drive: &Drive) -> Limits {
         Limits { takes_segments: true, ..Limits::of(drive) }.divided(drive.nvme.namespaces)
     }
 
-    /// Returns the limits of this drive divided into several namespaces.
+    /// Returns these limits with the capacity divided equally into this number of namespaces.
     pub fn divided(self, namespaces: u32) -> Limits {
         Limits { namespaces, blocks: self.blocks / u64::from(namespaces), ..self }
     }
 
-    /// Returns the bytes of a namespace.
+    /// Returns the capacity of one namespace in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.blocks << self.block_shift
     }
 
-    /// True if a namespace has this identifier.
+    /// True if a namespace with this identifier exists; identifiers count from 1.
     #[inline]
     pub fn has_namespace(&self, namespace: u32) -> bool {
         namespace.wrapping_sub(1) < self.namespaces
     }
 
-    /// Returns the first byte of a namespace on the drive.
+    /// Returns the offset in bytes on the drive at which a namespace begins; the namespace must exist.
     #[inline]
     pub fn start(&self, namespace: u32) -> u64 {
         u64::from(namespace - 1) * self.capacity_bytes()
     }
 
-    /// MDTS: logarithm to base 2 of the number of pages that a command may move (figure 275). Returns none if the field
-    /// cannot say it: for a single page it would be 0, which means that there is no limit.
+    /// Returns MDTS: base-2 logarithm of the number of memory pages that one command may transfer (figure 275). Returns
+    /// none if the field cannot hold the limit: a single page would be 0, which means that there is no limit.
     pub fn transfer_field(&self) -> Option<u8> {
         let pages = u64::from(self.transfer_bytes_max) / PAGE_BYTES;
         (pages.is_power_of_two() && pages > 1).then(|| pages.trailing_zeros() as u8)
     }
 
-    /// MSSRL: most logical blocks of one source range of a Copy; as many as a command may move, so that no copy needs a
-    /// larger buffer.
+    /// Returns MSSRL: the maximum number of logical blocks of one source range of a Copy. A range is no longer than a
+    /// transfer, so that no copy needs a larger buffer.
     pub fn copy_source_blocks_max(&self) -> u32 {
         (self.transfer_bytes_max >> self.block_shift).min(u16::MAX.into())
     }
 
-    /// MCL: most logical blocks of a Copy (assumed: a few of the longest source ranges).
+    /// Returns MCL: the maximum number of logical blocks that one Copy writes (assumed: eight of the longest source
+    /// ranges).
     pub fn copy_blocks_max(&self) -> u32 {
         self.copy_source_blocks_max() * 8
     }
 
-    /// CAP.MQES: entries of a queue, counted from 0 (figure 36).
+    /// Returns CAP.MQES: the maximum number of entries of a queue, counted from 0 (figure 36).
     pub fn entries_field(&self) -> u16 {
         (self.queue_entries - 1) as u16
     }
 
-    /// Number of Queues feature: submission queues in the low half, completion queues in the high one, counted from 0
-    /// (section 5.27.1.5).
+    /// Returns the value of feature Number of Queues: I/O submission queues in the low half, I/O completion queues in
+    /// the high half, counted from 0 (section 5.27.1.5).
     pub fn queues_field(&self) -> u32 {
         let most = self.queue_pairs - 1;
         most | most << 16
     }
 
-    /// Returns the entries of a queue to be created, which dword 10 counts from 0 (sections 5.4 and 5.5). At least two
-    /// are needed, as a queue with one free entry is full.
+    /// Returns the number of entries of an I/O queue to be created, which dword 10 counts from 0 (sections 5.4 and
+    /// 5.5).
     ///
     /// # Errors
-    /// Invalid Queue Size.
+    /// Invalid Queue Size for fewer than two entries, since one entry of a full queue stays free, or for more than the
+    /// controller allows.
     pub fn check_entries(&self, counted_from_zero: u16) -> Result<u32, Status> {
         let entries = u32::from(counted_from_zero) + 1;
         if (2..=self.queue_entries).contains(&entries) { Ok(entries) } else { Err(Status::INVALID_QUEUE_SIZE) }
     }
 
-    /// Returns the first byte on the drive of these logical blocks of an [existing](Limits::has_namespace) namespace.
+    /// Returns the offset in bytes on the drive of logical block `slba` of an [existing](Limits::has_namespace)
+    /// namespace, for an access of `blocks` blocks.
     ///
     /// # Errors
-    /// LBA Out of Range if the namespace ends before the last of them.
+    /// LBA Out of Range if the namespace ends before the last of the blocks.
     #[inline]
     pub fn place(&self, namespace: u32, slba: u64, blocks: u32) -> Result<u64, Status> {
         match slba.checked_add(blocks.into()) {

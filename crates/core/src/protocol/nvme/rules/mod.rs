@@ -1,20 +1,21 @@
-//! Decisions of an NVMe controller, without a clock and without memory: bytes in, decision out.
+//! Decision rules of an NVMe controller, without a clock and without access to memory: bytes go in, a decision comes
+//! out.
 //!
-//! Two controllers use these rules. The simulated one ([`super::controller`]) gets its bytes in packets and sends
-//! packets; the served one gets them from a real host's memory and moves data. The rules decide for both
+//! Two controllers use these rules. The simulated one ([`super::controller`]) receives the bytes in packets and sends
+//! packets; the served one reads them from a real host's memory and moves data. For both, the rules decide
 //!
-//! - which entry is next, and when a queue is full ([`queues`]),
-//! - whether a command is valid, what it does, and otherwise with which status it is refused ([`command`]),
-//! - which pages of host memory it uses ([`pages`]),
-//! - the contents of a completion entry ([`completion`]),
+//! - which submission queue entry is next, and when a queue is full ([`queues`]),
+//! - whether a command is valid and what it does, or with which status it is refused ([`command`]),
+//! - which pages of host memory a command's data uses ([`pages`]),
+//! - the contents of a completion queue entry ([`completion`]),
 //! - the meaning of shadow doorbells ([`shadow`]),
-//! - how many queues and entries there are, and how much data a command may have ([`limits`]),
-//! - what commands for zones mean, and what is reported of zones ([`zones`]),
-//! - which commands zones accept ([`zone_commands`]),
-//! - what commands for keys mean, and what is reported of keys ([`key_value`]),
-//! - what is inserted, stripped and checked of protection information ([`protection`]),
-//! - where writes are placed, and what is reported of reclaim units ([`placement`]),
-//! - the log pages and features of data placement ([`placement_logs`]).
+//! - how many queues and entries there are, and how much data a command may transfer ([`limits`]),
+//! - the meaning of zone management commands, and the reports of zones ([`zones`]),
+//! - which commands a zone accepts in its state ([`zone_commands`]),
+//! - the meaning of key-value commands, and the lists of keys ([`key_value`]),
+//! - which protection information is inserted, stripped and checked ([`protection`]),
+//! - the reclaim group and placement handle of writes, and the reports of reclaim units ([`placement`]),
+//! - the log pages and features of flexible data placement ([`placement_logs`]).
 //!
 //! Section numbers are those of the NVM Express Base Specification 2.0 and, where the text says so, of the NVM Command
 //! Set Specification 1.0, the Zoned Namespace Command Set Specification 1.1 or the Key Value Command Set Specification 1.0.

@@ -1,55 +1,62 @@
-//! Host memory that a command's data pointer describes (section 4.1).
+//! Host memory that a command's data pointer describes (section 4.1): PRP entries or a scatter-gather list (SGL).
 //!
-//! Two physical region page (PRP) entries are in the command. Beyond two pages, the second points to a list, which may
-//! continue in other pages. Alternatively the command holds a scatter-gather (SGL) descriptor: of the data itself, or
-//! of a segment of descriptors, the last of which may lead to another segment. The caller reads the memory that
-//! [`Data::wanted`] names and passes its bytes to [`Data::on_list`], until nothing more is wanted; each part of a list
-//! is read once.
+//! A command holds two physical region page (PRP) entries. If the data takes more than two pages, the second entry
+//! points to a PRP list, which may continue in other pages. Alternatively the command holds one SGL descriptor: of the
+//! data itself, or of a segment of descriptors, the last of which may lead to another segment. The caller reads the
+//! memory that [`Data::wanted`] names and passes its bytes to [`Data::on_list`], until [`Data::wanted`] returns none.
+//! Each part of a list is read once.
 
 use smallvec::SmallVec;
 
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status, SubmissionEntry};
 
-/// Contiguous host memory: first address, bytes.
+/// Contiguous run of host memory: address of its first byte, and length in bytes.
 pub type Run = (u64, u32);
 
-/// Bytes of a scatter-gather descriptor, and the accepted descriptor types with the subtype of an address (figures 93
-/// and 94).
+/// Size of an SGL descriptor in bytes.
 const DESCRIPTOR_BYTES: u32 = 16;
+/// Type byte of an SGL Data Block descriptor with an address (figures 93 and 94).
 const DATA_BLOCK: u64 = 0x00;
+/// Type byte of an SGL Segment descriptor with an address (figures 93 and 94).
 const SEGMENT: u64 = 0x20;
+/// Type byte of an SGL Last Segment descriptor with an address (figures 93 and 94).
 const LAST_SEGMENT: u64 = 0x30;
-/// Most descriptors of a command, so that every chain ends (assumed: 2 MiB in pieces of 512 bytes).
+/// Maximum number of SGL descriptors of a command, so that every chain of segments ends (assumed: 2 MiB in pieces of
+/// 512 bytes).
 const DESCRIPTORS_MAX: u32 = 4096;
-/// Most bytes of a list that are read at a time.
+/// Maximum number of bytes of an SGL segment that are read at a time.
 const PART_BYTES_MAX: u32 = PAGE_BYTES as u32;
 
-/// Host memory of one command's data, as far as it is known.
+/// Host memory of one command's data, as far as its data pointer and the parts of its list that have been read describe
+/// it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Data {
-    /// Contiguous runs in the order of the data.
+    /// Contiguous runs of host memory that are known, in the order of the data.
     runs: SmallVec<[Run; 2]>,
-    /// Address at which the list continues, and the bytes that the rest of it describes: 0 if all is known.
+    /// Host address from which the PRP list or SGL segment is read next.
     list: u64,
+    /// Bytes of data whose host memory is not known yet; 0 if all is known.
     left: u32,
-    /// Bytes left of the current segment of descriptors (0 outside segments), true if it is the last segment, and
-    /// number of descriptors read so far.
+    /// Bytes of the current SGL segment that have not been read yet; 0 outside of segments.
     segment_bytes: u32,
+    /// True if the current SGL segment is the last one.
     is_last_segment: bool,
+    /// Number of SGL descriptors read so far.
     descriptors: u32,
 }
 
 impl Data {
-    /// Returns the data pointer of a command without data.
+    /// Returns the host memory of a command without data: none.
     pub fn none() -> Data {
         Data::default()
     }
 
-    /// Returns the host memory of `bytes` of data as far as the data pointer of a command describes it.
+    /// Returns the host memory of `bytes` of data as far as the data pointer in the command describes it without a
+    /// list.
     ///
     /// # Errors
-    /// PRP Offset Invalid for an address that is not aligned as the specification demands; for descriptors the errors of
-    /// [`Data::on_list`].
+    /// PRP Offset Invalid for a PRP entry that is not aligned as the specification demands; for SGL descriptors the
+    /// errors of [`Data::on_list`].
     #[inline]
     pub fn of(entry: &SubmissionEntry, bytes: u32) -> Result<Data, Status> {
         match entry.is_sgl() {
@@ -58,7 +65,7 @@ impl Data {
         }
     }
 
-    /// Returns the memory that two PRP entries describe (section 4.1.1).
+    /// Returns the host memory of `bytes` of data that two PRP entries describe (section 4.1.1).
     #[inline]
     fn of_pages(first: u64, second: u64, bytes: u32) -> Result<Data, Status> {
         if !first.is_multiple_of(4) {
@@ -77,7 +84,7 @@ impl Data {
         if second.is_multiple_of(8) { Ok(data) } else { Err(Status::INVALID_PRP_OFFSET) }
     }
 
-    /// Returns the memory that the scatter-gather descriptor in the command describes (section 4.1.2.1).
+    /// Returns the host memory of `bytes` of data that the SGL descriptor in the command describes (section 4.1.2.1).
     fn of_segment(address: u64, descriptor: u64, bytes: u32) -> Result<Data, Status> {
         let mut data = Data { left: bytes, ..Data::default() };
         match descriptor >> 56 {
@@ -90,7 +97,7 @@ impl Data {
         Ok(data)
     }
 
-    /// Starts a segment of descriptors.
+    /// Starts to read the SGL segment that a segment descriptor points to.
     fn begin_segment(&mut self, address: u64, descriptor: u64) -> Result<(), Status> {
         let bytes = descriptor as u32;
         self.is_last_segment = match descriptor >> 56 {
@@ -105,7 +112,7 @@ impl Data {
         Ok(())
     }
 
-    /// Handles a part of a segment and adds the memory that its descriptors describe.
+    /// Adds the host memory that the descriptors in this part of an SGL segment describe.
     fn on_segment(&mut self, part: &[u8]) -> Result<(), Status> {
         for descriptor in part.as_chunks::<16>().0 {
             let [address, descriptor] = [0, 1].map(|word| u64::from_le_bytes(descriptor.as_chunks().0[word]));
@@ -120,8 +127,8 @@ impl Data {
         if self.segment_bytes == 0 { self.check_whole() } else { Ok(()) }
     }
 
-    /// Handles one descriptor. The last descriptor of a segment leads to another segment, unless the segment is the
-    /// last; no other descriptor does.
+    /// Handles one SGL descriptor: adds its data block, or begins the next segment. Only the last descriptor of a
+    /// segment leads to another segment, and only if the segment is not the last.
     fn on_descriptor(&mut self, address: u64, descriptor: u64) -> Result<(), Status> {
         let has_to_lead_on = self.segment_bytes == 0 && !self.is_last_segment;
         match descriptor >> 56 {
@@ -132,12 +139,12 @@ impl Data {
         }
     }
 
-    /// Checks, when all descriptors are known, that they describe as many bytes as the command moves.
+    /// Checks, after the last SGL descriptor, that the descriptors describe as many bytes as the command transfers.
     fn check_whole(&self) -> Result<(), Status> {
         if self.left == 0 { Ok(()) } else { Err(Status::INVALID_SGL_LENGTH) }
     }
 
-    /// Adds the next block of the data, which may be empty.
+    /// Adds the next block of host memory, which may be empty and is merged with the previous one if it is adjacent.
     fn append_block(&mut self, address: u64, bytes: u32) -> Result<(), Status> {
         if bytes > self.left || address.checked_add(bytes.into()).is_none() {
             return Err(Status::INVALID_SGL_LENGTH);
@@ -151,11 +158,12 @@ impl Data {
         Ok(())
     }
 
-    /// Returns address and bytes of the part of the list to read next, or none if all data is known.
+    /// Returns host address and length in bytes of the part of the PRP list or SGL segment to read next. Returns none
+    /// if all data is known.
     ///
-    /// A part of a PRP list ends with its page at the latest, and its last entry then leads to the list's next page, as
-    /// long as there is more to describe. Only the first part may begin in the middle of a page, so that every further
-    /// one describes pages and the chain ends.
+    /// A part of a PRP list ends with its page at the latest. If more pages follow, the last entry of that page points
+    /// to the list's next page. Only the first part may begin in the middle of a page, so every further part describes
+    /// pages and the chain ends.
     #[inline]
     pub fn wanted(&self) -> Option<Run> {
         if self.segment_bytes > 0 {
@@ -164,14 +172,14 @@ impl Data {
         (self.left > 0).then(|| (self.list, self.pages_left().min(self.room()) * 8))
     }
 
-    /// Handles the part of the list that [`Data::wanted`] named.
+    /// Adds the host memory that a part of the list describes; the part is the one that [`Data::wanted`] named.
     ///
     /// # Errors
-    /// PRP Offset Invalid for an entry that is not page-aligned; for descriptors Invalid SGL Segment Descriptor, Invalid Number
-    /// of SGL Descriptors, Data SGL Length Invalid, or SGL Descriptor Type Invalid.
+    /// PRP Offset Invalid for a PRP entry that is not page-aligned. For SGL descriptors: Invalid SGL Segment
+    /// Descriptor, Invalid Number of SGL Descriptors, Data SGL Length Invalid, or SGL Descriptor Type Invalid.
     ///
     /// # Panics
-    /// If the part does not have the length that was wanted.
+    /// If the part does not have the length that [`Data::wanted`] named.
     pub fn on_list(&mut self, part: &[u8]) -> Result<(), Status> {
         let wanted = self.wanted().map_or(0, |(_, bytes)| bytes);
         assert_eq!(part.len(), wanted as usize, "a list is read as it was asked for");
@@ -192,13 +200,14 @@ impl Data {
         Ok(())
     }
 
-    /// Returns all runs of contiguous host memory, once nothing more is wanted.
+    /// Returns all contiguous runs of host memory, in the order of the data. Precondition: [`Data::wanted`] returns
+    /// none.
     #[inline]
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
 
-    /// Keeps only the first `bytes` of the data, once nothing more is wanted.
+    /// Shortens the data to its first `bytes` bytes. Precondition: [`Data::wanted`] returns none.
     pub fn truncate(&mut self, bytes: u32) {
         let mut left = bytes;
         for (_, length) in &mut self.runs {
@@ -208,17 +217,17 @@ impl Data {
         self.runs.retain(|(_, length)| *length > 0);
     }
 
-    /// Returns the number of pages that are not described yet.
+    /// Returns the number of memory pages of the data whose addresses are not known yet.
     fn pages_left(&self) -> u32 {
         self.left.div_ceil(PAGE_BYTES as u32)
     }
 
-    /// Returns the number of entries of the list from here to the end of its page.
+    /// Returns the number of PRP entries from the current position of the list to the end of its page.
     fn room(&self) -> u32 {
         ((PAGE_BYTES - self.list % PAGE_BYTES) / 8) as u32
     }
 
-    /// Adds the next page of the data.
+    /// Adds the page of host memory that a PRP entry points to, merged with the previous page if it is adjacent.
     #[inline]
     fn append(&mut self, entry: u64) -> Result<(), Status> {
         let address = page(entry)?;
@@ -232,7 +241,7 @@ impl Data {
     }
 }
 
-/// Returns the address of a PRP entry, which has to be page-aligned.
+/// Returns the page address that a PRP entry holds, or PRP Offset Invalid if the entry is not page-aligned.
 #[inline]
 fn page(entry: u64) -> Result<u64, Status> {
     if entry.is_multiple_of(PAGE_BYTES) { Ok(entry) } else { Err(Status::INVALID_PRP_OFFSET) }
@@ -283,11 +292,13 @@ mod tests {
         }
     }
 
-    /// Pages of the data, none of them beside another, and of its list.
+    /// Addresses of the data's pages in host memory, no two of them adjacent.
     const PAGES: [u64; 6] = [0x10_0000, 0x30_0000, 0x50_0000, 0x20_0000, 0x70_0000, 0x60_0000];
+    /// Addresses of the pages of the PRP list in host memory.
     const LIST: [u64; 2] = [0xa0_0000, 0xc0_0000];
 
-    /// The parts of a list of `pages` that begins so many entries before the end of its page, each with its address.
+    /// Returns the parts of a PRP list for `pages`, each with its address. The list begins `room` entries before the
+    /// end of its page.
     fn parts(pages: &[u64], room: usize) -> Vec<(u64, Vec<u64>)> {
         let first = LIST[0] + PAGE_BYTES - 8 * room as u64;
         if pages.len() <= room {
@@ -333,7 +344,8 @@ mod tests {
         [address, kind << 56 | u64::from(bytes)]
     }
 
-    /// The data that segments describe, each read when it is wanted, or why they describe none.
+    /// Returns the runs of host memory that a chain of SGL segments describes, each read when [`Data::wanted`] asks for
+    /// it, or the error.
     fn described(first: [u64; 2], bytes: u32, segments: &[&[[u64; 2]]]) -> Result<Vec<Run>, Status> {
         let mut data = Data::of_segment(first[0], first[1], bytes)?;
         for segment in segments {

@@ -1,8 +1,9 @@
-//! Flexible data placement: placement identifiers of writes, and the commands that report and renew reclaim units (Base Specification
-//! 2.1, sections 7.3, 7.4 and 8.1.10; NVM Command Set Specification 1.1, section 3.2.1).
+//! Flexible data placement (FDP): placement identifiers of writes, and the commands that report reclaim units and let
+//! handles refer to new ones (Base Specification 2.1, sections 7.3, 7.4 and 8.1.10; NVM Command Set Specification 1.1,
+//! section 3.2.1).
 //!
-//! A placement identifier has the reclaim group in its upper bits, as many as the configuration says (RGIF), and the placement handle in
-//! the others. The namespace maps placement handles to reclaim unit handles.
+//! A placement identifier has the reclaim group in its upper bits (RGIF is their number) and the placement handle in
+//! the lower bits. The namespace maps placement handles to reclaim unit handles.
 
 use super::Action;
 use crate::config::Isolation;
@@ -11,65 +12,69 @@ use crate::media::flash::placed_shape;
 use crate::media::translation::TranslationShape;
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 
-/// Directive Type of data placement (DTYPE).
+/// Directive Type of the Data Placement directive (DTYPE).
 pub const DATA_PLACEMENT: u32 = 2;
-/// DTYPE, in dword 12 of writes.
+/// Position of the Directive Type (DTYPE) in dword 12 of a write, in bits.
 const TYPE_SHIFT: u32 = 20;
-/// Management Operation (MO) that reports reclaim unit handles, of I/O Management Receive, and that renews them, of I/O Management
-/// Send. 0 is no action.
+/// Management Operation (MO) 1: reports reclaim unit handles in I/O Management Receive, and lets placement handles
+/// refer to new reclaim units in I/O Management Send. Operation 0 is no action.
 const UNITS: u32 = 1;
-/// Bytes of the head of the report, and of each descriptor in it.
+/// Size in bytes of the header of a Reclaim Unit Handle Status report.
 const REPORT_HEAD_BYTES: usize = 16;
+/// Size in bytes of each descriptor in a Reclaim Unit Handle Status report.
 const DESCRIPTOR_BYTES: usize = 32;
-/// Bytes of a placement identifier in the list of I/O Management Send.
+/// Size in bytes of a placement identifier in the list of I/O Management Send.
 const IDENTIFIER_BYTES: u32 = 2;
 
-/// Limits of the data placement of a namespace: handles, groups, identifiers of a command, and reclaim units.
+/// Flexible data placement of a namespace: number of handles and groups, reclaim units, and what is enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacementLimits {
     /// Number of placement handles of the namespace (NPHNDLS).
     pub handles: u8,
     /// Number of reclaim groups (NRG).
     pub groups: u8,
-    /// Number of identifiers that one I/O Management Send may name (MAXPIDS, which counts from 0).
+    /// Maximum number of placement identifiers in one I/O Management Send (MAXPIDS plus 1, since that field counts from
+    /// 0).
     pub identifiers_max: u16,
-    /// Translation layer of the drive, whose blocks are the reclaim units, and the bytes of its units.
+    /// Shape of the drive's translation layer, whose blocks are the reclaim units.
     pub shape: TranslationShape,
-    /// Bytes of a unit.
+    /// Size in bytes of a mapping unit of the translation layer.
     pub unit_bytes: u32,
-    /// True if data placement is enabled in the endurance group (FDPE).
+    /// True if flexible data placement is enabled in the endurance group (FDPE).
     pub is_enabled: bool,
-    /// True if the Data Placement directive is enabled, so that writes can name placement identifiers.
+    /// True if the Data Placement directive is enabled in the namespace, so that writes can name placement identifiers.
     pub is_directed: bool,
 }
 
-/// Reclaim group and placement handle of a write.
+/// Reclaim group and placement handle at which the controller places the data of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WritePlacement {
-    /// Reclaim group.
+    /// Number of the reclaim group.
     pub group: u8,
-    /// Placement handle.
+    /// Number of the placement handle.
     pub handle: u8,
-    /// True if the command names an identifier that there is not, so that the controller has chosen this place.
+    /// True if the command names a placement identifier that does not exist, so that the controller has chosen group
+    /// and handle.
     pub is_invalid: bool,
 }
 
-/// I/O Management Receive: a report of the reclaim units that handles refer to, or no action.
+/// I/O Management Receive: a report of the reclaim units that placement handles refer to, or no action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitReceive {
-    /// Length of the report; 0 for no action.
+    /// Length of the report in bytes; 0 for no action.
     pub bytes: u32,
 }
 
-/// I/O Management Send: a list of placement identifiers whose handles are to refer to other reclaim units, or no action.
+/// I/O Management Send: a list of placement identifiers whose handles are to refer to new reclaim units, or no action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitSend {
-    /// Number of identifiers; 0 for no action.
+    /// Number of placement identifiers in the list; 0 for no action.
     pub identifiers: u32,
 }
 
 impl PlacementLimits {
-    /// Returns what the namespace of a drive has, if hosts can place data: all handles.
+    /// Returns the data placement of a drive as one namespace with all handles and groups; none if hosts cannot place
+    /// data.
     pub fn of(drive: &Drive) -> Option<PlacementLimits> {
         let (handles, groups) = (drive.placement.handles, drive.placement.groups);
         drive.placement.is_there().then(|| PlacementLimits {
@@ -83,34 +88,36 @@ impl PlacementLimits {
         })
     }
 
-    /// Returns the number of reclaim unit handles of the drive, of which a namespace may have fewer.
+    /// Returns the number of reclaim unit handles of the drive; a namespace may have fewer placement handles.
     pub fn shape_handles(&self) -> u8 {
         self.shape.placement.map_or(self.handles, |streams| streams.handles)
     }
 
-    /// Returns the isolation of reclaim unit handles.
+    /// Returns the isolation of the drive's reclaim unit handles: initial (garbage collection may mix their data) or
+    /// persistent (it keeps their data apart).
     pub fn isolation(&self) -> Isolation {
         self.shape.placement.map_or(Isolation::Initial, |streams| streams.isolation)
     }
 
-    /// Number of bits of a placement identifier that hold the reclaim group (RGIF): none if there is one group.
+    /// Returns RGIF, the number of upper bits of a placement identifier that hold the reclaim group; 0 with one group.
     pub fn group_bits(&self) -> u32 {
         u8::BITS - (self.groups - 1).leading_zeros()
     }
 
-    /// Returns the placement identifier of a handle in a group.
+    /// Returns the placement identifier of a placement handle in a reclaim group.
     pub fn identifier(&self, group: u8, handle: u8) -> u16 {
         // Without bits for groups, there is only group 0.
         u16::from(group).checked_shl(u16::BITS - self.group_bits()).unwrap_or(0) | u16::from(handle)
     }
 
-    /// Returns the placement identifier at a place of the list of a report: groups of the first handle, then those of the next.
+    /// Returns the placement identifier at index `place` of a Reclaim Unit Handle Status report: all groups of the
+    /// first handle, then those of the next.
     pub fn identifier_at(&self, place: u16) -> u16 {
         let groups = u16::from(self.groups);
         self.identifier((place % groups) as u8, (place / groups) as u8)
     }
 
-    /// Returns group and handle of a placement identifier, if there are such.
+    /// Returns the reclaim group and placement handle of a placement identifier; none if either does not exist.
     pub fn find(&self, identifier: u16) -> Option<(u8, u8)> {
         let handle_bits = u16::BITS - self.group_bits();
         let group = identifier.checked_shr(handle_bits).unwrap_or(0);
@@ -119,11 +126,11 @@ impl PlacementLimits {
         is_there.then_some((group as u8, handle as u8))
     }
 
-    /// Returns where a command writes: where its directive says, and otherwise the first handle. An identifier that there is not
-    /// does not refuse the write.
+    /// Returns the reclaim group and placement handle of a write: the ones that its Data Placement directive names, or
+    /// else the first ones. A placement identifier that does not exist does not refuse the write.
     ///
     /// # Errors
-    /// Invalid Field for a type of directive that is not enabled (section 8.1.8).
+    /// Invalid Field for a directive type that is not enabled (section 8.1.8).
     pub(super) fn place(&self, entry: &SubmissionEntry, action: Action) -> Result<WritePlacement, Status> {
         let writes = matches!(action, Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::Spoil);
         let (kind, identifier) = (entry.dwords[2] >> TYPE_SHIFT & 0xf, (entry.dwords[3] >> 16) as u16);
@@ -138,29 +145,30 @@ impl PlacementLimits {
         }
     }
 
-    /// Returns the groups and handles of the identifiers in the list of I/O Management Send.
+    /// Returns reclaim group and placement handle of each placement identifier in the list of I/O Management Send.
     ///
     /// # Errors
-    /// Invalid Field if there is no such identifier. No handle is renewed then.
+    /// Invalid Field if one of the placement identifiers does not exist.
     pub fn listed(&self, list: &[u8]) -> Result<Vec<(u8, u8)>, Status> {
         let found = list.as_chunks().0.iter().map(|bytes| self.find(u16::from_le_bytes(*bytes)));
         found.collect::<Option<_>>().ok_or(Status::INVALID_FIELD)
     }
 
-    /// Checks that data placement is enabled.
+    /// Checks that flexible data placement is enabled in the endurance group.
     ///
     /// # Errors
-    /// FDP Disabled.
+    /// FDP Disabled if it is not enabled.
     fn check_enabled(&self) -> Result<(), Status> {
         if self.is_enabled { Ok(()) } else { Err(Status::PLACEMENT_DISABLED) }
     }
 }
 
 impl UnitReceive {
-    /// Returns what dwords 10 and 11 ask for. A report longer than dwords of 32 bits count is as long as they do.
+    /// Returns the length of the report that dwords 10 and 11 of an I/O Management Receive entry ask for, in bytes; 0
+    /// for no action. A length of 2^32 bytes or more becomes 2^32 - 1.
     ///
     /// # Errors
-    /// Invalid Field for an operation that is reserved; FDP Disabled.
+    /// Invalid Field for a reserved management operation; FDP Disabled if data placement is disabled.
     pub(super) fn of(entry: &SubmissionEntry, limits: &PlacementLimits) -> Result<UnitReceive, Status> {
         match entry.dwords[0] & 0xff {
             0 => Ok(UnitReceive { bytes: 0 }),
@@ -172,8 +180,9 @@ impl UnitReceive {
         }
     }
 
-    /// Returns the report (Reclaim Unit Handle Status): for each placement handle in each group, the reclaim unit handle that the
-    /// namespace maps it to, and the logical blocks that its reclaim unit still has room for, as `room` tells.
+    /// Returns the Reclaim Unit Handle Status report, with one descriptor for each placement handle in each group. A
+    /// descriptor has the reclaim unit handle that `unit_handles` gives, and the free logical blocks of its reclaim
+    /// unit. `room` returns these for a group and a reclaim unit handle.
     pub fn report(&self, limits: &PlacementLimits, unit_handles: &[u8], room: impl Fn(u8, u8) -> u64) -> Vec<u8> {
         let count = u16::from(limits.handles) * u16::from(limits.groups);
         let mut report = vec![0; REPORT_HEAD_BYTES];
@@ -193,10 +202,12 @@ impl UnitReceive {
 }
 
 impl UnitSend {
-    /// Returns what dword 10 asks for.
+    /// Returns the number of placement identifiers that dword 10 of an I/O Management Send entry announces; 0 for no
+    /// action.
     ///
     /// # Errors
-    /// Invalid Field for an operation that is reserved, or more identifiers than are allowed; FDP Disabled.
+    /// Invalid Field for a reserved management operation or too many placement identifiers; FDP Disabled if data
+    /// placement is disabled.
     pub(super) fn of(entry: &SubmissionEntry, limits: &PlacementLimits) -> Result<UnitSend, Status> {
         match entry.dwords[0] & 0xff {
             0 => Ok(UnitSend { identifiers: 0 }),
@@ -210,18 +221,19 @@ impl UnitSend {
         }
     }
 
-    /// Returns the bytes of the list.
+    /// Returns the length in bytes of the list of placement identifiers.
     pub fn bytes(&self) -> u32 {
         self.identifiers * IDENTIFIER_BYTES
     }
 }
 
-/// Returns the dwords of a write with the placement identifier at a place of the drive's list.
+/// Returns command dwords 10 to 15 of a write with the Data Placement directive set. The placement identifier is at
+/// index `place` of the drive's list of identifiers.
 pub(in crate::protocol::nvme) fn directed(dwords: [u32; 6], limits: &PlacementLimits, place: u16) -> [u32; 6] {
     directed_to(dwords, limits.identifier_at(place))
 }
 
-/// Returns the dwords of a write with a placement identifier.
+/// Returns command dwords 10 to 15 of a write with the Data Placement directive and this placement identifier set.
 pub fn directed_to(dwords: [u32; 6], identifier: u16) -> [u32; 6] {
     let [ten, eleven, twelve, thirteen, fourteen, fifteen] = dwords;
     let twelve = twelve & !(0xf << TYPE_SHIFT) | DATA_PLACEMENT << TYPE_SHIFT;
@@ -270,7 +282,8 @@ mod tests {
         entry(opcode::WRITE, [0, 0, 7 | kind << 20, identifier << 16])
     }
 
-    /// The example of Base Specification 2.1, figures 275 and 276: two bits of four groups are the upper ones.
+    /// Example of Base Specification 2.1, figures 275 and 276: with four reclaim groups, the upper two bits of a
+    /// placement identifier are the group.
     #[test]
     fn identifier_has_the_group_in_its_upper_bits() {
         assert_eq!((PLACEMENT.group_bits(), PLACEMENT.identifier(2, 1)), (2, 0x8001));
@@ -281,7 +294,7 @@ mod tests {
         assert_eq!(list, [0, 0x4000, 0x8000, 0xc000, 1]);
     }
 
-    /// A second model, which goes through all identifiers that there are.
+    /// Compares with a second model, which goes through all placement identifiers.
     #[test]
     fn every_identifier_is_found_that_a_list_of_all_has_and_no_other() {
         let mut random = Random::stream(7, "identifiers");

@@ -1,5 +1,5 @@
-//! Data structures of flexible data placement: log pages, features and the parameters of directives (Base Specification 2.1, sections
-//! 5.1.12.1.28 to 5.1.12.1.31, 5.1.25.1.20, 5.1.25.1.21 and 8.1.8.2).
+//! Data structures of flexible data placement (FDP): log pages, features and directive parameters (Base Specification
+//! 2.1, sections 5.1.12.1.28 to 5.1.12.1.31, 5.1.25.1.20, 5.1.25.1.21 and 8.1.8.2).
 
 use super::PlacementLimits;
 use crate::config::Isolation;
@@ -8,42 +8,43 @@ use crate::protocol::nvme::spec::Status;
 
 /// Identifier of the only endurance group (ENDGID).
 pub const ENDURANCE_GROUP: u16 = 1;
-/// Most events of each kind that the log keeps: as many as one page has.
+/// Maximum number of FDP events of each kind that the log keeps: as many as one 4 KiB log page holds.
 pub const EVENTS_MAX: usize = 63;
-/// Bytes of an event, and of the head of the page.
+/// Size in bytes of an event in log page FDP Events, and of the page's header.
 const EVENT_BYTES: usize = 64;
 
-/// Type of an event (FDP Event Type).
+/// Type of an event of flexible data placement (FDP Event Type).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PlacementEventKind {
-    /// The host has had a reclaim unit renewed that was not written to its capacity.
+    /// Event: the host has let a handle refer to a new reclaim unit, although the old unit was not fully written
+    /// (Reclaim Unit Not Fully Written To Capacity).
     NotFullyWritten = 0x00,
-    /// A write has named a placement identifier that there is not.
+    /// Event: a write has named a placement identifier that does not exist (Invalid Placement Identifier).
     InvalidIdentifier = 0x03,
-    /// The controller has moved data to another reclaim unit.
+    /// Event: the controller has moved data to another reclaim unit (Media Reallocated).
     MediaReallocated = 0x80,
 }
 
 impl PlacementEventKind {
-    /// All types that the controller knows, by their numbers.
+    /// All FDP event types that the controller reports, in the order of their numbers.
     pub const ALL: [PlacementEventKind; 3] = [
         PlacementEventKind::NotFullyWritten,
         PlacementEventKind::InvalidIdentifier,
         PlacementEventKind::MediaReallocated,
     ];
 
-    /// Returns the type of a number.
+    /// Returns the FDP event type with this number; none if the controller does not report it.
     pub fn of(number: u8) -> Option<PlacementEventKind> {
         PlacementEventKind::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
-    /// True if the event is one of the host's doing.
+    /// True if the FDP event is a host event, false if it is a controller event.
     pub fn is_of_host(self) -> bool {
         (self as u8) < 0x80
     }
 
-    /// Returns the bit of the type in a set of types.
+    /// Returns the bit that stands for this FDP event type in a set of types.
     pub fn bit(self) -> u8 {
         match self {
             PlacementEventKind::NotFullyWritten => 1,
@@ -53,20 +54,20 @@ impl PlacementEventKind {
     }
 }
 
-/// Event of flexible data placement.
+/// Event of flexible data placement, as log page FDP Events reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacementEvent {
-    /// Type.
+    /// Type of the FDP event.
     pub kind: PlacementEventKind,
-    /// Placement identifier of the command, if there is one (PID).
+    /// Placement identifier of the command that caused the event (PID); none if the event has none.
     pub identifier: Option<u16>,
-    /// Namespace, if there is one (NSID).
+    /// Identifier of the namespace that the event concerns (NSID); none if the event has none.
     pub namespace: Option<u32>,
-    /// Reclaim group and reclaim unit handle, if they are known (RGID, RUHID).
+    /// Reclaim group and reclaim unit handle that the event concerns (RGID, RUHID); none if they are unknown.
     pub location: Option<(u8, u8)>,
-    /// Time, as the feature Timestamp has it.
+    /// Time of the event, in the format of feature Timestamp.
     pub timestamp: [u8; 8],
-    /// Number of logical blocks that were moved, of Media Reallocated (NLBAM).
+    /// Number of logical blocks that the controller has moved (NLBAM); reported for Media Reallocated only.
     pub blocks_moved: u64,
 }
 
@@ -91,8 +92,8 @@ impl PlacementEvent {
     }
 }
 
-/// Returns the log page FDP Configurations: the only configuration, with as many reclaim unit handles as the drive has. `namespaces` is
-/// the most of these, and `unit_bytes` the size of a reclaim unit.
+/// Returns log page FDP Configurations with one configuration, which has all reclaim unit handles of the drive.
+/// `namespaces` is the maximum number of namespaces, and `unit_bytes` the size of a reclaim unit.
 pub fn configurations(limits: &PlacementLimits, namespaces: u32, unit_bytes: u64) -> Vec<u8> {
     let (handles, groups) = (limits.shape_handles(), limits.groups);
     let mut configuration = vec![0; 64];
@@ -117,19 +118,19 @@ pub fn configurations(limits: &PlacementLimits, namespaces: u32, unit_bytes: u64
     page
 }
 
-/// Use of a reclaim unit handle by namespaces (RUHA).
+/// Use of a reclaim unit handle by namespaces (RUHA in log page Reclaim Unit Handle Usage).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HandleUse {
-    /// No namespace has it.
+    /// No namespace uses the reclaim unit handle.
     #[default]
     Unused = 0,
-    /// A host has chosen it for a namespace.
+    /// A host has specified the reclaim unit handle for a namespace.
     OfHost = 1,
-    /// The controller has chosen it for a namespace.
+    /// The controller has selected the reclaim unit handle for a namespace.
     OfController = 2,
 }
 
-/// Returns the log page Reclaim Unit Handle Usage.
+/// Returns log page Reclaim Unit Handle Usage; `uses` has one element for each reclaim unit handle.
 pub fn usage(uses: &[HandleUse]) -> Vec<u8> {
     let mut page = vec![0; 8];
     page[..2].copy_from_slice(&(uses.len() as u16).to_le_bytes());
@@ -137,13 +138,13 @@ pub fn usage(uses: &[HandleUse]) -> Vec<u8> {
     page
 }
 
-/// Returns the log page FDP Statistics.
+/// Returns log page FDP Statistics: bytes written by the host, bytes written to the media, and bytes erased.
 pub fn statistics(statistics: &PlacedStatistics) -> Vec<u8> {
     let PlacedStatistics { host_bytes, media_bytes, erased_bytes } = *statistics;
     [host_bytes, media_bytes, erased_bytes, 0].into_iter().flat_map(u128::to_le_bytes).collect()
 }
 
-/// Returns the log page FDP Events with these events, the oldest one first.
+/// Returns log page FDP Events with these events, the oldest event first.
 pub fn events<'e>(events: impl ExactSizeIterator<Item = &'e PlacementEvent>) -> Vec<u8> {
     let mut page = vec![0; EVENT_BYTES];
     page[..4].copy_from_slice(&(events.len() as u32).to_le_bytes());
@@ -152,23 +153,24 @@ pub fn events<'e>(events: impl ExactSizeIterator<Item = &'e PlacementEvent>) -> 
     page
 }
 
-/// Returns the data structure of the feature FDP Events: each type with a bit that is set if it is enabled.
+/// Returns the data of feature FDP Events: for each event type its number, and 1 if its bit is set in `enabled`, else
+/// 0.
 pub fn event_types(enabled: u8) -> Vec<u8> {
     let is_enabled = |kind: PlacementEventKind| u8::from(enabled & kind.bit() != 0);
     PlacementEventKind::ALL.into_iter().flat_map(|kind| [kind as u8, is_enabled(kind)]).collect()
 }
 
-/// Returns the set of the types that a host lists to enable or disable them.
+/// Returns the set of FDP event types, as bits, that a host lists by their numbers to enable or disable them.
 ///
 /// # Errors
-/// Invalid Field for a type that the controller does not know.
+/// Invalid Field for an event type that the controller does not report.
 pub fn listed_types(list: &[u8]) -> Result<u8, Status> {
     let bit = |number: &u8| PlacementEventKind::of(*number).map(PlacementEventKind::bit).ok_or(Status::INVALID_FIELD);
     list.iter().try_fold(0, |bits, number| Ok(bits | bit(number)?))
 }
 
-/// Returns the parameters of the Identify directive: types that are supported, those that are enabled, and those that stay so across
-/// resets. Data placement is supported in a namespace where the endurance group has it enabled.
+/// Returns the parameters of the Identify directive: the directive types that are supported, those that are enabled,
+/// and those that stay enabled across resets. Data Placement is supported if the endurance group has it enabled.
 pub fn directives(limits: &PlacementLimits) -> Vec<u8> {
     let mut page = vec![0; 4096];
     let bits = |has_placement: bool| 1 | u8::from(has_placement) << super::placement::DATA_PLACEMENT;

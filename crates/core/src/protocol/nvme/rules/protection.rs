@@ -1,54 +1,60 @@
-//! End-to-end data protection: 8 bytes of metadata for each logical block, and the protection information in them.
+//! End-to-end data protection: metadata of 8 bytes for each logical block, and the protection information in it.
 //!
-//! Sections and figures are those of the NVM Command Set Specification 1.0. Metadata is in a buffer of its own, which the metadata
-//! pointer (MPTR) of a command names; metadata at the end of each block's data (extended logical blocks) is not offered.
+//! Sections and figures are those of the NVM Command Set Specification 1.0. Metadata is in a buffer of its own, to
+//! which the metadata pointer (MPTR) of a command points. Metadata after each block's data (extended logical blocks)
+//! is not supported.
 
 use crate::protocol::nvme::config::{self, DriveProtection, Nvme};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry, opcode};
 
-/// Bytes of metadata of a logical block.
+/// Size of the metadata of a logical block in bytes.
 pub const METADATA_BYTES: usize = config::METADATA_BYTES as usize;
-/// MC of Identify Namespace: metadata is transferred in a buffer of its own (figure 97).
+/// Field MC of Identify Namespace: metadata is transferred in a buffer of its own (figure 97).
 pub const METADATA_CAPABILITIES: u8 = 1 << 1;
-/// DPC of Identify Namespace: types 1, 2 and 3, in the first or in the last bytes of the metadata (figure 97).
+/// Field DPC of Identify Namespace: protection types 1, 2 and 3 are supported, in the first or the last bytes of the
+/// metadata (figure 97).
 pub const PROTECTION_CAPABILITIES: u8 = 0b1_1111;
 /// Bit of SGLS in Identify Controller: a metadata buffer may begin at any byte (Base Specification 2.0, figure 275).
 pub const BYTE_ALIGNED_METADATA: u32 = 1 << 17;
 /// Bit of DPS in Identify Namespace: protection information is in the first bytes of the metadata.
 const FIRST_BYTES: u8 = 1 << 3;
 
-/// PRACT: the controller inserts or strips protection information (figure 9).
+/// Bit PRACT of PRINFO: the controller inserts or strips protection information (figure 9).
 const ACTION: u32 = 1 << 3;
-/// PRCHK: fields that the controller checks (figure 9).
+/// Bit of PRCHK in PRINFO: the controller checks the guard (figure 9).
 const GUARD_CHECK: u32 = 1 << 2;
+/// Bit of PRCHK in PRINFO: the controller checks the application tag.
 const APPLICATION_TAG_CHECK: u32 = 1 << 1;
+/// Bit of PRCHK in PRINFO: the controller checks the reference tag.
 const REFERENCE_TAG_CHECK: u32 = 1;
+/// All bits of PRCHK in PRINFO: the controller checks guard, application tag and reference tag.
 const CHECKS: u32 = GUARD_CHECK | APPLICATION_TAG_CHECK | REFERENCE_TAG_CHECK;
-/// Bytes of a source range of Copy (figure 34).
+/// Size in bytes of a source range in the list of Copy (figure 34).
 const SOURCE_BYTES: usize = 32;
 
-/// Type of protection, by its number in DPS.
+/// Protection type of a namespace, with its number in DPS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtectionType {
-    /// Reference tags are the lowest four bytes of the block's number.
+    /// Type 1: the reference tag is the lowest four bytes of the logical block's number.
     Type1 = 1,
-    /// Reference tags count from a value of the command on.
+    /// Type 2: the reference tag counts up from a value in the command, by one for each logical block.
     Type2 = 2,
-    /// Reference tags are the host's alone, and are not checked.
+    /// Type 3: the reference tag belongs to the host and is not checked.
     Type3 = 3,
 }
 
-/// Format of the metadata of a namespace whose blocks have any.
+/// Format of the metadata of logical blocks in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetadataFormat {
-    /// Type of the protection information; none if all metadata is the host's.
+    /// Protection type of the namespace; none if the metadata is the host's and has no protection information.
     pub protection: Option<ProtectionType>,
-    /// True if protection information is in the first bytes of the metadata (PIL); as it fills the metadata, nothing follows from that.
+    /// True if protection information is in the first bytes of the metadata (PIL). Without effect, since protection
+    /// information fills the metadata.
     pub is_first: bool,
 }
 
 impl MetadataFormat {
-    /// Returns the format of the blocks of a drive, if they have metadata.
+    /// Returns the metadata format of a drive's logical blocks; none if they have no metadata.
     pub(super) fn of_drive(nvme: &Nvme) -> Option<MetadataFormat> {
         let protection = match nvme.protection {
             DriveProtection::None => return None,
@@ -59,10 +65,11 @@ impl MetadataFormat {
         Some(MetadataFormat { protection: Some(protection), is_first: false })
     }
 
-    /// Returns the format with a protection type (PI) and a location (PIL), as Format NVM (figure 78) and DPS (figure 97) number them.
+    /// Returns the metadata format with this protection type (PI) and location (PIL), coded as in Format NVM (figure
+    /// 78) and DPS (figure 97).
     ///
     /// # Errors
-    /// Invalid Format if there is no such type.
+    /// Invalid Format if the protection type does not exist.
     pub fn of(protection: u8, is_first: bool) -> Result<MetadataFormat, Status> {
         let protection = match protection {
             0 => None,
@@ -74,27 +81,28 @@ impl MetadataFormat {
         Ok(MetadataFormat { protection, is_first })
     }
 
-    /// Returns the format that DPS of Identify Namespace says.
+    /// Returns the metadata format that a DPS value of Identify Namespace encodes.
     ///
     /// # Errors
-    /// Invalid Format if there is no such type.
+    /// Invalid Format if the protection type does not exist.
     pub fn of_settings(settings: u8) -> Result<MetadataFormat, Status> {
         MetadataFormat::of(settings & !FIRST_BYTES, settings & FIRST_BYTES != 0)
     }
 
-    /// Returns DPS of Identify Namespace.
+    /// Returns the DPS value of Identify Namespace that encodes this metadata format.
     pub fn settings(self) -> u8 {
         self.protection.map_or(0, |protection| protection as u8 | if self.is_first { FIRST_BYTES } else { 0 })
     }
 
-    /// Returns each byte of the metadata of a block that was never written, or has been deallocated: with protection information it is
-    /// such that nothing is checked (section 3.2.3.2.1).
+    /// Returns the value of every metadata byte of a logical block that is unwritten or deallocated. With protection
+    /// information the value disables all checks (section 3.2.3.2.1).
     pub fn unwritten_byte(self) -> u8 {
         if self.protection.is_some() { 0xff } else { 0 }
     }
 }
 
-/// Protection information of a block (16b Guard Protection Information, figure 114), whose fields are big-endian.
+/// Protection information of one logical block (16b Guard Protection Information, figure 114); its fields are
+/// big-endian in the metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ProtectionInformation {
     guard: u16,
@@ -114,28 +122,31 @@ impl ProtectionInformation {
         ProtectionInformation { guard, application_tag, reference_tag: word as u32 }
     }
 
-    /// Returns true if the tags disable all checks (section 5.2.3).
+    /// True if the tags of a logical block disable all checks of its protection information (section 5.2.3).
     fn is_unchecked(self, kind: ProtectionType) -> bool {
         let is_reference_set = kind != ProtectionType::Type3 || self.reference_tag == u32::MAX;
         self.application_tag == u16::MAX && is_reference_set
     }
 }
 
-/// Fields of a command about the protection information of consecutive blocks, or those of one source of a Copy.
+/// Protection information fields of a command for consecutive logical blocks, or of one source range of a Copy: action,
+/// checks and expected tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockProtection {
     kind: ProtectionType,
-    /// PRINFO: action and checks.
+    /// Value of PRINFO: the action and the checks, 4 bits.
     information: u32,
-    /// Reference tag of the first block (ILBRT, EILBRT).
+    /// Expected reference tag of the first logical block (ILBRT, EILBRT).
     reference_tag: u32,
-    /// Application tag (LBAT, ELBAT), and the bits of it that are checked (LBATM, ELBATM).
+    /// Expected application tag (LBAT, ELBAT).
     application_tag: u16,
+    /// Mask of the application tag bits that are checked (LBATM, ELBATM).
     application_mask: u16,
 }
 
 impl BlockProtection {
-    /// Returns the fields of a command: PRINFO, dword 14 with a reference tag, and dword 15 with an application tag and its mask.
+    /// Returns the protection information fields of a command: PRINFO, dword 14 with the reference tag, and dword 15
+    /// with the application tag and its mask.
     fn of(kind: ProtectionType, information: u32, fourteen: u32, fifteen: u32) -> BlockProtection {
         let (application_tag, application_mask) = (fifteen as u16, (fifteen >> 16) as u16);
         BlockProtection {
@@ -147,7 +158,7 @@ impl BlockProtection {
         }
     }
 
-    /// Returns true if the controller inserts and strips the protection information (PRACT).
+    /// True if the controller inserts and strips the protection information (PRACT).
     pub fn is_inserted(self) -> bool {
         self.information & ACTION != 0
     }
@@ -156,8 +167,8 @@ impl BlockProtection {
         self.information & check != 0
     }
 
-    /// Checks that the first reference tag of type 1 is the lowest four bytes of the first block's number, if reference tags are checked
-    /// (section 5.2.3).
+    /// Checks, for protection type 1 with reference tag checks, that the command's reference tag is the lowest four
+    /// bytes of the first logical block's number (section 5.2.3).
     fn check_first(self, slba: u64) -> Result<(), Status> {
         let is_wrong = self.kind == ProtectionType::Type1 && self.reference_tag != slba as u32;
         if is_wrong && self.has_check(REFERENCE_TAG_CHECK) {
@@ -166,17 +177,20 @@ impl BlockProtection {
         Ok(())
     }
 
-    /// Returns the fields for blocks that are so many further on.
+    /// Returns the fields for the logical blocks that begin `blocks` blocks later: the reference tag grows by `blocks`,
+    /// except with type 3.
     #[must_use]
     pub fn advanced(self, blocks: u32) -> BlockProtection {
         let step = if self.kind == ProtectionType::Type3 { 0 } else { blocks };
         BlockProtection { reference_tag: self.reference_tag.wrapping_add(step), ..self }
     }
 
-    /// Checks blocks of this size against their metadata.
+    /// Checks the protection information of consecutive logical blocks: their data against the metadata, and the tags
+    /// against these fields.
     ///
     /// # Errors
-    /// Returns the status of the first field that is wrong: of each block the guard first, then application and reference tag.
+    /// The status of the first wrong field: in each block the guard first, then the application tag, then the reference
+    /// tag.
     pub fn check(self, data: &[u8], block_bytes: usize, metadata: &[u8]) -> Result<(), Status> {
         let blocks = data.chunks_exact(block_bytes).zip(metadata.as_chunks().0);
         let mut wanted = self;
@@ -205,12 +219,13 @@ impl BlockProtection {
         Ok(())
     }
 
-    /// Returns the metadata that the controller inserts for blocks of this size.
+    /// Returns the protection information that the controller inserts as metadata of the logical blocks in `data`.
     pub fn insert(self, data: &[u8], block_bytes: usize) -> Vec<u8> {
         self.information_of(data.chunks_exact(block_bytes).map(guard))
     }
 
-    /// Returns the metadata of blocks of zeros, all bytes of which are zero unless the controller inserts some (section 3.2.8).
+    /// Returns the metadata of `blocks` logical blocks of zeros: zeros, or protection information if the controller
+    /// inserts it (section 3.2.8).
     pub fn of_zeros(self, blocks: usize) -> Vec<u8> {
         match self.is_inserted() {
             true => self.information_of(std::iter::repeat_n(0, blocks)),
@@ -229,29 +244,32 @@ impl BlockProtection {
     }
 }
 
-/// Metadata of the blocks of a command.
+/// Metadata of the logical blocks of one command: its format, its buffer, and the protection information fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockMetadata {
-    /// Format of the namespace.
+    /// Metadata format of the namespace.
     pub format: MetadataFormat,
-    /// Logarithm to base 2 of the size of a logical block in bytes.
+    /// Base-2 logarithm of the logical block size in bytes.
     pub block_shift: u32,
-    /// Host memory of the metadata, if the command transfers any: contiguous, 8 bytes for each block.
+    /// Host address of the metadata buffer, contiguous with 8 bytes for each logical block; none if the command
+    /// transfers no metadata.
     pub buffer: Option<u64>,
-    /// Protection information of the command's blocks, if there is any; that of what a Copy writes.
+    /// Protection information fields of the command's logical blocks, for a Copy those of the destination; none without
+    /// protection information.
     pub protection: Option<BlockProtection>,
-    /// PRINFOR: action and checks for what a Copy reads.
+    /// Value of PRINFOR of a Copy: action and checks for the source blocks.
     source_information: u32,
-    /// Protection information of each source of a Copy, once its list has been read.
+    /// Protection information fields of each source range of a Copy; empty until its list has been read.
     pub sources: Vec<BlockProtection>,
 }
 
 impl BlockMetadata {
-    /// Returns the metadata of a command in a namespace with metadata; none if the command has nothing to do with it.
+    /// Returns the metadata of a command's logical blocks; none if the command does not read, write, compare, verify,
+    /// zero or copy blocks.
     ///
     /// # Errors
-    /// Invalid Protection Information for checks or tags that the command or the namespace cannot have, and Invalid Field for an action
-    /// that the command cannot have or a metadata pointer that is not aligned.
+    /// Invalid Protection Information for checks or tags that the command or the protection type does not allow.
+    /// Invalid Field for an action that the command does not allow, or for a metadata pointer that is not aligned.
     #[cold]
     pub fn of(
         entry: &SubmissionEntry,
@@ -281,25 +299,27 @@ impl BlockMetadata {
         Ok(Some(Box::new(BlockMetadata { format, block_shift, buffer, protection, source_information, sources })))
     }
 
-    /// Returns the size of a block in bytes.
+    /// Returns the size of a logical block in bytes.
     pub fn block_bytes(&self) -> usize {
         1 << self.block_shift
     }
 
-    /// Returns the bytes of metadata of so many bytes of data; a block that is there in part has none.
+    /// Returns the number of bytes of metadata that belong to `data_bytes` bytes of data; an incomplete block at the
+    /// end has none.
     pub fn bytes_of(&self, data_bytes: usize) -> usize {
         (data_bytes >> self.block_shift) * METADATA_BYTES
     }
 
-    /// Returns address and length of the metadata that goes with so many bytes of data, if any is transferred.
+    /// Returns host address and length of the metadata that is transferred with `data_bytes` bytes of data; none if the
+    /// command transfers no metadata.
     pub(in crate::protocol::nvme) fn transfer(&self, data_bytes: u32) -> Option<(u64, u32)> {
         self.buffer.map(|address| (address, self.bytes_of(data_bytes as usize) as u32))
     }
 
-    /// Takes the protection information of the sources of a Copy from their list.
+    /// Reads the protection information fields of the source ranges of a Copy from its list and stores them.
     ///
     /// # Errors
-    /// Invalid Protection Information for a reference tag that a source cannot have.
+    /// Invalid Protection Information if a source's reference tag does not suit its first logical block.
     pub fn take_sources(&mut self, list: &[u8]) -> Result<(), Status> {
         let Some(kind) = self.format.protection else { return Ok(()) };
         let source = |source: &[u8; SOURCE_BYTES]| {
@@ -312,12 +332,12 @@ impl BlockMetadata {
     }
 }
 
-/// Returns PRINFOR of a Copy: action and checks for what it reads (figure 30).
+/// Returns PRINFOR of a Copy: action and checks for the source blocks (figure 30).
 fn source_information(entry: &SubmissionEntry) -> u32 {
     entry.dwords[2] >> 12 & 0xf
 }
 
-/// Checks that a command can have its action and its checks.
+/// Checks that the command's opcode allows its protection information action (PRACT) and checks (PRCHK).
 fn check_action(protection: BlockProtection, entry: &SubmissionEntry) -> Result<(), Status> {
     match entry.opcode {
         // Both halves of a copy insert and strip, or none does (section 5.2.2.5).
@@ -334,8 +354,8 @@ fn check_action(protection: BlockProtection, entry: &SubmissionEntry) -> Result<
     }
 }
 
-/// Returns a command for blocks with protection information, all of which is checked. It is in the buffer at this address, or the
-/// controller inserts and strips it. Of a Write Zeroes, the controller inserts it and checks nothing (figure 73).
+/// Returns a command with protection information fields set: metadata is in `buffer`, or the controller inserts and
+/// strips it if there is no buffer. All checks are on if `is_checked`; a Write Zeroes allows none (figure 73).
 #[cold]
 pub(in crate::protocol::nvme) fn protected(
     entry: SubmissionEntry,
@@ -349,8 +369,9 @@ pub(in crate::protocol::nvme) fn protected(
     SubmissionEntry { metadata: buffer.unwrap_or(0), dwords, ..entry }
 }
 
-/// Returns a command with no checks, which transfers metadata if `is_transferred`: for a model whose blocks have other protection
-/// information, or other numbers.
+/// Returns the command without protection information checks. A Read or Write transfers metadata only if
+/// `is_transferred`; otherwise the controller inserts and strips it. For a model whose blocks have other protection
+/// information or other numbers.
 #[cold]
 pub fn unchecked(entry: SubmissionEntry, is_transferred: bool) -> SubmissionEntry {
     let mut dwords = entry.dwords;
@@ -363,11 +384,12 @@ pub fn unchecked(entry: SubmissionEntry, is_transferred: bool) -> SubmissionEntr
     SubmissionEntry { dwords, ..entry }
 }
 
-/// Generator polynomial of the guard, without its highest term (section 5.2.1.1: the CRC of T10's data integrity field).
+/// Generator polynomial of the guard's CRC-16, without its highest term (section 5.2.1.1: the CRC of T10's data
+/// integrity field).
 const POLYNOMIAL: u16 = 0x8bb7;
-/// Bytes of which the guard is computed at a time.
+/// Number of bytes that the CRC of the guard processes in one step.
 const SLICE_BYTES: usize = 8;
-/// Remainders of each byte with 0 to 7 bytes of zeros behind it.
+/// Tables of CRC remainders: for each byte value, followed by 0 to 7 bytes of zeros.
 static REMAINDERS: [[u16; 256]; SLICE_BYTES] = remainders();
 
 const fn remainders() -> [[u16; 256]; SLICE_BYTES] {
@@ -390,7 +412,7 @@ const fn remainders() -> [[u16; 256]; SLICE_BYTES] {
     table
 }
 
-/// Returns the guard of a block: the CRC-16 of its data.
+/// Returns the guard of a logical block: the CRC-16/T10-DIF of its data.
 fn guard(block: &[u8]) -> u16 {
     let (slices, rest) = block.as_chunks::<SLICE_BYTES>();
     let of_slice = |crc: u16, slice: &[u8; SLICE_BYTES]| {
@@ -422,13 +444,13 @@ mod tests {
         (0..count * 512).map(|place| (place * 7 + place / 512) as u8).collect()
     }
 
-    /// Check value of CRC-16/T10-DIF in the catalogue of parametrised CRC algorithms.
+    /// Check value of CRC-16/T10-DIF, from the catalogue of parametrised CRC algorithms.
     #[test]
     fn guard_has_the_check_value_of_its_polynomial() {
         assert_eq!((guard(b"123456789"), guard(&[0; 512])), (0xd0db, 0));
     }
 
-    /// CRC by its definition: a bit at a time.
+    /// Returns the CRC-16/T10-DIF by its definition, one bit at a time, as a reference.
     fn bit_by_bit(block: &[u8]) -> u16 {
         let bit = |crc: u16, bit: u16| {
             let is_set = crc >> 15 ^ bit == 1;
@@ -522,7 +544,7 @@ mod tests {
         Ok(command.metadata.expect("the blocks have metadata").buffer.is_some())
     }
 
-    /// Figures 23, 55 and 73, and sections 5.2.2.5 and 5.2.3.
+    /// Sources: NVM Command Set Specification 1.0, figures 23, 55 and 73, and sections 5.2.2.5 and 5.2.3.
     #[test]
     fn actions_and_checks_that_a_command_cannot_have_are_refused() {
         for (opcode, protection, information, reference_tag, expected) in [

@@ -1,10 +1,11 @@
-//! Submission and completion queues: next entry, full queue, allowed doorbell values (sections 3.3.1.2 and 3.3.1.5).
+//! Pointers of submission and completion queues: next entry, full queue, allowed doorbell values (sections 3.3.1.2 and
+//! 3.3.1.5).
 
-/// Doorbell value that its queue cannot have (Invalid Doorbell Write Value, figure 148).
+/// Error: the host has written a doorbell value that the queue cannot have (Invalid Doorbell Write Value, figure 148).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidDoorbell;
 
-/// Submission queue: the host adds entries at the tail, the controller takes them from the head.
+/// Head and tail of a submission queue: the host adds entries at the tail, the controller fetches them from the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubmissionRing {
     entries: u32,
@@ -12,7 +13,8 @@ pub struct SubmissionRing {
     tail: u32,
 }
 
-/// Completion queue: the controller adds entries, and the host recognises new ones by their phase.
+/// Head, tail and phase tag of a completion queue: the controller adds entries at the tail, and the host recognises new
+/// ones by their phase tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletionRing {
     entries: u32,
@@ -22,15 +24,15 @@ pub struct CompletionRing {
 }
 
 impl SubmissionRing {
-    /// Returns an empty submission queue.
+    /// Returns an empty submission queue with this number of entries.
     pub fn new(entries: u32) -> SubmissionRing {
         SubmissionRing { entries, head: 0, tail: 0 }
     }
 
-    /// Sets the host's tail.
+    /// Sets the tail of a submission queue to the value that the host has written to the doorbell.
     ///
     /// # Errors
-    /// If there is no such entry; the queue is then unchanged.
+    /// If the value is not the index of an entry; the tail is then unchanged.
     #[inline]
     pub fn ring(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
         if value >= self.entries {
@@ -40,8 +42,8 @@ impl SubmissionRing {
         Ok(())
     }
 
-    /// Takes the next entries, up to `count_max` and none beyond the end of the ring. Returns the first and their
-    /// number, or none if the queue is empty.
+    /// Takes entries from the head of a submission queue: at most `count_max`, and none beyond the end of the ring.
+    /// Returns the index of the first entry and their number, or none if the queue is empty.
     #[inline]
     pub fn take(&mut self, count_max: u32) -> Option<(u32, u32)> {
         if self.head == self.tail {
@@ -54,25 +56,26 @@ impl SubmissionRing {
         Some((first, count))
     }
 
-    /// True if the queue is empty.
+    /// True if the submission queue has no entries that are still to be taken.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == self.tail
     }
 
-    /// Returns the number of entries of the queue.
+    /// Returns the number of entries of the submission queue, used or not.
     #[inline]
     pub fn entries(&self) -> u32 {
         self.entries
     }
 
-    /// Returns the next entry to be taken, which completion entries report (SQHD).
+    /// Returns the head of the submission queue: the index of the next entry to be taken, which completion queue
+    /// entries report (SQHD).
     #[inline]
     pub fn head(&self) -> u32 {
         self.head
     }
 
-    /// Returns the host's tail.
+    /// Returns the tail of the submission queue, as the host has last announced it.
     #[inline]
     pub fn tail(&self) -> u32 {
         self.tail
@@ -80,15 +83,15 @@ impl SubmissionRing {
 }
 
 impl CompletionRing {
-    /// Returns an empty completion queue.
+    /// Returns an empty completion queue with this number of entries.
     pub fn new(entries: u32) -> CompletionRing {
         CompletionRing { entries, head: 0, tail: 0, phase: true }
     }
 
-    /// Sets the host's head.
+    /// Sets the head of a completion queue to the value that the host has written to the doorbell.
     ///
     /// # Errors
-    /// If the value is not between the old head and the tail; the queue is then unchanged.
+    /// If the value is not between the old head and the tail; the head is then unchanged.
     #[inline]
     pub fn ring(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
         if value >= self.entries || self.ahead(value) > self.ahead(self.tail) {
@@ -98,14 +101,14 @@ impl CompletionRing {
         Ok(())
     }
 
-    /// Returns how many entries `place` lies ahead of the head.
+    /// Returns the number of entries from the completion queue's head to index `place`, around the end of the ring.
     #[inline]
     fn ahead(&self, place: u32) -> u32 {
         wrapped(place + self.entries - self.head, self.entries)
     }
 
-    /// Takes the next free entry; returns it and its phase. The queue may overflow: a caller that must not overwrite
-    /// unread entries checks [`CompletionRing::is_full`] before.
+    /// Takes the next slot of a completion queue; returns its index and phase tag. The queue may overflow: a caller
+    /// that must not overwrite unread entries calls [`CompletionRing::is_full`] first.
     #[inline]
     pub fn post(&mut self) -> (u32, bool) {
         let next = (self.tail, self.phase);
@@ -114,35 +117,35 @@ impl CompletionRing {
         next
     }
 
-    /// Returns the number of entries of the queue.
+    /// Returns the number of entries of the completion queue, used or not.
     pub fn entries(&self) -> u32 {
         self.entries
     }
 
-    /// True if another entry would overwrite one that the host has not read.
+    /// True if another completion queue entry would overwrite one that the host has not read.
     #[inline]
     pub fn is_full(&self) -> bool {
         wrapped(self.tail + 1, self.entries) == self.head
     }
 
-    /// True if the host has not read all entries yet.
+    /// True if the completion queue has entries that the host has not read.
     pub fn has_unread(&self) -> bool {
         self.head != self.tail
     }
 
-    /// Returns the number of entries that the host has not read yet.
+    /// Returns the number of completion queue entries that the host has not read.
     #[inline]
     pub fn unread(&self) -> u32 {
         self.ahead(self.tail)
     }
 
-    /// Returns the host's head.
+    /// Returns the head of the completion queue, as the host has last announced it.
     pub fn head(&self) -> u32 {
         self.head
     }
 }
 
-/// Returns the entry that `slot` stands for: the one behind the last of a ring is the first.
+/// Returns `slot` modulo the number of entries of a ring, for a `slot` less than twice that number.
 #[inline]
 pub fn wrapped(slot: u32, entries: u32) -> u32 {
     if slot < entries { slot } else { slot - entries }

@@ -1,27 +1,27 @@
 //! Shadow doorbells (Doorbell Buffer Config, section 5.8 and annex B).
 //!
-//! The host writes its queue pointers into a page of its own memory, the shadow doorbells, and writes the register only
-//! if the pointer passes the value in a second page, the event index, which the controller sets. The controller reads
-//! the shadow for as long as it finds new entries there. When it does not, it sets the event index, and reads once more
-//! for entries that the host may have added before it saw that. Reads of host memory do not pass the write before them,
-//! so no entry is lost between the two.
+//! The host writes its queue pointers into a page of its own memory, the shadow doorbells. It writes the doorbell
+//! register only if the pointer passes the value in a second page, the event index, which the controller sets. The
+//! controller reads the shadow doorbell for as long as it finds new entries. When it finds none, it sets the event
+//! index and reads the shadow doorbell once more, for entries that the host has added before it saw the event index. A
+//! read of host memory does not pass an earlier write, so no entry is lost between the two.
 //!
-//! Both pages are laid out as the registers are: for each queue, counted from the admin queue 0, the submission tail
-//! and behind it the completion head.
+//! Both pages have the layout of the doorbell registers: for each queue pair, counted from the admin queue 0, the
+//! submission queue tail and then the completion queue head.
 
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status};
 
-/// Addresses of the two pages.
+/// Host addresses of the two pages of shadow doorbells: the doorbells and the event indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shadow {
-    /// Address of the shadow doorbells.
+    /// Host address of the page with the shadow doorbells.
     pub doorbells: u64,
-    /// Address of the event indexes.
+    /// Host address of the page with the event indexes.
     pub event_index: u64,
 }
 
 impl Shadow {
-    /// Returns the pages that the command names.
+    /// Returns the shadow doorbell pages that a Doorbell Buffer Config command names by these addresses.
     ///
     /// # Errors
     /// PRP Offset Invalid if one of the addresses is not page-aligned.
@@ -32,45 +32,46 @@ impl Shadow {
         }
     }
 
-    /// Returns the bytes of each page for this number of queue pairs, the admin queue's included.
+    /// Returns the size in bytes of a page of shadow doorbells (or event indexes) for this number of queue pairs,
+    /// including the admin queue.
     pub fn bytes(queue_pairs: u32) -> u64 {
         u64::from(queue_pairs) * 8
     }
 
-    /// Returns the address of the shadow tail of submission queue `queue`.
+    /// Returns the host address of the shadow tail doorbell of submission queue `queue` (0 is the admin queue).
     #[inline]
     pub fn tail(&self, queue: u32) -> u64 {
         self.doorbells + u64::from(queue) * 8
     }
 
-    /// Returns the address of the shadow head of completion queue `queue`.
+    /// Returns the host address of the shadow head doorbell of completion queue `queue` (0 is the admin queue).
     #[inline]
     pub fn head(&self, queue: u32) -> u64 {
         self.tail(queue) + 4
     }
 
-    /// Returns the address of the event index of the tail of submission queue `queue`.
+    /// Returns the host address of the event index for the tail of submission queue `queue` (0 is the admin queue).
     #[inline]
     pub fn tail_event(&self, queue: u32) -> u64 {
         self.event_index + u64::from(queue) * 8
     }
 
-    /// Returns the address of the event index of the head of completion queue `queue`.
+    /// Returns the host address of the event index for the head of completion queue `queue` (0 is the admin queue).
     #[inline]
     pub fn head_event(&self, queue: u32) -> u64 {
         self.tail_event(queue) + 4
     }
 }
 
-/// True if a host that moves a pointer from `old` to `new` has to write the register: the event index is in `old..new`,
-/// all of them modulo 2^16.
+/// True if a host that moves a queue pointer from `old` to `new` must also write the doorbell register. This is so if
+/// the event index is in `old..new`, all modulo 2^16.
 pub fn must_ring(event: u32, old: u32, new: u32) -> bool {
     let (event, old, new) = (event as u16, old as u16, new as u16);
     new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
 }
 
-/// True if a tail from the register is newer than the `known` tail from the shadow, which may have been read after the
-/// register was written; a tail that lies behind is old.
+/// True if a submission queue tail from the doorbell register is newer than the `known` tail from the shadow doorbell.
+/// A tail more than half a queue ahead counts as old: the shadow may have been read after the register was written.
 #[inline]
 pub fn is_news(tail: u32, known: u32, entries: u32) -> bool {
     (tail + entries - known) % entries <= entries / 2

@@ -1,27 +1,28 @@
-//! Commands on a namespace with zones: each asks the zones before it is executed. The simulated and the served controller ask the
-//! same question, so that they give the same statuses.
+//! Admission of commands on a zoned namespace: the states of its zones decide, before execution, whether a command is
+//! accepted. The simulated and the served controller use the same check, so they return the same statuses.
 
 use super::Action;
 use super::zones::{ZoneSend, status};
 use crate::media::zones::{ZoneAction, Zones};
 use crate::protocol::nvme::spec::Status;
 
-/// Effect of a command on zones, beside their states.
+/// Effect that a command on a zoned namespace has beside changes of zone states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ZoneEffect {
-    /// The command has no other effect.
+    /// No effect beside changes of zone states.
     None,
-    /// The command writes from this block on, which is the result of its completion.
+    /// First logical block of a Zone Append's data: the write pointer at which it was placed. The completion returns
+    /// this number.
     Placed(u64),
-    /// The data of these zones is gone.
+    /// Numbers of the zones whose data a reset has discarded.
     Emptied(Vec<u32>),
 }
 
-/// Asks zones whether they accept a command, whose place and length are in bytes, and changes their states if they do. `sources` are
-/// the ranges that a Copy reads, offset and length in bytes.
+/// Checks a command against the states of its zones and, if they accept it, changes the states. Place and length of the
+/// command are in bytes; `sources` are offset and length in bytes of each range that a Copy reads.
 ///
 /// # Errors
-/// The status with which the command is refused. Nothing has changed then.
+/// The status with which the command is refused; the zones are unchanged.
 #[inline]
 pub fn admit(
     zones: &mut Zones,
@@ -47,7 +48,8 @@ pub fn admit(
     Ok(ZoneEffect::None)
 }
 
-/// Applies an action of a host to the zone that begins with a block, or to all zones.
+/// Applies a Zone Management Send action to the zone whose first logical block is `block`, or to all zones if `all` is
+/// set. Returns the zones that a reset has emptied.
 #[cold]
 fn act(zones: &mut Zones, ZoneSend { action, all }: ZoneSend, block: u64) -> Result<ZoneEffect, Status> {
     let changed = match all {

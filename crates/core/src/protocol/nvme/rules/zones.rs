@@ -1,53 +1,56 @@
-//! Commands for zones: their fields, their statuses and their data structures (Zoned Namespace Command Set Specification 1.1).
+//! Zone management commands: fields, statuses and data structures (Zoned Namespace Command Set Specification 1.1).
 
 use crate::drive::Drive;
 use crate::media::zones::{ZoneAction, ZoneDescription, ZoneLayout, ZoneRefusal, ZoneState, Zones};
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status, SubmissionEntry};
 
-/// Command Set Identifier of the Zoned Namespace Command Set (CSI).
+/// Command Set Identifier (CSI) of the Zoned Namespace Command Set.
 pub const COMMAND_SET: u8 = 2;
-/// Bytes of the head of a report, and of the description of each zone in it.
+/// Size in bytes of the header of a zone report.
 const REPORT_HEAD_BYTES: u32 = 64;
+/// Size in bytes of each zone descriptor in a zone report.
 const DESCRIPTION_BYTES: u32 = 64;
-/// Offset of the descriptions of formats in Identify Namespace (LBAFE0).
+/// Byte offset of the zone format descriptions in the Identify Namespace page (LBAFE0).
 const FORMATS_AT: usize = 2816;
-/// Zone type of zones that are written in order (ZT).
+/// Zone type Sequential Write Required (ZT) in a zone descriptor.
 const SEQUENTIAL_WRITE_REQUIRED: u8 = 2;
-/// Write pointer of a zone that has none (assumed: the specification leaves it open).
+/// Value reported as write pointer of a zone that has none, such as a full zone (assumed: the specification leaves it
+/// open).
 const NO_POINTER: u64 = u64::MAX;
-/// Reset Zone, in dword 13 of Zone Management Send.
+/// Value 04h of Zone Send Action (ZSA) in dword 13 of Zone Management Send: Reset Zone.
 pub(in crate::protocol::nvme) const RESET: u32 = 4;
-/// Select All, in dword 13 of Zone Management Send.
+/// Bit Select All in dword 13 of Zone Management Send: the action is on all zones.
 const SELECT_ALL: u32 = 1 << 8;
-/// Partial Report, in dword 13 of Zone Management Receive.
+/// Bit Partial Report in dword 13 of Zone Management Receive: the header counts only the zones in the report.
 const PARTIAL: u32 = 1 << 16;
 
-/// Limits of commands for zones.
+/// Limits of the zones of a namespace and of Zone Append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneLimits {
-    /// Number and size of the zones.
+    /// Number and size of the zones, and maximum numbers of open and active zones.
     pub layout: ZoneLayout,
-    /// Most bytes that a Zone Append transfers (ZASL).
+    /// Maximum number of bytes that one Zone Append transfers (ZASL).
     pub append_bytes_max: u32,
 }
 
 impl ZoneLimits {
-    /// Returns the limits of a drive, if it has zones.
+    /// Returns the zone limits of a drive; none if the drive has no zones.
     pub fn of(drive: &Drive) -> Option<ZoneLimits> {
         let append_kib = drive.zones.append_max_kib;
         let append_kib = if append_kib > 0 { append_kib } else { drive.nvme.max_transfer_kib };
         drive.zone_layout().map(|layout| ZoneLimits { layout, append_bytes_max: append_kib * 1024 })
     }
 
-    /// Fills Identify Controller of the command set. ZASL 0 is the limit of all transfers.
+    /// Fills the Identify Controller page of the zoned command set. ZASL stays 0 if Zone Append has the limit of all
+    /// transfers.
     pub fn identify_controller(&self, transfer_bytes_max: u32, page: &mut [u8]) {
         if self.append_bytes_max < transfer_bytes_max {
             page[0] = (u64::from(self.append_bytes_max) / PAGE_BYTES).trailing_zeros() as u8;
         }
     }
 
-    /// Fills Identify Namespace of the command set: all formats have zones of the same size, and no room for extensions of
-    /// descriptions. Reads across the end of a zone are refused.
+    /// Fills the Identify Namespace page of the zoned command set. All formats have zones of the same size, without
+    /// zone descriptor extensions. Reads across the end of a zone are refused.
     pub fn identify_namespace(&self, page: &mut [u8]) {
         let ZoneLayout { zone_blocks, active_max, open_max, .. } = self.layout;
         // Counted from 0; none is all ones.
@@ -57,17 +60,17 @@ impl ZoneLimits {
     }
 }
 
-/// Zone Management Send: an action on the zone that begins with the command's first block, or on all zones.
+/// Zone Management Send: an action on the zone whose first logical block the command names, or on all zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneSend {
-    /// Action.
+    /// Change of state that the command asks for.
     pub action: ZoneAction,
-    /// True if the action is on all zones that it is about (Select All).
+    /// True if the action is on every zone whose state it applies to (Select All).
     pub all: bool,
 }
 
 impl ZoneSend {
-    /// Returns what dword 13 asks for.
+    /// Returns the action that dword 13 of a Zone Management Send entry encodes.
     ///
     /// # Errors
     /// Invalid Field for an action that is reserved or not supported.
@@ -84,28 +87,31 @@ impl ZoneSend {
         Ok(ZoneSend { action, all: dword & SELECT_ALL != 0 })
     }
 
-    /// True if the new states must be durable when the command completes: data may be gone, or may never change again.
+    /// True if the new zone states must be durable when the command completes, since data may be discarded or become
+    /// read-only. Open and Close need not be.
     pub fn must_last(&self) -> bool {
         !matches!(self.action, ZoneAction::Open | ZoneAction::Close)
     }
 }
 
-/// Zone Management Receive: a report of zones from the one that holds the command's first block on.
+/// Zone Management Receive: a report of zones, beginning with the zone that holds the command's logical block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneReceive {
-    /// State of the zones that are reported; `None` for all zones.
+    /// State of the zones to be reported; none reports zones in every state.
     pub state: Option<ZoneState>,
-    /// True if the number of zones in the report's head is that of the report, and not of all such zones.
+    /// True if the number in the report's header counts only the zones in the report. Otherwise it counts all matching
+    /// zones from the first one on.
     pub is_partial: bool,
-    /// Length of the report.
+    /// Length of the report in bytes, header included.
     pub bytes: u32,
 }
 
 impl ZoneReceive {
-    /// Returns what dwords 12 and 13 ask for. A report longer than dwords of 32 bits count is as long as they do.
+    /// Returns the zone report that dwords 12 and 13 of a Zone Management Receive entry ask for. A length of 2^32 bytes
+    /// or more becomes 2^32 - 1.
     ///
     /// # Errors
-    /// Invalid Field for an action or a kind of zones that is reserved or not supported: descriptions have no extensions.
+    /// Invalid Field for an action or a zone state filter that is reserved or not supported; extended reports are not.
     pub(super) fn of(entry: &SubmissionEntry) -> Result<ZoneReceive, Status> {
         let dword = entry.dwords[3];
         let state = match dword >> 8 & 0xff {
@@ -126,10 +132,11 @@ impl ZoneReceive {
         Ok(ZoneReceive { state, is_partial: dword & PARTIAL != 0, bytes })
     }
 
-    /// Returns the report of these zones from the one of a block on: as many descriptions as there is room for.
+    /// Returns the zone report, beginning with the zone that holds logical block `block`, with as many zone descriptors
+    /// as fit its length.
     ///
     /// # Errors
-    /// LBA Out of Range.
+    /// LBA Out of Range if no zone holds `block`.
     pub fn report(&self, zones: &Zones, block: u64) -> Result<Vec<u8>, Status> {
         let room = (self.bytes.saturating_sub(REPORT_HEAD_BYTES) / DESCRIPTION_BYTES) as usize;
         let is_meant = |zone: &ZoneDescription| self.state.is_none_or(|state| state == zone.state);
@@ -147,7 +154,7 @@ impl ZoneReceive {
     }
 }
 
-/// Returns the description of a zone (Zone Descriptor).
+/// Returns the Zone Descriptor of a zone: type, state, capacity, start and write pointer.
 fn description(zone: &ZoneDescription) -> [u8; DESCRIPTION_BYTES as usize] {
     let mut bytes = [0; DESCRIPTION_BYTES as usize];
     bytes[0] = SEQUENTIAL_WRITE_REQUIRED;
@@ -159,7 +166,7 @@ fn description(zone: &ZoneDescription) -> [u8; DESCRIPTION_BYTES as usize] {
     bytes
 }
 
-/// Returns the number of a state in descriptions (ZS).
+/// Returns the code of a zone state in a Zone Descriptor (ZS).
 fn state_field(state: ZoneState) -> u8 {
     match state {
         ZoneState::Empty => 0x1,
@@ -172,7 +179,7 @@ fn state_field(state: ZoneState) -> u8 {
     }
 }
 
-/// Returns the status of a command that zones refuse.
+/// Returns the status of a command that is refused by the state or the bounds of its zone.
 #[cold]
 pub fn status(refusal: ZoneRefusal) -> Status {
     match refusal {

@@ -1,4 +1,5 @@
-//! The DRAM of the card: writes that wait for their chips, pages that have been stored lately, pages read ahead.
+//! DRAM cache of the card. It holds writes that wait for their chips, pages that have been stored recently, and pages
+//! read ahead.
 //!
 //! "Write caching is used to absorb the latency introduced during bursts of write commands. The same DRAM-based cache is
 //! used for fast responses of previously stored pages, or for read prefetching when possible." (PSS, section 2)
@@ -10,48 +11,50 @@ use super::super::spec::PAGE_BYTES;
 use crate::table::NumberMap;
 use crate::time::Time;
 
-/// Contents of the cache for one page.
+/// Entry of the DRAM cache for one page: cached bytes, and writes that are not in the cells yet.
 #[derive(Clone, Debug)]
 struct CachedPage {
-    /// Cached bytes of the page, and the time at which they are available.
+    /// Range of bytes of the page that is cached (next field: time at which it is available).
     range: Range<u32>,
     ready_at: Time,
-    /// Number of its writes that are not in the cells yet.
+    /// Number of writes of the page that are not in the cells yet.
     writes: u32,
-    /// Bytes of its last write, if that has not gone to the chips yet.
+    /// Range of bytes of the page's last write, until that write goes to the chips.
     queued: Option<Range<u32>>,
-    /// True if the page is in the list of those that may be evicted.
+    /// True if the page is in the list of pages that may be evicted.
     listed: bool,
 }
 
-/// Cached pages by number.
+/// DRAM cache of the card, by page number, with the number of pages that writes occupy.
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
     capacity: u32,
-    /// Number of pages of writes that have been admitted and are not in the cells yet.
+    /// Number of pages of admitted writes that are not in the cells yet.
     reserved: u32,
     pages: NumberMap<u64, CachedPage>,
-    /// Pages that are in the cells, the oldest first; some may have been written again since.
+    /// Pages whose writes are all in the cells, oldest first: the candidates for eviction. Some may have been written
+    /// again since.
     stored: VecDeque<u64>,
 }
 
 impl Cache {
-    /// Returns an empty cache for `capacity` pages; with 0 there is none.
+    /// Returns an empty cache of `capacity` pages. With a capacity of 0, the card has no cache.
     pub(super) fn new(capacity: u32) -> Cache {
         Cache { capacity, reserved: 0, pages: NumberMap::default(), stored: VecDeque::new() }
     }
 
-    /// True if there is a cache.
+    /// True if the card has a cache (its capacity is not 0).
     pub(super) fn is_on(&self) -> bool {
         self.capacity > 0
     }
 
-    /// Returns the number of pages of writes that may still be admitted.
+    /// Returns the number of pages of writes that the cache can still admit; unlimited without a cache.
     pub(super) fn room(&self) -> u32 {
         if self.is_on() { self.capacity.saturating_sub(self.reserved) } else { u32::MAX }
     }
 
-    /// Admits a write of `pages` pages, if there is room; one larger than the cache is admitted alone.
+    /// Reserves cache space for a write of `pages` pages. Returns false if there is no room. A write that is larger
+    /// than the whole cache is admitted if no other write is in it.
     pub(super) fn reserve(&mut self, pages: u32) -> bool {
         let fits = pages <= self.room() || self.reserved == 0;
         if fits && self.is_on() {
@@ -60,8 +63,8 @@ impl Cache {
         fits
     }
 
-    /// Stores data of an admitted write. Returns false if it replaces data that still waited, so that the chips need
-    /// not be written for it; `may_replace` is true unless a command waits for the chips.
+    /// Stores a range of a page for an admitted write. Returns false if it only replaces data that still waits for the
+    /// chips, so that they are not written again. `may_replace` is true unless a command waits for the chips.
     pub(super) fn write(&mut self, now: Time, page: u64, range: Range<u32>, may_replace: bool) -> bool {
         if !self.is_on() {
             return true;
@@ -80,7 +83,7 @@ impl Cache {
         true
     }
 
-    /// Notes that a page's data goes to the chips.
+    /// Notes that a page's data goes to the chips, so that a later write of the page can no longer replace it.
     pub(super) fn on_start(&mut self, page: u64) {
         if let Some(entry) = self.pages.get_mut(&page)
             && entry.writes == 1
@@ -89,7 +92,8 @@ impl Cache {
         }
     }
 
-    /// Notes that a write of a page is in the cells.
+    /// Notes that a write of a page is in the cells, which frees its reserved space. Without further writes, the page
+    /// may be evicted.
     pub(super) fn on_programmed(&mut self, page: u64) {
         let Some(entry) = self.pages.get_mut(&page) else { return };
         entry.writes -= 1;
@@ -97,24 +101,24 @@ impl Cache {
         self.list(page);
     }
 
-    /// Adds a page that is being read ahead.
+    /// Adds a page that is being read ahead and is available at `ready_at`.
     pub(super) fn prefetch(&mut self, page: u64, ready_at: Time) {
         self.pages.insert(page, CachedPage::new(0..PAGE_BYTES, ready_at));
         self.list(page);
     }
 
-    /// True if any part of a page is cached.
+    /// True if the DRAM cache holds the page or any range of its bytes.
     pub(super) fn holds(&self, page: u64) -> bool {
         self.pages.contains_key(&page)
     }
 
-    /// Returns the time at which all of a part of a page is available, or none if it is not cached.
+    /// Returns the time at which a range of a page is available; none if not all of the range is cached.
     pub(super) fn find(&self, page: u64, range: &Range<u32>) -> Option<Time> {
         let entry = self.pages.get(&page)?;
         covers(&entry.range, range).then_some(entry.ready_at)
     }
 
-    /// Lists a page for eviction, if none of its writes is outstanding.
+    /// Adds a page to the list for eviction, unless one of its writes is not in the cells yet.
     fn list(&mut self, page: u64) {
         if let Some(entry) = self.pages.get_mut(&page).filter(|entry| entry.writes == 0 && !entry.listed) {
             entry.listed = true;
@@ -123,7 +127,8 @@ impl Cache {
         self.evict();
     }
 
-    /// Evicts the oldest pages until the rest fits, or all pages wait for their chips.
+    /// Evicts the oldest stored pages until the cache is within its capacity, or until all of its pages wait for their
+    /// chips.
     fn evict(&mut self) {
         while self.pages.len() > self.capacity as usize
             && let Some(page) = self.stored.pop_front()

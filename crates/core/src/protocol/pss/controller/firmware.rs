@@ -1,8 +1,8 @@
-//! Processors of the card, and the time of their firmware for each command.
+//! Processor cores of the card, whose firmware takes a fixed time for each command.
 
 use crate::time::{Span, Time};
 
-/// Processor cores that take commands in order, each the next one as soon as it is free.
+/// Processor cores of the card. Each takes the next command, in order, as soon as it is free.
 #[derive(Clone, Debug)]
 pub(super) struct Firmware {
     free_at: Vec<Time>,
@@ -10,12 +10,12 @@ pub(super) struct Firmware {
 }
 
 impl Firmware {
-    /// Returns `cores` cores, at least one, that need `command` for each command.
+    /// Returns `cores` idle cores, at least one, which take the time `command` for each command.
     pub(super) fn new(cores: u16, command: Span) -> Firmware {
         Firmware { free_at: vec![Time::ZERO; usize::from(cores.max(1))], command }
     }
 
-    /// Queues a command; returns the time at which the firmware has processed it.
+    /// Queues a command for the core that is free first, and returns the time at which the firmware has processed it.
     pub(super) fn work(&mut self, now: Time) -> Time {
         let first = self.free_at.iter_mut().min().expect("a card has a core");
         *first = now.max(*first) + self.command;

@@ -1,19 +1,19 @@
-//! Pages on their way into the chips.
+//! Queues of page writes for the phase-change chips, one queue for each lane (the group of banks that store a page).
 //!
-//! Sectors go round the channels first and then round the banks, so that a page of eight sectors takes one bank of
-//! every channel, and the next page the other: sequential writes keep all banks programming ("maximizes sequential
+//! Sectors go round the channels first and then round the banks. A page of eight sectors takes one bank of every
+//! channel, and the next page the other bank. Sequential writes thus keep all banks programming ("maximizes sequential
 //! write performance", PSS, section 2). The banks of a page are its *lane*. A chip has one buffer, so a lane takes the
-//! next page when it has programmed the last.
+//! next page only when it has programmed the previous one.
 
 use std::collections::VecDeque;
 
 use super::super::spec::PAGE_BYTES;
 use crate::config;
 
-/// Write of a part of a page.
+/// Write of a page, or a part of it, to the chips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneJob {
-    /// Number of the page on the device.
+    /// Number of the page on the device, in units of 4096 bytes.
     pub page: u64,
     /// First byte of the write on the device.
     pub offset: u64,
@@ -23,38 +23,39 @@ pub struct LaneJob {
     pub command: Option<u32>,
 }
 
-/// Banks of one page, with the writes that wait for them.
+/// Group of banks that store a page together: the write that they are programming, and the writes that wait.
 #[derive(Clone, Debug, Default)]
 struct Lane {
     programming: Option<LaneJob>,
     queue: VecDeque<LaneJob>,
 }
 
-/// Lanes of all pages.
+/// All lanes of the card; a lane is the group of banks that store a page together.
 #[derive(Clone, Debug)]
 pub struct Lanes {
     lanes: Vec<Lane>,
 }
 
 impl Lanes {
-    /// Returns the lanes of a memory: as many as pages that its banks take side by side.
+    /// Returns the idle lanes of a memory: as many as there are pages that its banks can store at the same time.
     pub fn new(media: &config::Media) -> Lanes {
         let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
         let lanes = (banks * u64::from(media.stripe_bytes) / u64::from(PAGE_BYTES)).clamp(1, banks);
         Lanes { lanes: vec![Lane::default(); lanes as usize] }
     }
 
-    /// Returns the lane of a page.
+    /// Returns the number of the lane that stores a page.
     pub fn of(&self, page: u64) -> u32 {
         (page % self.lanes.len() as u64) as u32
     }
 
-    /// Returns the number of lanes.
+    /// Returns the number of lanes of the card, which is the number of pages that it can program at once.
     pub fn count(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Queues a write; returns its lane if that is idle.
+    /// Queues a write of a page in its lane. Returns the lane's number if the lane is idle, so that the caller can
+    /// start it.
     pub fn push(&mut self, job: LaneJob) -> Option<u32> {
         let number = self.of(job.page);
         let lane = &mut self.lanes[number as usize];
@@ -62,14 +63,14 @@ impl Lanes {
         lane.programming.is_none().then_some(number)
     }
 
-    /// Starts the next write of a lane.
+    /// Starts and returns the next write of an idle lane; none if no write waits there.
     pub fn start(&mut self, lane: u32) -> Option<LaneJob> {
         let lane = &mut self.lanes[lane as usize];
         lane.programming = lane.queue.pop_front();
         lane.programming
     }
 
-    /// Removes and returns the write that a lane has finished.
+    /// Ends a lane's program operation, and returns its write; none if the lane was idle.
     pub fn end(&mut self, lane: u32) -> Option<LaneJob> {
         self.lanes[lane as usize].programming.take()
     }

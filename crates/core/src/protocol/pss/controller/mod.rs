@@ -1,8 +1,9 @@
-//! PSS controller of the simulation: exchange of descriptors, firmware, cache, page transfers.
+//! Simulated PSS controller: fetches descriptors, runs firmware for each, and moves pages between host, cache and
+//! chips.
 //!
-//! Every descriptor is taken in its turn and completed exactly once. The record of a read stays behind its data. The
-//! record of a write promises no more than the completion mode: data in the chips' buffers or the cache (early), or in
-//! the cells (late).
+//! Every descriptor is fetched in its turn and completed exactly once. The completion record of a read stays behind its
+//! data. The record of a write says that the data is in the chips' buffers or the cache (Early Completion), or in the
+//! cells (Late Completion).
 
 mod cache;
 mod firmware;
@@ -32,49 +33,52 @@ use cache::Cache;
 use firmware::Firmware;
 use lanes::{LaneJob, Lanes};
 
-/// Timers of the controller.
+/// Kinds of timers of the PSS controller: steps of commands, and ends of program operations.
 mod timer {
-    /// End of the firmware's work on a command; time to send its data; acknowledgement of one of its pages.
+    /// Timer that expires when the firmware has processed a command (next constants: its read data can be sent, and the
+    /// chips have acknowledged one of its pages).
     pub(super) const DECODED: u8 = 0;
     pub(super) const READY: u8 = 1;
     pub(super) const ACKNOWLEDGED: u8 = 2;
-    /// End of a lane's program operation.
+    /// Timer that expires when a lane (the group of banks for a page) has programmed its page. Its context is the
+    /// lane's number.
     pub(super) const PROGRAMMED: u8 = 3;
 }
 
-/// Command between its descriptor and its record.
+/// Command that the card has fetched and not completed: from its descriptor until its completion record.
 #[derive(Clone, Copy, Debug)]
 struct Command {
     descriptor: Descriptor,
     request: Option<RequestId>,
-    /// Bytes of a write that have not arrived yet, and number of pages that it waits for.
+    /// Number of bytes of a write that have not arrived from the host yet (next field: number of its pages that the
+    /// chips have not acknowledged).
     bytes_missing: u32,
     pages_missing: u32,
 }
 
-/// Counters of the card.
+/// Counters of the PSS card: commands, interrupts, descriptor fetches and uses of the DRAM cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Number of completed commands, refused ones included.
+    /// Number of commands that the card has completed, including refused ones.
     pub commands: u64,
     /// Number of interrupts that the card has sent, one for each completed command.
     pub interrupts: u64,
-    /// Number of reads of the first DMA engine, each of one or several descriptors.
+    /// Number of reads by which the card has fetched descriptors, each of one or several.
     pub exchanges: u64,
-    /// Number of commands that ended with [`Status::REFUSED`].
+    /// Number of commands that the card refused, whose status was [`Status::REFUSED`].
     pub refused: u64,
-    /// Number of writes that were acknowledged from the cache.
+    /// Number of writes that were acknowledged as soon as the DRAM cache held them.
     pub cached_writes: u64,
     /// Number of pages that replaced their former content in the cache before it was programmed.
     pub absorbed_pages: u64,
-    /// Number of reads that the cache served.
+    /// Number of reads whose data came from the DRAM cache.
     pub cache_hits: u64,
-    /// Number of pages that were read ahead into the cache.
+    /// Number of pages that the card has read ahead from the chips into its DRAM cache.
     pub prefetched_pages: u64,
 }
 
 impl Counts {
-    /// Returns all counters with their names.
+    /// Returns the counters of the card as pairs of name and count.
     pub fn named(&self) -> [(&'static str, u64); 8] {
         [
             ("commands", self.commands),
@@ -89,41 +93,42 @@ impl Counts {
     }
 }
 
-/// PSS controller of the simulation.
+/// Simulated PSS controller: its commands in flight, firmware, cache, chips and counters.
 #[derive(Clone, Debug)]
 pub struct Controller {
     area: Area,
-    /// Number of descriptors that the host has added, and of those that have been requested, so far (modulo 2^32).
+    /// Number of descriptors that the host has added since the start (next field: number that the card has requested;
+    /// both modulo 2^32).
     tail: u32,
     asked: u32,
-    /// True if the first DMA engine is reading descriptors.
+    /// True while a fetch of descriptors is in flight.
     exchanging: bool,
     exchange_descriptors: u32,
     commands_max: usize,
     commands: Table<Command>,
-    /// Commands behind a write that the cache has no room for, in their order.
+    /// Commands that wait, in their order, because the cache has no room for the first of them, a write.
     held: VecDeque<u32>,
     firmware: Firmware,
     cache: Cache,
     lanes: Lanes,
-    /// Reads of the first DMA engine (descriptors) and of the second (pages).
+    /// Reads of host memory by the first DMA engine, for descriptors (next field: by the second, for pages).
     descriptor_reads: Reads,
     page_reads: Reads,
     read_mode: ReadMode,
     late: bool,
     prefetch_pages: u32,
-    /// Address behind the last read.
+    /// Device offset in bytes of the end of the last read. A read that starts there is sequential.
     sequential_at: u64,
     records: u32,
     capacity_bytes: u64,
     max_transfer_bytes: u32,
     max_payload_bytes: u32,
-    /// Counters since the start of the run.
+    /// Counters of the PSS card since the start of the run.
     pub counts: Counts,
 }
 
 impl Controller {
-    /// Returns an idle card whose host has its shared area at `area`.
+    /// Returns an idle controller. `area` holds the addresses of the descriptors and completion records in host memory.
     pub fn new(drive: &Drive, area: Area) -> Controller {
         let (pss, link) = (&drive.pss, &drive.link);
         let reads = Reads::new(link.read_tags, link.max_read_request_bytes);
@@ -157,8 +162,8 @@ impl Controller {
         ports.slots.bound(0, (number % self.area.entries) as usize)
     }
 
-    /// Reads as many descriptors as the card can accept (PSS, section 2: the number follows from pending commands of
-    /// the user, of the channels and of the write cache).
+    /// Fetches as many descriptors as the card can accept, unless a fetch is in flight. The number follows from pending
+    /// commands of the user, of the channels and of the write cache (PSS, section 2).
     fn exchange(&mut self, now: Time, ports: &mut Ports) {
         let count = self.exchange_size();
         if count == 0 {
@@ -184,7 +189,7 @@ impl Controller {
         let pending = self.tail.wrapping_sub(self.asked);
         let to_end = self.area.entries - self.asked % self.area.entries;
         let room = self.commands_max.saturating_sub(self.commands.len()) as u32;
-        // With a full cache one command is accepted all the same: it may be a read.
+        // A full cache still accepts one command, as it may be a read.
         let cache_room = self.cache.room().max(1);
         pending.min(to_end).min(self.exchange_descriptors).min(room).min(cache_room)
     }
@@ -205,7 +210,8 @@ impl Controller {
         self.exchange(now, ports);
     }
 
-    /// Handles a command that the firmware has processed: it starts unless another waits before it.
+    /// Handles a command that the firmware has processed. Refuses it if it is invalid. Starts it if it fits the cache
+    /// and no earlier command waits; otherwise the command waits.
     fn on_decoded(&mut self, now: Time, id: u32, ports: &mut Ports) {
         if !self.is_in_order(&self.commands[id as usize].descriptor) {
             self.counts.refused += 1;
@@ -226,8 +232,7 @@ impl Controller {
             && descriptor.metadata.checked_add(bytes).is_some()
     }
 
-    /// Start a command; false if it has to wait for room in the cache.
-    /// Starts a command; false if it has to wait for room in the cache.
+    /// Starts a valid command. Returns false, and changes nothing, if it is a write for which the cache has no room.
     fn start(&mut self, now: Time, id: u32, ports: &mut Ports) -> bool {
         let Command { descriptor, request, .. } = self.commands[id as usize];
         let (offset, bytes) = descriptor.extent();
@@ -244,7 +249,7 @@ impl Controller {
         fits
     }
 
-    /// Starts waiting commands as far as there is room, and reads more descriptors.
+    /// Starts waiting commands in their order as far as the cache has room, and fetches more descriptors.
     fn go_on(&mut self, now: Time, ports: &mut Ports) {
         while let Some(&id) = self.held.front()
             && self.start(now, id, ports)
@@ -254,7 +259,8 @@ impl Controller {
         self.exchange(now, ports);
     }
 
-    /// Reads from the cache or from the chips.
+    /// Reads the data of a command from the cache or from the chips. After a sequential read, reads the next pages
+    /// ahead.
     fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let Command { descriptor, request, .. } = self.commands[id as usize];
         let (offset, bytes) = descriptor.extent();
@@ -272,7 +278,7 @@ impl Controller {
         }
     }
 
-    /// Returns the time at which all of a read is in the cache, or none if it is not cached.
+    /// Returns the time at which all data of a read is in the cache; none if any of it is not cached.
     fn cached(&self, offset: u64, bytes: u32) -> Option<Time> {
         let mut ready = Time::ZERO;
         for (page, range) in pages(offset, bytes) {
@@ -281,8 +287,8 @@ impl Controller {
         Some(ready)
     }
 
-    /// Reads the chips; returns the time from which the data may go to the host. Passthrough sends it while it arrives,
-    /// uncorrected; the other mode keeps it in a buffer until all of it is corrected.
+    /// Reads data from the chips, and returns the earliest time at which it can go to the host. In passthrough, data is
+    /// sent uncorrected while it arrives; otherwise it is first corrected as a whole.
     fn read_chips(
         &mut self,
         now: Time,
@@ -308,7 +314,7 @@ impl Controller {
         ready
     }
 
-    /// Reads the next pages of a sequence into the cache, if the card has nothing else to do.
+    /// Reads the next pages of a sequential stream into the cache, if this is the only command on the card.
     fn prefetch(&mut self, now: Time, ports: &mut Ports) {
         if !self.cache.is_on() || self.commands.len() > 1 {
             return;
@@ -324,7 +330,7 @@ impl Controller {
         }
     }
 
-    /// Sends the data of a read, in passthrough with its metadata, and its record behind it.
+    /// Sends the data of a read to the host, in passthrough its metadata, and behind them its completion record.
     fn send(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let Command { descriptor, request, .. } = self.commands[id as usize];
         let (offset, bytes) = descriptor.extent();
@@ -341,7 +347,7 @@ impl Controller {
         self.finish(now, id, Status::SUCCESS, ports);
     }
 
-    /// Reads a write's data from the host, page by page.
+    /// Sends reads of host memory for a write's data, page by page.
     fn ask_for_data(&mut self, id: u32, ports: &mut Ports) {
         let command = &mut self.commands[id as usize];
         let (offset, bytes) = command.descriptor.extent();
@@ -352,7 +358,7 @@ impl Controller {
         while asked < bytes {
             let piece = PAGE_BYTES.min(bytes - asked);
             let packet = Packet::read(buffer + u64::from(asked), piece, self.page_reads.request_bytes_max(), token);
-            // The last piece arrives last: its time is the request's.
+            // The last piece arrives last, so its travel time is charged to the request.
             let request = request.filter(|_| asked + piece == bytes);
             let packet = packet.user_data(offset + u64::from(asked), request);
             self.page_reads.request(packet, ports.link, ports.shared);
@@ -360,9 +366,9 @@ impl Controller {
         }
     }
 
-    /// Handles data of a write, which goes into the cache if there is one. The cache acknowledges it, whether the chips
-    /// are free or not, as it holds data no less well than their buffers. Without a cache, or if only the cells count,
-    /// the chips acknowledge it.
+    /// Handles data of a write that has arrived from the host, and stores the write's pages once all of its data is
+    /// there. With a cache and Early Completion, the write is completed at once, as the cache is as safe as the chips'
+    /// buffers. Otherwise it completes when the chips acknowledge its pages.
     fn on_data(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         let id = packet.token.context;
         let command = &mut self.commands[id as usize];
@@ -386,7 +392,8 @@ impl Controller {
         }
     }
 
-    /// Queues a part of a page in its lane, unless it replaces one that waits there and that no command waits for.
+    /// Queues a part of a page for the chips, unless it replaces an older version that still waits in the cache.
+    /// `command` is the command that the chips must acknowledge; none if the cache already has.
     fn store(&mut self, now: Time, page: u64, range: Range<u32>, command: Option<u32>, ports: &mut Ports) {
         let offset = page * u64::from(PAGE_BYTES) + u64::from(range.start);
         let bytes = range.end - range.start;
@@ -399,7 +406,7 @@ impl Controller {
         }
     }
 
-    /// Starts the next program operation of a lane.
+    /// Starts the next program operation of a lane, if a page waits for the lane.
     fn program(&mut self, now: Time, lane: u32, ports: &mut Ports) {
         let Some(job) = self.lanes.start(lane) else { return };
         self.cache.on_start(job.page);
@@ -414,7 +421,7 @@ impl Controller {
         ports.shared.scheduler.at(timing.programmed_at, Event::Controller { kind: timer::PROGRAMMED, context: lane });
     }
 
-    /// Handles the acknowledgement of a page of a command by the chips.
+    /// Handles the chips' acknowledgement of a command's page. The last page completes the command.
     fn on_acknowledged(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let command = &mut self.commands[id as usize];
         command.pages_missing -= 1;
@@ -431,7 +438,8 @@ impl Controller {
         self.go_on(now, ports);
     }
 
-    /// Writes the record of a command, and sends an interrupt.
+    /// Completes a command: writes its completion record to host memory, sends an interrupt, and fetches more
+    /// descriptors.
     fn finish(&mut self, now: Time, id: u32, status: Status, ports: &mut Ports) {
         let command = self.commands.take(id);
         let address = self.area.record(self.records);
@@ -497,13 +505,13 @@ impl halves::Controller for Controller {
 }
 
 impl Descriptor {
-    /// Returns the first byte on the device and the length in bytes.
+    /// Returns the command's first byte on the device and its length in bytes.
     fn extent(&self) -> (u64, u32) {
         (self.sector * u64::from(SECTOR_BYTES), self.sectors * SECTOR_BYTES)
     }
 }
 
-/// Returns the parts of pages that a command covers.
+/// Returns for each page that a command covers its number and the range of bytes within the page.
 pub fn pages(offset: u64, bytes: u32) -> impl Iterator<Item = (u64, Range<u32>)> {
     let page_bytes = u64::from(PAGE_BYTES);
     let end = offset + u64::from(bytes);

@@ -5,10 +5,10 @@ use crate::time::Span;
 use std::collections::BTreeMap;
 
 const PS_PER_S: u64 = 1_000_000_000_000;
-/// Number of seconds that are counted at the same time, because files are only nearly in order.
+/// Number of seconds whose requests are counted at the same time, because files are only nearly in order.
 const SECONDS_MAX: usize = 1024;
 
-/// Counts of the requests of each second that is not yet over.
+/// Numbers of requests in each of the latest seconds, and in the busiest second so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SecondCounts {
     seconds: BTreeMap<u64, u64>,
@@ -16,7 +16,7 @@ pub(super) struct SecondCounts {
 }
 
 impl SecondCounts {
-    /// Counts a request at an instant, given in units of `unit`.
+    /// Counts a request that arrives at `at`, in units of `unit`.
     pub(super) fn add(&mut self, at: u64, unit: Span) {
         let second = match unit.as_ps() {
             unit if unit >= PS_PER_S => at.saturating_mul(unit / PS_PER_S),
@@ -30,16 +30,16 @@ impl SecondCounts {
         }
     }
 
-    /// Requests of the busiest second.
+    /// Returns the number of requests in the busiest second.
     pub(super) fn busiest(&self) -> u64 {
         self.busiest
     }
 }
 
-/// Number of requests whose end is remembered for each device, which is the number of streams that can be told apart.
+/// Number of sequential streams that are recognised on each device: as many ends of requests are remembered.
 const STREAMS: usize = 16;
 
-/// Ends of the last requests to each device.
+/// End offsets of the last sixteen streams of requests to each device.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
     ends: Vec<[u64; STREAMS]>,
@@ -47,7 +47,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// True if a request starts where one of the last requests to its device ended.
+    /// True if a request starts where one of the last requests to its device ended. Remembers the end of the request.
     pub(super) fn follows(&mut self, device: u32, io: Io) -> bool {
         let place = device as usize;
         if self.ends.len() <= place {
@@ -79,21 +79,22 @@ pub(super) struct Depth {
     now: u64,
     most: u64,
     last: u64,
-    /// Requests times units of time.
+    /// Integral of the queue depth over time, in requests times units of the format.
     area: u128,
-    /// Sum of the times that requests took, where each says how long.
+    /// Sum of the recorded response times, in units of the format; `responded` is their number.
     responses: u128,
     responded: u64,
 }
 
-/// Queue depth of the recorded device.
+/// Queue depth and response time of the recorded device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueueDepth {
     /// Mean number of requests in flight, over the time of the trace.
     pub mean: f64,
-    /// Largest queue depth, if each beginning and end was recorded.
+    /// Largest number of requests in flight, if the trace records when requests were submitted to the driver and
+    /// completed.
     pub most: Option<u64>,
-    /// Mean response time of a request.
+    /// Mean response time of a request on the recorded device.
     pub response: Span,
 }
 
@@ -121,8 +122,8 @@ impl Depth {
         self.last = self.last.max(at);
     }
 
-    /// Queue depth over a trace of `units` units of time, if nearly all requests were seen to complete; from response
-    /// times by Little's law if only these are recorded.
+    /// Returns the queue depth over a trace of `units` units of time, if at most 1 % of the requests lack a completion.
+    /// Otherwise it follows from recorded response times by Little's law; none if there are none.
     pub(super) fn over(&self, units: u64, unit: Span) -> Option<QueueDepth> {
         let mean = |sum: u128, count: u64| {
             let ps = sum.saturating_mul(unit.as_ps().into()) / u128::from(count.max(1));

@@ -1,4 +1,4 @@
-//! Footprint of a trace: how many blocks it accesses, and how often, in bounded memory.
+//! Footprint of a trace: number of blocks that it accesses, and accesses to each, counted in bounded memory.
 //!
 //! Blocks are counted one by one as long as they are few. After that only blocks whose hash is below a bound are
 //! counted, and the bound is halved whenever they become too many (M. Wegman's adaptive sampling; P. Flajolet, "On
@@ -8,19 +8,19 @@
 use crate::request::{Io, Op};
 use std::collections::BTreeMap;
 
-/// Unit in which bytes are told apart.
+/// Size in bytes of a block of the footprint.
 pub const BLOCK_BYTES: u64 = 4096;
-/// Blocks that are followed at most.
+/// Largest number of blocks that are counted one by one.
 const FOLLOWED_MAX: usize = 1 << 16;
-/// Blocks of one request that are looked at: those of 64 MiB.
+/// Largest number of blocks of one request that are counted, from its first: those of 64 MiB.
 const BLOCKS_MAX: u64 = 1 << 14;
 
-/// Counts of accesses to blocks.
+/// Counter of accesses to blocks, by adaptive sampling.
 #[derive(Clone, Debug)]
 pub(super) struct Counter {
-    /// By the hash of device and block: what only the lowest of these show.
+    /// Accesses to each sampled block, by the hash of its device and block number.
     followed: BTreeMap<u64, BlockCounts>,
-    /// One in so many is followed, as a power of two.
+    /// Number of times that the sample was halved: one block in 2^halvings is counted.
     halvings: u32,
 }
 
@@ -31,10 +31,10 @@ struct BlockCounts {
     is_written: bool,
 }
 
-/// Footprint of a trace: how many blocks of 4 KiB it accesses, and how often.
+/// Footprint of a trace: number of blocks of 4 KiB that its requests access, and accesses to each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Footprint {
-    /// True if all blocks were counted, so that the figures are no estimates.
+    /// True if all blocks were counted, so that the figures are exact and not estimated.
     pub is_exact: bool,
     /// Number of blocks of 4 KiB that are accessed.
     pub blocks: u64,
@@ -42,11 +42,11 @@ pub struct Footprint {
     pub read_blocks: u64,
     /// Number of blocks that are written at least once.
     pub written_blocks: u64,
-    /// Accesses to a block, on average.
+    /// Mean number of accesses to a block that is accessed at all.
     pub accesses_mean: f64,
-    /// Share of the blocks that are accessed once.
+    /// Share of the accessed blocks that are accessed exactly once, from 0 to 1.
     pub once_share: f64,
-    /// Share of the accesses that the busiest tenth of the blocks gets.
+    /// Share of the accesses that go to the busiest tenth of the accessed blocks, from 0 to 1.
     pub busiest_tenth_share: f64,
 }
 
@@ -95,8 +95,9 @@ impl Counter {
     }
 }
 
-/// The finalizer of SplitMix64 (G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators", OOPSLA
-/// 2014): every bit of the block changes half of the hash's.
+/// Returns the hash of a block of a device by the finalizer of SplitMix64 (G. Steele, D. Lea and C. Flood, "Fast
+/// splittable pseudorandom number generators", OOPSLA 2014): each bit of the block number changes half of the bits of
+/// the hash.
 fn hash(device: u32, block: u64) -> u64 {
     let mut z = block ^ u64::from(device).rotate_right(16);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

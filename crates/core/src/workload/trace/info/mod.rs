@@ -20,49 +20,50 @@ use flow::{Depth, SecondCounts, Streams};
 use footprint::Counter;
 use std::collections::BTreeMap;
 
-/// Problems that are reported one by one.
+/// Largest number of problems that are reported one by one.
 const PROBLEMS_SHOWN: usize = 20;
 
-/// Statistics of a trace.
+/// Statistics of the requests of a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Info {
-    /// Format of the trace.
+    /// Format of the trace's files.
     pub format: Format,
-    /// Devices with their requests, the busiest first.
+    /// Name and number of reads and writes of each device, by descending number of requests.
     pub devices: Vec<(String, u64)>,
-    /// Device that the figures cover; `None` for all devices.
+    /// Device whose requests the statistics cover; `None` for all devices.
     pub device: Option<String>,
-    /// From the first arrival to the last.
+    /// Time from the first arrival to the last.
     pub span: Span,
-    /// Times are multiples of this.
+    /// Unit of recorded times, of which all times are multiples.
     pub unit: Span,
-    /// Sums over the requests.
+    /// Counts and sizes of the requests.
     pub summary: Summary,
-    /// Bytes that are read.
+    /// Number of bytes that the requests read.
     pub read_bytes: u64,
-    /// Bytes that are written, those of zeros included.
+    /// Number of bytes that the requests write, those of zeros included.
     pub written_bytes: u64,
-    /// Requests of the busiest second.
+    /// Number of reads and writes in the busiest second.
     pub busiest_second: u64,
-    /// Requests whose offset and size are multiples of 4 KiB.
+    /// Number of reads and writes whose offset and size are multiples of 4 KiB.
     pub aligned: u64,
-    /// Requests that start where one of the last sixteen to their device ended.
+    /// Number of reads and writes that start where one of the last sixteen requests to their device ended.
     pub sequential: u64,
-    /// Footprint: number of blocks that are accessed, and how often.
+    /// Footprint: number of blocks that the requests access, and accesses to each.
     pub footprint: Footprint,
-    /// Queue depth of the recorded device, if the trace shows when requests completed.
+    /// Queue depth of the recorded device, if the trace shows when requests completed or how long they took.
     pub depth: Option<QueueDepth>,
-    /// Records that are no reads or writes of data, by kind, with their number.
+    /// Number of records of each kind that are no reads, writes or flushes.
     pub left_out: Vec<(&'static str, u64)>,
 }
 
 impl Info {
-    /// Requests that read.
+    /// Returns the number of reads.
     pub fn reads(&self) -> u64 {
         self.summary.sizes.iter().filter(|((writes, _), _)| !writes).map(|(_, count)| count).sum()
     }
 
-    /// The size that so many per cent of the requests have at most.
+    /// Returns a percentile of the request size in bytes: the smallest size that at least `percent` per cent of the
+    /// requests do not exceed.
     pub fn size_percentile(&self, percent: u64) -> u32 {
         let mut sizes = BTreeMap::new();
         self.summary.sizes.iter().for_each(|((_, bytes), count)| *sizes.entry(*bytes).or_insert(0u64) += count);
@@ -76,10 +77,11 @@ impl Info {
     }
 }
 
-/// Reads a trace for what it holds, of all devices unless one is chosen.
+/// Reads a trace for its statistics, of all devices unless `selection` names one.
+///
 ///
 /// # Errors
-/// All its mistakes at once, up to a number that a person would read.
+/// All problems of the files at once; if they are many, the first ones and a note that there may be more.
 pub fn info(files: &[File], selection: &Selection) -> Result<Info, Problems> {
     let mut merged = Merged::open(files, selection.format)?;
     let name = files.first().map_or("trace", |file| file.name.as_str());
@@ -111,13 +113,14 @@ struct Gathered {
     wanted: Option<String>,
     unit: Span,
     chosen: Option<ArrivalStep>,
-    /// True for each device that counts.
+    /// For each device, true if its requests count in the statistics.
     counts: Vec<bool>,
     sums: Sums,
     depth: Depth,
 }
 
-/// Sums over requests, which start anew if another step turns out to stand for requests.
+/// Sums over the requests of a trace. They start anew when a queueing step occurs after records of the driver alone,
+/// because only queueing counts then.
 struct Sums {
     devices: Vec<u64>,
     summary: Summary,
@@ -248,7 +251,7 @@ impl Gathered {
 }
 
 impl Sums {
-    /// Counts a flush. Before the first read or write there is nothing to flush.
+    /// Counts a flush. Flushes before the first read or write are left out, as there is nothing to flush.
     fn flush(&mut self, at: u64, io: Io) {
         if self.summary.count > 0 {
             self.summary.add(io);

@@ -16,7 +16,7 @@ a,W,8192,65536,3000000
 a,R,4096,4096,3000001
 ";
 
-/// Trace of two devices, with numbers for names.
+/// Returns a trace of two devices, which have numbers for names.
 fn two_devices() -> String {
     TWO_DEVICES.replace('a', "10").replace('b', "20")
 }

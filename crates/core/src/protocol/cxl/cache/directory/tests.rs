@@ -1,17 +1,20 @@
-//! Directory against models of the policies that are written from their descriptions, page by page in plain lists.
+//! Tests that compare the cache's directory with simple models of the replacement policies, which are written from
+//! their descriptions and keep pages in plain lists.
 
 use super::*;
 use crate::random::Random;
 
-/// Cache as a plain list of pages, which is searched from end to end.
+/// Reference model of a cache: a plain list of pages, which is searched from end to end.
 struct PlainCache {
     policy: CachePolicy,
     most: usize,
-    /// Pages with their numbers of accesses, the next to be looked at first. Of S3-FIFO, the main queue.
+    /// Pages with their numbers of accesses; the first is the next candidate for eviction. For S3-FIFO, this is the
+    /// main queue.
     pages: Vec<(u64, u32)>,
-    /// Small queue of S3-FIFO.
+    /// Pages in the small queue of S3-FIFO, with their numbers of accesses.
     small: Vec<(u64, u32)>,
-    /// Pages that the small queue replaced; those that have returned are `None`.
+    /// Pages that S3-FIFO has evicted from the small queue, oldest first. Those that have returned to the cache are
+    /// `None`.
     ghosts: Vec<Option<u64>>,
 }
 
@@ -21,7 +24,7 @@ impl PlainCache {
         PlainCache { policy, most, pages, small: Vec::new(), ghosts: Vec::new() }
     }
 
-    /// Accesses a page. Returns true if it was there.
+    /// Accesses a page, and admits it if it is missing. Returns true if it was in the cache.
     fn access(&mut self, page: u64) -> bool {
         let of_page = |(other, _): &(u64, u32)| *other == page;
         if let Some(found) = self.pages.iter().position(of_page) {
@@ -72,7 +75,8 @@ impl PlainCache {
         }
     }
 
-    /// Looks at one page. Returns true if it has been replaced.
+    /// Examines the next candidate of S3-FIFO for eviction. Returns true if that page has been evicted, false if it has
+    /// been moved.
     fn replace_in_three_queues(&mut self) -> bool {
         let small_most = (self.most / 10).max(1);
         if self.small.len() >= small_most || self.pages.is_empty() {
@@ -95,7 +99,8 @@ impl PlainCache {
     }
 }
 
-/// Accesses of which two thirds are skewed, as the minimum of two numbers is, and one third are scans of 300 pages.
+/// Stream of page numbers for a test. Two thirds are skewed accesses, each the minimum of three random numbers; one
+/// third are scans of 300 pages.
 struct MixedAccesses {
     random: Random,
     pages: u64,

@@ -1,15 +1,15 @@
-//! CLOCK: a hand goes round the frames, spares a page that has been accessed since it last passed, and replaces the
-//! first other one (Corbató, "A Paging Experiment with the Multics System", 1968). A page that is admitted counts as not
-//! accessed yet.
+//! CLOCK replacement policy: a hand goes round the frames of the cache. It spares a page that has been accessed since
+//! it last passed, and evicts the first page that has not (Corbató, "A Paging Experiment with the Multics System",
+//! 1968). A page that is admitted counts as not accessed yet.
 
 use super::ReplacementPolicy;
 
-/// Second chance with a hand.
+/// CLOCK replacement policy: first in, first out with a second chance for pages that have been accessed.
 #[derive(Clone, Debug)]
 pub struct Clock {
     frames: u32,
     hand: u32,
-    /// One bit a frame: true if its page has been accessed since the hand passed it.
+    /// Bit mask with one bit for each frame: set if the frame's page has been accessed since the hand passed it.
     accessed: Vec<u64>,
 }
 

@@ -1,8 +1,9 @@
-//! FIFO: the page that was admitted first is replaced first. As frames are given in turn, a hand that goes round shows it.
+//! FIFO replacement policy: evicts the page that was admitted first. As frames are filled in turn, a hand that goes
+//! round the frames points at that page.
 
 use super::ReplacementPolicy;
 
-/// First in, first out.
+/// FIFO replacement policy: evicts the page that was admitted to the cache first.
 #[derive(Clone, Debug)]
 pub struct FirstInFirstOut {
     frames: u32,

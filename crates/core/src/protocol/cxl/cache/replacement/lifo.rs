@@ -1,8 +1,9 @@
-//! LIFO: the page that was admitted last is replaced first, so that a full cache keeps all of its pages but one.
+//! LIFO replacement policy: evicts the page that was admitted last, so that a full cache keeps all of its pages but
+//! one.
 
 use super::ReplacementPolicy;
 
-/// Last in, first out.
+/// LIFO replacement policy: evicts the page that was admitted to the cache last.
 #[derive(Clone, Debug)]
 pub struct Lifo {
     latest: u32,

@@ -1,17 +1,18 @@
-//! LRU: the page that has not been accessed for the longest time is replaced first. Frames stand in a list in the order
-//! of their last accesses.
+//! LRU replacement policy: evicts the page that has not been accessed for the longest time. The frames form a list in
+//! the order of their last accesses.
 
 use super::ReplacementPolicy;
 use crate::table::NumberMap;
 
-/// Number of no frame, beyond an end of the list.
+/// Value that stands for no frame, at both ends of the list of frames.
 const NONE: u32 = u32::MAX;
 
-/// Least recently used.
+/// LRU replacement policy: evicts the page that has not been accessed for the longest time.
 #[derive(Clone, Debug)]
 pub struct Lru {
     frames: u32,
-    /// Neighbours of the frames that have been moved, or that are beside one that was; the others stand in the order of their numbers.
+    /// List neighbours of the frames whose neighbours have changed since the start. Every other frame still stands
+    /// between the frames with the next lower and the next higher number.
     neighbours: NumberMap<u32, Neighbours>,
     oldest: u32,
     newest: u32,

@@ -1,4 +1,5 @@
-//! S3-FIFO: three queues (Yang et al., "FIFO Queues Are All You Need for Cache Eviction", SOSP 2023).
+//! S3-FIFO replacement policy, with three queues (Yang et al., "FIFO Queues Are All You Need for Cache Eviction", SOSP
+//! 2023).
 //!
 //! ```text
 //!     admitted --> small queue, a tenth --+--> accessed twice or more: main queue
@@ -6,9 +7,10 @@
 //!     admitted, and among the ghosts --------> main queue --> accessed: again to its end; else replaced
 //! ```
 //!
-//! The main queue may be longer than nine tenths only while the small one is shorter than its tenth, and is then the one
-//! that a frame is taken from, so that no move between the two has to take one. Ghosts are the pages that the small queue
-//! replaced last, as many as the main queue has frames, less those that have returned since.
+//! The main queue may be longer than nine tenths of the frames only while the small queue is shorter than its tenth.
+//! Frames are then taken from the main queue, so that a move from the small queue to the main one never has to evict a
+//! page. Ghosts are the pages that were last evicted from the small queue: as many as the main queue has frames, less
+//! those that have returned since.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,38 +18,39 @@ use std::ops::Range;
 use super::ReplacementPolicy;
 use crate::table::NumberMap;
 
-/// Most accesses of a page that are counted.
+/// Largest number of accesses of a page that S3-FIFO counts.
 const ACCESSES_MAX: u8 = 3;
-/// Accesses with which a page leaves the small queue for the main one.
+/// Least number of accesses with which a page moves from the small queue to the main queue instead of being evicted.
 const ACCESSES_TO_STAY: u8 = 2;
-/// Frames of the cache for one of the small queue.
+/// Number of frames of the cache for each frame of the small queue.
 const FRAMES_OF_SMALL: u32 = 10;
 
-/// Small, static queues of the kind first in, first out.
+/// S3-FIFO replacement policy (small and main queue of frames, ghost queue of evicted pages).
 #[derive(Clone, Debug)]
 pub struct S3Fifo {
     small: VecDeque<u32>,
     small_frames: usize,
     main: MainQueue,
-    /// Number of accesses of each frame's page, four bits each.
+    /// Number of accesses of each frame's page, four bits for each frame.
     accesses: Vec<u8>,
     ghosts: Ghosts,
 }
 
-/// Main queue: frames that have been in it since the start, in the order of their numbers, before all others.
+/// Main queue of S3-FIFO. Frames that have been in it since the start of the run come first, in the order of their
+/// numbers, and then all others.
 #[derive(Clone, Debug)]
 struct MainQueue {
     first: Range<u32>,
     others: VecDeque<u32>,
 }
 
-/// Pages that the small queue replaced last.
+/// Ghost queue of S3-FIFO: the pages that were last evicted from the small queue.
 #[derive(Clone, Debug)]
 struct Ghosts {
     most: usize,
-    /// Pages in the order of their replacement, each with its place in that order.
+    /// Evicted pages in the order of their eviction, each with its serial number in that order.
     order: VecDeque<(u64, u64)>,
-    /// Latest place of each page that has not returned.
+    /// Serial number of the latest eviction of each page that has not returned to the cache.
     places: NumberMap<u64, u64>,
     next: u64,
 }
@@ -65,7 +68,7 @@ impl Ghosts {
         }
     }
 
-    /// Forgets a page. Returns true if it was a ghost.
+    /// Removes a page from the ghost queue. Returns true if the page was in the queue.
     fn take(&mut self, page: u64) -> bool {
         self.places.remove(&page).is_some()
     }
