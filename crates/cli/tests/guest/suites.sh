@@ -98,7 +98,7 @@ table() {
     echo '| suite | version | passed | failed |'
     echo '|---|---|---|---|'
     tr -d '\r' < "$1" | sed -n 's/^suite: //p' | sed 's/^/| /; s/$/ |/'
-    tr -d '\r' < "$1" | grep -E '^(failed|skipped): '
+    tr -d '\r' < "$1" | grep -E '^(failed|known|skipped): '
 }
 
 device() { printf '{"driver":"vfio-user-pci","socket":{"type":"unix","path":"%s.sock"}}' "$1"; }
