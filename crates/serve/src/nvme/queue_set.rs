@@ -384,7 +384,7 @@ impl QueueSet {
             let changes = done.map(|()| recorded_commands::changes(command, placed, &before, store, needs_flush));
             (done, changes.unwrap_or_default())
         });
-        if matches!(&command.checked, Ok(checked) if checked.action == Action::Spoil) {
+        if matches!(&command.checked, Ok(checked) if checked.action == Action::WriteUncorrectable) {
             history.give_up("make blocks unreadable");
         }
         if !tickets.is_empty() {
