@@ -552,7 +552,7 @@ impl QueueSet {
     fn note_recorded(&mut self, command: &Command) {
         if let Some(history) = self.namespaces.history() {
             let tickets = self.recorded.remove(&(command.queue, command.entry().command_id));
-            history.answered(tickets.into_iter().flatten());
+            history.record_completions(tickets.into_iter().flatten());
         }
     }
 
