@@ -143,10 +143,10 @@ fn waiting(wait: Wait) -> &'static str {
 
 /// Returns the I/O engine and its options of the first job, or none if the drive's interface has no choice of engines.
 fn engine(drive: &Drive, jobs: &[Job]) -> Option<(IoEngine, EngineOptions)> {
-    let support = drive.limits().ways_in?;
+    let support = drive.limits().engine_support?;
     let first = jobs.first();
     let engine = first.and_then(|job| support.engine(job)).unwrap_or(support.default);
-    Some((engine, first.map_or_else(EngineOptions::default, |job| job.way.switches)))
+    Some((engine, first.map_or_else(EngineOptions::default, |job| job.engine_choice.switches)))
 }
 
 fn software(drive: &Drive) -> String {

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use crate::describe;
 
-pub(crate) use phaselink_core::uncertainty::{Doubted, DoubtedFigure, Named, SEED, of_run};
+pub(crate) use phaselink_core::uncertainty::{FigureIntervals, FigureWithInterval, Named, SEED, of_run};
 
 const DRAWS_DEFAULT: &str = "40";
 /// Maximum number of draws, each of which is a run.
@@ -59,7 +59,7 @@ pub(crate) struct Subject<T> {
 pub(crate) fn intervals<T: Sync>(
     subjects: Vec<Subject<T>>,
     drawn: impl Fn(&T, &Draws, usize) -> Option<Named> + Sync,
-) -> Vec<Doubted> {
+) -> Vec<FigureIntervals> {
     let pairs = subjects.iter().flat_map(|subject| (0..subject.draws.count()).map(move |draw| (subject, draw)));
     let pairs: Vec<(&Subject<T>, usize)> = pairs.collect();
     let run = |(subject, draw): &(&Subject<T>, usize)| drawn(&subject.subject, &subject.draws, *draw);
@@ -67,19 +67,19 @@ pub(crate) fn intervals<T: Sync>(
     let mut all = all.into_iter();
     let of_subject = |Subject { draws, central, .. }: Subject<T>| {
         let drawn: Vec<Option<Named>> = all.by_ref().take(draws.count()).collect();
-        Doubted::of(&draws, central, &drawn)
+        FigureIntervals::of(&draws, central, &drawn)
     };
     subjects.into_iter().map(of_subject).collect()
 }
 
 /// Returns a text with the prediction intervals of a run's figures, with the constants that contribute most.
-pub(crate) fn table_of_run(doubted: &Doubted) -> String {
+pub(crate) fn table_of_run(doubted: &FigureIntervals) -> String {
     let (explanation, table) = of_run_in_rows(doubted);
     format!("{}\n{table}", describe::wrapped(&explanation, ""))
 }
 
 /// Returns the explanation of a run's prediction intervals, and their table.
-pub(crate) fn of_run_in_rows(doubted: &Doubted) -> (String, Table) {
+pub(crate) fn of_run_in_rows(doubted: &FigureIntervals) -> (String, Table) {
     let shown = |name: &str| {
         let figure = phaselink_core::results::find(name)?;
         Some((figure.heading, doubted.find(name)?, move |value: f64| units::figure(figure.unit, Some(value))))
@@ -94,13 +94,17 @@ const RUN_FIGURES: [&str; 9] =
 
 /// Returns a text with prediction intervals. Each row has the name of a figure, the figure, and a function that formats
 /// its values.
-pub(crate) fn table<'a, P: Fn(f64) -> String>(rows: impl Iterator<Item = (String, &'a DoubtedFigure, P)>) -> String {
+pub(crate) fn table<'a, P: Fn(f64) -> String>(
+    rows: impl Iterator<Item = (String, &'a FigureWithInterval, P)>,
+) -> String {
     let (explanation, table) = rows_of(rows);
     format!("{}\n{table}", describe::wrapped(&explanation, ""))
 }
 
 /// Returns the explanation of prediction intervals, and a table with a row for each figure that has one.
-fn rows_of<'a, P: Fn(f64) -> String>(rows: impl Iterator<Item = (String, &'a DoubtedFigure, P)>) -> (String, Table) {
+fn rows_of<'a, P: Fn(f64) -> String>(
+    rows: impl Iterator<Item = (String, &'a FigureWithInterval, P)>,
+) -> (String, Table) {
     let mut table = Table::new().left("figure").right("value").right("from").right("to").left("most of it from");
     let (mut draws, mut model_error) = (0, None);
     for (heading, figure, shown) in rows {

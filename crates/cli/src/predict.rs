@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
-use crate::intervals::{Doubted, IntervalFlags, Subject};
+use crate::intervals::{FigureIntervals, IntervalFlags, Subject};
 use crate::run::workload::{Workload, WorkloadFlags, tell_engine_without_effect};
 use crate::{describe, input, intervals, output};
 
@@ -53,7 +53,12 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 
 impl Arguments {
     /// Returns the prediction intervals of each drive's figures. Empty if they are not asked for.
-    fn doubted(&self, described: &[Described], workloads: &[Workload], predictions: &[Prediction]) -> Vec<Doubted> {
+    fn doubted(
+        &self,
+        described: &[Described],
+        workloads: &[Workload],
+        predictions: &[Prediction],
+    ) -> Vec<FigureIntervals> {
         let pairs = described.iter().zip(workloads).zip(predictions);
         let subjects = pairs.filter_map(|((described, workload), prediction)| {
             let draws = self.intervals.draws_of(described.drive())?;
@@ -67,10 +72,10 @@ impl Arguments {
     }
 }
 
-fn document(described: &[Described], predictions: &[Prediction], doubted: &[Doubted]) -> Value {
+fn document(described: &[Described], predictions: &[Prediction], doubted: &[FigureIntervals]) -> Value {
     let each = described.iter().zip(predictions).enumerate().map(|(place, (described, prediction))| {
         let mut document = json(prediction, described.drive().resolved());
-        document.intervals = doubted.get(place).map(Doubted::document);
+        document.intervals = doubted.get(place).map(FigureIntervals::document);
         document
     });
     output::headed("predict", predict::document(each))
@@ -97,8 +102,8 @@ fn shown(name: &str, value: f64) -> String {
 }
 
 /// Returns a table of prediction intervals for each drive.
-fn doubts(predictions: &[Prediction], doubted: &[Doubted]) -> String {
-    let one = |(prediction, doubted): (&Prediction, &Doubted)| {
+fn doubts(predictions: &[Prediction], doubted: &[FigureIntervals]) -> String {
+    let one = |(prediction, doubted): (&Prediction, &FigureIntervals)| {
         let rows = doubted.figures().map(|figure| (figure.name.clone(), figure, |value| shown(&figure.name, value)));
         format!("\n{}\n{}", prediction.drive, intervals::table(rows))
     };

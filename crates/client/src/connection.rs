@@ -19,7 +19,7 @@ pub(crate) struct Connection {
     pub welcome: Welcome,
     /// Latency in nanoseconds that an application adds to its own measurement by reading the clock once before and once
     /// after.
-    pub looks_ns: u64,
+    pub clock_reads_ns: u64,
 }
 
 impl Connection {
@@ -31,12 +31,12 @@ impl Connection {
         let welcome = Welcome::decode(&message[..bytes])?;
         let fd = fd.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the server gave no memory"))?;
         let memory = Memory::open(&fd, welcome.layout.memory_bytes())?;
-        let looks_ns = if welcome.modelled { 2 * clock::read_duration_ns() } else { 0 };
-        Ok(Connection { socket: stream, memory, welcome, looks_ns })
+        let clock_reads_ns = if welcome.modelled { 2 * clock::read_duration_ns() } else { 0 };
+        Ok(Connection { socket: stream, memory, welcome, clock_reads_ns })
     }
 
     /// Wakes the device by a byte on the socket.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn wake_device(&self) {
         // A full socket has enough wake-ups in it, and a broken one is noticed at the next time-out.
         let _ = rustix::net::send(&self.socket, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }

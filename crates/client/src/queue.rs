@@ -18,7 +18,7 @@ use phaselink_ring::trailer::{Tag, TagSource};
 use crate::connection::Connection;
 
 /// Number of failed polls of a slot, some microseconds, before the clock is read and the processor is yielded.
-const LOOKS: u32 = 1024;
+const POLLS_PER_CHECK: u32 = 1024;
 /// First time-out of a command, after which a read may be stuck. A device whose thread keeps its processor takes less.
 const TIMEOUT: Duration = Duration::from_millis(1);
 /// Longest time-out of a command. Time-outs double up to this value, since a slow device does not mean a wrong tag.
@@ -45,16 +45,17 @@ impl Slot {
 
 /// Command in flight, by its slot.
 #[derive(Debug)]
-struct Asked {
+struct PendingCommand {
     offset: u64,
     tag: u64,
     bytes: u32,
     operation: Operation,
     /// Submission time in nanoseconds of the steady clock; 0 if timing is off.
-    asked_ns: u64,
+    submitted_ns: u64,
     /// True if the data has arrived before its completion time, and its buffer has been prefetched.
     is_near: bool,
-    looks: u32,
+    /// Number of polls that have not found the command complete.
+    failed_polls: u32,
     /// Time-out of a command that takes long. None before the clock is read, when most commands have completed.
     late: Option<Box<Late>>,
 }
@@ -75,7 +76,7 @@ pub struct Queue {
     tail: u32,
     pass: u8,
     free: Vec<u16>,
-    asked: Vec<Option<Asked>>,
+    pending: Vec<Option<PendingCommand>>,
     /// Number of uses of each slot, modulo 256, which distinguishes a new status from an old one.
     attempts: Vec<u8>,
     /// Tag and length in bytes for which the buffer of each free slot is marked already, or none if it is not.
@@ -93,7 +94,7 @@ impl Queue {
             tail: 0,
             pass: FIRST_PASS,
             free: (0..slots).rev().collect(),
-            asked: (0..slots).map(|_| None).collect(),
+            pending: (0..slots).map(|_| None).collect(),
             attempts: vec![0; slots.into()],
             marked: vec![None; slots.into()],
             tags: TagSource::random(welcome.tag_width, seed),
@@ -104,7 +105,7 @@ impl Queue {
 
     /// Returns the maximum number of commands in flight.
     pub fn depth(&self) -> usize {
-        self.asked.len()
+        self.pending.len()
     }
 
     /// Returns the maximum length of one command's transfer in bytes.
@@ -157,19 +158,19 @@ impl Queue {
     /// # Errors
     /// The error that the device reports for this command, whose slot is then free; or that the device has gone.
     pub fn complete(&mut self, slot: Slot, into: &mut [u8]) -> io::Result<bool> {
-        let Some(Some(asked)) = self.asked.get(usize::from(slot.0)) else {
+        let Some(Some(pending)) = self.pending.get(usize::from(slot.0)) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "nothing is under way in this slot"));
         };
         if self.connection.welcome.modelled {
             return self.complete_in_time(slot.0, into);
         }
-        if asked.operation == Operation::Read {
-            let buffer = self.buffer(slot.0, asked.bytes);
-            if !chunk::is_complete(buffer, self.tag(asked.tag)) {
+        if pending.operation == Operation::Read {
+            let buffer = self.buffer(slot.0, pending.bytes);
+            if !chunk::is_complete(buffer, self.tag(pending.tag)) {
                 return self.look_closer(slot.0);
             }
             chunk::copy_out(buffer, into);
-            self.mark_ahead(slot.0, asked.bytes);
+            self.mark_ahead(slot.0, pending.bytes);
             self.release(slot.0);
             return Ok(true);
         }
@@ -186,20 +187,20 @@ impl Queue {
     /// with the modelled latency when the model has decided. This thread spins for the rest of that latency, so that
     /// neither real memory nor the copy adds to it.
     fn complete_in_time(&mut self, slot: u16, into: &mut [u8]) -> io::Result<bool> {
-        let &Asked { tag, bytes, operation, asked_ns, is_near, .. } =
-            self.asked[usize::from(slot)].as_ref().expect("checked by the caller");
+        let &PendingCommand { tag, bytes, operation, submitted_ns, is_near, .. } =
+            self.pending[usize::from(slot)].as_ref().expect("checked by the caller");
         let (buffer, tag) = (self.buffer(slot, bytes), self.tag(tag));
         let Some(status) = self.status(slot) else {
             if operation == Operation::Read && !is_near && chunk::is_complete(buffer, tag) {
                 chunk::prefetch(buffer);
-                self.asked_mut(slot).is_near = true;
+                self.pending_mut(slot).is_near = true;
             }
             return self.look_closer(slot);
         };
         if status == Status::Success {
             let latency = self.connection.memory.word(self.places.latency(slot.into()));
-            let latency_ns = latency.load(Ordering::Relaxed).saturating_sub(self.connection.looks_ns);
-            let due_ns = asked_ns.saturating_add(latency_ns);
+            let latency_ns = latency.load(Ordering::Relaxed).saturating_sub(self.connection.clock_reads_ns);
+            let due_ns = submitted_ns.saturating_add(latency_ns);
             let mut now_ns = clock::now_ns();
             if now_ns.saturating_add(COPY_NS) < due_ns {
                 return Ok(false);
@@ -268,15 +269,23 @@ impl Queue {
                 "the length is too large, or no multiple of a block",
             ));
         }
-        let asked_ns = self.now_ns();
+        let submitted_ns = self.now_ns();
         let Some(slot) = self.free.pop() else { return Ok(None) };
         if !data.is_empty() {
             self.marked[usize::from(slot)] = None;
             chunk::copy_in(self.buffer(slot, bytes), data);
         }
         let tag = self.fresh_tag();
-        self.asked[usize::from(slot)] =
-            Some(Asked { offset, tag, bytes, operation, asked_ns, is_near: false, looks: 0, late: None });
+        self.pending[usize::from(slot)] = Some(PendingCommand {
+            offset,
+            tag,
+            bytes,
+            operation,
+            submitted_ns,
+            is_near: false,
+            failed_polls: 0,
+            late: None,
+        });
         self.enqueue(slot);
         Ok(Some(Slot(slot)))
     }
@@ -310,8 +319,8 @@ impl Queue {
     #[inline]
     fn enqueue(&mut self, slot: u16) {
         let place = usize::from(slot);
-        let &Asked { offset, tag, bytes, operation, asked_ns, .. } =
-            self.asked[place].as_ref().expect("set by the caller");
+        let &PendingCommand { offset, tag, bytes, operation, submitted_ns, .. } =
+            self.pending[place].as_ref().expect("set by the caller");
         if operation == Operation::Read && self.marked[place].take() != Some((tag, bytes)) {
             chunk::mark(self.buffer(slot, bytes), self.tag(tag));
         }
@@ -322,7 +331,7 @@ impl Queue {
         let command = Command { operation, pass, slot, attempt, offset, bytes, buffer, tag };
         let entry = connection.memory.words(self.places.entry(self.tail), COMMAND_WORDS);
         let mut command = command.encode();
-        layout::stamp(&mut command, asked_ns);
+        layout::stamp(&mut command, submitted_ns);
         chunk::publish(entry, &command);
         (self.tail, self.pass) = next_entry(self.tail, self.pass, connection.welcome.layout.entries);
         if connection.welcome.doorbells {
@@ -336,26 +345,26 @@ impl Queue {
         fence(Ordering::SeqCst);
         let mode = self.connection.memory.word(self.places.mode_word);
         if mode.load(Ordering::Relaxed) == u64::from(MODE_DOORBELL) {
-            self.connection.ring();
+            self.connection.wake_device();
         }
     }
 
-    fn asked_mut(&mut self, slot: u16) -> &mut Asked {
-        self.asked[usize::from(slot)].as_mut().expect("checked by the caller")
+    fn pending_mut(&mut self, slot: u16) -> &mut PendingCommand {
+        self.pending[usize::from(slot)].as_mut().expect("checked by the caller")
     }
 
     /// Counts a failed poll of a command. After many of them, checks if something is wrong with the command.
     #[inline]
     fn look_closer(&mut self, slot: u16) -> io::Result<bool> {
-        let asked = self.asked_mut(slot);
-        asked.looks += 1;
-        if asked.looks.is_multiple_of(LOOKS) { self.on_many_looks(slot) } else { Ok(false) }
+        let pending = self.pending_mut(slot);
+        pending.failed_polls += 1;
+        if pending.failed_polls.is_multiple_of(POLLS_PER_CHECK) { self.on_many_polls(slot) } else { Ok(false) }
     }
 
     #[cold]
-    fn on_many_looks(&mut self, slot: u16) -> io::Result<bool> {
+    fn on_many_polls(&mut self, slot: u16) -> io::Result<bool> {
         let start = || Box::new(Late { since: Instant::now(), timeout: TIMEOUT });
-        let late = self.asked_mut(slot).late.get_or_insert_with(start);
+        let late = self.pending_mut(slot).late.get_or_insert_with(start);
         if late.since.elapsed() < late.timeout {
             thread::yield_now();
             return Ok(false);
@@ -368,7 +377,7 @@ impl Queue {
     /// gone.
     fn on_timeout(&mut self, slot: u16) -> io::Result<bool> {
         let status = self.status(slot);
-        let &mut Asked { operation, bytes, tag, ref mut late, .. } = self.asked_mut(slot);
+        let &mut PendingCommand { operation, bytes, tag, ref mut late, .. } = self.pending_mut(slot);
         match status {
             Some(Status::Success) if operation != Operation::Read => Ok(false),
             Some(Status::Success) => {
@@ -395,14 +404,14 @@ impl Queue {
     fn retry(&mut self, slot: u16) {
         self.collisions += 1;
         self.tags.renew();
-        let (tag, asked_ns) = (self.fresh_tag(), self.now_ns());
-        let asked = self.asked_mut(slot);
-        (asked.tag, asked.asked_ns, asked.is_near, asked.looks) = (tag, asked_ns, false, 0);
+        let (tag, submitted_ns) = (self.fresh_tag(), self.now_ns());
+        let pending = self.pending_mut(slot);
+        (pending.tag, pending.submitted_ns, pending.is_near, pending.failed_polls) = (tag, submitted_ns, false, 0);
         self.enqueue(slot);
     }
 
     fn release(&mut self, slot: u16) {
-        self.asked[usize::from(slot)] = None;
+        self.pending[usize::from(slot)] = None;
         self.free.push(slot);
     }
 

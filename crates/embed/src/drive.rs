@@ -14,7 +14,7 @@ use crate::misuse::Misuse;
 use crate::operation::{Completion, Operation, OperationKind, Status, Ticket};
 use crate::overlap::ChangesInFlight;
 use crate::power::{CutState, ImageOrigin, LegalImage, Survival};
-use crate::slots::{Progress, Slots};
+use crate::slots::{SlotState, Slots};
 use crate::store::Store;
 use crate::summary::{self, OperationSummary};
 use crate::tracker::Tracker;
@@ -223,7 +223,7 @@ impl Drive {
     /// If the operation has not completed, or its completion has been taken.
     pub fn take(&mut self, ticket: Ticket) -> Result<Completion<'_>, Misuse> {
         let place = self.state.slots.place(ticket)?;
-        if self.state.slots.get(place).progress != Progress::Completed {
+        if self.state.slots.get(place).state != SlotState::Completed {
             return Err(Misuse::NotComplete(ticket));
         }
         self.state.slots.take(place);
@@ -239,7 +239,7 @@ impl Drive {
     /// completion. The drive has then advanced past all other completions, which can be taken later.
     pub fn wait(&mut self, ticket: Ticket) -> Result<Completion<'_>, Misuse> {
         let place = self.state.slots.place(ticket)?;
-        while self.state.slots.get(place).progress != Progress::Completed {
+        while self.state.slots.get(place).state != SlotState::Completed {
             if !self.state.advance_to_completion(Time::NEVER) {
                 return Err(Misuse::NeverCompletes(ticket));
             }
@@ -592,7 +592,7 @@ impl State {
         let place = done.token;
         let stages = self.engine.take_completed_stages();
         let slot = self.slots.get_mut(place);
-        let was_flushing = slot.progress == Progress::Flushing;
+        let was_flushing = slot.state == SlotState::Flushing;
         if let Some(stages) = stages {
             match &mut slot.stages {
                 Some(kept) if was_flushing => kept.add(&stages),
@@ -604,7 +604,7 @@ impl State {
         if status.is_success() && !was_flushing {
             self.execute(place);
             if self.slots.get(place).is_durable {
-                self.slots.get_mut(place).progress = Progress::Flushing;
+                self.slots.get_mut(place).state = SlotState::Flushing;
                 self.inject(done.at, place, OperationKind::Flush);
                 return false;
             }

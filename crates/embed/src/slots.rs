@@ -12,7 +12,7 @@ use crate::overlap::Covered;
 
 /// State of a slot: vacant, or the progress of its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum SlotState {
     /// The slot has no operation.
     Vacant,
     /// The drive executes the operation's command.
@@ -23,14 +23,14 @@ pub(crate) enum Progress {
     Completed,
 }
 
-/// Slot of an operation: its parameters, progress, data and result.
+/// Slot of an operation: its parameters, state, data and result.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     /// Number of operations that have left this slot, which makes tickets unique.
     generation: u32,
     /// Number of operations that were submitted before this one.
     sequence: u64,
-    pub(crate) progress: Progress,
+    pub(crate) state: SlotState,
     pub(crate) kind: OperationKind,
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
@@ -54,7 +54,7 @@ impl Default for Slot {
         Slot {
             generation: 0,
             sequence: 0,
-            progress: Progress::Vacant,
+            state: SlotState::Vacant,
             kind: OperationKind::Flush,
             offset: 0,
             bytes: 0,
@@ -97,7 +97,7 @@ impl Slots {
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[place as usize];
-        (slot.progress, slot.sequence) = (Progress::InFlight, self.submitted);
+        (slot.state, slot.sequence) = (SlotState::InFlight, self.submitted);
         self.submitted += 1;
         place
     }
@@ -124,7 +124,7 @@ impl Slots {
     /// Completes the operation in a slot, with its time and status.
     pub(crate) fn complete(&mut self, place: u32, at: Time, status: Status) {
         let slot = &mut self.slots[place as usize];
-        (slot.progress, slot.at, slot.status) = (Progress::Completed, at, status);
+        (slot.state, slot.at, slot.status) = (SlotState::Completed, at, status);
         self.in_flight -= 1;
         self.completed.push_back(self.ticket(place));
     }
@@ -137,7 +137,7 @@ impl Slots {
     pub(crate) fn place(&self, ticket: Ticket) -> Result<u32, Misuse> {
         let place = ticket.0 as u32;
         let slot = self.slots.get(place as usize).ok_or(Misuse::UnknownTicket(ticket))?;
-        let is_known = slot.progress != Progress::Vacant && self.ticket(place) == ticket;
+        let is_known = slot.state != SlotState::Vacant && self.ticket(place) == ticket;
         is_known.then_some(place).ok_or(Misuse::UnknownTicket(ticket))
     }
 
@@ -169,14 +169,14 @@ impl Slots {
     /// Frees a slot. Its content stays readable until its next use.
     fn vacate(&mut self, place: u32) {
         let slot = &mut self.slots[place as usize];
-        slot.progress = Progress::Vacant;
+        slot.state = SlotState::Vacant;
         slot.generation = slot.generation.wrapping_add(1);
         self.vacant.push(place);
     }
 
     /// Returns the slots of all operations in flight, in the order of their submission.
     pub(crate) fn flying(&self) -> Vec<u32> {
-        let is_flying = |slot: &Slot| matches!(slot.progress, Progress::InFlight | Progress::Flushing);
+        let is_flying = |slot: &Slot| matches!(slot.state, SlotState::InFlight | SlotState::Flushing);
         let mut places: Vec<u32> =
             (0..self.slots.len() as u32).filter(|place| is_flying(&self.slots[*place as usize])).collect();
         places.sort_unstable_by_key(|place| self.slots[*place as usize].sequence);

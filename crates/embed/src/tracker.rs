@@ -170,7 +170,7 @@ impl Tracker {
             let is_open = !timeline.is_durable(place, cut);
             let request = &self.recording.requests[place];
             if request.is_flush() {
-                kept.extend((!timeline.is_answered(place, cut)).then_some(place));
+                kept.extend((!timeline.has_completed(place, cut)).then_some(place));
                 continue;
             }
             if is_open {

@@ -7,7 +7,7 @@ use phaselink_core::drive_file::Described;
 use phaselink_core::precision;
 use phaselink_core::results::Figures;
 use phaselink_core::simulation::Simulation;
-use phaselink_core::uncertainty::{Doubted, Draws, Named, SEED, of_run};
+use phaselink_core::uncertainty::{Draws, FigureIntervals, Named, SEED, of_run};
 use rayon::prelude::*;
 
 use crate::interrupt::outcome;
@@ -19,14 +19,14 @@ pub(crate) fn doubted(
     draws: usize,
     central: Named,
     drawn: impl Fn(&Drive) -> Option<Named> + Sync,
-) -> Doubted {
+) -> FigureIntervals {
     let draws = Draws::of([described.drive()], draws, SEED);
     let in_draw = |draw: usize| {
         let drive = described.with(&draws.overrides(described.drive(), draw)).ok()?.into_drive();
         drawn(&drive)
     };
     let all: Vec<Option<Named>> = (0..draws.count()).into_par_iter().map(in_draw).collect();
-    Doubted::of(&draws, central, &all)
+    FigureIntervals::of(&draws, central, &all)
 }
 
 /// Runs a simulation to its end, or to the precision `share`, and returns its figures.

@@ -12,7 +12,7 @@ use phaselink_core::results::documents::value;
 use phaselink_core::results::{self, Figures};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
-use phaselink_core::uncertainty::{Doubted, of_run};
+use phaselink_core::uncertainty::{FigureIntervals, of_run};
 use phaselink_core::workload::{Job, UnresolvedJobs};
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -39,7 +39,7 @@ pub struct Result {
     /// Reached and requested precision of mean and p99.
     measured: Option<(Measurement, f64)>,
     /// Prediction intervals of the figures from uncertain constants, if they were requested.
-    doubted: Option<Doubted>,
+    doubted: Option<FigureIntervals>,
     /// Single requests of the run, if they were to be kept.
     requests: Option<Requests>,
 }
@@ -114,7 +114,7 @@ fn finish(
         progress.tell(py, 1.0)?;
         return Ok(None);
     };
-    let mut measurement = Measurement::to(share);
+    let mut measurement = Measurement::until_precision(share);
     while py.detach(|| (0..LOOKS).all(|_| measurement.advance(simulation))) {
         py.check_signals()?;
         progress.tell(py, simulation.progress().unwrap_or(0.0))?;

@@ -10,7 +10,7 @@ use phaselink_ring::shared::memory::Memory;
 use phaselink_ring::status::Status;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::shm::client::{self, CheckedCommand, Client, RingEntry};
-use phaselink_serve::front::shm::share::SharePart;
+use phaselink_serve::front::shm::share::DriveRange;
 
 use crate::Target;
 use crate::script::Script;
@@ -53,7 +53,7 @@ fn commands(input: &[u8]) {
 /// Client and device, with the memory between them seen from both sides.
 struct ShmPair {
     layout: Layout,
-    part: SharePart,
+    part: DriveRange,
     host: Memory,
     device: Client,
     store: Store,
@@ -69,7 +69,7 @@ impl ShmPair {
         let layout =
             Layout { queues: 1 + queues % 3, entries: 2 + entries % 7, transfer_bytes: 512 * (1 + blocks % 8) };
         let start = u64::from(part & 1) * 4096;
-        let part = SharePart { start, bytes: 16 << 10, block_bytes: BLOCK_BYTES, writes: part & 2 == 0 };
+        let part = DriveRange { start, bytes: 16 << 10, block_bytes: BLOCK_BYTES, writes: part & 2 == 0 };
         let (device, fd) = Memory::create(layout.memory_bytes()).expect("memory");
         let host = Memory::open(&fd, layout.memory_bytes()).expect("the same memory");
         let store = Store::in_memory(Geometry { capacity_bytes: CAPACITY_BYTES, block_bytes: BLOCK_BYTES });

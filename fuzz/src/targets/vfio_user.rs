@@ -68,7 +68,7 @@ fn exchange(session: &mut Session, message: &[u8], fds: Vec<OwnedFd>) {
 /// Acts as the controller would between messages.
 fn look_around(session: &mut Session, place: u8) {
     session.interrupts.raise(u16::from(place), session.registers.masked);
-    let _ = session.doorbells().of(u16::from(place) % 33);
+    let _ = session.doorbells().tail_and_head(u16::from(place) % 33);
     let address = u64::from(place) << 12;
     if let Some((_, here)) = session.memory.find(address, 8192) {
         assert!((1..=8192).contains(&here));

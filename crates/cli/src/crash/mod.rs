@@ -34,7 +34,7 @@ use crate::output::{self, Target};
 use crate::progress::Progress;
 use crate::{child, input, interrupt, notes};
 use check::{CheckResults, CheckVerdict, Checks};
-use record::NamedTrace;
+use record::RecordingPlan;
 
 const EXAMPLES: &str = include_str!("../../help/crash.txt");
 
@@ -266,7 +266,7 @@ impl Arguments {
         Err(Problem::new("crash", None, format!("{} {found}", drive.name), allowed))
     }
 
-    fn wanted(&self, drive: Drive) -> Result<NamedTrace<'_>, Problems> {
+    fn wanted(&self, drive: Drive) -> Result<RecordingPlan<'_>, Problems> {
         self.check_drive(&drive)?;
         let (block_bytes, durability) = match self.drive {
             Some(_) => (device::geometry(&drive).block_bytes.max(BLOCK_BYTES_MIN), Durability::of(&drive)),
@@ -276,7 +276,7 @@ impl Arguments {
         let atomic_bytes = self.atomic_bytes(block_bytes)?.unwrap_or(of_drive);
         let capacity_bytes = self.capacity_bytes(&drive, block_bytes)?;
         let drive = of_size(drive, capacity_bytes);
-        Ok(NamedTrace {
+        Ok(RecordingPlan {
             zones: drive.zone_layout(),
             drive,
             capacity_bytes,

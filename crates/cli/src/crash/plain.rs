@@ -143,7 +143,7 @@ impl PlainFile {
             let end = (start + PIECE_BYTES).min(range.end);
             self.found.resize((end - start) as usize, 0);
             self.file.read_exact_at(&mut self.found, start)?;
-            if image.are(start, &self.found) {
+            if image.has_bytes(start, &self.found) {
                 continue;
             }
             self.wanted.clear();

@@ -29,7 +29,7 @@ pub(super) const RECORDING_BYTES_MAX: u64 = 2 << 30;
 
 /// Parameters of a recording: the drive, its durability rules, and the commands to run.
 #[derive(Debug)]
-pub(super) struct NamedTrace<'a> {
+pub(super) struct RecordingPlan<'a> {
     pub drive: Drive,
     pub capacity_bytes: u64,
     pub rules: DurabilityRules,
@@ -59,7 +59,7 @@ struct CommandAccess {
 ///
 /// If the server or a command cannot be started, a command fails, or the recording grows too long.
 pub(super) fn record(
-    wanted: NamedTrace<'_>,
+    wanted: RecordingPlan<'_>,
     folder: &Path,
     stopped: &AtomicBool,
 ) -> Result<Option<Recording>, Problems> {
@@ -92,7 +92,7 @@ pub(super) fn record(
     Ok(ran?.then_some(recording))
 }
 
-impl NamedTrace<'_> {
+impl RecordingPlan<'_> {
     fn geometry(&self) -> Geometry {
         Geometry { capacity_bytes: self.capacity_bytes, block_bytes: self.rules.block_bytes }
     }
@@ -128,7 +128,7 @@ impl NamedTrace<'_> {
 
 /// Runs the commands of `--prepare` and `--run`. Returns false if the user has stopped them.
 fn commands(
-    wanted: &NamedTrace<'_>,
+    wanted: &RecordingPlan<'_>,
     variable: (&str, String),
     uri: &str,
     folder: &Path,

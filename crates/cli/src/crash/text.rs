@@ -170,14 +170,14 @@ fn image_words(report: &CrashReport<'_>, image: &Image) -> String {
         }
     };
     let mut text = format!("  The power fails {when}.\n");
-    let is_done = |&place: &usize| recording.requests[place].is_flush() && timeline.is_answered(place, image.cut);
+    let is_done = |&place: &usize| recording.requests[place].is_flush() && timeline.has_completed(place, image.cut);
     let flush = (0..timeline.arrived(image.cut)).rev().find(is_done);
     text += &match flush {
         Some(place) => format!("  The last flush that was answered before is request {}.\n", place + 1),
         None => String::from("  No flush was answered before.\n"),
     };
     for (&place, lost) in image.lost.iter().take(TOLD_MAX) {
-        let state = if timeline.is_answered(place, image.cut) { "answered, not flushed" } else { "not answered" };
+        let state = if timeline.has_completed(place, image.cut) { "answered, not flushed" } else { "not answered" };
         let what = request(recording, place);
         text += &match lost {
             Loss::All => format!("  Missing: {what}, {state}.\n"),

@@ -76,7 +76,7 @@ pub(super) fn check(experiments: &Experiments) -> Result<(), Problems> {
         }
     }
     let of_drive = |runs: Vec<&ExperimentRun>| {
-        let doubts = runs[0].drive.doubts().into_iter();
+        let doubts = runs[0].drive.uncertain_constants().into_iter();
         let ends = doubts.flat_map(|(cause, doubt)| runs[0].drive.extremes(cause, doubt));
         let check = |end| {
             let moved = runs[0].moved(&[end])?;
@@ -89,12 +89,14 @@ pub(super) fn check(experiments: &Experiments) -> Result<(), Problems> {
 
 /// Returns every constant that is uncertain in any of the drives, with the cause.
 pub(super) fn constants<'a>(drives: impl Iterator<Item = &'a Drive>) -> BTreeSet<(UncertaintyCause, String)> {
-    drives.flat_map(|drive| drive.doubts().into_iter().map(|(cause, doubt)| (cause, doubt.key.clone()))).collect()
+    drives
+        .flat_map(|drive| drive.uncertain_constants().into_iter().map(|(cause, doubt)| (cause, doubt.key.clone())))
+        .collect()
 }
 
 /// Returns the override that sets a constant to one end of its range, or none if the constant is certain in this drive.
 fn to_end(drive: &Drive, cause: UncertaintyCause, key: &str, end: usize) -> Vec<Override> {
-    let doubts = drive.doubts();
+    let doubts = drive.uncertain_constants();
     let doubt = doubts.iter().find(|(of, doubt)| *of == cause && doubt.key == key);
     let ends = doubt.map_or_else(Vec::new, |(_, doubt)| drive.extremes(cause, doubt));
     ends.into_iter().nth(end).into_iter().collect()

@@ -129,7 +129,7 @@ impl Arguments {
                 let folder = directory.join(experiments.reproduction.paper());
                 write(&folder.join("depends_on.csv"), &dependence)?;
             }
-            experiments.reproduction.depends(dependence);
+            experiments.reproduction.set_dependence(dependence);
         }
         if !experiments.is_measured() {
             let paper = experiments.reproduction.paper();

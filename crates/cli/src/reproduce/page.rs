@@ -1,7 +1,7 @@
 //! HTML page of judged results, for `--report`.
 
 use phaselink_core::report::html::page::{Page, list, paragraph, side_by_side};
-use phaselink_core::report::html::{Compared, against};
+use phaselink_core::report::html::{Compared, published_plot};
 use phaselink_core::reproduce::{ClaimKind, Row, Verdict};
 
 use super::JudgedPaper;
@@ -38,7 +38,7 @@ fn numbers(rows: &[Row]) -> String {
     if compared.is_empty() {
         return paragraph("No numbers are published.");
     }
-    against(&compared)
+    published_plot(&compared)
 }
 
 fn compared(row: &Row) -> Option<Compared> {

@@ -20,7 +20,7 @@ pub(super) fn text(rows: &[Row]) -> String {
     let mut text = String::new();
     for paper in rows.chunk_by(|left, right| left.paper == right.paper) {
         let _ = writeln!(text, "{}\n", styled(&paper[0].paper, Style::Bold));
-        text.push_str(&coloured(&table(paper).to_string(), paper));
+        text.push_str(&with_coloured_rows(&table(paper).to_string(), paper));
         text.push('\n');
     }
     write_reasons(
@@ -276,7 +276,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// Returns the table with rows that are off in red and unexplained ones in yellow, if output goes to a terminal.
-fn coloured(table: &str, rows: &[Row]) -> String {
+fn with_coloured_rows(table: &str, rows: &[Row]) -> String {
     const HEAD_LINES: usize = 2;
     let table = with_bold_head(table);
     let style = |line: usize| match rows.get(line.checked_sub(HEAD_LINES)?)?.verdict {

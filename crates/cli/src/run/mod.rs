@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
-use crate::intervals::{Doubted, IntervalFlags, Subject};
+use crate::intervals::{FigureIntervals, IntervalFlags, Subject};
 use crate::output::{self, Report, ReportFlags, Style, Target, styled};
 use crate::progress::Progress;
 use crate::{describe, input, interrupt, intervals, precision};
@@ -96,7 +96,7 @@ struct Targets {
 /// Uncertainty of a run's figures: measured precision and prediction intervals, as far as they are asked for.
 struct Trust {
     measurement: Option<Measurement>,
-    doubted: Option<Doubted>,
+    doubted: Option<FigureIntervals>,
 }
 
 /// Runs `phaselink run`.
@@ -127,7 +127,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let concluded = conclusion_of_run(drive, &workload.jobs, outcome.clone());
     concluded.add_to(&mut document);
     arguments.add_trust(&mut document["phaselink"], &trust);
-    let contents = page::Contents { drive, workload: &workload, outcome: &outcome, timeline: &timeline };
+    let contents = page::PageSources { drive, workload: &workload, outcome: &outcome, timeline: &timeline };
     let page = || contents.page(&concluded, trust.doubted.as_ref(), arguments.seed);
     targets.write(&simulation, &outcome, &document, page)?;
     match arguments.results.json {
@@ -206,7 +206,7 @@ impl Arguments {
         workload: &Workload,
         outcome: &Outcome,
         stopped: &AtomicBool,
-    ) -> Option<Doubted> {
+    ) -> Option<FigureIntervals> {
         let draws = self.intervals.draws_of(described.drive())?;
         let progress = Progress::of(draws.count());
         let drawn = |_: &(), draws: &Draws, draw| {

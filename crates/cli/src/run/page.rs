@@ -11,7 +11,7 @@ use phaselink_core::timeline::Timeline;
 
 use super::workload::Workload;
 use crate::describe;
-use crate::intervals::{self, Doubted};
+use crate::intervals::{self, FigureIntervals};
 
 /// Number of requests before the drawn one, after which the drive's queues and tables have reached their usual state.
 const SKIPPED: u64 = 64;
@@ -19,17 +19,17 @@ const SKIPPED: u64 = 64;
 const BYTES_MAX: u32 = 64 << 10;
 
 /// Drive, workload and results from which the page of a run (`--report`) is made.
-pub(super) struct Contents<'a> {
+pub(super) struct PageSources<'a> {
     pub drive: &'a Drive,
     pub workload: &'a Workload,
     pub outcome: &'a Outcome,
     pub timeline: &'a Timeline,
 }
 
-impl Contents<'_> {
+impl PageSources<'_> {
     /// Returns the HTML page of a run, with prediction intervals if there are any.
-    pub(super) fn page(&self, concluded: &RunConclusion, doubted: Option<&Doubted>, seed: u64) -> String {
-        let Contents { drive, workload, outcome, timeline } = self;
+    pub(super) fn page(&self, concluded: &RunConclusion, doubted: Option<&FigureIntervals>, seed: u64) -> String {
+        let PageSources { drive, workload, outcome, timeline } = self;
         let packets = packets(drive, workload, seed);
         let intervals = doubted.map(intervals::of_run_in_rows);
         let state = words::measured(outcome.measured).map(|state| format!("Measured {state}."));

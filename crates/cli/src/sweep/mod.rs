@@ -28,7 +28,7 @@ use crate::progress::Progress;
 use crate::{input, interrupt, notes, output, precision, traces};
 use choice::ChoiceFlags;
 use drawn::{Drawn, Work};
-use search::{Among, SearchFlags};
+use search::{SearchFlags, SearchPoints};
 use state_file::StateFile;
 
 const EXAMPLES: &str = include_str!("../../help/sweep.txt");
@@ -92,7 +92,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let mut state = StateFile::open(&state_path, arguments.fresh)?;
     let stopped = interrupt::flag();
     if let Some(target) = target {
-        let among = Among { plan: &arguments.plan, sweep: &sweep, points: &points };
+        let among = SearchPoints { plan: &arguments.plan, sweep: &sweep, points: &points };
         let document = arguments.json.as_ref().map(|_| targets.json);
         return arguments.search.command(&target, &among, &mut state, &stopped, document);
     }

@@ -35,7 +35,7 @@ pub(super) struct SearchFlags {
 }
 
 /// Points from which a search chooses, with the plan and its sweep.
-pub(super) struct Among<'a> {
+pub(super) struct SearchPoints<'a> {
     pub plan: &'a Path,
     pub sweep: &'a Sweep,
     pub points: &'a Points,
@@ -43,7 +43,7 @@ pub(super) struct Among<'a> {
 
 /// State and result of a search for the cheapest point.
 struct Found<'a> {
-    among: &'a Among<'a>,
+    among: &'a SearchPoints<'a>,
     target: &'a Target,
     search: Search,
     /// Unit of the cost.
@@ -67,7 +67,7 @@ impl SearchFlags {
     pub(super) fn command(
         &self,
         target: &Target,
-        among: &Among<'_>,
+        among: &SearchPoints<'_>,
         state: &mut StateFile,
         stopped: &AtomicBool,
         document: Option<Option<output::Target>>,
@@ -113,7 +113,12 @@ impl SearchFlags {
 }
 
 /// Returns all points with their costs, except for those that the closed forms rule out.
-fn candidates(among: &Among<'_>, target: &Target, file: &str, costs: &PriceList) -> Result<Vec<Candidate>, Problems> {
+fn candidates(
+    among: &SearchPoints<'_>,
+    target: &Target,
+    file: &str,
+    costs: &PriceList,
+) -> Result<Vec<Candidate>, Problems> {
     let candidate = |resolver: &mut Resolver<'_>, point: usize| {
         let (drive, jobs) = resolver.resolve(point)?;
         let cost = costs.of(file, drive)?;

@@ -7,13 +7,13 @@ use phaselink_core::report::html::columns::{Column, LegendKey, columns};
 use phaselink_core::report::html::page::{Page, list, paragraph, side_by_side};
 use phaselink_core::results::units;
 
-use super::text::{assumptions, conclusion, name, table};
+use super::text::{assumptions, candidate_name, conclusion, table};
 use super::{RankedCandidate, WhatIf};
 use crate::describe;
 
 /// Returns the HTML page of the ranking.
 pub(super) fn page(asked: &WhatIf, ranked: &[RankedCandidate], unfit: &[String]) -> String {
-    let names = ranked.iter().enumerate().map(|(place, one)| format!("{}: {}", place + 1, name(asked, one)));
+    let names = ranked.iter().enumerate().map(|(place, one)| format!("{}: {}", place + 1, candidate_name(asked, one)));
     let names: Vec<String> = names.collect();
     let body = side_by_side(&[gains(ranked), times(ranked)]) + &list(names.iter().map(String::as_str));
     Page::new(&format!("Would it pay? {}", asked.file), &[assumptions(asked)])

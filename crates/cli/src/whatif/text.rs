@@ -17,7 +17,7 @@ pub(super) fn text(asked: &WhatIf, ranked: &[RankedCandidate], unfit: &[String])
 }
 
 /// Returns the name of a candidate: its drive, and its software stack if that is not the drive's own.
-pub(super) fn name(asked: &WhatIf, one: &RankedCandidate) -> String {
+pub(super) fn candidate_name(asked: &WhatIf, one: &RankedCandidate) -> String {
     let candidate = &asked.candidates[one.place];
     match candidate.stack.as_str() {
         "its own" => candidate.described.drive().name.clone(),
@@ -36,7 +36,7 @@ pub(super) fn conclusion(asked: &WhatIf, ranked: &[RankedCandidate]) -> Vec<Stri
     };
     let mut sentences = vec![format!(
         "On {}, requests are in flight for {} of the application's time: {limit}.",
-        name(asked, now),
+        candidate_name(asked, now),
         units::percent(share)
     )];
     // A drive that would surely pay is told before a faster one of which that is unsure.
@@ -45,21 +45,21 @@ pub(super) fn conclusion(asked: &WhatIf, ranked: &[RankedCandidate]) -> Vec<Stri
     sentences.extend(best.map(|best| match best.verdict(asked.now) {
         Verdict::Pays => format!(
             "It would pay: {} makes it {} times as fast ({} to {}).",
-            name(asked, best),
+            candidate_name(asked, best),
             describe::figure(best.central),
             describe::figure(best.gain.low),
             describe::figure(best.gain.high)
         ),
         Verdict::Unsure => format!(
             "Whether it would pay is unsure: the best, {}, makes it {} times as fast, and between {} and {}.",
-            name(asked, best),
+            candidate_name(asked, best),
             describe::figure(best.central),
             describe::figure(best.gain.low),
             describe::figure(best.gain.high)
         ),
         Verdict::No | Verdict::Now => format!(
             "It would not pay: no drive makes it {WORTH} times as fast; the best, {}, {} times at most.",
-            name(asked, best),
+            candidate_name(asked, best),
             describe::figure(best.gain.high)
         ),
     }));

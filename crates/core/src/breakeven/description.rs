@@ -165,7 +165,7 @@ fn one() -> u32 {
 }
 
 /// Function that returns a description with one input multiplied by a factor.
-type Grown = fn(&Description, f64) -> Description;
+type ScaleInput = fn(&Description, f64) -> Description;
 
 /// Pairs the name of each input with a function that multiplies the field at that path by a factor.
 macro_rules! inputs {
@@ -174,7 +174,7 @@ macro_rules! inputs {
             let mut grown = description.clone();
             grown.$($field).+ *= factor;
             grown
-        }) as Grown)),*]
+        }) as ScaleInput)),*]
     };
 }
 
@@ -268,7 +268,7 @@ impl Description {
 
     /// Returns the inputs on which a break-even time depends: name, and the function that multiplies the input by a
     /// factor.
-    pub(super) fn inputs(&self) -> Vec<(&'static str, Grown)> {
+    pub(super) fn inputs(&self) -> Vec<(&'static str, ScaleInput)> {
         let prices = inputs! {
             "costs.memory_die" => costs.memory_die;
             "costs.memory_die_bytes" => costs.memory_die_bytes;
@@ -279,7 +279,7 @@ impl Description {
             "costs.flash_die" => costs.flash_die;
             "costs.drive_memory_die" => costs.drive_memory_die;
         };
-        let rates: [(&'static str, Grown); 7] = [
+        let rates: [(&'static str, ScaleInput); 7] = [
             ("cells.sense_ns", |it, by| it.with_cells(|cells| cells.sense_ns *= by)),
             ("cells.program_ns", |it, by| it.with_cells(|cells| cells.program_ns *= by)),
             ("cells.command_ns", |it, by| it.with_cells(|cells| cells.command_ns *= by)),

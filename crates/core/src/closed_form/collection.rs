@@ -104,7 +104,7 @@ impl CollectionRounds {
         let (now, die) = (self.now(), (row / self.pages_per_line) as usize % self.dies.len());
         let array = self.costs.reads[(row % self.pages_per_line) as usize];
         let read_at = self.dies[die].enqueue(Time::ZERO, self.costs.command + array);
-        self.bus.promise(now, read_at, self.read_transfer) + self.read_transfer
+        self.bus.reserve(now, read_at, self.read_transfer) + self.read_transfer
     }
 
     /// Programs a line whose data is available at `at`. Its pages cross the bus with a gap of one page's time between
@@ -114,7 +114,7 @@ impl CollectionRounds {
         let mut ready = self.dies[die].last_begins_at.max(at);
         let mut crossed = ready;
         for _ in 0..self.program_pages {
-            crossed = self.bus.promise(now, ready, self.page_transfer) + self.page_transfer;
+            crossed = self.bus.reserve(now, ready, self.page_transfer) + self.page_transfer;
             ready = crossed + self.page_transfer;
         }
         self.dies[die].enqueue(crossed, self.costs.program);

@@ -66,13 +66,13 @@ impl<'a> DataReads<'a> {
     }
 
     /// Issues a device read of `bytes` bytes at `now`. It starts after all reads issued before.
-    pub(crate) fn ask(&mut self, now: Time, bytes: u32) {
+    pub(crate) fn issue(&mut self, now: Time, bytes: u32) {
         self.waiting.push_back((now, bytes));
     }
 
     /// Runs the pipeline until the oldest read completes, and returns that read. `None` if no read is in flight. The
     /// burst that can start first goes first, because the other wire may have to send DLLPs for it.
-    pub(crate) fn answer(&mut self) -> Option<DataRead> {
+    pub(crate) fn complete_next(&mut self) -> Option<DataRead> {
         loop {
             match (self.next_request(), self.next_answer()) {
                 (Some(request), Some(answer)) if request > answer => return self.send_answer(answer),
@@ -122,7 +122,7 @@ impl<'a> DataReads<'a> {
 
     fn send_answer(&mut self, ready: Time) -> Option<DataRead> {
         let mut read = self.requested.pop_front()?;
-        let answers = self.parts.data_answer(read.bytes);
+        let answers = self.parts.data_completions(read.bytes);
         let (answered, end) = self.down.send(ready, CreditClass::Completion, self.parts.on_wire(&answers));
         (read.answered, read.there) = (answered, end + self.parts.link.one_way());
         self.up.owe(read.there, self.parts, &answers);
@@ -166,7 +166,7 @@ impl DataRead {
         ledger.spend(Stage::Transfer, parts.on_wire(&parts.data_read(self.bytes)));
         ledger.until(Stage::Propagation, self.arrived);
         ledger.until(Stage::HostRead, self.answered);
-        ledger.spend(Stage::Transfer, parts.on_wire(&parts.data_answer(self.bytes)));
+        ledger.spend(Stage::Transfer, parts.on_wire(&parts.data_completions(self.bytes)));
         ledger.until(Stage::Propagation, self.there);
     }
 }

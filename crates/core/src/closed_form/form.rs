@@ -53,7 +53,7 @@ impl Form {
         let mut demands = Form::shared(parts, workload, class, Span::ZERO, false);
         match class.direction {
             DataDirection::Read => parts.demand_burst(&mut demands, &parts.data(class.bytes), 1.0),
-            DataDirection::Write => parts.demand_burst(&mut demands, &parts.data_answer(class.bytes), 1.0),
+            DataDirection::Write => parts.demand_burst(&mut demands, &parts.data_completions(class.bytes), 1.0),
         }
         Form { latency: None, demands }
     }

@@ -45,7 +45,7 @@ impl Parts<'_> {
             spend(&mut ledger, &costs.user, direction, bytes);
             costs.batch.iter().for_each(|cost| ledger.spend(cost.stage, cost.time));
             if self.has_poller() {
-                self.see(&mut ledger);
+                self.charge_poll(&mut ledger);
             }
             spend(&mut ledger, &costs.kernel, direction, bytes);
             return ledger;
@@ -63,7 +63,7 @@ impl Parts<'_> {
             let costs = &engaged.software.up;
             spend(ledger, &costs.kernel, direction, bytes);
             if self.has_poller() {
-                self.see(ledger);
+                self.charge_poll(ledger);
             }
             costs.batch.iter().for_each(|cost| ledger.spend(cost.stage, cost.time));
             return spend(ledger, &costs.user, direction, bytes);
@@ -121,7 +121,7 @@ impl Parts<'_> {
     /// that do. Completions that are collected together may all belong to one drive.
     pub fn sharing(&self, workload: &Workload) -> (f64, f64) {
         let Some(EngineSoftware { together, .. }) = &self.engaged else { return (1.0, 1.0) };
-        let submitted = f64::from(together.submit) / workload.told(together.submit);
+        let submitted = f64::from(together.submit) / workload.distinct_drives(together.submit);
         match self.sleeps() {
             false => (submitted, together.complete_max.into()),
             true => (submitted, workload.outstanding.max(1) as f64),
@@ -154,14 +154,14 @@ impl Parts<'_> {
 
     /// Adds to a request's ledger of stage times the time until a polling thread sees data that has become visible in
     /// memory.
-    pub fn see(&self, ledger: &mut Ledger) {
+    pub fn charge_poll(&self, ledger: &mut Ledger) {
         ledger.spend(Stage::Poll, self.at_clock(self.drive.host.poll));
     }
 
     /// Adds to a request's ledger of stage times the time until a polling thread sees a completion. The thread
     /// submitted the request at `since`, and must first have entered the call that waits for it.
     pub fn see_since(&self, ledger: &mut Ledger, since: Time) {
-        self.see(ledger);
+        self.charge_poll(ledger);
         ledger.until(Stage::CoreWait, ledger.cursor().max(since + self.call()));
     }
 
@@ -190,18 +190,18 @@ impl Parts<'_> {
     pub fn wake_by(&self, ledger: &mut Ledger, since: Time, longer: Span) {
         let handled = self.handled(ledger.cursor(), Some(since)) + longer;
         ledger.until(Stage::Interrupt, handled);
-        self.rouse(ledger, handled);
+        self.charge_wake_up(ledger, handled);
     }
 
     /// Adds to a request's ledger of stage times the wake-up of a thread whose completion an interrupt handler has just
     /// found, and the context switch. The handler keeps the core busy until `busy_until`.
-    pub fn rouse(&self, ledger: &mut Ledger, busy_until: Time) {
+    pub fn charge_wake_up(&self, ledger: &mut Ledger, busy_until: Time) {
         let (found, wake) = (ledger.cursor(), self.on_core(self.drive.host.wake));
         let stage = if wake.is_zero() { Stage::CoreWait } else { Stage::Interrupt };
         ledger.until(stage, busy_until.max(found) + wake);
         ledger.spend(Stage::ContextSwitch, self.on_core(self.drive.host.reactivate()));
         if ledger.cursor() == found {
-            self.see(ledger);
+            self.charge_poll(ledger);
         }
     }
 

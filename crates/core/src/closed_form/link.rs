@@ -25,8 +25,8 @@ impl Parts<'_> {
     }
 
     /// Returns the burst of completions that carries `bytes` bytes of a write's data to the device.
-    pub fn data_answer(&self, bytes: u32) -> Packet {
-        self.answer(bytes).user_data(0, None)
+    pub fn data_completions(&self, bytes: u32) -> Packet {
+        self.completions(bytes).user_data(0, None)
     }
 
     /// Returns a burst of posted writes with `bytes` bytes, each packet with the largest payload.
@@ -40,7 +40,7 @@ impl Parts<'_> {
     }
 
     /// Returns the burst of completions that carries `bytes` bytes of host memory to the device.
-    pub fn answer(&self, bytes: u32) -> Packet {
+    pub fn completions(&self, bytes: u32) -> Packet {
         let chunk_bytes = self.drive.link.completion_bytes_max();
         Packet { kind: Kind::Completion, ..Packet::write(Direction::Down, 0, bytes, chunk_bytes, NO_TOKEN) }
     }
@@ -77,7 +77,7 @@ impl Parts<'_> {
 
     /// Returns the time from the start of a device read of `bytes` bytes of host memory until all of them have arrived.
     pub fn round_trip(&self, bytes: u32) -> Span {
-        self.sent(&self.read(bytes)) + self.host_memory(bytes) + self.sent(&self.answer(bytes))
+        self.sent(&self.read(bytes)) + self.host_memory(bytes) + self.sent(&self.completions(bytes))
     }
 
     /// True if a burst never waits for flow-control credits, nor do `behind` short packets that follow it. All credits
@@ -133,7 +133,7 @@ impl Parts<'_> {
     /// Adds the service demands of `times` device reads of host memory: on the wires for requests and completions, and
     /// on read tags.
     pub fn demand_read(&self, demands: &mut Demands, requests: &Packet, times: f64) {
-        let answers = Packet { user_data: requests.user_data, ..self.answer(requests.bytes) };
+        let answers = Packet { user_data: requests.user_data, ..self.completions(requests.bytes) };
         self.demand_burst(demands, requests, times);
         self.demand_burst(demands, &answers, times);
         let tags = requests.count().min(self.drive.link.read_tags.into());

@@ -63,7 +63,7 @@ impl Parts<'_> {
     pub fn new(drive: &Drive) -> Parts<'_> {
         Parts {
             drive,
-            link: Link::new(&drive.link, drive.write_accept(), Span::ZERO, 0).farther(drive.switch_time()),
+            link: Link::new(&drive.link, drive.write_accept(), Span::ZERO, 0).with_longer_path(drive.switch_time()),
             root_complex: RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, 0)
                 .with_peer(&drive.peer),
             geometry: Geometry::from(&drive.media.in_the_mean()),
@@ -100,9 +100,9 @@ impl Parts<'_> {
     /// engine.
     pub fn of_job(&self, job: &Job) -> Self {
         let limits = self.drive.limits();
-        let engine = limits.ways_in.as_ref().and_then(|ways| ways.engine(job));
+        let engine = limits.engine_support.as_ref().and_then(|support| support.engine(job));
         let engaged = engine.map(|engine| EngineSoftware {
-            software: Software::new(self.drive, engine, job.way.switches),
+            software: Software::new(self.drive, engine, job.engine_choice.switches),
             together: job.batch.with_slots(job.iodepth, engine == IoEngine::Spdk),
         });
         Self { engaged, ..self.clone() }

@@ -113,7 +113,7 @@ impl Workload {
 
     /// Returns the smallest number of drives that `together` consecutive requests of a thread go to. Reads and writes
     /// each take the drives in turn.
-    pub fn told(&self, together: u32) -> f64 {
+    pub fn distinct_drives(&self, together: u32) -> f64 {
         let mixed = self.classes.iter().any(|class| class.direction != self.classes[0].direction);
         let of_one_round = f64::from(together) / if mixed { 2.0 } else { 1.0 };
         of_one_round.min(self.in_turn.into()).max(1.0)

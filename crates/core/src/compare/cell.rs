@@ -6,7 +6,7 @@ use crate::precision::Measurement;
 use crate::predict::usage;
 use crate::results::Figures;
 use crate::results::documents::ResourceUse;
-use crate::uncertainty::Doubted;
+use crate::uncertainty::FigureIntervals;
 use crate::workload::Job;
 
 /// Utilisation at which a resource counts as saturated.
@@ -55,7 +55,7 @@ pub struct Cell {
     /// ended when it was reached.
     pub measurement: Option<(Measurement, f64)>,
     /// Prediction intervals of the figures, if they were computed.
-    pub doubted: Option<Doubted>,
+    pub doubted: Option<FigureIntervals>,
 }
 
 impl Cell {

@@ -94,7 +94,7 @@ impl LossRules {
     /// Returns a sentence with the rule that allows the loss of request `place` in this state of the drive.
     fn of_loss(&self, state: &ImageState<'_>, place: usize, loss: &Loss) -> String {
         let LossClauses { flying, completed, torn } = &self.clauses;
-        let rule = match (state.failed.contains(&place), state.timeline.is_answered(place, state.image.cut)) {
+        let rule = match (state.failed.contains(&place), state.timeline.has_completed(place, state.image.cut)) {
             (true, _) => self.of_failed(),
             (false, false) => format!("It was in flight ({flying})."),
             (false, true) => format!(

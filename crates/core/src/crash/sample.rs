@@ -55,7 +55,7 @@ pub(super) fn sampled(recording: &Recording, timeline: &CutTimeline, wanted: usi
 fn all(recording: &Recording, timeline: &CutTimeline) -> Vec<Image> {
     let last = timeline.epochs().len() - 1;
     let of_epoch = |(place, epoch): (usize, &Epoch)| {
-        let (is_last, cut) = (place == last, epoch.cut);
+        let (is_last, cut) = (place == last, epoch.last_cut);
         let open = timeline.open(recording, cut);
         let count = epoch.states.exact.expect("all images are listed if they were counted");
         let images = (0..count).map(move |state| image(recording, &open, cut, state));
@@ -241,8 +241,8 @@ impl Sampler<'_> {
             Image { cut, lost: open.map(|place| (place, Loss::All)).collect() }
         };
         let image = match kind {
-            SampleKind::Boundary(epoch) => Image::whole(timeline.epochs()[epoch].cut),
-            SampleKind::Nothing(epoch) => all_open(timeline.epochs()[epoch].cut, None),
+            SampleKind::Boundary(epoch) => Image::whole(timeline.epochs()[epoch].last_cut),
+            SampleKind::Nothing(epoch) => all_open(timeline.epochs()[epoch].last_cut, None),
             SampleKind::Prefix(place) => Image::whole(cuts(place).0),
             SampleKind::Without(place) => Image { cut: cuts(place).1, lost: [(place, Loss::All)].into() },
             SampleKind::Alone(place) => all_open(cuts(place).1, Some(place)),

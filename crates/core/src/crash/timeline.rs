@@ -35,7 +35,7 @@ struct RequestInstants {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Epoch {
     /// Last cut of the epoch, as the number of events that happened before the power failed.
-    pub cut: usize,
+    pub last_cut: usize,
     /// Number of states of the drive that the requests open at this power cut may leave.
     pub states: StateCount,
     /// Number of states at the last power cut of an epoch that the next epoch shares: those that contain every request
@@ -120,7 +120,7 @@ impl CutTimeline {
     }
 
     /// True if a request had completed before this power cut.
-    pub fn is_answered(&self, request: usize, cut: usize) -> bool {
+    pub fn has_completed(&self, request: usize, cut: usize) -> bool {
         self.requests[request].completed.is_some_and(|completed| completed < cut)
     }
 
@@ -187,11 +187,11 @@ impl CutTimeline {
             advance(cut, &mut open);
             let states = open.states();
             end.iter().for_each(|&(_, place)| open.remove(recording, place));
-            epochs.push(Epoch { cut, states, states_left: open.states() });
+            epochs.push(Epoch { last_cut: cut, states, states_left: open.states() });
         }
         let cut = recording.events.len();
         advance(cut, &mut open);
-        epochs.push(Epoch { cut, states: open.states(), states_left: OpenPieces::default().states() });
+        epochs.push(Epoch { last_cut: cut, states: open.states(), states_left: OpenPieces::default().states() });
         epochs
     }
 }

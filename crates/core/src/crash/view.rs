@@ -115,7 +115,7 @@ impl ImageBlocks<'_> {
     }
 
     /// True if the crash image has exactly these bytes on the drive from byte `start` on.
-    pub fn are(&self, start: u64, bytes: &[u8]) -> bool {
+    pub fn has_bytes(&self, start: u64, bytes: &[u8]) -> bool {
         let mut rest = bytes;
         self.parts(start..start + bytes.len() as u64).all(|(length, data)| {
             let (found, others) = rest.split_at(length);

@@ -136,7 +136,7 @@ impl Data {
     }
 
     /// Marks a request that is going to fail: its write may take effect or not.
-    pub fn doubt(&mut self, number: u64) {
+    pub fn expect_failure(&mut self, number: u64) {
         self.doubted.insert(number);
     }
 
@@ -188,14 +188,14 @@ impl Data {
     }
 
     /// Returns a write's data, read from host memory, for the device to [store](Self::store).
-    pub fn carry(&mut self, packet: &Packet, memory: &HostMemory) -> Vec<u8> {
+    pub fn read_write_data(&mut self, packet: &Packet, memory: &HostMemory) -> Vec<u8> {
         let mut moving = std::mem::take(&mut self.moving);
         moving.resize(packet.bytes as usize, 0);
         memory.read(packet.address, &mut moving);
         moving
     }
 
-    /// Stores a write's data, which [`carry`](Self::carry) has read from host memory, in the device.
+    /// Stores a write's data in the device; [`read_write_data`](Self::read_write_data) has read it from host memory.
     pub fn store(&mut self, packet: &Packet, carried: Vec<u8>) {
         self.moving = carried;
         self.contents.write(packet.device_offset, &self.moving);

@@ -104,8 +104,8 @@ impl<'a> TransferMachine<'a> {
                     self.on_arrival(now, arrival);
                 }
             }
-            Event::Look(packet) => root_complex.on_look(now, packet, link, memory, shared),
-            Event::Answer(packet) => root_complex.on_answer(now, packet, link, shared),
+            Event::SampleMemory(packet) => root_complex.on_look(now, packet, link, memory, shared),
+            Event::ReadDone(packet) => root_complex.on_answer(now, packet, link, shared),
             Event::Settle(packet) => {
                 let count = link.bursts[packet].count();
                 self.on_settle(now, packet, count);

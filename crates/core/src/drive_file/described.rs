@@ -58,7 +58,8 @@ impl Described {
     pub fn with_interrupts(&self) -> Option<(Described, &'static str)> {
         let drive = &self.drive;
         let key = drive.protocol().interrupts_key().filter(|key| drive.sources.of(key) != Origin::Set)?;
-        let sleeps = drive.limits().ways_in.is_some_and(|ways| !polls(ways.default, EngineOptions::default()));
+        let sleeps =
+            drive.limits().engine_support.is_some_and(|support| !polls(support.default, EngineOptions::default()));
         if !sleeps || !self.overrides.iter().any(|given| given.is_of("stack")) {
             return None;
         }

@@ -11,7 +11,7 @@ use crate::drive::Drive;
 impl Drive {
     /// Returns the uncertain constants on which this drive's results can depend, sorted by key, each with the reason of
     /// its uncertainty. Constants of protocols that the drive does not use are left out.
-    pub fn doubts(&self) -> Vec<(UncertaintyCause, &UncertainConstant)> {
+    pub fn uncertain_constants(&self) -> Vec<(UncertaintyCause, &UncertainConstant)> {
         let assumed = self.assumed.iter().map(|doubt| (UncertaintyCause::Assumed, doubt));
         let fitted = self.fitted.iter().map(|doubt| (UncertaintyCause::Fitted, doubt));
         let mut doubts: Vec<_> = assumed.chain(fitted).collect();

@@ -68,13 +68,13 @@ pub(super) struct Faults {
     /// Faults of requests in flight, by request number, since a driver may continue a request under another index.
     met: BTreeMap<u64, RequestFault>,
     /// True if a rule resets or removes the device or cuts its power, so that the requests that it has are kept in
-    /// `flying`.
+    /// `requests_in_device`.
     keeps_flying: bool,
     uncorrectable: u64,
     /// Number of requests that failed because the controller refused a command.
     refused: u64,
     /// Copies of the requests in flight in the device, as they were submitted, by request number.
-    flying: BTreeMap<u64, Request>,
+    requests_in_device: BTreeMap<u64, Request>,
     away: Away,
     /// Write pointers of the zones since the device was restarted; `None` if it has no zones, or was not restarted.
     pointers: Option<WritePointers>,
@@ -176,7 +176,7 @@ impl Faults {
             uncorrectable: 0,
             refused: 0,
             met: BTreeMap::new(),
-            flying: BTreeMap::new(),
+            requests_in_device: BTreeMap::new(),
             away: Away::No,
             pointers: None,
             due: BTreeMap::new(),
@@ -248,7 +248,7 @@ impl Faults {
         }
         self.met.insert(number, met);
         let is_in_doubt = met.torn_at.is_some() || met.damage.is_some() && met.error.is_some();
-        data.as_mut().filter(|_| is_in_doubt).into_iter().for_each(|data| data.doubt(number));
+        data.as_mut().filter(|_| is_in_doubt).into_iter().for_each(|data| data.expect_failure(number));
         if met.completed.is_some() { SubmissionDecision::Keep } else { self.hand_down(now, id, shared) }
     }
 
@@ -302,7 +302,7 @@ impl Faults {
         }
         if self.keeps_flying {
             let request = &shared.requests[id];
-            self.flying.insert(request.number, request.clone());
+            self.requests_in_device.insert(request.number, request.clone());
         }
         SubmissionDecision::Submit
     }
@@ -346,7 +346,7 @@ impl Faults {
 
     /// Handles a request that the device has completed. Returns true if its completion reaches the host now.
     fn on_completed(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) -> bool {
-        self.flying.remove(&number);
+        self.requests_in_device.remove(&number);
         let Some(met) = self.met.get_mut(&number) else { return true };
         if met.is_lost {
             met.completed = Some(id);
@@ -402,7 +402,7 @@ impl Faults {
     pub(super) fn forget_requests(&mut self, now: Time) {
         self.throttles.iter_mut().for_each(|(_, limits)| limits.cut_power(now));
         self.met.clear();
-        self.flying.clear();
+        self.requests_in_device.clear();
         self.due.retain(|_, due| {
             !matches!(due, DueEffect::Submit(_) | DueEffect::GiveUp(_) | DueEffect::Repeat(..) | DueEffect::Whole(..))
         });
@@ -659,7 +659,7 @@ impl Engine {
         let zones = self.connect_again(now, &faults.drive, faults.seed, matches!(away, Away::Off(_)));
         let zone_bytes = faults.drive.zones.size_mib << 20;
         faults.pointers = zones.map(|left| WritePointers::of(&left.zones, zone_bytes));
-        for request in std::mem::take(&mut faults.flying).into_values() {
+        for request in std::mem::take(&mut faults.requests_in_device).into_values() {
             let number = request.number;
             let id = self.shared.requests.insert(request);
             self.shared.requests.charge_late(Some(id), Stage::Timeout, now);
@@ -693,7 +693,7 @@ impl Engine {
             controller.keep_data(drive, seed, &data.contents, &mut self.memory);
         }
         zones.iter().for_each(|zones| controller.take_over_zones(zones.clone()));
-        (0..self.host.threads()).for_each(|thread| self.let_look(thread));
+        (0..self.host.threads()).for_each(|thread| self.disable_interrupts_if_polling(thread));
         zones
     }
 

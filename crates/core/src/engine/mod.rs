@@ -53,7 +53,7 @@ use crate::ledger::trace::Trace;
 use crate::link::Arrival;
 use crate::link::switch::Switches;
 use crate::memory::HostMemory;
-use crate::protocol::halves::{Controller, Driver, Looking};
+use crate::protocol::halves::{Controller, Driver, PollNames};
 use crate::protocol::ports::Settled;
 use crate::protocol::splitting;
 use crate::request::RequestId;
@@ -101,7 +101,7 @@ pub struct Engine {
     /// True if every posted write is in memory a fixed time after its arrival.
     settles_alike: bool,
     /// True if controllers are told when their packets have arrived at the host.
-    hears_deliveries: bool,
+    needs_delivery_events: bool,
     /// True if drivers poll for completions instead of waiting for interrupts.
     polling: bool,
     /// Names of the stages of the host's software stack, for traces.
@@ -138,7 +138,7 @@ impl Engine {
             host: Host::new(drive, seed),
             memory,
             settles_alike: device::settle(drive, &devices[0].root_complex).is_some(),
-            hears_deliveries: devices[0].controller.hears_deliveries(),
+            needs_delivery_events: devices[0].controller.needs_delivery_events(),
             devices,
             switched: switches.zip(switch.direction()).map(|(switches, to)| SwitchedLinks::new(switches, to)),
             is_alone,
@@ -266,7 +266,8 @@ impl Engine {
     }
 
     /// True if the goal is reached. If all threads are done, starts the next group of jobs instead, if there is one.
-    /// Everything that may reach a goal makes the scheduler [look up](crate::scheduler::Scheduler::look_up).
+    /// Everything that may reach a goal makes the event loop
+    /// [return to its caller](crate::scheduler::Scheduler::return_to_caller).
     fn is_reached(&mut self, goal: Goal) -> bool {
         match goal {
             Goal::Time => false,
@@ -352,11 +353,11 @@ impl Engine {
                 }
             }
             Event::Dma(packet) => self.on_dma(now, packet, device),
-            Event::Look(packet) => {
+            Event::SampleMemory(packet) => {
                 let AttachedDevice { root_complex, link, .. } = &mut devices[device];
                 root_complex.on_look(now, packet, link, memory, shared);
             }
-            Event::Answer(packet) => {
+            Event::ReadDone(packet) => {
                 let AttachedDevice { root_complex, link, .. } = &mut devices[device];
                 root_complex.on_answer(now, packet, link, shared);
             }
@@ -512,7 +513,7 @@ impl Engine {
     #[inline(never)]
     fn complete_for_client(&mut self, token: u32, now: Time, error: Option<u32>) {
         self.client_completed.push_back(Completed { token, at: now, error });
-        self.shared.scheduler.look_up();
+        self.shared.scheduler.return_to_caller();
     }
 
     /// Handles the end of a step that a device's DMA engine has taken for a burst: a transfer that is complete arrives.
@@ -537,7 +538,7 @@ impl Engine {
                 self.shared.trace.keep_burst(burst, number);
             }
             let is_settled = self.settles_alike && flight.packet.kind == Kind::MemoryWrite;
-            if last && self.hears_deliveries {
+            if last && self.needs_delivery_events {
                 let token = flight.packet.token;
                 let (controller, mut ports) = self.devices.controller_side(device, &mut self.shared);
                 controller.on_delivered(now, token, &mut ports);
@@ -573,7 +574,7 @@ impl Engine {
         let Some(data) = data else { return };
         faults::keep_up_with_power(now, media, data);
         let packet = faults::stored(&self.faults, packet, &self.shared);
-        let arrived = data.carry(&packet, &self.memory);
+        let arrived = data.read_write_data(&packet, &self.memory);
         let (controller, mut ports) = self.devices.controller_side(device, &mut self.shared);
         controller.on_user_data(&packet, &arrived, &mut ports);
         if let Some(data) = ports.data {
@@ -599,9 +600,9 @@ impl Engine {
     fn keep_answer(&mut self, mut burst: RecordedBurst, packet: &Packet, device: usize) {
         let owner = self.shared.requests.accepted.or(packet.request);
         let number = owner.map(|request| self.shared.requests[request].number);
-        match (self.devices[device].controller.looking(packet), number) {
-            (Some(looking), Some(number)) => self.shared.trace.assign(looking.read, packet.sampled_at, number),
-            (Some(Looking { empty: Some(empty), .. }), None) => burst.name = empty,
+        match (self.devices[device].controller.poll_names(packet), number) {
+            (Some(poll_names), Some(number)) => self.shared.trace.assign(poll_names.read, packet.sampled_at, number),
+            (Some(PollNames { empty: Some(empty), .. }), None) => burst.name = empty,
             _ => {}
         }
         self.shared.trace.keep_burst(burst, number);

@@ -77,7 +77,7 @@ impl Engine {
     /// real drivers do not know the drive's protocol.
     pub fn for_real_hosts(drive: &Drive, seed: u64) -> Option<Engine> {
         let mut engine = Engine::new(drive, seed);
-        engine.devices[0].driver.real_hosts()?.give_way();
+        engine.devices[0].driver.real_hosts()?.hand_queues_to_real_hosts();
         engine.devices[0].controller.real_hosts()?.begin();
         let limits = drive.limits();
         engine.hold_keys(drive, &mut std::iter::empty());
@@ -126,7 +126,7 @@ impl Engine {
     pub fn place(&mut self, at: Time, command: &HostCommand) {
         self.run_until(at);
         self.shared.scheduler.advance(at);
-        self.call(0);
+        self.set_event_source(0);
         let thread = self.queue_threads[usize::from(command.queue)];
         let Engine { shared, memory, devices, .. } = self;
         let device = &mut devices[0];
@@ -146,7 +146,7 @@ impl Engine {
     /// Adds a thread for injected requests, and returns its number.
     pub fn add_client(&mut self, iodepth: u32) -> u16 {
         let thread = self.add_queue_client(iodepth);
-        self.let_look(thread);
+        self.disable_interrupts_if_polling(thread);
         thread
     }
 
@@ -164,7 +164,7 @@ impl Engine {
     pub fn inject(&mut self, at: Time, input: Input) {
         self.run_until(at);
         self.shared.scheduler.advance(at);
-        self.call(0);
+        self.set_event_source(0);
         match input {
             Input::Request { thread, io, token } => {
                 self.host.inject(at, at, thread, (io, token), &self.devices[0].driver, &mut self.shared);

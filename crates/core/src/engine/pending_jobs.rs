@@ -80,7 +80,7 @@ impl Engine {
             };
             let generator = if warms_up { generator.warming_up() } else { generator };
             let thread = self.host.add_thread(job.iodepth, Some(generator), Some(job));
-            self.let_look(thread);
+            self.disable_interrupts_if_polling(thread);
             self.recorder.add_thread(thread, place);
             self.shared.scheduler.at(start, Event::Thread(thread));
         }

@@ -23,14 +23,14 @@ impl Engine {
             Event::Handled { vector } => usize::from(vector / self.vectors),
             _ => usize::from(source),
         };
-        self.call(device);
+        self.set_event_source(device);
         self.route(now, event, device);
         self.pass_on(now);
     }
 
     /// Makes `device` the source of the events that are scheduled from now on.
-    pub(super) fn call(&mut self, device: usize) {
-        self.shared.scheduler.ask_for(device as u8);
+    pub(super) fn set_event_source(&mut self, device: usize) {
+        self.shared.scheduler.set_source(device as u8);
         self.note_called(device);
     }
 
@@ -60,7 +60,7 @@ impl Engine {
     }
 
     fn submit_to_device(&mut self, now: Time, device: usize, requests: impl Iterator<Item = RequestId>) {
-        self.call(device);
+        self.set_event_source(device);
         let (driver, mut ports) = self.devices.driver_side(device, &mut self.memory, &mut self.shared);
         splitting::submit_together(now, requests, driver, &mut ports);
     }
@@ -69,7 +69,7 @@ impl Engine {
     pub(super) fn acknowledge(&mut self, thread: u16) {
         for device in 0..self.devices.count() {
             if !self.is_alone {
-                self.call(device);
+                self.set_event_source(device);
             }
             let (driver, mut ports) = self.devices.driver_side(device, &mut self.memory, &mut self.shared);
             driver.acknowledge(thread, &mut ports);
@@ -77,10 +77,10 @@ impl Engine {
     }
 
     /// Turns interrupts off for the queue of `thread` in all devices, if the thread's I/O engine polls for completions.
-    pub(super) fn let_look(&mut self, thread: u16) {
+    pub(super) fn disable_interrupts_if_polling(&mut self, thread: u16) {
         if self.host.looks(thread) {
             for device in self.devices.iter_mut() {
-                let queue = device.driver.look_for(thread);
+                let queue = device.driver.begin_polling(thread);
                 device.controller.spare_interrupts(queue);
             }
         }

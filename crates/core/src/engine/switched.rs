@@ -6,7 +6,7 @@
 use super::Engine;
 use crate::ledger::Stage;
 use crate::link::Arrival;
-use crate::link::switch::{Coming, Passed, Switches};
+use crate::link::switch::{SwitchArrival, SwitchDeparture, Switches};
 use crate::scheduler::{Event, SWITCHES};
 use crate::time::Time;
 use crate::tlp::Direction;
@@ -47,7 +47,7 @@ impl Engine {
     /// their device.
     pub(super) fn on_switches(&mut self, now: Time, event: Event) {
         let Some(switched) = &mut self.switched else { return };
-        self.shared.scheduler.ask_for(SWITCHES);
+        self.shared.scheduler.set_source(SWITCHES);
         if let Some(passed) = switched.switches.on_event(now, event, &mut self.shared.scheduler) {
             self.on_passed(now, passed);
             self.pass_on(now);
@@ -79,9 +79,9 @@ impl Engine {
         let first_at = now - beside + link.packet_times(&packet).0;
         let Some(switched) = &mut self.switched else { return };
         let direction = switched.turned(packet.direction);
-        let coming = Coming { drive: device as u16, packets, direction, beside };
+        let coming = SwitchArrival { drive: device as u16, packets, direction, beside };
         let scheduler = &mut self.shared.scheduler;
-        scheduler.ask_for(SWITCHES);
+        scheduler.set_source(SWITCHES);
         if let Some(until) = switched.switches.enter(now, coming, &packet, scheduler) {
             link.hold_posted(packet.direction, first_at, until);
         }
@@ -89,10 +89,10 @@ impl Engine {
 
     /// Hands on packets that have passed their switch: up to the root port (or the shared device), down to the link of
     /// the device.
-    fn on_passed(&mut self, now: Time, passed: Passed) {
-        let Passed { coming: Coming { drive, packets, direction, .. }, left_at } = passed;
+    fn on_passed(&mut self, now: Time, passed: SwitchDeparture) {
+        let SwitchDeparture { coming: SwitchArrival { drive, packets, direction, .. }, left_at } = passed;
         let device = usize::from(drive);
-        self.call(device);
+        self.set_event_source(device);
         let link = &mut self.devices[device].link;
         if direction == Direction::Down {
             return link.send_from_switch(now, packets.packet, &mut self.shared);

@@ -31,7 +31,7 @@ pub(super) struct WarmUp {
 #[derive(Clone, Debug)]
 struct WarmUpEnd {
     ios: u64,
-    is_turned_over: bool,
+    is_steady: bool,
     parts: PartOutcomes,
 }
 
@@ -67,7 +67,7 @@ impl WarmUp {
             None if self.replays => MeasuredState::Burst("a replay begins with an empty write buffer"),
             None if self.is_steady => MeasuredState::Burst("the run was over before the write buffer had filled"),
             None => MeasuredState::Burst("requests count from the first one on, which finds the write buffer empty"),
-            Some(end) if !end.is_turned_over => MeasuredState::Burst("the write buffer had not filled"),
+            Some(end) if !end.is_steady => MeasuredState::Burst("the write buffer had not filled"),
             Some(_) if self.writes_at_random && precondition != Precondition::Random => MeasuredState::Burst(
                 "the translation layer had not been overwritten at random: translation.precondition is not random",
             ),
@@ -103,15 +103,15 @@ impl Engine {
     /// requests.
     fn end_warm_up_if_due(&mut self, drive: &Drive) {
         let now = self.now();
-        let is_turned_over = self.devices.iter().all(|device| device.media.is_turned_over());
+        let is_steady = self.devices.iter().all(|device| device.media.is_steady());
         let ios = self.recorder.completed();
-        if !is_turned_over && ios < WARM_UP_IOS_MAX {
+        if !is_steady && ios < WARM_UP_IOS_MAX {
             return;
         }
         self.warm_up.is_on = false;
         let begin = self.host.begin_to_count(now);
         self.recorder.begin_to_count(begin);
         let parts = self.part_outcomes(now, drive);
-        self.warm_up.end = Some(Box::new(WarmUpEnd { ios, is_turned_over, parts }));
+        self.warm_up.end = Some(Box::new(WarmUpEnd { ios, is_steady, parts }));
     }
 }

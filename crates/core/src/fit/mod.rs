@@ -126,7 +126,7 @@ impl FitTask {
     }
 
     /// Simulates one trial and returns the logarithms of its figures.
-    fn answer(&self, trial: &FitTrial) -> TrialFigures {
+    fn simulate_trial(&self, trial: &FitTrial) -> TrialFigures {
         let texts = self.settings(&trial.values);
         let overrides = all(texts.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
         let described = self.described.with(&overrides)?;

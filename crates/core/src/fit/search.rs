@@ -194,7 +194,7 @@ impl<'a> FitSearch<'a> {
             |values: &Vec<f64>| seeds.clone().flat_map(|seed| question.trials(values, seed)).collect::<Vec<_>>();
         let trials: Vec<_> = values.iter().flat_map(of_place).collect();
         self.simulations.set(self.simulations.get() + trials.len() as u64);
-        let answers: Vec<TrialFigures> = (self.each)(&trials, &|trial| question.answer(trial));
+        let answers: Vec<TrialFigures> = (self.each)(&trials, &|trial| question.simulate_trial(trial));
         let mut answers = answers.into_iter();
         let mut of_seed = || {
             let runs: Vec<TrialFigures> = answers.by_ref().take(question.runs.len()).collect();

@@ -111,14 +111,14 @@ impl Batcher {
     /// Returns the batching state for the engine and the batch sizes of a job on this drive; without a job, for those
     /// that the stack has by default.
     pub(super) fn of(drive: &Drive, iodepth: u32, job: Option<&Job>) -> Batcher {
-        let ways = drive.limits().ways_in.expect("the stack has engines");
-        let engine = job.map_or(Some(ways.default), |job| ways.engine(job)).expect("jobs are checked");
-        let switches = job.map_or_else(EngineOptions::default, |job| job.way.switches);
+        let support = drive.limits().engine_support.expect("the stack has engines");
+        let engine = job.map_or(Some(support.default), |job| support.engine(job)).expect("jobs are checked");
+        let switches = job.map_or_else(EngineOptions::default, |job| job.engine_choice.switches);
         let batch = job.map_or_else(Batch::default, |job| job.batch);
         let together = batch.with_slots(iodepth, engine == IoEngine::Spdk);
         let Stack { poller_idle, poller_wake, .. } = drive.stack;
         let poller = switches.sqthread_poll.then(|| Poller::new(0, poller_idle, poller_wake));
-        let poller_cpu = job.and_then(|job| job.way.poller_cpu).map(|cpu| cpu as usize);
+        let poller_cpu = job.and_then(|job| job.engine_choice.poller_cpu).map(|cpu| cpu as usize);
         Batcher { poller, poller_cpu, ..Batcher::new(Arc::new(Software::new(drive, engine, switches)), together) }
     }
 

@@ -116,7 +116,7 @@ impl Blocking {
             return processors.start_path(begin, thread, path, shared);
         }
         let (request, end) = self.descend(begin, thread, next, processors, driver, shared);
-        processors.run(thread, Work::Submit(request), begin, end, driver.work_beside(&next.io), shared);
+        processors.run(thread, Work::Submit(request), begin, end, driver.overlapped_work(&next.io), shared);
     }
 
     /// Charges a request for its whole way down to the driver. Returns the request, and the instant at which it gets
@@ -183,7 +183,7 @@ impl Blocking {
             Some(next) => {
                 let (request, submitted) = self.descend(end, thread, next, processors, driver, shared);
                 let work = Work::CompleteAndSubmit(id, end, request);
-                processors.run(thread, work, begin, submitted, driver.work_beside(&next.io), shared);
+                processors.run(thread, work, begin, submitted, driver.overlapped_work(&next.io), shared);
             }
         }
     }

@@ -164,7 +164,7 @@ impl Blocking {
         let this = &mut processors.threads[usize::from(thread)];
         (this.work, this.work_end) = (work, end);
         let core = this.core;
-        let beside = if path.way == Way::Down { driver.work_beside(&request.io) } else { Span::ZERO };
+        let beside = if path.way == Way::Down { driver.overlapped_work(&request.io) } else { Span::ZERO };
         processors.occupy(core, now, end);
         processors.cores[core].free_at += beside;
         processors.used.working += beside;

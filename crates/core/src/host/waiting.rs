@@ -39,7 +39,7 @@ impl Processors {
         if finished {
             this.state = State::Finished;
             self.unfinished -= 1;
-            shared.scheduler.look_up();
+            shared.scheduler.return_to_caller();
             return self.leave(now, thread, shared);
         }
         let others = !self.cores[this.core].ready.is_empty();

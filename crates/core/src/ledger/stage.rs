@@ -355,7 +355,7 @@ impl Ledger {
     ///
     /// # Panics
     /// If the other ledger starts at another instant.
-    pub fn go_on(&mut self, other: &Ledger) {
+    pub fn append(&mut self, other: &Ledger) {
         assert_eq!(other.start, self.cursor, "a way goes on where it has led to");
         self.times.add(&other.times);
         self.cursor = other.cursor;

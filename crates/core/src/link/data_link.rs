@@ -119,7 +119,7 @@ impl DataLink {
 
     /// Returns this link with its one-way delay longer by `way`, but with the old round trip of credits. The added path
     /// lies beyond the port that returns them.
-    pub fn farther(mut self, way: Span) -> DataLink {
+    pub fn with_longer_path(mut self, way: Span) -> DataLink {
         self.delivery.one_way += way;
         self
     }

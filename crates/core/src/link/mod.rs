@@ -94,8 +94,8 @@ impl Link {
 
     /// Returns this link with its one-way delay longer by `way`, for a memory beyond the port at its upper end. The
     /// credits that this port returns take no longer.
-    pub fn farther(self, way: Span) -> Link {
-        Link { data_link: self.data_link.farther(way), ..self }
+    pub fn with_longer_path(self, way: Span) -> Link {
+        Link { data_link: self.data_link.with_longer_path(way), ..self }
     }
 
     /// Returns this link with those of the fault rules that corrupt packets.

@@ -243,7 +243,7 @@ impl RootComplex {
         let settled_until = self.settled_until.max(flight.posted_until());
         if settled_until > now {
             flight.first_arrival = settled_until;
-            return shared.scheduler.at(settled_until, Event::Look(arrival.packet));
+            return shared.scheduler.at(settled_until, Event::SampleMemory(arrival.packet));
         }
         self.on_look(now, arrival.packet, link, memory, shared);
     }
@@ -266,7 +266,7 @@ impl RootComplex {
         if !user_data {
             link.bursts.load(id, address, bytes, memory);
         }
-        shared.scheduler.at(at, Event::Answer(id));
+        shared.scheduler.at(at, Event::ReadDone(id));
     }
 
     /// Sends the completions of a device's read whose memory access has ended.

@@ -30,7 +30,7 @@ use crate::tlp::{Direction, Kind, Packet};
 /// Packets of one burst that have arrived at a switch from a drive, or that are about to leave the root port for the
 /// switch.
 #[derive(Clone, Copy, Debug)]
-pub struct Coming {
+pub struct SwitchArrival {
     /// Number of the drive, or of the host where hosts share a device, counted from 0.
     pub drive: u16,
     /// Packets of one burst, which pass the switch together.
@@ -45,7 +45,7 @@ pub struct Coming {
 /// Packets of one burst on their way through a switch.
 #[derive(Clone, Copy, Debug)]
 struct Passing {
-    coming: Coming,
+    coming: SwitchArrival,
     way: usize,
     /// Number of packets that have not left the switch yet. `each` is the uplink time of each but the last, `last` that
     /// of the last.
@@ -62,9 +62,9 @@ struct Passing {
 
 /// Packets that have passed a switch and are at the far end: the root port, or the port of their drive.
 #[derive(Clone, Copy, Debug)]
-pub struct Passed {
+pub struct SwitchDeparture {
     /// Packets as they arrived at the switch.
-    pub coming: Coming,
+    pub coming: SwitchArrival,
     /// Time at which the last packet had finished its wait for the uplink; the switch's own delay comes after it.
     pub left_at: Time,
 }
@@ -124,7 +124,7 @@ struct InOrder {
     /// Packets that may not have left the switch yet, as indices into the table of passing packets.
     passing: Vec<u32>,
     /// Packets that wait until earlier ones of the drive have left by the other link.
-    held: VecDeque<(Coming, Packet)>,
+    held: VecDeque<(SwitchArrival, Packet)>,
 }
 
 /// Port of a switch, with the wire times of packets on its link.
@@ -181,7 +181,13 @@ impl Switches {
 
     /// Takes packets of a burst that have arrived at the switch. If they are posted and have to queue, returns until
     /// when their drive misses their credits: until everything queued before them, and they themselves, have left.
-    pub fn enter(&mut self, now: Time, coming: Coming, packet: &Packet, scheduler: &mut Scheduler) -> Option<Time> {
+    pub fn enter(
+        &mut self,
+        now: Time,
+        coming: SwitchArrival,
+        packet: &Packet,
+        scheduler: &mut Scheduler,
+    ) -> Option<Time> {
         if self.waits_for_others(now, coming, packet, scheduler) {
             self.in_order[usize::from(coming.drive)].held.push_back((coming, *packet));
             return None;
@@ -191,7 +197,7 @@ impl Switches {
 
     /// Sends packets over their shared link, or queues them if it is busy. Returns until when the sender misses the
     /// credits of posted packets that are queued.
-    fn start(&mut self, now: Time, coming: Coming, packet: &Packet, scheduler: &mut Scheduler) -> Option<Time> {
+    fn start(&mut self, now: Time, coming: SwitchArrival, packet: &Packet, scheduler: &mut Scheduler) -> Option<Time> {
         let id = self.take_in(coming, packet);
         let way = self.passing[id as usize].way;
         if self.ways[way].is_free(now) {
@@ -203,10 +209,11 @@ impl Switches {
     }
 
     /// Handles an event of the switches. Returns packets that have reached the far end now, if any.
-    pub fn on_event(&mut self, now: Time, event: Event, scheduler: &mut Scheduler) -> Option<Passed> {
+    pub fn on_event(&mut self, now: Time, event: Event, scheduler: &mut Scheduler) -> Option<SwitchDeparture> {
         match event {
             Event::Wire(way) => self.on_wire(now, way.into(), scheduler),
-            Event::Look(drive) => self.release(now, drive as u16, scheduler),
+            // Switches use this kind of event to check again if packets may leave.
+            Event::SampleMemory(drive) => self.release(now, drive as u16, scheduler),
             Event::Arrive(id) => return self.on_there(now, id),
             other => unreachable!("{other:?} happens elsewhere"),
         }
@@ -229,7 +236,13 @@ impl Switches {
 
     /// True if packets must wait until earlier ones of the same drive have left by another link, so that a completion
     /// does not overtake its data. Schedules a later check if the time is known.
-    fn waits_for_others(&mut self, now: Time, coming: Coming, packet: &Packet, scheduler: &mut Scheduler) -> bool {
+    fn waits_for_others(
+        &mut self,
+        now: Time,
+        coming: SwitchArrival,
+        packet: &Packet,
+        scheduler: &mut Scheduler,
+    ) -> bool {
         if coming.direction == Direction::Down || !self.divides() {
             return false;
         }
@@ -239,7 +252,7 @@ impl Switches {
         let others = passing.iter().map(|id| self.passing[*id as usize]).filter(|other| other.way != way);
         let left_at = others.map(|other| other.left_at).max();
         if let Some(at) = left_at.filter(|at| *at != Time::NEVER) {
-            scheduler.at(at, Event::Look(coming.drive.into()));
+            scheduler.at(at, Event::SampleMemory(coming.drive.into()));
         }
         left_at.is_some() || !held.is_empty()
     }
@@ -263,7 +276,7 @@ impl Switches {
         [up, up + 1]
     }
 
-    fn take_in(&mut self, coming: Coming, packet: &Packet) -> u32 {
+    fn take_in(&mut self, coming: SwitchArrival, packet: &Packet) -> u32 {
         let to_peer = self.holds.has(packet.user_data);
         let ways = self.ways_of(coming.drive, to_peer);
         let port = if to_peer { &mut self.peer } else { &mut self.uplink };
@@ -396,11 +409,11 @@ impl Switches {
         // Now, even if an event is to come of an earlier instant: what leaves from here on comes behind it.
         scheduler.at(there_at, Event::Arrive(id));
         if !self.in_order[usize::from(drive)].held.is_empty() {
-            scheduler.at(passed, Event::Look(drive.into()));
+            scheduler.at(passed, Event::SampleMemory(drive.into()));
         }
     }
 
-    fn on_there(&mut self, now: Time, id: u32) -> Option<Passed> {
+    fn on_there(&mut self, now: Time, id: u32) -> Option<SwitchDeparture> {
         let passing = &mut self.passing[id as usize];
         // It has been cut since then, or was another's.
         if passing.there_at != now {
@@ -414,7 +427,7 @@ impl Switches {
         }
         // What its drive has taken over goes on without a pause: it can be cut no more.
         self.ways[way].sending = self.ways[way].sending.filter(|train| train.passing != id);
-        Some(Passed { coming, left_at })
+        Some(SwitchDeparture { coming, left_at })
     }
 
     fn wake(&mut self, place: usize, at: Time, scheduler: &mut Scheduler) {
@@ -557,7 +570,7 @@ mod tests {
     /// the drive misses their credits.
     fn come(clocked: &mut Clocked, now: u64, drive: u16, packets: u32, beside: u64) -> Option<Time> {
         let arrival = Arrival { packet: drive.into(), first: 0, count: packets };
-        let coming = Coming { drive, packets: arrival, direction: Direction::Up, beside: Span::from_ns(beside) };
+        let coming = SwitchArrival { drive, packets: arrival, direction: Direction::Up, beside: Span::from_ns(beside) };
         clocked.scheduler.advance(at(now));
         clocked.switches.enter(at(now), coming, &write(packets), &mut clocked.scheduler)
     }
@@ -636,7 +649,7 @@ mod tests {
         let data = write(8).user_data(0, None);
         for (drive, packet, count) in [(0, data, 8), (1, data, 8), (1, write(1), 1), (0, write(1), 1)] {
             let packets = Arrival { packet: count, first: 0, count };
-            let coming = Coming { drive, packets, direction: Direction::Up, beside: Span::ZERO };
+            let coming = SwitchArrival { drive, packets, direction: Direction::Up, beside: Span::ZERO };
             switches.switches.enter(at(0), coming, &packet, &mut switches.scheduler);
         }
         let left = passed(&mut switches);

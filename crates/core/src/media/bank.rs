@@ -56,7 +56,7 @@ pub struct BankRead {
     pub needed: u32,
     /// Number of the row that this read leaves open, and may find open; `None` if the read opens and closes a row for
     /// itself.
-    pub along: Option<u64>,
+    pub open_row: Option<u64>,
 }
 
 /// One bank, which serves its accesses one after the other: time of the next start, write buffer and open row.
@@ -155,10 +155,10 @@ impl Bank {
     #[inline(always)]
     pub fn read(&mut self, bus: &mut Bus, timing: &Timing, when: AccessStart, read: BankRead) -> PieceTiming {
         let transfer = timing.bus.transfer_time(read.bytes);
-        let is_open = read.along.is_some() && read.along == self.row;
+        let is_open = read.open_row.is_some() && read.open_row == self.row;
         let before = if is_open { Span::ZERO } else { timing.read_access_time() };
         let access = self.access(bus, when, before, transfer, Span::ZERO);
-        self.row = read.along;
+        self.row = read.open_row;
         // A unit that is programmed at once has been programmed before this read.
         if self.filling.is_some_and(|filling| filling.policy == ProgramPolicy::AtOnce) {
             self.filling = None;
@@ -215,7 +215,7 @@ impl Bank {
             ProgramPolicy::AtOnce => filling.program_at,
             ProgramPolicy::GatherUnit => self.free_at,
         };
-        let bus_from = bus.promise(when.now, filled_at.max(when.now + timing.command), transfer);
+        let bus_from = bus.reserve(when.now, filled_at.max(when.now + timing.command), transfer);
         let bus_until = bus_from + transfer;
         self.free_at = bus_until;
         let access = BankAccess { bank_from: held_until.max(when.now), bus_from, bus_until, bank_until: bus_until };
@@ -252,7 +252,7 @@ impl Bank {
     #[inline(always)]
     fn access(&mut self, bus: &mut Bus, when: AccessStart, before: Span, transfer: Span, after: Span) -> BankAccess {
         let bank_from = self.start_time(when.earliest);
-        let bus_from = bus.promise(when.now, bank_from + before, transfer);
+        let bus_from = bus.reserve(when.now, bank_from + before, transfer);
         let bus_until = bus_from + transfer;
         self.free_at = bus_until + after;
         BankAccess { bank_from, bus_from, bus_until, bank_until: self.free_at }

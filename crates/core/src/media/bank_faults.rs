@@ -50,11 +50,11 @@ impl BankFaults {
     /// Returns the time at which an access that comes at `now` may go on to its banks. Every faulty bank that holds
     /// some of its `bytes` from `offset` delays it; the latest one decides.
     pub(super) fn admit(&mut self, now: Time, direction: DataDirection, offset: u64, bytes: u32) -> Time {
-        let well = if direction == DataDirection::Read { self.read } else { self.program };
+        let healthy_time = if direction == DataDirection::Read { self.read } else { self.program };
         let mut until = now;
         for piece in self.interleave.pieces(offset, bytes) {
             for bank in self.banks.iter_mut().filter(|bank| bank.rule.fault.bank == piece.bank) {
-                until = until.max(bank.admit(now, well));
+                until = until.max(bank.admit(now, healthy_time));
             }
         }
         until
@@ -72,7 +72,7 @@ impl BankFaults {
 }
 
 impl FaultyBank {
-    fn admit(&mut self, now: Time, well: Span) -> Time {
+    fn admit(&mut self, now: Time, healthy_time: Span) -> Time {
         if !self.rule.is_time(now) {
             return now;
         }
@@ -82,9 +82,9 @@ impl FaultyBank {
             FaultAction::StuckBank => Time::ZERO + until,
             _ => {
                 let begin = self.free_at.max(now);
-                let until = begin + well.scale(factor - 1.0);
+                let until = begin + healthy_time.scale(factor - 1.0);
                 // The bank itself is busy with the access from then on.
-                self.free_at = until + well;
+                self.free_at = until + healthy_time;
                 until
             }
         }

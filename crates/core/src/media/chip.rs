@@ -193,7 +193,7 @@ impl PieceTiming {
         if length.is_zero() {
             return ready;
         }
-        let from = bus.promise(now, ready, length);
+        let from = bus.reserve(now, ready, length);
         self.access.bus_from = self.access.bus_from.min(from);
         self.access.bus_until = self.access.bus_until.max(from + length);
         self.access.bank_until = self.access.bus_until;

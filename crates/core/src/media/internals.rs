@@ -187,11 +187,11 @@ impl Media {
     /// the host has chosen.
     pub fn write_placed(&mut self, now: Time, offset: u64, bytes: u32, stream: u8) -> WriteTiming {
         if let Some(flash) = self.flash_mut() {
-            flash.direct(stream);
+            flash.select_stream(stream);
         }
         let timing = self.write(now, offset, bytes);
         if let Some(flash) = self.flash_mut() {
-            flash.direct(0);
+            flash.select_stream(0);
         }
         timing
     }

@@ -271,7 +271,7 @@ impl Media {
     }
 
     /// Reads all pieces of a request from their banks, and returns its times. `after` delays the arrival of all bytes:
-    /// the time of the ECC decoder. `along` leaves the row open for a later read of the same row.
+    /// the time of the ECC decoder. `keeps_row_open` leaves the row open for a later read of the same row.
     #[inline(always)]
     fn read_pieces(
         &mut self,
@@ -279,7 +279,7 @@ impl Media {
         offset: u64,
         bytes: u32,
         first_bytes: u32,
-        along: bool,
+        keeps_row_open: bool,
         after: Span,
     ) -> ReadTiming {
         self.last_call = now;
@@ -290,8 +290,8 @@ impl Media {
         let timing = ReadTiming { admitted: from, started: from, first_at: from, last_at: from };
         let timing = match pieces.only() {
             // Most reads lie within one stripe.
-            Some(piece) => self.await_piece(now, piece, first_bytes.clamp(1, bytes), along, timing),
-            None => self.read_several(now, pieces, first_bytes, along, timing),
+            Some(piece) => self.await_piece(now, piece, first_bytes.clamp(1, bytes), keeps_row_open, timing),
+            None => self.read_several(now, pieces, first_bytes, keeps_row_open, timing),
         };
         timing.assert_ordered(now);
         timing.later(after)
@@ -303,14 +303,14 @@ impl Media {
         now: Time,
         pieces: BankPieces,
         first_bytes: u32,
-        along: bool,
+        keeps_row_open: bool,
         mut timing: ReadTiming,
     ) -> ReadTiming {
         let mut first_bytes_left = first_bytes.max(1);
         for piece in pieces {
             let needed = first_bytes_left.min(piece.bytes);
             first_bytes_left -= needed;
-            timing = self.await_piece(now, piece, needed, along, timing);
+            timing = self.await_piece(now, piece, needed, keeps_row_open, timing);
         }
         timing
     }
@@ -321,10 +321,10 @@ impl Media {
         now: Time,
         piece: BankPiece,
         needed: u32,
-        along: bool,
+        keeps_row_open: bool,
         mut timing: ReadTiming,
     ) -> ReadTiming {
-        let served = self.read_piece(now, piece, needed, along);
+        let served = self.read_piece(now, piece, needed, keeps_row_open);
         timing.last_at = timing.last_at.max(served.access.bus_until);
         if needed > 0 {
             self.await_first(&mut timing, &served);
@@ -433,8 +433,8 @@ impl Media {
 
     /// True if the flash drive has reached its steady state: its SLC cache is used up, and its write buffer has been
     /// full or drains as fast as it fills. Always true without flash.
-    pub fn is_turned_over(&self) -> bool {
-        self.flash().is_none_or(|flash| flash.is_turned_over())
+    pub fn is_steady(&self) -> bool {
+        self.flash().is_none_or(|flash| flash.is_steady())
     }
 
     /// Returns the name and the value of each counter of flash, of a rate-limited volume or of wear levelling; empty
@@ -465,7 +465,7 @@ impl Media {
     }
 
     #[inline(always)]
-    fn read_piece(&mut self, now: Time, piece: BankPiece, needed: u32, along: bool) -> PieceTiming {
+    fn read_piece(&mut self, now: Time, piece: BankPiece, needed: u32, keeps_row_open: bool) -> PieceTiming {
         self.activity.banks_busy += self.banks[index(piece.bank)].advance(now);
         let when = self.access_start(now, piece.bank);
         let channel = index(self.interleave.channel(piece.bank));
@@ -476,8 +476,8 @@ impl Media {
         let free_at = bank.free_at();
         let served = match &self.options.chips {
             None => {
-                let along = along.then(|| self.interleave.row(piece));
-                let read = BankRead { bytes: piece.bytes, needed, along };
+                let open_row = keeps_row_open.then(|| self.interleave.row(piece));
+                let read = BankRead { bytes: piece.bytes, needed, open_row };
                 bank.read(&mut self.buses[channel], timing, when, read)
             }
             Some(chips) => {

@@ -149,7 +149,7 @@ pub struct PieceTiming {
 pub struct Bus {
     /// Reserved intervals whose end has not passed, in time order. Adjacent intervals are merged, so that a saturated
     /// bus has a single one.
-    promised: VecDeque<BusyInterval>,
+    reservations: VecDeque<BusyInterval>,
 }
 
 /// Number of reserved intervals for which a flash bus allocates memory when it is created.
@@ -165,30 +165,30 @@ impl Clone for Bus {
     /// Returns a copy of the bus whose list keeps its spare capacity, which a plain clone of the list drops. The copy
     /// then needs no allocation during a run.
     fn clone(&self) -> Bus {
-        let mut promised = VecDeque::with_capacity(self.promised.capacity());
-        promised.extend(self.promised.iter().copied());
-        Bus { promised }
+        let mut reservations = VecDeque::with_capacity(self.reservations.capacity());
+        reservations.extend(self.reservations.iter().copied());
+        Bus { reservations }
     }
 }
 
 impl Bus {
     /// Returns an idle bus that has memory allocated for its first reservations.
     pub fn with_room() -> Bus {
-        Bus { promised: VecDeque::with_capacity(ROOM_TRANSFERS) }
+        Bus { reservations: VecDeque::with_capacity(ROOM_TRANSFERS) }
     }
 
     /// Drops all reservations of the bus, and keeps the memory allocated for them.
     pub fn clear(&mut self) {
-        self.promised.clear();
+        self.reservations.clear();
     }
 
     /// Reserves the bus for a transfer of `length` in the first gap at or after `ready`, and returns the start of the
     /// transfer. Calls come in the order of `now`, and `ready` is not before `now`. Reservations that have ended by
     /// `now` are dropped.
     #[inline(always)]
-    pub fn promise(&mut self, now: Time, ready: Time, length: Span) -> Time {
+    pub fn reserve(&mut self, now: Time, ready: Time, length: Span) -> Time {
         self.forget_before(now);
-        match self.promised.back_mut() {
+        match self.reservations.back_mut() {
             // Nearly every transfer comes behind all reservations, or continues the last one.
             Some(last) if (last.from..=last.until).contains(&ready) => {
                 let from = last.until;
@@ -197,7 +197,7 @@ impl Bus {
             }
             Some(last) if ready < last.from => {}
             _ => {
-                self.promised.push_back(BusyInterval { from: ready, until: ready + length });
+                self.reservations.push_back(BusyInterval { from: ready, until: ready + length });
                 return ready;
             }
         }
@@ -208,22 +208,22 @@ impl Bus {
     }
 
     /// Returns the time for which the bus is reserved after `now`, summed over all reservations.
-    pub fn promised_after(&self, now: Time) -> Span {
-        self.promised.iter().map(|busy| busy.until.since(busy.from.max(now).min(busy.until))).sum()
+    pub fn reserved_after(&self, now: Time) -> Span {
+        self.reservations.iter().map(|busy| busy.until.since(busy.from.max(now).min(busy.until))).sum()
     }
 
     fn forget_before(&mut self, now: Time) {
-        while self.promised.front().is_some_and(|busy| busy.until <= now) {
-            self.promised.pop_front();
+        while self.reservations.front().is_some_and(|busy| busy.until <= now) {
+            self.reservations.pop_front();
         }
     }
 
     /// Returns a pair for a new transfer of `length`: the list index at which its reservation belongs, and its earliest
     /// start from `ready` on.
     fn first_gap(&self, ready: Time, length: Span) -> (usize, Time) {
-        let mut position = self.promised.partition_point(|busy| busy.until <= ready);
+        let mut position = self.reservations.partition_point(|busy| busy.until <= ready);
         let mut from = ready;
-        while let Some(busy) = self.promised.get(position)
+        while let Some(busy) = self.reservations.get(position)
             && from + length > busy.from
         {
             from = busy.until;
@@ -234,18 +234,18 @@ impl Bus {
 
     fn occupy(&mut self, position: usize, mut new: BusyInterval) {
         let overlaps = |busy: &BusyInterval| busy.from < new.until && new.from < busy.until;
-        let before = position.checked_sub(1).and_then(|before| self.promised.get(before));
-        let is_free = !before.is_some_and(overlaps) && !self.promised.get(position).is_some_and(overlaps);
+        let before = position.checked_sub(1).and_then(|before| self.reservations.get(before));
+        let is_free = !before.is_some_and(overlaps) && !self.reservations.get(position).is_some_and(overlaps);
         assert!(is_free, "a bus is reserved for two transfers at once: {new:?}");
-        if let Some(next) = self.promised.get(position)
+        if let Some(next) = self.reservations.get(position)
             && next.from == new.until
         {
             new.until = next.until;
-            self.promised.remove(position);
+            self.reservations.remove(position);
         }
-        match self.promised.get_mut(position.wrapping_sub(1)) {
+        match self.reservations.get_mut(position.wrapping_sub(1)) {
             Some(previous) if previous.until == new.from => previous.until = new.until,
-            _ => self.promised.insert(position, new),
+            _ => self.reservations.insert(position, new),
         }
     }
 }
@@ -266,27 +266,27 @@ mod tests {
     fn transfer_takes_a_gap_of_its_length_but_not_one_a_picosecond_shorter() {
         for (length, from) in [(ns(50), at(10)), (Span::from_ps(50_001), at(100))] {
             let mut bus = Bus::default();
-            assert_eq!(bus.promise(at(0), at(0), ns(10)), at(0));
-            assert_eq!(bus.promise(at(0), at(60), ns(40)), at(60));
-            assert_eq!(bus.promise(at(0), at(5), length), from);
+            assert_eq!(bus.reserve(at(0), at(0), ns(10)), at(0));
+            assert_eq!(bus.reserve(at(0), at(60), ns(40)), at(60));
+            assert_eq!(bus.reserve(at(0), at(5), length), from);
         }
     }
 
     #[test]
     fn transfer_reserved_far_ahead_does_not_block_the_bus_for_others() {
         let mut bus = Bus::default();
-        assert_eq!(bus.promise(at(0), at(120_000), ns(64)), at(120_000));
-        assert_eq!(bus.promise(at(1), at(305), ns(64)), at(305));
+        assert_eq!(bus.reserve(at(0), at(120_000), ns(64)), at(120_000));
+        assert_eq!(bus.reserve(at(1), at(305), ns(64)), at(305));
     }
 
     #[test]
     fn saturated_bus_stores_one_interval() {
         let mut bus = Bus::default();
         for transfer in [4, 1, 3, 0, 2] {
-            bus.promise(at(0), at(transfer * 10), ns(10));
+            bus.reserve(at(0), at(transfer * 10), ns(10));
         }
-        assert_eq!(bus.promised.len(), 1);
-        assert_eq!(bus.promise(at(0), at(0), ns(10)), at(50));
+        assert_eq!(bus.reservations.len(), 1);
+        assert_eq!(bus.reserve(at(0), at(0), ns(10)), at(50));
     }
 
     #[test]
@@ -335,14 +335,14 @@ mod tests {
             let mut now = 0;
             for (pause, delay, length) in calls {
                 now += pause;
-                let from = bus.promise(at(now), at(now + delay), ns(length));
+                let from = bus.reserve(at(now), at(now + delay), ns(length));
                 prop_assert!(from >= at(now + delay));
                 transfers.push((from, from + ns(length)));
             }
             transfers.retain(|(from, until)| from < until);
             transfers.sort();
             prop_assert!(transfers.windows(2).all(|pair| pair[0].1 <= pair[1].0));
-            let listed: Vec<_> = bus.promised.iter().collect();
+            let listed: Vec<_> = bus.reservations.iter().collect();
             prop_assert!(listed.windows(2).all(|pair| pair[0].until < pair[1].from));
         }
     }

@@ -17,19 +17,19 @@ const CORRELATION_MAX: f64 = 0.3;
 /// Consecutive parts of a run with equal numbers of requests, each with its latencies.
 #[derive(Clone, Debug)]
 pub(super) struct Slices {
-    ios: u64,
+    ios_per_slice: u64,
     slices: Vec<Latency>,
 }
 
 impl Slices {
-    /// Returns an empty list of slices that will have `ios` requests each.
-    pub(super) fn of(ios: u64) -> Slices {
-        Slices { ios, slices: Vec::new() }
+    /// Returns an empty list of slices that will have `ios_per_slice` requests each.
+    pub(super) fn of(ios_per_slice: u64) -> Slices {
+        Slices { ios_per_slice, slices: Vec::new() }
     }
 
     /// Number of requests in each slice.
-    pub(super) fn ios(&self) -> u64 {
-        self.ios
+    pub(super) fn ios_per_slice(&self) -> u64 {
+        self.ios_per_slice
     }
 
     pub(super) fn count(&self) -> usize {
@@ -45,7 +45,7 @@ impl Slices {
 
     /// Merges slices in pairs, so that half as many remain, with twice as many requests each.
     pub(super) fn pair(&mut self) {
-        self.ios *= 2;
+        self.ios_per_slice *= 2;
         self.slices = self.slices.chunks(2).map(merged).collect();
     }
 

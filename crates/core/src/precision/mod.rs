@@ -98,14 +98,14 @@ impl std::fmt::Display for TooShort {
 
 impl Measurement {
     /// Returns a measurement until mean and p99 are known to the relative precision `share`, such as 0.01 for 1 %.
-    pub fn to(share: f64) -> Measurement {
+    pub fn until_precision(share: f64) -> Measurement {
         let estimate = Err(TooShort::Requests);
         Measurement { share, slices: Slices::of(SLICE_IOS), seen: Latency::default(), estimate }
     }
 
     /// Simulates the requests of one more slice. Returns false once mean and p99 are known, or the jobs are done.
     pub fn advance(&mut self, simulation: &mut Simulation) -> bool {
-        let goal = self.seen.count() + self.slices.ios();
+        let goal = self.seen.count() + self.slices.ios_per_slice();
         let mut goes_on = true;
         while goes_on && simulation.counted() < goal {
             goes_on = simulation.step(EVENTS);
@@ -151,7 +151,7 @@ pub fn check(jobs: &[Job]) -> Result<(), Problem> {
 /// Simulates until mean and p99 are known to the relative precision `share`, or the jobs are done, or `stop` returns
 /// true.
 pub fn measure(simulation: &mut Simulation, share: f64, stop: impl Fn() -> bool) -> Measurement {
-    let mut measurement = Measurement::to(share);
+    let mut measurement = Measurement::until_precision(share);
     while !stop() && measurement.advance(simulation) {}
     measurement
 }

@@ -110,7 +110,7 @@ fn slices_in_pairs_are_the_same_run() {
     let mut slices = Series::new(5, 0.5).slices(80, 800, still);
     let before = slices.estimate().unwrap();
     slices.pair();
-    assert_eq!((slices.count(), slices.ios()), (40, 1600));
+    assert_eq!((slices.count(), slices.ios_per_slice()), (40, 1600));
     let after = slices.estimate().unwrap();
     assert!((before.mean.value_ns - after.mean.value_ns).abs() < before.mean.half_width_ns);
 }
@@ -121,7 +121,7 @@ fn a_simulation_runs_until_its_figures_are_known_and_no_longer() {
     let run = |ios| {
         let jobs = [Job { ios: Some(ios), iodepth: 8, read_percent: 70.0, ..Job::named("mixed") }];
         let mut simulation = Simulation::new(&drive, &jobs, 1).unwrap();
-        let mut measurement = Measurement::to(0.05);
+        let mut measurement = Measurement::until_precision(0.05);
         while measurement.advance(&mut simulation) {}
         (measurement.is_known(), measurement.estimate(), simulation.latency().count())
     };

@@ -1,7 +1,7 @@
 //! Driver and controller of any protocol, generated from the list of protocols. They are enums rather than trait
 //! objects, as every request calls them often.
 
-use super::halves::{Controller, Driver, Looking, Protocol};
+use super::halves::{Controller, Driver, PollNames, Protocol};
 use super::ports::{HostPorts, Ports, Settled};
 use super::real_hosts::{HostQueues, ServesHosts};
 use crate::config::{Filesystem, IoEngine, StackStage};
@@ -104,9 +104,9 @@ macro_rules! halves_of {
             }
 
             #[inline(always)]
-            fn work_beside(&self, io: &Io) -> Span {
+            fn overlapped_work(&self, io: &Io) -> Span {
                 match self {
-                    $(AnyDriver::$Protocol(half) => half.work_beside(io),)+
+                    $(AnyDriver::$Protocol(half) => half.overlapped_work(io),)+
                 }
             }
 
@@ -123,9 +123,9 @@ macro_rules! halves_of {
                 }
             }
 
-            fn look_for(&mut self, thread: u16) -> u16 {
+            fn begin_polling(&mut self, thread: u16) -> u16 {
                 match self {
-                    $(AnyDriver::$Protocol(half) => half.look_for(thread),)+
+                    $(AnyDriver::$Protocol(half) => half.begin_polling(thread),)+
                 }
             }
 
@@ -239,9 +239,9 @@ macro_rules! halves_of {
                 }
             }
 
-            fn hears_deliveries(&self) -> bool {
+            fn needs_delivery_events(&self) -> bool {
                 match self {
-                    $(AnyController::$Protocol(half) => half.hears_deliveries(),)+
+                    $(AnyController::$Protocol(half) => half.needs_delivery_events(),)+
                 }
             }
 
@@ -293,9 +293,9 @@ macro_rules! halves_of {
                 }
             }
 
-            fn looking(&self, packet: &Packet) -> Option<Looking> {
+            fn poll_names(&self, packet: &Packet) -> Option<PollNames> {
                 match self {
-                    $(AnyController::$Protocol(half) => half.looking(packet),)+
+                    $(AnyController::$Protocol(half) => half.poll_names(packet),)+
                 }
             }
 
@@ -321,7 +321,7 @@ impl Drive {
     pub fn limits(&self) -> Limits {
         let protocol = self.protocol();
         Limits {
-            ways_in: self.ways_in(),
+            engine_support: self.engine_support(),
             drives: self.drives.into(),
             is_volatile: !self.keeps_acknowledged(),
             has_steady_state: protocol.has_steady_state(self),
@@ -376,7 +376,7 @@ impl Drive {
 
     /// Returns the I/O engines that jobs can choose from, with the default one; none if the host's software has no
     /// choice of engines.
-    fn ways_in(&self) -> Option<EngineSupport> {
+    fn engine_support(&self) -> Option<EngineSupport> {
         let engines = self.stack.known_engines().ok()?;
         let default = *engines.first()?;
         Some(EngineSupport {

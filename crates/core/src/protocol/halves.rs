@@ -199,7 +199,7 @@ pub trait Driver {
 
     /// Returns the driver's processor time per request that occupies the core without delaying the request itself. It
     /// limits the throughput of the thread, but adds nothing to the latency of a lone request.
-    fn work_beside(&self, _io: &Io) -> Span {
+    fn overlapped_work(&self, _io: &Io) -> Span {
         Span::ZERO
     }
 
@@ -230,7 +230,7 @@ pub trait Driver {
 
     /// Marks the completion queue of a thread as polled, and returns the queue's number. From now on, the thread
     /// collects several completions and reports its progress through [`Driver::acknowledge`].
-    fn look_for(&mut self, thread: u16) -> u16 {
+    fn begin_polling(&mut self, thread: u16) -> u16 {
         thread
     }
 
@@ -291,12 +291,12 @@ pub trait Controller {
 
     /// True if the engine must call [`on_delivered`](Self::on_delivered) when packets from the device arrive at the
     /// host.
-    fn hears_deliveries(&self) -> bool {
+    fn needs_delivery_events(&self) -> bool {
         false
     }
 
     /// Handles the arrival at the host of packets that the device has sent with this token. Called only if
-    /// [`hears_deliveries`](Self::hears_deliveries) is true.
+    /// [`needs_delivery_events`](Self::needs_delivery_events) is true.
     fn on_delivered(&mut self, _now: Time, _token: Token, _ports: &mut Ports) {}
 
     /// Sees the data of a write that has arrived at the device and is about to be stored there. Called only in a run
@@ -326,7 +326,7 @@ pub trait Controller {
     fn packet_name(&self, packet: &Packet) -> &'static str;
 
     /// Returns the names for a trace of a read that polls for commands, if `packet` is the completion of such a read.
-    fn looking(&self, _packet: &Packet) -> Option<Looking> {
+    fn poll_names(&self, _packet: &Packet) -> Option<PollNames> {
         None
     }
 
@@ -343,7 +343,7 @@ pub trait Controller {
 
 /// Names in a trace for a read by which a device polls for commands, in the words of its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Looking {
+pub struct PollNames {
     /// Name of the read, which belongs to the request whose command the read brings.
     pub read: &'static str,
     /// Name of the read's completion if the completion brings no command; none if that case has no name of its own.

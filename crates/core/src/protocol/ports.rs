@@ -68,7 +68,7 @@ impl HostPorts<'_> {
     pub fn complete_refused(&mut self, request: RequestId) {
         self.shared.requests.refused.push(request);
         if let Some(data) = self.data.as_mut() {
-            data.doubt(self.shared.requests[request].number);
+            data.expect_failure(self.shared.requests[request].number);
         }
         self.complete(request);
     }

@@ -29,7 +29,7 @@ pub struct HostCommand<'a> {
 /// Queues of a driver into which drivers of real hosts write commands in its place.
 pub trait HostQueues {
     /// Stops the driver from writing commands of its own, for the rest of the run.
-    fn give_way(&mut self);
+    fn hand_queues_to_real_hosts(&mut self);
 
     /// Resets a queue that a real host has created with this number of entries, at most that of the drive's queues.
     /// Returns false, and changes nothing, while commands of the previous queue are in flight.

@@ -77,7 +77,7 @@ pub struct Facts {
 
 impl From<&Drive> for Facts {
     fn from(drive: &Drive) -> Facts {
-        let doubts = drive.doubts().into_iter().map(|(cause, doubt)| (cause, doubt.key.clone())).collect();
+        let doubts = drive.uncertain_constants().into_iter().map(|(cause, doubt)| (cause, doubt.key.clone())).collect();
         Facts { doubts, description: drive.resolved() }
     }
 }
@@ -132,7 +132,7 @@ impl Reproduction {
 
     /// Replaces the uncertain constants on which the simulated values of the published results depend by newly measured
     /// ones.
-    pub fn depends(&mut self, dependence: Dependence) {
+    pub fn set_dependence(&mut self, dependence: Dependence) {
         self.dependence = dependence;
     }
 
@@ -199,7 +199,7 @@ impl Reproduction {
                 because: row.because.as_deref(),
                 provenance: row.provenance,
             };
-            verdict::judge(&self.paper, expected, remarks, value, self.leaning(row, facts))
+            verdict::judge(&self.paper, expected, remarks, value, self.dependence_of(row, facts))
         };
         self.rows().zip(values).map(judged).collect()
     }
@@ -240,7 +240,7 @@ impl Reproduction {
     /// Returns the uncertain constants on which a simulated value depends: as measured, if that was done for all
     /// constants that are uncertain now, else all uncertain constants of the drives that the value reads. So a value
     /// never seems to depend on fewer constants than it does.
-    fn leaning(&self, row: &PlanRow, facts: &[Facts]) -> RowDependence {
+    fn dependence_of(&self, row: &PlanRow, facts: &[Facts]) -> RowDependence {
         if self.is_measured(facts) {
             return self.dependence.of(&row.id);
         }

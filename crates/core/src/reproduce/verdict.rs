@@ -23,14 +23,14 @@ pub(super) struct Remarks<'a> {
     pub provenance: Option<Provenance>,
 }
 
-/// Returns the verdict on a published result by its simulated value. `leaning` are the uncertain constants on which the
-/// value depends.
+/// Returns the verdict on a published result by its simulated value. `dependence` names the uncertain constants on
+/// which the value depends.
 pub(super) fn judge(
     paper: &str,
     expected: &Expected,
     remarks: Remarks,
     simulated: Option<f64>,
-    leaning: RowDependence,
+    dependence: RowDependence,
 ) -> Row {
     let published = expected.published();
     let (verdict, reason) = match (remarks.unexplained, objection(expected, simulated)) {
@@ -54,12 +54,12 @@ pub(super) fn judge(
         provenance: match (expected.kind, remarks.provenance) {
             (ClaimKind::Input, _) => Provenance::Given,
             (_, Some(provenance)) => provenance,
-            _ if leaning.fitted.is_empty() => Provenance::Predicted,
+            _ if dependence.fitted.is_empty() => Provenance::Predicted,
             _ => Provenance::Fitted,
         },
-        fitted: leaning.fitted.len(),
-        fitted_keys: leaning.fitted,
-        depends_on: leaning.depends_on,
+        fitted: dependence.fitted.len(),
+        fitted_keys: dependence.fitted,
+        depends_on: dependence.depends_on,
         interval: None,
         published_inside: None,
         reason,

@@ -49,9 +49,9 @@ pub enum Event {
     /// A burst, or a packet of it, arrives at the far end of the link.
     Arrive(PacketId),
     /// A read of the device that had to wait for earlier writes samples host memory.
-    Look(PacketId),
+    SampleMemory(PacketId),
     /// The access to host memory for a read of the device has ended, and the completion is sent.
-    Answer(PacketId),
+    ReadDone(PacketId),
     /// A posted write of the device is in host memory.
     Settle(PacketId),
     /// One packet of a posted burst of the device is in host memory.
@@ -81,7 +81,9 @@ impl Event {
         match self {
             Thread(_) | Path(_) | Release(_) | WorkDone(_) | Poller(_) | Interrupt { .. } | Handled { .. } => true,
             Fault(_) => true,
-            Driver | Wire(_) | Arrive(_) | Look(_) | Answer(_) | Settle(_) | SettleOne { .. } | Dma(_) => false,
+            Driver | Wire(_) | Arrive(_) | SampleMemory(_) | ReadDone(_) | Settle(_) | SettleOne { .. } | Dma(_) => {
+                false
+            }
             Controller { .. } => false,
         }
     }
@@ -123,8 +125,8 @@ impl Scheduler {
     /// Sets the source of the events that are scheduled from now on: the number of a device, or [`SWITCHES`]. Events of
     /// the host's own kinds always have the host as their source.
     #[inline]
-    pub fn ask_for(&mut self, source: u8) {
-        self.later.ask_for(source);
+    pub fn set_source(&mut self, source: u8) {
+        self.later.set_source(source);
     }
 
     /// Schedules `event` at the instant `at`, or at the current time if that instant has passed.
@@ -169,8 +171,8 @@ impl Scheduler {
         (at, event)
     }
 
-    /// Lets events be handled up to the one of number `last`, or until one of them [asks](Self::look_up) to return to
-    /// the caller.
+    /// Lets events be handled up to the one of number `last`, or until one of them [asks](Self::return_to_caller) to
+    /// return to the caller.
     pub fn go_on(&mut self, last: u64) {
         self.last = last;
     }
@@ -183,7 +185,7 @@ impl Scheduler {
 
     /// Makes the loop that handles events return to its caller, because the event that the caller waits for may have
     /// happened.
-    pub fn look_up(&mut self) {
+    pub fn return_to_caller(&mut self) {
         self.last = 0;
     }
 

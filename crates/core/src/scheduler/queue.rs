@@ -92,7 +92,7 @@ impl Queue {
 
     /// Sets the source of the events that are added from now on.
     #[inline]
-    pub(super) fn ask_for(&mut self, source: u8) {
+    pub(super) fn set_source(&mut self, source: u8) {
         self.source = source;
     }
 
@@ -265,7 +265,7 @@ mod tests {
             for (number, action) in (0..).zip(actions) {
                 match action {
                     Some((ahead, source, is_of_host)) => {
-                        queue.ask_for(source);
+                        queue.set_source(source);
                         queue.push(Time::from_ps(now + ahead), event(number, is_of_host));
                         model.push((now + ahead, if is_ranked && !is_of_host { source } else { 0 }, number));
                     }

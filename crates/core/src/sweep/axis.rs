@@ -23,7 +23,7 @@ pub(super) enum AxisTarget<'a> {
 
 /// Key that a sweep varies, with all its values.
 #[derive(Clone, Debug)]
-pub(super) struct Swept {
+pub(super) struct SweptKey {
     pub key: String,
     /// Values that the key takes in the sweep, at least one.
     pub values: Vec<Node>,
@@ -33,10 +33,10 @@ pub(super) struct Swept {
 /// each.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
-    pub swept: Vec<Swept>,
+    pub swept: Vec<SweptKey>,
 }
 
-impl Swept {
+impl SweptKey {
     pub(super) fn target(&self) -> AxisTarget<'_> {
         target(&self.key)
     }

@@ -49,13 +49,13 @@ pub struct Plan {
 
 /// File that a sweep plan names, with its position in the plan.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct NamedFile<'a> {
     /// Name or path of the file as in the plan; relative paths start at the plan's folder.
     pub name: &'a str,
     place: &'a Place,
 }
 
-impl Wanted<'_> {
+impl NamedFile<'_> {
     /// Returns a problem with this file, located where the plan names the file.
     pub fn problem(&self, found: &str, allowed: &str) -> Problem {
         self.place.problem(found, allowed)
@@ -93,20 +93,20 @@ impl Plan {
     }
 
     /// Returns the drives of the plan that are not shipped ones, and so have to be read from files.
-    pub fn wanted_drives(&self) -> Vec<Wanted<'_>> {
-        let fixed = self.text.drive.iter().map(|Word { text, place }| Wanted { name: text, place });
+    pub fn wanted_drives(&self) -> Vec<NamedFile<'_>> {
+        let fixed = self.text.drive.iter().map(|Word { text, place }| NamedFile { name: text, place });
         let swept = self.swept().filter(|swept| swept.target() == AxisTarget::Drive);
         let swept = swept.flat_map(|swept| &swept.values).filter_map(|node| match &node.value {
-            crate::config::document::Value::String(name) => Some(Wanted { name, place: &node.place }),
+            crate::config::document::Value::String(name) => Some(NamedFile { name, place: &node.place }),
             _ => None,
         });
         fixed.chain(swept).filter(|wanted| shipped::find(wanted.name).is_none()).collect()
     }
 
     /// Returns the fio job file that the plan names. `None` if it gives options instead.
-    pub fn wanted_job(&self) -> Option<Wanted<'_>> {
+    pub fn wanted_job(&self) -> Option<NamedFile<'_>> {
         match &self.text.job {
-            JobText::File(Word { text, place }) => Some(Wanted { name: text, place }),
+            JobText::File(Word { text, place }) => Some(NamedFile { name: text, place }),
             JobText::Options(..) => None,
         }
     }
@@ -182,7 +182,7 @@ impl Plan {
     }
 
     /// Returns all keys that the sweep varies, in the order of the axes.
-    fn swept(&self) -> impl Iterator<Item = &axis::Swept> {
+    fn swept(&self) -> impl Iterator<Item = &axis::SweptKey> {
         self.text.axes.iter().flat_map(|axis| &axis.swept)
     }
 
@@ -192,7 +192,7 @@ impl Plan {
     }
 
     /// Calls `visit` with each key of all axes and the index of its value at this point.
-    fn visit<'a>(&'a self, point: usize, mut visit: impl FnMut(&'a axis::Swept, usize)) {
+    fn visit<'a>(&'a self, point: usize, mut visit: impl FnMut(&'a axis::SweptKey, usize)) {
         assert!(point < self.points, "point {point} of {}", self.points);
         let mut stride = self.points;
         let mut rest = point;

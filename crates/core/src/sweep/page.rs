@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Plan;
-use super::axis::{self, Swept};
+use super::axis::{self, SweptKey};
 use super::findings::findings;
 use super::text::{RanPoint, heading, rows_table};
 use crate::config::document::Value;
@@ -51,7 +51,7 @@ pub fn page(plan: &Plan, rows: &[RanPoint]) -> String {
 struct Curves<'a> {
     plan: &'a Plan,
     /// Key on the horizontal axis. `None` if no key that varies has only numeric values.
-    over: Option<&'a Swept>,
+    over: Option<&'a SweptKey>,
 }
 
 /// Title of a plot, and name of a curve in it: the keys and values that are constant along the curve.
@@ -63,7 +63,7 @@ impl<'a> Curves<'a> {
             .swept()
             .filter(|swept| swept.varies() && (0..swept.values.len()).all(|it| number(swept, it).is_some()));
         // Of keys that vary together, and of axes of one length, the first.
-        let over = numbers.fold(None, |best: Option<&Swept>, swept| match best {
+        let over = numbers.fold(None, |best: Option<&SweptKey>, swept| match best {
             Some(best) if best.values.len() >= swept.values.len() => Some(best),
             _ => Some(swept),
         });
@@ -97,7 +97,7 @@ impl<'a> Curves<'a> {
     }
 
     /// Returns the plot and the curve that a sweep's point belongs to, and its horizontal position on that curve.
-    fn place_of(&self, row: &RanPoint, over: &Swept) -> (Name, f64) {
+    fn place_of(&self, row: &RanPoint, over: &SweptKey) -> (Name, f64) {
         let (mut others, mut x) = (Vec::new(), 0.0);
         self.plan.visit(row.point, |swept, place| {
             if std::ptr::eq(swept, over) {
@@ -118,12 +118,12 @@ impl<'a> Curves<'a> {
     }
 
     /// True if two keys vary together on one axis of the sweep.
-    fn goes_with(&self, one: &Swept, two: &Swept) -> bool {
+    fn goes_with(&self, one: &SweptKey, two: &SweptKey) -> bool {
         self.plan.text.axes.iter().any(|axis| has(axis, one) && has(axis, two))
     }
 }
 
-fn has(axis: &axis::Axis, swept: &Swept) -> bool {
+fn has(axis: &axis::Axis, swept: &SweptKey) -> bool {
     axis.swept.iter().any(|own| std::ptr::eq(own, swept))
 }
 
@@ -173,7 +173,7 @@ impl Seeds {
 }
 
 /// Returns one plot of a column as HTML. Its vertical axis covers `reached`, the values of all plots of the column.
-fn plot(over: &Swept, column: &Figure, title: &str, all: &[PlotLine], reached: &[f64]) -> String {
+fn plot(over: &SweptKey, column: &Figure, title: &str, all: &[PlotLine], reached: &[f64]) -> String {
     let xs = || all.iter().flat_map(|line| &line.points).map(|point| point.x);
     let (low, high) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));
     let scale = if low > 0.0 && high >= LOGARITHMIC_RATIO * low { Scale::Logarithmic } else { Scale::Linear };
@@ -195,7 +195,7 @@ fn plot(over: &Swept, column: &Figure, title: &str, all: &[PlotLine], reached: &
 
 /// Returns value number `place` of a key as a number, also from sizes as fio writes them (`64k`). `None` if it is
 /// neither.
-fn number(swept: &Swept, place: usize) -> Option<f64> {
+fn number(swept: &SweptKey, place: usize) -> Option<f64> {
     match &swept.values[place].value {
         Value::Integer(integer) => Some(*integer as f64),
         Value::Float(float) => Some(*float),

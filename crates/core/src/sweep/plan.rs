@@ -18,7 +18,7 @@
 //! ]
 //! ```
 
-use super::axis::{self, Axis, AxisTarget, POINTS_MAX, Spacing, Swept};
+use super::axis::{self, Axis, AxisTarget, POINTS_MAX, Spacing, SweptKey};
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
 use crate::drive::Drive;
 use crate::drive_file::Override;
@@ -277,7 +277,7 @@ impl SweepReader {
         }
     }
 
-    fn swept(&mut self, place: &Place, table: &Table) -> Option<Swept> {
+    fn swept(&mut self, place: &Place, table: &Table) -> Option<SweptKey> {
         self.refuse_others(
             table,
             &["key", "values", "powers_of_two", "from", "to", "step", "count", "factor", "spacing", "round"],
@@ -289,7 +289,7 @@ impl SweepReader {
         let key = self.word(entry, "a key of the drive, drive, or job.OPTION")?;
         let is_known = self.check_key(&key);
         let values = self.values(place, table)?;
-        let swept = Swept { key: key.text, values };
+        let swept = SweptKey { key: key.text, values };
         if is_known {
             self.check_values(&swept);
         }
@@ -321,7 +321,7 @@ impl SweepReader {
     }
 
     /// Checks the values of an axis: names or paths for drives, and allowed values for options of the job.
-    fn check_values(&mut self, swept: &Swept) {
+    fn check_values(&mut self, swept: &SweptKey) {
         // What is wrong with an option itself would be told again with each value.
         let is_option = |name: &str| options::find(name).is_some();
         let values = match swept.target() {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value as Json, json};
 
 use super::Plan;
-use super::axis::{AxisTarget, Swept};
+use super::axis::{AxisTarget, SweptKey};
 use super::hash::Hash;
 use super::plan::JobText;
 use crate::config::document::Value;
@@ -50,7 +50,7 @@ pub fn table(plan: &Plan, rows: &[RanPoint]) -> String {
 /// Returns a sweep's results as a table, one row for each point, for output in several forms.
 pub fn rows_table(plan: &Plan, rows: &[RanPoint]) -> Table {
     let mut table = Table::new();
-    let shown: Vec<&Swept> = plan.swept().filter(|swept| swept.varies()).collect();
+    let shown: Vec<&SweptKey> = plan.swept().filter(|swept| swept.varies()).collect();
     for swept in &shown {
         table = if is_numeric(swept) { table.right(&swept.key) } else { table.left(&swept.key) };
     }
@@ -129,7 +129,7 @@ fn job(plan: &Plan) -> String {
     format!("Job: {}", in_words(options.iter().map(|(name, text)| (name.as_str(), text.as_str()))))
 }
 
-fn is_numeric(swept: &Swept) -> bool {
+fn is_numeric(swept: &SweptKey) -> bool {
     swept.values.iter().all(|node| matches!(node.value, Value::Integer(_) | Value::Float(_)))
 }
 
@@ -209,7 +209,7 @@ fn object(plan: &Plan, row: &RanPoint) -> SweepRow {
     }
 }
 
-impl Swept {
+impl SweptKey {
     /// Returns value number `place` of a key as JSON, with its type. A value that is neither a number nor a boolean
     /// becomes a string.
     fn json(&self, place: usize) -> Json {

@@ -9,7 +9,7 @@
 //!
 //! The caller runs the model for each draw. Equal seeds give equal draws on any machine.
 
-mod doubted;
+mod figure_intervals;
 mod interval;
 
 use crate::config::UncertainConstant;
@@ -18,7 +18,7 @@ use crate::drive_file::{Override, evidence};
 use crate::random::Random;
 
 pub use crate::results::documents::{Contribution, Interval};
-pub use doubted::{Doubted, DoubtedFigure, Named, of_run};
+pub use figure_intervals::{FigureIntervals, FigureWithInterval, Named, of_run};
 
 /// Default number of random draws of uncertain constants: two of them lie beyond each end of a 90 % interval.
 pub const DRAWS_DEFAULT: usize = 40;
@@ -59,7 +59,7 @@ impl Draws {
 
     /// Returns the overrides that set a drive's uncertain constants to the values of draw number `draw`.
     pub fn overrides(&self, drive: &Drive, draw: usize) -> Vec<Override> {
-        let doubts = drive.doubts();
+        let doubts = drive.uncertain_constants();
         let ranges = doubts.iter().map(|(_, doubt)| *doubt).filter(|doubt| doubt.is_range());
         let values = ranges.filter_map(|doubt| Some((doubt, self.value(drive, doubt, draw)?)));
         drive.overrides_for(&values.collect::<Vec<_>>())
@@ -89,7 +89,7 @@ impl Draws {
 }
 
 fn keys_of(drive: &Drive) -> Vec<String> {
-    let ranges = drive.doubts().into_iter().filter(|(_, doubt)| doubt.is_range());
+    let ranges = drive.uncertain_constants().into_iter().filter(|(_, doubt)| doubt.is_range());
     ranges.map(|(_, doubt)| doubt.key.clone()).collect()
 }
 

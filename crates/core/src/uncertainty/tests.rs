@@ -48,7 +48,11 @@ fn a_figure_that_rises_with_one_constant_names_it_and_lies_around_its_central_va
     let drive = nvme();
     let draws = Draws::of([&drive], 40, 1);
     let value = |draw: usize| {
-        draws.value(&drive, &drive.doubts().iter().find(|(_, d)| d.key == "nvme.parse_ns")?.1.clone(), draw)
+        draws.value(
+            &drive,
+            &drive.uncertain_constants().iter().find(|(_, d)| d.key == "nvme.parse_ns")?.1.clone(),
+            draw,
+        )
     };
     let drawn: Vec<Option<f64>> = (0..40).map(|draw| value(draw).map(|ns| 1000.0 + ns)).collect();
     let interval = draws.interval(1032.0, &drawn).unwrap();

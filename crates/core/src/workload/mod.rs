@@ -125,7 +125,8 @@ pub struct Job {
     /// Time from the start of the run to the start of the job (fio `startdelay`).
     pub start_delay: Span,
     /// True if the job starts only when all jobs before it in the list have ended (fio `stonewall`).
-    pub waits: bool,
+    #[serde(rename = "waits")]
+    pub waits_for_previous: bool,
     /// Pause of a thread after every `thinktime_blocks` requests (fio `thinktime`).
     pub thinktime: Span,
     /// Number of requests between two pauses of a thread (fio `thinktime_blocks`).
@@ -147,7 +148,8 @@ pub struct Job {
     /// Distribution of random addresses over the blocks of the region.
     pub distribution: Distribution,
     /// I/O engine that submits the job's requests, with its options.
-    pub way: EngineChoice,
+    #[serde(rename = "way")]
+    pub engine_choice: EngineChoice,
     /// Numbers of requests that are submitted together and of completions that are collected together.
     pub batch: Batch,
     /// Times at which a thread flushes what it has written.
@@ -181,7 +183,7 @@ fn is_zero(number: &u32) -> bool {
 /// Returns the groups of jobs that run at the same time, in the order in which the groups run. A job that waits (fio
 /// `stonewall`) starts a group.
 pub fn side_by_side(jobs: &[Job]) -> impl DoubleEndedIterator<Item = &[Job]> {
-    jobs.chunk_by(|_, next| !next.waits)
+    jobs.chunk_by(|_, next| !next.waits_for_previous)
 }
 
 impl Job {

@@ -14,7 +14,7 @@ impl Job {
         options.extend(self.region());
         options.extend(self.ends());
         options.extend(self.pace());
-        options.extend(self.way());
+        options.extend(self.engine_options());
         options.extend(self.flushes.named().map(|(name, value)| (name, value.to_string())));
         options
     }
@@ -51,7 +51,7 @@ impl Job {
         let io_size = self.io_bytes.filter(|io_bytes| Some(*io_bytes) != self.size);
         let long = |name, span: Span| (!span.is_zero()).then(|| (name, time(span)));
         [
-            self.waits.then(|| ("stonewall", String::from("1"))),
+            self.waits_for_previous.then(|| ("stonewall", String::from("1"))),
             long("startdelay", self.start_delay),
             io_size.map(|size| ("io_size", bytes(size))),
             self.ios.map(|ios| ("number_ios", ios.to_string())),
@@ -91,23 +91,23 @@ impl Job {
 
 impl Job {
     /// Returns the options of the job's I/O engine and of its batch sizes.
-    fn way(&self) -> Vec<(&'static str, String)> {
-        let (way, batch, usual) = (&self.way, &self.batch, Batch::default());
+    fn engine_options(&self) -> Vec<(&'static str, String)> {
+        let (choice, batch, usual) = (&self.engine_choice, &self.batch, Batch::default());
         let switches = [
-            ("hipri", way.switches.hipri),
-            ("fixedbufs", way.switches.fixedbufs),
-            ("registerfiles", way.switches.registerfiles),
-            ("nonvectored", way.switches.nonvectored),
-            ("sqthread_poll", way.switches.sqthread_poll),
+            ("hipri", choice.switches.hipri),
+            ("fixedbufs", choice.switches.fixedbufs),
+            ("registerfiles", choice.switches.registerfiles),
+            ("nonvectored", choice.switches.nonvectored),
+            ("sqthread_poll", choice.switches.sqthread_poll),
         ];
         let numbers = [
-            ("sqthread_poll_cpu", way.poller_cpu),
+            ("sqthread_poll_cpu", choice.poller_cpu),
             ("iodepth_batch_submit", batch.submit),
             ("iodepth_batch_complete_min", (batch.complete_min != usual.complete_min).then_some(batch.complete_min)),
             ("iodepth_batch_complete_max", batch.complete_max),
             ("iodepth_low", (batch.low != usual.low).then_some(batch.low)),
         ];
-        let engine = way.engine.iter().map(|engine| ("ioengine", engine.clone()));
+        let engine = choice.engine.iter().map(|engine| ("ioengine", engine.clone()));
         let switches = switches.into_iter().filter(|(_, on)| *on).map(|(name, _)| (name, String::from("1")));
         let numbers = numbers.into_iter().filter_map(|(name, number)| Some((name, number?.to_string())));
         engine.chain(switches).chain(numbers).collect()
@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn a_way_and_a_batch_are_among_the_options() {
         let mut job = job(&[("number_ios", "1")]);
-        job.way.engine = Some(String::from("io_uring"));
-        job.way.switches.hipri = true;
+        job.engine_choice.engine = Some(String::from("io_uring"));
+        job.engine_choice.switches.hipri = true;
         job.batch.submit = Some(8);
         let own = job.options();
         let own: Vec<(&str, &str)> = own.iter().map(|(name, value)| (*name, value.as_str())).collect();

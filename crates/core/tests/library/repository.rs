@@ -89,7 +89,7 @@ fn example_becomes_the_job_that_it_describes() {
         runtime: Some(Span::from_ms(100)),
         ramp_time: Span::from_ms(10),
         time_based: true,
-        way: EngineChoice { engine: Some(String::from("io_uring")), ..EngineChoice::default() },
+        engine_choice: EngineChoice { engine: Some(String::from("io_uring")), ..EngineChoice::default() },
         ..Job::named("randread-qd32")
     };
     assert_eq!(job, expected);

@@ -76,14 +76,14 @@ impl Active {
     }
 
     /// Returns the effect on a request that has triggered the rule at `now`, or none if the request is unharmed.
-    fn fate(&mut self, now: Time, io: &Io) -> Option<FaultOutcome> {
+    fn effect_on(&mut self, now: Time, io: &Io) -> Option<FaultOutcome> {
         let until = match (self.rule.fault.action, &mut self.throttle) {
             (FaultAction::Stall, _) => self.rule.end(),
             (_, Some(limits)) => {
                 let direction = if io.op == Op::Read { DataDirection::Read } else { DataDirection::Write };
                 limits.pass(now, direction, io.offset, io.bytes)
             }
-            _ => return fate(&self.rule.fault, io.op),
+            _ => return effect_on(&self.rule.fault, io.op),
         };
         Some(FaultOutcome::Delayed(duration(until.since(now))))
     }
@@ -293,7 +293,7 @@ impl Faults {
         for active in own {
             let now = time_since(active.since);
             if active.rule.meets_request(now, io, thread) {
-                return active.fate(now, io);
+                return active.effect_on(now, io);
             }
         }
         None
@@ -357,7 +357,7 @@ impl Faults {
 }
 
 /// Returns the effect of a fault on a request, or none if error correction of the media hides it.
-fn fate(fault: &Fault, op: Op) -> Option<FaultOutcome> {
+fn effect_on(fault: &Fault, op: Op) -> Option<FaultOutcome> {
     let mut effect = FaultEffect::default();
     match fault.action {
         FaultAction::Hang => return Some(FaultOutcome::Hangs),

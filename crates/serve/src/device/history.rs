@@ -44,7 +44,7 @@ pub enum NoRecording {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MadeChange {
     /// Kind of change to the store.
-    pub asked: Asked,
+    pub kind: ChangeKind,
     /// True if the change is durable once the request has completed.
     pub durable: bool,
     /// Offset on the drive of the first changed byte.
@@ -55,7 +55,7 @@ pub struct MadeChange {
 
 /// Kind of change that a request makes to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum ChangeKind {
     /// Data is written.
     Write,
     /// Zeros are written.
@@ -70,7 +70,7 @@ pub enum Asked {
     Flush,
 }
 
-/// Recorded request that has not completed; its completion is recorded by [`History::answered`].
+/// Recorded request that has not completed; its completion is recorded by [`History::record_completions`].
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket(usize);
 
@@ -103,14 +103,14 @@ impl History {
     /// Bytes that are no whole blocks are recorded with the rest of their blocks, as a host's cache would write them.
     pub fn note<T>(
         &self,
-        (asked, durable): (Asked, bool),
+        (kind, durable): (ChangeKind, bool),
         (offset, bytes): (u64, u32),
         store: &Store,
         change: impl FnOnce() -> T,
     ) -> (T, Ticket) {
         let mut recording = locked(&self.recording);
         let changed = change();
-        let made = MadeChange { asked, durable, offset, bytes: bytes.into() };
+        let made = MadeChange { kind, durable, offset, bytes: bytes.into() };
         (changed, self.push(&mut recording, made, store))
     }
 
@@ -124,17 +124,17 @@ impl History {
     }
 
     fn push(&self, recording: &mut Recording, made: MadeChange, store: &Store) -> Ticket {
-        let MadeChange { asked, durable, offset, bytes } = made;
+        let MadeChange { kind, durable, offset, bytes } = made;
         let block = u64::from(recording.rules.block_bytes);
         let (start, end) = (offset / block * block, (offset + bytes).next_multiple_of(block));
         let is_whole = (start, end) == (offset, offset + bytes);
-        let kind = match asked {
-            Asked::Flush => RecordedOp::Flush,
-            Asked::Reset => RecordedOp::Reset,
-            Asked::Finish => RecordedOp::Finish,
-            Asked::Zero if is_whole => RecordedOp::Zero,
-            Asked::Trim if is_whole => RecordedOp::Trim,
-            Asked::Write | Asked::Zero | Asked::Trim => RecordedOp::Write(held(store, start, end)),
+        let kind = match kind {
+            ChangeKind::Flush => RecordedOp::Flush,
+            ChangeKind::Reset => RecordedOp::Reset,
+            ChangeKind::Finish => RecordedOp::Finish,
+            ChangeKind::Zero if is_whole => RecordedOp::Zero,
+            ChangeKind::Trim if is_whole => RecordedOp::Trim,
+            ChangeKind::Write | ChangeKind::Zero | ChangeKind::Trim => RecordedOp::Write(held(store, start, end)),
         };
         let place = recording.requests.len();
         self.count(if let RecordedOp::Write(data) = &kind { data.len() } else { 0 });
@@ -153,16 +153,16 @@ impl History {
     }
 
     /// Records the completion of requests, just before their completions are sent.
-    pub fn answered(&self, tickets: impl IntoIterator<Item = Ticket>) {
+    pub fn record_completions(&self, tickets: impl IntoIterator<Item = Ticket>) {
         let events = tickets.into_iter().map(|Ticket(place)| RecordedEvent::Completed(place));
         locked(&self.recording).events.extend(events);
     }
 
     /// Records a flush that belongs to no request, such as that of a shutdown, as arrived and completed.
     pub fn flushed(&self, store: &Store) {
-        let flush = MadeChange { asked: Asked::Flush, durable: false, offset: 0, bytes: 0 };
+        let flush = MadeChange { kind: ChangeKind::Flush, durable: false, offset: 0, bytes: 0 };
         let ((), tickets) = self.note_all(store, || ((), vec![flush]));
-        self.answered(tickets);
+        self.record_completions(tickets);
     }
 
     /// Records a line that the application has printed.
@@ -207,7 +207,7 @@ impl History {
 
 /// Splits a change into the parts that are recorded. Only a long deallocation has several.
 fn parts(made: MadeChange) -> impl Iterator<Item = MadeChange> {
-    let most = if made.asked == Asked::Trim { TRIM_BYTES_MAX } else { made.bytes.max(1) };
+    let most = if made.kind == ChangeKind::Trim { TRIM_BYTES_MAX } else { made.bytes.max(1) };
     let starts = (0..made.bytes.max(1)).step_by(most as usize);
     starts.map(move |start| MadeChange { offset: made.offset + start, bytes: (made.bytes - start).min(most), ..made })
 }
@@ -237,15 +237,15 @@ mod tests {
     #[test]
     fn what_is_no_whole_block_is_recorded_with_the_rest_of_its_blocks() {
         let (store, history, _) = drive(1 << 20);
-        let note = |asked, offset, bytes: &[u8]| {
+        let note = |kind, offset, bytes: &[u8]| {
             let place = (offset, bytes.len() as u32);
-            history.note((asked, false), place, &store, || store.write(offset, bytes).unwrap()).1
+            history.note((kind, false), place, &store, || store.write(offset, bytes).unwrap()).1
         };
-        let first = note(Asked::Write, 0, &[1; 512]);
-        let second = note(Asked::Write, 500, &[2; 20]);
-        history.answered([second, first]);
-        note(Asked::Zero, 100, &[0; 10]);
-        note(Asked::Zero, 1024, &[0; 512]);
+        let first = note(ChangeKind::Write, 0, &[1; 512]);
+        let second = note(ChangeKind::Write, 500, &[2; 20]);
+        history.record_completions([second, first]);
+        note(ChangeKind::Zero, 100, &[0; 10]);
+        note(ChangeKind::Zero, 1024, &[0; 512]);
         let recording = history.finish().unwrap();
         let [_, merged, zeroed, whole] = &recording.requests[..] else { panic!("four requests") };
         let mut bytes = [[1; 512], [0; 512]].concat();
@@ -262,7 +262,7 @@ mod tests {
         let (store, history, stop) = drive(2000);
         for write in 0..4 {
             assert!(!stop.is_requested(), "{write} writes fit");
-            history.note((Asked::Write, false), (0, 512), &store, || ());
+            history.note((ChangeKind::Write, false), (0, 512), &store, || ());
         }
         assert!(stop.is_requested() && history.finish() == Err(NoRecording::TooLong));
     }
@@ -270,10 +270,10 @@ mod tests {
     #[test]
     fn a_request_with_several_changes_is_one_for_each_and_long_deallocations_are_parts() {
         let (store, history, stop) = drive(1 << 20);
-        let trim = |offset, bytes| MadeChange { asked: Asked::Trim, durable: false, offset, bytes };
+        let trim = |offset, bytes| MadeChange { kind: ChangeKind::Trim, durable: false, offset, bytes };
         let (done, tickets) = history.note_all(&store, || (7, vec![trim(0, 512), trim(1024, (2 << 30) + 512)]));
         assert_eq!((done, tickets.len()), (7, 4));
-        let flush = MadeChange { asked: Asked::Flush, durable: false, offset: 0, bytes: 0 };
+        let flush = MadeChange { kind: ChangeKind::Flush, durable: false, offset: 0, bytes: 0 };
         assert_eq!(history.note_all(&store, || ((), vec![flush])).1.len(), 1);
         let requests = history.finish().unwrap().requests;
         let last = |place: usize| (requests[place].offset, requests[place].bytes);

@@ -203,7 +203,7 @@ pub struct RequestInFlight<R: Request> {
     delayed: Span,
     /// Time from the client's stamp in the request to its fetch. The completion is assumed to take as long to the
     /// client.
-    way: Span,
+    submission_delay: Span,
 }
 
 /// Next step of a request that waits.
@@ -224,7 +224,7 @@ enum Step {
 impl<R: Request> RequestInFlight<R> {
     fn new(fetched: FetchedRequest<R>, next: Step) -> RequestInFlight<R> {
         let (submitted, due) = (Time::ZERO, Time::ZERO);
-        RequestInFlight { fetched, next, part: 0, submitted, due, delayed: Span::ZERO, way: Span::ZERO }
+        RequestInFlight { fetched, next, part: 0, submitted, due, delayed: Span::ZERO, submission_delay: Span::ZERO }
     }
 
     /// Multiplies the request's modelled latency by the factor of its fault, which moves the instant of its completion.
@@ -450,7 +450,7 @@ impl<'a, R: Request> Lifecycle<'a, R> {
             return endpoint.hand_over(RequestInFlight::new(fetched, Step::Transfer));
         };
         copy::finish();
-        if fetched.effect != FaultEffect::default() && !self.is_completed(endpoint, &fetched, status) {
+        if fetched.effect != FaultEffect::default() && !self.apply_completion_fault(endpoint, &fetched, status) {
             return;
         }
         match endpoint.complete(&fetched.request, status, Span::ZERO, self.device) {
@@ -464,7 +464,12 @@ impl<'a, R: Request> Lifecycle<'a, R> {
     /// Applies the effect of a fault to a completion: writes an additional one, or drops it. Returns false if no
     /// completion is to be written.
     #[cold]
-    fn is_completed<E: Endpoint<R>>(&self, endpoint: &mut E, fetched: &FetchedRequest<R>, status: R::Status) -> bool {
+    fn apply_completion_fault<E: Endpoint<R>>(
+        &self,
+        endpoint: &mut E,
+        fetched: &FetchedRequest<R>,
+        status: R::Status,
+    ) -> bool {
         if fetched.effect.drops_completion {
             endpoint.abandon(&fetched.request);
             return false;
@@ -509,7 +514,7 @@ impl<R: Request> Lifecycle<'_, R> {
     /// Submits the next part of a request to the model. A request without a part that takes modelled time is executed
     /// now.
     fn submit<E: Endpoint<R>>(&mut self, endpoint: &mut E, mut request: RequestInFlight<R>, has_more: bool) {
-        let (Some(clock), true) = (self.model.clock(), self.has_part(&mut request)) else {
+        let (Some(clock), true) = (self.model.clock(), self.advance_to_modelled_part(&mut request)) else {
             self.transfer(endpoint, &mut request.fetched);
             return self.complete(endpoint, request.fetched);
         };
@@ -522,7 +527,8 @@ impl<R: Request> Lifecycle<'_, R> {
         let token = self.in_model.insert(Some(request));
         let place = &mut self.in_model[token as usize];
         let Some(RequestInFlight { fetched, part, .. }) = place else { return };
-        let submission = fetched.request.submission(*part).and_then(|part| self.operations.modelled(part));
+        let submission =
+            fetched.request.submission(*part).and_then(|part| self.operations.as_modelled_host_submits(part));
         let Some(submission) = submission else { return };
         self.model.submit(submitted, submission, token, (early, has_more), delayed);
         if self.delivery == Delivery::ByClient {
@@ -533,9 +539,9 @@ impl<R: Request> Lifecycle<'_, R> {
 
     /// Advances a request to its next part that takes modelled time; returns false if it has no such part.
     #[inline]
-    fn has_part(&self, request: &mut RequestInFlight<R>) -> bool {
+    fn advance_to_modelled_part(&self, request: &mut RequestInFlight<R>) -> bool {
         while let Some(submission) = request.request().submission(request.part) {
-            if self.operations.modelled(submission).is_some() {
+            if self.operations.as_modelled_host_submits(submission).is_some() {
                 return true;
             }
             request.part += 1;
@@ -553,7 +559,7 @@ impl<R: Request> Lifecycle<'_, R> {
         }
         if request.delayed.is_zero() {
             request.submitted = request.request().submitted(clock, round);
-            request.way = round.now.since(request.submitted);
+            request.submission_delay = round.now.since(request.submitted);
         } else {
             request.delayed = round.now.since(request.submitted);
             request.submitted = round.now;
@@ -599,7 +605,7 @@ impl<R: Request> Lifecycle<'_, R> {
 
     /// Continues a request for which the model has returned a result: its latest part completes at the instant `due`.
     fn on_result<F: Resume<R>>(&mut self, front: &mut F, mut request: RequestInFlight<R>) {
-        let has_part = self.delivery == Delivery::AtInstant && self.has_part(&mut request);
+        let has_part = self.delivery == Delivery::AtInstant && self.advance_to_modelled_part(&mut request);
         if !has_part && request.fetched.effect.slowed_thousandths > 0 {
             request.slow_down();
         }
@@ -675,9 +681,9 @@ impl<R: Request> Lifecycle<'_, R> {
     }
 
     fn complete_modelled<E: Endpoint<R>>(&mut self, endpoint: &mut E, request: RequestInFlight<R>, status: R::Status) {
-        let RequestInFlight { ref fetched, due, way, .. } = request;
+        let RequestInFlight { ref fetched, due, submission_delay, .. } = request;
         copy::finish();
-        if fetched.effect != FaultEffect::default() && !self.is_completed(endpoint, fetched, status) {
+        if fetched.effect != FaultEffect::default() && !self.apply_completion_fault(endpoint, fetched, status) {
             return;
         }
         let latency = self.latency(&request).unwrap_or(Span::ZERO);
@@ -685,7 +691,7 @@ impl<R: Request> Lifecycle<'_, R> {
         let mut written = self.model.clock().map_or(due, Clock::now);
         if self.delivery == Delivery::ByClient {
             // The completion takes what the request has taken, unless that was out of the ordinary.
-            written += way.min(WAY_MAX);
+            written += submission_delay.min(SUBMISSION_DELAY_MAX);
         }
         self.counter.counts().lag.record(written.since(due));
         match completion {
@@ -713,6 +719,6 @@ impl<R: Request> Lifecycle<'_, R> {
 
 /// Maximum time that a completion is assumed to take to its client. Up to this limit, that time is assumed to equal the
 /// time from the request's stamp to its fetch.
-const WAY_MAX: Span = Span::from_us(5);
+const SUBMISSION_DELAY_MAX: Span = Span::from_us(5);
 /// Shortest sleep of a device thread that is worth a system call.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(1);

@@ -86,7 +86,7 @@ impl ModelledOperations {
     /// does not need and discards that it does not know, and writes zeros as data where there is no command for them. Returns
     /// nothing for a request that is left out, and so takes no modelled time. A command of a real host stays what it is.
     #[inline]
-    pub fn modelled<'r>(&self, submission: Submission<'r>) -> Option<Submission<'r>> {
+    pub fn as_modelled_host_submits<'r>(&self, submission: Submission<'r>) -> Option<Submission<'r>> {
         let Submission::Software { turn, io } = submission else { return Some(submission) };
         let op = match io.op {
             Op::Flush if !self.has_flush => return None,

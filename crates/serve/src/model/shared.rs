@@ -43,7 +43,7 @@ pub struct SharedEngine<'a> {
     /// Results of requests that the engine's own thread submitted and has not taken yet.
     results: VecDeque<Completed>,
     /// Moving average of the time between a request's submission and its arrival at the engine.
-    usual_delay: Span,
+    mean_submission_delay: Span,
 }
 
 /// Engine's end of the channel of one calling thread.
@@ -135,7 +135,7 @@ impl<'a> SharedEngine<'a> {
             requests: Table::default(),
             queues: HostQueues::default(),
             results: VecDeque::new(),
-            usual_delay: Span::ZERO,
+            mean_submission_delay: Span::ZERO,
         }
     }
 
@@ -173,7 +173,7 @@ impl<'a> SharedEngine<'a> {
             any = true;
         }
         if !any {
-            let delay = self.usual_delay + self.usual_delay / 4;
+            let delay = self.mean_submission_delay + self.mean_submission_delay / 4;
             let earliest = self.wall.model_time(earliest.min(Time::ZERO + now.since(Time::ZERO + delay)));
             self.wall.idle_until(earliest);
         }
@@ -257,7 +257,7 @@ impl<'a> SharedEngine<'a> {
             }
         };
         // A result that goes through a socket is not needed early: it has that way before it.
-        let lead = if early { delay_of(self.exchange, &mut self.usual_delay, submitted) } else { Span::ZERO };
+        let lead = if early { delay_of(self.exchange, &mut self.mean_submission_delay, submitted) } else { Span::ZERO };
         self.wall.lead_by(lead);
         let place = self.requests.insert(EngineRequest { source, token, submitted, arrived: submitted });
         let (thread, token) = (self.threads[turn % self.threads.len()], place);
@@ -270,19 +270,19 @@ impl<'a> SharedEngine<'a> {
 
     /// Lets commands of real hosts enter their modelled queues, as far as these have room.
     fn enter_commands(&mut self) {
-        let SharedEngine { wall, exchange, queues, requests, usual_delay, .. } = self;
-        let take = |(requests, usual_delay): &mut (&mut Table<EngineRequest>, &mut Span),
+        let SharedEngine { wall, exchange, queues, requests, mean_submission_delay, .. } = self;
+        let take = |(requests, mean_submission_delay): &mut (&mut Table<EngineRequest>, &mut Span),
                     wall: &mut Wall,
                     source,
                     command: &SentCommand| {
             let SentCommand { token, rung: submitted, .. } = *command;
-            wall.lead_by(delay_of(exchange, usual_delay, submitted));
+            wall.lead_by(delay_of(exchange, mean_submission_delay, submitted));
             requests.insert(EngineRequest { source, token, submitted, arrived: submitted })
         };
         let entered = |(requests, _): &mut (&mut Table<EngineRequest>, &mut Span), place: u32, arrived| {
             requests[place as usize].arrived = arrived;
         };
-        queues.enter(wall, &mut (requests, usual_delay), take, entered);
+        queues.enter(wall, &mut (requests, mean_submission_delay), take, entered);
     }
 
     /// Sends a result to the thread that submitted the request: its own, or the caller at the other end of a channel.
@@ -302,10 +302,10 @@ impl<'a> SharedEngine<'a> {
 }
 
 /// Returns the time since a request was submitted, at most [`LEAD_MAX`], and adds it to the moving average
-/// `usual_delay`.
+/// `mean_submission_delay`.
 #[inline]
-fn delay_of(exchange: &Exchange, usual_delay: &mut Span, submitted: Time) -> Span {
+fn delay_of(exchange: &Exchange, mean_submission_delay: &mut Span, submitted: Time) -> Span {
     let delay = exchange.clock().now().since(submitted).min(LEAD_MAX);
-    *usual_delay = *usual_delay - *usual_delay / 8 + delay / 8;
+    *mean_submission_delay = *mean_submission_delay - *mean_submission_delay / 8 + delay / 8;
     delay
 }

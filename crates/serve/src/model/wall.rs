@@ -37,34 +37,34 @@ pub struct Wall {
     held_in_flight: Span,
     /// Lead: the time by which the engine may be ahead of the clock while requests are in flight.
     lead: Span,
-    follower: Option<Follower>,
+    fault_sync: Option<FaultSync>,
 }
 
 /// Fault rules of a served device that the engine has. They follow the device's rules, which change while it is served.
 #[derive(Debug)]
-struct Follower {
+struct FaultSync {
     device: Device,
     seed: u64,
     changes: u64,
     /// Fault rules that the engine has: the number of each, and the rule as the engine keeps it.
-    told: Vec<(u64, Fault)>,
+    applied: Vec<(u64, Fault)>,
 }
 
-impl Follower {
+impl FaultSync {
     #[inline]
     fn follow(&mut self, engine: &mut Engine) {
         let changes = self.device.faults.changes();
         if changes != self.changes {
             self.changes = changes;
-            self.tell(engine);
+            self.update_rules(engine);
         }
     }
 
     /// Adds new fault rules to the engine, and removes rules that have been cleared.
     #[cold]
-    fn tell(&mut self, engine: &mut Engine) {
+    fn update_rules(&mut self, engine: &mut Engine) {
         let rules = self.device.faults.of_model();
-        self.told.retain(|(number, fault)| {
+        self.applied.retain(|(number, fault)| {
             let is_kept = rules.iter().any(|(kept, _)| kept == number);
             if !is_kept {
                 engine.remove_fault(fault);
@@ -72,9 +72,9 @@ impl Follower {
             is_kept
         });
         for (number, fault) in rules {
-            if self.told.iter().all(|(told, _)| *told != number) {
+            if self.applied.iter().all(|(applied, _)| *applied != number) {
                 let kept = engine.add_fault(&self.device.drive, &fault, mix(self.seed ^ number));
-                self.told.push((number, kept));
+                self.applied.push((number, kept));
             }
         }
     }
@@ -107,21 +107,21 @@ impl Wall {
             held: Span::ZERO,
             held_in_flight: Span::ZERO,
             lead: Span::ZERO,
-            follower: None,
+            fault_sync: None,
         }
     }
 
     /// Lets the engine apply the fault rules of `device` that concern the model, also those that are added later.
     /// `seed` determines their random triggers.
     pub fn with_faults(self, device: &Device, seed: u64) -> Wall {
-        let follower = Follower { device: device.clone(), seed, changes: 0, told: Vec::new() };
-        Wall { follower: Some(follower), ..self }
+        let fault_sync = FaultSync { device: device.clone(), seed, changes: 0, applied: Vec::new() };
+        Wall { fault_sync: Some(fault_sync), ..self }
     }
 
     #[inline]
     fn follow(&mut self) {
-        if let Some(follower) = &mut self.follower {
-            follower.follow(&mut self.engine);
+        if let Some(fault_sync) = &mut self.fault_sync {
+            fault_sync.follow(&mut self.engine);
         }
     }
 

@@ -171,7 +171,7 @@ impl Command {
             Action::SendUnits(send) => send.identifiers > 0,
             _ => false,
         };
-        if checked.data.wanted().is_none() && !is_list {
+        if checked.data.next_list_part().is_none() && !is_list {
             return Ok(());
         }
         let lists = self.lists.insert(Vec::new());
@@ -249,7 +249,7 @@ impl Command {
             Action::Read
             | Action::Compare
             | Action::Verify
-            | Action::Spoil
+            | Action::WriteUncorrectable
             | Action::Deallocate { .. }
             | Action::ReceiveZones(_)
             | Action::ReceiveUnits(_)
@@ -344,7 +344,7 @@ impl Command {
                 journal.count_write((*bytes).into());
             }
             Action::Flush => {}
-            Action::Spoil => {
+            Action::WriteUncorrectable => {
                 store.make_unreadable(*offset, (*bytes).into()).map_err(|error| write_status(&error))?;
             }
             Action::Deallocate { .. } => {
@@ -367,7 +367,7 @@ fn placed(entry: &SubmissionEntry, checked: &rules::Command, namespaces: &Namesp
     let mut dwords = entry.dwords;
     match checked.action {
         Action::ReceiveUnits(_) | Action::SendUnits(_) => dwords[0] = 0,
-        Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::Spoil => {
+        Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::WriteUncorrectable => {
             let identifier = placement.plain_identifier(entry.namespace_id, checked.placement);
             dwords = directed_to(dwords, identifier);
         }
@@ -473,7 +473,7 @@ fn copy(sources: &[(u64, u64)], to: u64, store: &Store) -> Result<(), Status> {
 /// Reads the PRP lists or SGL segments of a data pointer, and appends their bytes to `lists`.
 #[inline]
 fn read_data_lists(data: &mut Data, lists: &mut Vec<u8>, host: &mut impl Host) -> Result<(), Status> {
-    while let Some((address, bytes)) = data.wanted() {
+    while let Some((address, bytes)) = data.next_list_part() {
         let start = lists.len();
         lists.resize(start + bytes as usize, 0);
         if host.read(address, &mut lists[start..]).is_err() {

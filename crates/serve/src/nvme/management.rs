@@ -224,7 +224,7 @@ impl Controller {
             zeroed.and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)?;
             Ok((id, namespace))
         })?;
-        self.note_change(CREATE, id, namespace.blocks(), timestamp, store);
+        self.add_change_event(CREATE, id, namespace.blocks(), timestamp, store);
         Ok(id)
     }
 
@@ -241,13 +241,13 @@ impl Controller {
             // The handles of a namespace that is gone are free when the server starts again, too.
             let _ = subsystem.save_placement(store);
         }
-        self.note_change(DELETE, namespace, 0, timestamp, store);
+        self.add_change_event(DELETE, namespace, 0, timestamp, store);
         Ok(0)
     }
 
     /// Adds a Change Namespace event (figure 233) to the persistent event log. `selected` is the value of SEL, `blocks`
     /// the namespace's size.
-    fn note_change(&self, selected: u32, namespace: u32, blocks: u64, timestamp: [u8; 8], store: &Store) {
+    fn add_change_event(&self, selected: u32, namespace: u32, blocks: u64, timestamp: [u8; 8], store: &Store) {
         let mut data = [0; 48];
         data[..4].copy_from_slice(&selected.to_le_bytes());
         // Size and capacity; between them eight bytes are reserved.

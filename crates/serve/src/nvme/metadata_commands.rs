@@ -116,7 +116,7 @@ impl ProtectedBlocks<'_> {
         let zeroed = match self.metadata.protection {
             Some(protection) if keep_space => {
                 let metadata = self.stored(protection.of_zeros(blocks));
-                self.store.zero_blocks((offset, bytes), self.block_bytes(), keep_space, &metadata)
+                self.store.zero_blocks_with_metadata((offset, bytes), self.block_bytes(), keep_space, &metadata)
             }
             _ => self.store.zero(offset, bytes, keep_space),
         };
@@ -160,7 +160,7 @@ impl ProtectedBlocks<'_> {
 
     /// Reads blocks into `into` and returns their metadata, after a check if `protection` is given.
     fn load(&self, offset: u64, into: &mut [u8], protection: Option<BlockProtection>) -> Result<Vec<u8>, Status> {
-        let found = self.store.read_blocks(offset, self.block_bytes(), into);
+        let found = self.store.read_blocks_with_metadata(offset, self.block_bytes(), into);
         let metadata = self.stored(found.map_err(|_| Status::UNRECOVERED_READ_ERROR)?);
         if let Some(protection) = protection {
             protection.check(into, self.metadata.block_bytes(), &metadata)?;
@@ -170,7 +170,7 @@ impl ProtectedBlocks<'_> {
 
     fn save(&self, offset: u64, data: &[u8], metadata: &[u8]) -> Result<(), Status> {
         let metadata = self.stored(metadata.to_vec());
-        let saved: io::Result<()> = self.store.write_blocks(offset, self.block_bytes(), data, &metadata);
+        let saved: io::Result<()> = self.store.write_blocks_with_metadata(offset, self.block_bytes(), data, &metadata);
         saved.map_err(|error| write_status(&error))
     }
 

@@ -46,7 +46,7 @@ pub(super) fn execute(
     }
     metadata_commands::execute(command, host, store, space, journal)?;
     match action {
-        Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::Spoil => {
+        Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::WriteUncorrectable => {
             let identifier = (entry.dwords[3] >> 16) as u16;
             placement.write(namespace, *place, identifier, (*offset, (*bytes).into()));
         }

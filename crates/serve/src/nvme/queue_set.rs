@@ -384,7 +384,7 @@ impl QueueSet {
             let changes = done.map(|()| recorded_commands::changes(command, placed, &before, store, needs_flush));
             (done, changes.unwrap_or_default())
         });
-        if matches!(&command.checked, Ok(checked) if checked.action == Action::Spoil) {
+        if matches!(&command.checked, Ok(checked) if checked.action == Action::WriteUncorrectable) {
             history.give_up("make blocks unreadable");
         }
         if !tickets.is_empty() {
@@ -552,7 +552,7 @@ impl QueueSet {
     fn note_recorded(&mut self, command: &Command) {
         if let Some(history) = self.namespaces.history() {
             let tickets = self.recorded.remove(&(command.queue, command.entry().command_id));
-            history.answered(tickets.into_iter().flatten());
+            history.record_completions(tickets.into_iter().flatten());
         }
     }
 

@@ -5,7 +5,7 @@ use phaselink_core::media::zones::{ZoneAction, ZoneState};
 use phaselink_core::protocol::nvme::rules::{self, Action};
 
 use super::command::Command;
-use crate::device::history::{Asked, MadeChange};
+use crate::device::history::{ChangeKind, MadeChange};
 use crate::device::store::{Store, StoreZones};
 
 /// State and number of written blocks of each zone before a zone management command. Empty for other commands.
@@ -41,15 +41,15 @@ pub(super) fn changes(
     needs_flush: bool,
 ) -> Vec<MadeChange> {
     let Ok(checked) = &command.checked else { return Vec::new() };
-    let change = |asked, offset, bytes| MadeChange { asked, durable: needs_flush, offset, bytes };
+    let change = |kind, offset, bytes| MadeChange { kind, durable: needs_flush, offset, bytes };
     let bytes = u64::from(checked.bytes);
     match checked.action {
-        Action::Flush => vec![MadeChange { durable: false, ..change(Asked::Flush, 0, 0) }],
-        Action::Write { .. } | Action::Copy { .. } => vec![change(Asked::Write, checked.offset, bytes)],
-        Action::Append { .. } => vec![change(Asked::Write, placed << block_shift(store), bytes)],
-        Action::Zero { .. } => vec![change(Asked::Zero, checked.offset, bytes)],
+        Action::Flush => vec![MadeChange { durable: false, ..change(ChangeKind::Flush, 0, 0) }],
+        Action::Write { .. } | Action::Copy { .. } => vec![change(ChangeKind::Write, checked.offset, bytes)],
+        Action::Append { .. } => vec![change(ChangeKind::Write, placed << block_shift(store), bytes)],
+        Action::Zero { .. } => vec![change(ChangeKind::Zero, checked.offset, bytes)],
         Action::Deallocate { .. } => {
-            command.ranges.iter().map(|(offset, bytes)| change(Asked::Trim, *offset, *bytes)).collect()
+            command.ranges.iter().map(|(offset, bytes)| change(ChangeKind::Trim, *offset, *bytes)).collect()
         }
         Action::SendZones(send) => zone_changes(send.action, before, store),
         _ => Vec::new(),
@@ -64,14 +64,14 @@ fn block_shift(store: &Store) -> u32 {
 /// survive a power cut, so opening and closing change nothing. Nor does Offline, since no zone of a drive is ever
 /// read-only.
 fn zone_changes(action: ZoneAction, before: &ZonesBefore, store: &Store) -> Vec<MadeChange> {
-    let asked = match action {
-        ZoneAction::Reset => Asked::Reset,
-        ZoneAction::Finish => Asked::Finish,
+    let kind = match action {
+        ZoneAction::Reset => ChangeKind::Reset,
+        ZoneAction::Finish => ChangeKind::Finish,
         ZoneAction::Open | ZoneAction::Close | ZoneAction::TakeOffline => return Vec::new(),
     };
     let Some(zones) = store.zones() else { return Vec::new() };
     let zone_bytes = zones.with(|zones| zones.layout().zone_blocks) << zones.block_shift();
     let change =
-        |zone: u32| MadeChange { asked, durable: true, offset: u64::from(zone) * zone_bytes, bytes: zone_bytes };
+        |zone: u32| MadeChange { kind, durable: true, offset: u64::from(zone) * zone_bytes, bytes: zone_bytes };
     before.changed(zones).into_iter().map(change).collect()
 }

@@ -150,7 +150,7 @@ pub enum SanitizeState {
 
 impl SanitizeState {
     /// Returns the status with which I/O commands are refused in this state, or none if they are allowed.
-    pub(super) fn bars(self) -> Option<Status> {
+    pub(super) fn refusal_status(self) -> Option<Status> {
         match self {
             SanitizeState::Never | SanitizeState::Completed => None,
             SanitizeState::Running => Some(Status::SANITIZE_IN_PROGRESS),
@@ -634,7 +634,7 @@ impl NamespaceView {
     #[cold]
     fn read(&mut self) {
         self.version = self.subsystem.version();
-        self.barred = self.subsystem.sanitize().state.bars();
+        self.barred = self.subsystem.sanitize().state.refusal_status();
         let (limits, plain) = (self.subsystem.limits, plain(&self.subsystem.limits));
         let placement = self.placement.as_deref();
         let active = |(id, (namespace, plain)): (u32, (Option<Namespace>, Option<Namespace>))| {

@@ -43,13 +43,13 @@ pub(super) fn execute(
     if let ZoneEffect::Placed(block) = effect {
         let offset = block << shift;
         let written = write(offset, data, store, &mut space[..*bytes as usize], host);
-        written.inspect_err(|_| take_back((offset, *bytes), zones, store))?;
+        written.inspect_err(|_| undo_write((offset, *bytes), zones, store))?;
         journal.count_write((*bytes).into());
         return Ok(block);
     }
     let executed = command.execute(host, store, space, journal);
     if executed.is_err() && moves_write_pointer(*action) {
-        take_back(place, zones, store);
+        undo_write(place, zones, store);
     }
     executed.map(|()| 0)
 }
@@ -73,15 +73,15 @@ fn send_zones(send: ZoneSend, place: (u64, u32), zones: &StoreZones, store: &Sto
 
 /// True if the command writes blocks and so moves the write pointer of their zone.
 fn moves_write_pointer(action: Action) -> bool {
-    matches!(action, Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::Spoil)
+    matches!(action, Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::WriteUncorrectable)
 }
 
 /// Moves the write pointer back after a write whose data has not arrived in full, and clears its blocks. Does nothing
 /// if another write has followed.
 #[cold]
-fn take_back((offset, bytes): (u64, u32), zones: &StoreZones, store: &Store) {
+fn undo_write((offset, bytes): (u64, u32), zones: &StoreZones, store: &Store) {
     let shift = zones.block_shift();
-    let is_back = zones.with(|zones| zones.take_back(offset >> shift, u64::from(bytes) >> shift));
+    let is_back = zones.with(|zones| zones.undo_write(offset >> shift, u64::from(bytes) >> shift));
     if is_back {
         // A store that does not take zeros has failed, and says so to the next command.
         let _ = store.zero(offset, bytes.into(), false);

@@ -88,7 +88,7 @@ fn extremes_of_a_constant_are_the_ends_of_its_range_or_the_other_choice() {
     // One of each protocol and kind; `phaselink reproduce --depends` checks all that it runs.
     for name in ["dc-express", "moneta", "pss", "capi-pcm-next", "cxl", "nvm-model-dram"] {
         let drive = Drive::shipped(name).unwrap();
-        for (cause, doubt) in drive.doubts() {
+        for (cause, doubt) in drive.uncertain_constants() {
             let ends = moved(&drive, cause, doubt);
             assert!(!ends.is_empty(), "{}: {}", drive.name, doubt.key);
             for end in ends {
@@ -102,7 +102,7 @@ fn extremes_of_a_constant_are_the_ends_of_its_range_or_the_other_choice() {
 fn extremes_of_a_fitted_constant_are_at_least_a_tenth_away() {
     let text = "preset = 'nvme'\n[[fitted]]\nkey = 'media.command_ns'\nlow = 193\nhigh = 195\nwhy = 'a narrow one'\n";
     let drive = read(text).unwrap();
-    let doubts = drive.doubts();
+    let doubts = drive.uncertain_constants();
     let (cause, doubt) = doubts.iter().find(|(_, doubt)| doubt.key == "media.command_ns").unwrap();
     let ends: Vec<f64> = moved(&drive, *cause, doubt)
         .iter()
@@ -136,6 +136,6 @@ fn mark_of_a_default_is_dropped_when_a_layer_gives_a_value() {
 #[test]
 fn uncertain_constants_of_other_protocols_are_left_out() {
     let drive = Drive::shipped("nvme-polled").unwrap();
-    assert!(drive.doubts().iter().all(|(_, doubt)| !doubt.key.starts_with("moneta.")));
-    assert!(drive.doubts().iter().any(|(_, doubt)| doubt.key.starts_with("nvme.")));
+    assert!(drive.uncertain_constants().iter().all(|(_, doubt)| !doubt.key.starts_with("moneta.")));
+    assert!(drive.uncertain_constants().iter().any(|(_, doubt)| doubt.key.starts_with("nvme.")));
 }

@@ -43,7 +43,7 @@ impl Flash {
         let free_at = self.dies[index(row.die)].read(now, at, planes, length, self.costs.suspend);
         let read_at = self.begin_command(now, index(row.die % self.layout.channels), free_at) + length;
         let transfer = self.costs.bus.transfer_time(self.layout.unit_bytes);
-        let crossed = self.buses[index(row.die % self.layout.channels)].promise(now, read_at, transfer) + transfer;
+        let crossed = self.buses[index(row.die % self.layout.channels)].reserve(now, read_at, transfer) + transfer;
         self.dies[index(row.die)].hold_until(planes, crossed);
         self.activity.buses_busy += transfer;
         self.activity.banks_busy += crossed.since(read_at) + length;

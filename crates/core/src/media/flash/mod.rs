@@ -270,7 +270,7 @@ impl Flash {
     /// True if the drive has reached its steady state: the SLC cache is used up, and the write buffer has been full. A
     /// buffer that stays nearly empty after its capacity has been written several times also counts, because it drains
     /// as fast as it fills.
-    pub fn is_turned_over(&self) -> bool {
+    pub fn is_steady(&self) -> bool {
         let capacity = self.buffer.capacity_bytes();
         let drains = self.buffer.used_bytes() <= capacity / UNFILLED_PART;
         let is_full = self.buffer.has_been_full();
@@ -485,7 +485,7 @@ impl Flash {
         let mut crossed = ready;
         for _ in 0..pages {
             let commanded = self.program_command(now, channel, ready);
-            crossed = self.buses[channel].promise(now, commanded, page) + page;
+            crossed = self.buses[channel].reserve(now, commanded, page) + page;
             ready = crossed + page;
         }
         let length = self.program_or_erase(program);
@@ -503,11 +503,11 @@ impl Flash {
             CommandBus::Unlimited => ready,
             CommandBus::Separate => {
                 self.command_buses_busy += command;
-                self.command_buses[channel].promise(now, ready, command)
+                self.command_buses[channel].reserve(now, ready, command)
             }
             CommandBus::Shared => {
                 self.activity.buses_busy += command;
-                self.buses[channel].promise(now, ready, command)
+                self.buses[channel].reserve(now, ready, command)
             }
         }
     }
@@ -591,7 +591,7 @@ impl Flash {
         let transfer = self.costs.bus.transfer_time(units * self.layout.unit_bytes);
         self.activity.banks_busy += length;
         self.activity.buses_busy += transfer;
-        self.buses[channel].promise(now, read_at, transfer) + transfer
+        self.buses[channel].reserve(now, read_at, transfer) + transfer
     }
 
     /// Reads a row of a die in the background, before queued operations that have not begun. If planes read

@@ -84,7 +84,7 @@ impl Flash {
 
     /// Selects the stream that the next writes go to. Does nothing if hosts cannot choose streams.
     #[inline]
-    pub(in crate::media) fn direct(&mut self, stream: u8) {
+    pub(in crate::media) fn select_stream(&mut self, stream: u8) {
         if let Some(placed) = &mut self.placed {
             placed.stream = stream;
         }

@@ -124,7 +124,7 @@ impl Flash {
         while sent < bytes {
             let page = self.page_bytes().min(bytes - sent);
             let transfer = self.costs.bus.transfer_time(page);
-            let bus_from = self.buses[index(row.die % self.layout.channels)].promise(now, crossed, transfer);
+            let bus_from = self.buses[index(row.die % self.layout.channels)].reserve(now, crossed, transfer);
             if needed > sent {
                 let share = self.costs.bus.transfer_time(needed.min(sent + page) - sent);
                 let idle = length + self.costs.bus.transfer_time(sent) + share + self.costs.ecc_decode;

@@ -13,7 +13,7 @@ impl Flash {
         let planes = u64::from(self.layout.planes);
         let work = self.dies.iter().map(|die| die.work_done(now));
         let dies_busy = work.map(|work| work.whole + work.planes / planes).sum();
-        let later = |buses: &[Bus]| -> Span { buses.iter().map(|bus| bus.promised_after(now)).sum() };
+        let later = |buses: &[Bus]| -> Span { buses.iter().map(|bus| bus.reserved_after(now)).sum() };
         let buses_busy = self.activity.buses_busy.saturating_sub(later(&self.buses));
         let channels = self.layout.channels;
         let commands = (!self.command_buses.is_empty()).then(|| PartUse {

@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 
 use crate::number::{length, low_u32, narrow};
 pub use pages::{IndexAccess, IndexPages};
-use room::Room;
+use room::FreeGranules;
 
 /// Largest length of a key in bytes: the size of the key field of a command.
 pub const KEY_BYTES_MAX: usize = 16;
@@ -143,7 +143,7 @@ pub enum KeyRefusal {
 pub struct KeySpace {
     layout: KeyLayout,
     values: BTreeMap<Key, StoredValue>,
-    room: Room,
+    room: FreeGranules,
     /// Runs of allocation granules of deleted and replaced values that are held, and not free yet.
     held: Vec<GranuleRun>,
     /// True if the space of deleted and replaced values is held until it is released; false if it is free at once.
@@ -160,7 +160,7 @@ impl KeySpace {
         KeySpace {
             layout,
             values: BTreeMap::new(),
-            room: Room::new(layout.capacity_bytes / u64::from(layout.granule_bytes)),
+            room: FreeGranules::new(layout.capacity_bytes / u64::from(layout.granule_bytes)),
             held: Vec::new(),
             holds: false,
             used_granules: 0,

@@ -80,7 +80,7 @@ impl IndexPages {
             self.loaded.insert(page, (self.uses, changes || has_changed));
             return IndexAccess::default();
         }
-        let written = if self.loaded.len() > self.cached { self.give_way() } else { None };
+        let written = if self.loaded.len() > self.cached { self.evict() } else { None };
         IndexAccess { read: Some(self.place(page)), written: written.map(|page| self.place(page)) }
     }
 
@@ -93,7 +93,7 @@ impl IndexPages {
 
     /// Removes the least recently used page from memory. Returns its number if it has changed and must be written;
     /// `None` otherwise.
-    fn give_way(&mut self) -> Option<u32> {
+    fn evict(&mut self) -> Option<u32> {
         let (_, page) = self.by_use.pop_first()?;
         let (_, has_changed) = self.loaded.remove(&page)?;
         has_changed.then_some(page)

@@ -9,7 +9,7 @@ use crate::number::narrow;
 
 /// Free allocation granules of a key space, as runs, and the position at which allocation continues.
 #[derive(Clone, Debug)]
-pub(super) struct Room {
+pub(super) struct FreeGranules {
     /// Number of allocation granules in each free run, by the number of its first granule. No two runs are adjacent.
     runs: BTreeMap<u64, u64>,
     /// Number of free granules, summed over all runs.
@@ -18,11 +18,11 @@ pub(super) struct Room {
     next: u64,
 }
 
-impl Room {
+impl FreeGranules {
     /// Creates the free space of a medium with `granules` allocation granules, all of which are free.
-    pub(super) fn new(granules: u64) -> Room {
+    pub(super) fn new(granules: u64) -> FreeGranules {
         let runs = if granules > 0 { BTreeMap::from([(0, granules)]) } else { BTreeMap::new() };
-        Room { runs, granules, next: 0 }
+        FreeGranules { runs, granules, next: 0 }
     }
 
     /// Returns the number of free granules, summed over all runs.

@@ -7,7 +7,7 @@
 use super::blocks::UnitLocation;
 
 /// Unit number that marks a free entry of the table.
-const NOBODY: u32 = u32::MAX;
+const FREE_UNIT: u32 = u32::MAX;
 /// Number of entries in a new table, a power of two.
 const ENTRIES_MIN: usize = 1 << 10;
 /// Multiplier of the hash function, 2^64 over the golden ratio, which spreads adjacent numbers of mapping units (Knuth,
@@ -27,7 +27,7 @@ struct OverlayEntry {
     place: UnitLocation,
 }
 
-const FREE: OverlayEntry = OverlayEntry { unit: NOBODY, place: UnitLocation::NONE };
+const FREE: OverlayEntry = OverlayEntry { unit: FREE_UNIT, place: UnitLocation::NONE };
 
 impl Overlay {
     /// Creates an empty hash table of the locations of mapping units.
@@ -47,7 +47,7 @@ impl Overlay {
     #[inline]
     pub(super) fn set(&mut self, unit: u32, place: UnitLocation) {
         let slot = self.slot(unit);
-        if self.entries[slot].unit == NOBODY {
+        if self.entries[slot].unit == FREE_UNIT {
             self.used += 1;
         }
         self.entries[slot] = OverlayEntry { unit, place };
@@ -62,7 +62,7 @@ impl Overlay {
         let mask = self.entries.len() - 1;
         let shift = u64::BITS - self.entries.len().trailing_zeros();
         let mut slot = (u64::from(unit).wrapping_mul(SPREAD) >> shift) as usize;
-        while self.entries[slot].unit != unit && self.entries[slot].unit != NOBODY {
+        while self.entries[slot].unit != unit && self.entries[slot].unit != FREE_UNIT {
             slot = (slot + 1) & mask;
         }
         slot
@@ -72,7 +72,7 @@ impl Overlay {
     fn grow(&mut self) {
         let twice = vec![FREE; self.entries.len() * 2];
         for entry in std::mem::replace(&mut self.entries, twice) {
-            if entry.unit != NOBODY {
+            if entry.unit != FREE_UNIT {
                 let slot = self.slot(entry.unit);
                 self.entries[slot] = entry;
             }

@@ -321,7 +321,7 @@ impl Zones {
 
     /// Moves the write pointer of a zone back over its latest write, whose data has not arrived. Returns false, and
     /// changes nothing, if the zone has been written, finished or reset since.
-    pub fn take_back(&mut self, block: u64, blocks: u64) -> bool {
+    pub fn undo_write(&mut self, block: u64, blocks: u64) -> bool {
         let Ok((zone, within)) = self.find(block) else { return false };
         let Zone { state, written } = self.zones[index(zone)];
         let was_filled = state == ZoneState::Full && written == self.layout.capacity_blocks;

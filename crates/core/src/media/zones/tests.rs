@@ -229,13 +229,13 @@ fn write_whose_data_has_not_arrived_is_taken_back_unless_another_one_followed() 
     zones.write(0, 4).unwrap();
     zones.write(4, 7).unwrap();
     assert_eq!(zones.zone(0), (ZoneState::Full, 11));
-    assert!(zones.take_back(4, 7));
+    assert!(zones.undo_write(4, 7));
     assert_eq!((zones.zone(0), zones.active()), ((ZoneState::Closed, 4), 1));
     assert_eq!(zones.append(0, 2), Ok(4));
-    assert!(!zones.take_back(0, 4), "the first write is not the latest");
+    assert!(!zones.undo_write(0, 4), "the first write is not the latest");
     assert_eq!(zones.zone(0), (ZoneState::ImplicitlyOpen, 6));
     zones.act(ZoneAction::Finish, 0).unwrap();
-    assert!(!zones.take_back(4, 2), "the host has finished the zone");
+    assert!(!zones.undo_write(4, 2), "the host has finished the zone");
     assert_eq!(zones.zone(0), (ZoneState::Full, 6));
 }
 

@@ -14,7 +14,7 @@ use super::spec::{
 use crate::config::Acknowledge;
 use crate::drive::Drive;
 use crate::ledger::Stage;
-use crate::protocol::halves::{self, Looking};
+use crate::protocol::halves::{self, PollNames};
 use crate::protocol::ports::{Ports, start_read};
 use crate::protocol::reads::Reads;
 use crate::random::Random;
@@ -374,8 +374,8 @@ impl halves::Controller for Afu {
         Role::of(packet).name(packet.kind).unwrap_or("data")
     }
 
-    fn looking(&self, packet: &Packet) -> Option<Looking> {
-        (Role::of(packet) == Role::ELEMENT).then_some(Looking { read: "fetch element", empty: None })
+    fn poll_names(&self, packet: &Packet) -> Option<PollNames> {
+        (Role::of(packet) == Role::ELEMENT).then_some(PollNames { read: "fetch element", empty: None })
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

@@ -148,7 +148,7 @@ impl halves::Driver for Driver {
         ledger.spend(Stage::Driver, self.fill + rings);
     }
 
-    fn work_beside(&self, io: &Io) -> Span {
+    fn overlapped_work(&self, io: &Io) -> Span {
         self.command_time * u64::from(io.bytes.div_ceil(self.max_transfer_bytes).max(1))
     }
 

@@ -44,7 +44,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
         DataDirection::Read => read(parts, &mut ledger, split, access),
         DataDirection::Write => write(parts, &mut ledger, split, access),
     }
-    parts.see(&mut ledger);
+    parts.charge_poll(&mut ledger);
     parts.ascend(&mut ledger, class.direction, class.bytes);
     let certainty = doubt(parts, class, split, access).map_or(Certainty::Exact, Certainty::AtLeast);
     let latency = Latency::new(&ledger, access, certainty);
@@ -82,14 +82,14 @@ fn access(parts: &Parts, workload: &Workload, class: &Class, split: CommandSplit
 fn on_wire(parts: &Parts, direction: DataDirection, bytes: u32) -> Span {
     match direction {
         DataDirection::Read => parts.on_wire(&Packet { chunk_bytes: LINE_BYTES, ..parts.data(bytes) }),
-        DataDirection::Write => parts.on_wire(&parts.answer(bytes)),
+        DataDirection::Write => parts.on_wire(&parts.completions(bytes)),
     }
 }
 
 /// Returns the read requests for `bytes` bytes of host memory, each for `each_bytes`, and the completions with the
 /// data.
 fn exchange(parts: &Parts, bytes: u32, each_bytes: u32) -> (Packet, Packet) {
-    (Packet { chunk_bytes: each_bytes, ..parts.read(bytes) }, parts.answer(bytes))
+    (Packet { chunk_bytes: each_bytes, ..parts.read(bytes) }, parts.completions(bytes))
 }
 
 /// Returns the time from the arrival of the last read request at the host until the completions start. Host memory is

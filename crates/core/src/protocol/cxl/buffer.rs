@@ -22,7 +22,7 @@ type Lines = u64;
 /// Buffered unit that has been read from the memory: the lines that the host has not requested yet, and their time of
 /// arrival.
 #[derive(Clone, Copy, Debug)]
-struct Read {
+struct ReadUnit {
     lines: Lines,
     ready_at: Time,
 }
@@ -30,7 +30,7 @@ struct Read {
 /// Buffered unit that stores have not filled yet: the lines that have been stored, until the unit is written to the
 /// memory.
 #[derive(Clone, Copy, Debug)]
-struct Written {
+struct WriteUnit {
     lines: Lines,
     admitted_at: Time,
     /// Number of the unit in the order in which units were admitted.
@@ -67,10 +67,10 @@ impl Counts {
 pub struct Buffer {
     unit_bytes: u32,
     capacity: usize,
-    reads: SortedMap<u64, Read>,
+    reads: SortedMap<u64, ReadUnit>,
     /// Units that have been read, oldest first, for replacement. Some of them may have no lines left.
     read_order: VecDeque<u64>,
-    writes: SortedMap<u64, Written>,
+    writes: SortedMap<u64, WriteUnit>,
     write_order: SortedMap<u64, u64>,
     next_serial: u64,
     /// Number of free slots for units to be written (next field: number of slots that become free at each later time).
@@ -122,7 +122,7 @@ impl Buffer {
         self.take(unit, line);
         if self.writes.get(&unit).is_none() {
             let admitted_at = self.admit(now, media);
-            self.writes.insert(unit, Written { lines: 0, admitted_at, serial: self.next_serial });
+            self.writes.insert(unit, WriteUnit { lines: 0, admitted_at, serial: self.next_serial });
             self.write_order.insert(self.next_serial, unit);
             self.next_serial += 1;
         }
@@ -180,7 +180,7 @@ impl Buffer {
             self.reads.remove(&unit);
             return;
         }
-        if self.reads.insert(unit, Read { lines, ready_at }).is_none() {
+        if self.reads.insert(unit, ReadUnit { lines, ready_at }).is_none() {
             self.read_order.push_back(unit);
         }
         while self.reads.len() > self.capacity || self.read_order.len() > 2 * self.capacity {

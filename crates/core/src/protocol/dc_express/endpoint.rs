@@ -15,7 +15,7 @@ use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
-use crate::protocol::halves::{self, Looking};
+use crate::protocol::halves::{self, PollNames};
 use crate::protocol::nvme::controller::Controller as NvmeController;
 use crate::protocol::ports::{Ports, start_read};
 use crate::request::RequestId;
@@ -493,7 +493,7 @@ impl halves::Controller for Endpoint {
         let poll = self.queues[usize::from(name.queue)].land(now, name);
         let found = self.take_commands(now, poll, packet.sampled_at, payload, ports);
         if self.judge(now, poll, found, ports) {
-            self.plan(now, name.queue, ports);
+            self.send_due_reads(now, name.queue, ports);
         }
     }
 
@@ -509,10 +509,10 @@ impl halves::Controller for Endpoint {
         Role::of(packet).name(packet.kind).unwrap_or_else(|| self.nvme.packet_name(packet))
     }
 
-    fn looking(&self, packet: &Packet) -> Option<Looking> {
+    fn poll_names(&self, packet: &Packet) -> Option<PollNames> {
         match Role::of(packet) {
-            Role::POLL => Some(Looking { read: "queue read", empty: Some("empty answer") }),
-            _ => self.nvme.looking(packet),
+            Role::POLL => Some(PollNames { read: "queue read", empty: Some("empty answer") }),
+            _ => self.nvme.poll_names(packet),
         }
     }
 

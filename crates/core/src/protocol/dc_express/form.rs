@@ -77,7 +77,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     ledger.spend(Stage::Parse, parts.drive.dc_express.parse);
     let access = parts.access_by(workload, class, split.commands);
     data(parts, &mut ledger, fetched, split, access);
-    parts.see(&mut ledger);
+    parts.charge_poll(&mut ledger);
     ledger.spend(Stage::Check, tags(parts, class.bytes));
     parts.ascend(&mut ledger, class.direction, class.bytes);
     Latency::new(&ledger, access, certainty(parts, workload, split, access))

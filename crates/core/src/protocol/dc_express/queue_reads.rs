@@ -18,7 +18,7 @@ use crate::tlp::{Kind, Packet};
 
 /// Predicted arrival of the next command that no queue read in flight is expected to bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Due {
+enum NextCommand {
     /// No further command is expected: queue reads in flight cover every read in the window.
     Nothing,
     /// A command may come, but there is no prediction of its time.
@@ -58,7 +58,7 @@ impl PollName {
 
 impl Endpoint {
     /// Sends all reads of a queue that are planned for now, and sets the timer for the next one.
-    pub(super) fn plan(&mut self, now: Time, number: u16, ports: &mut Ports) {
+    pub(super) fn send_due_reads(&mut self, now: Time, number: u16, ports: &mut Ports) {
         let next = loop {
             match self.next_read(now, number) {
                 Some(at) if at <= now => self.poll(now, number, ports),
@@ -82,7 +82,7 @@ impl Endpoint {
         if queue.planned == self.window.changes && queue.mode == Mode::Poll {
             self.poll(now, number, ports);
         }
-        self.plan(now, number, ports);
+        self.send_due_reads(now, number, ports);
     }
 
     /// Returns the time of the next read of a queue, at the earliest `now`. Returns none if too many are in flight or
@@ -107,17 +107,17 @@ impl Endpoint {
         let in_flight = queue.in_flight.len();
         let is_quiet = !queue.backlog && !queue.retry;
         let awaited = queue.awaited();
-        let due = self.due(queue, number, awaited);
-        if due == Due::Nothing && in_flight > 0 && is_quiet {
+        let due = self.next_command(queue, number, awaited);
+        if due == NextCommand::Nothing && in_flight > 0 && is_quiet {
             return None;
         }
         let needed = self.needed(queue, awaited);
         let pipelined = match due {
             _ if queue.backlog => Some(needed),
             _ if queue.retry => return Some(now),
-            Due::Unknown if queue.overlap > 0 => Some(needed.max(queue.issued + self.pace(queue))),
-            Due::Unknown | Due::Nothing => None,
-            Due::At(due) => Some(due.max(needed)),
+            NextCommand::Unknown if queue.overlap > 0 => Some(needed.max(queue.issued + self.pace(queue))),
+            NextCommand::Unknown | NextCommand::Nothing => None,
+            NextCommand::At(due) => Some(due.max(needed)),
         };
         let lone = if in_flight == 0 { self.lone(now, queue, due, needed) } else { None };
         match (pipelined, lone) {
@@ -132,18 +132,18 @@ impl Endpoint {
     fn next_single(&self, now: Time, queue: &Queue, number: u16) -> Option<Time> {
         if !queue.in_flight.is_empty() {
             let awaited = queue.awaited();
-            let Due::At(due) = self.due(queue, number, awaited) else { return None };
+            let NextCommand::At(due) = self.next_command(queue, number, awaited) else { return None };
             return Some(due.max(self.needed(queue, awaited)));
         }
         let needed = self.needed(queue, 0);
         if queue.idle_since.is_none() {
             return Some(needed);
         }
-        let due = self.due(queue, number, 0);
+        let due = self.next_command(queue, number, 0);
         let lone = self.lone(now, queue, due, needed);
         match due {
-            Due::At(due) => Some(lone.map_or(due.max(needed), |lone| lone.min(due.max(needed)))),
-            Due::Unknown | Due::Nothing => lone,
+            NextCommand::At(due) => Some(lone.map_or(due.max(needed), |lone| lone.min(due.max(needed)))),
+            NextCommand::Unknown | NextCommand::Nothing => lone,
         }
     }
 
@@ -156,34 +156,34 @@ impl Endpoint {
     /// can be of use; after an empty queue read, after a pause. Returns none if a command is predicted to arrive before
     /// that queue read would be back.
     #[inline(always)]
-    fn lone(&self, now: Time, queue: &Queue, due: Due, needed: Time) -> Option<Time> {
+    fn lone(&self, now: Time, queue: &Queue, due: NextCommand, needed: Time) -> Option<Time> {
         let at = match queue.idle_since {
             None if queue.overlap == 0 => return Some(needed),
             None => needed.max(now),
             Some(missed) => (missed + self.turnaround).max(now),
         };
         match due {
-            Due::At(due) => (due > at.max(self.window.until()) + queue.round_trip).then_some(at),
-            Due::Nothing | Due::Unknown => Some(at),
+            NextCommand::At(due) => (due > at.max(self.window.until()) + queue.round_trip).then_some(at),
+            NextCommand::Nothing | NextCommand::Unknown => Some(at),
         }
     }
 
     /// Returns the predicted arrival of the next command that no queue read in flight is expected to bring.
     #[inline(always)]
-    fn due(&self, queue: &Queue, number: u16, awaited: u32) -> Due {
+    fn next_command(&self, queue: &Queue, number: u16, awaited: u32) -> NextCommand {
         if !self.predict || queue.mode != Mode::Poll {
-            return Due::Unknown;
+            return NextCommand::Unknown;
         }
         match self.window.next_expected(number, awaited) {
-            None => Due::Nothing,
-            Some(sent) => self.target(queue, sent).map_or(Due::Unknown, Due::At),
+            None => NextCommand::Nothing,
+            Some(sent) => self.target(queue, sent).map_or(NextCommand::Unknown, NextCommand::At),
         }
     }
 
     /// True if the next command that no queue read in flight covers is predicted for exactly `now`.
     #[inline(never)]
     fn is_due(&self, now: Time, queue: &Queue, number: u16, awaited: u32) -> bool {
-        self.due(queue, number, awaited) == Due::At(now)
+        self.next_command(queue, number, awaited) == NextCommand::At(now)
     }
 
     /// Returns the time to send the queue read for the command that follows the read `sent`; none without a prediction.

@@ -51,7 +51,7 @@ impl Trailers {
     }
 
     /// Adds the contents that the device already holds, such as after a reset. Pages that were never written are zeros.
-    fn take_over(&mut self, contents: &SparseBytes) {
+    fn register_contents(&mut self, contents: &SparseBytes) {
         for page in contents.pages() {
             for place in trailer::places(page.len(), self.chunk_bytes as usize, self.width) {
                 let mut found = [0; 8];
@@ -89,7 +89,7 @@ impl Endpoint {
     /// first tag into the host's mode words, where the driver finds it when it sets up its queues.
     pub(super) fn keep_trailers(&mut self, drive: &Drive, seed: u64, held: &SparseBytes, memory: &mut HostMemory) {
         let Some(mut trailers) = Trailers::new(drive, seed) else { return };
-        trailers.take_over(held);
+        trailers.register_contents(held);
         for word in self.mode_words() {
             memory.write(word + TAG_WORD, &trailers.announcement());
         }

@@ -116,7 +116,7 @@ fn held(parts: &Parts, direction: DataDirection, bytes: u32) -> Span {
         DataDirection::Read => parts.least(DataDirection::Read, bytes) + parts.sent(&parts.data(bytes)),
         DataDirection::Write => {
             let asked = parts.sent(&parts.data_read(bytes)) + parts.data_memory(bytes);
-            asked + parts.sent(&parts.data_answer(bytes))
+            asked + parts.sent(&parts.data_completions(bytes))
         }
     };
     filled + over_ring(parts, bytes)
@@ -176,7 +176,7 @@ fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
         let taken = place.checked_sub(buffers(parts)).map_or(ledger.cursor(), |earlier| left[earlier] + received);
         let timing = media.read(taken, at, bytes, bytes);
         let length = over_ring(parts, bytes);
-        let buffered = ring.promise(taken, timing.last_at, length) + length;
+        let buffered = ring.reserve(taken, timing.last_at, length) + length;
         let sent = buffered.max(wire_free_at);
         wire_free_at = sent + parts.on_wire(&parts.data(bytes));
         left.push(wire_free_at);
@@ -208,17 +208,17 @@ fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
     let mut reads = DataReads::new(parts);
     let mut sizes = pieces(parts, bytes);
     for bytes in sizes.by_ref().take(buffers(parts)) {
-        reads.ask(ledger.cursor(), bytes);
+        reads.issue(ledger.cursor(), bytes);
     }
     let (mut at, mut done, mut last) = (offset, ledger.cursor(), None);
-    while let Some(read) = reads.answer() {
+    while let Some(read) = reads.complete_next() {
         let length = over_ring(parts, read.bytes);
-        let across = ring.promise(read.there, read.there, length) + length;
+        let across = ring.reserve(read.there, read.there, length) + length;
         let timing = media.write(across, at, read.bytes);
         at += u64::from(read.bytes);
         done = done.max(timing.acknowledged_at);
         if let Some(bytes) = sizes.next() {
-            reads.ask(across, bytes);
+            reads.issue(across, bytes);
         }
         last = Some((read, across, timing));
     }
@@ -242,7 +242,7 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) -> Time {
     let lead = held(parts, class.direction, first_bytes) - held(parts, class.direction, last_bytes);
     let on_wire = |bytes| match class.direction {
         DataDirection::Read => parts.on_wire(&parts.data(bytes)),
-        DataDirection::Write => parts.on_wire(&parts.data_answer(bytes)),
+        DataDirection::Write => parts.on_wire(&parts.data_completions(bytes)),
     };
     let behind = on_wire(first_bytes) * (before_last.saturating_sub(1)) as u64 + on_wire(last_bytes);
     let data: Span = pieces(parts, class.bytes).map(on_wire).sum();
@@ -269,7 +269,7 @@ fn complete(parts: &Parts, workload: &Workload, bytes: u32, submitted: Time, don
     if split(parts, bytes).is_split() {
         let found = done + parts.sent(&status_read(parts).1);
         ledger.until(Stage::Interrupt, found.max(ledger.cursor()));
-        return parts.see(ledger);
+        return parts.charge_poll(ledger);
     }
     let arrived = done + parts.sent(&message(parts)) + parts.root_complex.write_latency();
     let handled = parts.handled(arrived, sleeps(parts, bytes).then_some(submitted));
@@ -280,9 +280,9 @@ fn complete(parts: &Parts, workload: &Workload, bytes: u32, submitted: Time, don
     let back = parts.link.packet_time(Kind::Completion, REGISTER_BYTES);
     let stalled = handled + parts.link.packet_time(Kind::MemoryRead, 0) + back + parts.link.one_way() * 2;
     if sleeps(parts, bytes) {
-        parts.rouse(ledger, stalled);
+        parts.charge_wake_up(ledger, stalled);
     } else {
-        parts.see(ledger);
+        parts.charge_poll(ledger);
         let elsewhere = strays(parts, workload);
         ledger.until(Stage::CoreWait, if elsewhere { found } else { stalled }.max(ledger.cursor()));
     }
@@ -347,7 +347,7 @@ fn flows(parts: &Parts, class: &Class) -> bool {
     // Read requests of a piece return their credits before the piece has left its buffer and the next piece's requests
     // follow.
     let back = every * u64::from(requests.count()) + parts.link.credit_round_trip(Direction::Up, each);
-    let data = parts.data_memory(piece_bytes) + parts.sent(&parts.data_answer(piece_bytes));
+    let data = parts.data_memory(piece_bytes) + parts.sent(&parts.data_completions(piece_bytes));
     let in_time = back <= parts.sent(&requests) + data + over_ring(parts, piece_bytes);
     let at_once = (chunk_bytes * buffers).min(class.bytes);
     let all = parts.flows(&cut(parts.data_read(class.bytes)), 0);

@@ -46,9 +46,9 @@ pub(super) struct Queue {
     pub(super) phase: bool,
     /// True if the threads of the queue poll for completions and consume several before they write the completion queue
     /// head doorbell.
-    looked_at: bool,
+    is_batch_polled: bool,
     /// Number of completions consumed since the last write of the completion queue head doorbell; counted only if
-    /// `looked_at`.
+    /// `is_batch_polled`.
     collected: u32,
     /// Event index of the submission queue as the controller last wrote it. The driver writes the doorbell register
     /// only if the new tail passes this index (shadow doorbells).
@@ -180,7 +180,7 @@ impl Driver {
         if let Some(host) = &mut self.real_host {
             return host.on_entry_settled(now, number, &mut self.queues[usize::from(number)], ports);
         }
-        if polling || self.queues[usize::from(number)].looked_at {
+        if polling || self.queues[usize::from(number)].is_batch_polled {
             return self.reap(now, number, Stage::CompletionEntry, ports);
         }
         let mut bytes = [0; COMPLETION_ENTRY_BYTES];
@@ -217,7 +217,7 @@ impl Driver {
             reaped += 1;
         }
         let (head, freed) = (queue.completion_head, reaped.min(queue.waiting.len()));
-        let later = queue.looked_at && self.shadow.is_none();
+        let later = queue.is_batch_polled && self.shadow.is_none();
         queue.collected += if later { reaped as u32 } else { 0 };
         match self.shadow {
             // The waiting parts need room for their completions, and the thread collects nothing before the last of
@@ -357,9 +357,9 @@ impl halves::Driver for Driver {
         }
     }
 
-    fn look_for(&mut self, thread: u16) -> u16 {
+    fn begin_polling(&mut self, thread: u16) -> u16 {
         let number = queue_of(thread, self.queues.len());
-        self.queues[number].looked_at = true;
+        self.queues[number].is_batch_polled = true;
         number as u16
     }
 
@@ -401,7 +401,7 @@ impl halves::Driver for Driver {
 }
 
 impl HostQueues for Driver {
-    fn give_way(&mut self) {
+    fn hand_queues_to_real_hosts(&mut self) {
         self.real_host = Some(RealHost::new(self.queues.len()));
         self.shadow = None;
     }
@@ -417,7 +417,7 @@ impl HostQueues for Driver {
     }
 
     fn place(&mut self, now: Time, thread: u16, command: &HostCommand, ports: &mut HostPorts) -> u32 {
-        let host = self.real_host.as_mut().expect("the driver has given way");
+        let host = self.real_host.as_mut().expect("the queues belong to real hosts");
         host.place(now, thread, command, &mut self.queues[usize::from(command.queue)], ports)
     }
 
@@ -455,7 +455,7 @@ impl Queue {
             tail: 0,
             completion_head: 0,
             phase: true,
-            looked_at: false,
+            is_batch_polled: false,
             collected: 0,
             event_index: 0,
             fresh_id: 0,

@@ -200,7 +200,7 @@ fn read(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: CommandSplit, 
 
 /// Returns the time on the wire of the read completions that bring `bytes` of a write's data to the device.
 fn answers(parts: &Parts, bytes: u32) -> Span {
-    payload_pieces(bytes).map(|piece| parts.on_wire(&parts.data_answer(piece))).sum()
+    payload_pieces(bytes).map(|piece| parts.on_wire(&parts.data_completions(piece))).sum()
 }
 
 /// Charges the stages of a write: the read of the PRP list, then the data in pieces one after the other, then the media
@@ -214,7 +214,7 @@ fn write(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access
     let all_bytes = split.each_bytes * (split.commands - 1) + split.last_bytes;
     let first = parts.data_read(PAYLOAD_READ_BYTES.min(all_bytes));
     let last_bytes = payload_pieces(split.last_bytes).last().unwrap_or(0);
-    let last = parts.on_wire(&parts.data_answer(last_bytes));
+    let last = parts.on_wire(&parts.data_completions(last_bytes));
     ledger.spend(Stage::Transfer, parts.on_wire(&first));
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::HostRead, parts.data_memory(first.bytes) + answers(all_bytes) - last);
@@ -245,7 +245,7 @@ fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time, direction: Data
     if split.is_split() {
         let found = found_among_others(parts, ledger.cursor(), submitted, direction, split);
         ledger.until(Stage::Interrupt, found);
-        return parts.rouse(ledger, found);
+        return parts.charge_wake_up(ledger, found);
     }
     ledger.spend(Stage::Interrupt, parts.on_wire(&message(parts)));
     match parts.engaged {

@@ -23,7 +23,7 @@ pub mod config;
 pub mod controller;
 pub mod driver;
 pub(crate) mod form;
-mod given;
+mod host_lists;
 mod real_host;
 pub mod rules;
 pub mod spec;

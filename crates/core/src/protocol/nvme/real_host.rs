@@ -16,7 +16,7 @@ use crate::time::Time;
 
 /// Command of a real host whose completion queue entry is not in host memory yet.
 #[derive(Clone, Copy, Debug)]
-struct UnderWay {
+struct InFlightCommand {
     command_id: u16,
     token: u32,
     request: Option<RequestId>,
@@ -25,7 +25,7 @@ struct UnderWay {
 /// Commands of real hosts that are in flight, for each queue in the order of their submission.
 #[derive(Clone, Debug)]
 pub(super) struct RealHost {
-    queues: Vec<Vec<UnderWay>>,
+    queues: Vec<Vec<InFlightCommand>>,
 }
 
 impl RealHost {
@@ -82,17 +82,18 @@ impl RealHost {
         });
         ports.slots.bind_maybe(command.queue.into(), slot as usize, request);
         let command_id = u16::from_le_bytes([command.entry[2], command.entry[3]]);
-        self.queues[usize::from(command.queue)].push(UnderWay { command_id, token: command.token, request });
+        self.queues[usize::from(command.queue)].push(InFlightCommand { command_id, token: command.token, request });
         slot
     }
 
     /// Consumes the new entries of a completion queue and reports the commands of real hosts that they complete.
     pub(super) fn on_entry_settled(&mut self, now: Time, number: u16, queue: &mut Queue, ports: &mut HostPorts) {
-        let under_way = &mut self.queues[usize::from(number)];
+        let in_flight = &mut self.queues[usize::from(number)];
         while let Some(entry) = queue.next_entry(ports.memory) {
             // A host that uses an identifier twice has the older of the two answered first.
-            let place = under_way.iter().position(|command| command.command_id == entry.command_id);
-            let UnderWay { token, request, .. } = under_way.remove(place.expect("only what is under way is answered"));
+            let place = in_flight.iter().position(|command| command.command_id == entry.command_id);
+            let InFlightCommand { token, request, .. } =
+                in_flight.remove(place.expect("only commands in flight complete"));
             ports.shared.requests.charge(request, Stage::CompletionEntry, now);
             ports.shared.requests.answered.push_back((token, request));
         }

@@ -101,7 +101,7 @@ pub mod admin {
 }
 
 /// Status of a command: status code type in the high byte, status code in the low byte (Base Specification 2.0, section
-/// 3.3.3.2.1). The bits above the type are Do Not Retry ([`Status::FOR_GOOD`]) and others of the status field.
+/// 3.3.3.2.1). The bits above the type are Do Not Retry ([`Status::DO_NOT_RETRY`]) and others of the status field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status(pub u16);
 
@@ -236,11 +236,11 @@ impl Status {
     pub const COMPARE_FAILURE: Status = Status(0x0285);
 
     /// Do Not Retry bit (DNR) of a [`Status`]: the command would fail again if it were repeated (figure 92).
-    pub const FOR_GOOD: u16 = 1 << 14;
+    pub const DO_NOT_RETRY: u16 = 1 << 14;
 
     /// Returns this status with the Do Not Retry bit set.
-    pub const fn for_good(self) -> Status {
-        Status(self.0 | Status::FOR_GOOD)
+    pub const fn with_do_not_retry(self) -> Status {
+        Status(self.0 | Status::DO_NOT_RETRY)
     }
 
     /// Returns the status code and its type, without Do Not Retry and the other bits of the status field.

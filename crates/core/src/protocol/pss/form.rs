@@ -88,7 +88,7 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     }
     let completion_bytes = parts.drive.link.completion_bytes_max();
     let share = f64::from(DESCRIPTOR_BYTES as u32) / f64::from(completion_bytes);
-    parts.demand_burst(&mut demands, &parts.answer(completion_bytes), commands * share);
+    parts.demand_burst(&mut demands, &parts.completions(completion_bytes), commands * share);
     demand_data(parts, &mut demands, class);
     demands
 }
@@ -174,8 +174,8 @@ fn send(parts: &Parts, class: &Class, ledger: &mut Ledger) {
 /// arrived.
 fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) {
     let mut reads = DataReads::new(parts);
-    pieces(bytes).for_each(|bytes| reads.ask(ledger.cursor(), bytes));
-    if let Some(last) = std::iter::from_fn(|| reads.answer()).last() {
+    pieces(bytes).for_each(|bytes| reads.issue(ledger.cursor(), bytes));
+    if let Some(last) = std::iter::from_fn(|| reads.complete_next()).last() {
         last.charge(parts, ledger);
     }
     let mut chips = Chips::new(parts);
@@ -237,7 +237,7 @@ impl Chips {
 /// it. A split request counts as its shortest command.
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     if class.direction == DataDirection::Write {
-        let answers = pieces(class.bytes).map(|bytes| parts.on_wire(&parts.data_answer(bytes))).sum();
+        let answers = pieces(class.bytes).map(|bytes| parts.on_wire(&parts.data_completions(bytes))).sum();
         parts.spend_data_reads_least(PAGE_BYTES.min(class.bytes), answers, ledger);
     }
     let decode = match (class.direction, parts.drive.pss.read_mode) {
@@ -248,7 +248,7 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
         parts.drive.pss.cache_pages > 0 && (class.direction == DataDirection::Read || acknowledges_early(parts));
     let on_wire = |bytes| match class.direction {
         DataDirection::Read => parts.on_wire(&parts.data(bytes)),
-        DataDirection::Write => pieces(bytes).map(|bytes| parts.on_wire(&parts.data_answer(bytes))).sum(),
+        DataDirection::Write => pieces(bytes).map(|bytes| parts.on_wire(&parts.data_completions(bytes))).sum(),
     };
     let in_all = parts.on_buses(class.direction, class.bytes);
     let media =
@@ -264,18 +264,18 @@ fn acknowledges_early(parts: &Parts) -> bool {
 /// the handler that an earlier command's interrupt has started may find the last record.
 fn complete(parts: &Parts, class: &Class, submitted: Time, ledger: &mut Ledger) {
     match parts.drive.host.wait {
-        Wait::Sleep if split(parts, class).is_split() => parts.rouse(ledger, ledger.cursor()),
+        Wait::Sleep if split(parts, class).is_split() => parts.charge_wake_up(ledger, ledger.cursor()),
         Wait::Sleep => {
             ledger.spend(Stage::Interrupt, parts.on_wire(&message(parts)));
             parts.wake(ledger, submitted);
         }
-        Wait::Spin | Wait::Hybrid => parts.see(ledger),
+        Wait::Spin | Wait::Hybrid => parts.charge_poll(ledger),
     }
 }
 
 /// Effect of the card's DRAM cache on a request's latency: how often it replaces or delays accesses to the chips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spared {
+enum CacheEffect {
     Never,
     /// Cache effects are so rare that the mean latency hardly changes, for this reason.
     Seldom(&'static str),
@@ -286,36 +286,38 @@ enum Spared {
 /// Largest share of cached reads for which the chips still determine the latency (assumed: the mean changes by less).
 const SELDOM_SHARE: f64 = 0.01;
 
-fn spared(parts: &Parts, workload: &Workload, class: &Class) -> Spared {
+fn cache_effect(parts: &Parts, workload: &Workload, class: &Class) -> CacheEffect {
     let pss = &parts.drive.pss;
     let ahead = pss.prefetch_pages > 0;
     let written = workload.classes.iter().any(|class| class.direction == DataDirection::Write);
     match class.direction {
-        _ if pss.cache_pages == 0 => Spared::Never,
+        _ if pss.cache_pages == 0 => CacheEffect::Never,
         DataDirection::Write if acknowledges_early(parts) => {
-            Spared::Often("writes wait for room in the card's DRAM once the chips fall behind")
+            CacheEffect::Often("writes wait for room in the card's DRAM once the chips fall behind")
         }
-        DataDirection::Write => Spared::Never,
+        DataDirection::Write => CacheEffect::Never,
         DataDirection::Read if ahead && workload.sequential => {
-            Spared::Often("pages of a sequence may have been read ahead")
+            CacheEffect::Often("pages of a sequence may have been read ahead")
         }
-        DataDirection::Read if !ahead && !written => Spared::Never,
+        DataDirection::Read if !ahead && !written => CacheEffect::Never,
         DataDirection::Read if cached_share(parts, workload) > SELDOM_SHARE => {
-            Spared::Often("the card's DRAM may hold what is read")
+            CacheEffect::Often("the card's DRAM may hold what is read")
         }
-        DataDirection::Read => Spared::Seldom("the card's DRAM seldom holds what is read, or brings what nobody reads"),
+        DataDirection::Read => {
+            CacheEffect::Seldom("the card's DRAM seldom holds what is read, or brings what nobody reads")
+        }
     }
 }
 
 /// Returns the certainty of the latency, and true if the times of the chips determine it. They do not if the card's
 /// DRAM often completes such requests alone.
 fn certainty(parts: &Parts, workload: &Workload, class: &Class) -> (Certainty, bool) {
-    match (spared(parts, workload, class), doubt(parts, class)) {
-        (Spared::Often(reason), _) => (Certainty::AtLeast(reason), false),
-        (Spared::Seldom(_), Some(reason)) => (Certainty::AtLeast(reason), false),
-        (Spared::Seldom(reason), None) => (Certainty::Mean(reason), true),
-        (Spared::Never, Some(reason)) => (Certainty::AtLeast(reason), true),
-        (Spared::Never, None) => (Certainty::Exact, true),
+    match (cache_effect(parts, workload, class), doubt(parts, class)) {
+        (CacheEffect::Often(reason), _) => (Certainty::AtLeast(reason), false),
+        (CacheEffect::Seldom(_), Some(reason)) => (Certainty::AtLeast(reason), false),
+        (CacheEffect::Seldom(reason), None) => (Certainty::Mean(reason), true),
+        (CacheEffect::Never, Some(reason)) => (Certainty::AtLeast(reason), true),
+        (CacheEffect::Never, None) => (Certainty::Exact, true),
     }
 }
 

@@ -35,7 +35,7 @@ pub struct Compared {
 
 /// Draws the results below each other: a mark at the error, hollow if not reproduced, grey for errors that count as
 /// reproduced, a line for the prediction interval.
-pub fn against(results: &[Compared]) -> String {
+pub fn published_plot(results: &[Compared]) -> String {
     let height = TOP + results.len() as f64 * ROW + 10.0;
     let mut drawing = String::new();
     for error in [-50.0, -25.0, 0.0, 25.0, 50.0] {
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn an_exact_result_stands_in_the_middle_and_one_beyond_the_edge_at_it() {
-        let drawn = against(&[result(0.0, Some((-10.0, 25.0))), result(1e9, None)]);
+        let drawn = published_plot(&[result(0.0, Some((-10.0, 25.0))), result(1e9, None)]);
         assert!(drawn.contains("class=\"mark\" cx=\"470.0\""), "{drawn}");
         assert!(drawn.contains("class=\"mark off\" cx=\"700.0\""), "{drawn}");
         assert!(drawn.contains("class=\"interval\" d=\"M424.0 40H585.0\""), "{drawn}");

@@ -12,7 +12,7 @@ mod target;
 pub use costs::{EXAMPLES, PriceList};
 pub use target::{Bound, Target};
 
-use super::axis::{AxisTarget as Key, Swept};
+use super::axis::{AxisTarget as Key, SweptKey};
 use super::{Figures, Plan};
 use crate::config::document::Value;
 use std::cmp::Ordering;
@@ -92,7 +92,7 @@ impl Candidate {
     }
 }
 
-fn speed(swept: &Swept, place: usize) -> Speed {
+fn speed(swept: &SweptKey, place: usize) -> Speed {
     let value = match swept.values[place].value {
         Value::Integer(integer) => integer as f64,
         Value::Float(float) => float,

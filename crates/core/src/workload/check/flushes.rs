@@ -17,7 +17,7 @@ pub(super) fn known(job: &Job, limits: &Limits) -> Option<JobFinding> {
         return refused(option, "with a trace", "leave it out: a trace is replayed as it is");
     }
     let of_files = job.flushes.named().map(|(name, _)| name).find(|name| *name != "fdatasync");
-    if let Some(option) = of_files.filter(|_| limits.ways_in.is_some_and(|ways| ways.has_files)) {
+    if let Some(option) = of_files.filter(|_| limits.engine_support.is_some_and(|support| support.has_files)) {
         let allowed = "fdatasync alone, or stack.filesystem = \"raw\"";
         return refused(option, "over a file system, whose journal is not modelled", allowed);
     }

@@ -9,13 +9,13 @@ use crate::request::{Io, Op};
 use crate::time::{Span, Time};
 use std::collections::BTreeMap;
 
+mod engines;
 mod flushes;
 mod keys;
 mod placement;
-mod ways;
 mod zones;
+pub use engines::{EngineSupport, engine_without_effect};
 pub use keys::{FilledKeys, KeyedSpace};
-pub use ways::{EngineSupport, engine_without_effect};
 pub use zones::ZonedSpace;
 
 /// Largest number of threads of one run, over all jobs.
@@ -52,7 +52,7 @@ pub struct Limits {
     /// Keys of the drive file that add or lengthen queues, as text for error messages; empty if no key does.
     pub queue_keys: &'static str,
     /// I/O engines that the host's software supports; `None` if jobs cannot choose an engine.
-    pub ways_in: Option<EngineSupport>,
+    pub engine_support: Option<EngineSupport>,
     /// Number of equal drives among which each thread divides its requests, each drive with such queues.
     pub drives: u32,
     /// True if acknowledged writes may lie in a volatile buffer, which loses them when the power fails.
@@ -83,7 +83,7 @@ impl Limits {
             write_block_bytes: block_bytes,
             transfer_bytes: u32::MAX,
             queue_keys: "",
-            ways_in: None,
+            engine_support: None,
             drives: 1,
             is_volatile: false,
             has_steady_state: false,
@@ -183,11 +183,11 @@ const CHECKS: [Check; 36] = [
     trace_threads,
     replay,
     flushes::known,
-    ways::engine,
-    ways::switches,
-    ways::poller,
-    ways::waiting,
-    ways::batches,
+    engines::engine,
+    engines::switches,
+    engines::poller,
+    engines::waiting,
+    engines::batches,
     zones::replay,
     zones::restarts,
     zones::region,
@@ -266,7 +266,7 @@ pub fn problems_together(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec
         let found = format!("all jobs together have {threads} threads (numjobs)");
         return vec![place.problem("numjobs", found, format!("at most {THREADS_MAX}"))];
     }
-    if let Some((option, found, allowed)) = ways::together(jobs, limits) {
+    if let Some((option, found, allowed)) = engines::together(jobs, limits) {
         return vec![place.problem(option, found, allowed)];
     }
     if let Some((option, found, allowed)) = zones::together(jobs, limits) {

@@ -130,7 +130,7 @@ pub const OPTIONS: &[JobOption] = &[
     only(&["kb_base"], &["1024"], "kb_base=1024"),
     only(&["norandommap"], ON, "norandommap=1: random offsets are drawn without a map of past ones"),
     only(&["random_generator"], &["tausworthe", "tausworthe64"], "tausworthe or tausworthe64: offsets may come again"),
-    switch(&["stonewall", "wait_for_previous"], |d, v| values::switch(v).map(|on| d.job.waits = on)),
+    switch(&["stonewall", "wait_for_previous"], |d, v| values::switch(v).map(|on| d.job.waits_for_previous = on)),
     only(&["exitall"], OFF, "exitall=0: every job runs to its own end"),
     only(&["loops"], ON, "loops=1; to do more I/O, use io_size"),
     value(&["startdelay"], SECONDS, |d, v| values::time(v, Span::from_s(1)).map(|t| d.job.start_delay = t)),
@@ -147,12 +147,12 @@ pub const OPTIONS: &[JobOption] = &[
         values::whole_u32(v).map(|n| d.job.batch.complete_max = Some(n))
     }),
     value(&["iodepth_low"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.batch.low = n)),
-    switch(&["hipri"], |d, v| values::switch(v).map(|on| d.job.way.switches.hipri = on)),
-    switch(&["sqthread_poll"], |d, v| values::switch(v).map(|on| d.job.way.switches.sqthread_poll = on)),
-    value(&["sqthread_poll_cpu"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.way.poller_cpu = Some(n))),
-    switch(&["fixedbufs"], |d, v| values::switch(v).map(|on| d.job.way.switches.fixedbufs = on)),
-    switch(&["registerfiles"], |d, v| values::switch(v).map(|on| d.job.way.switches.registerfiles = on)),
-    switch(&["nonvectored"], |d, v| values::switch(v).map(|on| d.job.way.switches.nonvectored = on)),
+    switch(&["hipri"], |d, v| values::switch(v).map(|on| d.job.engine_choice.switches.hipri = on)),
+    switch(&["sqthread_poll"], |d, v| values::switch(v).map(|on| d.job.engine_choice.switches.sqthread_poll = on)),
+    value(&["sqthread_poll_cpu"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.engine_choice.poller_cpu = Some(n))),
+    switch(&["fixedbufs"], |d, v| values::switch(v).map(|on| d.job.engine_choice.switches.fixedbufs = on)),
+    switch(&["registerfiles"], |d, v| values::switch(v).map(|on| d.job.engine_choice.switches.registerfiles = on)),
+    switch(&["nonvectored"], |d, v| values::switch(v).map(|on| d.job.engine_choice.switches.nonvectored = on)),
     switch(&["fdp"], |d, v| values::switch(v).map(|on| d.places_data = on)),
     value(&["dataplacement"], "none or fdp; streams are not modelled", |d, v| {
         d.places_data = match v {
@@ -431,7 +431,7 @@ fn set_engine(draft: &mut Draft, text: &str) -> Option<()> {
     let waits = ["sync", "psync", "vsync", "pvsync", "pvsync2"].contains(&text);
     let queues = ["libaio", "io_uring", "io_uring_cmd", "posixaio", "null", "spdk", "spdk_bdev"].contains(&text);
     draft.synchronous_engine = waits.then(|| text.into());
-    draft.job.way.engine = Some(text.into());
+    draft.job.engine_choice.engine = Some(text.into());
     (waits || queues || text.starts_with("external:")).then_some(())
 }
 

@@ -32,7 +32,7 @@ impl TraceEvent {
         let flush = TraceRequest::Data { io: Io::flush(), response: None };
         let step = match self.step {
             TraceStep::Issued(_) => TraceStep::Issued(Ok(flush)),
-            TraceStep::Asked(_) | TraceStep::Completed => TraceStep::Asked(flush),
+            TraceStep::Queued(_) | TraceStep::Completed => TraceStep::Queued(flush),
         };
         TraceEvent { step, ..*self }
     }
@@ -41,7 +41,7 @@ impl TraceEvent {
 /// Step of a request: queued by the application, issued to the driver, or completed.
 #[derive(Debug)]
 pub(super) enum TraceStep {
-    Asked(TraceRequest),
+    Queued(TraceRequest),
     /// The driver received the request. A mistake in the record matters only if the trace has no queueing steps.
     Issued(Result<TraceRequest, Box<Problem>>),
     Completed,
@@ -370,7 +370,7 @@ fn event(
         }
         TraceRecord::Asked(asked) => {
             let (at, device) = (asked.at, devices.place(asked.device)?);
-            TraceEvent { at, device, step: TraceStep::Asked(thing(asked)?) }
+            TraceEvent { at, device, step: TraceStep::Queued(thing(asked)?) }
         }
         TraceRecord::Issued(Ok(asked)) => {
             let (at, device) = (asked.at, devices.place(asked.device)?);

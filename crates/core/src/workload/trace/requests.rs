@@ -244,7 +244,7 @@ impl TraceFiles {
         while let Some(event) = merged.next() {
             let event = event?;
             let thing = match (event.step, self.chosen) {
-                (TraceStep::Asked(thing), ArrivalStep::Asked) => thing,
+                (TraceStep::Queued(thing), ArrivalStep::Asked) => thing,
                 (TraceStep::Issued(thing), ArrivalStep::Issued) => thing.map_err(|problem| *problem)?,
                 _ => continue,
             };

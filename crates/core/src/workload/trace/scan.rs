@@ -134,7 +134,7 @@ impl Scan<'_> {
                 self.chosen = Some(ArrivalStep::Issued);
                 thing
             }
-            TraceStep::Asked(thing) => {
+            TraceStep::Queued(thing) => {
                 if self.chosen.replace(ArrivalStep::Asked) == Some(ArrivalStep::Issued) {
                     self.part = ScanSums::default();
                 }

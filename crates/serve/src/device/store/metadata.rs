@@ -167,7 +167,7 @@ impl Store {
     /// # Errors
     ///
     /// Errors of [`Store::read`], or if the store has no metadata.
-    pub fn read_blocks(&self, offset: u64, block_bytes: u32, into: &mut [u8]) -> io::Result<Vec<u8>> {
+    pub fn read_blocks_with_metadata(&self, offset: u64, block_bytes: u32, into: &mut [u8]) -> io::Result<Vec<u8>> {
         let metadata = self.metadata()?;
         let _guards = metadata.reading(offset, into.len() as u64);
         self.read(offset, into)?;
@@ -180,7 +180,13 @@ impl Store {
     /// # Errors
     ///
     /// Errors of [`Store::write`], or if the store has no metadata. The metadata is then unchanged.
-    pub fn write_blocks(&self, offset: u64, block_bytes: u32, from: &[u8], metadata: &[u8]) -> io::Result<()> {
+    pub fn write_blocks_with_metadata(
+        &self,
+        offset: u64,
+        block_bytes: u32,
+        from: &[u8],
+        metadata: &[u8],
+    ) -> io::Result<()> {
         self.replace(offset, from.len() as u64, block_bytes, metadata, || self.write(offset, from))
     }
 
@@ -188,8 +194,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Errors of [`Store::write_blocks`].
-    pub fn zero_blocks(
+    /// Errors of [`Store::write_blocks_with_metadata`].
+    pub fn zero_blocks_with_metadata(
         &self,
         (offset, bytes): (u64, u64),
         block_bytes: u32,
@@ -254,24 +260,28 @@ mod tests {
         let store = in_memory();
         for (block_bytes, offset) in [(512_u32, 512), (4096, 1 << 20)] {
             let (data, metadata) = (vec![7; 5 * block_bytes as usize], metadata(5, 0x30));
-            store.write_blocks(offset, block_bytes, &data, &metadata).unwrap();
+            store.write_blocks_with_metadata(offset, block_bytes, &data, &metadata).unwrap();
             let mut found = vec![0; data.len()];
-            assert_eq!(store.read_blocks(offset, block_bytes, &mut found).unwrap(), metadata, "{block_bytes}");
+            assert_eq!(
+                store.read_blocks_with_metadata(offset, block_bytes, &mut found).unwrap(),
+                metadata,
+                "{block_bytes}"
+            );
             assert_eq!(found, data);
             let mut last = vec![0; block_bytes as usize];
             let place = offset + 4 * u64::from(block_bytes);
-            assert_eq!(store.read_blocks(place, block_bytes, &mut last).unwrap(), metadata[32..]);
+            assert_eq!(store.read_blocks_with_metadata(place, block_bytes, &mut last).unwrap(), metadata[32..]);
         }
     }
 
     #[test]
     fn metadata_of_zeroed_blocks_is_forgotten_or_what_was_given() {
         let store = in_memory();
-        store.write_blocks(0, 512, &[1; 2048], &metadata(4, 1)).unwrap();
+        store.write_blocks_with_metadata(0, 512, &[1; 2048], &metadata(4, 1)).unwrap();
         store.zero(512, 512, false).unwrap();
-        store.zero_blocks((1024, 512), 512, true, &[9; 8]).unwrap();
+        store.zero_blocks_with_metadata((1024, 512), 512, true, &[9; 8]).unwrap();
         let mut found = [0; 2048];
-        let kept = store.read_blocks(0, 512, &mut found).unwrap();
+        let kept = store.read_blocks_with_metadata(0, 512, &mut found).unwrap();
         assert_eq!(kept, [&metadata(4, 1)[..8], &[0; 8], &[9; 8], &metadata(4, 1)[24..]].concat());
         assert_eq!((found[511], found[512], found[1024], found[1536]), (1, 0, 0, 1));
     }
@@ -279,10 +289,10 @@ mod tests {
     #[test]
     fn block_that_is_written_in_part_keeps_its_metadata() {
         let store = in_memory();
-        store.write_blocks(0, 4096, &[1; 8192], &metadata(2, 1)).unwrap();
-        store.write_blocks(0, 4096, &[2; 4096 + 512], &metadata(1, 2)).unwrap();
+        store.write_blocks_with_metadata(0, 4096, &[1; 8192], &metadata(2, 1)).unwrap();
+        store.write_blocks_with_metadata(0, 4096, &[2; 4096 + 512], &metadata(1, 2)).unwrap();
         let mut found = [0; 8192];
-        let kept = store.read_blocks(0, 4096, &mut found).unwrap();
+        let kept = store.read_blocks_with_metadata(0, 4096, &mut found).unwrap();
         assert_eq!(kept, [&metadata(1, 2)[..], &metadata(2, 1)[8..]].concat());
         assert_eq!((found[4607], found[4608]), (2, 1));
     }
@@ -290,7 +300,7 @@ mod tests {
     #[test]
     fn store_without_metadata_has_no_blocks_with_it() {
         let store = Store::in_memory(GEOMETRY).unwrap();
-        assert!(!store.has_metadata() && store.read_blocks(0, 512, &mut [0; 512]).is_err());
+        assert!(!store.has_metadata() && store.read_blocks_with_metadata(0, 512, &mut [0; 512]).is_err());
     }
 
     #[test]

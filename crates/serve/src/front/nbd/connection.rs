@@ -217,7 +217,7 @@ impl<'a> NbdConnection<'a> {
     /// If the connection is broken.
     pub(super) fn send(&mut self, device: &Device) -> io::Result<bool> {
         if let Some(history) = &device.history {
-            history.answered(self.unsent.drain(..));
+            history.record_completions(self.unsent.drain(..));
         }
         self.stream.send(&mut self.session.output)
     }
@@ -253,7 +253,7 @@ impl<'a> NbdConnection<'a> {
     /// Returns the status for the reply.
     fn change(&mut self, wanted: &AcceptedRequest, data: &[u8], device: &Device) -> Status {
         let store = &device.store;
-        let Some((history, kind)) = device.history.as_ref().zip(wanted.command.asked()) else {
+        let Some((history, kind)) = device.history.as_ref().zip(wanted.command.change_kind()) else {
             return status(change(wanted, data, store));
         };
         let range = (wanted.offset, wanted.bytes);

@@ -1,7 +1,7 @@
 //! Exports of an NBD server: name, range, and the requests that each accepts.
 
 use super::wire::{self, Request, Status, command, flag};
-use crate::device::history::Asked;
+use crate::device::history::ChangeKind;
 use crate::device::store::Geometry;
 
 /// Device that an NBD server offers under a name.
@@ -127,13 +127,13 @@ impl Command {
     }
 
     /// Returns the kind under which the device's history records the command; none if the command changes nothing.
-    pub fn asked(self) -> Option<Asked> {
+    pub fn change_kind(self) -> Option<ChangeKind> {
         match self {
             Command::Read | Command::BlockStatus { .. } => None,
-            Command::Write { .. } => Some(Asked::Write),
-            Command::Flush => Some(Asked::Flush),
-            Command::Trim { .. } => Some(Asked::Trim),
-            Command::Zero { .. } => Some(Asked::Zero),
+            Command::Write { .. } => Some(ChangeKind::Write),
+            Command::Flush => Some(ChangeKind::Flush),
+            Command::Trim { .. } => Some(ChangeKind::Trim),
+            Command::Zero { .. } => Some(ChangeKind::Zero),
         }
     }
 }

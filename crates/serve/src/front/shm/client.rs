@@ -10,7 +10,7 @@ use phaselink_ring::layout::{self, Layout, QueueOffsets, words};
 use phaselink_ring::shared::memory::Memory;
 use phaselink_ring::status::Status;
 
-use super::share::SharePart;
+use super::share::DriveRange;
 use crate::device::faults::FaultEffect;
 use crate::device::store::{Store, StoreAccess, copy};
 
@@ -43,7 +43,7 @@ pub struct Client {
     pub number: u64,
     memory: Memory,
     layout: Layout,
-    part: SharePart,
+    part: DriveRange,
     /// Rings of those queues of the client that this device thread owns.
     rings: Vec<QueueRing>,
 }
@@ -96,7 +96,7 @@ impl Client {
         number: u64,
         memory: Memory,
         layout: Layout,
-        part: SharePart,
+        part: DriveRange,
         queues: impl IntoIterator<Item = u32>,
     ) -> Client {
         let ring = |queue| QueueRing { places: layout.places(queue), head: 0, pass: FIRST_PASS, in_flight: 0, turn: 0 };
@@ -336,7 +336,7 @@ mod tests {
     fn each_queue_keeps_the_turn_that_it_was_given() {
         let layout = Layout { queues: 3, entries: 8, transfer_bytes: 512 };
         let (memory, _) = Memory::create(layout.memory_bytes()).unwrap();
-        let part = SharePart { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
+        let part = DriveRange { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
         let mut client = Client::new(1, memory, layout, part, 0..3);
         (0..3).for_each(|queue| client.set_turn(queue, 10 + queue as u16));
         assert_eq!([0, 1, 2].map(|queue| client.turn(queue)), [10, 11, 12]);

@@ -223,7 +223,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::front::shm::share::SharePart;
+    use crate::front::shm::share::DriveRange;
 
     const LAYOUT: Layout = Layout { queues: 5, entries: 8, transfer_bytes: 512 };
 
@@ -245,7 +245,7 @@ mod tests {
     fn no_line_is_written_by_two_device_threads() {
         const THREADS: usize = 3;
         let layout = Layout { queues: 3, ..LAYOUT };
-        let part = SharePart { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
+        let part = DriveRange { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
         let mut own: [BTreeSet<usize>; THREADS] = Default::default();
         let mut kept = Vec::new();
         for number in 0..16 {

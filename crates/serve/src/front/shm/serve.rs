@@ -253,7 +253,7 @@ mod tests {
     use super::*;
     use crate::device::wakeup::Wakeup;
     use crate::front::poll_group;
-    use crate::front::shm::share::SharePart;
+    use crate::front::shm::share::DriveRange;
 
     #[test]
     fn a_stamp_counts_if_it_is_at_most_ten_milliseconds_old() {
@@ -270,7 +270,7 @@ mod tests {
     fn a_doorbell_on_a_clients_socket_ends_the_sleep_of_its_device_thread() {
         let (wakeup, layout) = (Wakeup::new().unwrap(), Layout { queues: 1, entries: 8, transfer_bytes: 512 });
         let (memory, _) = Memory::create(layout.memory_bytes()).unwrap();
-        let part = SharePart { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
+        let part = DriveRange { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
         let (mut host, device) = UnixStream::pair().unwrap();
         let handover = QueueHandover::new(&wakeup);
         let clients = vec![Client::new(0, memory, layout, part, 0..1)];

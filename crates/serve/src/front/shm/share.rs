@@ -30,7 +30,7 @@ pub struct Share {
 
 /// Part of a drive that the clients of a socket may access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SharePart {
+pub struct DriveRange {
     /// Offset on the drive, in bytes, of the first byte that clients may access.
     pub start: u64,
     /// Length of the accessible part of the drive, in bytes.
@@ -50,7 +50,7 @@ pub struct ShareSocket {
     /// Value of --shm that this socket was made from: path, range of the drive and access.
     pub share: Share,
     /// Part of the drive that clients of this socket reach.
-    pub part: SharePart,
+    pub part: DriveRange,
 }
 
 impl Share {
@@ -81,14 +81,14 @@ impl Share {
     ///
     /// # Errors
     /// If the part reaches beyond the drive, is empty, or begins or ends within a block.
-    pub fn part(&self, geometry: Geometry) -> Result<SharePart, Problem> {
+    pub fn part(&self, geometry: Geometry) -> Result<DriveRange, Problem> {
         let Geometry { capacity_bytes, block_bytes } = geometry;
         let bytes = self.bytes.unwrap_or(capacity_bytes.saturating_sub(self.start));
         let end = self.start.checked_add(bytes).filter(|end| *end <= capacity_bytes);
         let block = u64::from(block_bytes);
         match end {
             Some(_) if bytes > 0 && self.start.is_multiple_of(block) && bytes.is_multiple_of(block) => {
-                Ok(SharePart { start: self.start, bytes, block_bytes, writes: self.writes })
+                Ok(DriveRange { start: self.start, bytes, block_bytes, writes: self.writes })
             }
             _ => Err(Problem::new(
                 "--shm",
@@ -157,7 +157,7 @@ mod tests {
         let share = Share::parse("x.sock,offset=64k,size=4096,readonly").unwrap();
         assert_eq!(share, Share { path: "x.sock".into(), start: 65536, bytes: Some(4096), writes: false });
         let part = share.part(DRIVE).unwrap();
-        assert_eq!(part, SharePart { start: 65536, bytes: 4096, block_bytes: 512, writes: false });
+        assert_eq!(part, DriveRange { start: 65536, bytes: 4096, block_bytes: 512, writes: false });
         let rest = Share::parse("x,offset=1024").unwrap().part(DRIVE).unwrap();
         assert_eq!((rest.bytes, rest.writes), ((1 << 20) - 1024, true));
     }

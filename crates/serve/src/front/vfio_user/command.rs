@@ -85,7 +85,7 @@ impl Request for CommandRequest {
             Action::Copy { .. } => note_all(Op::Read),
             // No trace has a mark of unreadable blocks, and a write of zeros would be something else; nor has one zones, reclaim units or
             // keys.
-            Action::Spoil | Action::Key(_) => return,
+            Action::WriteUncorrectable | Action::Key(_) => return,
             action if action.is_management() => return,
             _ => {}
         }

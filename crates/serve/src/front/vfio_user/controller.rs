@@ -160,7 +160,7 @@ pub(super) struct ServedController<'a> {
     empty: Vec<Box<QueueSet>>,
     is_lent: bool,
     /// True on the spare thread, to which the controller moves with a client that lets other clients wait.
-    is_aside: bool,
+    is_spare_thread: bool,
     /// True if the controller is on this thread now, and not on its other thread.
     is_here: bool,
     /// True once this thread has waited for a client of the socket: later clients move to the spare thread at once.
@@ -200,7 +200,7 @@ impl<'a> ServedController<'a> {
             clients_ever: 0,
             is_mappable,
             heard_at: Instant::now(),
-            is_aside: false,
+            is_spare_thread: false,
             is_here: true,
             is_slow: false,
             taken: CompletionsTaken::default(),
@@ -217,8 +217,8 @@ impl<'a> ServedController<'a> {
     }
 
     /// Makes the controller's place on its spare thread, which is empty until the controller moves there.
-    pub(super) fn aside(self) -> ServedController<'a> {
-        ServedController { is_aside: true, is_here: false, ..self }
+    pub(super) fn on_spare_thread(self) -> ServedController<'a> {
+        ServedController { is_spare_thread: true, is_here: false, ..self }
     }
 
     /// Accepts a client, executes its messages and register writes, and disconnects it. Returns true if there was
@@ -227,19 +227,19 @@ impl<'a> ServedController<'a> {
         if !self.is_here {
             return false;
         }
-        if self.client.is_none() && !self.is_aside {
+        if self.client.is_none() && !self.is_spare_thread {
             return self.accept(device);
         }
-        let any = self.listen();
+        let any = self.answer_messages();
         self.look_after(device);
-        if !self.leave_if_needed() && !self.is_aside {
+        if !self.leave_if_needed() && !self.is_spare_thread {
             self.lend();
         }
         any
     }
 
     /// Executes the client's messages. Returns true if there was any, or if the connection has ended.
-    fn listen(&mut self) -> bool {
+    fn answer_messages(&mut self) -> bool {
         let (mut any, mut has_rung) = (false, false);
         for _ in 0..MESSAGES_MAX {
             let Some(message) = self.client.as_mut().and_then(Connection::next_message) else { break };
@@ -370,7 +370,7 @@ impl<'a> ServedController<'a> {
             any = true;
         }
         self.client.iter_mut().for_each(|client| self.controller.send_interrupts(client));
-        if !self.is_aside {
+        if !self.is_spare_thread {
             self.lend();
         }
         any
@@ -385,7 +385,7 @@ impl<'a> ServedController<'a> {
         if self.served.is_strict {
             self.client.iter_mut().for_each(|client| client.registers().check_strictly());
         }
-        self.client.iter_mut().for_each(|client| client.set_neighbours(self.groups.aside.is_some()));
+        self.client.iter_mut().for_each(|client| client.set_neighbours(self.groups.spare_thread.is_some()));
         self.clients_ever += 1;
         self.heard_at = Instant::now();
         self.leave_if_needed();
@@ -395,16 +395,16 @@ impl<'a> ServedController<'a> {
     /// Returns the handover from which this thread takes what others have for its controller.
     #[inline]
     pub(super) fn inbox(&self) -> &'a QueueHandover<'a, Handover> {
-        match &self.groups.aside {
-            Some(aside) if self.is_aside => aside,
+        match &self.groups.spare_thread {
+            Some(spare_thread) if self.is_spare_thread => spare_thread,
             _ => &self.groups.handover,
         }
     }
 
     /// Returns the handover to the controller's other thread; none if it has only one.
     fn other_thread(&self) -> Option<&'a QueueHandover<'a, Handover>> {
-        let aside = self.groups.aside.as_ref()?;
-        Some(if self.is_aside { &self.groups.handover } else { aside })
+        let spare_thread = self.groups.spare_thread.as_ref()?;
+        Some(if self.is_spare_thread { &self.groups.handover } else { spare_thread })
     }
 
     /// Moves the controller to its spare thread if this thread has waited for the client, or back if the client has
@@ -412,8 +412,8 @@ impl<'a> ServedController<'a> {
     #[inline]
     pub(super) fn leave_if_needed(&mut self) -> bool {
         let has_to = match &self.client {
-            Some(client) => !self.is_aside && (self.is_slow || client.has_waited()),
-            None => self.is_aside && self.is_here,
+            Some(client) => !self.is_spare_thread && (self.is_slow || client.has_waited()),
+            None => self.is_spare_thread && self.is_here,
         };
         has_to && self.leave()
     }
@@ -422,7 +422,7 @@ impl<'a> ServedController<'a> {
     fn leave(&mut self) -> bool {
         let Some(other) = self.other_thread() else { return false };
         self.take_back();
-        self.is_slow = !self.is_aside;
+        self.is_slow = !self.is_spare_thread;
         self.is_here = false;
         let fresh = self.served.new_controller(self.groups.sets());
         let controller = std::mem::replace(&mut self.controller, fresh);
@@ -437,7 +437,7 @@ impl<'a> ServedController<'a> {
         let ControllerState { controller, client, clients_ever, heard_at } = state;
         (self.controller, self.client, self.is_here) = (controller, client, true);
         (self.clients_ever, self.heard_at) = (clients_ever, heard_at);
-        let has_neighbours = !self.is_aside;
+        let has_neighbours = !self.is_spare_thread;
         self.client.iter_mut().for_each(|client| client.set_neighbours(has_neighbours));
     }
 
@@ -447,7 +447,7 @@ impl<'a> ServedController<'a> {
         if self.is_here {
             return Some(request);
         }
-        if let Some(other) = self.other_thread().filter(|_| !self.is_aside) {
+        if let Some(other) = self.other_thread().filter(|_| !self.is_spare_thread) {
             other.put(Handover::Request(Box::new(request)));
         }
         None

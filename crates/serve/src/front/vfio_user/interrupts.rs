@@ -46,14 +46,14 @@ pub struct Setting<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The interrupt setting is in force, and the controller need not do anything.
-    Fine,
+    Applied,
     /// The client has unmasked the interrupt pin, so that a pending interrupt can be raised again.
     Unmasked,
 }
 
 /// Error for an interrupt setting that is invalid or not supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Nonsense;
+pub struct InvalidSetting;
 
 /// Eventfds for a client's interrupts. Device threads that send interrupts have clones, which hold until the client
 /// changes a setting. All clones share the mask of the pin.
@@ -96,10 +96,10 @@ impl Interrupts {
     ///
     /// # Errors
     /// If the setting is invalid or not supported. Nothing has changed then.
-    pub fn set(&mut self, setting: &Setting, fds: Vec<OwnedFd>) -> Result<Outcome, Nonsense> {
+    pub fn set(&mut self, setting: &Setting, fds: Vec<OwnedFd>) -> Result<Outcome, InvalidSetting> {
         let Setting { flags, kind, start, count, .. } = *setting;
         let (_, available) = self.info(kind);
-        let end = start.checked_add(count).filter(|end| *end <= available).ok_or(Nonsense)?;
+        let end = start.checked_add(count).filter(|end| *end <= available).ok_or(InvalidSetting)?;
         match flags {
             // No data and no interrupts: let go of all of them.
             _ if flags == DATA_NONE | ACTION_TRIGGER && count == 0 => self.release(kind, 0, available),
@@ -112,9 +112,9 @@ impl Interrupts {
                 self.mask_pin(false);
                 return Ok(Outcome::Unmasked);
             }
-            _ => return Err(Nonsense),
+            _ => return Err(InvalidSetting),
         }
-        Ok(Outcome::Fine)
+        Ok(Outcome::Applied)
     }
 
     fn release(&mut self, kind: u32, start: u32, end: u32) {
@@ -256,10 +256,14 @@ mod tests {
             (DATA_NONE | ACTION_TRIGGER, 7, 0, 1),
             (0, PIN, 0, 1),
         ] {
-            assert_eq!(interrupts.set(&setting(flags, kind, start, count), Vec::new()), Err(Nonsense), "{flags:x}");
+            assert_eq!(
+                interrupts.set(&setting(flags, kind, start, count), Vec::new()),
+                Err(InvalidSetting),
+                "{flags:x}"
+            );
         }
         let (_, one) = eventfd();
         let two = setting(DATA_EVENTFD | ACTION_TRIGGER, VECTOR, 0, 2);
-        assert_eq!(interrupts.set(&two, vec![one]), Err(Nonsense));
+        assert_eq!(interrupts.set(&two, vec![one]), Err(InvalidSetting));
     }
 }

@@ -12,7 +12,7 @@
 //! controllers, such a client leaves it with its controller, after the first wait, for a thread of its own:
 //!
 //! ```text
-//!    home: the owner at first                       aside: asleep until then
+//!    home: the owner at first                       spare thread: asleep until then
 //!      the controller with its client    ──aside──>   owner of this controller alone, which lends nothing
 //!      requests that were in flight      ──aside──>
 //!    the controller, when the client has <─handover─
@@ -55,7 +55,7 @@ impl LentQueues {
     #[inline]
     pub(super) fn report(&mut self, groups: &ControllerGroups<'_>) {
         if self.set.has_errors() && !std::mem::replace(&mut self.is_reported, true) {
-            groups.handover.put(Handover::News);
+            groups.handover.put(Handover::QueueError);
         }
     }
 }
@@ -64,7 +64,7 @@ impl LentQueues {
 #[derive(Debug)]
 pub(super) enum Handover {
     /// Lent queues have had an error that the controller must handle: a failed queue, or an invalid doorbell.
-    News,
+    QueueError,
     /// A request whose queue has been taken back from the borrower, or whose data the borrower cannot reach.
     Request(Box<RequestInFlight<CommandRequest>>),
     /// The controller itself, with its client if there is one.
@@ -84,7 +84,7 @@ pub(super) struct ControllerGroups<'a> {
     borrowers: Vec<Borrower<'a>>,
     pub handover: QueueHandover<'a, Handover>,
     /// Handover to the spare thread, for a client that lets its owner wait; none if the owner has no other clients.
-    pub aside: Option<QueueHandover<'a, Handover>>,
+    pub spare_thread: Option<QueueHandover<'a, Handover>>,
 }
 
 impl<'a> ControllerGroups<'a> {
@@ -94,12 +94,12 @@ impl<'a> ControllerGroups<'a> {
         let wakeup = |set| wakeups[group_of(controller, set, wakeups.len())];
         let borrower = |set| Borrower { slot: QueueOwner::default(), wakeup: wakeup(set) };
         let borrowers = (1..sets).map(borrower).collect();
-        ControllerGroups { borrowers, handover: QueueHandover::new(wakeup(0)), aside: None }
+        ControllerGroups { borrowers, handover: QueueHandover::new(wakeup(0)), spare_thread: None }
     }
 
     /// Gives the controller a spare thread with this wake-up, or none.
-    pub(super) fn with_aside(self, wakeup: Option<&'a Wakeup>) -> ControllerGroups<'a> {
-        ControllerGroups { aside: wakeup.map(QueueHandover::new), ..self }
+    pub(super) fn with_spare_thread(self, wakeup: Option<&'a Wakeup>) -> ControllerGroups<'a> {
+        ControllerGroups { spare_thread: wakeup.map(QueueHandover::new), ..self }
     }
 
     /// Returns the number of sets into which the controller's queues are divided: one for each poll group.

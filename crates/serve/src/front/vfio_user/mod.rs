@@ -122,7 +122,7 @@ impl Front for VfioUser {
     }
 
     fn spare_threads(&self) -> usize {
-        serve::asides(self.0.len())
+        serve::spare_threads(self.0.len())
     }
 
     fn modelled_drive(&self, drive: &Drive) -> Drive {

@@ -161,7 +161,7 @@ impl<T: Reach> Host for T {
 
     #[inline]
     fn doorbells(&self, queue: u16) -> (u32, u32) {
-        self.page().of(queue)
+        self.page().tail_and_head(queue)
     }
 
     fn interrupt(&mut self, vector: u16) {

@@ -79,27 +79,27 @@ pub(super) fn serve(service: &Service<'_>, served: &[ControllerSocket]) -> io::R
     served.iter().try_for_each(|served| served.load(service.device))?;
     let queues: usize = served.iter().map(|served| served.limits().queue_pairs as usize).sum();
     let groups = service.groups(service.device_threads.min(queues));
-    let asides = service.spare_groups(asides(served.len()));
-    let [wakeups, aside_wakeups] =
-        [&groups, &asides].map(|groups| groups.iter().map(|group| group.wakeup).collect::<Vec<&Wakeup>>());
-    let controllers = controller_groups(served, &wakeups, &aside_wakeups);
+    let spare_groups = service.spare_groups(spare_threads(served.len()));
+    let [wakeups, spare_wakeups] =
+        [&groups, &spare_groups].map(|groups| groups.iter().map(|group| group.wakeup).collect::<Vec<&Wakeup>>());
+    let controllers = controller_groups(served, &wakeups, &spare_wakeups);
     let mut fronts = divide(served, &controllers, wakeups.len(), service.wait);
-    fronts.extend(aside_groups(served, &controllers, service.wait).into_iter().take(asides.len()));
+    fronts.extend(spare_fronts(served, &controllers, service.wait).into_iter().take(spare_groups.len()));
     if service.timing {
         let (lead, pairs) = (exchange_of_words(), limits::offered_queue_pairs(&service.device.drive) as u16);
         fronts.iter_mut().for_each(|front| (front.completion_lead, front.model_queue_pairs) = (lead, Some(pairs)));
     }
     let run = |(group, front): (PollGroup<'_>, ControllerGroup<'_>)| {
-        let is_aside = front.borrowed.is_empty() && front.controllers.iter().all(ServedController::is_elsewhere);
-        if is_aside && !until_needed(&group, &front) { Ok(None) } else { group.run(front) }
+        let is_spare_thread = front.borrowed.is_empty() && front.controllers.iter().all(ServedController::is_elsewhere);
+        if is_spare_thread && !until_needed(&group, &front) { Ok(None) } else { group.run(front) }
     };
-    let groups = groups.into_iter().chain(asides).zip(fronts).map(|group| move || run(group));
+    let groups = groups.into_iter().chain(spare_groups).zip(fronts).map(|group| move || run(group));
     run_all(service.device, "vfio-user", groups.collect())
 }
 
 /// Returns the number of spare threads, for clients that let their thread wait: one for each controller, or none for a
 /// single one.
-pub(super) fn asides(controllers: usize) -> usize {
+pub(super) fn spare_threads(controllers: usize) -> usize {
     if controllers > 1 { controllers } else { 0 }
 }
 
@@ -116,10 +116,11 @@ fn until_needed(group: &PollGroup<'_>, front: &ControllerGroup<'_>) -> bool {
 fn controller_groups<'a>(
     served: &[ControllerSocket],
     wakeups: &[&'a Wakeup],
-    asides: &[&'a Wakeup],
+    spare_wakeups: &[&'a Wakeup],
 ) -> Vec<ControllerGroups<'a>> {
     let group = |(controller, served): (usize, &ControllerSocket)| {
-        ControllerGroups::new(controller, served.limits(), wakeups).with_aside(asides.get(controller).copied())
+        ControllerGroups::new(controller, served.limits(), wakeups)
+            .with_spare_thread(spare_wakeups.get(controller).copied())
     };
     served.iter().enumerate().map(group).collect()
 }
@@ -144,13 +145,13 @@ fn divide<'a>(
 }
 
 /// Makes the poll groups of the spare threads, one for each controller.
-fn aside_groups<'a>(
+fn spare_fronts<'a>(
     served: &'a [ControllerSocket],
     groups: &'a [ControllerGroups<'a>],
     wait: Wait,
 ) -> Vec<ControllerGroup<'a>> {
     let group = |(number, groups): (usize, &'a ControllerGroups<'a>)| {
-        let controller = ServedController::new(&served[number], number, wait, groups).aside();
+        let controller = ServedController::new(&served[number], number, wait, groups).on_spare_thread();
         ControllerGroup { controllers: vec![controller], ..ControllerGroup::empty(served) }
     };
     groups.iter().enumerate().map(group).collect()
@@ -278,10 +279,11 @@ impl<'a> ControllerGroup<'a> {
 
     #[cold]
     fn on_handover(&mut self, life: &mut Lifecycle<'_, CommandRequest>, place: usize, handed_over: Handover) {
-        // What a request takes may have to be asked for over the socket; and the controller follows news at its next turn.
+        // What a request takes may have to be asked for over the socket. The controller handles queue errors at its next
+        // turn.
         self.controllers[place].take_back();
         match handed_over {
-            Handover::News => {}
+            Handover::QueueError => {}
             Handover::Controller(state) => self.controllers[place].arrive(*state),
             Handover::Request(mut request) => {
                 request.request_mut().place = Place::Owned(place);
@@ -455,7 +457,7 @@ mod tests {
             Some(Connection::new(host, false, served[0].limits(), &Default::default()).unwrap());
         let mut time = Duration::from_secs(1);
         assert!(group.prepare_sleep(&mut time).is_some());
-        groups[0].handover.put(Handover::News);
+        groups[0].handover.put(Handover::QueueError);
         assert!(group.prepare_sleep(&mut time).is_none());
     }
 

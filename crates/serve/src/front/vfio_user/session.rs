@@ -246,9 +246,9 @@ impl Session {
         let [_, flags, kind, start, count] = read().ok_or(libc::EINVAL)?;
         let setting = Setting { flags, kind, start, count, data: payload.0 };
         match self.interrupts.set(&setting, fds) {
-            Ok(Outcome::Fine) => {}
+            Ok(Outcome::Applied) => {}
             Ok(Outcome::Unmasked) => self.registers.interrupts_unmasked = true,
-            Err(interrupts::Nonsense) => return Err(libc::EINVAL),
+            Err(interrupts::InvalidSetting) => return Err(libc::EINVAL),
         }
         Ok(ReplyPayload::default())
     }
@@ -346,7 +346,7 @@ impl Session {
     /// Reports a doorbell write whose effect the specification leaves undefined: before the controller is ready, or
     /// without a change.
     fn look_at_ring(&mut self, queue: u16, shift: u64, value: u64) {
-        let (tail, head) = self.doorbells.of(queue);
+        let (tail, head) = self.doorbells.tail_and_head(queue);
         let known = u64::from(if shift == 0 { tail } else { head });
         let is_ready = self.registers.is_ready();
         self.registers.note(!is_ready, &strict::DOORBELL_BEFORE_READY);
@@ -368,7 +368,7 @@ pub struct Doorbells(Page);
 impl Doorbells {
     /// Returns the doorbells of a queue pair: submission queue tail and completion queue head.
     #[inline]
-    pub fn of(&self, queue: u16) -> (u32, u32) {
+    pub fn tail_and_head(&self, queue: u16) -> (u32, u32) {
         // On machines that store the high byte first, the halves would be exchanged; NVMe hosts are none.
         let both = self.0.word(doorbell_at(queue)).load(Ordering::Acquire);
         (both as u32, (both >> 32) as u32)

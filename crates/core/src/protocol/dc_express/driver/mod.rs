@@ -350,11 +350,11 @@ impl halves::Driver for Driver {
     }
 
     /// Returns the processor time of reads that does not delay them; for writes, that of the NVMe driver.
-    fn work_beside(&self, io: &Io) -> Span {
+    fn overlapped_work(&self, io: &Io) -> Span {
         match io.op.direction() {
             DataDirection::Read if io.bytes <= self.nvme.max_transfer_bytes() => self.command_time,
             DataDirection::Read => self.command_time * u64::from(io.bytes.div_ceil(self.nvme.max_transfer_bytes())),
-            DataDirection::Write => self.nvme.work_beside(io),
+            DataDirection::Write => self.nvme.overlapped_work(io),
         }
     }
 

@@ -239,7 +239,7 @@ impl Controller {
     /// Reserves the ring for a piece, from `ready` on. Returns the time at which the piece has crossed the ring.
     fn cross_ring(&mut self, now: Time, ready: Time, piece: &Piece, shared: &mut Shared) -> Time {
         let length = self.ring_rate.transfer_time(piece.bytes);
-        let across = self.ring.promise(now, ready, length) + length;
+        let across = self.ring.reserve(now, ready, length) + length;
         shared.requests.charge(piece.request, Stage::Ring, across);
         across
     }
@@ -379,7 +379,7 @@ impl halves::Controller for Controller {
         }
     }
 
-    fn hears_deliveries(&self) -> bool {
+    fn needs_delivery_events(&self) -> bool {
         true
     }
 

@@ -1,7 +1,7 @@
 //! Execution of a command from its fetch to its last data: parsing, PRP lists and SGL segments, data from the host,
 //! media access.
 
-use super::{Accepted, Controller, PAYLOAD_READ_BYTES, timer};
+use super::{ActiveCommand, Controller, PAYLOAD_READ_BYTES, timer};
 use crate::ledger::Stage;
 use crate::protocol::nvme::Role;
 use crate::protocol::nvme::rules::{Action, Command, command};
@@ -49,7 +49,7 @@ impl Controller {
                 | Action::Copy { .. },
             ) => timer::DATA_WANTED,
             Ok(Action::SendUnits(send)) if send.identifiers > 0 => timer::DATA_WANTED,
-            Ok(Action::Zero { .. } | Action::Spoil | Action::Verify) => timer::MEDIA_WANTED,
+            Ok(Action::Zero { .. } | Action::WriteUncorrectable | Action::Verify) => timer::MEDIA_WANTED,
             Ok(Action::Flush) => return self.flush(parsed, id, ports),
             Ok(Action::Key(command)) => return self.find_key(parsed, id, command, ports),
             Ok(Action::ReceiveUnits(receive)) if receive.bytes == 0 => timer::FINISHED,
@@ -66,7 +66,7 @@ impl Controller {
         let start = start_read(now, offset, bytes, self.max_payload_bytes, accepted.request, ports);
         ports.shared.scheduler.at(start, Event::Controller { kind: timer::DATA_READY, context: id });
         accepted.waits = 1;
-        if self.want_list(id, ports) {
+        if self.request_list_part(id, ports) {
             self.commands[id as usize].waits += 1;
         }
     }
@@ -76,7 +76,7 @@ impl Controller {
     fn report(&mut self, now: Time, id: u32, ports: &mut Ports) {
         ports.shared.scheduler.at(now, Event::Controller { kind: timer::DATA_READY, context: id });
         self.commands[id as usize].waits = 1;
-        if self.want_list(id, ports) {
+        if self.request_list_part(id, ports) {
             self.commands[id as usize].waits += 1;
         }
     }
@@ -92,7 +92,7 @@ impl Controller {
 
     /// Starts to read the data of a command from the host: its PRP list or SGL first, if it has one.
     pub(super) fn want_data(&mut self, id: u32, ports: &mut Ports) {
-        if !self.want_list(id, ports) {
+        if !self.request_list_part(id, ports) {
             self.read_payload(id, ports);
         }
     }
@@ -100,9 +100,9 @@ impl Controller {
     /// Requests the next part of a command's PRP list or SGL segment from host memory. Returns false if no further part
     /// is needed.
     #[inline(always)]
-    pub(super) fn want_list(&mut self, id: u32, ports: &mut Ports) -> bool {
+    pub(super) fn request_list_part(&mut self, id: u32, ports: &mut Ports) -> bool {
         let Ok(command) = &self.commands[id as usize].command else { return false };
-        let Some((address, bytes)) = command.data.wanted() else { return false };
+        let Some((address, bytes)) = command.data.next_list_part() else { return false };
         let token = Role::PAGE_LIST.token(id);
         self.reads.request(
             Packet::read(address, bytes, self.reads.request_bytes_max(), token),
@@ -119,11 +119,11 @@ impl Controller {
         let accepted = &mut self.commands[id as usize];
         let Ok(command) = &mut accepted.command else { return };
         let is_read = command.action.brings_data();
-        let part = self.given.part(id, &payload.bytes()[..packet.bytes as usize]);
+        let part = self.host_lists.part(id, &payload.bytes()[..packet.bytes as usize]);
         if let Err(status) = part.and_then(|part| command.data.on_list(&part)) {
             let refused = std::mem::replace(&mut accepted.command, Err(status));
-            refused.into_iter().for_each(|command| self.take_back(&command));
-        } else if self.want_list(id, ports) {
+            refused.into_iter().for_each(|command| self.undo_write(&command));
+        } else if self.request_list_part(id, ports) {
             return;
         }
         match (is_read, &self.commands[id as usize].command) {
@@ -199,7 +199,7 @@ impl Controller {
     /// Writes a command's bytes to the media, in the stream of its placement handle. Schedules the end of the command
     /// for the media's acknowledgement; a write with FUA is flushed first.
     fn write_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let Accepted { request, command: Ok(Command { action, offset, bytes, placement, .. }), .. } =
+        let ActiveCommand { request, command: Ok(Command { action, offset, bytes, placement, .. }), .. } =
             self.commands[id as usize]
         else {
             return;
@@ -218,7 +218,8 @@ impl Controller {
 
     /// Reads a command's bytes from the media without a transfer to the host, and schedules the end of the command.
     fn read_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let Accepted { request, command: Ok(Command { offset, bytes, .. }), .. } = self.commands[id as usize] else {
+        let ActiveCommand { request, command: Ok(Command { offset, bytes, .. }), .. } = self.commands[id as usize]
+        else {
             return;
         };
         let timing = ports.media.read(now, offset, bytes, bytes);
@@ -242,7 +243,7 @@ impl Controller {
         let mut list = self.ranges.remove(&id).unwrap_or_default();
         ports.shared.requests.charge(accepted.request, Stage::Parse, now);
         let action = accepted.command.as_ref().ok().map(|command| command.action);
-        let done = self.given.part(id, &list).and_then(|list| match action {
+        let done = self.host_lists.part(id, &list).and_then(|list| match action {
             Some(Action::Copy { .. }) => self.copy(now, id, &list, ports),
             Some(Action::SendUnits(_)) => self.renew_units(now, id, &list, ports),
             _ => self.deallocate(id, &list, ports),

@@ -42,13 +42,13 @@ pub(super) struct SimulatedKeys {
     /// True if the drive is new (flash without preconditioning), so that no values are stored before a job begins.
     is_new: bool,
     /// Outcomes of commands in progress, by the controller's internal command number.
-    answers: BTreeMap<u32, KeyAnswer>,
+    outcomes: BTreeMap<u32, KeyOutcome>,
     counts: KeyCounts,
 }
 
 /// Outcome of a Key Value command, decided after its key was looked up.
 #[derive(Clone, Debug, Default)]
-struct KeyAnswer {
+struct KeyOutcome {
     refusal: Option<Status>,
     /// Length of the stored value in bytes, which the completion returns.
     value_bytes: u32,
@@ -80,7 +80,7 @@ impl SimulatedKeys {
             lookup: drive.key_value.lookup,
             unit_bytes: if drive.is_flash() { drive.translation.unit_bytes.into() } else { 1 },
             is_new: drive.is_flash() && drive.translation.precondition == Precondition::None,
-            answers: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
             counts: KeyCounts::default(),
         }))
     }
@@ -117,32 +117,32 @@ impl SimulatedKeys {
         &mut self,
         KeyCommand { operation, key }: KeyCommand,
         reports_missing: bool,
-    ) -> Result<(KeyAnswer, Option<StoredValue>), Status> {
+    ) -> Result<(KeyOutcome, Option<StoredValue>), Status> {
         let missing = status(KeyRefusal::Missing);
         match operation {
             KeyOperation::Store { bytes, options } => {
                 let (value, replaced) = self.space.store(key, bytes, options).map_err(status)?;
                 self.counts.stores += 1;
-                Ok((KeyAnswer { value, ..KeyAnswer::default() }, replaced))
+                Ok((KeyOutcome { value, ..KeyOutcome::default() }, replaced))
             }
             KeyOperation::Retrieve { buffer_bytes } => {
                 let value = self.space.find(key).ok_or(missing)?.clone();
                 self.counts.retrieves += 1;
                 let (value_bytes, sent_bytes) = (value.bytes, buffer_bytes.min(value.bytes));
-                Ok((KeyAnswer { value_bytes, value, sent_bytes, refusal: None }, None))
+                Ok((KeyOutcome { value_bytes, value, sent_bytes, refusal: None }, None))
             }
             KeyOperation::Exist => {
                 let value_bytes = self.space.find(key).ok_or(missing)?.bytes;
-                Ok((KeyAnswer { value_bytes, ..KeyAnswer::default() }, None))
+                Ok((KeyOutcome { value_bytes, ..KeyOutcome::default() }, None))
             }
             KeyOperation::List { .. } => {
                 let list = KeyCommand { operation, key }.list(&self.space);
-                Ok((KeyAnswer { sent_bytes: short_length(list.len()), ..KeyAnswer::default() }, None))
+                Ok((KeyOutcome { sent_bytes: short_length(list.len()), ..KeyOutcome::default() }, None))
             }
             KeyOperation::Delete => {
                 let deleted = delete(&mut self.space, key, reports_missing)?;
                 self.counts.deletes += 1;
-                Ok((KeyAnswer::default(), deleted))
+                Ok((KeyOutcome::default(), deleted))
             }
         }
     }
@@ -205,7 +205,7 @@ impl Controller {
             KeyOperation::Store { .. } => self.want_data(id, ports),
             KeyOperation::Retrieve { .. } | KeyOperation::List { .. } => self.bring(now, id, command, ports),
             KeyOperation::Delete | KeyOperation::Exist => {
-                if let Err(status) = self.answer(id, command, ports) {
+                if let Err(status) = self.execute_key_command(id, command, ports) {
                     self.commands[id as usize].command = Err(status);
                 }
                 self.finish(id, ports);
@@ -215,40 +215,40 @@ impl Controller {
 
     /// Executes a command on the index, deallocates the space that becomes free, and stores the outcome under the
     /// command's number.
-    fn answer(&mut self, id: u32, command: KeyCommand, ports: &mut Ports) -> Result<(), Status> {
+    fn execute_key_command(&mut self, id: u32, command: KeyCommand, ports: &mut Ports) -> Result<(), Status> {
         let reports_missing = self.limits.key_value.is_some_and(|limits| limits.reports_missing);
         let Some(keys) = &mut self.keys else { return Err(Status::INTERNAL_ERROR) };
         let decided = keys.decide(command, reports_missing);
-        let (answer, freed) = decided.inspect_err(|_| keys.counts.refusals += 1)?;
+        let (outcome, freed) = decided.inspect_err(|_| keys.counts.refusals += 1)?;
         freed.into_iter().for_each(|value| keys.discard(&value, ports));
-        keys.answers.insert(id, answer);
+        keys.outcomes.insert(id, outcome);
         Ok(())
     }
 
     /// Starts a Retrieve or List: the media access and the read of the PRP list or SGL run in parallel. A refused
     /// command waits for its PRP list as well, since a wrong list is another error.
     fn bring(&mut self, now: Time, id: u32, command: KeyCommand, ports: &mut Ports) {
-        let refusal = self.answer(id, command, ports).err();
+        let refusal = self.execute_key_command(id, command, ports).err();
         let Some(keys) = &mut self.keys else { return };
         if refusal.is_some() {
-            keys.answers.insert(id, KeyAnswer { refusal, ..KeyAnswer::default() });
+            keys.outcomes.insert(id, KeyOutcome { refusal, ..KeyOutcome::default() });
         }
-        let ready = self.read_answer(now, id, command, ports);
+        let ready = self.read_key_data(now, id, command, ports);
         ports.shared.scheduler.at(ready, Event::Controller { kind: timer::DATA_READY, context: id });
         self.commands[id as usize].waits = 1;
-        if self.want_list(id, ports) {
+        if self.request_list_part(id, ports) {
             self.commands[id as usize].waits += 1;
         }
     }
 
     /// Reads the value of a Retrieve, or the index pages of a List, from the media. Returns the time from which the
     /// data can be sent to the host.
-    fn read_answer(&mut self, now: Time, id: u32, command: KeyCommand, ports: &mut Ports) -> Time {
+    fn read_key_data(&mut self, now: Time, id: u32, command: KeyCommand, ports: &mut Ports) -> Time {
         let (Some(keys), request) = (&self.keys, self.commands[id as usize].request) else { return now };
-        let Some(answer) = keys.answers.get(&id) else { return now };
+        let Some(outcome) = keys.outcomes.get(&id) else { return now };
         if let (KeyOperation::List { .. }, Some(pages)) = (command.operation, &keys.pages) {
             // Entries of a list are about as long as those of the index.
-            let (offset, bytes) = pages.listed(u64::from(answer.sent_bytes / 4));
+            let (offset, bytes) = pages.listed(u64::from(outcome.sent_bytes / 4));
             return read_index((now, offset, bytes), request, ports);
         }
         let chunk = self.max_payload_bytes;
@@ -256,7 +256,7 @@ impl Controller {
             let timing = ports.media.read(now, offset, bytes, bytes.min(chunk));
             (ports.link.stream_start_time(bytes, chunk, timing.first_at, timing.last_at), timing)
         };
-        let parts = keys.parts(&answer.value, answer.sent_bytes);
+        let parts = keys.parts(&outcome.value, outcome.sent_bytes);
         let last = parts.into_iter().map(|part| read(part, ports)).max_by_key(|(start, _)| *start);
         let Some((start, timing)) = last else { return now };
         ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, start]);
@@ -268,7 +268,7 @@ impl Controller {
     #[cold]
     pub(super) fn begin_store(&mut self, id: u32, ports: &mut Ports) -> bool {
         let Ok(Command { action: Action::Key(command), .. }) = self.commands[id as usize].command else { return true };
-        if let Err(status) = self.answer(id, command, ports) {
+        if let Err(status) = self.execute_key_command(id, command, ports) {
             self.commands[id as usize].command = Err(status);
         } else if command.data_bytes() > 0 {
             return true;
@@ -282,9 +282,9 @@ impl Controller {
     #[cold]
     pub(super) fn write_value(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let (Some(keys), request) = (&self.keys, self.commands[id as usize].request) else { return };
-        let answer = keys.answers.get(&id).expect("a value has its room before its data is read");
+        let outcome = keys.outcomes.get(&id).expect("a value has its room before its data is read");
         let write = |(offset, bytes)| ports.media.write(now, offset, bytes);
-        let timings = keys.parts(&answer.value, answer.value.bytes).into_iter().map(write);
+        let timings = keys.parts(&outcome.value, outcome.value.bytes).into_iter().map(write);
         let last: Option<WriteTiming> = timings.max_by_key(|timing| timing.acknowledged_at);
         let timing = last.expect("a value with data has room");
         ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, timing.acknowledged_at]);
@@ -297,12 +297,12 @@ impl Controller {
     pub(super) fn settle_key(&mut self, id: u32) {
         let accepted = &mut self.commands[id as usize];
         let Ok(command) = &mut accepted.command else { return };
-        let Some(answer) = self.keys.as_ref().and_then(|keys| keys.answers.get(&id)) else { return };
-        match answer.refusal {
+        let Some(outcome) = self.keys.as_ref().and_then(|keys| keys.outcomes.get(&id)) else { return };
+        match outcome.refusal {
             Some(status) => accepted.command = Err(status),
             None => {
-                command.bytes = answer.sent_bytes;
-                command.data.truncate(answer.sent_bytes);
+                command.bytes = outcome.sent_bytes;
+                command.data.truncate(outcome.sent_bytes);
             }
         }
     }
@@ -311,8 +311,8 @@ impl Controller {
     /// queue entry, or 0.
     #[cold]
     pub(super) fn take_value_bytes(&mut self, id: u32) -> u64 {
-        let answer = self.keys.as_mut().and_then(|keys| keys.answers.remove(&id));
-        answer.map_or(0, |answer| answer.value_bytes.into())
+        let outcome = self.keys.as_mut().and_then(|keys| keys.outcomes.remove(&id));
+        outcome.map_or(0, |outcome| outcome.value_bytes.into())
     }
 
     /// Stores the values that jobs expect to find, and deallocates the space that is still free. A new drive stores no

@@ -1,7 +1,7 @@
 //! Transfers of logical blocks' metadata between host memory and device, in a buffer of its own. The content belongs to
 //! the host and is not simulated.
 
-use super::{Accepted, Controller, PAYLOAD_READ_BYTES};
+use super::{ActiveCommand, Controller, PAYLOAD_READ_BYTES};
 use crate::ledger::Stage;
 use crate::protocol::nvme::Role;
 use crate::protocol::nvme::rules::Command;
@@ -34,7 +34,7 @@ impl Controller {
     /// Handles metadata that has arrived from the host. Charges the time to the request if these are the last missing
     /// bytes of the command.
     pub(super) fn on_metadata(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
-        let Accepted { request, bytes_missing, .. } = self.commands[packet.token.context as usize];
+        let ActiveCommand { request, bytes_missing, .. } = self.commands[packet.token.context as usize];
         if bytes_missing == packet.bytes {
             ports.shared.requests.charge_late(request, Stage::HostRead, now);
         }

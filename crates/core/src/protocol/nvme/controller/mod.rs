@@ -10,7 +10,7 @@ mod zones;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Role;
-use super::given::Given;
+use super::host_lists::HostLists;
 use super::rules::completion::{Done, refusal};
 use super::rules::queues::{CompletionRing, SubmissionRing, wrapped};
 use super::rules::{Command, Limits, Shadow, shadow};
@@ -19,7 +19,7 @@ use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::media::keys::Key;
 use crate::media::zones::ZonesLeft;
-use crate::protocol::halves::{self, Looking};
+use crate::protocol::halves::{self, PollNames};
 use crate::protocol::ports::Ports;
 use crate::protocol::reads::Reads;
 use crate::protocol::real_hosts::ServesHosts;
@@ -65,7 +65,7 @@ struct Queue {
     watch: Watch,
     /// True if the host has written the doorbell register since the latest read of the shadow doorbell was sent. The
     /// value that this read returns may be older than the register's.
-    overtaken: bool,
+    register_written: bool,
     /// True if completions of the queue raise no interrupts (Create I/O Completion Queue, IEN).
     is_silent: bool,
     /// Number of completions that no interrupt has announced yet (interrupt coalescing).
@@ -89,7 +89,7 @@ enum Watch {
 
 /// Command that the controller has fetched and whose completion queue entry it has not sent yet.
 #[derive(Clone, Debug)]
-struct Accepted {
+struct ActiveCommand {
     command_id: u16,
     queue: u16,
     request: Option<RequestId>,
@@ -101,15 +101,15 @@ struct Accepted {
     bytes_missing: u32,
 }
 
-impl Default for Accepted {
+impl Default for ActiveCommand {
     /// Returns an empty slot for a command.
-    fn default() -> Accepted {
+    fn default() -> ActiveCommand {
         let command = Err(Status::SUCCESS);
-        Accepted { command_id: 0, queue: 0, request: None, command, waits: 0, bytes_missing: 0 }
+        ActiveCommand { command_id: 0, queue: 0, request: None, command, waits: 0, bytes_missing: 0 }
     }
 }
 
-impl Accepted {
+impl ActiveCommand {
     /// Subtracts data that has arrived from the host from the bytes that are missing. Panics if more arrives than was
     /// requested.
     #[inline(always)]
@@ -131,7 +131,7 @@ struct Fetch {
 #[derive(Clone, Debug)]
 pub struct Controller {
     queues: Vec<Queue>,
-    commands: Table<Accepted>,
+    commands: Table<ActiveCommand>,
     fetches: Table<Fetch>,
     /// Reads of host memory that the controller has sent or that wait for tags.
     pub reads: Reads,
@@ -148,7 +148,7 @@ pub struct Controller {
     /// Empty buffers for lists of ranges, kept so that their memory is used again.
     spare_lists: Vec<Vec<u8>>,
     /// PRP lists, SGL segments and range lists of commands from real hosts.
-    given: Given,
+    host_lists: HostLists,
     /// True if the host reports how far it has consumed its completion queues, through doorbell registers or shadow
     /// doorbells.
     completion_doorbells: bool,
@@ -184,7 +184,7 @@ impl Controller {
             shadow: None,
             ranges: BTreeMap::new(),
             spare_lists: Vec::new(),
-            given: Given::default(),
+            host_lists: HostLists::default(),
             completion_doorbells: drive.nvme.completion_doorbells,
             limits: Box::new(Limits::of(drive)),
             zones: SimulatedZones::full(drive),
@@ -213,7 +213,7 @@ impl Controller {
             completions: CompletionRing::new(entries),
             held: VecDeque::new(),
             watch: Watch::Armed,
-            overtaken: false,
+            register_written: false,
             is_silent: false,
             unannounced: 0,
             announced_by: Time::ZERO,
@@ -240,7 +240,7 @@ impl Controller {
     fn watch(&mut self, queue: u16, watch: Watch, ports: &mut Ports) {
         let Some(shadow) = self.shadow else { return };
         let this = &mut self.queues[usize::from(queue)];
-        (this.watch, this.overtaken) = (watch, false);
+        (this.watch, this.register_written) = (watch, false);
         let token = Role::SHADOW.token(queue.into());
         let packet = Packet::read(shadow.tail(u32::from(queue) + 1), 8, self.reads.request_bytes_max(), token);
         let behind_writes = watch == Watch::Checking;
@@ -261,9 +261,9 @@ impl Controller {
             return;
         }
         let (moved, watch) = (tail != this.submissions.tail(), this.watch);
-        let overtaken = this.overtaken;
+        let register_written = this.register_written;
         self.release_held(queue, ports);
-        if overtaken {
+        if register_written {
             return self.watch(queue, Watch::Reading, ports);
         }
         match (moved, watch) {
@@ -331,7 +331,7 @@ impl Controller {
             ports.shared.requests.accepted = request;
             let entry = SubmissionEntry::decode(&bytes.as_chunks().0[place as usize]);
             let id = self.accept(now, &entry, fetch.queue, request, ports);
-            self.given.on_fetched(fetch.queue, slot, id);
+            self.host_lists.on_fetched(fetch.queue, slot, id);
         }
         self.queues[usize::from(fetch.queue)].head = wrapped(fetch.first + fetch.count, entries);
     }
@@ -341,12 +341,12 @@ impl Controller {
     #[inline(always)]
     fn finish(&mut self, id: u32, ports: &mut Ports) {
         self.commands.vacate(id);
-        self.given.forget(id);
+        self.host_lists.forget(id);
         let value_bytes = if self.keys.is_some() { self.take_value_bytes(id) } else { 0 };
         if let Some(zones) = &mut self.zones {
             zones.end_command(id, self.commands[id as usize].command.as_ref().ok(), self.limits.block_shift);
         }
-        let Accepted { command_id, queue: number, command, .. } = &self.commands[id as usize];
+        let ActiveCommand { command_id, queue: number, command, .. } = &self.commands[id as usize];
         self.commands_done += 1;
         let queue = &self.queues[usize::from(*number)];
         let done = Done {
@@ -449,7 +449,7 @@ impl halves::Controller for Controller {
         if value >= entries {
             return;
         }
-        this.overtaken = true;
+        this.register_written = true;
         if self.shadow.is_none() || shadow::is_news(value, known, entries) {
             self.advance(now, queue, value, ports);
         }
@@ -500,8 +500,8 @@ impl halves::Controller for Controller {
         Role::of(packet).name(packet.kind).unwrap_or("data")
     }
 
-    fn looking(&self, packet: &Packet) -> Option<Looking> {
-        (Role::of(packet) == Role::FETCH).then_some(Looking { read: "fetch command", empty: None })
+    fn poll_names(&self, packet: &Packet) -> Option<PollNames> {
+        (Role::of(packet) == Role::FETCH).then_some(PollNames { read: "fetch command", empty: None })
     }
 
     fn zones_left(&self, loses_power: bool) -> Option<ZonesLeft> {
@@ -551,6 +551,6 @@ impl ServesHosts for Controller {
     }
 
     fn give_lists(&mut self, number: u16, slot: u32, lists: Option<&[u8]>) {
-        self.given.place(number, slot, lists);
+        self.host_lists.place(number, slot, lists);
     }
 }

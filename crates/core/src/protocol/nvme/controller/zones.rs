@@ -79,7 +79,7 @@ impl SimulatedZones {
         let (mut zones, mut writing) = (self.zones.clone(), self.writing.clone());
         writing.sort_unstable();
         for (block, blocks) in writing.into_iter().rev() {
-            zones.take_back(block, blocks);
+            zones.undo_write(block, blocks);
         }
         zones
     }
@@ -210,12 +210,12 @@ impl Controller {
 
     /// Undoes the effect of a write on its zone, after the zone has accepted it and its PRP list or SGL is wrong.
     #[cold]
-    pub(super) fn take_back(&mut self, command: &Command) {
+    pub(super) fn undo_write(&mut self, command: &Command) {
         let zones = self.zones.as_deref_mut().filter(|_| moves_pointer(command.action));
         let Some(SimulatedZones { zones, writing, .. }) = zones else { return };
         let shift = self.limits.block_shift;
         writing.retain(|(block, _)| *block != command.offset >> shift);
-        zones.take_back(command.offset >> shift, u64::from(command.bytes) >> shift);
+        zones.undo_write(command.offset >> shift, u64::from(command.bytes) >> shift);
     }
 
     /// Returns the value for dwords 0 and 1 of a command's completion queue entry: the logical block of an append, or

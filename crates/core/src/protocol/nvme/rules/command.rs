@@ -50,7 +50,7 @@ pub enum Action {
         force: bool,
     },
     /// Marks logical blocks as unreadable until they are written (Write Uncorrectable).
-    Spoil,
+    WriteUncorrectable,
     /// Deallocates the ranges in the command's list, or only accepts them as a hint if AD is 0 (Dataset Management).
     Deallocate {
         /// True if the command does not ask for deallocation (AD is 0); its other attributes are accepted and change
@@ -140,7 +140,7 @@ impl Command {
                 })
             }
             Action::Copy { .. } => Ok(Command { placement, metadata, ..Command::of_copy(entry, action, limits)? }),
-            Action::Zero { .. } | Action::Verify | Action::Spoil => {
+            Action::Zero { .. } | Action::Verify | Action::WriteUncorrectable => {
                 let (offset, bytes) = extent(entry, limits)?;
                 Ok(Command { action, namespace, offset, bytes, data: Data::none(), placement, metadata })
             }
@@ -215,7 +215,7 @@ impl Command {
                 Op::Read
             }
             Action::Write { .. } | Action::Append { .. } | Action::Copy { .. } => Op::Write,
-            Action::Zero { .. } | Action::Spoil => Op::WriteZeroes,
+            Action::Zero { .. } | Action::WriteUncorrectable => Op::WriteZeroes,
             Action::Flush | Action::SendZones(_) | Action::SendUnits(_) => Op::Flush,
             Action::Deallocate { .. } => Op::Discard,
             Action::Key(command) => command.op(),
@@ -250,7 +250,7 @@ impl Action {
             | Action::Read
             | Action::Compare
             | Action::Verify
-            | Action::Spoil
+            | Action::WriteUncorrectable
             | Action::SendZones(_)
             | Action::ReceiveZones(_)
             | Action::ReceiveUnits(_)
@@ -292,7 +292,7 @@ impl Action {
             opcode::WRITE => Ok(Action::Write { force }),
             opcode::COMPARE => Ok(Action::Compare),
             opcode::VERIFY => Ok(Action::Verify),
-            opcode::WRITE_UNCORRECTABLE => Ok(Action::Spoil),
+            opcode::WRITE_UNCORRECTABLE => Ok(Action::WriteUncorrectable),
             opcode::COPY => Ok(Action::Copy { force }),
             opcode::WRITE_ZEROES => Ok(Action::Zero { keep_space: entry.dwords[2] & DEALLOCATE == 0, force }),
             opcode::DATASET_MANAGEMENT => {

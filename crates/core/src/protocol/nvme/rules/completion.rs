@@ -30,7 +30,7 @@ impl Done {
 /// refused again.
 #[inline]
 pub fn refusal(status: Status) -> Status {
-    status.for_good()
+    status.with_do_not_retry()
 }
 
 #[cfg(test)]

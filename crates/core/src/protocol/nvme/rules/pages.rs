@@ -3,8 +3,8 @@
 //! A command holds two physical region page (PRP) entries. If the data takes more than two pages, the second entry
 //! points to a PRP list, which may continue in other pages. Alternatively the command holds one SGL descriptor: of the
 //! data itself, or of a segment of descriptors, the last of which may lead to another segment. The caller reads the
-//! memory that [`Data::wanted`] names and passes its bytes to [`Data::on_list`], until [`Data::wanted`] returns none.
-//! Each part of a list is read once.
+//! memory that [`Data::next_list_part`] names and passes its bytes to [`Data::on_list`], until
+//! [`Data::next_list_part`] returns none. Each part of a list is read once.
 
 use smallvec::SmallVec;
 
@@ -165,24 +165,24 @@ impl Data {
     /// to the list's next page. Only the first part may begin in the middle of a page, so every further part describes
     /// pages and the chain ends.
     #[inline]
-    pub fn wanted(&self) -> Option<Run> {
+    pub fn next_list_part(&self) -> Option<Run> {
         if self.segment_bytes > 0 {
             return Some((self.list, self.segment_bytes.min(PART_BYTES_MAX)));
         }
         (self.left > 0).then(|| (self.list, self.pages_left().min(self.room()) * 8))
     }
 
-    /// Adds the host memory that a part of the list describes; the part is the one that [`Data::wanted`] named.
+    /// Adds the host memory that a part of the list describes; the part is the one that [`Data::next_list_part`] named.
     ///
     /// # Errors
     /// PRP Offset Invalid for a PRP entry that is not page-aligned. For SGL descriptors: Invalid SGL Segment
     /// Descriptor, Invalid Number of SGL Descriptors, Data SGL Length Invalid, or SGL Descriptor Type Invalid.
     ///
     /// # Panics
-    /// If the part does not have the length that [`Data::wanted`] named.
+    /// If the part does not have the length that [`Data::next_list_part`] named.
     pub fn on_list(&mut self, part: &[u8]) -> Result<(), Status> {
-        let wanted = self.wanted().map_or(0, |(_, bytes)| bytes);
-        assert_eq!(part.len(), wanted as usize, "a list is read as it was asked for");
+        let expected = self.next_list_part().map_or(0, |(_, bytes)| bytes);
+        assert_eq!(part.len(), expected as usize, "a list is read as it was asked for");
         if self.segment_bytes > 0 {
             return self.on_segment(part);
         }
@@ -200,14 +200,14 @@ impl Data {
         Ok(())
     }
 
-    /// Returns all contiguous runs of host memory, in the order of the data. Precondition: [`Data::wanted`] returns
-    /// none.
+    /// Returns all contiguous runs of host memory, in the order of the data. Precondition:
+    /// [`Data::next_list_part`] returns none.
     #[inline]
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
 
-    /// Shortens the data to its first `bytes` bytes. Precondition: [`Data::wanted`] returns none.
+    /// Shortens the data to its first `bytes` bytes. Precondition: [`Data::next_list_part`] returns none.
     pub fn truncate(&mut self, bytes: u32) {
         let mut left = bytes;
         for (_, length) in &mut self.runs {
@@ -269,19 +269,22 @@ mod tests {
     fn a_list_goes_on_where_the_last_entry_of_its_page_says() {
         // Four pages, described from two entries before the end of a page.
         let mut data = Data::of_pages(0x1000, 0x8ff0, 0x4000).unwrap();
-        assert_eq!(data.wanted(), Some((0x8ff0, 16)));
+        assert_eq!(data.next_list_part(), Some((0x8ff0, 16)));
         data.on_list(&list(&[0x3000, 0x9000])).unwrap();
-        assert_eq!(data.wanted(), Some((0x9000, 16)));
+        assert_eq!(data.next_list_part(), Some((0x9000, 16)));
         data.on_list(&list(&[0x4000, 0x7000])).unwrap();
-        assert_eq!((data.wanted(), data.runs()), (None, &[(0x1000, 0x1000), (0x3000, 0x2000), (0x7000, 0x1000)][..]));
+        assert_eq!(
+            (data.next_list_part(), data.runs()),
+            (None, &[(0x1000, 0x1000), (0x3000, 0x2000), (0x7000, 0x1000)][..])
+        );
     }
 
     #[test]
     fn a_list_that_just_fits_its_page_has_no_further_one() {
         let mut data = Data::of_pages(0x1000, 0x8ff0, 0x3000).unwrap();
-        assert_eq!(data.wanted(), Some((0x8ff0, 16)));
+        assert_eq!(data.next_list_part(), Some((0x8ff0, 16)));
         data.on_list(&list(&[0x3000, 0x9000])).unwrap();
-        assert_eq!((data.wanted(), data.runs().len()), (None, 3));
+        assert_eq!((data.next_list_part(), data.runs().len()), (None, 3));
     }
 
     #[test]
@@ -331,10 +334,10 @@ mod tests {
                     };
                     let mut data = Data::of_pages(PAGES[0] + offset, second, bytes).unwrap();
                     for (address, entries) in parts.iter().filter(|_| count > 2) {
-                        assert_eq!(data.wanted(), Some((*address, 8 * entries.len() as u32)));
+                        assert_eq!(data.next_list_part(), Some((*address, 8 * entries.len() as u32)));
                         data.on_list(&list(entries)).unwrap();
                     }
-                    assert_eq!((data.wanted(), data.runs()), (None, &meant[..]), "{offset} {bytes} {room}");
+                    assert_eq!((data.next_list_part(), data.runs()), (None, &meant[..]), "{offset} {bytes} {room}");
                 }
             }
         }
@@ -344,16 +347,16 @@ mod tests {
         [address, kind << 56 | u64::from(bytes)]
     }
 
-    /// Returns the runs of host memory that a chain of SGL segments describes, each read when [`Data::wanted`] asks for
-    /// it, or the error.
+    /// Returns the runs of host memory that a chain of SGL segments describes, each read when
+    /// [`Data::next_list_part`] asks for it, or the error.
     fn described(first: [u64; 2], bytes: u32, segments: &[&[[u64; 2]]]) -> Result<Vec<Run>, Status> {
         let mut data = Data::of_segment(first[0], first[1], bytes)?;
         for segment in segments {
-            let (_, wanted) = data.wanted().expect("a segment is wanted");
+            let (_, wanted) = data.next_list_part().expect("a segment is wanted");
             assert_eq!(wanted as usize, segment.len() * 16);
             data.on_list(&list(&segment.concat()))?;
         }
-        assert_eq!(data.wanted(), None);
+        assert_eq!(data.next_list_part(), None);
         Ok(data.runs().to_vec())
     }
 
@@ -401,6 +404,10 @@ mod tests {
         let ended = (0..100).find_map(|_| data.on_list(&part).err());
         assert_eq!(ended, Some(Status::INVALID_SGL_COUNT));
         let long = descriptor(LAST_SEGMENT, 0x5000, 10_000 * 16);
-        assert_eq!(Data::of_segment(long[0], long[1], 512).unwrap().wanted(), Some((0x5000, 4096)), "a page at a time");
+        assert_eq!(
+            Data::of_segment(long[0], long[1], 512).unwrap().next_list_part(),
+            Some((0x5000, 4096)),
+            "a page at a time"
+        );
     }
 }

@@ -132,7 +132,10 @@ impl PlacementLimits {
     /// # Errors
     /// Invalid Field for a directive type that is not enabled (section 8.1.8).
     pub(super) fn place(&self, entry: &SubmissionEntry, action: Action) -> Result<WritePlacement, Status> {
-        let writes = matches!(action, Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::Spoil);
+        let writes = matches!(
+            action,
+            Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::WriteUncorrectable
+        );
         let (kind, identifier) = (entry.dwords[2] >> TYPE_SHIFT & 0xf, (entry.dwords[3] >> 16) as u16);
         match kind {
             _ if !writes || !self.is_enabled || !self.is_directed => Ok(WritePlacement::default()),

@@ -33,7 +33,9 @@ pub fn admit(
 ) -> Result<ZoneEffect, Status> {
     let (block, blocks) = (offset >> block_shift, u64::from(bytes) >> block_shift);
     match action {
-        Action::Write { .. } | Action::Zero { .. } | Action::Spoil => zones.write(block, blocks).map_err(status)?,
+        Action::Write { .. } | Action::Zero { .. } | Action::WriteUncorrectable => {
+            zones.write(block, blocks).map_err(status)?
+        }
         Action::Append { .. } => return zones.append(block, blocks).map(ZoneEffect::Placed).map_err(status),
         Action::Read | Action::Compare | Action::Verify => zones.check_read(block, blocks).map_err(status)?,
         Action::Copy { .. } => {

@@ -10,7 +10,7 @@ mod firmware;
 pub mod lanes;
 
 use crate::drive::Drive;
-use crate::protocol::halves::{self, Looking};
+use crate::protocol::halves::{self, PollNames};
 use crate::table::Table;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -495,8 +495,8 @@ impl halves::Controller for Controller {
         Role::of(packet).name(packet.kind).unwrap_or("data")
     }
 
-    fn looking(&self, packet: &Packet) -> Option<Looking> {
-        (Role::of(packet) == Role::DESCRIPTORS).then_some(Looking { read: "read descriptors", empty: None })
+    fn poll_names(&self, packet: &Packet) -> Option<PollNames> {
+        (Role::of(packet) == Role::DESCRIPTORS).then_some(PollNames { read: "read descriptors", empty: None })
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

@@ -191,7 +191,7 @@ impl Gathered {
                 self.chosen = Some(ArrivalStep::Issued);
                 thing
             }
-            TraceStep::Asked(thing) => {
+            TraceStep::Queued(thing) => {
                 if self.chosen.replace(ArrivalStep::Asked) == Some(ArrivalStep::Issued) {
                     self.sums = Sums::default();
                 }

@@ -11,14 +11,14 @@ use crate::protocol::nvme::spec::Status;
 /// Bytes of the lists (PRP lists, SGL segments, ranges) of real hosts' commands in flight, in the order in which the
 /// controller reads them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Given {
+pub(super) struct HostLists {
     /// Content of the lists by queue and slot, until the controller has fetched the command in the slot.
     placed: BTreeMap<(u16, u32), Vec<u8>>,
     /// Content of the lists that has not been read yet, by the controller's internal command number, after the fetch.
     fetched: BTreeMap<u32, VecDeque<u8>>,
 }
 
-impl Given {
+impl HostLists {
     /// Stores the content of the lists of a command that has been placed in a slot; `lists` is none if the command has
     /// no lists.
     pub(super) fn place(&mut self, queue: u16, slot: u32, lists: Option<&[u8]>) {
@@ -68,14 +68,14 @@ mod tests {
 
     #[test]
     fn a_list_goes_with_its_command_and_ends_where_reading_it_has_failed() {
-        let mut given = Given::default();
-        given.place(0, 3, Some(&[1, 2, 3]));
-        given.on_fetched(0, 2, 7);
-        assert_eq!(given.part(7, &[9, 9]), Ok(Cow::from(&[9, 9][..])), "simulated memory has this one");
-        given.on_fetched(0, 3, 8);
-        assert_eq!(given.part(8, &[9, 9]), Ok(Cow::from(&[1, 2][..])));
-        assert_eq!(given.part(8, &[9, 9]), Err(Status::DATA_TRANSFER_ERROR));
-        given.forget(8);
-        assert_eq!(given.part(8, &[9]), Ok(Cow::from(&[9][..])));
+        let mut host_lists = HostLists::default();
+        host_lists.place(0, 3, Some(&[1, 2, 3]));
+        host_lists.on_fetched(0, 2, 7);
+        assert_eq!(host_lists.part(7, &[9, 9]), Ok(Cow::from(&[9, 9][..])), "simulated memory has this one");
+        host_lists.on_fetched(0, 3, 8);
+        assert_eq!(host_lists.part(8, &[9, 9]), Ok(Cow::from(&[1, 2][..])));
+        assert_eq!(host_lists.part(8, &[9, 9]), Err(Status::DATA_TRANSFER_ERROR));
+        host_lists.forget(8);
+        assert_eq!(host_lists.part(8, &[9]), Ok(Cow::from(&[9][..])));
     }
 }

@@ -9,11 +9,11 @@ pub type Named = Vec<(String, Option<f64>)>;
 
 /// Figures of a run with their values and, where draws allow one, their prediction intervals.
 #[derive(Clone, Debug)]
-pub struct Doubted(Vec<DoubtedFigure>);
+pub struct FigureIntervals(Vec<FigureWithInterval>);
 
 /// Figure of a run with the prediction interval that uncertain constants give it.
 #[derive(Clone, Debug)]
-pub struct DoubtedFigure {
+pub struct FigureWithInterval {
     /// Name of the figure, such as `p99_ns`.
     pub name: String,
     /// Value with the nominal constants. `None` if the run does not have this figure.
@@ -31,10 +31,10 @@ fn is_time_or_rate(name: &str) -> bool {
     results::find(name).is_some_and(|figure| matches!(figure.unit, Unit::Ns | Unit::PerS | Unit::BytesPerS))
 }
 
-impl Doubted {
+impl FigureIntervals {
     /// Computes the interval of each figure. `central` has the figures with the nominal constants, `drawn` those of
     /// each draw in order; `None` for a draw in which the job cannot run.
-    pub fn of(draws: &Draws, central: Named, drawn: &[Option<Named>]) -> Doubted {
+    pub fn of(draws: &Draws, central: Named, drawn: &[Option<Named>]) -> FigureIntervals {
         let figure = |(name, value): (String, Option<f64>)| {
             let in_draw = |draw: &Option<Named>| draw.as_ref()?.iter().find(|(other, _)| *other == name)?.1;
             let values: Vec<Option<f64>> = drawn.iter().map(in_draw).collect();
@@ -43,24 +43,24 @@ impl Doubted {
                 let interval = draws.interval(value, &values)?;
                 Some(interval.with_model_error(value, model_error))
             });
-            DoubtedFigure { name, value, interval }
+            FigureWithInterval { name, value, interval }
         };
-        Doubted(central.into_iter().map(figure).collect())
+        FigureIntervals(central.into_iter().map(figure).collect())
     }
 
     /// Returns all figures of the run with their prediction intervals.
-    pub fn figures(&self) -> impl Iterator<Item = &DoubtedFigure> {
+    pub fn figures(&self) -> impl Iterator<Item = &FigureWithInterval> {
         self.0.iter()
     }
 
     /// Returns the figure of this name, or `None` if there is none.
-    pub fn find(&self, name: &str) -> Option<&DoubtedFigure> {
+    pub fn find(&self, name: &str) -> Option<&FigureWithInterval> {
         self.figures().find(|figure| figure.name == name)
     }
 
     /// Returns the figures that have a prediction interval, in the form of JSON documents.
     pub fn document(&self) -> ByName<FigureInterval> {
-        let known = |figure: &DoubtedFigure| {
+        let known = |figure: &FigureWithInterval| {
             let interval = figure.interval.clone()?;
             Some((figure.name.clone(), FigureInterval { value: figure.value, interval }))
         };

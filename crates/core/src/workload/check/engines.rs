@@ -27,7 +27,7 @@ const LEAVE_OUT: &str =
 impl EngineSupport {
     /// Returns the I/O engine of a job, or `None` if the host's software does not support it.
     pub fn engine(&self, job: &Job) -> Option<IoEngine> {
-        let Some(name) = &job.way.engine else { return Some(self.default) };
+        let Some(name) = &job.engine_choice.engine else { return Some(self.default) };
         IoEngine::of_fio(name).filter(|engine| self.known[*engine as usize])
     }
 
@@ -37,41 +37,44 @@ impl EngineSupport {
     }
 
     fn polls(&self, job: &Job) -> bool {
-        self.engine(job).is_some_and(|engine| polls(engine, job.way.switches))
+        self.engine(job).is_some_and(|engine| polls(engine, job.engine_choice.switches))
     }
 }
 
 pub(super) fn engine(job: &Job, limits: &Limits) -> Option<JobFinding> {
-    let ways = limits.ways_in.as_ref()?;
-    let name = job.way.engine.as_deref().unwrap_or(ways.default.name());
-    if ways.engine(job).is_none() {
-        return Some(("ioengine", format!("ioengine={name}, which the stack does not support"), ways.names()));
+    let support = limits.engine_support.as_ref()?;
+    let name = job.engine_choice.engine.as_deref().unwrap_or(support.default.name());
+    if support.engine(job).is_none() {
+        return Some(("ioengine", format!("ioengine={name}, which the stack does not support"), support.names()));
     }
-    if ways.has_files && ways.engine(job) == Some(IoEngine::IoUringCmd) {
+    if support.has_files && support.engine(job) == Some(IoEngine::IoUringCmd) {
         let found = format!("ioengine={name} with a file system, which passthrough does not reach");
         return Some(("ioengine", found, String::from("ioengine=io_uring, or stack.filesystem = \"raw\"")));
     }
-    let waits = ways.engine(job) == Some(IoEngine::Sync) && job.iodepth > 1;
+    let waits = support.engine(job) == Some(IoEngine::Sync) && job.iodepth > 1;
     when(waits, "iodepth", format!("iodepth={} with ioengine={name}, which waits for each request", job.iodepth), "1")
 }
 
 /// Refuses options of an I/O engine that have no effect with it or with the host's software.
 pub(super) fn switches(job: &Job, limits: &Limits) -> Option<JobFinding> {
-    let (name, _) = job.way.switches.named().into_iter().find(|(_, is_on)| *is_on)?;
-    let Some(ways) = &limits.ways_in else {
+    let (name, _) = job.engine_choice.switches.named().into_iter().find(|(_, is_on)| *is_on)?;
+    let Some(support) = &limits.engine_support else {
         return Some((name, format!("{name} with software that is alike for all engines"), LEAVE_OUT.into()));
     };
-    let engine = ways.engine(job)?;
-    if engine == IoEngine::Sync && job.way.switches.hipri && job.way.engine.as_deref() != Some("pvsync2") {
+    let engine = support.engine(job)?;
+    if engine == IoEngine::Sync
+        && job.engine_choice.switches.hipri
+        && job.engine_choice.engine.as_deref() != Some("pvsync2")
+    {
         return Some(("hipri", String::from("hipri with reads that cannot ask for it"), "ioengine=pvsync2".into()));
     }
     let rings_only = |name: &&(&str, bool)| name.1 && !(name.0 == "hipri" && engine == IoEngine::Sync);
-    let (name, _) = job.way.switches.named().into_iter().find(|named| rings_only(&named))?;
+    let (name, _) = job.engine_choice.switches.named().into_iter().find(|named| rings_only(&named))?;
     if !engine.has_rings() {
         let found = format!("{name} with ioengine={}", engine.name());
         return Some((name, found, String::from("ioengine=io_uring or io_uring_cmd")));
     }
-    let vectors = job.way.switches.nonvectored && job.way.switches.fixedbufs;
+    let vectors = job.engine_choice.switches.nonvectored && job.engine_choice.switches.fixedbufs;
     when(
         vectors,
         "nonvectored",
@@ -81,9 +84,9 @@ pub(super) fn switches(job: &Job, limits: &Limits) -> Option<JobFinding> {
 }
 
 pub(super) fn poller(job: &Job, limits: &Limits) -> Option<JobFinding> {
-    let cpu = job.way.poller_cpu?;
-    let processors = limits.ways_in.map_or(u32::MAX, |ways| ways.processors);
-    if !job.way.switches.sqthread_poll {
+    let cpu = job.engine_choice.poller_cpu?;
+    let processors = limits.engine_support.map_or(u32::MAX, |support| support.processors);
+    if !job.engine_choice.switches.sqthread_poll {
         let found = format!("sqthread_poll_cpu={cpu} without sqthread_poll");
         return Some(("sqthread_poll_cpu", found, String::from("sqthread_poll=1")));
     }
@@ -92,19 +95,20 @@ pub(super) fn poller(job: &Job, limits: &Limits) -> Option<JobFinding> {
 }
 
 pub(super) fn waiting(job: &Job, limits: &Limits) -> Option<JobFinding> {
-    let ways = limits.ways_in.as_ref().filter(|ways| !ways.has_interrupts)?;
-    let engine = ways.engine(job)?;
+    let support = limits.engine_support.as_ref().filter(|support| !support.has_interrupts)?;
+    let engine = support.engine(job)?;
     let found = format!("ioengine={} waits for interrupts, which the drive does not raise", engine.name());
-    let interrupts =
-        ways.interrupts_key.map_or(String::from("a drive with interrupts"), |key| format!("{key} = true in the drive"));
+    let interrupts = support
+        .interrupts_key
+        .map_or(String::from("a drive with interrupts"), |key| format!("{key} = true in the drive"));
     let hipri = if engine.polls_on_demand() { ", or hipri=1 in the job" } else { "" };
-    when(!polls(engine, job.way.switches), "ioengine", found, format!("{interrupts}{hipri}"))
+    when(!polls(engine, job.engine_choice.switches), "ioengine", found, format!("{interrupts}{hipri}"))
 }
 
 /// Returns the first I/O engine that a job names without effect, because the host's software treats all engines alike.
 pub fn engine_without_effect<'a>(jobs: &'a [Job], limits: &Limits) -> Option<&'a str> {
-    let mut named = jobs.iter().filter_map(|job| job.way.engine.as_deref());
-    named.next().filter(|_| limits.ways_in.is_none())
+    let mut named = jobs.iter().filter_map(|job| job.engine_choice.engine.as_deref());
+    named.next().filter(|_| limits.engine_support.is_none())
 }
 
 /// Refuses batch sizes on software without I/O engines, which takes requests one by one, and a largest number of
@@ -118,7 +122,7 @@ pub(super) fn batches(job: &Job, limits: &Limits) -> Option<JobFinding> {
         ("iodepth_low", Some(low).filter(|&count| count != 0 && count != job.iodepth)),
     ];
     let (name, count) = asked.into_iter().find_map(|(name, count)| Some((name, count?)))?;
-    if limits.ways_in.is_none() {
+    if limits.engine_support.is_none() {
         return Some((name, format!("{name}={count} with software that takes requests one by one"), LEAVE_OUT.into()));
     }
     let most = complete_max.filter(|&most| most > 0 && most < complete_min)?;
@@ -129,14 +133,14 @@ pub(super) fn batches(job: &Job, limits: &Limits) -> Option<JobFinding> {
 /// Returns a finding about the I/O engines of jobs of one run: threads that share a queue but not a completion method,
 /// or too few processors for poll threads.
 pub(super) fn together(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
-    let ways = limits.ways_in.as_ref()?;
-    mixed_queue(jobs, ways, limits.queue_pairs).or_else(|| pollers(jobs, ways))
+    let support = limits.engine_support.as_ref()?;
+    mixed_queue(jobs, support, limits.queue_pairs).or_else(|| pollers(jobs, support))
 }
 
 /// Refuses threads that share a queue and use different completion methods: a queue either raises interrupts or is
 /// polled.
-fn mixed_queue(jobs: &[Job], ways: &EngineSupport, queue_pairs: u32) -> Option<JobFinding> {
-    let threads = jobs.iter().flat_map(|job| std::iter::repeat_n(ways.polls(job), job.threads as usize));
+fn mixed_queue(jobs: &[Job], support: &EngineSupport, queue_pairs: u32) -> Option<JobFinding> {
+    let threads = jobs.iter().flat_map(|job| std::iter::repeat_n(support.polls(job), job.threads as usize));
     let mut polled: Vec<Option<bool>> = vec![None; queue_pairs as usize];
     let mixed = threads.enumerate().find(|(thread, polls)| {
         let queue = &mut polled[thread % queue_pairs as usize];
@@ -149,18 +153,22 @@ fn mixed_queue(jobs: &[Job], ways: &EngineSupport, queue_pairs: u32) -> Option<J
 
 /// Refuses poll threads without a processor of their own. On the processor of an application thread, each would wait
 /// for the end of the other's time slices.
-fn pollers(jobs: &[Job], ways: &EngineSupport) -> Option<JobFinding> {
+fn pollers(jobs: &[Job], support: &EngineSupport) -> Option<JobFinding> {
     let threads: u32 = jobs.iter().map(|job| job.threads).sum();
-    let users = threads.min(ways.processors);
-    let pinned = jobs.iter().filter(|job| job.way.switches.sqthread_poll).filter_map(|job| job.way.poller_cpu);
+    let users = threads.min(support.processors);
+    let pinned = jobs
+        .iter()
+        .filter(|job| job.engine_choice.switches.sqthread_poll)
+        .filter_map(|job| job.engine_choice.poller_cpu);
     if let Some(cpu) = pinned.clone().find(|cpu| *cpu < users) {
         let found = format!("sqthread_poll_cpu={cpu} is the processor of a thread of the jobs");
         return Some(("sqthread_poll_cpu", found, format!("{users} or above, in a host with more host.cores")));
     }
-    let free = jobs.iter().filter(|job| job.way.switches.sqthread_poll && job.way.poller_cpu.is_none());
+    let free =
+        jobs.iter().filter(|job| job.engine_choice.switches.sqthread_poll && job.engine_choice.poller_cpu.is_none());
     let wanted: u32 = free.map(|job| job.threads).sum();
-    let found = format!("{threads} threads and {wanted} poll threads on {} processors", ways.processors);
+    let found = format!("{threads} threads and {wanted} poll threads on {} processors", support.processors);
     let allowed =
         "a processor for each: more host.cores, fewer jobs, or sqthread_poll_cpu for poll threads that share one";
-    when(wanted > 0 && threads + wanted > ways.processors, "sqthread_poll", found, allowed)
+    when(wanted > 0 && threads + wanted > support.processors, "sqthread_poll", found, allowed)
 }
