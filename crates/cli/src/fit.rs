@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     /// Results of fio --output-format=json, of a real drive or of phaselink run --json
     #[arg(value_name = "RESULT.json", required = true)]
     results: Vec<String>,
-    /// Drive file, or name of a shipped drive: the known keys of the measured drive, and the start values of the others
+    /// Drive file, or name of a shipped drive: start values of --keys, and fixed values of all other keys
     #[arg(long, value_name = "DRIVE")]
     drive: String,
     /// Keys to find, separated by commas, as in media.read_ns,nvme.parse_ns (`phaselink check DRIVE` lists them)

@@ -12,8 +12,8 @@ use crate::time::{Span, Time};
 /// Index of a request in [`Requests`].
 pub type RequestId = u32;
 
-/// Operation of a request. A protocol says in [`Protocol::supports`](crate::protocol::halves::Protocol::supports) which of them
-/// it has.
+/// Operation of a request. A protocol says in [`Protocol::supports`](crate::protocol::halves::Protocol::supports) which
+/// of them it has.
 // As wide as the length that stands beside it in a request, so that both are copied in one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[repr(u32)]

@@ -143,7 +143,8 @@ impl Drive {
         self.state.limits.supports(kind.op())
     }
 
-    /// True if a completed write may be lost in a power cut unless a flush follows it.
+    /// True if the drive loses its write buffer in a power cut: a completed write is then durable only if it was
+    /// submitted as durable (FUA), or once a later flush has completed.
     pub fn is_volatile(&self) -> bool {
         self.state.is_volatile
     }

@@ -1,8 +1,10 @@
-//! A modelled drive in virtual time, inside another program: a database under test, a deterministic simulator, a scheduler.
+//! A modelled drive in virtual time, inside another program: a database under test, a deterministic simulator, a
+//! scheduler.
 //!
-//! The program is the host's software, and time is its own. It submits requests to a drive at instants that it chooses, asks
-//! when something may happen next, advances the drive to an instant, and takes completions with status, data and stages. The
-//! drive holds real bytes. It reads no clock, starts no thread, and gives the same completions for the same calls and seed.
+//! The program is the host's software, and time is its own. It submits requests to a drive at instants that it chooses,
+//! asks when something may happen next, advances the drive to an instant, and takes completions with status, data and
+//! stages. The drive holds real bytes. It reads no clock, starts no thread, and gives the same completions for the same
+//! calls and seed.
 //!
 //! ```
 //! use phaselink_embed::{Description, Operation, Time};

@@ -91,7 +91,7 @@ pub enum Misuse {
         /// Name of the drive to be restored.
         drive: String,
     },
-    /// The call is not possible on a machine with several drives.
+    /// A fault rule cannot be added to a machine with several drives.
     SeveralDrives,
     /// The fault rule cannot be applied, for the reason in the text.
     Fault(String),

@@ -23,17 +23,18 @@ use crate::store::Store;
 /// Number of events after which durable changes are first removed from the record.
 const EVENTS_KEPT: usize = 256;
 
-/// Record of the changes of a drive since the last state of which all changes are durable.
+/// Record of the changes of a drive that a power cut may still affect, and the data that the other changes have left.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracker {
-    /// Data before the first request of the record.
+    /// Data that the requests removed from the record have left. Some of them are younger than requests in the record.
     base: Store,
     recording: Recording,
     /// Number of each request in the record, in ascending order.
     numbers: Vec<u64>,
     /// Number that the next request gets.
     next_number: u64,
-    /// Numbers of the flushes in flight, each with the number of events before its arrival.
+    /// Flushes in flight: number of the request, and value of `instant` at its arrival. A flush that completes removes
+    /// from the record the failed changes that failed before its arrival.
     flushes: Vec<(u64, u64)>,
     /// Numbers of the failed changes that may still appear after a power cut, each with the number of events before its
     /// failure.

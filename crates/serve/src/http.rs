@@ -1,8 +1,9 @@
 //! HTTP/1.1 (RFC 9112) for two small servers on this machine, of the explorer's page and of the metrics. Parses
 //! requests, decides who may send them, and formats responses, without I/O.
 //!
-//! Web pages of other sites run in the same browser as the user, and must not reach these servers. A browser names the site in
-//! `Origin` (RFC 6454). A site that resolves its own name to this machine has that name in `Host`. Both are checked.
+//! Web pages of other sites run in the same browser as the user, and must not reach these servers. A browser names the
+//! site in `Origin` (RFC 6454). A site that resolves its own name to this machine has that name in `Host`. Both are
+//! checked.
 
 use std::net::IpAddr;
 

@@ -14,7 +14,8 @@
 //! - [`control`] adds and clears fault rules while a drive is served.
 //! - [`bench`] loads a server as its client, and measures it.
 //!
-//! Real hosts are served on Linux, whose sealed memory files and eventfds the front-ends use. The explorer's server builds anywhere.
+//! Real hosts are served on Linux, whose sealed memory files and eventfds the front-ends use. The explorer's server
+//! builds anywhere.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod explore;

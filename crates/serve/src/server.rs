@@ -34,8 +34,8 @@ pub struct Server {
     pub fronts: Vec<Box<dyn Front>>,
     /// Listening TCP socket at which Prometheus reads the counters; none if metrics are off.
     pub metrics: Option<TcpListener>,
-    /// Number of device threads among which each front-end divides its queues or connections. With more than one and timing on,
-    /// the model has a thread of its own.
+    /// Number of device threads among which each front-end divides its queues or connections. With more than one and
+    /// timing on, the model has a thread of its own.
     pub device_threads: usize,
     /// Control socket at which fault rules are added and cleared while the server runs, if there is one.
     pub control: Option<ControlSocket>,

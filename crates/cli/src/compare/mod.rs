@@ -198,7 +198,8 @@ impl Comparison {
         format!("stopped: {finished} of {runs} runs are finished")
     }
 
-    /// Removes the lines that are not finished on all drives; with `partly`, only those that are finished on none.
+    /// Removes the lines of which a run is unfinished on a drive that can execute its jobs. With `partly`, keeps those
+    /// of them that have a result of at least one drive. For comparisons that the user has stopped.
     fn keep_finished(&mut self, groups: &mut Vec<ComparedGroup>, partly: bool) {
         let is_kept = |line: &Line, group: &ComparedGroup| {
             is_finished(line, group) || (partly && group.cells.iter().any(Option::is_some))

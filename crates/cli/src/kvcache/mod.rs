@@ -27,7 +27,8 @@ use trace::TraceFlags;
 const EXAMPLES: &str = include_str!("../../help/kvcache.txt");
 /// Drives that are compared if the command line names none.
 const DRIVES: [&str; 3] = ["tlc-gen4", "tlc-gen5", "xl-flash"];
-/// Number of drive accesses that are simulated of each drive, over all sampled windows.
+/// Approximate number of drive accesses that count towards the results of each drive, over all sampled windows. Warm-up
+/// accesses and the windows at full rate come on top.
 const PIECES: u64 = 8000;
 /// Number of windows in which the drive runs at full rate; `CLOSED_PIECES` is the maximum number of accesses in each.
 const CLOSED: usize = 10;

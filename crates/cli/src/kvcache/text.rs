@@ -27,7 +27,8 @@ pub(super) fn text(question: &CacheQuestion, answered: &[AnsweredDrive]) -> Stri
     text + "\n" + &describe::wrapped(&assumptions(question, answered), "  ")
 }
 
-/// Returns a phrase that names the drives whose totals equal those of the drive at index `place`.
+/// Returns the heading of a table of cache blocks: names of all drives whose block counts equal those of the drive at
+/// index `place`.
 fn names_of_totals(answered: &[AnsweredDrive], place: usize) -> String {
     let same = answered.iter().filter(|other| other.answer.totals == answered[place].answer.totals);
     let names: Vec<String> = same.map(|one| one.drive.name.clone()).collect();

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use crate::progress::Progress;
 use crate::{input, intervals};
 
-/// Number of ends of a constant's range.
+/// Number of values tried for each uncertain constant: the two ends of its range.
 const ENDS: usize = 2;
 
 /// Sets each uncertain constant to the ends of its range, one constant at a time, and returns the rows that change with

@@ -192,7 +192,6 @@ impl Description {
 
     /// Returns the shipped description of this name with overrides, each in the form `cells.channels=24`.
     ///
-    ///
     /// # Errors
     /// An unknown name, keys that no description has, and values that contradict each other.
     pub fn shipped_with(name: &str, overrides: &[&str]) -> Result<Description, Problems> {
@@ -215,7 +214,6 @@ impl Description {
 
     /// Reads a description from TOML; `file` is its name for messages.
     ///
-    ///
     /// # Errors
     /// Text that is no such description, with its line, and prices and rates that contradict each other.
     pub fn parse(file: &str, text: &str) -> Result<Description, Problems> {
@@ -233,7 +231,6 @@ impl Description {
     }
 
     /// Checks that the values of the description do not contradict each other; `file` is its name for messages.
-    ///
     ///
     /// # Errors
     /// All values that no drive, host or price can have.

@@ -1,6 +1,5 @@
 //! Rates and latencies of a drive from its cells and channels, in closed form.
 //!
-//!
 //! `G` reads come with each write of the host, and each write becomes `F` programs and `F - 1` more reads. So of all
 //! operations on the cells, `(G + F - 1) / (G + 2F - 1)` are reads and `F / (G + 2F - 1)` programs. The form averages
 //! the rates of a channel that both share, which overstates them by some per cent: a shared bus gives the harmonic

@@ -1,7 +1,6 @@
 //! Five-minute rule from first principles: time without an access after which a block belongs on the drive rather than
 //! in memory.
 //!
-//!
 //! A block in memory costs its share of a memory die. A block on the drive costs, for each access, a share of a
 //! processor core, of the memory's bandwidth, and of the drive. The interval between accesses at which both cost the
 //! same is the break-even time (Gray and Putzolu, SIGMOD 1987). The rate of a drive is either given or follows from its

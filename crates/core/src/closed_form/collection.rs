@@ -39,11 +39,13 @@ struct CollectionRounds {
     bus: Bus,
     costs: FlashCosts,
     pages_per_line: u32,
-    /// Number of page transfers on the bus for one program. The next field is the time of one transfer.
+    /// Number of page transfers on the bus for one program.
     program_pages: u32,
+    /// Bus time of one page transfer.
     page_transfer: Span,
-    /// Number of array reads in a round. The next field is the time of one on the bus.
+    /// Number of array reads in a round.
     reads: f64,
+    /// Bus time of the data of one array read.
     read_transfer: Span,
     /// Number of flash lines that the valid units moved in a round fill.
     lines: f64,

@@ -87,7 +87,8 @@ impl Parts<'_> {
         let (each, packets) = (self.each(packet), packet.count() + behind);
         let in_time = |credits: u32| {
             let accepted = self.link.accept_time(packet.direction) <= each;
-            // The last packet needs a credit that was spent so many packets ago, of which all that follow the burst are short.
+            // The last packet needs a credit that was spent so many packets ago, of which all that follow the burst are
+            // short.
             let short = credits.min(behind.saturating_sub(1));
             let shortest = self.each(&self.write(packet.direction, REGISTER_BYTES));
             let since = each * u64::from(credits - short) + shortest * u64::from(short);

@@ -33,7 +33,6 @@ impl Grid {
     /// Returns the sizes of the job of each line, in the order in which the lines are printed. Options in `given` take
     /// the place of default sizes.
     ///
-    ///
     /// # Errors
     /// If there are more combinations of sizes and drives than anyone reads.
     pub fn combinations(&self, given: &[(&str, &str)], drives: usize) -> Result<Vec<Sizes<'_>>, Problems> {

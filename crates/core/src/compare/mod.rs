@@ -1,6 +1,5 @@
 //! Comparisons: the same jobs on several drives.
 //!
-//!
 //! A [`Grid`] gives the sizes of the jobs of each line, a [`ComparedPoint`] holds the jobs of a line for each drive, a
 //! [`Cell`] the result of one drive, a [`ComparedGroup`] the cells of a line, and a [`document`] all of them for
 //! programs. [`findings`] are sentences on which drive is faster and why. The caller runs the jobs, in any order and on

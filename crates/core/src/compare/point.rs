@@ -19,7 +19,6 @@ pub struct ComparedPoint {
 impl ComparedPoint {
     /// Resolves jobs for each of `drives`.
     ///
-    ///
     /// # Errors
     /// Any problem of the jobs on a drive other than short queues, and short queues if no drive has long enough ones.
     pub fn new(written: UnresolvedJobs, drives: &[Drive]) -> Result<ComparedPoint, Problems> {

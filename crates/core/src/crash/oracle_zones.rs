@@ -257,7 +257,8 @@ fn images_of_zones_are_as_many_as_counting_by_hand_says() {
     assert_eq!(count(&[("write", 0, 1), ("write", 1, 1)]), 4, "zones know nothing of each other");
     assert_eq!(count(&[("write", 0, 1), ("write fua", 0, 1), ("done", 1, 0)]), 3, "and then both are durable");
     assert_eq!(count(&[("write", 0, 1), done, ("flush", 0, 0), done, ("write", 0, 1)]), 3);
-    // Up to the reset: neither, one, both. The reset in flight: the same, and empty again. Once it has completed: empty.
+    // Up to the reset: neither, one, both. The reset in flight: the same, and empty again. Once it has completed:
+    // empty.
     assert_eq!(count(&[("write", 0, 1), ("write", 0, 1), ("reset", 0, 0)]), 4);
     assert_eq!(count(&[("write", 0, 1), done, ("finish", 0, 0), done]), 3);
     assert_eq!(count(&[("write", 0, 1), done, ("trim", 0, 0)]), 8, "a deallocation has no order");

@@ -68,9 +68,9 @@ macro_rules! words {
 words! {
     /// Direction of DMA transfers, as the device sees it.
     Op {
-        /// Reads data from host memory to the device.
+        /// DMA reads: each transfer goes from host memory to the device.
         Read = "read",
-        /// Writes data from the device to host memory.
+        /// DMA writes: each transfer goes from the device to host memory.
         Write = "write",
         /// Reads and writes in turns.
         Both = "both",

@@ -28,7 +28,6 @@ impl Described {
 
     /// Reads the shipped drive of this name, with overrides.
     ///
-    ///
     /// # Errors
     /// If there is no such drive, and all problems of the overrides.
     pub fn shipped(name: &str, overrides: &[Override], others: ReadFile) -> Result<Described, Problems> {

@@ -23,7 +23,6 @@ const PARTS: [&str; 3] = ["drive", "stack", "host"];
 
 /// Returns the rows of all drives, stacks and hosts with measurements.
 ///
-///
 /// # Panics
 /// Never, because tests read the table.
 pub fn all() -> Vec<Evidence> {
@@ -32,7 +31,6 @@ pub fn all() -> Vec<Evidence> {
 
 /// Returns the bounds between which nine of ten measurements of machines lay that were left out of the fit
 /// (cross-validation), as shares of the predicted value.
-///
 ///
 /// # Panics
 /// Never, because tests read the table.

@@ -36,7 +36,8 @@ pub(super) fn explain(drive: &Drive, width: usize) -> String {
     let _ = writeln!(text, "{}", evidence::sentence(&evidence::of_drives([drive])));
     explain_section(&mut text, drive, &drive.header(), width);
     explain_faults(&mut text, drive);
-    // Most drives are no volumes and have neither zones nor placement nor keys, and the keys of these would say nothing.
+    // Most drives are no volumes and have neither zones nor placement nor keys, and the keys of these would say
+    // nothing.
     let is_shown = |section: &&dyn Section| match section.path() {
         "volume" => drive.volume.is_there(),
         "zones" => drive.zones.is_there(),

@@ -11,9 +11,9 @@ use crate::problem::Problems;
 const FORM: &str = "one table of [[faults]] in one line, as in { action = \"error\", operation = \"read\", every = 4 }";
 
 impl Drive {
-    /// Reads a fault rule for this drive: a line of a timeline, as in `at=2s for=500ms stall`, or the table of a rule, as it stands
-    /// in `faults=[…]` on the command line, whose braces may be left out.
-    /// `place` stands for the file name in error messages.
+    /// Reads a fault rule for this drive: a line of a timeline, as in `at=2s for=500ms stall`, or the table of a rule,
+    /// as it stands in `faults=[…]` on the command line, whose braces may be left out. `place` stands for the file name
+    /// in error messages.
     ///
     /// # Errors
     /// All problems of the rule by itself, and of the rule on this drive.

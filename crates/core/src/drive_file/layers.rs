@@ -59,7 +59,6 @@ pub(super) fn is_path(name: &str) -> bool {
 
 /// Refuses to read the file at any path, for descriptions that must stand alone.
 ///
-///
 /// # Errors
 /// Always, because no file can be read.
 pub fn no_files(path: &str) -> Result<String, Problem> {

@@ -47,16 +47,15 @@ impl Drive {
     /// defaults, the drive that `preset` names, the file, and `overrides` from first to last. The preset of a section
     /// replaces all values that lower layers give to that section.
     ///
-    ///
     /// # Errors
     /// All problems of the file and the overrides, in that order.
     pub fn from_toml(file_name: &str, text: &str, overrides: &[Override]) -> Result<Drive, Problems> {
         Drive::from_files(file_name, text, overrides, no_files)
     }
 
-    /// Reads a drive from the text of a drive file whose presets may be files of the user: a whole drive, or a section
-    /// of one. Paths are relative to the file that names them; `others` reads the files at these paths.
-    ///
+    /// Reads a drive from the text of a drive file, then applies `overrides`. A `preset` key names a shipped preset or
+    /// another description file: of a whole drive at the top level, of one section inside a section. `others` returns
+    /// the text of such a file by its path. A path is relative to the file that names it.
     ///
     /// # Errors
     /// All problems of the files and the overrides.
@@ -94,7 +93,6 @@ impl Drive {
     /// Returns the shipped device or drive of this name, for a simulation of its DMA to host memory alone; none if
     /// there is no such device or drive.
     ///
-    ///
     /// # Panics
     /// If the shipped file itself has problems.
     pub fn device(name: &str) -> Option<Drive> {
@@ -106,7 +104,6 @@ impl Drive {
     }
 
     /// Returns the shipped drive of this name; none if there is no such drive.
-    ///
     ///
     /// # Panics
     /// If the shipped file itself has problems.
@@ -138,7 +135,6 @@ impl Drive {
 
     /// Returns the resolved drive ([`Drive::resolved`]) as the text of a drive file, which reads back to an equal
     /// drive.
-    ///
     ///
     /// # Panics
     /// If a field was set to a value that its key does not allow and TOML cannot express.

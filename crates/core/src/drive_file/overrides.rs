@@ -23,7 +23,6 @@ impl Override {
     /// Parses `section.key=value` that the user has given in another form, such as `--stack linux-6`; problems quote
     /// that form, `given`.
     ///
-    ///
     /// # Errors
     /// As [`Override::parse`].
     pub fn parse_given_as(given: &str, text: &str) -> Result<Override, Problem> {

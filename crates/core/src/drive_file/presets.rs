@@ -1,6 +1,5 @@
 //! Presets: rows of `presets/<section>.toml`. Each is a named set of values from which a section can start.
 //!
-//!
 //! A row holds keys of its section, a `summary`, and lists `fitted` and `assumed`, whose keys are those of the section.
 //! A row can start from a row above it (`preset`) and takes the values and marks from there that it does not give
 //! itself.
@@ -56,7 +55,6 @@ pub(crate) fn has(section: &str) -> bool {
 
 /// Returns the presets of a section by name; an empty table if it has none.
 ///
-///
 /// # Panics
 /// If a file that is part of the program is not valid TOML.
 pub(crate) fn rows(section: &str) -> &'static Table {
@@ -74,7 +72,6 @@ pub(crate) fn rows(section: &str) -> &'static Table {
 
 /// Adds a preset's row to the rows above it, together with the values and marks that it takes from the row it starts
 /// from.
-///
 ///
 /// # Panics
 /// If no row above has the name from which the row starts.
@@ -125,7 +122,6 @@ fn marked(mark: &Node) -> Option<&str> {
 }
 
 /// Returns the table with the list `assumed`, which names the schema's defaults that are assumed.
-///
 ///
 /// # Panics
 /// If the file that is part of the program is not valid TOML.

@@ -1,6 +1,5 @@
 //! Reader of drive descriptions: applies the layers of a description from lowest to highest and collects all problems.
 //!
-//!
 //! Layers, lowest first: drives that `preset` names, the file, each `--set`. If a layer names a preset for a section,
 //! that section starts anew: values that lower layers give it no longer hold, except for the keys in [`start::KEPT`].
 

@@ -55,7 +55,6 @@ impl StagePair {
 /// Returns the stages of two software stacks on a host, in the order of the first stack; those that only the second has
 /// come last.
 ///
-///
 /// # Errors
 /// Names that are no presets of stacks or hosts.
 pub fn side_by_side(stacks: [&str; 2], host: &str) -> Result<Vec<StagePair>, Problems> {
@@ -71,7 +70,6 @@ pub fn side_by_side(stacks: [&str; 2], host: &str) -> Result<Vec<StagePair>, Pro
 }
 
 /// Returns the name of each shipped host, with the factor by which the times of a software stack are multiplied on it.
-///
 ///
 /// # Errors
 /// A name that is no stack.

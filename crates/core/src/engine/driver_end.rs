@@ -1,7 +1,9 @@
-//! The driver's end of a machine: callers whose own software calls the driver, and records of the requests that pass there.
+//! The driver's end of a machine: callers whose own software calls the driver, and records of the requests that pass
+//! there.
 //!
-//! A program that embeds a drive is its host's software. Its requests reach the driver at the instant of its call, and complete
-//! when their completion is in host memory, as for a driver that polls. No simulated thread, stack or core is in between.
+//! A program that embeds a drive is its host's software. Its requests reach the driver at the instant of its call, and
+//! complete when their completion is in host memory, as for a driver that polls. No simulated thread, stack or core is
+//! in between.
 
 use crate::drive::Drive;
 use crate::engine::Engine;

@@ -5,8 +5,8 @@
 //!     workload ── host ── protocol driver ══ link ══ protocol controller ── media
 //! ```
 //!
-//! A machine can be driven in two ways. A simulation runs it until its threads are done. A server stamps requests that really
-//! arrive, injects them, runs the machine up to its own clock, and asks when the next event is due:
+//! A machine can be driven in two ways. A simulation runs it until its threads are done. A server stamps requests that
+//! really arrive, injects them, runs the machine up to its own clock, and asks when the next event is due:
 //!
 //! ```
 //! # use phaselink_core::{drive::Drive, engine::{Engine, Input}, request::{Io, Op}, time::{Span, Time}};
@@ -157,8 +157,8 @@ impl Engine {
         }
     }
 
-    /// Returns an idle machine with real bytes: devices hold data, writes change them, and every read is checked against the
-    /// bytes that it may return. The counters `verified_reads` and `data_errors` join the outcome's.
+    /// Returns an idle machine with real bytes: devices hold data, writes change them, and every read is checked
+    /// against the bytes that it may return. The counters `verified_reads` and `data_errors` join the outcome's.
     pub fn with_data(drive: &Drive, seed: u64) -> Engine {
         let mut engine = Engine::new(drive, seed);
         let Engine { devices, memory, .. } = &mut engine;

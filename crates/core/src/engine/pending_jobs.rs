@@ -1,4 +1,5 @@
-//! Jobs that have not begun: those that run at the same time form a group, and a group begins when the one before it is done.
+//! Jobs that have not begun: those that run at the same time form a group, and a group begins when the one before it is
+//! done.
 
 use std::collections::VecDeque;
 

@@ -36,8 +36,8 @@ impl Simulation {
         Ok(Simulation::set_up(drive, jobs, seed, Engine::new))
     }
 
-    /// Sets up a run with real bytes, in which every read is verified; see [`Engine::with_data`]. With incomplete tags, the
-    /// tags in the buffers decide, so that collisions are those of the data.
+    /// Sets up a run with real bytes, in which every read is verified; see [`Engine::with_data`]. With incomplete tags,
+    /// the tags in the buffers decide, so that collisions are those of the data.
     ///
     /// # Errors
     /// As [`Simulation::new`], and writes of less than the 512 bytes by which contents are told apart.
@@ -99,7 +99,8 @@ impl Simulation {
         self.engine.keep_requests(limit);
     }
 
-    /// Records the first `limit` requests that pass the drivers, with the instants of their submission and completion there.
+    /// Records the first `limit` requests that pass the drivers, with the instants of their submission and completion
+    /// there.
     pub fn record_driver(&mut self, limit: usize) {
         self.engine.record_driver(limit);
     }

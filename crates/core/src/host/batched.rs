@@ -122,8 +122,8 @@ impl Batcher {
         Batcher { poller, poller_cpu, ..Batcher::new(Arc::new(Software::new(drive, engine, switches)), together) }
     }
 
-    /// True if the thread waits for a flush as for a system call. Rings take flushes like any request, and so do drivers in
-    /// user space.
+    /// True if the thread waits for a flush as for a system call. Rings take flushes like any request, and so do
+    /// drivers in user space.
     fn waits_for_flush(&self) -> bool {
         !self.software.engine.has_rings() && self.software.engine != IoEngine::Spdk
     }

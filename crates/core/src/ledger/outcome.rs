@@ -55,15 +55,16 @@ pub struct TroubleMet {
     pub count: u64,
 }
 
-/// State in which a drive was when its requests were counted. A drive with a write buffer and a translation layer is fast as
-/// long as the buffer has room.
+/// State in which a drive was when its requests were counted. A drive with a write buffer and a translation layer is
+/// fast as long as the buffer has room.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum MeasuredState {
     /// The drive has one state only, because it lacks a write buffer and a translation layer, or because nothing was
     /// written.
     #[default]
     Only,
-    /// The write buffer had been turned over, and the translation layer was in the state that such writes lead to.
+    /// Steady state: requests counted only after a warm-up, in which the SLC cache was used up and the write buffer had
+    /// been full or drained as fast as it filled. For random writes, the translation layer began randomly overwritten.
     Steady {
         /// Number of warm-up requests, which are left out of the results.
         warm_up_ios: u64,
@@ -156,11 +157,12 @@ pub struct DirectionOutcome {
 pub struct WireUse {
     /// Rate of the wire in bytes per nanosecond, after encoding.
     pub bytes_per_ns: f64,
-    /// Bytes of user data on the wire.
+    /// Bytes of user data of the TLPs that have arrived. A replayed TLP counts once.
     pub data_bytes: u64,
-    /// Bytes of payload other than user data: commands, completion queue entries, doorbells, interrupt messages.
+    /// Bytes of payload other than user data in TLPs that have arrived: commands, completion queue entries, doorbells,
+    /// interrupt messages.
     pub command_bytes: u64,
-    /// Bytes of headers and framing of all packets on the wire.
+    /// Bytes of headers and framing of the TLPs that have arrived. A replayed TLP counts once.
     pub header_bytes: u64,
     /// Bytes of ACK and flow-control packets (DLLPs) on the wire.
     pub dllp_bytes: u64,

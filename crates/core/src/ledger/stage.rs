@@ -350,20 +350,6 @@ impl Ledger {
         self.note(stage);
     }
 
-    /// Appends another ledger, which starts where this one ends: a later part of a request's life that was recorded
-    /// elsewhere.
-    ///
-    /// # Panics
-    /// If the other ledger starts at another instant.
-    pub fn append(&mut self, other: &Ledger) {
-        assert_eq!(other.start, self.cursor, "a way goes on where it has led to");
-        self.times.add(&other.times);
-        self.cursor = other.cursor;
-        if self.keeps_steps {
-            self.steps.extend_from_slice(&other.steps);
-        }
-    }
-
     /// Sets the factor by which spans that are charged from now on are stretched, in units of 2^-16; 0 stands for a
     /// factor of 1.
     #[inline]

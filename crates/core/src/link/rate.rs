@@ -32,7 +32,8 @@ impl WireRate {
             2 => (2_000, 1),
             generation @ 3..=5 => (130 * (1_000 >> (generation - 3)), 128),
             6 => (125 * FLIT.0, FLIT.1),
-            // Twice the symbols of generation 6 in flits of the same size (PCI Express Base Specification 7.0, section 4.2).
+            // Twice the symbols of generation 6 in flits of the same size (PCI Express Base Specification 7.0, section
+            // 4.2).
             _ => (125 * FLIT.0, 2 * FLIT.1),
         };
         let (every, skip) = match (link.skip_ordered_sets, link.generation) {

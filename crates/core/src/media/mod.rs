@@ -118,9 +118,10 @@ pub struct ReadTiming {
     /// Time at which the drive's processors have passed the read command on; the time of the call if there are no
     /// processors.
     pub admitted: Time,
-    /// Time at which service of the critical piece starts: `first_at` minus the time that the piece takes on an idle
-    /// memory. From `admitted` to `started` the request waits for bank and bus. From `started` to `first_at` it takes
-    /// command, array read and the transfer of its first bytes.
+    /// Time at which service starts of the critical piece, the one whose share of the needed first bytes arrives last:
+    /// `first_at` minus the time that this piece takes on an idle memory. From `admitted` to `started` the request
+    /// waits for bank and bus. From `started` to `first_at`, the memory takes the command, reads the array and
+    /// transfers the first bytes.
     pub started: Time,
     /// Time at which the needed first bytes of a read, in address order, are in the controller: a stream to the host
     /// may start. The stream does not run out of data if the request is one piece and the link is no faster than the

@@ -1,9 +1,9 @@
 //! Host memory, as far as its content matters to the simulation: queues, doorbell pages and, in runs with real bytes,
 //! data buffers.
 //!
-//! Each device's driver allocates in an area of its own. An area begins with a flat part; allocations that find no room there
-//! are backed by pages that the first write makes. The first area's flat part is one piece of memory, which is quickest to
-//! reach, since most machines have but one device.
+//! Each device's driver allocates in an area of its own. An area begins with a flat part; allocations that find no room
+//! there are backed by pages that the first write makes. The first area's flat part is one piece of memory, which is
+//! quickest to reach, since most machines have but one device.
 
 mod paged;
 pub mod sparse;

@@ -1,7 +1,6 @@
 //! Lifetime of flash behind a translation layer: bytes that may be written to a drive until its cells have reached
 //! their endurance.
 //!
-//!
 //! A translation layer spreads writes over all blocks, so that the addresses of a workload do not matter, but its
 //! garbage collection writes as well. Write amplification is that of the steady state in closed form.
 
@@ -80,7 +79,6 @@ impl FlashLifetime {
 }
 
 /// Returns the lifetime of a drive's flash under writes of `block_bytes` bytes in this pattern.
-///
 ///
 /// # Errors
 /// A drive without a translation layer, cells without an endurance, and blocks that the drive does not take.

@@ -1,6 +1,5 @@
 //! Utilisation of each resource in a run.
 //!
-//!
 //! The use of cores and wires is measured, and so is that of the dies and channels of flash, background operations
 //! included. The utilisation of other resources follows from the rate of requests and the demand of each (utilisation
 //! law: Denning and Buzen, "The Operational Analysis of Queueing Network Models", Computing Surveys 10, 1978), which

@@ -131,7 +131,6 @@ fn percentiles(latency: &Latency) -> Value {
 
 /// Processor use of the threads of one job.
 ///
-///
 /// The outcome has the use of the whole run only, so that jobs get shares in proportion to their requests. The models
 /// know no privilege levels: spinning counts as user time and the rest as system time.
 struct Processor {

@@ -15,7 +15,6 @@ const BUCKETS: u32 = u64::BITS - 10;
 
 /// Returns the percentile distribution of a latency as text, in microseconds with three decimals.
 ///
-///
 /// The lines are those of HdrHistogram's `outputPercentileDistribution`: a value, the share of latencies that do not
 /// exceed it, the number of these latencies, and one over the share beyond.
 pub fn hgrm(latency: &Latency) -> String {

@@ -1,6 +1,5 @@
 //! Result of a run in the form of fio's own `json` output, so that programs that read fio's output can read it.
 //!
-//!
 //! Figures that fio does not have are in a `phaselink` object beside `jobs`. The core has no clock: fio's `timestamp`
 //! keys are for the caller to add.
 

@@ -19,7 +19,6 @@ const ARROW_MIN: usize = 5;
 
 /// Returns a trace as text in three columns, host, link and device, of at most 100 characters a line.
 ///
-///
 /// At the left of a line are the time at which a step begins and the gap to the line above. An arrow states what the
 /// packets carry, their number (if more than one), and their bytes on the wire. The duration of the step is in
 /// brackets; for packets, it runs from the first symbol on the wire to the last packet usable at the other end. All

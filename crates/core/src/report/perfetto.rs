@@ -1,6 +1,5 @@
 //! Trace in Chrome's trace-event JSON, which <https://ui.perfetto.dev> opens.
 //!
-//!
 //! Perfetto drops complete events that overlap on one track without nesting, and keeps whole nanoseconds. So
 //! overlapping steps are laid on tracks of their own ("link up", "link up 2", …). Both ends of a step are cut to whole
 //! nanoseconds first; exact picoseconds are in the arguments.
@@ -18,7 +17,6 @@ const PLACES: [&str; 5] = ["host", "link down", "link up", "device", "media"];
 const LANES_MAX: u64 = 1_000_000;
 
 /// Returns the trace as one JSON document: track names first, then events in order of time.
-///
 ///
 /// Flow arrows connect the steps of one request.
 pub fn perfetto(trace: &Trace) -> String {

@@ -12,7 +12,6 @@ const BAR_WIDTH: usize = 30;
 
 /// Returns all results of a run as text of at most 100 columns for names of ordinary length.
 ///
-///
 /// A percentile that no counted request lies beyond is printed as `unknown`.
 pub fn summary(outcome: &Outcome) -> String {
     summary_within(outcome, None)

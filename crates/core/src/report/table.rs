@@ -20,7 +20,6 @@ enum TableLine {
 
 /// Table under construction: columns first, then rows; `to_string` prints it.
 ///
-///
 /// Widths are counted in characters. Lines carry no trailing blanks.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
@@ -90,7 +89,6 @@ impl Table {
     }
 
     /// Adds a row; cells left out at its end are blank.
-    ///
     ///
     /// # Panics
     /// If there are more cells than columns.

@@ -47,7 +47,6 @@ pub struct Dependence {
 impl Dependence {
     /// Reads the text that [`Dependence::to_csv`] writes; `file` is its name for messages.
     ///
-    ///
     /// # Errors
     /// Lines that are not of this form.
     pub fn parse(file: &str, text: &str) -> Result<Dependence, Problems> {

@@ -45,7 +45,6 @@ impl ExpressionValue {
 /// Returns the value of an expression over the experiments of a plan; `read` returns a quantity of one run, by the
 /// run's index.
 ///
-///
 /// # Errors
 /// Operands of the wrong kind, series over different points, or a point that is not swept.
 pub(super) fn evaluate(

@@ -86,7 +86,6 @@ fn refuse_repetitions(rows: &[Expected], problems: &mut Problems) {
 
 /// Splits a line of comma-separated values into its fields, without quotes (RFC 4180, without line breaks in fields).
 ///
-///
 /// # Errors
 /// A quote that is not closed on its line, or text behind a closing quote.
 pub fn fields(line: &str) -> Result<Vec<String>, String> {

@@ -40,7 +40,6 @@ pub struct Experiments {
 impl ExperimentRun {
     /// Prepares a run of a plan, with further overrides in `moved`, which set uncertain constants to other values.
     ///
-    ///
     /// # Errors
     /// Anything that keeps the run from starting.
     pub fn prepare(spec: &RunSpec, moved: &[Override]) -> Result<ExperimentRun, Problems> {
@@ -82,7 +81,6 @@ impl ExperimentRun {
 
     /// Prepares this run again, with overrides that set uncertain constants to other values.
     ///
-    ///
     /// # Errors
     /// Anything that keeps the run from starting with these overrides.
     pub fn moved(&self, overrides: &[Override]) -> Result<ExperimentRun, Problems> {
@@ -90,7 +88,6 @@ impl ExperimentRun {
     }
 
     /// Checks that the run is possible on `drive`, which is its own drive with constants set to other values.
-    ///
     ///
     /// # Errors
     /// Anything that keeps the run from starting there.
@@ -102,7 +99,6 @@ impl ExperimentRun {
     }
 
     /// Returns the outcome of the run; `finish` runs a simulation to its end.
-    ///
     ///
     /// # Panics
     /// Never for a prepared run, because it has been checked.
@@ -139,7 +135,6 @@ impl ExperimentRun {
 
 impl Experiments {
     /// Prepares all runs of a plan.
-    ///
     ///
     /// # Errors
     /// Anything that keeps a run from starting, with the place of its experiment in the plan.
@@ -178,7 +173,6 @@ impl Experiments {
     /// Returns the simulated value of each row with constants set to other values in the runs that are `needed`;
     /// `moved` returns the overrides for a drive. For all other runs, and where there are no overrides, the outcome in
     /// `outcomes` stands. `finish` runs a simulation to its end.
-    ///
     ///
     /// # Errors
     /// Constants that cannot be set to these values.

@@ -166,7 +166,6 @@ fn name_in<T: PartialEq>(table: &[(&'static str, T)], wanted: T) -> &'static str
 
 /// Parses the text of an expression, and resolves its names among the experiments of a plan.
 ///
-///
 /// # Errors
 /// The first mistake of syntax, together with every unknown name before it.
 pub(super) fn parse(text: &str, experiments: &[PlanExperiment]) -> Result<Expression, Vec<Mistake>> {

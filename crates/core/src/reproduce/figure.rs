@@ -36,7 +36,6 @@ impl Reproduction {
     /// Returns the figures of the plan with their values; `outcomes` and `facts` are those of [`Reproduction::runs`],
     /// in order.
     ///
-    ///
     /// # Panics
     /// If the numbers of outcomes, facts and runs differ.
     pub fn figures(&self, outcomes: &[&Outcome], facts: &[Facts]) -> Vec<PaperFigure> {

@@ -99,7 +99,6 @@ impl Facts {
 impl Reproduction {
     /// Reads the reproduction of `paper` from the texts of its `plan.toml` and `expected.csv`.
     ///
-    ///
     /// # Errors
     /// All problems of both texts at once: syntax, unknown keys, experiments, quantities and functions, expressions of
     /// the wrong kind, and published rows without a row of the plan or the reverse.
@@ -121,7 +120,6 @@ impl Reproduction {
 
     /// Adds the uncertain constants on which the simulated values of the published results were found to depend; `text`
     /// is the text of `depends_on.csv`.
-    ///
     ///
     /// # Errors
     /// Lines of another form.
@@ -159,7 +157,6 @@ impl Reproduction {
 
     /// Returns a problem of a run, such as an unknown drive, at the place of the plan's experiment that needs the run.
     ///
-    ///
     /// # Panics
     /// If there is no such run.
     pub fn problem_of(&self, run: usize, found: &str, allowed: &str) -> Problem {
@@ -188,7 +185,6 @@ impl Reproduction {
     /// Returns the verdict on every published row; `outcomes` and `facts` are those of [`Reproduction::runs`], in
     /// order.
     ///
-    ///
     /// # Panics
     /// If the numbers of outcomes, facts and runs differ.
     pub fn judge(&self, outcomes: &[&Outcome], facts: &[Facts]) -> Vec<Row> {
@@ -206,7 +202,6 @@ impl Reproduction {
 
     /// Returns the simulated value of every row, in the order of [`Reproduction::judge`]; `None` for a row without a
     /// finite one.
-    ///
     ///
     /// # Panics
     /// If the numbers of outcomes, facts and runs differ.

@@ -41,7 +41,6 @@ pub fn counted() -> impl Iterator<Item = Paper> {
 
 /// Returns the paper of this name.
 ///
-///
 /// # Errors
 /// If there is no such paper.
 pub fn find(name: &str) -> Result<Paper, Problems> {

@@ -1,6 +1,5 @@
 //! Closed form of a drive's rate and of the break-even time, as a plan names it and as expressions read it.
 //!
-//!
 //! Values of forms are computed when the plan is read. No run has a part in them, and rows that read them have the
 //! provenance `returned`.
 
@@ -54,7 +53,6 @@ impl FormSpec {
 
     /// Computes the result of the form for its description and block size.
     ///
-    ///
     /// # Errors
     /// An unknown description, and overrides that it cannot have.
     pub(super) fn value(&self) -> Result<FormValue, Problems> {
@@ -79,7 +77,6 @@ impl FormSpec {
 }
 
 /// Returns the quantity of this name for each result of a form.
-///
 ///
 /// # Errors
 /// An unknown name.

@@ -20,7 +20,6 @@ pub struct RunValue {
 impl RunValue {
     /// Parses an expression over one run; `file` and `line` are its place, for messages.
     ///
-    ///
     /// # Errors
     /// Mistakes of syntax, unknown names, and expressions that give no number.
     pub fn parse(file: &str, line: Option<usize>, text: &str) -> Result<RunValue, Problems> {
@@ -38,7 +37,6 @@ impl RunValue {
     }
 
     /// Checks that the run has every stage and parameter that the expression names.
-    ///
     ///
     /// # Errors
     /// Each stage and parameter that the run's drive does not have; `file` and `line` are the place of the expression.

@@ -96,7 +96,8 @@ impl Finding {
 }
 
 impl FindingPart {
-    /// Returns a part of a finding: an amount, its unit and its cause for some drives.
+    /// Creates a part of a finding: the drives it is about, the cause if known, and the amount with its unit if there is
+    /// one. For a difference between two drives, the faster one comes first.
     pub fn new(drives: &[&str], cause: Option<&str>, amount: Option<(f64, FindingUnit)>) -> FindingPart {
         let drives = drives.iter().map(|name| String::from(*name)).collect();
         let (amount, unit) = amount.unzip();

@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn a_hash_stays_what_it_was_under_other_compilers_and_on_other_machines() {
-        // State files hold such hashes: another value here makes every kept run be forgotten, and asks for another format.
+        // State files hold such hashes: another value here makes every kept run be forgotten, and asks for another
+        // format.
         let job = Job { ios: Some(1000), distribution: Distribution::Zipf(1.2), ..Job::named("job") };
         let drive = serde_json::json!({ "media": { "read_ns": 110 } });
         let run = HashedRun { version: "1.2.3", drive: &drive, jobs: &[job], seed: 7 };

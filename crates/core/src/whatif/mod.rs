@@ -1,7 +1,6 @@
 //! Replays of a recorded application on other drives: each request waits for the event for which it waited when it was
 //! recorded.
 //!
-//!
 //! A recording states when requests arrived, not why. [`depend`] infers it: a request waits for the completion that
 //! came last before its arrival, and for the time between the two, in which the application computed or slept.
 //! [`AttachedDrive::replay`] then issues each request that long after the completion of the same request on another

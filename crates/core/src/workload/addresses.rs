@@ -146,7 +146,6 @@ impl Zipf {
 
 /// Permutation of the numbers below a bound.
 ///
-///
 /// Multiplication by an odd number and exclusive-or with a right shift are both invertible on words of w bits, hence so
 /// is their composition. A result that is not below the bound goes through again ("cycle walking"), which must end, as
 /// the cycle of a number below the bound returns to that number. With the smallest w that fits, fewer than two passes

@@ -1,6 +1,5 @@
 //! Jobs of a job file or command line as written, before the drive on which they run is known.
 //!
-//!
 //! Sizes and offsets may be percentages, and a replay names a file that the core cannot open. Therefore a job file or a
 //! line of flags is first read into a [`JobFile`], which resolves into valid [`Job`]s once the drive's limits and the
 //! named traces are known.

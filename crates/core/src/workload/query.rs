@@ -1,6 +1,7 @@
 //! Queries: chains of reads, each of which depends on the results of earlier ones, as in a search through a graph.
 //!
-//! A query reads in rounds. The reads of a round are issued together, and the next round only once all of them have completed:
+//! A query reads in rounds. The reads of a round are issued together, and the next round only once all of them have
+//! completed:
 //!
 //! ```text
 //!     round 1    round 2         round 3

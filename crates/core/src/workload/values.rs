@@ -1,6 +1,5 @@
 //! Values in fio job files: numbers with suffixes, times, percentages, splits.
 //!
-//!
 //! Every function returns none for text that is not in the notation, or beyond 64 bits. As in fio, the case of suffixes
 //! does not matter, and `kb_base` is 1024: `4k` is 4096. Fractions, which fio silently cuts off, are refused.
 

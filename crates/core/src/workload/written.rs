@@ -19,7 +19,6 @@ impl UnresolvedJobs {
     /// Makes the jobs of some files or command lines. `trace` reads a trace that a job names; jobs of one file that
     /// replay the same trace share it.
     ///
-    ///
     /// # Errors
     /// All problems of the traces.
     pub fn new(
@@ -44,7 +43,6 @@ impl UnresolvedJobs {
 
     /// Resolves the jobs for a drive with these limits. On a drive that has a steady state or credits, jobs are
     /// measured in the steady state unless they say `burst=1`.
-    ///
     ///
     /// # Errors
     /// All problems of jobs that the drive cannot run.

@@ -1,8 +1,8 @@
 //! Flushes of a store on a thread of their own. A flush takes a disk milliseconds, during which the submitting thread
 //! serves other requests.
 //!
-//! A flush begins after it has been submitted, so that it covers every write that completed before. Flushes that are submitted
-//! while one is in progress are done together by the next one.
+//! A flush begins after it has been submitted, so that it covers every write that completed before. Flushes that are
+//! submitted while one is in progress are done together by the next one.
 
 use std::collections::VecDeque;
 use std::io;

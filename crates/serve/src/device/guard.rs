@@ -84,8 +84,8 @@ impl Guard {
     /// then are zeros, and bytes copied to it are lost.
     #[inline]
     pub(crate) fn is_lost(&self) -> bool {
-        // Copies before this call come before the load. A copy that has met the handler's pages has met the kernel, which
-        // changes them after the handler has set the flag.
+        // Copies before this call come before the load. A copy that has met the handler's pages has met the kernel,
+        // which changes them after the handler has set the flag.
         fence(Ordering::Acquire);
         GUARDED[self.place].is_lost.load(Ordering::Acquire)
     }
@@ -138,7 +138,8 @@ extern "C" fn on_bus_error(_: libc::c_int, information: *mut libc::siginfo_t, _:
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
             place.is_lost.store(true, Ordering::SeqCst);
-            // SAFETY: the range is a mapping of this process's, whose owner has a guard and reaches it by address alone.
+            // SAFETY: the range is a mapping of this process's, whose owner has a guard and reaches it by address
+            // alone.
             let mapped = unsafe { libc::mmap(start as *mut libc::c_void, bytes, protection, flags, -1, 0) };
             if mapped != libc::MAP_FAILED {
                 return;

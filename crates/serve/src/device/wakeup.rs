@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
-/// Wake-up of one thread: an eventfd that is readable from a signal until the thread clears it. The structure fills
-/// cache lines of its own, so that writes to adjacent memory do not slow the threads that read the flag for every
-/// request.
+/// Wake-up of one thread: an eventfd, and a flag that the thread sets before it sleeps. Other threads leave work, read
+/// the flag, and signal the eventfd only if the flag is set. The structure fills cache lines of its own, so that writes
+/// to adjacent memory do not slow these reads, of which there is one for every request.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Wakeup {

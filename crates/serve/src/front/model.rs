@@ -82,9 +82,10 @@ impl ModelledOperations {
         }
     }
 
-    /// Returns the request that the modelled host makes of a submission, as Linux does: it leaves out flushes that the drive
-    /// does not need and discards that it does not know, and writes zeros as data where there is no command for them. Returns
-    /// nothing for a request that is left out, and so takes no modelled time. A command of a real host stays what it is.
+    /// Returns the request that the modelled host makes of a submission, as Linux does: it leaves out flushes that the
+    /// drive does not need and discards that it does not know, and writes zeros as data where there is no command for
+    /// them. Returns nothing for a request that is left out, and so takes no modelled time. A command of a real host
+    /// stays what it is.
     #[inline]
     pub fn as_modelled_host_submits<'r>(&self, submission: Submission<'r>) -> Option<Submission<'r>> {
         let Submission::Software { turn, io } = submission else { return Some(submission) };

@@ -1,4 +1,5 @@
-//! Poll groups: which thread owns which queue, how a queue is handed over and comes back, and the loop of every device thread.
+//! Poll groups: which thread owns which queue, how a queue is handed over and comes back, and the loop of every device
+//! thread.
 //!
 //! A poll group is a thread with the queues that it polls. A [`QueueHandover`] brings clients, connections and requests
 //! to the group that owns them from now on. A [`QueueOwner`] holds queues that one group lends to another. Only the

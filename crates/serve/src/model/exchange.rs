@@ -7,8 +7,9 @@
 //!  deliver at stamp + latency  <──────────  result, as soon as it is known
 //! ```
 //!
-//! The time that a call and its result spend on a channel does not show, as long as it is less than the modelled latency: a
-//! result is due that latency after the stamp, on the clock that both threads read. Neither thread waits for the other.
+//! The time that a call and its result spend on a channel does not show, as long as it is less than the modelled
+//! latency: a result is due that latency after the stamp, on the clock that both threads read. Neither thread waits for
+//! the other.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +21,8 @@ use crate::device::pipe::{Pipe, PipeRecord};
 use crate::device::wakeup::Wakeup;
 use crate::model::wall::{Clock, Wait};
 
-/// Channels of one engine: one for each thread that may submit requests. No cache line of a channel is written by both ends.
+/// Channels of one engine: one for each thread that may submit requests. No cache line of a channel is written by both
+/// ends.
 #[derive(Debug)]
 pub struct Exchange {
     clock: Clock,
@@ -35,7 +37,8 @@ pub struct Exchange {
 #[derive(Debug)]
 pub(super) struct Channel {
     pub(super) calls: Pipe,
-    /// Results with the instant of the clock at which each is due.
+    /// Completed requests, sent by the engine's thread. Each has the instant of the exchange's clock at which the
+    /// submitting thread must deliver it; it may still be in the future.
     pub(super) results: Pipe,
     caller: Wakeup,
     /// True if the thread that submits requests may sleep while it waits for results, so that a result must wake it.

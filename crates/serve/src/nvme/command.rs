@@ -234,7 +234,8 @@ impl Command {
         (checked.bytes > 0).then_some(torn)
     }
 
-    /// Returns true if the completion promises durability, so that the store is flushed before the completion is posted.
+    /// Returns true if the completion promises durability, so that the store is flushed before the completion is
+    /// posted.
     #[inline]
     pub(super) fn needs_flush(&self, write_cache: bool) -> bool {
         let Ok(rules::Command { action, .. }) = &self.checked else { return false };
@@ -503,7 +504,7 @@ pub(super) fn copy_out(entry: &SubmissionEntry, host: &mut impl Host, from: &[u8
     copy_to_host(&admin_data(entry, from.len(), host)?, from, host)
 }
 
-/// Returns a copy of the host memory that a command's data pointer names.
+/// Copies the host memory of a command's data to a new vector. The PRP lists or SGL segments must have been read.
 fn read_data(data: &Data, host: &mut impl Host) -> Result<Vec<u8>, Status> {
     let mut bytes = vec![0; data.runs().iter().map(|(_, bytes)| *bytes as usize).sum()];
     copy_from_host(data, &mut bytes, host)?;

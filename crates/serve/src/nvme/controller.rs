@@ -1,7 +1,7 @@
 //! State of a controller: its sets of queues, features, events and journal, without the registers.
 //!
-//! [`admin`](super::admin) executes admin commands on this state, and [`lifecycle`](super::lifecycle) takes it from enabling to
-//! shutting down.
+//! [`admin`](super::admin) executes admin commands on this state, and [`lifecycle`](super::lifecycle) takes it from
+//! enabling to shutting down.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;

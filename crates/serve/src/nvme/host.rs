@@ -68,7 +68,8 @@ pub trait Host {
     /// reading would take a message to the host. `address` is a multiple of 4.
     fn peek(&mut self, address: u64) -> Option<u32>;
 
-    /// Writes a 32-bit word of host memory that [`Host::peek`] can read. Later reads of host memory do not pass this write.
+    /// Writes a 32-bit word of host memory that [`Host::peek`] can read. Later reads of host memory do not pass this
+    /// write.
     fn poke(&mut self, address: u64, value: u32);
 
     /// Returns the doorbell registers of a queue pair: submission queue tail and completion queue head.
@@ -100,7 +101,8 @@ pub trait Host {
 /// Access to a controller's registers, doorbells and the host's clock, which only the admin queue and the controller's
 /// life cycle need.
 pub trait AdminHost: Host {
-    /// Sets the doorbell registers of a queue pair to zero: the submission tail if `tail`, the completion head if `head`.
+    /// Sets the doorbell registers of a queue pair to zero: the submission tail if `tail`, the completion head if
+    /// `head`.
     fn clear_doorbells(&mut self, queue: u16, tail: bool, head: bool);
 
     /// Returns milliseconds since an arbitrary instant, by a clock that never goes back.

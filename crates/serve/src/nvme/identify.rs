@@ -1,4 +1,5 @@
-//! Data structures of the Identify command (Base Specification 2.0, section 5.17; NVM Command Set Specification 1.0, section 4.1.5).
+//! Data structures of the Identify command (Base Specification 2.0, section 5.17; NVM Command Set Specification 1.0,
+//! section 4.1.5).
 
 use std::sync::Arc;
 
@@ -115,7 +116,8 @@ impl Identity {
     /// Returns the data structure that an Identify command selects. `admin_commands` are the supported admin commands.
     ///
     /// # Errors
-    /// Invalid Field if the controller does not support the structure, Invalid Namespace if the namespace does not exist.
+    /// Invalid Field if the controller does not support the structure, Invalid Namespace if the namespace does not
+    /// exist.
     pub fn structure(
         &self,
         selected: IdentifySelection,
@@ -316,7 +318,8 @@ impl Identity {
         page[33] = 0b001 | 1 << 3;
         let atomic = self.atomic_field(block_shift);
         if atomic > 0 {
-            // Atomic write units of the namespace, whose boundaries no atomic write crosses (NSABP; NAWUN, NAWUPF, NABSN, NABSPF).
+            // Atomic write units of the namespace, whose boundaries no atomic write crosses (NSABP; NAWUN, NAWUPF,
+            // NABSN, NABSPF).
             page[24] = 1 << 1;
             for at in [34, 36, 40, 44] {
                 put(page, at, atomic.to_le_bytes());

@@ -37,8 +37,8 @@ pub fn offered_queue_pairs(drive: &Drive) -> u32 {
 /// Returns the limits that a served drive of this capacity and block size reports to real hosts.
 ///
 /// # Errors
-/// If NVMe cannot express a value of the drive, or hosts do not accept it: the size of a block, the number of namespaces or
-/// queue pairs, or the longest transfer.
+/// If NVMe cannot express a value of the drive, or hosts do not accept it: the size of a block, the number of
+/// namespaces or queue pairs, or the longest transfer.
 pub fn served_limits(drive: &Drive, geometry: Geometry) -> Result<Limits, Problem> {
     let Geometry { capacity_bytes, block_bytes } = geometry;
     if !block_bytes.is_power_of_two() || !(512..=65536).contains(&block_bytes) {

@@ -1,7 +1,7 @@
 //! NVMe controller for real hosts: registers, admin commands, and queues in the host's memory.
 //!
-//! The module has no socket, no thread and no clock. A [`Host`] connects it to a host, a [`Store`](crate::device::store::Store)
-//! holds the bytes of the drive, and a front-end calls it queue by queue:
+//! The module has no socket, no thread and no clock. A [`Host`] connects it to a host, a
+//! [`Store`](crate::device::store::Store) holds the bytes of the drive, and a front-end calls it queue by queue:
 //!
 //! ```text
 //!   Controller::update          acts on the registers: enable, reset, shut down, asynchronous events
@@ -12,19 +12,19 @@
 //!   send_interrupts             sends one interrupt for all completions that were posted since the last one
 //! ```
 //!
-//! The core's [rules](phaselink_core::protocol::nvme::rules) decide what is allowed: layouts, statuses, page lists, ring
-//! arithmetic, limits. The timing controller of simulations uses them too. This module adds the host's memory, the bytes of
-//! the drive, and administration.
+//! The core's [rules](phaselink_core::protocol::nvme::rules) decide what is allowed: layouts, statuses, page lists,
+//! ring arithmetic, limits. The timing controller of simulations uses them too. This module adds the host's memory, the
+//! bytes of the drive, and administration.
 //!
-//! A host can write anything anywhere at any time. Each command is therefore copied once, and only the copy is checked and
-//! executed; a page list is read once. Every malformed command gets the status that the specification asks for. A host that
-//! unmaps the data of a command has this command fail; one that unmaps a queue has the controller report a fatal status
-//! until it is reset. A command that outlives its submission queue gets no completion.
+//! A host can write anything anywhere at any time. Each command is therefore copied once, and only the copy is checked
+//! and executed; a page list is read once. Every malformed command gets the status that the specification asks for. A
+//! host that unmaps the data of a command has this command fail; one that unmaps a queue has the controller report a
+//! fatal status until it is reset. A command that outlives its submission queue gets no completion.
 //!
 //! # Layers
 //!
-//! A file imports files of its own layer that stand before it, and of the layers above this line in the list; none imports
-//! a later one.
+//! A file imports files of its own layer that stand before it, and of the layers above this line in the list; none
+//! imports a later one.
 //!
 //! | layer | files |
 //! |---|---|

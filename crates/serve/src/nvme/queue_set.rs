@@ -1,8 +1,8 @@
 //! Set of queues that one thread owns, and the path of a command from its submission queue to its completion queue.
 //!
-//! A controller has one set for each device thread. A submission queue is in the same set as its completion queue, so that
-//! the thread that owns a set needs no other set to serve a command, and writes no cache line that another thread reads. The
-//! [controller](super::Controller) holds a set until it lends the set to a device thread.
+//! A controller has one set for each device thread. A submission queue is in the same set as its completion queue, so
+//! that the thread that owns a set needs no other set to serve a command, and writes no cache line that another thread
+//! reads. The [controller](super::Controller) holds a set until it lends the set to a device thread.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -303,8 +303,8 @@ impl QueueSet {
         }
     }
 
-    /// Fetches and checks the next command like [`QueueSet::next_io_command`], and prefetches the cache lines that executing it
-    /// needs.
+    /// Fetches and checks the next command like [`QueueSet::next_io_command`], and prefetches the cache lines that
+    /// executing it needs.
     #[inline]
     pub fn next_io_command_ahead(&mut self, queue: u16, host: &mut impl Host, store: &Store) -> NextCommand {
         let Some((bytes, generation)) = self.fetch(queue, host) else { return NextCommand::None };
@@ -351,7 +351,8 @@ impl QueueSet {
     /// Executes a command without posting its completion. The caller passes the result to [`QueueSet::complete`].
     ///
     /// # Errors
-    /// The status of a command that is refused or fails, and Command Abort Requested if its submission queue is deleted.
+    /// The status of a command that is refused or fails, and Command Abort Requested if its submission queue is
+    /// deleted.
     #[inline]
     pub fn perform(
         &mut self,
@@ -590,7 +591,8 @@ impl QueueSet {
         }
     }
 
-    /// Marks an interrupt as pending for each completion queue with unread entries, after pin-based interrupts are unmasked.
+    /// Marks an interrupt as pending for each completion queue with unread entries, after pin-based interrupts are
+    /// unmasked.
     pub(super) fn interrupt_for_unread(&mut self, host: &mut impl Host) {
         for queue in self.queues() {
             self.poll_head(queue, host);

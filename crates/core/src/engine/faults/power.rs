@@ -1,8 +1,8 @@
-//! Power cuts: a device loses its commands, and of its data all that had not reached the cells or protected buffers. When power
-//! is back, the host submits the requests again, as after a reset.
+//! Power cuts: a device loses its commands, and of its data all that had not reached the cells or protected buffers.
+//! When power is back, the host submits the requests again, as after a reset.
 //!
-//! A run without power cuts never asks for them: its events are counted up to the next cut, and the memory notes which data
-//! outlives power only where a cut is described.
+//! A run without power cuts never asks for them: its events are counted up to the next cut, and the memory notes which
+//! data outlives power only where a cut is described.
 
 use super::{Away, DueEffect, Faults};
 use crate::data::Data;
@@ -36,7 +36,8 @@ impl Engine {
     #[cold]
     pub(in crate::engine) fn follow_power(&mut self, drive: &Drive, seed: u64) {
         let Some(data) = self.devices[0].data.as_mut().filter(|_| drive.loses_power()) else { return };
-        // Every write has whole blocks. It need not fill a larger unit that the drive keeps whole, so that blocks are followed.
+        // Every write has whole blocks. It need not fill a larger unit that the drive keeps whole, so that blocks are
+        // followed.
         let block_bytes = drive.limits().write_block_bytes.max(LINE_BYTES);
         data.follow_power(seed, block_bytes, drive.keeps_acknowledged());
         // Of a device that acknowledges what is in the cells, the buffers that come before are nobody's promise.

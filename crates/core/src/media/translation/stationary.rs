@@ -122,8 +122,8 @@ impl ValidDistribution {
         let top = block_units.min(LEVELS_MAX);
         let mean = f64::from(top) / (1.0 + spare);
         let at = |collections| ValidDistribution::with(choice, top, collections);
-        // More collections leave fewer units valid. One per unit that comes is more than enough, and none is too few. With
-        // much room, victims are empty, and a collection makes room for a whole block.
+        // More collections leave fewer units valid. One per unit that comes is more than enough, and none is too few.
+        // With much room, victims are empty, and a collection makes room for a whole block.
         let (mut few, mut many) = (0.0, (1.0 + 1.0 / spare.min(1.0)).max(1.0 + spare));
         for _ in 0..HALVINGS {
             let middle = (few + many) / 2.0;

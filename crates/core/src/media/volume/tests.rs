@@ -58,7 +58,8 @@ fn power_cut_takes_waiting_accesses_out_of_the_queue_and_gives_back_what_they_to
 
 #[test]
 fn gp2_of_100_gib_passes_as_many_operations_by_every_instant_as_published() {
-    // The published arithmetic in ticks of 1/3,000 s: a tick earns a tenth of a credit, and passes an operation for a whole one.
+    // The published arithmetic in ticks of 1/3,000 s: a tick earns a tenth of a credit, and passes an operation for a
+    // whole one.
     const FULL: u64 = 54_000_000;
     let mut limits = limits(&gp2(), 100);
     let (mut tenths, mut operations) = (FULL, 0_u64);
@@ -71,7 +72,8 @@ fn gp2_of_100_gib_passes_as_many_operations_by_every_instant_as_published() {
             assert_eq!(passed, tick_time(tick, 3_000), "operation {operations}");
         }
     }
-    // 5,400,000 / (3,000 - 300) = 2,000 s of bursts, the last credit of which comes at their end, and then 300 operations/s.
+    // 5,400,000 / (3,000 - 300) = 2,000 s of bursts, the last credit of which comes at their end, and then 300
+    // operations/s.
     assert_eq!(operations, 6_000_000 - 1 + 20 * 300);
     assert_eq!(limits.credit_state(at_s(2_020)), Some(CreditState::UsedUpAfter(Span::from_s(2_000))));
 }

@@ -319,8 +319,9 @@ impl Zones {
         Ok(start + written)
     }
 
-    /// Moves the write pointer of a zone back over its latest write, whose data has not arrived. Returns false, and
-    /// changes nothing, if the zone has been written, finished or reset since.
+    /// Undoes the zone's latest write, of `blocks` blocks from `block` on: moves the write pointer back to `block`. A
+    /// zone that this write had filled becomes closed. Returns false, and changes nothing, if the write is no longer
+    /// the latest of an active or filled zone: the zone has been written, finished or reset since.
     pub fn undo_write(&mut self, block: u64, blocks: u64) -> bool {
         let Ok((zone, within)) = self.find(block) else { return false };
         let Zone { state, written } = self.zones[index(zone)];

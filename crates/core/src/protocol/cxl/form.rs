@@ -261,7 +261,7 @@ enum LoneMemory {
 }
 
 impl LoneMemory {
-    /// Loads or stores the line at `offset`, which has passed the controller at `at`. Returns its times.
+    /// Returns the times of a load or store of the line at `offset` that passes the controller at `at`.
     fn serve(&mut self, direction: DataDirection, at: Time, offset: u64) -> Fetched {
         match (self, direction) {
             (LoneMemory::Buffer(parts), DataDirection::Read) => parts.0.read(at, offset, &mut parts.1),
@@ -520,7 +520,9 @@ mod cached {
             }
         }
 
-        /// Loads the line at `offset`, which has passed the controller at `at`. Returns its times.
+        /// Returns the times of a load of the line at `offset` that passes the controller at `at`. A line of the page
+        /// read last waits only for that page. Any other line takes the mean time of a page in the processors and the
+        /// memory, and its page then replaces the last one. Both add the access to the cache's DRAM.
         pub(super) fn read(&mut self, at: Time, offset: u64) -> Fetched {
             let page = offset / self.page_bytes;
             if let Some((_, there_at)) = self.page.filter(|(other, _)| *other == page) {

@@ -39,14 +39,15 @@ pub mod opcode {
     pub const IO_MANAGEMENT_SEND: u8 = 0x1d;
     /// Opcode of the Copy command, which copies ranges of logical blocks within a namespace.
     pub const COPY: u8 = 0x19;
-    /// Opcode of the Zone Management Send command, which changes the states of zones (Zoned Namespace Command Set Specification
-    /// 1.1).
+    /// Opcode of the Zone Management Send command, which changes the states of zones (Zoned Namespace Command Set
+    /// Specification 1.1).
     pub const ZONE_MANAGEMENT_SEND: u8 = 0x79;
     /// Opcode of the Zone Management Receive command, which reports zones.
     pub const ZONE_MANAGEMENT_RECEIVE: u8 = 0x7a;
     /// Opcode of the Zone Append command, which writes at the write pointer of a zone.
     pub const ZONE_APPEND: u8 = 0x7d;
-    /// Opcode of the Store command, which stores a value by its key (Key Value Command Set Specification 1.0, figure 5).
+    /// Opcode of the Store command, which stores a value by its key (Key Value Command Set Specification 1.0, figure
+    /// 5).
     pub const STORE: u8 = 0x01;
     /// Opcode of the Retrieve command, which retrieves the value of a key.
     pub const RETRIEVE: u8 = 0x02;
@@ -158,7 +159,8 @@ impl Status {
     pub const KEY_DOES_NOT_EXIST: Status = Status(0x0087);
     /// Key Exists (generic, 89h): the command stores a value only if its key does not exist, but the key exists.
     pub const KEY_EXISTS: Status = Status(0x0089);
-    /// Completion Queue Invalid (command specific, 00h): a submission queue names a completion queue that does not exist.
+    /// Completion Queue Invalid (command specific, 00h): a submission queue names a completion queue that does not
+    /// exist.
     pub const COMPLETION_QUEUE_INVALID: Status = Status(0x0100);
     /// Invalid Queue Identifier (command specific, 01h): the queue identifier is in use, does not exist, or is out of
     /// range.

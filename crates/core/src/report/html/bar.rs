@@ -29,7 +29,6 @@ pub(super) struct BarSegment {
 /// Draws a stacked bar as SVG, with a label in each segment that has room for its name or number, and a numbered
 /// legend. `unit` is the unit of the values in the CSV file.
 ///
-///
 /// If the shares sum to less than 1, the rest of the bar is empty.
 pub(super) fn stacked_bar(label: &str, unit: &str, segments: &[BarSegment]) -> String {
     let mut drawing = format!("<rect class=\"track\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"3\"/>\n");

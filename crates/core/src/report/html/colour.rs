@@ -1,7 +1,6 @@
 //! Colours of stages and causes of latency, the same in every plot: the hue depends on the system part (host, link,
 //! device, media), the shade on the stage.
 //!
-//!
 //! Parts and causes differ in lightness as well as in hue, for people who cannot tell red from green; the tests compute
 //! the distances as such people see them. The explorer's page gets its colours from here.
 

@@ -1,7 +1,6 @@
 //! Pages of results in HTML: each is one file without script and without anything to fetch, readable in light and dark
 //! and on paper.
 //!
-//!
 //! Every text that comes from a description is escaped where it is drawn.
 
 mod against;

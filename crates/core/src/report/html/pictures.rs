@@ -1,6 +1,5 @@
 //! Drawings of a page as files of their own, for a document that shows one of them.
 //!
-//!
 //! A page holds each drawing as `<svg>`, with its caption and its legend beside it in HTML. A file of its own carries
 //! the style sheet, and the legend as lines of its own drawing.
 

@@ -1,6 +1,5 @@
 //! Reader of fio job files, and of the same options as flags.
 //!
-//!
 //! The meaning of each option is that of fio's documentation; [`options`](super::options) lists the supported ones.
 //! Where fio silently ignores a mistake, this reader reports it.
 

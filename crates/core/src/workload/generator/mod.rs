@@ -1,6 +1,5 @@
 //! Requests of one thread of a job.
 //!
-//!
 //! A [`Generator`] gives the engine requests that are aligned and inside the region. Their order and times follow from
 //! job, thread and seed alone: every thread has its own stream of random numbers, so that neither another job nor the
 //! drive's speed changes its requests. (With a rate for reads or writes or both, the drive's speed decides which of the
@@ -46,7 +45,6 @@ enum RequestSource {
 
 impl Generator {
     /// Makes the generator of thread `thread` (from 0) of `job` on a drive of `capacity_bytes`.
-    ///
     ///
     /// Panics if [`Job::problems`] finds that the job cannot run on such a drive.
     pub fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> Generator {
@@ -98,7 +96,6 @@ impl Generator {
     /// Returns the generator of a thread whose writes fill zones of the job's region one after the other, each after a
     /// reset, whatever the order of addresses. The thread is number `thread` of `threads` that share the zones. Reads
     /// stay as they are.
-    ///
     ///
     /// Panics if there are fewer zones than threads.
     pub fn filling_zones(mut self, space: ZonedSpace, thread: u32, threads: u32) -> Generator {
@@ -154,7 +151,8 @@ impl Generator {
         is_in_time.then_some(Next { io, due: due_at, drive, ends_commit, placement })
     }
 
-    /// Returns the generator of a job whose requests count only once [`begin_to_count`](Self::begin_to_count) is called.
+    /// Returns the generator of a job whose requests count only once [`begin_to_count`](Self::begin_to_count) is
+    /// called.
     pub fn warming_up(mut self) -> Generator {
         (self.budget.counts_from, self.budget.ends_at) = (Time::NEVER, Time::NEVER);
         self

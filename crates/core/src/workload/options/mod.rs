@@ -1,6 +1,5 @@
 //! Table of all options of a job, for job files and for flags.
 //!
-//!
 //! An option either sets something, or is accepted because a simulated drive makes it void, or is accepted with the one
 //! value that requests nothing unsupported. All other options are refused by name: a result that ignored an option
 //! would answer another question.

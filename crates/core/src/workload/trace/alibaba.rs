@@ -1,6 +1,6 @@
-//! CSV of the Alibaba block traces of 2020 (`io_traces.csv`, <https://github.com/alibaba/block-traces>, "Schema"; J. Li,
-//! Q. Wang, P. Lee and C. Shi, "An in-depth analysis of cloud block storage workloads in large-scale production", IISWC
-//! 2020):
+//! CSV of the Alibaba block traces of 2020 (`io_traces.csv`, <https://github.com/alibaba/block-traces>, "Schema"; J.
+//! Li, Q. Wang, P. Lee and C. Shi, "An in-depth analysis of cloud block storage workloads in large-scale production",
+//! IISWC 2020):
 //!
 //! ```text
 //! device_id,opcode,offset,length,timestamp

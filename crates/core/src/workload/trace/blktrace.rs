@@ -8,8 +8,8 @@
 //! ```
 //!
 //! `pdu_len` bytes follow each record. The magic is 0x65617400 with the version, 7 or 8, in its lowest byte, so that it
-//! tells the order of bytes as well. Times are in nanoseconds, sectors have 512 bytes. The lower 16 bits of an action say
-//! what happened, the others are a mask of categories. What counts is what counts in blkparse's text: queueing, or
+//! tells the order of bytes as well. Times are in nanoseconds, sectors have 512 bytes. The lower 16 bits of an action
+//! say what happened, the others are a mask of categories. What counts is what counts in blkparse's text: queueing, or
 //! issues where nothing is queued.
 
 use super::record::{
@@ -67,7 +67,6 @@ impl Order {
 
     /// Returns the length in bytes of the record that starts here, with the data that follows it; none if too few bytes
     /// are given to know it.
-    ///
     ///
     /// # Errors
     /// If no record of a known version starts here.

@@ -69,7 +69,6 @@ pub(super) struct Devices {
 impl Devices {
     /// Returns the index of a device, which is added if it is new.
     ///
-    ///
     /// # Errors
     /// If there are too many devices, or the name is too long.
     pub(super) fn place(&mut self, device: DeviceName<'_>) -> Result<u32, RecordMistake> {
@@ -134,7 +133,6 @@ pub(super) struct Events {
 
 impl Events {
     /// Opens a trace file of this format, or detects the format by the file's content.
-    ///
     ///
     /// # Errors
     /// If the file cannot be opened, or has no known format.

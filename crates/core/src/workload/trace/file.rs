@@ -53,7 +53,6 @@ impl File {
 
     /// Opens the file, and returns its content from the start, piece by piece.
     ///
-    ///
     /// # Errors
     /// If the file cannot be opened.
     pub fn pieces(&self) -> Result<Pieces, Problem> {

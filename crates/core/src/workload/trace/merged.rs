@@ -1,6 +1,5 @@
 //! Events of all files of a trace, merged by time.
 //!
-//!
 //! blktrace writes a file for each processor. Within a file events are only nearly in order, and so is the merged
 //! sequence; [`Sorted`] then sorts the requests.
 
@@ -29,7 +28,6 @@ pub(super) struct Merged {
 
 impl Merged {
     /// Opens the files of a trace, which must all have the same format.
-    ///
     ///
     /// # Errors
     /// If one of the files cannot be opened, or has another format than the first.

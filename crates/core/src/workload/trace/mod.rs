@@ -5,9 +5,9 @@
 //! stays bounded. The caller opens the files ([`File`]).
 //!
 //! A trace covers one device, which is chosen if there are several. Its requests are sorted by arrival (stably:
-//! recorders write slightly out of order), with arrivals counted from the first. Flushes are requests as well; those before
-//! the first read or write are dropped, as there is nothing to flush. Discards and other operations are left out and
-//! counted; a record that is not understood is a problem with its line.
+//! recorders write slightly out of order), with arrivals counted from the first. Flushes are requests as well; those
+//! before the first read or write are dropped, as there is nothing to flush. Discards and other operations are left out
+//! and counted; a record that is not understood is a problem with its line.
 //!
 //! Each format has one file: [`blkparse`], [`blktrace`], [`iolog`], [`msr`], [`alibaba`], [`tencent`], [`systor`],
 //! [`vscsi`]; `reader` chooses among them. `events` splits files into records, `merged` puts those of several files
@@ -59,7 +59,6 @@ pub struct Trace {
 
 /// Reads a trace, which has several files if the recorder wrote one for each processor.
 ///
-///
 /// # Errors
 /// All problems of the files at once; if they are many, the first ones and the number of the others.
 pub fn read(files: &[File], selection: &Selection) -> Result<Trace, Problems> {
@@ -69,7 +68,6 @@ pub fn read(files: &[File], selection: &Selection) -> Result<Trace, Problems> {
 /// Reads a trace, and keeps its requests in memory if they are at most `kept_max`; each replay of a longer trace reads
 /// its files again.
 ///
-///
 /// # Errors
 /// As [`read`].
 pub fn read_keeping(files: &[File], selection: &Selection, kept_max: usize) -> Result<Trace, Problems> {
@@ -78,7 +76,6 @@ pub fn read_keeping(files: &[File], selection: &Selection, kept_max: usize) -> R
 
 /// Reads a trace that is in memory: `bytes` is the content of a file, whose format is detected. `file_name` is for
 /// messages.
-///
 ///
 /// # Errors
 /// As [`read`].

@@ -51,7 +51,6 @@ fn first_line(start: &[u8]) -> Option<&str> {
 impl RecordReader {
     /// Makes the reader of a trace format for a file that starts with these bytes.
     ///
-    ///
     /// # Errors
     /// If no file of a binary format starts like this; text formats are checked line by line.
     pub(super) fn new(format: Format, start: &[u8]) -> Result<RecordReader, RecordMistake> {

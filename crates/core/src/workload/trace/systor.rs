@@ -1,5 +1,5 @@
-//! CSV of the Systor '17 traces (C. Lee and others, "Understanding storage traffic characteristics on enterprise virtual
-//! desktop infrastructure", SYSTOR 2017; SNIA IOTTA 4928, README, "I/O trace file format"):
+//! CSV of the Systor '17 traces (C. Lee and others, "Understanding storage traffic characteristics on enterprise
+//! virtual desktop infrastructure", SYSTOR 2017; SNIA IOTTA 4928, README, "I/O trace file format"):
 //!
 //! ```text
 //! Timestamp,Response,IOType,LUN,Offset,Size

@@ -1,15 +1,15 @@
 //! Records of virtual SCSI disks, in which the CloudPhysics traces are kept (C. Waldspurger and others, "Efficient MRC
-//! construction with SHARDS", FAST 2015). The layouts are those of the reader that CloudPhysics gave to mimircache, which
-//! libCacheSim has kept (`traceReader/customizedReader/vscsi.h`):
+//! construction with SHARDS", FAST 2015). The layouts are those of the reader that CloudPhysics gave to mimircache,
+//! which libCacheSim has kept (`traceReader/customizedReader/vscsi.h`):
 //!
 //! ```text
 //! version 1, 32 bytes: sequence u32, bytes u32, segments u32, command u16, version u16, sector u64, microseconds u64
 //! version 2, 40 bytes: command u16, version u16, sequence u32, bytes u32, segments u32, sector u64, microseconds u64, …
 //! ```
 //!
-//! All little-endian; the version is in the upper byte of its field. Sectors have 512 bytes. Commands are operation codes
-//! of SCSI (T10, "SCSI operation codes"). The eight bytes at the end of version 2 say how long a request took, in a unit
-//! that no source gives: they are passed over. A file is of one disk.
+//! All little-endian; the version is in the upper byte of its field. Sectors have 512 bytes. Commands are operation
+//! codes of SCSI (T10, "SCSI operation codes"). The eight bytes at the end of version 2 say how long a request took, in
+//! a unit that no source gives: they are passed over. A file is of one disk.
 
 use super::record::{DeviceName, RecordMistake, RecordedOperation, RecordedRequest, SECTOR_BYTES, TraceRecord, wrong};
 use crate::request::Op;

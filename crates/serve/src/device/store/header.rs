@@ -31,7 +31,8 @@ use super::{PAGE_BYTES, StoreRefusal};
 const HEADER_BYTES: usize = 4096;
 /// First bytes of every store file, by which it is recognised.
 pub const MAGIC: [u8; 8] = *b"phaselnk";
-/// File format versions without kinds of namespaces; `NEWEST` is the version of new files.
+/// Older file format versions, whose header names no kind of namespace; their stores are conventional. `NEWEST` is the
+/// version of new files.
 const OLDER: [Version; 2] =
     [Version { number: 1, data_start: 8 << 20 }, Version { number: 2, data_start: LARGE_PAGE_BYTES }];
 const NEWEST: Version = Version { number: 3, data_start: LARGE_PAGE_BYTES };

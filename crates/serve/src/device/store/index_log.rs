@@ -84,8 +84,8 @@ impl IndexLog {
         }
         let mut records = vec![0; (half_bytes(&layout) - HEAD_BYTES) as usize];
         read(log.place() + HEAD_BYTES, &mut records)?;
-        // The end stays that of the half, so that the next change begins the other one: whole records may be behind one that is torn, and
-        // would count again once something has been written over it.
+        // The end stays that of the half, so that the next change begins the other one: whole records may be behind one
+        // that is torn, and would count again once something has been written over it.
         let keys = decode(&records, log.generation);
         Ok((log, keys))
     }

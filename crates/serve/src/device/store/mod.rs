@@ -9,8 +9,9 @@
 //! - a file that another program makes shorter fails all requests from the first one that notices, and never reads as zeros;
 //! - no two stores share a file.
 //!
-//! A store of [zones](Store::with_zones) keeps their states at each flush, and a store of [keys](Store::with_keys) its keys with their
-//! values. Blocks have [metadata](Store::add_metadata) beside them once a namespace is formatted so. What was written after the last flush is lost with the server, as with the power of a drive.
+//! A store of [zones](Store::with_zones) keeps their states at each flush, and a store of [keys](Store::with_keys) its
+//! keys with their values. Blocks have [metadata](Store::add_metadata) beside them once a namespace is formatted so.
+//! What was written after the last flush is lost with the server, as with the power of a drive.
 //!
 //! Threads may read and write at the same time. Like a disk, the store orders nothing between requests that overlap and
 //! are under way together: such a read may find some bytes from before a write and some from after it.
@@ -368,8 +369,8 @@ impl Store {
     fn slice(&self, offset: u64, bytes: usize) -> &[AtomicU64] {
         assert!((offset | bytes as u64).is_multiple_of(8), "{bytes} bytes at {offset} are no words");
         let first = self.map.as_ptr().wrapping_add(offset as usize).cast::<AtomicU64>();
-        // SAFETY: every caller has checked that the words lie within the mapping, which begins at a page and lives as long
-        // as `self`, and they are aligned; to what is done to them elsewhere, the same applies as in `copy_out`.
+        // SAFETY: every caller has checked that the words lie within the mapping, which begins at a page and lives as
+        // long as `self`, and they are aligned; to what is done to them elsewhere, the same applies as in `copy_out`.
         unsafe { std::slice::from_raw_parts(first, bytes / 8) }
     }
 
@@ -476,9 +477,9 @@ impl Store {
 
     fn copy_out(&self, offset: u64, into: &mut [u8]) {
         let from = self.map.as_ptr().wrapping_add(offset as usize);
-        // SAFETY: every caller has checked that the range lies within the mapping, to which nothing else in Rust refers;
-        // `into` is a reference, and so not part of it. Bytes that change meanwhile are those of a guest that reads what
-        // it is writing.
+        // SAFETY: every caller has checked that the range lies within the mapping, to which nothing else in Rust
+        // refers; `into` is a reference, and so not part of it. Bytes that change meanwhile are those of a guest that
+        // reads what it is writing.
         unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
     }
 

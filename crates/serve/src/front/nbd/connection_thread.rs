@@ -1,13 +1,14 @@
 //! Connections while timing is off: the thread of each reads, executes and replies by itself, without a handover.
 //!
-//! A thread spins for a moment before it sleeps, as a wake-up takes longer than most requests; but only while every such thread
-//! has a processor to itself. A thread that yields and comes back late shares its processor with one that works: it sleeps for
-//! a while then, as the scheduler lets threads that wake up run at once, and threads that yield not.
+//! A thread spins for a moment before it sleeps, as a wake-up takes longer than most requests; but only while every
+//! such thread has a processor to itself. A thread that yields and comes back late shares its processor with one that
+//! works: it sleeps for a while then, as the scheduler lets threads that wake up run at once, and threads that yield
+//! not.
 //!
-//! A thread that is faster than its client would reply to every request by itself: each reply costs the client a message of the
-//! kernel's to release, and each look for the next request takes a lock that the client needs to send it. So requests stay in
-//! the socket until the client has read half of the replies that wait for it. A client with one request in flight loses
-//! nothing by that, as it reads a reply before it sends its next request.
+//! A thread that is faster than its client would reply to every request by itself: each reply costs the client a
+//! message of the kernel's to release, and each look for the next request takes a lock that the client needs to send
+//! it. So requests stay in the socket until the client has read half of the replies that wait for it. A client with one
+//! request in flight loses nothing by that, as it reads a reply before it sends its next request.
 
 use std::io;
 use std::mem;

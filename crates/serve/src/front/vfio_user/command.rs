@@ -1,10 +1,11 @@
 //! Steps of a real host's NVMe command, from its fetch to its completion.
 //!
-//! A real host has its own driver, which takes the place of the modelled one. With timing on, a command enters the model at the
-//! doorbell's packet, by the very bytes that were read: the command's and those of its lists of pages. The model's controller
-//! fetches them over the link, asks the same rules about them as the served one, moves the data and posts the completion entry.
-//! Commands that are refused take their time like others, and so do flushes and deallocations. A write with force unit access
-//! ends when the modelled buffer has been flushed. Admin commands take no time.
+//! A real host has its own driver, which takes the place of the modelled one. With timing on, a command enters the
+//! model at the doorbell's packet, by the very bytes that were read: the command's and those of its lists of pages. The
+//! model's controller fetches them over the link, asks the same rules about them as the served one, moves the data and
+//! posts the completion entry. Commands that are refused take their time like others, and so do flushes and
+//! deallocations. A write with force unit access ends when the modelled buffer has been flushed. Admin commands take no
+//! time.
 //!
 //! So that real delays are not added to modelled ones, a doorbell counts as written halfway between the polling round
 //! that found it and the round before. Data moves as soon as the model knows the instant of completion. The completion
@@ -83,8 +84,8 @@ impl Request for CommandRequest {
         match checked.action {
             Action::Deallocate { .. } => return note_all(Op::Discard),
             Action::Copy { .. } => note_all(Op::Read),
-            // No trace has a mark of unreadable blocks, and a write of zeros would be something else; nor has one zones, reclaim units or
-            // keys.
+            // No trace has a mark of unreadable blocks, and a write of zeros would be something else; nor has one
+            // zones, reclaim units or keys.
             Action::WriteUncorrectable | Action::Key(_) => return,
             action if action.is_management() => return,
             _ => {}

@@ -1,4 +1,5 @@
-//! The poll groups that serve one controller: the owner, which has the client's socket, and the borrowers of its queues.
+//! The poll groups that serve one controller: the owner, which has the client's socket, and the borrowers of its
+//! queues.
 //!
 //! ```text
 //!    owner                                          borrower
@@ -8,8 +9,8 @@
 //!      what takes the socket              <─handover─ requests out of its reach, queues that have failed
 //! ```
 //!
-//! A client whose memory has to be asked for over the socket can let its owner wait. Where a thread owns the sockets of several
-//! controllers, such a client leaves it with its controller, after the first wait, for a thread of its own:
+//! A client whose memory has to be asked for over the socket can let its owner wait. Where a thread owns the sockets of
+//! several controllers, such a client leaves it with its controller, after the first wait, for a thread of its own:
 //!
 //! ```text
 //!    home: the owner at first                       spare thread: asleep until then

@@ -56,9 +56,9 @@ impl Mapping {
     #[inline]
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         self.check(offset, into.len());
-        // SAFETY: the range lies within the mapping, which lives as long as `self`, and to which no reference exists but
-        // to atomic words. `into` is a reference, and so not part of it. What another process writes meanwhile makes
-        // the copy wrong and nothing else, as every value of a byte is one.
+        // SAFETY: the range lies within the mapping, which lives as long as `self`, and to which no reference exists
+        // but to atomic words. `into` is a reference, and so not part of it. What another process writes meanwhile
+        // makes the copy wrong and nothing else, as every value of a byte is one.
         unsafe { ptr::copy_nonoverlapping(self.map.as_ptr().add(offset), into.as_mut_ptr(), into.len()) }
     }
 
@@ -106,8 +106,8 @@ impl Mapping {
         self.check(offset, count * 8);
         // SAFETY: the offset lies within the mapping.
         let first = unsafe { self.map.as_ptr().add(offset) }.cast::<AtomicU64>();
-        // SAFETY: as in `word`, for so many words; in this process nothing but copies of words and bytes reaches them, all
-        // of which may be torn.
+        // SAFETY: as in `word`, for so many words; in this process nothing but copies of words and bytes reaches them,
+        // all of which may be torn.
         first.is_aligned().then(|| unsafe { slice::from_raw_parts(first, count) })
     }
 

@@ -10,9 +10,9 @@
 //!    interrupt                     <── eventfd ────────────────────
 //! ```
 //!
-//! The protocol is that of QEMU's documentation (docs/interop/vfio-user.rst) and of libvfio-user, version 0.1, as clients
-//! really speak it: messages are framed by their length, requests may be padded, JSON may be missing, memory may come
-//! without a descriptor and is then reached by asking the client.
+//! The protocol is that of QEMU's documentation (docs/interop/vfio-user.rst) and of libvfio-user, version 0.1, as
+//! clients really speak it: messages are framed by their length, requests may be padded, JSON may be missing, memory
+//! may come without a descriptor and is then reached by asking the client.
 //!
 //! - [`wire`] is the layout of messages, [`pci`] the configuration space.
 //! - [`session`] executes messages. It has no socket: one message in, one reply out.

@@ -211,8 +211,8 @@ mod tests {
             let now = word(&space, at & !3).to_le_bytes()[at & 3];
             (now != before).then_some((at, now ^ before))
         });
-        // Power Management 1.2, section 3.2.4: the state. PCI Express 4.0, section 7.7.2.2: enable and mask all; section 7.5.3.4:
-        // Device Control, whose last bit asks for a reset and stays zero.
+        // Power Management 1.2, section 3.2.4: the state. PCI Express 4.0, section 7.7.2.2: enable and mask all;
+        // section 7.5.3.4: Device Control, whose last bit asks for a reset and stays zero.
         assert_eq!(changed.next(), Some((at::POWER + 4, 0b11)));
         assert_eq!(changed.next(), Some((at::VECTORS + 3, 0xc0)));
         assert_eq!((changed.next(), changed.next()), (Some((at::EXPRESS + 8, 0xff)), Some((at::EXPRESS + 9, 0x7f))));

@@ -71,7 +71,8 @@ pub fn behind_the_doorbell(drive: &Drive, controllers: usize) -> Drive {
     drive
 }
 
-/// Serves the clients of `served` until the device is told to stop. Queues of all controllers are divided among the device threads.
+/// Serves the clients of `served` until the device is told to stop. Queues of all controllers are divided among the
+/// device threads.
 ///
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.
@@ -279,8 +280,8 @@ impl<'a> ControllerGroup<'a> {
 
     #[cold]
     fn on_handover(&mut self, life: &mut Lifecycle<'_, CommandRequest>, place: usize, handed_over: Handover) {
-        // What a request takes may have to be asked for over the socket. The controller handles queue errors at its next
-        // turn.
+        // What a request takes may have to be asked for over the socket. The controller handles queue errors at its
+        // next turn.
         self.controllers[place].take_back();
         match handed_over {
             Handover::QueueError => {}

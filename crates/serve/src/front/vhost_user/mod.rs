@@ -10,8 +10,8 @@
 //! - [`control`] executes the client's messages on the socket, on a thread for each socket, as they may arrive slowly.
 //! - [`data`] moves bytes; [`serve`] is the device thread: one loop over the rings of all clients, with the model or without it.
 //!
-//! Messages and rings are read by the crates `vhost`, `virtio-queue` and `vm-memory`. Sources: Virtual I/O Device (VIRTIO)
-//! 1.2, sections 2.7 (split virtqueues) and 5.2 (block device); QEMU's vhost-user protocol.
+//! Messages and rings are read by the crates `vhost`, `virtio-queue` and `vm-memory`. Sources: Virtual I/O Device
+//! (VIRTIO) 1.2, sections 2.7 (split virtqueues) and 5.2 (block device); QEMU's vhost-user protocol.
 
 pub mod blk;
 mod control;

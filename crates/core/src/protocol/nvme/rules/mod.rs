@@ -18,7 +18,8 @@
 //! - the log pages and features of flexible data placement ([`placement_logs`]).
 //!
 //! Section numbers are those of the NVM Express Base Specification 2.0 and, where the text says so, of the NVM Command
-//! Set Specification 1.0, the Zoned Namespace Command Set Specification 1.1 or the Key Value Command Set Specification 1.0.
+//! Set Specification 1.0, the Zoned Namespace Command Set Specification 1.1 or the Key Value Command Set Specification
+//! 1.0.
 
 pub mod command;
 pub mod completion;

@@ -289,7 +289,8 @@ impl BlockMetadata {
             protection.check_first(entry.slba())?;
         }
         let is_buffered = is_transfer && !protection.is_some_and(BlockProtection::is_inserted);
-        // Addresses of pages are aligned to double words, those of segments need not be (Base Specification 2.0, figure 86).
+        // Addresses of pages are aligned to double words, those of segments need not be (Base Specification 2.0, figure
+        // 86).
         if is_buffered && !entry.is_sgl() && !entry.metadata.is_multiple_of(4) {
             return Err(Status::INVALID_FIELD);
         }

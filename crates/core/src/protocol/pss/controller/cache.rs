@@ -1,8 +1,8 @@
 //! DRAM cache of the card. It holds writes that wait for their chips, pages that have been stored recently, and pages
 //! read ahead.
 //!
-//! "Write caching is used to absorb the latency introduced during bursts of write commands. The same DRAM-based cache is
-//! used for fast responses of previously stored pages, or for read prefetching when possible." (PSS, section 2)
+//! "Write caching is used to absorb the latency introduced during bursts of write commands. The same DRAM-based cache
+//! is used for fast responses of previously stored pages, or for read prefetching when possible." (PSS, section 2)
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -79,7 +79,6 @@ impl Info {
 
 /// Reads a trace for its statistics, of all devices unless `selection` names one.
 ///
-///
 /// # Errors
 /// All problems of the files at once; if they are many, the first ones and a note that there may be more.
 pub fn info(files: &[File], selection: &Selection) -> Result<Info, Problems> {
