@@ -257,14 +257,16 @@ impl Controller {
         }
     }
 
-    /// Deallocates the ranges in a command's list, even if the command is only a hint (AD is 0); none of them if one is
-    /// invalid. Deallocation changes a table of the controller, not the media (assumed to take no time).
+    /// Deallocates the ranges in a command's list; none of them if one is invalid, or if the command is only a hint (AD
+    /// is 0). Deallocation changes a table of the controller, not the media (assumed to take no time).
     fn deallocate(&mut self, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
         let Ok(command) = &self.commands[id as usize].command else { return Ok(()) };
         let ranges = || command::each_range(list, command.namespace, &self.limits);
         // One that is wrong lets all stay.
         ranges().find_map(Result::err).map_or(Ok(()), Err)?;
-        ranges().flatten().for_each(|(offset, bytes)| ports.media.discard(offset, bytes));
+        if command.action != (Action::Deallocate { is_hint: true }) {
+            ranges().flatten().for_each(|(offset, bytes)| ports.media.discard(offset, bytes));
+        }
         self.finish(id, ports);
         Ok(())
     }
