@@ -28,7 +28,7 @@
 //! - [`Drive`] is the open drive; [`Operation`] is what it is asked for, [`Completion`] how that ended.
 //! - [`Survival`] and [`LegalImage`] say what a power cut leaves.
 //! - [`Misuse`] is the error of every call that the drive cannot carry out. The drive is then unchanged, except after a
-//! [`Drive::wait`] for an operation that never completes.
+//!   [`Drive::wait`] for an operation that never completes.
 //!
 //! The public items of this crate are stable: they change by the rules of Semantic Versioning.
 #![forbid(unsafe_code)]

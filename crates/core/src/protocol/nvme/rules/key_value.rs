@@ -108,8 +108,8 @@ impl KeyCommand {
     /// - Invalid Opcode for a command of another command set.
     /// - Invalid Field for a key length of more than 16 bytes, or a List buffer too small for the number of keys.
     /// - Invalid Key Size for a key longer than the namespace allows, or without bytes. SPDK and FEMU return it for
-    /// Delete and Exist, too; figure 4 lists the status for the other commands alone. A List may have a key without
-    /// bytes: it begins with the first key.
+    ///   Delete and Exist, too; figure 4 lists the status for the other commands alone. A List may have a key without
+    ///   bytes: it begins with the first key.
     /// - Invalid Value Size for a value longer than the namespace allows.
     pub(super) fn of(entry: &SubmissionEntry, limits: &KeyValueLimits) -> Result<KeyCommand, Status> {
         let [bytes, dword11, ..] = entry.dwords;
