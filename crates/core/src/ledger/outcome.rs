@@ -28,7 +28,7 @@ pub struct Outcome {
     /// Energy in joules of all accesses to the device's memory, which the server's energy does not include; `None` if
     /// the energy of an access is unknown.
     pub memory_j: Option<f64>,
-    /// Names of the software stack's stages, in the order of [`Stage::stack`].
+    /// Names of the software stack's stages, in the order of `Stage::stack`.
     pub stack_stages: Vec<String>,
     /// Protocol counters by name, such as queue reads, wasted queue reads, tag collisions and interrupts.
     pub counters: Vec<(&'static str, u64)>,

@@ -1,6 +1,6 @@
 //! Trace of a run, recorded on request: activities and packets, each with its beginning and end.
 //!
-//! The writers ([`ladder`](super::ladder()), [`perfetto`](super::perfetto())) accept records in any order. A full trace
+//! The writers (`ladder`, `perfetto`) accept records in any order. A full trace
 //! costs one comparison for each push, and nothing is lost silently: [`Trace::dropped`] counts the records after the
 //! limit.
 
