@@ -12,7 +12,7 @@ use super::value::KeyFault;
 pub(crate) struct KeyDescription {
     /// Name of the key as in a drive file, unit included: `read_ns`.
     pub name: &'static str,
-    /// Meaning of the key, as `phaselink describe` and docs/keys.md print it.
+    /// Meaning of the key, as `phaselink check` and the page of keys (`crates/cli/docs/keys.md`) print it.
     pub about: &'static str,
     /// Default value of the key, in the key's unit.
     pub default: Json,

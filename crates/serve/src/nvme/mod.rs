@@ -39,7 +39,9 @@
 //!   [`admin`], and its handler there.
 //! - A feature: a row of the table in [`features`], with its functions. Get Features, Set Features and the log page that
 //!   lists features follow from the row.
+//! - A feature that only some drives have: its answer in [`admin`], and its entry in the log page of features.
 //! - A log page: a row of the table in [`log_pages`], and the function that fills the page.
+//! - A bit of Identify, such as one of ONCS: [`identify`], once the command or feature that it announces is there.
 
 pub mod admin;
 pub mod arbitration;
