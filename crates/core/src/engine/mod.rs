@@ -353,7 +353,7 @@ impl Engine {
                 }
             }
             Event::Dma(packet) => self.on_dma(now, packet, device),
-            Event::SampleMemory(packet) => {
+            Event::Recheck(packet) => {
                 let AttachedDevice { root_complex, link, .. } = &mut devices[device];
                 root_complex.on_look(now, packet, link, memory, shared);
             }

@@ -243,7 +243,7 @@ impl RootComplex {
         let settled_until = self.settled_until.max(flight.posted_until());
         if settled_until > now {
             flight.first_arrival = settled_until;
-            return shared.scheduler.at(settled_until, Event::SampleMemory(arrival.packet));
+            return shared.scheduler.at(settled_until, Event::Recheck(arrival.packet));
         }
         self.on_look(now, arrival.packet, link, memory, shared);
     }

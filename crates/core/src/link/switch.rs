@@ -212,8 +212,7 @@ impl Switches {
     pub fn on_event(&mut self, now: Time, event: Event, scheduler: &mut Scheduler) -> Option<SwitchDeparture> {
         match event {
             Event::Wire(way) => self.on_wire(now, way.into(), scheduler),
-            // Switches use this kind of event to check again if packets may leave.
-            Event::SampleMemory(drive) => self.release(now, drive as u16, scheduler),
+            Event::Recheck(drive) => self.release(now, drive as u16, scheduler),
             Event::Arrive(id) => return self.on_there(now, id),
             other => unreachable!("{other:?} happens elsewhere"),
         }
@@ -252,7 +251,7 @@ impl Switches {
         let others = passing.iter().map(|id| self.passing[*id as usize]).filter(|other| other.way != way);
         let left_at = others.map(|other| other.left_at).max();
         if let Some(at) = left_at.filter(|at| *at != Time::NEVER) {
-            scheduler.at(at, Event::SampleMemory(coming.drive.into()));
+            scheduler.at(at, Event::Recheck(coming.drive.into()));
         }
         left_at.is_some() || !held.is_empty()
     }
@@ -409,7 +408,7 @@ impl Switches {
         // Now, even if an event is to come of an earlier instant: what leaves from here on comes behind it.
         scheduler.at(there_at, Event::Arrive(id));
         if !self.in_order[usize::from(drive)].held.is_empty() {
-            scheduler.at(passed, Event::SampleMemory(drive.into()));
+            scheduler.at(passed, Event::Recheck(drive.into()));
         }
     }
 

@@ -48,8 +48,9 @@ pub enum Event {
     Wire(u8),
     /// A burst, or a packet of it, arrives at the far end of the link.
     Arrive(PacketId),
-    /// A read of the device that had to wait for earlier writes samples host memory.
-    SampleMemory(PacketId),
+    /// A packet that had to wait for earlier ones looks again: a read of the device samples host memory, or a switch
+    /// passes on the packets of a drive.
+    Recheck(PacketId),
     /// The access to host memory for a read of the device has ended, and the completion is sent.
     ReadDone(PacketId),
     /// A posted write of the device is in host memory.
@@ -81,9 +82,7 @@ impl Event {
         match self {
             Thread(_) | Path(_) | Release(_) | WorkDone(_) | Poller(_) | Interrupt { .. } | Handled { .. } => true,
             Fault(_) => true,
-            Driver | Wire(_) | Arrive(_) | SampleMemory(_) | ReadDone(_) | Settle(_) | SettleOne { .. } | Dma(_) => {
-                false
-            }
+            Driver | Wire(_) | Arrive(_) | Recheck(_) | ReadDone(_) | Settle(_) | SettleOne { .. } | Dma(_) => false,
             Controller { .. } => false,
         }
     }

@@ -11,7 +11,7 @@
 //!
 //! A store of [zones](Store::with_zones) keeps their states at each flush, and a store of [keys](Store::with_keys) its
 //! keys with their values. Blocks have [metadata](Store::add_metadata) beside them once a namespace is formatted so.
-//! What was written after the last flush is lost with the server, as with the power of a drive.
+//! A server that dies loses the writes since the last flush, as a drive loses them with its power.
 //!
 //! Threads may read and write at the same time. Like a disk, the store orders nothing between requests that overlap and
 //! are under way together: such a read may find some bytes from before a write and some from after it.
