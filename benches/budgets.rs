@@ -12,8 +12,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use phaselink_core::report::Table;
 use phaselink_core::simulation::Simulation;
+use phaselink_studies::report::Table;
 use scenarios::{Scaling, Scenario};
 
 /// Runs of each measurement: many and short, as undisturbed moments may be.

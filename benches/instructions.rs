@@ -10,7 +10,7 @@ mod scenarios;
 use std::io::ErrorKind;
 use std::process::{Command, ExitCode};
 
-use phaselink_core::report::Table;
+use phaselink_studies::report::Table;
 use scenarios::Scenario;
 
 /// Requests of the two runs.

@@ -1,5 +1,5 @@
-//! Lists the drives, the devices and the papers that come with the library: a file in `drives/` is a drive, one in
-//! `devices/` a device without an interface, a folder in `reproductions/` a paper.
+//! Lists the drives and the devices that come with the library: a file in `drives/` is a drive, one in `devices/` a
+//! device without an interface.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,7 @@ use std::{env, fs};
 
 fn main() {
     let root = &PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo"));
-    let papers = list(&root.join("reproductions"), |path| path.join("plan.toml").exists());
-    let mut text = descriptions(root, "DRIVES", "drives") + &descriptions(root, "DEVICES", "devices");
-    text.push_str("pub(crate) const PAPERS: &[(&str, &str, &str, &str)] = &[\n");
-    for folder in &papers {
-        let texts = ["plan.toml", "expected.csv", "depends_on.csv"].map(|name| folder.join(name));
-        let texts = texts.map(|path| format!("include_str!({path:?})")).join(", ");
-        writeln!(text, "    ({:?}, {texts}),", stem(folder)).expect("a string grows");
-    }
-    text.push_str("];\n");
+    let text = descriptions(root, "DRIVES", "drives") + &descriptions(root, "DEVICES", "devices");
     let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo")).join("shipped.rs");
     fs::write(out, text).expect("the build folder can be written");
 }

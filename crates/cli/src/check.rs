@@ -4,8 +4,8 @@ use clap::Args;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{presets, schema, shipped, stage_costs};
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::report::Table;
 use phaselink_core::results::documents;
+use phaselink_studies::report::Table;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
@@ -44,7 +44,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     if let Some(what) = &arguments.schema {
         output::print_json(&match what.as_str() {
             "results" => documents::schema(),
-            "sweep" => phaselink_core::sweep::schema::schema(),
+            "sweep" => phaselink_studies::sweep::schema::schema(),
             _ => schema(),
         })?;
         return Ok(Ending::Fine);

@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use phaselink_core::drive_file::{presets, shipped};
 use phaselink_core::problem::Problem;
-use phaselink_core::reproduce::papers;
+use phaselink_studies::reproduce::papers;
 
 use crate::docs;
 use crate::ending::{Ending, Failure};

@@ -1,6 +1,5 @@
 //! Formats numbers, lists and descriptions of drives for people.
 
-pub(crate) use phaselink_core::compare::promise;
 use phaselink_core::config::engine::{EngineOptions, IoEngine, polls};
 use phaselink_core::config::{Technology, VolumeLimit, Wait};
 use phaselink_core::drive::Drive;
@@ -9,6 +8,7 @@ use phaselink_core::results::units::{self, grouped};
 pub(crate) use phaselink_core::results::words::{UNBROKEN, capacity, counted, listed, requests, size};
 use phaselink_core::time::Span;
 use phaselink_core::workload::Job;
+pub(crate) use phaselink_studies::compare::promise;
 
 use crate::output::width;
 

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use clap::Args;
 use flate2::read::GzDecoder;
 use phaselink_core::problem::Problem;
-use phaselink_core::report::Table;
 use phaselink_core::spelling;
+use phaselink_studies::report::Table;
 
 use crate::ending::{Ending, Failure};
 use crate::output;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::report::Table;
+use phaselink_studies::report::Table;
 use serde_json::Value;
 
 use crate::ending::{Ending, Failure};

@@ -1,8 +1,8 @@
 //! `phaselink fit`: finds the values of a drive's keys with which simulated results equal those that fio has measured.
 
 use clap::Args;
-use phaselink_core::fit::{self, Effort, FitTask, FitTrial, ObservedRun, TrialFigures};
 use phaselink_core::problem::Problems;
+use phaselink_studies::fit::{self, Effort, FitTask, FitTrial, ObservedRun, TrialFigures};
 use rayon::prelude::*;
 
 use crate::drive_flags::DriveFlags;

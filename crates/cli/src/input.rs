@@ -8,8 +8,8 @@ use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, Override, shipped};
 pub(crate) use phaselink_core::problem::all;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::uncertainty::Draws;
 use phaselink_core::workload::{JobFile, fio};
+use phaselink_studies::uncertainty::Draws;
 
 use crate::describe::listed;
 use crate::notes;

@@ -3,13 +3,13 @@
 
 use clap::Args;
 use phaselink_core::drive::Drive;
-use phaselink_core::report::{Table, units};
-use phaselink_core::uncertainty::{DRAWS_MIN, Draws, Interval};
+use phaselink_studies::report::{Table, units};
+use phaselink_studies::uncertainty::{DRAWS_MIN, Draws, Interval};
 use rayon::prelude::*;
 
 use crate::describe;
 
-pub(crate) use phaselink_core::uncertainty::{FigureIntervals, FigureWithInterval, Named, SEED, of_run};
+pub(crate) use phaselink_studies::uncertainty::{FigureIntervals, FigureWithInterval, Named, SEED, of_run};
 
 const DRAWS_DEFAULT: &str = "40";
 /// Maximum number of draws, each of which is a run.
@@ -131,7 +131,7 @@ pub(crate) fn explanation(draws: usize, model_error: Option<(f64, f64)>) -> Stri
     )
 }
 
-fn contribution(part: &phaselink_core::uncertainty::Contribution) -> String {
+fn contribution(part: &phaselink_studies::uncertainty::Contribution) -> String {
     format!("{} {:+.2}", part.key, part.correlation)
 }
 
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_default_number_of_draws_is_that_of_the_library() {
-        assert_eq!(DRAWS_DEFAULT.parse(), Ok(phaselink_core::uncertainty::DRAWS_DEFAULT));
+        assert_eq!(DRAWS_DEFAULT.parse(), Ok(phaselink_studies::uncertainty::DRAWS_DEFAULT));
     }
 
     #[test]

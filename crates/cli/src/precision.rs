@@ -1,9 +1,9 @@
 //! `--precision 1%`: a run ends when its mean and p99 are known with this relative precision.
 
-use phaselink_core::precision::{BATCHES, KnownFigure, Measurement, PrecisionEstimate};
-pub(crate) use phaselink_core::precision::{IOS_MAX, check, document, measure};
 use phaselink_core::results::units;
 use phaselink_core::time::Span;
+use phaselink_studies::precision::{BATCHES, KnownFigure, Measurement, PrecisionEstimate};
+pub(crate) use phaselink_studies::precision::{IOS_MAX, check, document, measure};
 
 /// Parses a percentage from 0.01% to 100%, such as `0.5%`, to a share.
 ///

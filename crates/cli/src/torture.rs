@@ -10,9 +10,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use phaselink_core::config::FaultAction;
+use phaselink_core::drive::Interface;
 use phaselink_core::torture::coverage::Coverage;
 use phaselink_core::torture::trial::FailureKind;
 use phaselink_core::torture::{Failure as Broken, explain, try_seed};
+use phaselink_studies::report::{self, Table};
 
 use crate::ending::{Ending, Failure};
 use crate::{interrupt, output};
@@ -62,7 +65,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     panic::set_hook(usual);
     let was_stopped = stopped.load(Ordering::Relaxed);
     let found = hunt.found.into_inner().unwrap_or_default();
-    output::print(&report(&found, hunt.begun.elapsed()))?;
+    output::print(&summary(&found, hunt.begun.elapsed()))?;
     Ok(match found.broken.is_empty() {
         false => Ending::Off,
         true if was_stopped => Ending::Interrupted,
@@ -140,7 +143,7 @@ impl Hunt {
     }
 }
 
-fn report(found: &HuntResults, time: Duration) -> String {
+fn summary(found: &HuntResults, time: Duration) -> String {
     let mut text = String::new();
     let mut broken: Vec<&(Broken, String)> = found.broken.iter().collect();
     broken.sort_by_key(|(broken, _)| broken.seed);
@@ -156,7 +159,7 @@ fn report(found: &HuntResults, time: Duration) -> String {
         time.as_secs_f64(),
         found.coverage.ios,
         found.broken.len(),
-        output::with_bold_head(&found.coverage.table()),
+        output::with_bold_head(&coverage_table(&found.coverage)),
         found.coverage.pairs(),
     );
     let unreached = found.coverage.unreached();
@@ -166,11 +169,37 @@ fn report(found: &HuntResults, time: Duration) -> String {
     text
 }
 
+/// Returns a table with, for each fault and protocol, the number of kinds of packets on the wire in runs with that
+/// fault. It also has the number of runs and of all kinds.
+fn coverage_table(coverage: &Coverage) -> String {
+    let mut table = Table::new().left("packets reached");
+    for interface in Interface::ALL {
+        table = table.right(interface.name());
+    }
+    let row = |title: &str, cell: &dyn Fn(&'static str) -> String| {
+        let cells = Interface::ALL.iter().map(|interface| cell(interface.name()));
+        std::iter::once(String::from(title)).chain(cells).collect::<Vec<_>>()
+    };
+    table.row(row("runs", &|interface| coverage.runs(interface).to_string()));
+    table.row(row("kinds of packets", &|interface| coverage.kinds_count(interface).to_string()));
+    table.group();
+    for fault in std::iter::once(None).chain(FaultAction::ALL.into_iter().map(Some)) {
+        let title = fault.map_or("nothing happens", FaultAction::name);
+        table.row(row(title, &|interface| {
+            coverage.kinds_with(interface, fault).map_or(String::from("-"), |kinds| kinds.to_string())
+        }));
+    }
+    table.to_string()
+}
+
 /// Describes a failure: the command to reproduce it, its smallest form, and its packets.
 fn told(broken: &Broken, place: &str) -> String {
-    let Broken { seed, finding, least, found, ladder } = broken;
+    let Broken { seed, finding, least, found, involved } = broken;
     let place = if found.kind == FailureKind::Panic { format!(" ({place})") } else { String::new() };
-    let ladder = ladder.as_ref().map_or(String::new(), |ladder| format!("\n{}", ends(ladder)));
+    let ladder = involved.as_ref().map_or(String::new(), |involved| {
+        let title = format!("{}: request {}", least.drive, involved.number);
+        format!("\n{}", ends(&report::ladder(&involved.steps, &title)))
+    });
     format!(
         "seed {seed}: {finding}\n  again:   phaselink torture --seed {seed}\n  smaller: {least}\n           {found}{place}\n{ladder}"
     )

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use phaselink_core::drive_file::shipped;
-use phaselink_core::stream::RequestStream;
+use phaselink_studies::stream::RequestStream;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};

@@ -104,7 +104,7 @@ macro_rules! drive_of {
             }
 
             /// Returns all sections of the drive's description, in the order in which they are explained.
-            pub(crate) fn sections(&self) -> Vec<&dyn Section> {
+            pub fn sections(&self) -> Vec<&dyn Section> {
                 vec![$(&self.$section,)+ $(&self.$protocol,)+]
             }
 

@@ -9,7 +9,7 @@ pub mod memory;
 pub mod number;
 pub mod problem;
 pub mod random;
-mod shipped;
+pub mod shipped;
 pub mod spelling;
 pub mod table;
 pub mod time;
@@ -47,24 +47,10 @@ pub mod host;
 pub use engine::simulation;
 pub use engine::timeline;
 
-// Text into drives, and questions.
-pub mod ask;
-pub mod breakeven;
+// Text into drives, and closed forms.
 pub mod closed_form;
-pub mod compare;
 pub mod drive_file;
-pub mod fit;
-pub mod inference;
-pub mod precision;
-pub mod predict;
-pub mod report;
-pub mod reproduce;
-pub mod stream;
-pub mod sweep;
 pub mod torture;
-pub mod uncertainty;
-pub mod validate;
-pub mod whatif;
 
 #[cfg(test)]
 mod tests;

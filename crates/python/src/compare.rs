@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use phaselink_core::compare::{Cell, ComparedGroup, ComparedPoint, Grid, document};
 use phaselink_core::drive;
 use phaselink_core::drive_file::Described;
-use phaselink_core::precision;
 use phaselink_core::problem::{Problems, all};
-use phaselink_core::report::headed;
 use phaselink_core::simulation::Simulation;
-use phaselink_core::uncertainty::of_run;
+use phaselink_studies::compare::{Cell, ComparedGroup, ComparedPoint, Grid, document};
+use phaselink_studies::precision;
+use phaselink_studies::report::headed;
+use phaselink_studies::uncertainty::of_run;
 use pyo3::prelude::*;
 use rayon::prelude::*;
 

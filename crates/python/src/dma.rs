@@ -6,7 +6,7 @@ use phaselink_core::dma::{self, Measured, Question};
 use phaselink_core::drive;
 use phaselink_core::drive_file::shipped;
 use phaselink_core::problem::{Problem, Problems, all};
-use phaselink_core::report::headed;
+use phaselink_studies::report::headed;
 use pyo3::prelude::*;
 use rayon::prelude::*;
 

@@ -4,10 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Described;
-use phaselink_core::precision;
 use phaselink_core::results::Figures;
 use phaselink_core::simulation::Simulation;
-use phaselink_core::uncertainty::{Draws, FigureIntervals, Named, SEED, of_run};
+use phaselink_studies::precision;
+use phaselink_studies::uncertainty::{Draws, FigureIntervals, Named, SEED, of_run};
 use rayon::prelude::*;
 
 use crate::interrupt::outcome;

@@ -69,7 +69,7 @@ mod _native {
     }
 
     #[pymodule_export]
-    const STATE_HEADER: &str = phaselink_core::sweep::state::HEADER;
+    const STATE_HEADER: &str = phaselink_studies::sweep::state::HEADER;
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,8 +1,8 @@
 //! Predictions by closed forms, for Python.
 
-use phaselink_core::predict as forms;
 use phaselink_core::problem::Problems;
-use phaselink_core::report::headed;
+use phaselink_studies::predict as forms;
+use phaselink_studies::report::headed;
 use pyo3::prelude::*;
 
 use crate::doubt;

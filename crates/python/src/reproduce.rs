@@ -1,10 +1,10 @@
 //! Experiments of published papers with judged results, for Python.
 
 use phaselink_core::problem::{Problems, all};
-use phaselink_core::report::headed;
-use phaselink_core::reproduce as judged;
-use phaselink_core::reproduce::experiment::Experiments;
-use phaselink_core::reproduce::papers::{self as shipped, Paper};
+use phaselink_studies::report::headed;
+use phaselink_studies::reproduce as judged;
+use phaselink_studies::reproduce::experiment::Experiments;
+use phaselink_studies::reproduce::papers::{self as shipped, Paper};
 use pyo3::prelude::*;
 use rayon::prelude::*;
 

@@ -2,18 +2,18 @@
 
 use std::sync::OnceLock;
 
-use phaselink_core::compare::{RunConclusion, conclusion_of_run};
 use phaselink_core::drive;
 use phaselink_core::ledger::{Latency, Outcome};
-use phaselink_core::precision::{self, Measurement};
 use phaselink_core::problem::Problems;
-use phaselink_core::report;
 use phaselink_core::results::documents::value;
 use phaselink_core::results::{self, Figures};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
-use phaselink_core::uncertainty::{FigureIntervals, of_run};
 use phaselink_core::workload::{Job, UnresolvedJobs};
+use phaselink_studies::compare::{RunConclusion, conclusion_of_run};
+use phaselink_studies::precision::{self, Measurement};
+use phaselink_studies::report;
+use phaselink_studies::uncertainty::{FigureIntervals, of_run};
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::Value;

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::report;
 use phaselink_core::time::Span;
 use phaselink_serve::device::faults::{FaultScope, Faults};
 use phaselink_serve::device::store::Store;
@@ -14,6 +13,7 @@ use phaselink_serve::device::{self, Device, Stop, report as served};
 use phaselink_serve::front::{self, Front, FrontArguments, FrontKind, KINDS};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{self, Summary};
+use phaselink_studies::report;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 

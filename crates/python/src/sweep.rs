@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use phaselink_core::problem::{Problems, all};
 use phaselink_core::results::{FIGURES, Figures};
-use phaselink_core::sweep::text::{self, RanPoint};
-use phaselink_core::sweep::{self, Files, Hash, Refusals, Resolver, Sweep, state};
+use phaselink_studies::sweep::text::{self, RanPoint};
+use phaselink_studies::sweep::{self, Files, Hash, Refusals, Resolver, Sweep, state};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rayon::prelude::*;

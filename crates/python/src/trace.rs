@@ -1,7 +1,7 @@
 //! Recorded steps of single requests, for Python.
 
 use phaselink_core::ledger::trace::{Record, Step};
-use phaselink_core::stream::{self, RequestStream};
+use phaselink_studies::stream::{self, RequestStream};
 use pyo3::prelude::*;
 
 use crate::drive::Drive;

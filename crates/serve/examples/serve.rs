@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use phaselink_core::drive::Drive;
-use phaselink_core::report;
 use phaselink_core::workload::fio;
 use phaselink_serve::bench;
 use phaselink_serve::device::store::Store;
@@ -19,6 +18,7 @@ use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::{ExportSocket, Nbd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
+use phaselink_studies::report;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let drive = Drive::shipped("nvme-polled").ok_or("no drive of this name comes with the library")?;

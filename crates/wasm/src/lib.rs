@@ -1,7 +1,7 @@
 //! Simulator for WebAssembly hosts: a question in JSON goes in, an answer in JSON comes out.
 //!
 //! No pointer of the caller is trusted: the caller asks for room with [`room`], writes the question there, calls
-//! [`ask`], and reads as many bytes as it returned from [`answer`] on. [`phaselink_core::ask`] defines the questions;
+//! [`ask`], and reads as many bytes as it returned from [`answer`] on. [`phaselink_studies::ask`] defines the questions;
 //! an answer is `{"answer": ...}` or `{"problems": [...], "text": "..."}`.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -32,7 +32,7 @@ pub extern "C" fn ask() -> usize {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| std::panic::set_hook(Box::new(|panic| *locked(&ANSWER) = panic.to_string())));
     let question = std::mem::take(&mut *locked(&QUESTION));
-    let text = phaselink_core::ask::answer(&question, || false).to_string();
+    let text = phaselink_studies::ask::answer(&question, || false).to_string();
     *locked(&ANSWER) = text;
     length()
 }

@@ -2,9 +2,9 @@
 
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
-use phaselink_core::report;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::fio;
+use phaselink_studies::report;
 
 use super::text;
 use crate::Target;

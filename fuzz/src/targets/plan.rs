@@ -1,9 +1,9 @@
 //! Targets that read plans of sweeps, and reproductions with the published results.
 
-use phaselink_core::reproduce::Reproduction;
-use phaselink_core::sweep::search::PriceList;
-use phaselink_core::sweep::{Files, Plan, Sweep};
 use phaselink_core::workload::{fio, trace};
+use phaselink_studies::reproduce::Reproduction;
+use phaselink_studies::sweep::search::PriceList;
+use phaselink_studies::sweep::{Files, Plan, Sweep};
 
 use super::text;
 use crate::Target;
@@ -73,8 +73,8 @@ fn reproductions() -> Vec<Vec<u8>> {
     macro_rules! paper {
         ($name:literal) => {
             [
-                include_str!(concat!("../../../crates/core/reproductions/", $name, "/plan.toml")),
-                include_str!(concat!("../../../crates/core/reproductions/", $name, "/expected.csv")),
+                include_str!(concat!("../../../crates/studies/reproductions/", $name, "/plan.toml")),
+                include_str!(concat!("../../../crates/studies/reproductions/", $name, "/expected.csv")),
             ]
         };
     }

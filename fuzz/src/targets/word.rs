@@ -1,10 +1,10 @@
 //! Targets that read typed words: addresses, parts of a drive, values of keys, lines of a sweep's state file.
 
 use phaselink_core::drive_file::Override;
-use phaselink_core::sweep::search::Target as Bounds;
-use phaselink_core::sweep::{Hash, state};
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::shm::Share;
+use phaselink_studies::sweep::search::Target as Bounds;
+use phaselink_studies::sweep::{Hash, state};
 
 use super::text;
 use crate::Target;

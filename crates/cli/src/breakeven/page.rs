@@ -1,12 +1,12 @@
 //! HTML page of break-even times, for `--report`.
 
-use phaselink_core::breakeven::{BreakEven, Description, HISTORY, PARTS, sensitivity};
 use phaselink_core::ledger::stage::LatencyCause;
-use phaselink_core::report::html::axis::{PlotAxis, Scale};
-use phaselink_core::report::html::colour;
-use phaselink_core::report::html::columns::{Column, LegendKey, columns};
-use phaselink_core::report::html::lines::{PlotLine, lines};
-use phaselink_core::report::html::page::{Page, paragraph, side_by_side};
+use phaselink_studies::breakeven::{BreakEven, Description, HISTORY, PARTS, sensitivity};
+use phaselink_studies::report::html::axis::{PlotAxis, Scale};
+use phaselink_studies::report::html::colour;
+use phaselink_studies::report::html::columns::{Column, LegendKey, columns};
+use phaselink_studies::report::html::lines::{PlotLine, lines};
+use phaselink_studies::report::html::page::{Page, paragraph, side_by_side};
 
 use super::{GROWTH, assumptions, changes, conclusion, history, table, time};
 use crate::describe;

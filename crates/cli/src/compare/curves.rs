@@ -1,13 +1,13 @@
 //! Plots of a comparison: drives over block size, queue depth and threads, and the tails of their latencies.
 
-use phaselink_core::compare::{Cell, ComparedGroup, Label, means_ns, named};
-use phaselink_core::report::html::axis::{PlotAxis, Scale};
-use phaselink_core::report::html::columns::{Column, columns};
-use phaselink_core::report::html::comparison;
-use phaselink_core::report::html::lines::{PlotLine, lines};
-use phaselink_core::report::html::page::{heading, side_by_side};
-use phaselink_core::report::html::{LatencySeries, percentiles_beside};
 use phaselink_core::results::units;
+use phaselink_studies::compare::{Cell, ComparedGroup, Label, means_ns, named};
+use phaselink_studies::report::html::axis::{PlotAxis, Scale};
+use phaselink_studies::report::html::columns::{Column, columns};
+use phaselink_studies::report::html::comparison;
+use phaselink_studies::report::html::lines::{PlotLine, lines};
+use phaselink_studies::report::html::page::{heading, side_by_side};
+use phaselink_studies::report::html::{LatencySeries, percentiles_beside};
 
 use super::Comparison;
 use crate::describe;

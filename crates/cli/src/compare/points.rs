@@ -1,9 +1,9 @@
 //! Jobs of a comparison: every combination of the given block sizes, queue depths and thread counts.
 
 use clap::Args;
-use phaselink_core::compare::{ComparedPoint, Grid};
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::Problems;
+use phaselink_studies::compare::{ComparedPoint, Grid};
 
 use crate::input;
 use crate::run::workload::{JobFlags, Told};

@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use phaselink_core::compare::{self, Cell, ComparedGroup, JudgedLatency, named, shared};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::evidence;
 use phaselink_core::ledger::MeasuredState;
-use phaselink_core::report::Table;
 use phaselink_core::results::documents::ResourceUse;
 use phaselink_core::results::units::grouped;
 use phaselink_core::results::{Figure, Finding, Unit, find, words};
+use phaselink_studies::compare::{self, Cell, ComparedGroup, JudgedLatency, named, shared};
+use phaselink_studies::report::Table;
 
 use super::points::Line;
 use super::{Comparison, is_finished, trust};

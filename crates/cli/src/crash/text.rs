@@ -9,7 +9,7 @@ use phaselink_core::crash::sample::ImageCount;
 use phaselink_core::crash::{Image, Loss, zones};
 use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::problem::printable;
-use phaselink_core::report::{Table, units};
+use phaselink_studies::report::{Table, units};
 use serde_json::{Value, json};
 
 use super::{CrashReport, SmallestFailure};

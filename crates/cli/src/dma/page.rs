@@ -3,11 +3,11 @@
 use phaselink_core::dma::Measured;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::DirectionOutcome;
-use phaselink_core::report::html::axis::{PlotAxis, Scale};
-use phaselink_core::report::html::lines::{PlotLine, lines};
-use phaselink_core::report::html::page::{Page, heading, side_by_side};
-use phaselink_core::report::html::{LatencySeries, percentiles};
 use phaselink_core::results::units;
+use phaselink_studies::report::html::axis::{PlotAxis, Scale};
+use phaselink_studies::report::html::lines::{PlotLine, lines};
+use phaselink_studies::report::html::page::{Page, heading, side_by_side};
+use phaselink_studies::report::html::{LatencySeries, percentiles};
 
 use super::text::{asked, table};
 use crate::describe;

@@ -3,8 +3,8 @@
 use phaselink_core::config::Placement;
 use phaselink_core::dma::{Measured, Op, Question};
 use phaselink_core::drive::Drive;
-use phaselink_core::report::Table;
 use phaselink_core::results::in_tables;
+use phaselink_studies::report::Table;
 
 use crate::{describe, output};
 

@@ -1,10 +1,10 @@
 //! Lifetime of flash behind a translation layer, with the figures of data sheets.
 
 use phaselink_core::drive::Drive;
-use phaselink_core::predict::lifetime::{FlashLifetime, WARRANTY_YEARS, WrittenPattern, flash_lifetime};
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::report::Table;
 use phaselink_core::results::units::{grouped, quantity};
+use phaselink_studies::predict::lifetime::{FlashLifetime, WARRANTY_YEARS, WrittenPattern, flash_lifetime};
+use phaselink_studies::report::Table;
 use serde_json::{Value, json};
 
 use super::{Arguments, duration};

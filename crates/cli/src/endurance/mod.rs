@@ -8,8 +8,8 @@ use phaselink_core::drive::Drive;
 use phaselink_core::media::lifetime::{Lifetime, WearWorkload, lifetimes};
 use phaselink_core::media::wear::LineLayout;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::report::{Table, units};
 use phaselink_core::workload;
+use phaselink_studies::report::{Table, units};
 use serde_json::{Value, json};
 
 use self::flash::FlashLifetimes;

@@ -1,7 +1,7 @@
 //! JSON document of `phaselink kvcache`.
 
-use phaselink_core::inference::study::{CacheLifetime, SampledTime};
-use phaselink_core::inference::tiers::BlockCount;
+use phaselink_studies::inference::study::{CacheLifetime, SampledTime};
+use phaselink_studies::inference::tiers::BlockCount;
 use serde_json::{Value, json};
 
 use super::{AnsweredDrive, CacheQuestion};

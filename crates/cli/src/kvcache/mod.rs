@@ -8,13 +8,13 @@ mod trace;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use phaselink_core::drive::Drive;
-use phaselink_core::inference::model::{Accelerators, KvLayout, LanguageModel};
-use phaselink_core::inference::source::PromptSource;
-use phaselink_core::inference::study::{CacheAnswer, CacheLoad, CacheMeasurement, CacheWalk, has_writes, walk};
-use phaselink_core::inference::tiers::{CachePlan, DriveWrites, TierReplacement};
-use phaselink_core::inference::windows::{CacheDrive, SampledWindow, StripedDrives, WindowWork};
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload;
+use phaselink_studies::inference::model::{Accelerators, KvLayout, LanguageModel};
+use phaselink_studies::inference::source::PromptSource;
+use phaselink_studies::inference::study::{CacheAnswer, CacheLoad, CacheMeasurement, CacheWalk, has_writes, walk};
+use phaselink_studies::inference::tiers::{CachePlan, DriveWrites, TierReplacement};
+use phaselink_studies::inference::windows::{CacheDrive, SampledWindow, StripedDrives, WindowWork};
 use rayon::prelude::*;
 
 use crate::drive_flags::DriveFlags;

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use phaselink_core::inference::formats::{TokenTrace, TokenTraceFormat};
-use phaselink_core::inference::generate::{GeneratedTrace, PromptMix};
-use phaselink_core::inference::model::LanguageModel;
-use phaselink_core::inference::source::PromptSource;
 use phaselink_core::problem::{Problem, Problems};
+use phaselink_studies::inference::formats::{TokenTrace, TokenTraceFormat};
+use phaselink_studies::inference::generate::{GeneratedTrace, PromptMix};
+use phaselink_studies::inference::model::LanguageModel;
+use phaselink_studies::inference::source::PromptSource;
 
 use crate::output::Target;
 use crate::{describe, traces};

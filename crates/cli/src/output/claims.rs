@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use phaselink_core::problem::Problem;
-use phaselink_core::sweep::state;
+use phaselink_studies::sweep::state;
 
 use super::system::{self, FileId};
 

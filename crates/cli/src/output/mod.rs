@@ -9,8 +9,8 @@ pub(crate) mod width;
 
 use std::io::{self, IsTerminal, Write};
 
-use phaselink_core::report::Table;
-pub(crate) use phaselink_core::report::headed;
+use phaselink_studies::report::Table;
+pub(crate) use phaselink_studies::report::headed;
 use serde_json::Value;
 
 pub(crate) use report::{Report, ReportFlags};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use phaselink_core::problem::Problems;
-use phaselink_core::report::html::{escape, pictures, with_links};
+use phaselink_studies::report::html::{escape, pictures, with_links};
 use serde_json::Value;
 
 use super::{Target, create_directory, json_text, stamp};

@@ -9,9 +9,9 @@ use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problems;
-use phaselink_core::reproduce::experiment::{ExperimentRun, Experiments};
-use phaselink_core::reproduce::{ClaimKind, Dependence, Row};
-use phaselink_core::uncertainty::Draws;
+use phaselink_studies::reproduce::experiment::{ExperimentRun, Experiments};
+use phaselink_studies::reproduce::{ClaimKind, Dependence, Row, with_interval};
+use phaselink_studies::uncertainty::Draws;
 use rayon::prelude::*;
 
 use crate::progress::Progress;
@@ -126,7 +126,7 @@ pub(super) fn intervals(
         let interval =
             row.simulated.filter(|_| row.kind == ClaimKind::Number).and_then(|value| draws.interval(value, &values));
         match interval {
-            Some(interval) => row.within(interval),
+            Some(interval) => with_interval(row, interval),
             None => row,
         }
     };

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problems;
-use phaselink_core::reproduce::experiment::{ExperimentRun, Experiments};
-use phaselink_core::reproduce::papers::{self, Paper};
-use phaselink_core::reproduce::{self, Dependence, PaperFigure, Row, Verdict};
+use phaselink_studies::reproduce::experiment::{ExperimentRun, Experiments};
+use phaselink_studies::reproduce::papers::{self, Paper};
+use phaselink_studies::reproduce::{self, Dependence, PaperFigure, Row, Verdict};
 use rayon::prelude::*;
 
 use crate::ending::{Ending, Failure};

@@ -1,8 +1,8 @@
 //! HTML page of judged results, for `--report`.
 
-use phaselink_core::report::html::page::{Page, list, paragraph, side_by_side};
-use phaselink_core::report::html::{Compared, published_plot};
-use phaselink_core::reproduce::{ClaimKind, Row, Verdict};
+use phaselink_studies::report::html::page::{Page, list, paragraph, side_by_side};
+use phaselink_studies::report::html::{Compared, published_plot};
+use phaselink_studies::reproduce::{ClaimKind, Row, Verdict};
 
 use super::JudgedPaper;
 use super::text::{conclusion, count, is_statement, page_table, summary_table, value};

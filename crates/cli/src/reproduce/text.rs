@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use phaselink_core::report::Table;
-use phaselink_core::report::csv::quoted;
-use phaselink_core::reproduce::{ClaimKind, Row, Verdict};
-use phaselink_core::validate::Provenance;
+use phaselink_studies::report::Table;
+use phaselink_studies::report::csv::quoted;
+use phaselink_studies::reproduce::{ClaimKind, Row, Verdict};
+use phaselink_studies::validate::Provenance;
 use serde_json::Value;
 
 use crate::describe;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problems;
-use phaselink_core::report::hgrm;
+use phaselink_studies::report::hgrm;
 
 use super::workload::Workload;
 use crate::input;

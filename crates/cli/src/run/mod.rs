@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use phaselink_core::compare::{RunConclusion, conclusion_of_run};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, evidence, shipped};
 use phaselink_core::ledger::Outcome;
-use phaselink_core::precision::Measurement;
 use phaselink_core::problem::Problems;
-use phaselink_core::report;
 use phaselink_core::results::documents::value;
 use phaselink_core::results::{Figures, words};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::timeline::Timeline;
-use phaselink_core::uncertainty::Draws;
+use phaselink_studies::compare::{RunConclusion, conclusion_of_run};
+use phaselink_studies::precision::Measurement;
+use phaselink_studies::report;
+use phaselink_studies::uncertainty::Draws;
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;

@@ -1,13 +1,13 @@
 //! HTML page of a run, for `--report`: the conclusion above its figures, and the packets of one request.
 
-use phaselink_core::compare::{Label, RunConclusion};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::evidence;
 use phaselink_core::ledger::{Outcome, Trace};
-use phaselink_core::report::html::{Run, html};
 use phaselink_core::results::{Evidence, words};
-use phaselink_core::stream::RequestStream;
 use phaselink_core::timeline::Timeline;
+use phaselink_studies::compare::{Label, RunConclusion};
+use phaselink_studies::report::html::{Run, html};
+use phaselink_studies::stream::RequestStream;
 
 use super::workload::Workload;
 use crate::describe;

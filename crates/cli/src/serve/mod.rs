@@ -15,7 +15,6 @@ use clap::{Args, ValueEnum};
 use phaselink_core::config::Fault;
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::report::{self, units};
 use phaselink_core::time::Span;
 use phaselink_serve::control::ControlSocket;
 use phaselink_serve::device::faults::{FaultScope, Faults};
@@ -24,6 +23,7 @@ use phaselink_serve::device::store::{Store, StoreKind};
 use phaselink_serve::device::{self, Device, Stop, metrics, report as served};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{DEVICE_THREADS_MAX, Server, Summary};
+use phaselink_studies::report::{self, units};
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;

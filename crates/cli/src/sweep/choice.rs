@@ -3,8 +3,8 @@
 use clap::Args;
 use phaselink_core::problem::Problem;
 use phaselink_core::results::{FIGURES, Figure, find};
-use phaselink_core::sweep::search::Target;
-use phaselink_core::sweep::text::RanPoint;
+use phaselink_studies::sweep::search::Target;
+use phaselink_studies::sweep::text::RanPoint;
 
 /// Rows that are wanted.
 #[derive(Args, Debug)]

@@ -3,8 +3,8 @@
 
 use phaselink_core::problem::Problems;
 use phaselink_core::simulation::Simulation;
-use phaselink_core::sweep::{Hash, Plan, Resolver, Sweep};
-use phaselink_core::uncertainty::{Draws, Interval};
+use phaselink_studies::sweep::{Hash, Plan, Resolver, Sweep};
+use phaselink_studies::uncertainty::{Draws, Interval};
 use rayon::prelude::*;
 
 use super::Points;

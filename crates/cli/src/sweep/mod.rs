@@ -15,9 +15,9 @@ use clap::Args;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::results::units;
 use phaselink_core::simulation::Simulation;
-use phaselink_core::sweep::page::page;
-use phaselink_core::sweep::text::{self, RanPoint};
-use phaselink_core::sweep::{Figures, Files, Hash, Plan, Refusals, Sweep};
+use phaselink_studies::sweep::page::page;
+use phaselink_studies::sweep::text::{self, RanPoint};
+use phaselink_studies::sweep::{Figures, Files, Hash, Plan, Refusals, Sweep};
 use rayon::prelude::*;
 
 use crate::ending::{Ending, Failure};

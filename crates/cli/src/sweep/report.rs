@@ -1,8 +1,8 @@
 //! Text of a sweep for people: conclusion, table, and assumptions.
 
-use phaselink_core::sweep::Sweep;
-use phaselink_core::sweep::findings::findings;
-use phaselink_core::sweep::text::{self, RanPoint};
+use phaselink_studies::sweep::Sweep;
+use phaselink_studies::sweep::findings::findings;
+use phaselink_studies::sweep::text::{self, RanPoint};
 
 use crate::describe;
 use crate::output::{self, Style, styled};

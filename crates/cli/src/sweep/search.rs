@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use phaselink_core::predict::predict;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::results::documents::{SearchDocument, value};
 use phaselink_core::results::units::grouped;
-use phaselink_core::sweep::search::{Candidate, CandidateState, EXAMPLES, PriceList, Search, Target};
-use phaselink_core::sweep::text::{self, RanPoint};
-use phaselink_core::sweep::{Hash, Resolver, Sweep};
+use phaselink_studies::predict::predict;
+use phaselink_studies::sweep::search::{Candidate, CandidateState, EXAMPLES, PriceList, Search, Target};
+use phaselink_studies::sweep::text::{self, RanPoint};
+use phaselink_studies::sweep::{Hash, Resolver, Sweep};
 use rayon::prelude::*;
 
 use super::drawn::Work;

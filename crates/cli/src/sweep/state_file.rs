@@ -6,8 +6,8 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::sweep::state::{HEADER, StateRefusal, line, parse_line};
-use phaselink_core::sweep::{Figures, Hash};
+use phaselink_studies::sweep::state::{HEADER, StateRefusal, line, parse_line};
+use phaselink_studies::sweep::{Figures, Hash};
 
 use crate::output::claims::{self, Role};
 

@@ -12,10 +12,10 @@ use clap::Args;
 use phaselink_core::drive_file::evidence;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::{Problem, Problems, all};
-use phaselink_core::reproduce::experiment::ExperimentRun;
-use phaselink_core::reproduce::papers;
 use phaselink_core::spelling;
-use phaselink_core::validate::{Calibration, MeasuredValue, SourcePlan, ValidatedRow, ValidatedSource, Validation};
+use phaselink_studies::reproduce::experiment::ExperimentRun;
+use phaselink_studies::reproduce::papers;
+use phaselink_studies::validate::{Calibration, MeasuredValue, SourcePlan, ValidatedRow, ValidatedSource, Validation};
 use rayon::prelude::*;
 
 use crate::ending::{Ending, Failure};

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::validate::{Calibration, MeasuredValue, SourcePlan, read};
+use phaselink_studies::validate::{Calibration, MeasuredValue, SourcePlan, read};
 
 use crate::input;
 use crate::output::claims::{self, Role};
@@ -123,7 +123,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phaselink_core::validate::Validation;
+    use phaselink_studies::validate::Validation;
 
     #[test]
     fn every_shipped_measurement_has_an_answer_or_a_class() {
@@ -139,7 +139,7 @@ mod tests {
     fn measurements_of_a_source_without_a_plan_are_named() {
         let folder = std::env::temp_dir().join(format!("phaselink-validate-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let columns = phaselink_core::validate::COLUMNS.join(",");
+        let columns = phaselink_studies::validate::COLUMNS.join(",");
         fs::write(folder.join(TABLE), format!("{columns}\nLAB-1,,,,,,,latency,5,ns,result,\n")).unwrap();
         fs::write(folder.join("lab.toml"), "source = \"LAP\"\ntitle = \"a bench\"\n").unwrap();
         let told = DataSet::of(&folder).map(drop).unwrap_err().to_string();

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use phaselink_core::report::Table;
-use phaselink_core::report::csv::quoted;
-use phaselink_core::validate::{
+use phaselink_studies::report::Table;
+use phaselink_studies::report::csv::quoted;
+use phaselink_studies::validate::{
     Agreement, ConfoundedPair, FoldsDocument, MeasuredValue, Provenance, SourcePlan, ValidatedRow, ValidatedSource,
 };
 

@@ -10,10 +10,10 @@ use clap::builder::PossibleValuesParser;
 use phaselink_core::drive_file::{Described, Override};
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::results::documents::Interval;
-use phaselink_core::uncertainty::DRAWS_MIN;
-use phaselink_core::whatif::{self, RecordedWindow};
 use phaselink_core::workload::Trace;
 use phaselink_core::workload::trace::{Format, NamedTrace, Selection};
+use phaselink_studies::uncertainty::DRAWS_MIN;
+use phaselink_studies::whatif::{self, RecordedWindow};
 use serde_json::{Value, json};
 
 use crate::ending::{Ending, Failure};

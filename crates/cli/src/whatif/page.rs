@@ -1,11 +1,11 @@
 //! HTML page of the ranking, for `--report`.
 
 use phaselink_core::ledger::stage::LatencyCause;
-use phaselink_core::report::html::axis::{PlotAxis, Scale};
-use phaselink_core::report::html::colour;
-use phaselink_core::report::html::columns::{Column, LegendKey, columns};
-use phaselink_core::report::html::page::{Page, list, paragraph, side_by_side};
 use phaselink_core::results::units;
+use phaselink_studies::report::html::axis::{PlotAxis, Scale};
+use phaselink_studies::report::html::colour;
+use phaselink_studies::report::html::columns::{Column, LegendKey, columns};
+use phaselink_studies::report::html::page::{Page, list, paragraph, side_by_side};
 
 use super::text::{assumptions, candidate_name, conclusion, table};
 use super::{RankedCandidate, WhatIf};

@@ -2,8 +2,8 @@
 
 use phaselink_core::drive::Drive;
 use phaselink_core::results::documents::Interval;
-use phaselink_core::uncertainty::{Draws, SEED};
-use phaselink_core::whatif::{AttachedDrive, DependentRequest, LatencySums, ReplayedWindow, depend, window_weights};
+use phaselink_studies::uncertainty::{Draws, SEED};
+use phaselink_studies::whatif::{AttachedDrive, DependentRequest, LatencySums, ReplayedWindow, depend, window_weights};
 use rayon::prelude::*;
 
 use super::{RankedCandidate, RecordedDrive, WhatIf};
@@ -80,7 +80,7 @@ fn dependent(asked: &WhatIf, draws: &Draws, draw: usize) -> Option<Dependent> {
         Some(described) => Some(AttachedDrive::new(&drawn(described, draws, draw)?, asked.seed)),
         None => None,
     };
-    let of_window = |window: &phaselink_core::whatif::RecordedWindow| {
+    let of_window = |window: &phaselink_studies::whatif::RecordedWindow| {
         let done = match &drive {
             Some(drive) => drive.replay_at_recorded_times(&window.requests).done,
             None => window.requests.iter().map(|entry| entry.at).collect(),

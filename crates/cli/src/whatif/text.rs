@@ -1,8 +1,8 @@
 //! Text of the ranking: conclusion, table and assumptions.
 
-use phaselink_core::report::Table;
 use phaselink_core::results::units::{self, grouped, quantity};
-use phaselink_core::whatif;
+use phaselink_studies::report::Table;
+use phaselink_studies::whatif;
 
 use super::{RankedCandidate, RecordedDrive, Verdict, WORTH, WhatIf};
 use crate::{describe, output};

@@ -49,14 +49,14 @@ impl Demand {
     /// Returns the extra nanoseconds that a request waits for the use in service because uses differ in length. This
     /// holds if a request always finds one in service: a long use is met more often than a short one (Kleinrock,
     /// Queueing Systems, volume 1, 1975, section 5.2).
-    pub(crate) fn uneven_ns(&self) -> f64 {
+    pub fn uneven_ns(&self) -> f64 {
         let (found, mean) = (self.use_ns() / 2.0, self.busy_ns / self.uses);
         (found - mean).max(0.0)
     }
 
     /// Returns the mean duration in nanoseconds of the use in service, seen at a random time at which the resource is
     /// busy.
-    pub(crate) fn use_ns(&self) -> f64 {
+    pub fn use_ns(&self) -> f64 {
         self.squares_ns2 / self.busy_ns
     }
 }

@@ -15,7 +15,7 @@ use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
 /// Resource name of garbage collection, whose rounds run one after another.
-pub(crate) const GARBAGE_COLLECTION: &str = "garbage collection";
+pub const GARBAGE_COLLECTION: &str = "garbage collection";
 /// Overwritten share of a job's region below which the job is too short to change the drive's initial state.
 const SHARE_OF_SHORT: f64 = 0.01;
 /// Number of flash lines above which a region has every kind of page equally often, within 1 %.

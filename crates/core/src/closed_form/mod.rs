@@ -7,7 +7,7 @@
 mod collection;
 pub(crate) mod data_reads;
 pub(crate) mod demand;
-pub(crate) mod flash;
+pub mod flash;
 pub(crate) mod form;
 pub(crate) mod host;
 pub(crate) mod link;

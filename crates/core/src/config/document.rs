@@ -19,7 +19,7 @@ const DUPLICATE: &str = "duplicate key";
 
 /// Position of a key or value in a text: file and line, for error messages.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub struct Place {
     /// Name of the file, or the command-line option that the text comes from, such as `--set media.read_ns=300`.
     pub file: Arc<str>,
     /// Line of the key or value, from 1; `None` for a text that has no lines.
@@ -28,7 +28,7 @@ pub(crate) struct Place {
 
 /// TOML value with its position in the text.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub struct Node {
     /// File and line at which the value starts.
     pub place: Place,
     /// Parsed TOML value, with its type.
@@ -39,24 +39,29 @@ pub(crate) struct Node {
 
 /// TOML value of any type, such as an integer, a string or a table.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub enum Value {
     /// Whole number. A number that does not fit in 128 bits is clamped to the nearest limit.
     Integer(i128),
+    /// TOML float.
     Float(f64),
+    /// TOML boolean.
     Boolean(bool),
+    /// TOML string.
     String(String),
+    /// TOML array, with the place of each element.
     Array(Vec<Node>),
+    /// TOML table, inline or with a header of its own.
     Table(Table),
     /// Date or time, which no key accepts.
     Datetime,
 }
 
 /// Entries of a TOML table, in the order of the text.
-pub(crate) type Table = Vec<Entry>;
+pub type Table = Vec<Entry>;
 
 /// Entry of a TOML table: a key with its value.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// Name of the key, without the names of enclosing tables.
     pub key: String,
     /// Position of the key. The value may be an array or table that ends several lines below.
@@ -66,7 +71,8 @@ pub(crate) struct Entry {
 }
 
 /// Result of parsing a TOML text: its entries and its syntax errors.
-pub(crate) struct Document {
+#[derive(Debug)]
+pub struct Document {
     /// Entries at the top level of the text. Empty if a damaged table header makes all of them uncertain.
     pub table: Table,
     /// Syntax errors of the text, in order, at most one per line.
@@ -74,25 +80,25 @@ pub(crate) struct Document {
 }
 
 /// Returns the entry named `key` of a table, or `None`.
-pub(crate) fn entry<'a>(table: &'a Table, key: &str) -> Option<&'a Entry> {
+pub fn entry<'a>(table: &'a Table, key: &str) -> Option<&'a Entry> {
     table.iter().find(|entry| entry.key == key)
 }
 
 impl Place {
     /// Returns the position that stands for a text without lines: the command line, or a whole file.
-    pub(crate) fn whole(file: impl Into<Arc<str>>) -> Place {
+    pub fn whole(file: impl Into<Arc<str>>) -> Place {
         Place { file: file.into(), line: None }
     }
 
     /// Returns a problem at this position: the text that was found, and a text of what is allowed.
-    pub(crate) fn problem(&self, found: impl Into<String>, allowed: impl Into<String>) -> Problem {
+    pub fn problem(&self, found: impl Into<String>, allowed: impl Into<String>) -> Problem {
         Problem::new(&*self.file, self.line, found, allowed)
     }
 }
 
 /// Parses a TOML text. The returned table is empty if a damaged header makes it uncertain which section later keys
 /// belong to.
-pub(crate) fn parse(file: &str, text: &str) -> Document {
+pub fn parse(file: &str, text: &str) -> Document {
     if text.trim_start().starts_with('{') {
         let problem =
             Place::whole(file).problem("the file is JSON", "TOML, with lines such as read_ns = 300 below [media]");

@@ -8,7 +8,7 @@
 
 mod data_placement;
 mod dma;
-pub(crate) mod document;
+pub mod document;
 pub(crate) mod doubt;
 pub mod engine;
 mod fault;
@@ -24,12 +24,12 @@ pub(crate) mod policies;
 mod power;
 pub(crate) mod refused;
 mod root_complex;
-pub(crate) mod section;
+pub mod section;
 pub(crate) mod spans;
 mod stack;
 mod switch;
 pub(crate) mod trouble;
-pub(crate) mod value;
+pub mod value;
 mod volume;
 mod zoning;
 

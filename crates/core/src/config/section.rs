@@ -9,7 +9,8 @@ use super::document::Node;
 use super::value::KeyFault;
 
 /// Description of one key of a drive file: name, meaning, default and allowed values.
-pub(crate) struct KeyDescription {
+#[derive(Debug)]
+pub struct KeyDescription {
     /// Name of the key as in a drive file, unit included: `read_ns`.
     pub name: &'static str,
     /// Meaning of the key, as `phaselink check` and the page of keys (`crates/cli/docs/keys.md`) print it.
@@ -23,7 +24,7 @@ pub(crate) struct KeyDescription {
 }
 
 /// Section of a drive file: a TOML table with a fixed set of keys.
-pub(crate) trait Section {
+pub trait Section {
     /// Returns the name of the section's table; empty for the keys above all tables.
     fn path(&self) -> &'static str;
     /// Returns the meaning of the drive file's section as a whole, as text.
@@ -114,7 +115,7 @@ pub(crate) use section;
 pub(crate) use super::value::{any, names};
 
 /// Returns the full name of a key, section first: `media.read_ns`. `path` is empty for the keys above all tables.
-pub(crate) fn full_name(path: &str, key: &str) -> String {
+pub fn full_name(path: &str, key: &str) -> String {
     match path {
         "" => String::from(key),
         _ => format!("{path}.{key}"),

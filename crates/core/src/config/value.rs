@@ -10,7 +10,8 @@ use crate::spelling;
 use crate::time::Span;
 
 /// Reason why a section refuses an entry of a drive file.
-pub(crate) enum KeyFault {
+#[derive(Debug)]
+pub enum KeyFault {
     /// Value has the wrong type or is outside the allowed bounds.
     NotAllowed,
     /// Value is an unknown name. Holds the most similar known name.
@@ -291,7 +292,7 @@ const UNITS: &[(&str, &str)] = &[
 ];
 
 /// Returns the unit that a key's name ends in, such as `ns`, or an empty text.
-pub(crate) fn unit(key: &str) -> &'static str {
+pub fn unit(key: &str) -> &'static str {
     UNITS.iter().find(|(suffix, _)| key.ends_with(suffix)).map_or("", |(_, unit)| unit)
 }
 

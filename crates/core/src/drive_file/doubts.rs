@@ -32,7 +32,7 @@ impl Drive {
 
     /// Returns the values in effect of several keys as numbers, in the keys' units; `None` for a key whose value is no
     /// number.
-    pub(crate) fn numbers_of(&self, keys: &[&str]) -> Vec<Option<f64>> {
+    pub fn numbers_of(&self, keys: &[&str]) -> Vec<Option<f64>> {
         let resolved = self.resolved();
         let number = |key: &&str| match stage_cost(key) {
             None => resolved.pointer(&format!("/{}", key.replace('.', "/")))?.as_f64(),
@@ -66,7 +66,7 @@ impl Drive {
 
     /// Returns the texts of overrides (as for `--set`) that set several keys, given by full name, to values. Costs of
     /// software stages become one new list of stages.
-    pub(crate) fn override_texts(&self, values: &[(&str, f64)]) -> Vec<String> {
+    pub fn override_texts(&self, values: &[(&str, f64)]) -> Vec<String> {
         let mut overrides = Vec::new();
         let mut stages = stages(&self.resolved()).cloned().unwrap_or_default();
         let mut is_staged = false;
@@ -99,7 +99,7 @@ fn set_cost(stages: &mut [Json], stage: &str, cost: &str, value: f64) -> bool {
 }
 
 /// Splits a key such as `stack.stages.NAME.submit_ns` into the stage's name and the cost; `None` for any other key.
-pub(crate) fn stage_cost(key: &str) -> Option<(&str, &str)> {
+pub fn stage_cost(key: &str) -> Option<(&str, &str)> {
     key.strip_prefix("stack.stages.")?.rsplit_once('.')
 }
 

@@ -32,7 +32,7 @@ mod unstated;
 mod tests;
 
 pub use described::Described;
-pub(crate) use doubts::stage_cost;
+pub use doubts::stage_cost;
 pub use layers::{ReadFile, no_files};
 pub use overrides::Override;
 use reader::Whole;
@@ -143,7 +143,7 @@ impl Drive {
     }
 
     /// Returns the full names of all keys that an override can set, presets included.
-    pub(crate) fn key_names() -> Vec<String> {
+    pub fn key_names() -> Vec<String> {
         let blank = Drive::blank();
         let header = blank.header();
         let mut names = vec![String::from("preset")];

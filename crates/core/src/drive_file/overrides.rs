@@ -35,7 +35,7 @@ impl Override {
     }
 
     /// Parses `section.key=value`, or `key=value`; `place` is the position of the text, for messages.
-    pub(crate) fn parse_at(place: Place, text: &str) -> Result<Override, Problem> {
+    pub fn parse_at(place: Place, text: &str) -> Result<Override, Problem> {
         let expected = "section.key=value, as in media.read_ns=300";
         let Some((name, value)) = text.split_once('=') else {
             return Err(place.problem("there is no = between key and value", expected));
@@ -50,7 +50,7 @@ impl Override {
 
     /// Makes an override of a key, given as `section.key` or `key`, from a value of a file; `node` has the value and
     /// its place.
-    pub(crate) fn at(key: &str, node: &Node) -> Override {
+    pub fn at(key: &str, node: &Node) -> Override {
         let words: Vec<&str> = key.split('.').collect();
         Override { table: nest(&node.place, &words, node.clone()) }
     }

@@ -57,7 +57,7 @@ pub(crate) fn has(section: &str) -> bool {
 ///
 /// # Panics
 /// If a file that is part of the program is not valid TOML.
-pub(crate) fn rows(section: &str) -> &'static Table {
+pub fn rows(section: &str) -> &'static Table {
     static NONE: Table = Table::new();
     let Some(place) = FILES.iter().position(|(path, _, _)| *path == section) else {
         return &NONE;

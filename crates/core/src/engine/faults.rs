@@ -44,7 +44,7 @@ pub(crate) const ETIMEDOUT: u32 = 110;
 pub(crate) const ENODEV: u32 = 19;
 
 /// Name of the counter of reads that failed because they met more damage than the error-correcting code corrects.
-pub(crate) const UNCORRECTABLE: &str = "fault_uncorrectable_reads";
+pub const UNCORRECTABLE: &str = "fault_uncorrectable_reads";
 /// Name of the counter of requests that failed because the controller refused a command.
 const REFUSED: &str = "refused_requests";
 

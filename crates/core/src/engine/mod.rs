@@ -29,7 +29,7 @@
 mod device;
 mod devices;
 pub mod driver_end;
-pub(crate) mod faults;
+pub mod faults;
 mod outside;
 mod pending_jobs;
 pub mod power;

@@ -390,6 +390,6 @@ impl Outcome {
 }
 
 /// Returns `amount` divided by `parts`; zero if there are no parts.
-pub(crate) fn per(amount: f64, parts: f64) -> f64 {
+pub fn per(amount: f64, parts: f64) -> f64 {
     if parts > 0.0 { amount / parts } else { 0.0 }
 }

@@ -40,7 +40,7 @@ macro_rules! stages {
         }
 
         /// Names of the stages that do not come from the description.
-        pub(crate) const FIXED_NAMES: &[&str] = &[$($name),+];
+        pub const FIXED_NAMES: &[&str] = &[$($name),+];
 
         const FIXED: &[Stage] = &[$(Stage::$stage),+];
 

@@ -86,7 +86,7 @@ macro_rules! halves_of {
 
             /// True if simulation results can depend on a section of the drive file. False only for a protocol's
             /// section, if the drive neither uses that protocol nor builds on it.
-            pub(crate) fn has_part_in(&self, section: &str) -> bool {
+            pub fn has_part_in(&self, section: &str) -> bool {
                 let protocols = [$((stringify!($protocol), Interface::$Protocol),)+];
                 let spoken = protocols.iter().find(|(name, _)| *name == section);
                 spoken.is_none_or(|(name, interface)| {

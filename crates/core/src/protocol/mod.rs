@@ -30,6 +30,7 @@ pub mod ramdisk;
 
 mod command_slots;
 pub mod dispatch;
+pub mod form;
 pub mod halves;
 pub mod ports;
 pub(crate) mod reads;

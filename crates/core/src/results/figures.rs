@@ -260,7 +260,7 @@ pub fn find(name: &str) -> Option<&'static Figure> {
 }
 
 /// Returns a note that a column was renamed, if `name` is its name in an earlier version.
-pub(crate) fn rename_note(name: &str, place: &Place) -> Option<String> {
+pub fn rename_note(name: &str, place: &Place) -> Option<String> {
     let line = place.line.map_or(String::new(), |line| format!(":{line}"));
     current_name(name).map(|current| format!("{}{line}: the column `{name}` is called {current} now", place.file))
 }
@@ -269,7 +269,7 @@ pub(crate) fn rename_note(name: &str, place: &Place) -> Option<String> {
 ///
 /// # Errors
 /// Each name that no figure has, at its position.
-pub(crate) fn columns<'a>(names: impl IntoIterator<Item = (&'a str, Place)>) -> Result<Vec<&'static Figure>, Problems> {
+pub fn columns<'a>(names: impl IntoIterator<Item = (&'a str, Place)>) -> Result<Vec<&'static Figure>, Problems> {
     let mut problems = Problems::default();
     let mut columns = Vec::new();
     for (name, place) in names {
@@ -355,12 +355,12 @@ impl Figures {
     }
 
     /// Returns the values of all figures as a JSON object by name; unknown ones are null.
-    pub(crate) fn to_json(&self) -> Map<String, Json> {
+    pub fn to_json(&self) -> Map<String, Json> {
         FIGURES.iter().zip(self.0).map(|(figure, value)| (figure.name.into(), number(value))).collect()
     }
 
     /// Reads the values of all figures from a JSON object. `None` unless it has every figure.
-    pub(crate) fn from_json(object: &Map<String, Json>) -> Option<Figures> {
+    pub fn from_json(object: &Map<String, Json>) -> Option<Figures> {
         let mut values = [None; COUNT];
         for (figure, value) in FIGURES.iter().zip(&mut values) {
             *value = match object.get(figure.name)? {

@@ -14,6 +14,6 @@ pub mod words;
 
 pub use evidence::Evidence;
 pub use figures::{COLUMNS_DEFAULT, FIGURES, Figure, Figures, PRECISION, Unit, current_name, find, number};
-pub(crate) use figures::{columns, rename_note};
+pub use figures::{columns, rename_note};
 pub use finding::{Finding, FindingKind, FindingPart, FindingPlace, FindingUnit};
 pub use percentiles::{PERCENTILES, Percentile, in_tables};

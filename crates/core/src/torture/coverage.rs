@@ -6,7 +6,6 @@ use super::trial::Reached;
 use crate::config::{Fault, FaultAction, FaultSubject};
 use crate::drive::{Drive, Interface};
 use crate::drive_file::shipped;
-use crate::report::Table;
 
 /// Number of runs that had each packet of a protocol on the wire, by the packet's name.
 type Packets = BTreeMap<String, u64>;
@@ -59,24 +58,20 @@ impl Coverage {
         self.reached.values().map(BTreeMap::len).sum()
     }
 
-    /// Returns a table with, for each fault and protocol, the number of kinds of packets on the wire in runs with that
-    /// fault. It also has the number of runs and of all kinds.
-    pub fn table(&self) -> String {
-        let mut table = Table::new().left("packets reached");
-        for interface in Interface::ALL {
-            table = table.right(interface.name());
-        }
-        table.row(self.row("runs", |name| self.runs.get(name).copied().unwrap_or(0).to_string()));
-        table.row(self.row("kinds of packets", |name| self.kinds(name).len().to_string()));
-        table.group();
-        let actions = std::iter::once(None).chain(FaultAction::ALL.into_iter().map(Some));
-        for action in actions {
-            let title = action.map_or("nothing happens", FaultAction::name);
-            table.row(self.row(title, |name| {
-                self.reached.get(&(name, action)).map_or(String::from("-"), |packets| packets.len().to_string())
-            }));
-        }
-        table.to_string()
+    /// Returns the number of torture runs with drives of a protocol, given by the protocol's name.
+    pub fn runs(&self, interface: &str) -> u64 {
+        self.runs.get(interface).copied().unwrap_or(0)
+    }
+
+    /// Returns the number of kinds of packets that a protocol, given by its name, has had on the wire in any run.
+    pub fn kinds_count(&self, interface: &str) -> usize {
+        self.kinds(interface).len()
+    }
+
+    /// Returns the number of kinds of packets on the wire in runs of a protocol with a fault, or without any fault.
+    /// `None` if there was no such run.
+    pub fn kinds_with(&self, interface: &'static str, fault: Option<FaultAction>) -> Option<usize> {
+        self.reached.get(&(interface, fault)).map(BTreeMap::len)
     }
 
     /// Returns texts for what no run has covered: faults that never occurred with a protocol, and messages that were
@@ -96,11 +91,6 @@ impl Coverage {
             faults.chain(missing).collect::<Vec<_>>()
         };
         Interface::ALL.iter().flat_map(of).collect()
-    }
-
-    fn row(&self, title: &str, cell: impl Fn(&'static str) -> String) -> Vec<String> {
-        let cells = Interface::ALL.iter().map(|interface| cell(interface.name()));
-        std::iter::once(String::from(title)).chain(cells).collect()
     }
 
     /// Returns all kinds of packets that a protocol has had on the wire in any run.

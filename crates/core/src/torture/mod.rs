@@ -14,7 +14,7 @@ pub mod trial;
 mod tests;
 
 use case::Case;
-use trial::{Reached, TrialFinding};
+use trial::{InvolvedRequest, Reached, TrialFinding};
 
 /// Failing seed of a torture run, with the smallest case that fails in the same way.
 #[derive(Clone, Debug)]
@@ -27,8 +27,8 @@ pub struct Failure {
     pub least: Case,
     /// Failure of the smallest case that was found.
     pub found: TrialFinding,
-    /// Packets of a request involved in the failure, as a ladder diagram. `None` if no request is known.
-    pub ladder: Option<String>,
+    /// Request involved in the failure of the smallest case. `None` if no request is known.
+    pub involved: Option<InvolvedRequest>,
 }
 
 /// Runs the test case of a seed and checks it. Returns the packets and faults that it covered.
@@ -42,6 +42,6 @@ pub fn try_seed(seed: u64) -> Result<Reached, TrialFinding> {
 /// Shrinks the failing case of a seed as far as possible, and adds the packets of a request that is involved.
 pub fn explain(seed: u64, finding: TrialFinding) -> Failure {
     let (least, found) = shrink::shrink(&Case::random(seed), &finding, &trial::plainly);
-    let ladder = trial::ladder(&least, &trial::plainly);
-    Failure { seed, finding, least, found, ladder }
+    let involved = trial::involved_request(&least, &trial::plainly);
+    Failure { seed, finding, least, found, involved }
 }

@@ -10,6 +10,7 @@ use super::{draw, trial as trials};
 use crate::config::{Acknowledge, FaultAction};
 use crate::drive::{Drive, Interface};
 use crate::engine::faults::planted::{self, Bug, Planted};
+use crate::ledger::{Record, Step};
 use crate::random::Random;
 use crate::simulation::Simulation;
 
@@ -189,8 +190,10 @@ fn failing_case_is_shrunk() {
     assert_eq!(found.kind, finding.kind);
     assert!(least.set.is_empty() && least.faults.is_empty(), "{least}");
     assert!(least.ios() < case.ios(), "{least}");
-    let ladder = run_with(bug, |run| trials::ladder(&least, run)).expect("a request takes part");
-    assert!(ladder.contains(&format!("{}: request", least.drive)) && ladder.contains("media"), "{ladder}");
+    let involved = run_with(bug, |run| trials::involved_request(&least, run)).expect("a request takes part");
+    let is_own = |record: &Record| record.request == Some(involved.number);
+    let in_media = involved.steps.records().iter().filter(|record| matches!(record.step, Step::Media(_)));
+    assert!(in_media.clone().count() > 0 && in_media.clone().all(is_own), "{involved:?}");
 }
 
 #[test]

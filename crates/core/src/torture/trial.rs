@@ -98,16 +98,23 @@ pub fn trial(case: &Case, run: Runner) -> Result<Reached, TrialFinding> {
     reached
 }
 
-/// Runs a failing test case again and returns the packets of a request involved in the failure, as a ladder diagram.
-/// `None` if it does not fail.
-pub fn ladder(case: &Case, run: Runner) -> Option<String> {
+/// Request that is involved in the failure of a test case, with the steps that it took.
+#[derive(Clone, Debug)]
+pub struct InvolvedRequest {
+    /// Number of the request, counted from the start of the run.
+    pub number: u64,
+    /// Packets of the request, its steps in host, device and media, and packets of no request at the same time.
+    pub steps: Trace,
+}
+
+/// Runs a failing test case again and returns a request involved in the failure. `None` if the case does not fail.
+pub fn involved_request(case: &Case, run: Runner) -> Option<InvolvedRequest> {
     let (reached, trace) = traced(case, LADDER_STEPS, run);
     let trace = trace?;
     let finding = reached.err()?;
     let last = trace.records().iter().filter_map(|record| record.request).max();
-    let request = finding.request.or(last)?;
-    let title = format!("{}: request {request}", case.drive);
-    Some(crate::report::ladder(&trace.of_request(request), &title))
+    let number = finding.request.or(last)?;
+    Some(InvolvedRequest { number, steps: trace.of_request(number) })
 }
 
 /// Runs a test case with up to `steps` trace records, checks it, and returns its coverage or failure, and the trace.

@@ -33,7 +33,7 @@ impl JobFile {
 
     /// Returns the jobs with further `options` set in each of them: name, value and line of each option. `file` holds
     /// these lines; messages give a line only for jobs that stand in `file` too.
-    pub(crate) fn with(&self, file: &str, options: &[(&str, &str, Option<usize>)]) -> Result<JobFile, Problems> {
+    pub fn with(&self, file: &str, options: &[(&str, &str, Option<usize>)]) -> Result<JobFile, Problems> {
         let mut changed = self.clone();
         let mut problems = Vec::new();
         for draft in &mut changed.drafts {

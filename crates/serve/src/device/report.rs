@@ -1,8 +1,8 @@
 //! Report of the requests that a server has served, in the form of a simulated run's.
 
 use phaselink_core::ledger::{CpuUse, JobOutcome, Latency, MeasuredState, Outcome, WireUse};
-use phaselink_core::report::{Table, units};
 use phaselink_core::time::Span;
+use phaselink_studies::report::{Table, units};
 use serde_json::{Value, json};
 
 use crate::device::tally::{Direction, Tally, UndefinedBehaviour};

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phaselink_core::ask;
 use phaselink_core::problem::Problem;
+use phaselink_studies::ask;
 
 use crate::http::{self, HttpStatus, RequestState, Route};
 

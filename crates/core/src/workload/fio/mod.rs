@@ -49,7 +49,7 @@ fn given_twice<'a>(flags: &'a [(&str, &str)]) -> impl Iterator<Item = Problem> +
 
 /// Reads one job from options, each with name, value and the number of its line in a file. `place` is the position of
 /// the job.
-pub(crate) fn from_lines(place: JobPlace, options: &[(&str, &str, Option<usize>)]) -> Result<JobFile, Problems> {
+pub fn from_lines(place: JobPlace, options: &[(&str, &str, Option<usize>)]) -> Result<JobFile, Problems> {
     let mut draft = Draft::new("job", place);
     let mut problems = Vec::new();
     for (name, text, line) in options {

@@ -1,0 +1,231 @@
+//! Questions of the explorer's web page, and their answers: the documents that the program prints. The WebAssembly
+//! module and the page's server both call this module.
+
+use std::collections::BTreeMap;
+
+use crate::compare;
+use crate::predict;
+use crate::report;
+use crate::report::html::colour;
+use crate::stream::RequestStream;
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::{Described, Override, no_files, presets, shipped};
+use phaselink_core::engine::simulation::Simulation;
+use phaselink_core::ledger::stage::{STACK_STAGES_MAX, SystemPart};
+use phaselink_core::ledger::{Record, Stage, Step};
+use phaselink_core::problem::{Problem, Problems, all};
+use phaselink_core::workload::trace::NamedTrace;
+use phaselink_core::workload::{Job, Trace, UnresolvedJobs, fio, with_defaults};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Number of simulation events between two checks whether a run is to be given up.
+const EVENTS: u64 = 1 << 20;
+
+/// Question that the explorer's page asks; the key `verb` names its kind.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "verb", rename_all = "lowercase", deny_unknown_fields)]
+enum PageQuestion {
+    /// Asks for a catalog: the shipped drives, the presets, and the latency stages in their order.
+    Catalog,
+    /// Asks for the drive as `check --toml` prints it, and for every key with its value.
+    Check { drive: DriveWords },
+    /// Asks for a run of one job, and for the document that `run --json` prints.
+    Run { drive: DriveWords, job: Vec<(String, String)>, seed: u64 },
+    /// Asks for a prediction for one job, as the object that `predict --json` prints.
+    Predict { drive: DriveWords, job: Vec<(String, String)> },
+    /// Asks for the steps of one request in the middle of a stream of equal ones, and for the ladder that `trace`
+    /// prints.
+    Trace { drive: DriveWords, rw: String, bs: String, iodepth: String, skip: u64, seed: u64 },
+}
+
+/// Drive by its shipped name, or by the text of a drive file; with overrides as they could be typed after `--set`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DriveWords {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    set: Vec<String>,
+}
+
+/// Returns the answer to a question of the explorer's page as JSON, or all that is wrong with the question. A run that
+/// takes long is given up, with a problem, once `is_over` returns true.
+///
+/// ```
+/// use phaselink_studies::ask;
+///
+/// let question = br#"{"verb":"predict","drive":{"name":"nvme"},"job":[["rw","randread"]]}"#;
+/// assert!(ask::answer(question, || false)["answer"]["drives"].is_array());
+/// ```
+pub fn answer(question: &[u8], is_over: impl Fn() -> bool) -> Value {
+    let read = serde_json::from_slice::<PageQuestion>(question);
+    let read = read.map_err(|error| Problem::new("question", error.line(), error.to_string(), "").into());
+    match read.and_then(|question| question.answer(is_over)) {
+        Ok(answer) => json!({ "answer": answer }),
+        Err(problems) => {
+            json!({ "problems": problems.0.iter().map(told).collect::<Vec<_>>(), "text": problems.to_string() })
+        }
+    }
+}
+
+fn told(problem: &Problem) -> Value {
+    let Problem { file, line, found, allowed } = problem;
+    json!({ "file": file, "line": line, "found": found, "allowed": allowed })
+}
+
+impl PageQuestion {
+    fn answer(self, is_over: impl Fn() -> bool) -> Result<Value, Problems> {
+        match self {
+            PageQuestion::Catalog => Ok(catalog()),
+            PageQuestion::Check { drive } => {
+                let drive = drive.read()?;
+                Ok(json!({
+                    "toml": drive.to_toml(), "description": drive.resolved(), "notes": drive.notes(),
+                }))
+            }
+            PageQuestion::Run { drive, job, seed } => {
+                let drive = drive.read()?;
+                let jobs = jobs(&job, &drive)?;
+                let mut simulation = Simulation::new(&drive, &jobs, seed)?;
+                while simulation.step(EVENTS) {
+                    if is_over() {
+                        let found = "a run that takes too long";
+                        return Err(Problem::new("question", None, found, "fewer requests, or shorter").into());
+                    }
+                }
+                let outcome = simulation.outcome();
+                let mut document = report::headed("run", report::json(&outcome, drive.resolved()));
+                compare::conclusion_of_run(&drive, &jobs, outcome).add_to(&mut document);
+                Ok(document)
+            }
+            PageQuestion::Predict { drive, job } => {
+                let drive = drive.read()?;
+                let prediction = predict::predict(&drive, &jobs(&job, &drive)?);
+                let document = predict::document([predict::json(&prediction, drive.resolved())]);
+                Ok(report::headed("predict", document))
+            }
+            PageQuestion::Trace { drive, rw, bs, iodepth, skip, seed } => {
+                let stream = RequestStream { rw: &rw, bs: &bs, iodepth: &iodepth, skip, requests: 1, seed };
+                let steps = stream.record(&drive.read()?)?;
+                let rows: Vec<Value> = steps.first().in_order().into_iter().map(row).collect();
+                Ok(json!({ "steps": rows, "ladder": steps.ladder() }))
+            }
+        }
+    }
+}
+
+impl DriveWords {
+    fn read(&self) -> Result<Drive, Problems> {
+        let set = all(self.set.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
+        let described = match (&self.name, &self.text) {
+            (Some(name), None) => Described::shipped(name, &set, no_files),
+            (None, Some(text)) => Described::read("drive.toml", text, &set, no_files),
+            _ => Err(Problem::new("question", None, "a drive", "either a name or a text").into()),
+        };
+        // As the program does it: a stack whose threads sleep turns the drive's interrupts on.
+        let with_interrupts = |it: Described| it.with_interrupts().map_or(it, |(raised, _)| raised);
+        described.map(with_interrupts).map(Described::into_drive)
+    }
+}
+
+/// Returns a list with the one job that fio options describe, checked against the limits of a drive.
+fn jobs(options: &[(String, String)], drive: &Drive) -> Result<Vec<Job>, Problems> {
+    let given: Vec<_> = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    UnresolvedJobs::new([fio::from_flags(&with_defaults(&given))?], no_traces)?.on(&drive.limits())
+}
+
+fn no_traces(wanted: &NamedTrace) -> Result<Trace, Problems> {
+    Err(Problem::new(&wanted.path, None, "cannot be read: there are no files here", "").into())
+}
+
+fn catalog() -> Value {
+    let drive = |name: &str| Drive::shipped(name).map(|drive| json!({ "name": name, "summary": drive.summary }));
+    let preset = |it: presets::Preset| json!({ "section": it.section, "name": it.name, "summary": it.summary });
+    let stage = |(name, part)| json!({ "stage": name, "part": part_name(part), "colour": colour::of_stage(name, &[]) });
+    let part = |part: &SystemPart| json!({ "part": part_name(*part), "colour": colour::of_whole(*part) });
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "address": env!("CARGO_PKG_REPOSITORY"),
+        "drives": shipped::names().filter_map(drive).collect::<Vec<_>>(),
+        "usual": shipped::usual(),
+        "sets": shipped::sets().collect::<BTreeMap<_, _>>(),
+        "presets": presets::all().into_iter().map(preset).collect::<Vec<_>>(),
+        "stages": Stage::fixed().map(stage).collect::<Vec<_>>(),
+        "parts": SystemPart::ALL.iter().map(part).collect::<Vec<_>>(),
+        "stack_colours": (0..STACK_STAGES_MAX).map(colour::of_stack).collect::<Vec<_>>(),
+    })
+}
+
+fn part_name(part: SystemPart) -> String {
+    format!("{part:?}").to_lowercase()
+}
+
+fn row(record: &Record) -> Value {
+    let (who, packets) = match &record.step {
+        Step::Host(_) => ("host", None),
+        Step::Device(_) => ("device", None),
+        Step::Media(_) => ("media", None),
+        Step::Up { packets, wire_bytes, .. } => ("up", Some((packets, wire_bytes))),
+        Step::Down { packets, wire_bytes, .. } => ("down", Some((packets, wire_bytes))),
+    };
+    let (packets, wire_bytes) = packets.unzip();
+    json!({
+        "from_ns": record.from.as_ns(), "to_ns": record.to.as_ns(), "who": who, "what": record.step.name(),
+        "packets": packets, "wire_bytes": wire_bytes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(question: Value) -> Value {
+        answer(question.to_string().as_bytes(), || false)
+    }
+
+    #[test]
+    fn a_run_is_the_document_of_the_command_line() {
+        let job = [["rw", "randread"], ["number_ios", "100"]];
+        let question =
+            json!({ "verb": "run", "drive": { "name": "nvme", "set": ["link.lanes=8"] }, "job": job, "seed": 3 });
+        let answer = &asked(question)["answer"]["phaselink"];
+        assert_eq!((&answer["verb"], &answer["seed"]), (&json!("run"), &json!(3)));
+        assert_eq!(answer["description"]["link"]["lanes"], 8);
+    }
+
+    #[test]
+    fn what_is_wrong_comes_back_as_text() {
+        for question in [
+            json!({ "verb": "run" }),
+            json!({ "verb": "check", "drive": {} }),
+            json!({ "verb": "check", "drive": { "name": "nvmee" } }),
+            json!({ "verb": "check", "drive": { "text": "preset = \"/etc/passwd.toml\"" } }),
+            json!({ "verb": "predict", "drive": { "name": "nvme" }, "job": [["read_iolog", "trace"]] }),
+            json!({ "verb": "trace", "drive": { "name": "nvme" }, "rw": "x", "bs": "4k", "iodepth": "1", "skip": 0, "seed": 1 }),
+        ] {
+            let answer = asked(question.clone());
+            assert!(answer["text"].as_str().is_some_and(|text| !text.is_empty()), "{question}: {answer}");
+            assert!(answer["problems"].as_array().is_some_and(|problems| !problems.is_empty()), "{question}: {answer}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_takes_too_long_is_given_up() {
+        let job = [["rw", "randread"], ["runtime", "1000s"]];
+        let question = json!({ "verb": "run", "drive": { "name": "nvme" }, "job": job, "seed": 1 });
+        let answer = answer(question.to_string().as_bytes(), || true);
+        assert_eq!(answer["problems"][0]["found"], "a run that takes too long");
+    }
+
+    #[test]
+    fn the_catalog_names_every_stage_that_a_run_may_show() {
+        let catalog = &asked(json!({ "verb": "catalog" }))["answer"];
+        let stages = catalog["stages"].as_array().unwrap();
+        assert!(stages.iter().any(|it| it["stage"] == "media" && it["part"] == "media"));
+        assert!(catalog["drives"].as_array().unwrap().iter().any(|it| it["name"] == catalog["usual"]));
+        assert!(catalog["sets"]["2026"].as_array().is_some_and(|drives| drives.contains(&json!("tlc-gen5"))));
+    }
+}

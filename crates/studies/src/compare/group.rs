@@ -1,0 +1,85 @@
+//! Results of all drives under the same jobs, and the sizes of the jobs that texts name.
+
+use super::{Cell, Label};
+use phaselink_core::results::words::{counted, listed, size};
+
+/// Results of all drives under the same jobs, in the order of the drives.
+#[derive(Clone, Debug)]
+pub struct ComparedGroup {
+    /// Sizes of the jobs.
+    pub label: Label,
+    /// Result of each drive; `None` for a drive whose queues are too short for the jobs.
+    pub cells: Vec<Option<Cell>>,
+}
+
+/// Sizes of jobs that texts name: threads unless all groups have one thread, queue depth unless all have depth 1.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    threads: bool,
+    depth: bool,
+}
+
+/// Returns which sizes of jobs (threads, queue depth) texts about these groups must name.
+pub fn named(groups: &[ComparedGroup]) -> Named {
+    Named {
+        threads: groups.iter().any(|group| group.label.threads != 1),
+        depth: groups.iter().any(|group| group.label.iodepth != Some(1)),
+    }
+}
+
+impl Named {
+    /// Returns the headings of the table columns between block size and drive: threads and depth, if they are named.
+    pub fn headings(self) -> impl Iterator<Item = &'static str> {
+        [(self.threads, "threads"), (self.depth, "depth")].into_iter().filter_map(|(named, text)| named.then_some(text))
+    }
+
+    /// Returns the cells of a table row before the drive's name: block size, then threads and depth if they are named.
+    pub fn cells(self, label: &Label) -> Vec<String> {
+        let block = label.bytes.map_or(String::from("mixed"), |bytes| size(bytes.into()));
+        let depth = || label.iodepth.map_or(String::from("mixed"), |depth| depth.to_string());
+        let threads = self.threads.then(|| label.threads.to_string());
+        [Some(block), threads, self.depth.then(depth)].into_iter().flatten().collect()
+    }
+
+    /// Returns the sizes of jobs as text, such as `4 KiB, 8 threads and depth 4`.
+    pub fn place(self, label: &Label) -> String {
+        let block = label.bytes.map_or(String::from("mixed sizes"), |bytes| size(bytes.into()));
+        let threads = self.threads.then(|| counted(label.threads.into(), "thread"));
+        let depth = || label.iodepth.map_or(String::from("mixed depths"), |depth| format!("depth {depth}"));
+        listed(&[Some(block), threads, self.depth.then(depth)].into_iter().flatten().collect::<Vec<_>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phaselink_core::workload::Job;
+
+    fn group(jobs: &[Job]) -> ComparedGroup {
+        ComparedGroup { label: Label::of(jobs), cells: Vec::new() }
+    }
+
+    fn job(threads: u32, iodepth: u32) -> Job {
+        Job { threads, iodepth, ..Job::named("job") }
+    }
+
+    #[test]
+    fn only_sizes_that_someone_has_chosen_are_named() {
+        let (one, eight) = (group(&[job(1, 1)]), group(&[job(8, 1)]));
+        assert_eq!(named(std::slice::from_ref(&one)).place(&one.label), "4 KiB");
+        let named = named(&[one.clone(), eight.clone()]);
+        assert_eq!(named.headings().collect::<Vec<_>>(), ["threads"]);
+        assert_eq!(named.cells(&eight.label), ["4 KiB", "8"]);
+        assert_eq!(named.place(&one.label), "4 KiB and 1 thread");
+    }
+
+    #[test]
+    fn what_jobs_of_a_group_do_not_share_is_mixed() {
+        let mixed = group(&[job(1, 4), Job { read_percent: 0.0, ..job(2, 8) }]);
+        let label = mixed.label.clone();
+        assert_eq!((label.threads, label.iodepth, label.rw, label.bytes), (3, None, None, Some(4096)));
+        let named = named(&[mixed]);
+        assert_eq!(named.place(&label), "4 KiB, 3 threads and mixed depths");
+        assert_eq!(named.cells(&label), ["4 KiB", "3", "mixed"]);
+    }
+}

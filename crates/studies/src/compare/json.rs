@@ -1,0 +1,57 @@
+//! JSON document of a comparison.
+
+use serde_json::Value;
+
+use super::{Cell, ComparedGroup, Label, promise};
+use crate::precision;
+use crate::report::stage_means;
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::evidence;
+use phaselink_core::results::documents::{
+    CellFigures, CellLabels, CompareDocument, ComparedCell, Description, MeasuredIn, RanCell, ShortCell, value,
+};
+
+/// Returns the JSON document of a comparison, without the head that all documents have. `options` are those of the jobs
+/// besides their sizes, as `name=value`; `set` are the overrides of the drives as the user has typed them.
+pub fn document(seed: u64, options: &[String], set: &[String], drives: &[Drive], groups: &[ComparedGroup]) -> Value {
+    let cells = groups.iter().flat_map(|group| {
+        let cells = drives.iter().zip(&group.cells);
+        cells.map(|(drive, cell)| entry(&group.label, drive, cell.as_ref()))
+    });
+    value(&CompareDocument {
+        seed,
+        rw: groups.first().and_then(|group| group.label.rw).map(String::from),
+        options: options.to_vec(),
+        set: set.to_vec(),
+        findings: super::findings(drives, groups),
+        evidence: evidence::of_drives(drives),
+        cells: cells.collect(),
+        descriptions: drives.iter().map(|drive| Description(drive.resolved())).collect(),
+    })
+}
+
+/// Returns the figures of a drive under the jobs of a group; for a drive whose queues are too short, the number of
+/// requests that they hold.
+fn entry(label: &Label, drive: &Drive, cell: Option<&Cell>) -> ComparedCell {
+    let labels = CellLabels {
+        drive: drive.name.clone(),
+        bs: label.bytes,
+        numjobs: label.threads,
+        iodepth: label.iodepth,
+        rw: label.rw.map(String::from),
+        acknowledged_write: promise(drive),
+    };
+    let Some(cell) = cell else {
+        return ComparedCell::Short(ShortCell { labels, iodepth_max: drive.limits().queue_slots() });
+    };
+    ComparedCell::Ran(Box::new(RanCell {
+        labels,
+        figures: CellFigures::of(&cell.figures),
+        measured: MeasuredIn::of(cell.outcome.measured),
+        limit: cell.limit().map(String::from),
+        usage: cell.usage.clone(),
+        stages: stage_means(&cell.all, &cell.outcome.stack_stages),
+        precision: cell.measurement.as_ref().map(|(measurement, share)| precision::document(measurement, *share)),
+        intervals: cell.doubted.as_ref().map(|doubted| doubted.document()),
+    }))
+}

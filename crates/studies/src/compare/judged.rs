@@ -1,0 +1,74 @@
+//! Latency by which drives are compared: that of all requests, of reads and of writes separately, of commits, or of
+//! queries.
+
+use super::{Cell, ComparedGroup, Label};
+use phaselink_core::ledger::DirectionOutcome;
+use phaselink_core::results::words::requests;
+
+/// Kind of request whose latency an application waits for, and by which drives are ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JudgedLatency {
+    /// All requests, which are either reads or writes.
+    All,
+    /// Reads of a mix of reads and writes.
+    Reads,
+    /// Writes of a mix of reads and writes.
+    Writes,
+    /// Commits: each lasts from a write to the end of the flush that follows.
+    Commits,
+    /// Queries: chains of reads, each of which depends on the one before.
+    Queries,
+}
+
+impl JudgedLatency {
+    /// Returns the latencies by which drives are ranked: commits if the jobs flush, else queries if there are any, else
+    /// reads and writes separately if both occur, else all.
+    pub fn of(groups: &[ComparedGroup]) -> &'static [JudgedLatency] {
+        let cells = || groups.iter().flat_map(|group| group.cells.iter().flatten());
+        let is_mixed = cells().any(|cell| cell.reads.ios > 0 && cell.writes.ios > 0);
+        match cells().any(|cell| cell.commits.ios > 0) {
+            true => &[JudgedLatency::Commits],
+            false if cells().any(|cell| cell.queries.ios > 0) => &[JudgedLatency::Queries],
+            false if is_mixed => &[JudgedLatency::Reads, JudgedLatency::Writes],
+            false => &[JudgedLatency::All],
+        }
+    }
+
+    /// Returns those requests of a result by whose latency drives are ranked, with their latency and stages.
+    pub(super) fn requests(self, cell: &Cell) -> &DirectionOutcome {
+        match self {
+            JudgedLatency::All => &cell.all,
+            JudgedLatency::Reads => &cell.reads,
+            JudgedLatency::Writes => &cell.writes,
+            JudgedLatency::Commits => &cell.commits,
+            JudgedLatency::Queries => &cell.queries,
+        }
+    }
+
+    /// Returns the mean latency, in ns, of the requests by which drives are ranked.
+    pub(super) fn mean_ns(self, cell: &Cell) -> f64 {
+        self.requests(cell).total.mean_ns()
+    }
+
+    /// Returns the latency by which drives are ranked as text, for jobs of this label: `latency of random reads`.
+    pub(super) fn latency(self, label: &Label) -> String {
+        match self {
+            JudgedLatency::All => label.rw.map_or(String::from("latency"), |rw| format!("latency of {}", requests(rw))),
+            JudgedLatency::Reads => String::from("latency of reads"),
+            JudgedLatency::Writes => String::from("latency of writes"),
+            JudgedLatency::Commits => String::from("latency of commits"),
+            JudgedLatency::Queries => String::from("latency of queries"),
+        }
+    }
+
+    /// Returns the requests by which drives are ranked as text, for jobs of this label: `random reads`.
+    pub(super) fn name(self, label: &Label) -> &'static str {
+        match self {
+            JudgedLatency::All => label.rw.map_or("requests", requests),
+            JudgedLatency::Reads => "reads",
+            JudgedLatency::Writes => "writes",
+            JudgedLatency::Commits => "commits",
+            JudgedLatency::Queries => "queries",
+        }
+    }
+}

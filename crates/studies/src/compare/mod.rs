@@ -1,0 +1,35 @@
+//! Comparisons: the same jobs on several drives.
+//!
+//! A [`Grid`] gives the sizes of the jobs of each line, a [`ComparedPoint`] holds the jobs of a line for each drive, a
+//! [`Cell`] the result of one drive, a [`ComparedGroup`] the cells of a line, and a [`document`] all of them for
+//! programs. [`findings`] are sentences on which drive is faster and why. The caller runs the jobs, in any order and on
+//! as many threads as it likes.
+
+mod causes;
+mod cell;
+mod findings;
+mod grid;
+mod group;
+mod json;
+mod judged;
+mod label;
+mod point;
+
+pub use causes::means_ns;
+pub use cell::Cell;
+pub use findings::{RunConclusion, conclusion_of_run, findings};
+pub use grid::{Grid, Sizes};
+pub use group::{ComparedGroup, Named, named};
+pub use json::document;
+pub use judged::JudgedLatency;
+pub use label::{Label, shared};
+use phaselink_core::drive::Drive;
+pub use point::ComparedPoint;
+
+/// Name of the set of drives that is compared if the user names no drive.
+pub const SET_DEFAULT: &str = "interfaces";
+
+/// Returns the promise that a drive makes for a write that it has acknowledged, as text.
+pub fn promise(drive: &Drive) -> String {
+    format!("an acknowledged write is {}", drive.protocol().promise(drive))
+}

@@ -1,0 +1,41 @@
+//! Questions about drives, answered with the models of `phaselink_core`: closed forms, comparisons, sweeps, published
+//! results, measurements and reports. Pure: no I/O, no clock, no thread, no unsafe, no async.
+//!
+//! The modules are listed from the ground up; a test in the core's `tests/house/` checks which module may import which.
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+mod shipped;
+
+// Tables, JSON and HTML; how certain a figure is.
+pub mod precision;
+pub mod report;
+pub mod uncertainty;
+
+// Questions about one drive, one paper or one memory.
+pub mod breakeven;
+pub mod fit;
+pub mod predict;
+pub mod reproduce;
+pub mod validate;
+
+// Questions that take several runs.
+pub mod compare;
+pub mod inference;
+pub mod stream;
+pub mod sweep;
+pub mod whatif;
+
+// All of them as JSON.
+pub mod ask;
+
+#[cfg(test)]
+mod tests;
+/// Modules that the samples of the core's tests name by their place in the core.
+#[cfg(test)]
+use phaselink_core::{ledger, time};
+
+/// Front page of the crate, whose example runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

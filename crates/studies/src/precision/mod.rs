@@ -1,0 +1,158 @@
+//! Confidence intervals of a run's mean and p99 latency by batch means, with the warm-up removed.
+//!
+//! Consecutive requests are not independent: they wait in the same queues. Means of long enough batches of them are
+//! (Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", Operations Research 30, 1982, who finds 10 to
+//! 30 batches enough). The correlation of consecutive batches tests whether they are long enough. The warm-up ends
+//! where the remaining values have the least standard error (White, "An Effective Truncation Heuristic for Bias
+//! Reduction in Simulation Output", Simulation 69, 1997). If it reaches into the second half, the run is too short.
+//!
+//! The interval is that of a stationary run with the constants as they are. [`crate::uncertainty`] gives the effect of
+//! uncertain constants.
+
+mod batches;
+mod json;
+
+use batches::Slices;
+pub use json::document;
+use phaselink_core::engine::simulation::Simulation;
+use phaselink_core::ledger::Latency;
+use phaselink_core::problem::Problem;
+pub use phaselink_core::results::documents::KnownFigure;
+use phaselink_core::workload::{Job, side_by_side};
+
+/// Number of batches into which a run is divided for its confidence intervals.
+pub const BATCHES: usize = 20;
+/// Number of requests after which a run stops that no other limit ends: some minutes of computation.
+pub const IOS_MAX: u64 = 50_000_000;
+/// Smallest number of slices of a run before its precision is estimated.
+const SLICES_MIN: usize = 64;
+/// Number of slices between two estimates of the precision, each of which reads all slices.
+const SLICES_BETWEEN: usize = 16;
+/// Number of requests in each slice at first. Slices are merged in pairs whenever there are twice as many as needed.
+const SLICE_IOS: u64 = 400;
+/// Number of simulated events between two checks of how many requests are complete.
+const EVENTS: u64 = 256;
+
+/// Mean and p99 latency of a run with their confidence intervals, estimated from its requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PrecisionEstimate {
+    /// Mean latency of the run's requests, with its 95 % confidence interval.
+    pub mean: KnownFigure,
+    /// 99th percentile of the run's latency, with its 95 % confidence interval.
+    pub p99: KnownFigure,
+    /// Number of warm-up requests, which the estimate leaves out.
+    pub warm_up_ios: u64,
+    /// Number of requests in each batch, the consecutive parts of a run whose means are compared.
+    pub batch_ios: u64,
+}
+
+/// Reason why a run is too short to estimate its precision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooShort {
+    /// Run has too few requests: each batch needs some that are slower than its p99.
+    Requests,
+    /// Warm-up reaches into the second half of the run, so that latencies still drift.
+    WarmUp,
+    /// Consecutive batches are correlated, so that each of them is too short.
+    Correlated,
+}
+
+/// Measurement of a run that goes on until its mean and p99 latency are known precisely enough.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    /// Relative precision (half width of the interval over the value) at which a figure counts as known.
+    share: f64,
+    slices: Slices,
+    seen: Latency,
+    estimate: Result<PrecisionEstimate, TooShort>,
+}
+
+/// Returns the relative precision of a figure: half width of its confidence interval over its value.
+fn relative_precision(figure: &KnownFigure) -> f64 {
+    if figure.half_width_ns == 0.0 { 0.0 } else { figure.half_width_ns / figure.value_ns }
+}
+
+impl PrecisionEstimate {
+    /// Returns the worse of the relative precisions of mean and p99: half width over value.
+    pub fn share(&self) -> f64 {
+        relative_precision(&self.mean).max(relative_precision(&self.p99))
+    }
+
+    /// True if both mean and p99 are known to the relative precision `share`.
+    pub fn is_within(&self, share: f64) -> bool {
+        self.share() <= share
+    }
+}
+
+impl std::fmt::Display for TooShort {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
+        formatter.write_str(match self {
+            TooShort::Requests => "the run has too few requests",
+            TooShort::WarmUp => "the run ends while latencies still drift",
+            TooShort::Correlated => "the run is too short for batches that do not depend on each other",
+        })
+    }
+}
+
+impl Measurement {
+    /// Returns a measurement until mean and p99 are known to the relative precision `share`, such as 0.01 for 1 %.
+    pub fn until_precision(share: f64) -> Measurement {
+        let estimate = Err(TooShort::Requests);
+        Measurement { share, slices: Slices::of(SLICE_IOS), seen: Latency::default(), estimate }
+    }
+
+    /// Simulates the requests of one more slice. Returns false once mean and p99 are known, or the jobs are done.
+    pub fn advance(&mut self, simulation: &mut Simulation) -> bool {
+        let goal = self.seen.count() + self.slices.ios_per_slice();
+        let mut goes_on = true;
+        while goes_on && simulation.counted() < goal {
+            goes_on = simulation.step(EVENTS);
+        }
+        let now = simulation.latency();
+        self.slices.add(now.without(&self.seen));
+        self.seen = now;
+        let count = self.slices.count();
+        if !goes_on || (count >= SLICES_MIN && count.is_multiple_of(SLICES_BETWEEN)) {
+            self.estimate = self.slices.estimate();
+        }
+        if count >= 2 * SLICES_MIN {
+            self.slices.pair();
+        }
+        goes_on && !self.is_known()
+    }
+
+    /// Returns the latest estimate of mean and p99, or the reason why there is none yet.
+    pub fn estimate(&self) -> Result<PrecisionEstimate, TooShort> {
+        self.estimate
+    }
+
+    /// True if the run's mean and p99 latency have reached the requested precision.
+    pub fn is_known(&self) -> bool {
+        self.estimate.is_ok_and(|estimate| estimate.is_within(self.share))
+    }
+}
+
+/// Checks that a mean and p99 over all these jobs make sense, which needs jobs that run at the same time.
+///
+/// # Errors
+/// If some jobs run one after another.
+pub fn check(jobs: &[Job]) -> Result<(), Problem> {
+    match side_by_side(jobs).count() {
+        0 | 1 => Ok(()),
+        _ => {
+            let found = "a precision for jobs that run one after the other (stonewall)";
+            Err(Problem::new("command line", None, found, "a run for each group of jobs"))
+        }
+    }
+}
+
+/// Simulates until mean and p99 are known to the relative precision `share`, or the jobs are done, or `stop` returns
+/// true.
+pub fn measure(simulation: &mut Simulation, share: f64, stop: impl Fn() -> bool) -> Measurement {
+    let mut measurement = Measurement::until_precision(share);
+    while !stop() && measurement.advance(simulation) {}
+    measurement
+}
+
+#[cfg(test)]
+mod tests;

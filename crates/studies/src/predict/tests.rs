@@ -1,0 +1,61 @@
+//! Tests of requests of which only the data is known.
+
+use super::{Form, Parts, predict, predict_job, text, usage};
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::Override;
+use phaselink_core::simulation::simulate;
+use phaselink_core::time::Span;
+use phaselink_core::workload::Job;
+
+#[test]
+fn a_request_without_a_closed_form_has_bounds_and_no_latency() {
+    let drive = Drive::shipped("nvme-polled").unwrap();
+    let job = Job::named("any");
+    let bare = predict_job(&Parts::new(&drive), &job, Form::of_data);
+    assert_eq!((bare.alone_ns(), bare.saturation_depth(), bare.loaded().least_ns), (None, None, None));
+    let mut prediction = predict(&drive, &[job]);
+    // Whatever the protocol, it cannot need less than its data does.
+    assert!(bare.bottleneck().bound_iops() >= prediction.jobs[0].bottleneck().bound_iops());
+    for demand in &bare.demands {
+        let whole = prediction.jobs[0].demands.iter().find(|other| other.resource == demand.resource).unwrap();
+        assert!(demand.busy_ns <= whole.busy_ns, "{}", demand.resource);
+    }
+    prediction.jobs = vec![bare];
+    assert!(text(&prediction).contains("no closed form of its latency"));
+}
+
+/// Returns the busiest resource of reads on a shipped drive, changed by `set`, and its utilisation.
+fn busiest(name: &str, set: &[&str], job: Job) -> (String, f64) {
+    let overrides: Vec<Override> = set.iter().map(|text| Override::parse(text).unwrap()).collect();
+    let shipped = phaselink_core::drive_file::shipped::find(name).unwrap();
+    let drive = Drive::from_toml(shipped.file, shipped.text, &overrides).unwrap();
+    let jobs = [Job { ios: Some(3000 / u64::from(job.threads)), ..job }];
+    let first = usage(&drive, &jobs, &simulate(&drive, &jobs, 1).unwrap()).remove(0);
+    (first.resource, first.share)
+}
+
+#[test]
+fn the_resource_that_is_full_is_the_busiest_wherever_it_lies() {
+    let deep = || Job { iodepth: 32, ..Job::named("deep") };
+    // Enough to fill the write buffer many times.
+    let steady = || Job { read_percent: 0.0, ramp_time: Span::from_ms(100), ..deep() };
+    for (drive, set, job, resource, least) in [
+        ("nvme-polled", &[][..], deep(), "cores", 0.95),
+        ("nvme-polled", &[], Job { threads: 8, iodepth: 4, ..deep() }, "wire to host", 0.95),
+        // At random some banks are idle while others are asked by many.
+        ("dc-express", &["media.read_ns=40000"], deep(), "media banks", 0.75),
+        ("dc-express", &["link.preset=gen4-x4"], deep(), "media buses", 0.95),
+        ("tlc-gen3", &["translation.precondition=random"], steady(), "flash dies", 0.4),
+        ("tlc-gen5", &["translation.precondition=random"], steady(), "flash dies", 0.4),
+    ] {
+        let (found, share) = busiest(drive, set, job);
+        assert_eq!(found, resource, "{drive} {set:?}");
+        assert!((least..=1.0).contains(&share), "{drive} {set:?}: {share}");
+    }
+}
+
+#[test]
+fn a_lone_request_fills_nothing() {
+    let (_, share) = busiest("nvme", &[], Job::named("alone"));
+    assert!(share < 0.6, "{share}");
+}

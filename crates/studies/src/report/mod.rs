@@ -1,0 +1,21 @@
+//! Formats an [`Outcome`](phaselink_core::ledger::Outcome) or a [`Trace`](phaselink_core::ledger::Trace) for people and programs: tables,
+//! fio's JSON, ladders, timelines, pages with plots.
+
+pub mod csv;
+mod fio;
+mod hgrm;
+pub mod html;
+pub mod json;
+pub mod ladder;
+pub mod perfetto;
+pub mod summary;
+pub mod table;
+pub use phaselink_core::results::units;
+
+pub use hgrm::hgrm;
+pub use html::html;
+pub use json::{headed, json, stage_means};
+pub use ladder::ladder;
+pub use perfetto::perfetto;
+pub use summary::{requests, summary, summary_within};
+pub use table::Table;

@@ -1,0 +1,269 @@
+//! Readable result of a run: requests, the stages in which their time went, and the use of link and host.
+
+use std::fmt::Write;
+
+use super::table::{Table, bar};
+use super::units;
+use phaselink_core::ledger::{DirectionOutcome, JobOutcome, Latency, Outcome, WireUse};
+use phaselink_core::results::in_tables;
+use phaselink_core::time::Time;
+
+const BAR_WIDTH: usize = 30;
+
+/// Returns all results of a run as text of at most 100 columns for names of ordinary length.
+///
+/// A percentile that no counted request lies beyond is printed as `unknown`.
+pub fn summary(outcome: &Outcome) -> String {
+    summary_within(outcome, None)
+}
+
+/// Returns all results of a run as text for a terminal of `width` columns, if that is known.
+pub fn summary_within(outcome: &Outcome, width: Option<usize>) -> String {
+    let shown = |table: Table| width.map_or_else(|| table.to_string(), |width| table.within(width));
+    let mut text = heading(outcome);
+    write_block(&mut text, &shown(requests(outcome)));
+    for job in &outcome.jobs {
+        for (direction, figures) in job.kinds() {
+            write_block(&mut text, &ledger(job, direction, figures, &outcome.stack_stages));
+        }
+    }
+    write_block(&mut text, &shown(link(outcome)));
+    write_block(&mut text, &shown(host(outcome)));
+    if !outcome.trouble.is_empty() {
+        write_block(&mut text, &shown(trouble(outcome)));
+    }
+    if !outcome.counters.is_empty() {
+        write_block(&mut text, &shown(counters(outcome)));
+    }
+    text
+}
+
+fn write_block(text: &mut String, block: &str) {
+    text.push('\n');
+    text.push_str(block);
+}
+
+/// Returns the heading of a result: drive, seed, number of requests and simulated time, then failed requests and an
+/// early stop, if any.
+pub(super) fn heading(outcome: &Outcome) -> String {
+    let mut text = format!(
+        "{}, seed {}: {} requests in {} of simulated time\n",
+        outcome.drive,
+        outcome.seed,
+        units::grouped(outcome.ios()),
+        units::span(outcome.elapsed),
+    );
+    if outcome.failed() > 0 {
+        let _ =
+            writeln!(text, "{} requests have failed, and are counted nowhere else", units::grouped(outcome.failed()));
+    }
+    if !outcome.finished {
+        text.push_str("The run was stopped before its jobs were done.\n");
+    }
+    text
+}
+
+/// Returns the table of throughput and latency, with a row for each job and kind of request, commits and queries
+/// included.
+pub fn requests(outcome: &Outcome) -> Table {
+    let mut table = Table::new().left("job").left("direction").right("IOPS").right("bandwidth").right("mean");
+    for percentile in in_tables() {
+        table = table.right(percentile.heading);
+    }
+    let mut table = table.right("max");
+    for job in &outcome.jobs {
+        for (direction, figures) in job.kinds() {
+            let rates = [units::count(figures.iops()), units::quantity(figures.bytes_per_s(), "B/s")];
+            table.row(request_row(job, direction, rates, &figures.total));
+        }
+        if job.commit.count() > 0 {
+            table.row(request_row(job, "commit", [units::count(job.commits_per_s()), String::new()], &job.commit));
+        }
+        if job.query.count() > 0 {
+            table.row(request_row(job, "query", [units::count(job.queries_per_s()), String::new()], &job.query));
+        }
+    }
+    table
+}
+
+fn request_row(job: &JobOutcome, kind: &str, rates: [String; 2], latency: &Latency) -> Vec<String> {
+    let mut row = vec![job.name.clone(), kind.to_string()];
+    row.extend(rates);
+    row.push(units::span(latency.mean()));
+    row.extend(in_tables().map(|it| latency.known_percentile(it.percent).map_or(String::from("unknown"), units::span)));
+    row.push(units::span(latency.max()));
+    row
+}
+
+/// Returns the mean time of a request in each stage, for one job and kind of requests, as a table with bars.
+fn ledger(job: &JobOutcome, direction: &str, figures: &DirectionOutcome, stack: &[String]) -> String {
+    let mut table = Table::new().left("stage").right("ns").right("share").left("");
+    let total_ns = figures.total.mean_ns();
+    for (stage, mean_ns) in stage_means_ns(figures, stack) {
+        let share = if total_ns > 0.0 { mean_ns / total_ns } else { 0.0 };
+        table.row([stage.to_string(), format!("{mean_ns:.1}"), units::percent(share), bar(share, BAR_WIDTH)]);
+    }
+    table.group();
+    table.row(["total".to_string(), format!("{total_ns:.1}"), units::percent(1.0)]);
+    let mut text = String::new();
+    let _ = writeln!(text, "{}, {direction}: where the time of a request goes", job.name);
+    let _ = write!(text, "{table}");
+    text
+}
+
+/// Returns the stages in which time was spent, with the mean time for each request in ns.
+pub(super) fn stage_means_ns<'a>(
+    figures: &'a DirectionOutcome,
+    stack: &'a [String],
+) -> impl Iterator<Item = (&'a str, f64)> {
+    let ios = figures.ios.max(1) as f64;
+    figures.stages.named(stack).map(move |(stage, span)| (stage, span.as_ns() / ios))
+}
+
+/// Returns the table of the use of both directions of the link.
+pub(super) fn link(outcome: &Outcome) -> Table {
+    let mut table = Table::new().left("link").right("to host").right("to device");
+    let mut row = |name: &str, figure: &dyn Fn(&WireUse) -> String| {
+        table.row([name.to_string(), figure(&outcome.upstream), figure(&outcome.downstream)]);
+    };
+    row("busy", &|wire| units::percent(wire.busy_share(outcome.elapsed)));
+    row("wire rate", &|wire| units::quantity(wire.bytes_per_ns * 1e9, "B/s"));
+    row("bytes", &|wire| units::quantity(wire.bytes() as f64, "B"));
+    row("user data", &|wire| share_of_bytes(wire, wire.data_bytes));
+    row("commands and completions", &|wire| share_of_bytes(wire, wire.command_bytes));
+    row("headers and framing", &|wire| share_of_bytes(wire, wire.header_bytes));
+    row("acknowledgements and credits", &|wire| share_of_bytes(wire, wire.dllp_bytes));
+    row("packets", &|wire| units::grouped(wire.packets));
+    row("packets sent again", &|wire| units::grouped(wire.replays));
+    table
+}
+
+fn share_of_bytes(wire: &WireUse, bytes: u64) -> String {
+    units::percent(bytes as f64 / wire.bytes().max(1) as f64)
+}
+
+/// Returns the table of processor time, interrupts and energy of the host.
+pub(super) fn host(outcome: &Outcome) -> Table {
+    let cpu = &outcome.cpu;
+    let cores = |span: phaselink_core::time::Span| format!("{:.3}", span.as_s() / outcome.elapsed.as_s().max(1e-12));
+    let mut table = Table::new().left("host").right("");
+    table.row(["cores busy".to_string(), format!("{:.3} of {}", outcome.busy_cores(), cpu.cores)]);
+    table.row(["  working".to_string(), cores(cpu.working)]);
+    table.row(["  spinning".to_string(), cores(cpu.spinning)]);
+    table.row(["  switching and interrupts".to_string(), cores(cpu.switching)]);
+    table.row(["cores per GB/s".to_string(), format!("{:.3}", outcome.cores_per_gb_per_s())]);
+    table.row(["interrupts".to_string(), units::grouped(cpu.interrupts)]);
+    table.row(["context switches".to_string(), units::grouped(cpu.context_switches)]);
+    if let Some((energy, joules)) = outcome.energy.zip(outcome.joules_per_io()) {
+        table.row(["server power".to_string(), units::quantity(energy.server_w, "W")]);
+        table.row(["  of it idle".to_string(), units::quantity(energy.idle_w, "W")]);
+        table.row(["energy per request".to_string(), units::quantity(joules, "J")]);
+    }
+    if let Some(joules) = outcome.memory_joules_per_io() {
+        table.row(["  and in the memory".to_string(), units::quantity(joules, "J")]);
+    }
+    table
+}
+
+/// Returns the table of injected faults: the rule, the number of things that it affected, and the first and last time.
+pub(super) fn trouble(outcome: &Outcome) -> Table {
+    let mut table = Table::new().left("trouble").right("touched").right("from").right("to");
+    let at = |at: Option<Time>| at.map_or(String::from("-"), |at| units::span(at.since(Time::ZERO)));
+    for met in &outcome.trouble {
+        table.row([met.line.clone(), units::grouped(met.count), at(met.first), at(met.last)]);
+    }
+    table
+}
+
+/// Returns the table of the counters of the drive's protocol.
+pub(super) fn counters(outcome: &Outcome) -> Table {
+    let mut table = Table::new().left("counter").right("");
+    for (name, value) in &outcome.counters {
+        table.row([name.to_string(), units::grouped(*value)]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::sample;
+    use expect_test::expect;
+
+    #[test]
+    fn a_summary_tells_rates_latencies_stages_link_host_and_counters() {
+        expect![[r#"
+            sample <pcm>, seed 7: 1,010 requests in 1.00 ms of simulated time
+
+            job         direction    IOPS  bandwidth     mean      p50      p99    p99.9      max
+            ─────────────────────────────────────────────────────────────────────────────────────
+            rand & mix  read       1.00 M  4.10 GB/s  5.50 us  5.50 us  5.99 us  6.00 us  6.00 us
+            rand & mix  write      10.0 k  41.0 MB/s  2.00 us  2.00 us  unknown  unknown  2.00 us
+
+            rand & mix, read: where the time of a request goes
+            stage            ns    share
+            ──────────────────────────────────────────────────
+            system call   600.0   10.9 %  ███▎
+            driver        200.0    3.6 %  █▏
+            media        3600.5   65.5 %  ███████████████████▋
+            transfer     1100.0   20.0 %  ██████
+            ──────────────────────────────────────────────────
+            total        5500.5  100.0 %
+
+            rand & mix, write: where the time of a request goes
+            stage            ns    share
+            ───────────────────────────────────────────────
+            system call   600.0   30.0 %  █████████
+            driver        200.0   10.0 %  ███
+            media         100.0    5.0 %  █▌
+            transfer     1100.0   55.0 %  ████████████████▌
+            ───────────────────────────────────────────────
+            total        2000.0  100.0 %
+
+            link                            to host  to device
+            ──────────────────────────────────────────────────
+            busy                             90.0 %      2.0 %
+            wire rate                     4.00 GB/s  4.00 GB/s
+            bytes                           4.87 MB    64.0 kB
+            user data                        84.1 %      0.0 %
+            commands and completions          0.3 %    100.0 %
+            headers and framing              14.4 %      0.0 %
+            acknowledgements and credits      1.2 %      0.0 %
+            packets                          33,000          0
+            packets sent again                    0          0
+
+            host
+            ──────────────────────────────────────
+            cores busy                  1.300 of 4
+              working                        0.500
+              spinning                       0.700
+              switching and interrupts       0.100
+            cores per GB/s                   0.314
+            interrupts                       1,010
+            context switches                 2,020
+            server power                     101 W
+              of it idle                    80.0 W
+            energy per request              100 uJ
+              and in the memory            19.8 nJ
+
+            counter
+            ──────────────────────
+            queue reads     12,345
+            tag collisions       0
+        "#]]
+        .assert_eq(&summary(&sample::outcome()));
+    }
+
+    #[test]
+    fn a_stopped_run_without_requests_still_prints() {
+        let outcome = Outcome {
+            jobs: Vec::new(),
+            finished: false,
+            elapsed: phaselink_core::time::Span::ZERO,
+            ..sample::outcome()
+        };
+        let text = summary(&outcome);
+        assert!(text.contains("stopped before its jobs were done"));
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    }
+}

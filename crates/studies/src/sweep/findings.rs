@@ -1,0 +1,150 @@
+//! Findings of a sweep in words: the best and the worst point of each column, and the axes with the largest effect on
+//! it.
+
+use std::collections::BTreeMap;
+
+use super::Plan;
+use super::text::RanPoint;
+use phaselink_core::results::words::{UNBROKEN, listed};
+use phaselink_core::results::{Figure, units};
+
+/// Ratio of largest to smallest value of a column below which all its values count as equal.
+const RATIO_MIN: f64 = 1.005;
+/// Largest number of axes that one sentence of a sweep's findings names.
+const AXES_MAX: usize = 3;
+
+/// Findings of a sweep as sentences: best and worst points, and axes with the largest effect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SweepFindings {
+    /// Sentences about the first column of the plan, which is the question of the sweep.
+    pub conclusion: Vec<String>,
+    /// Sentences about the other columns of the plan, joined to one text for each.
+    pub others: Vec<String>,
+}
+
+/// Returns the findings of a sweep's results. Columns with fewer than two known values have none.
+pub fn findings(plan: &Plan, rows: &[RanPoint]) -> SweepFindings {
+    let mut columns = plan.columns().iter().filter_map(|column| {
+        let values: Vec<Valued> = rows.iter().filter_map(|row| Some((row.point, row.figures.get(column)?))).collect();
+        (values.len() > 1).then(|| sentences(plan, column, &values))
+    });
+    SweepFindings {
+        conclusion: columns.next().unwrap_or_default(),
+        others: columns.map(|told| told.join(" ")).collect(),
+    }
+}
+
+/// Number of a sweep's point, and its value of one figure, such as p99 latency.
+type Valued = (usize, f64);
+
+fn sentences(plan: &Plan, column: &Figure, values: &[Valued]) -> Vec<String> {
+    let by_value = |left: &&Valued, right: &&Valued| left.1.total_cmp(&right.1);
+    let (Some(least), Some(most)) = (values.iter().min_by(by_value), values.iter().max_by(by_value)) else {
+        return Vec::new();
+    };
+    let shown = |value: f64| units::figure(column.unit, Some(value)).replace(' ', UNBROKEN);
+    let is_equal = most.1 <= least.1 * RATIO_MIN || most.1 == least.1;
+    if is_equal {
+        return vec![format!("{}: {} at every point.", column.heading, shown(least.1))];
+    }
+    let ratio = if least.1 > 0.0 { format!(", {:.1} times as much", most.1 / least.1) } else { String::new() };
+    let range = format!(
+        "{}: lowest at {} ({}), highest at {} ({}{ratio}).",
+        column.heading,
+        place(plan, least.0),
+        shown(least.1),
+        place(plan, most.0),
+        shown(most.1)
+    );
+    [Some(range), influence(plan, values)].into_iter().flatten().collect()
+}
+
+/// Returns the keys that vary and their values at a point, as text: `link.lanes = 4, seed 1`.
+fn place(plan: &Plan, point: usize) -> String {
+    let mut words = Vec::new();
+    plan.visit(point, |swept, at| {
+        words.extend(swept.varies().then(|| format!("{} = {}", swept.key, swept.text(at)).replace(' ', UNBROKEN)));
+    });
+    if plan.has_several_seeds() {
+        words.push(format!("seed{UNBROKEN}{}", plan.seed(point)));
+    }
+    words.join(", ")
+}
+
+/// Returns a sentence about the axes that have the largest effect on a column. `None` unless several axes vary.
+fn influence(plan: &Plan, values: &[Valued]) -> Option<String> {
+    let axes = plan.text.axes.iter().enumerate().filter(|(_, axis)| axis.len() > 1);
+    let mut ratios: Vec<(String, f64)> = axes
+        .filter_map(|(number, axis)| {
+            let keys: Vec<String> = axis.swept.iter().map(|swept| swept.key.clone()).collect();
+            Some((listed(&keys), mean_ratio(plan, values, number)?))
+        })
+        .collect();
+    ratios.sort_by(|left, right| right.1.total_cmp(&left.1));
+    let told: Vec<String> = ratios.iter().take(AXES_MAX).map(|(keys, ratio)| format!("{keys} {ratio:.1}")).collect();
+    let strongest = ratios.first().map(|(keys, _)| keys.as_str()).unwrap_or_default();
+    (ratios.len() > 1).then(|| {
+        format!(
+            "{strongest} moves it most; mean ratio of largest to smallest value along each axis: {}.",
+            listed(&told)
+        )
+    })
+}
+
+/// Returns the geometric mean of the ratio of largest to smallest value along an axis, with all else constant. `None`
+/// if a value is zero, or no two points differ in this axis alone.
+fn mean_ratio(plan: &Plan, values: &[Valued], axis: usize) -> Option<f64> {
+    let mut groups: BTreeMap<Vec<usize>, (f64, f64, u32)> = BTreeMap::new();
+    for (point, value) in values {
+        if *value <= 0.0 {
+            return None;
+        }
+        let mut others = places(plan, *point);
+        others.remove(axis);
+        let (least, most, count) = groups.entry(others).or_insert((*value, *value, 0));
+        (*least, *most, *count) = (least.min(*value), most.max(*value), *count + 1);
+    }
+    let ratios: Vec<f64> =
+        groups.values().filter(|(_, _, count)| *count > 1).map(|(least, most, _)| libm::log(most / least)).collect();
+    (!ratios.is_empty()).then(|| libm::exp(ratios.iter().sum::<f64>() / ratios.len() as f64))
+}
+
+/// Returns the index of the value of a sweep's point along each axis, followed by the index of its seed.
+fn places(plan: &Plan, point: usize) -> Vec<usize> {
+    let (mut stride, mut rest, mut places) = (plan.points, point, Vec::new());
+    for axis in &plan.text.axes {
+        stride /= axis.len();
+        places.push(rest / stride);
+        rest %= stride;
+    }
+    places.push(rest);
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phaselink_core::results::find;
+
+    const PLAN: &str = "drive = 'nvme'\n[[axis]]\nkey = 'link.lanes'\nvalues = [1, 2]\n[[axis]]\nkey = 'job.iodepth'\n\
+                        values = [1, 4]\n";
+
+    #[test]
+    fn the_lowest_and_highest_point_and_the_strongest_axis_are_named() {
+        let plan = Plan::parse("p.toml", PLAN).unwrap();
+        let column = find("iops").unwrap();
+        let told = sentences(&plan, column, &[(0, 100.0), (1, 400.0), (2, 110.0), (3, 440.0)]);
+        let told: Vec<String> = told.iter().map(|text| text.replace(UNBROKEN, " ")).collect();
+        assert!(told[0].ends_with(
+            "lowest at link.lanes = 1, job.iodepth = 1 (100), highest at link.lanes = 2, job.iodepth = 4 (440, 4.4 times as much)."
+        ), "{told:?}");
+        assert!(told[1].contains("job.iodepth moves it most; mean ratio of largest to smallest value along each axis: job.iodepth 4.0 and"), "{told:?}");
+    }
+
+    #[test]
+    fn equal_values_are_one_sentence() {
+        let plan = Plan::parse("p.toml", PLAN).unwrap();
+        let told = sentences(&plan, find("iops").unwrap(), &[(0, 100.0), (1, 100.0)]);
+        assert_eq!((told.len(), told[0].ends_with("100 at every point.")), (1, true), "{told:?}");
+    }
+}

@@ -1,0 +1,90 @@
+use super::*;
+use phaselink_core::workload::trace::TraceRequests;
+
+const US: u64 = 1_000_000;
+
+fn at(us: u64) -> Time {
+    Time::from_ps(us * US)
+}
+
+fn recorded(times_us: &[u64]) -> Vec<TraceIo> {
+    let entry =
+        |(place, us): (u64, &u64)| TraceIo { at: at(*us), io: Io { op: Op::Read, offset: place * 4096, bytes: 4096 } };
+    (0..).zip(times_us).map(entry).collect()
+}
+
+fn quiet(name: &str) -> Drive {
+    let mut drive = Drive::shipped(name).unwrap();
+    drive.host.variation = 0.0;
+    drive
+}
+
+#[test]
+fn request_waits_for_the_completion_that_came_last_before_it() {
+    let requests = recorded(&[0, 5, 30, 30, 70]);
+    let done = [at(20), at(10), at(60), at(50), at(80)];
+    let found: Vec<_> = depend(&requests, &done).iter().map(|it| (it.waits_for, it.pause.as_ps() / US)).collect();
+    assert_eq!(found, [(None, 0), (None, 5), (Some(0), 10), (Some(0), 10), (Some(2), 10)]);
+}
+
+#[test]
+fn replay_on_the_recorded_drive_takes_as_long_as_the_recording() {
+    let drive = AttachedDrive::new(&quiet("optane-p5800x"), 1);
+    let requests = recorded(&[0, 100, 103, 250, 400, 400, 400]);
+    let open = drive.replay_at_recorded_times(&requests);
+    let dependent = drive.replay(&depend(&requests, &open.done));
+    assert_eq!(open, dependent);
+}
+
+#[test]
+fn pauses_stay_and_waits_become_those_of_the_other_drive() {
+    let [slow, fast] = ["tlc-gen4", "optane-p5800x"].map(|name| AttachedDrive::new(&quiet(name), 1));
+    let requests = recorded(&[0, 1000, 2000, 3000]);
+    let open = slow.replay_at_recorded_times(&requests);
+    let dependent = depend(&requests, &open.done);
+    let pauses: Span = dependent.iter().map(|it| it.pause).sum();
+    for drive in [&slow, &fast] {
+        let replayed = drive.replay(&dependent);
+        assert_eq!(replayed.elapsed, pauses + replayed.waited);
+        assert_eq!(replayed.latencies[0].requests, 4);
+    }
+    assert!(fast.replay(&dependent).elapsed < open.elapsed);
+}
+
+#[test]
+fn flush_takes_time_on_a_volatile_buffer_alone() {
+    let mut requests = recorded(&[0, 1000, 2000]);
+    requests[0].io.op = Op::Write;
+    requests[1].io = Io::flush();
+    let flush_s = |name: &str| {
+        let drive = AttachedDrive::new(&quiet(name), 1);
+        let replayed = drive.replay_at_recorded_times(&requests);
+        assert_eq!(replayed.latencies.map(|it| it.requests), [1, 1, 1]);
+        replayed.latencies[2].seconds
+    };
+    assert!(flush_s("tlc-gen4") > 1e-4, "{}", flush_s("tlc-gen4"));
+    assert_eq!(flush_s("tlc-gen5"), 0.0);
+}
+
+#[test]
+fn windows_are_all_of_a_short_recording_and_parts_of_a_long_one() {
+    let recording: TraceRequests = recorded(&(0..1000).map(|us| 10 * us).collect::<Vec<_>>()).into_iter().collect();
+    let whole = windows(&recording, 1000, 8, 1);
+    assert_eq!((whole.len(), whole[0].requests.len(), whole[0].recorded), (1, 1000, Span::from_us(9990)));
+    let drawn = windows(&recording, 80, 8, 1);
+    assert_eq!((drawn.len(), requests_of(&drawn)), (8, 80));
+    assert!(
+        drawn.iter().all(|window| window.requests[0].at == Time::ZERO && window.recorded == Span::from_us(100)),
+        "{drawn:?}"
+    );
+    assert_ne!(drawn, windows(&recording, 80, 8, 2));
+}
+
+#[test]
+fn weights_of_windows_sum_to_their_number() {
+    assert_eq!(window_weights(5, 0, 1), [1.0; 5]);
+    for draw in 1..20 {
+        assert_eq!(window_weights(5, draw, 1).iter().sum::<f64>(), 5.0);
+    }
+    assert_ne!(window_weights(5, 1, 1), window_weights(5, 2, 1));
+}

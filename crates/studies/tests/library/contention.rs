@@ -1,0 +1,257 @@
+//! What threads on many cores cost each other: locks, shared lines, mutexes, the kernel's worker, wake-ups.
+
+use crate::common::{close, drive, jobs, ns, reads, run};
+use phaselink_core::drive::Drive;
+use phaselink_core::ledger::{Outcome, Stage};
+use phaselink_core::time::Span;
+use phaselink_studies::predict::predict;
+use proptest::prelude::*;
+
+/// NVMe over a fast memory with a queue pair a core, and these stages; lines travel 30 ns within and 110 ns between
+/// sockets.
+fn stages(wait: &str, stages: &str) -> Drive {
+    let text = format!(
+        "preset = \"nvme\"\n\
+         host = {{ wait = \"{wait}\", cores = 8, core_ghz = 3.8, cache_line_transfer_ns = 30, remote_line_transfer_ns = 110, variation = 0 }}\n\
+         nvme = {{ queue_pairs = 8, interrupts = {} }}\n\
+         media = {{ banks_per_channel = 64 }}\n\
+         stack = {{ stages = [{stages}] }}\n",
+        wait == "sleep",
+    );
+    Drive::from_toml("contended.toml", &text, &[]).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// Time that all reads together spent in the first stage of the stack.
+fn first_stage(outcome: &Outcome) -> Span {
+    reads(outcome).stages.get(Stage::stack(0))
+}
+
+#[test]
+fn threads_that_meet_at_a_lock_pass_it_on_at_the_cost_of_its_line() {
+    let drive = stages("spin", "{ name = 'a', submit_ns = 1000, lock = 'x' }");
+    let spent = |threads: u32| first_stage(&run(&drive, &format!("bs=512 numjobs={threads} number_ios=1")));
+    assert_eq!(spent(1), ns(1000.0));
+    // One waits: 0 to 1000, then 1060 to 2060.
+    assert_eq!(spent(2), ns(1000.0 + 2060.0));
+    // Two wait: the first has it after 30 + (30 + 60) / 2 = 75, the second 60 after that one's release.
+    assert_eq!(spent(3), ns(1000.0 + 2075.0 + 3135.0));
+}
+
+#[test]
+fn a_lock_between_sockets_travels_farther() {
+    let mut drive = stages("spin", "{ name = 'a', submit_ns = 1000, lock = 'x' }");
+    (drive.host.cores, drive.host.sockets) = (2, 2);
+    assert_eq!(first_stage(&run(&drive, "bs=512 numjobs=2 number_ios=1")), ns(1000.0 + 2220.0));
+}
+
+#[test]
+fn only_the_part_of_a_stage_under_the_lock_excludes_others() {
+    let drive = stages("spin", "{ name = 'a', submit_ns = 1000, submit_held_ns = 200, lock = 'x' }");
+    // Both arrive at 800; one goes on at 1000, the other has the lock at 1060.
+    assert_eq!(first_stage(&run(&drive, "bs=512 numjobs=2 number_ios=1")), ns(1000.0 + 1260.0));
+}
+
+#[test]
+fn waiting_for_a_lock_burns_processor_time() {
+    let busy = |lock: &str| {
+        let drive = stages("sleep", &format!("{{ name = 'a', submit_ns = 10000, lock = '{lock}' }}"));
+        run(&drive, "bs=512 numjobs=2 number_ios=1").cpu
+    };
+    let (locked, free) = (busy("x"), busy(""));
+    assert_eq!(locked.working, free.working);
+    assert_eq!(locked.spinning, ns(10_060.0));
+    assert_eq!(free.spinning, Span::ZERO);
+}
+
+#[test]
+fn a_shared_line_costs_a_transfer_where_another_core_wrote_it_last() {
+    let spent = |lines: u32, job: &str| {
+        let drive = stages("spin", &format!("{{ name = 'a', submit_ns = 100, submit_lines = {lines} }}"));
+        first_stage(&run(&drive, job))
+    };
+    assert_eq!(spent(1, "bs=512 number_ios=50"), ns(100.0) * 50);
+    assert_eq!(spent(1, "bs=512 numjobs=2 number_ios=1"), ns(100.0 + 130.0));
+    // The second line has arrived by the time that the first has.
+    assert_eq!(spent(2, "bs=512 numjobs=2 number_ios=1"), ns(100.0 + 160.0));
+}
+
+#[test]
+fn stages_on_the_way_back_contend_as_well() {
+    let drive = stages("spin", "{ name = 'a', complete_ns = 2000, complete_held_ns = 2000, lock = 'x' }");
+    let outcome = run(&drive, "bs=512 numjobs=8 number_ios=1000");
+    // 2000 under the lock and its hand-over: with 7 waiting 30 + 30 x 8 / 2.
+    assert!(outcome.iops() < 1e9 / 2030.0 && outcome.iops() > 1e9 / 2200.0, "{}", outcome.iops());
+}
+
+#[test]
+fn a_write_may_take_longer_than_a_read() {
+    let drive = stages("spin", "{ name = 'a', submit_ns = 100, write_extra_ns = 300 }");
+    let outcome = run(&drive, "rw=randrw bs=512 number_ios=100");
+    let job = &outcome.jobs[0];
+    assert_eq!(job.read.stages.get(Stage::stack(0)), ns(100.0) * job.read.ios);
+    assert_eq!(job.write.stages.get(Stage::stack(0)), ns(400.0) * job.write.ios);
+}
+
+#[test]
+fn a_lock_held_until_the_request_is_back_lets_one_request_through_at_a_time() {
+    let stack = |held: &str| {
+        stages(
+            "sleep",
+            &format!("{{ name = 'a', submit_ns = 100, complete_ns = 100, lock = 'x', lock_held = '{held}' }}"),
+        )
+    };
+    let one = run(&stack("request"), "bs=512 number_ios=200").iops();
+    let eight = run(&stack("request"), "bs=512 numjobs=8 number_ios=200");
+    assert!(eight.iops() < one * 1.2, "{} of {one}", eight.iops());
+    assert!(run(&stack("stage"), "bs=512 numjobs=8 number_ios=200").iops() > one * 4.0);
+    // Who waits sleeps.
+    assert_eq!(eight.cpu.spinning, Span::ZERO);
+}
+
+#[test]
+fn a_thread_with_many_requests_does_not_block_on_its_own_mutex() {
+    let drive = stages("sleep", "{ name = 'a', submit_ns = 100, lock = 'x', lock_held = 'request', hand_over = true }");
+    let outcome = run(&drive, "bs=512 iodepth=8 numjobs=4 number_ios=100");
+    assert!(outcome.finished);
+    assert_eq!(outcome.ios(), 400);
+}
+
+/// NVMe in the host and the stack of the Moneta test bed.
+fn moneta_host(stack: &str, set: &[&str]) -> Drive {
+    let stack = format!("stack.preset=linux-2.6-{stack}");
+    let fixed = ["host.preset=nehalem-2x4", "nvme.queue_pairs=8", "media.preset=dram", &stack];
+    drive("nvme", &[&fixed, set].concat())
+}
+
+#[test]
+fn the_no_op_scheduler_costs_two_switches_a_wake_up_and_its_queue() {
+    let latency = |stack: &str| reads(&run(&moneta_host(stack, &[]), "bs=4k number_ios=50")).total.min();
+    // Two switches of 550 ns, a wake-up of 100, and the lock taken three times for 40.
+    assert_eq!(latency("no-op") - latency("no-scheduler"), ns(2.0 * 550.0 + 100.0 + 3.0 * 40.0));
+}
+
+#[test]
+fn the_closed_form_of_a_lone_request_knows_the_kernels_worker() {
+    for stack in ["no-op", "no-scheduler", "xfs", "paging"] {
+        let drive = moneta_host(stack, &[]);
+        for job in ["bs=4k number_ios=5", "rw=randwrite bs=4k number_ios=5"] {
+            let predicted = predict(&drive, &jobs(&drive, job)).jobs[0].latencies[0].clone().unwrap();
+            let found = run(&drive, job).jobs[0].directions().next().unwrap().1.total.min();
+            assert_eq!(predicted.stages.total(), found, "{stack} {job}");
+        }
+    }
+}
+
+#[test]
+fn the_stacks_software_is_that_of_its_parts() {
+    let outcome = run(&moneta_host("no-scheduler", &[]), "bs=4k number_ios=1");
+    let stages: Span = (0..4).map(|place| reads(&outcome).stages.get(Stage::stack(place))).sum();
+    assert_eq!(stages, ns(851.0 + 1967.0 + 641.0));
+    assert_eq!(reads(&outcome).stages.get(Stage::Copy), ns(1024.0));
+}
+
+#[test]
+fn the_scheduler_costs_processor_time_on_top_of_latency() {
+    let cores = |stack: &str, threads: u32| {
+        let outcome = run(&moneta_host(stack, &[]), &format!("bs=4k numjobs={threads} number_ios=300"));
+        // Eight cores of two hardware threads, each of which counts, as in the operating system's own figures.
+        assert!(outcome.busy_cores() <= 16.001, "{}", outcome.busy_cores());
+        outcome.cores_per_gb_per_s()
+    };
+    let (with, without) = (cores("no-op", 16), cores("no-scheduler", 16));
+    assert!(with > without * 1.15, "{with} {without}");
+}
+
+#[test]
+fn work_under_the_queues_lock_costs_throughput_and_processor_time() {
+    // A driver that issues under the lock of the scheduler's queue, as request functions of Linux do.
+    let run = |lock: &str| {
+        let mut drive = moneta_host("no-op", &[]);
+        let mut issue = drive.stack.stages[5].clone();
+        (issue.name, issue.submit, issue.lock) = (String::from("issue"), ns(2000.0), String::from(lock));
+        drive.stack.stages.push(issue);
+        run(&drive, "bs=512 numjobs=16 number_ios=300")
+    };
+    let (inside, outside) = (run("queue"), run(""));
+    assert!(inside.iops() < outside.iops(), "{} {}", inside.iops(), outside.iops());
+    let cores = [&inside, &outside].map(Outcome::cores_per_gb_per_s);
+    assert!(cores[0] > cores[1] * 1.2, "{cores:?}");
+    assert!(inside.cpu.spinning > outside.cpu.spinning);
+}
+
+#[test]
+fn a_file_system_hurts_small_accesses_and_most_of_all_writes() {
+    let slowdown = |job: &str| {
+        let rate = |stack: &str| run(&moneta_host(stack, &[]), job).iops();
+        rate("no-scheduler") / rate("xfs")
+    };
+    let large = slowdown("bs=512k number_ios=20");
+    let (small_reads, small_writes) = (slowdown("bs=4k number_ios=100"), slowdown("rw=randwrite bs=4k number_ios=100"));
+    assert!(large < 1.02, "{large}");
+    assert!(small_reads > 1.05 && small_writes > small_reads * 1.05, "{small_reads} {small_writes}");
+}
+
+#[test]
+fn one_large_file_on_ext_is_a_disaster_and_many_are_not() {
+    let rate = |stack: &str| run(&moneta_host(stack, &[]), "bs=4k numjobs=16 number_ios=100").iops();
+    let (one, many, xfs) = (rate("ext-one-file"), rate("ext-many-files"), rate("xfs"));
+    assert!(one < many / 3.0, "{one} {many}");
+    assert!(close(many, xfs, 0.15), "{many} {xfs}");
+}
+
+#[test]
+fn paging_shares_its_locks_between_all_threads() {
+    let outcome = run(&moneta_host("paging", &[]), "bs=4k numjobs=16 number_ios=100");
+    assert!(outcome.finished && outcome.busy_cores() <= 8.001);
+}
+
+#[test]
+fn a_handler_takes_longer_for_each_thread_that_it_wakes() {
+    let latency = |wake: &str| reads(&run(&drive("nvme", &[wake]), "bs=4k number_ios=20")).total.min();
+    assert_eq!(latency("host.wake_ns=300") - latency("host.wake_ns=0"), ns(300.0));
+}
+
+#[test]
+fn interrupts_of_all_queues_can_be_left_to_one_core() {
+    let rate = |cores: &str| {
+        let set = ["nvme.queue_pairs=8", "host.interrupt_handler_ns=20000", "media.banks_per_channel=64", cores];
+        run(&drive("nvme", &set), "bs=512 numjobs=8 number_ios=200").iops()
+    };
+    let (one, all) = (rate("host.interrupt_cores=1"), rate("host.interrupt_cores=0"));
+    assert!(one <= 50_000.0, "{one}");
+    assert!(all > one * 2.0, "{all} {one}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// The ledger of each request closes (the run asserts it), cores are busy no longer than there is time, and no
+    /// more requests come through than cores and locks can serve.
+    #[test]
+    fn no_stack_serves_more_than_its_cores_and_its_locks_allow(
+        submit_ns in 0_u64..3000, held in 0.0..=1.0_f64, complete_ns in 0_u64..2000, lines in 0_u8..4,
+        hand_over: bool, request_lock: bool, spin: bool, cores in 1_u16..=8, threads in 1_u32..=16, depth in 1_u32..4,
+    ) {
+        let held_ns = (submit_ns as f64 * held) as u64;
+        let text = format!(
+            "{{ name = 'f', submit_ns = 50, lock = '{}', lock_held = 'request' }}, \
+             {{ name = 'a', submit_ns = {submit_ns}, submit_held_ns = {held_ns}, complete_ns = {complete_ns}, \
+                complete_held_ns = {}, submit_lines = {lines}, complete_lines = {lines}, lock = 'x', hand_over = {hand_over} }}, \
+             {{ name = 'b', submit_ns = 70, lock = 'x' }}",
+            if request_lock { "i" } else { "" },
+            complete_ns / 2,
+        );
+        let mut drive = stages(if spin { "spin" } else { "sleep" }, &text);
+        (drive.host.cores, drive.host.sockets) = (cores, 2);
+        let outcome = run(&drive, &format!("rw=randrw bs=512 numjobs={threads} iodepth={depth} number_ios=40"));
+        prop_assert!(outcome.finished);
+        prop_assert_eq!(outcome.ios(), u64::from(threads) * 40);
+        prop_assert!(outcome.cpu.busy() <= outcome.elapsed * u64::from(cores) + ns(5000.0) * u64::from(cores));
+        let held_ns = if held_ns == 0 { submit_ns } else { held_ns };
+        let locked = ns((held_ns + complete_ns / 2 + 70) as f64);
+        let work = ns((submit_ns + complete_ns + 120) as f64);
+        prop_assert!(locked * outcome.ios() <= outcome.elapsed);
+        prop_assert!(work * outcome.ios() <= outcome.elapsed * u64::from(cores));
+        prop_assert!(outcome.cpu.working >= work * outcome.ios());
+    }
+}

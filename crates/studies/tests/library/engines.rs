@@ -1,0 +1,364 @@
+//! Hosts whose engines differ: what a lone request takes, what those share that go together, who waits how, and what is
+//! refused.
+
+use crate::common::{counter, drive, jobs, run};
+use phaselink_core::closed_form::Certainty;
+use phaselink_core::drive::Drive;
+use phaselink_core::simulation::simulate;
+use phaselink_core::workload::fio;
+use phaselink_studies::predict::predict;
+use proptest::prelude::*;
+
+const KERNELS: [&str; 3] = ["linux-4.14", "linux-5", "linux-6"];
+
+/// A drive with memory as fast as can be behind a host of today, whose software takes its mean times.
+fn modern(stack: &str, changes: &[&str]) -> Drive {
+    let stack = format!("stack.preset={stack}");
+    let own =
+        ["host.preset=zen4-9654p", "host.wait=sleep", "host.variation=0", "media.preset=dram", "link.preset=gen4-x4"];
+    let all: Vec<&str> = own.iter().chain(&[stack.as_str(), "nvme.queue_pairs=8"]).chain(changes).copied().collect();
+    drive("nvme", &all)
+}
+
+/// What keeps a job from running, in words.
+fn refused(drive: &Drive, options: &[(&str, &str)]) -> String {
+    let file = fio::from_flags(options).expect("options are right by themselves");
+    file.resolve(&drive.limits(), &Default::default()).map_or_else(|problems| problems.to_string(), |_| String::new())
+}
+
+fn iops(drive: &Drive, job: &str) -> f64 {
+    run(drive, job).iops()
+}
+
+fn mean_ns(drive: &Drive, job: &str) -> f64 {
+    let outcome = run(drive, job);
+    outcome.jobs[0].directions().next().expect("requests were counted").1.total.mean_ns()
+}
+
+/// Engines of a stack with their switches.
+fn ways(stack: &str) -> Vec<&'static str> {
+    let mut ways = vec!["ioengine=libaio", "ioengine=psync", "ioengine=pvsync2 hipri=1"];
+    match stack {
+        "spdk" => ways = vec!["ioengine=spdk"],
+        "linux-4.14" => {}
+        _ => ways.extend([
+            "ioengine=io_uring",
+            "ioengine=io_uring registerfiles=1 fixedbufs=1",
+            "ioengine=io_uring hipri=1 nonvectored=1",
+            "ioengine=io_uring sqthread_poll=1",
+            "ioengine=io_uring sqthread_poll=1 hipri=1 fixedbufs=1",
+        ]),
+    }
+    if stack == "linux-6" {
+        ways.extend(["ioengine=io_uring_cmd", "ioengine=io_uring_cmd hipri=1 fixedbufs=1 registerfiles=1"]);
+    }
+    ways
+}
+
+#[test]
+fn a_lone_request_takes_what_the_closed_form_says_with_every_engine() {
+    for stack in KERNELS.into_iter().chain(["spdk"]) {
+        let drive = modern(stack, &[]);
+        for way in ways(stack) {
+            for (rw, bs) in [("randread", "512"), ("randread", "4k"), ("randwrite", "4k"), ("randread", "64k")] {
+                let job = format!("{way} rw={rw} bs={bs} number_ios=20");
+                let prediction = predict(&drive, &jobs(&drive, &job)).jobs.remove(0);
+                let latency = prediction.latencies[0].clone().expect("it has a closed form");
+                assert_eq!(latency.certainty, Certainty::Exact, "{stack} {job}");
+                let outcome = run(&drive, &job);
+                let found = outcome.jobs[0].directions().next().expect("requests were counted").1;
+                let total = latency.stages.total();
+                assert_eq!((found.total.min(), found.total.max()), (total, total), "{stack} {job}");
+            }
+        }
+    }
+}
+
+#[test]
+fn files_and_schedulers_lie_on_the_way_of_a_lone_request_too() {
+    for change in
+        ["stack.filesystem=ext4", "stack.filesystem=xfs", "stack.scheduler=mq-deadline", "stack.scheduler=bfq"]
+    {
+        let (plain, drive) = (modern("linux-6", &[]), modern("linux-6", &[change]));
+        let job = "ioengine=io_uring rw=randwrite bs=4k number_ios=20";
+        let prediction = predict(&drive, &jobs(&drive, job)).jobs.remove(0);
+        let mean = mean_ns(&drive, job);
+        assert!((mean - prediction.alone_ns().unwrap()).abs() < 0.01, "{change}");
+        assert!(mean > mean_ns(&plain, job) + 300.0, "{change}");
+    }
+}
+
+#[test]
+fn an_iommu_takes_of_each_request_what_its_mode_costs() {
+    let mean = |mode: &str| {
+        let drive = modern("linux-6", &[&format!("stack.iommu={mode}")]);
+        mean_ns(&drive, "ioengine=io_uring rw=randread bs=4k number_ios=20") / drive.software_ratio()
+    };
+    let passthrough = mean("passthrough");
+    for (mode, costs) in [("lazy", 180.0 + 138.0), ("strict", 400.0 + 1155.0)] {
+        let more = mean(mode) - passthrough;
+        assert!((more - costs).abs() < 0.01, "{mode}: {more}");
+    }
+}
+
+#[test]
+fn the_list_of_pages_costs_requests_of_more_than_a_page() {
+    let with_list =
+        |list: &str| modern("linux-6", &[&format!("stack.stages=[{{ name = 'driver', submit_ns = 10{list} }}]")]);
+    let (drive, without) = (with_list(", submit_list_ns = 500, complete_list_ns = 100"), with_list(""));
+    for (bs, expected) in [("4k", 0.0), ("8k", 600.0), ("64k", 600.0)] {
+        let job = format!("ioengine=io_uring fixedbufs=1 rw=randread bs={bs} number_ios=20");
+        let more = (mean_ns(&drive, &job) - mean_ns(&without, &job)) / drive.software_ratio();
+        assert!((more - expected).abs() < 0.01, "{bs}: {more}, not {expected}");
+    }
+}
+
+#[test]
+fn no_engine_does_more_than_its_bound() {
+    for stack in KERNELS.into_iter().chain(["spdk"]) {
+        let drive = modern(stack, &[]);
+        for way in ways(stack).into_iter().filter(|way| !way.contains("sync")) {
+            for batch in
+                ["", " iodepth_batch=8 iodepth_batch_complete_min=4 iodepth_batch_complete_max=16", " iodepth_batch=0"]
+            {
+                let job = format!("{way}{batch} rw=randread bs=4k iodepth=32 number_ios=4000");
+                let loaded = predict(&drive, &jobs(&drive, &job)).jobs.remove(0).loaded();
+                let found = iops(&drive, &job);
+                assert!(found <= loaded.most_iops * 1.001, "{stack} {job}: {found} over {}", loaded.most_iops);
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_that_are_submitted_together_share_a_doorbell_and_a_call() {
+    let drive = modern("linux-6", &[]);
+    let job = |batch: u32| {
+        format!(
+            "ioengine=io_uring rw=randread bs=512 iodepth=32 number_ios=3200 iodepth_batch={batch} \
+             iodepth_batch_complete_min={batch} hipri=1"
+        )
+    };
+    let (one, eight) = (run(&drive, &job(1)), run(&drive, &job(8)));
+    // One a request and one a completion, but for those that come between a look and the word to the device.
+    assert!((6300..=6400).contains(&counter(&one, "doorbells")), "{}", counter(&one, "doorbells"));
+    assert!((780..=800).contains(&counter(&eight, "doorbells")), "{}", counter(&eight, "doorbells"));
+    assert_eq!(counter(&eight, "interrupts"), 0, "who looks has no interrupts");
+    assert!(eight.iops() > one.iops() * 1.3, "{} {}", eight.iops(), one.iops());
+}
+
+#[test]
+fn a_request_of_more_parts_than_a_queue_has_entries_ends() {
+    for entries in [32, 64, 128] {
+        let drive = modern("spdk", &["nvme.max_transfer_kib=4", &format!("nvme.queue_entries={entries}")]);
+        let outcome = run(&drive, "rw=randrw bs=512k iodepth=2 number_ios=20");
+        assert!(outcome.finished, "{entries}");
+        assert_eq!(outcome.ios(), 20, "{entries}");
+    }
+}
+
+#[test]
+fn a_poll_thread_that_sleeps_is_woken_and_one_that_looks_needs_no_call() {
+    let idle = |idle: &str| modern("linux-6", &[idle]);
+    let job = "ioengine=io_uring sqthread_poll=1 rw=randread bs=512 number_ios=50 thinktime=1000";
+    let awake = mean_ns(&idle("stack.poller_idle_us=2000"), job);
+    let asleep = mean_ns(&idle("stack.poller_idle_us=500"), job);
+    // All but the first find it asleep.
+    assert!((asleep - awake - 32_000.0 * 49.0 / 50.0).abs() < 1.0, "{asleep} {awake}");
+}
+
+#[test]
+fn costs_of_a_stack_with_a_clock_are_cycles() {
+    let stage = |ghz: &str| {
+        let drive = modern("linux-6", &[ghz]);
+        let outcome = run(&drive, "ioengine=io_uring bs=4k number_ios=5");
+        let found = outcome.jobs[0].directions().next().unwrap().1;
+        let times: Vec<_> = found.stages.named(&outcome.stack_stages).collect();
+        times.iter().find(|(name, _)| *name == "block layer").unwrap().1.as_ns() / 5.0
+    };
+    // 736 ns at 2.4 GHz; this core does 0.684 as much in a clock.
+    assert!((stage("host.core_ghz=3.69") - 736.0 * 2.4 / (3.69 * 0.684)).abs() < 0.01);
+    assert!((stage("host.core_ghz=2.3") - 736.0 * 2.4 / (2.3 * 0.684)).abs() < 0.01);
+}
+
+#[test]
+fn a_core_that_does_less_in_a_clock_takes_longer_for_software_and_handlers_and_no_longer_for_registers() {
+    let stages = |set: &[&str]| {
+        let outcome = run(&modern("linux-6", set), "ioengine=io_uring bs=4k number_ios=5");
+        let found = outcome.jobs[0].directions().next().unwrap().1.clone();
+        let time =
+            |name: &str| found.stages.named(&outcome.stack_stages).find(|it| it.0 == name).unwrap().1.as_ns() / 5.0;
+        ["block layer", "interrupt", "driver"].map(time)
+    };
+    let whole = stages(&["host.idle_states=none", "host.cold_ns=0", "host.core_ghz=2.4", "host.ipc=1"]);
+    let half = stages(&["host.idle_states=none", "host.cold_ns=0", "host.core_ghz=2.4", "host.ipc=0.5"]);
+    assert!((half[0] - 2.0 * whole[0]).abs() < 0.01, "{whole:?} {half:?}");
+    // Of an interrupt, handler and wake-up take twice as long, 422 and 373 ns more, and its message does not.
+    assert!((half[1] - whole[1] - 795.0).abs() < 0.01, "{whole:?} {half:?}");
+    assert!((half[2] - whole[2]).abs() < 0.01, "{whole:?} {half:?}");
+}
+
+#[test]
+fn what_issues_the_requests_costs_what_it_costs() {
+    let application = |set: &[&str]| {
+        let outcome = run(&modern("linux-6", set), "ioengine=io_uring bs=4k number_ios=5");
+        let found = outcome.jobs[0].directions().next().unwrap().1;
+        found.stages.named(&outcome.stack_stages).find(|it| it.0 == "application").unwrap().1.as_ns() / 5.0
+    };
+    let ratio = 2.4 / (3.69 * 0.684);
+    assert!((application(&[]) - 172.2 * ratio).abs() < 0.01);
+    assert!((application(&["stack.application=fio"]) - 492.0 * ratio).abs() < 0.01);
+}
+
+#[test]
+fn an_interrupt_for_several_completions_is_sent_at_the_threshold_or_after_the_time() {
+    let drive = modern("linux-6", &["nvme.coalescing_entries=4", "nvme.coalescing_us=100"]);
+    let outcome = run(&drive, "ioengine=io_uring bs=512 iodepth=16 number_ios=1600 rw=randread");
+    assert!(counter(&outcome, "interrupts") < 1600 / 4 + 16, "{}", counter(&outcome, "interrupts"));
+    let alone = mean_ns(&drive, "ioengine=io_uring bs=512 number_ios=10 rw=randread");
+    let plain = mean_ns(&modern("linux-6", &[]), "ioengine=io_uring bs=512 number_ios=10 rw=randread");
+    // A core that has idled for so long begins with cold caches.
+    assert!((99_000.0..104_000.0).contains(&(alone - plain)), "{alone} {plain}");
+}
+
+#[test]
+fn a_long_wait_finds_the_core_deep_asleep_unless_that_is_forbidden() {
+    let slow = ["media.preset=nand-mlc", "host.preset=skylake-sp-8180"];
+    let deep = modern("linux-6", &slow);
+    let light = modern("linux-6", &[slow[0], slow[1], "host.idle_states=c1"]);
+    let job = "ioengine=io_uring bs=4k number_ios=20 rw=randread";
+    let saved = mean_ns(&deep, job) - mean_ns(&light, job);
+    // From C1E, at above 20 us, to C1: 5000 to 1000 ns.
+    assert!((saved - 4000.0).abs() < 1.0, "{saved}");
+}
+
+#[test]
+fn a_lock_that_all_queues_share_bounds_what_many_cores_do() {
+    let rate = |scheduler: &str| {
+        let set = format!("stack.scheduler={scheduler}");
+        let drive = modern("linux-6", &[&set, "media.channels=32", "link.preset=gen6-x4"]);
+        iops(&drive, "ioengine=io_uring bs=512 iodepth=16 numjobs=8 number_ios=2000 rw=randread fixedbufs=1")
+    };
+    let (none, bfq) = (rate("none"), rate("bfq"));
+    let held_ns = 950.0 * 2.4 / (3.69 * 0.71);
+    assert!(bfq < 1e9 / held_ns, "{bfq} is more than one lock of {held_ns} ns allows");
+    assert!(none > bfq * 1.5, "{none} {bfq}");
+}
+
+#[test]
+fn what_changes_nothing_is_refused() {
+    let (old, new) = (drive("nvme", &[]), modern("linux-6", &[]));
+    for (name, value) in [("hipri", "1"), ("iodepth_batch", "4"), ("sqthread_poll", "1"), ("iodepth_low", "2")] {
+        let found = refused(&old, &[("ioengine", "io_uring"), ("iodepth", "8"), ("number_ios", "9"), (name, value)]);
+        assert!(found.contains(name) && found.contains("docs/hosts.md"), "{name}: {found}");
+    }
+    for (options, word) in [
+        (&[("ioengine", "posixaio")][..], "posixaio"),
+        (&[("ioengine", "spdk")], "spdk"),
+        (&[("ioengine", "psync"), ("hipri", "1")], "pvsync2"),
+        (&[("ioengine", "libaio"), ("fixedbufs", "1")], "fixedbufs"),
+        (&[("sqthread_poll_cpu", "3")], "sqthread_poll"),
+        (&[("sqthread_poll", "1"), ("sqthread_poll_cpu", "0")], "processor of a thread"),
+        (&[("sqthread_poll", "1"), ("numjobs", "90")], "poll threads"),
+        (&[("nonvectored", "1"), ("fixedbufs", "1")], "nonvectored"),
+        (&[("iodepth", "8"), ("iodepth_batch_complete_min", "4"), ("iodepth_batch_complete_max", "2")], "complete_max"),
+    ] {
+        let mut all = vec![("number_ios", "9")];
+        all.extend(options);
+        let found = refused(&new, &all);
+        assert!(found.contains(word), "{options:?}: {found}");
+    }
+    assert_eq!(refused(&new, &[("number_ios", "9"), ("hipri", "1")]), "");
+    for (key, word) in
+        [("ipc = 1", "stack.clock_ghz"), ("application = \"fio\"", "no stage of the stack depends on it")]
+    {
+        let text = format!("preset = \"nvme\"\n[stack]\n{key}\n");
+        let found = Drive::from_toml("t", &text, &[]).expect_err(key).to_string();
+        assert!(found.contains(word), "{key}: {found}");
+    }
+}
+
+/// Hosts, queues and jobs of all kinds, mixed: whatever runs has to come to its end with ledgers that add up, below its
+/// bounds, and no request faster than the least that it can take.
+fn any_case() -> impl Strategy<Value = (Vec<String>, String)> {
+    let host = (1u16..5, 1u16..5, 1u8..3, prop_oneof![Just("0"), Just("0.09")]);
+    let stack = (
+        prop_oneof![Just("linux-4.14"), Just("linux-5"), Just("linux-6"), Just("spdk")],
+        prop_oneof![Just("none"), Just("mq-deadline"), Just("kyber"), Just("bfq")],
+        prop_oneof![Just("none"), Just("c1"), Just("c6")],
+        prop_oneof![Just("sleep"), Just("spin"), Just("hybrid")],
+        prop_oneof![Just("false"), Just("true")],
+    );
+    let job = (0usize..9, 1u32..40, 0u32..20, 0u32..20, 0u32..20, 0u32..40);
+    let load = (
+        1u32..5,
+        prop_oneof![Just("randread"), Just("randrw"), Just("write")],
+        prop_oneof![Just("512"), Just("4k"), Just("256k")],
+        prop_oneof![
+            Just(""),
+            Just(" rate_iops=20000"),
+            Just(" thinktime=30"),
+            Just(" rate_iops=50k rate_process=poisson")
+        ],
+    );
+    (host, stack, job, load).prop_map(|(host, stack, job, load)| {
+        let (cores, pairs, threads, variation) = host;
+        let (preset, scheduler, idle, wait, shadow) = stack;
+        let scheduler = if preset == "spdk" { "none" } else { scheduler };
+        let changes = vec![
+            format!("host.cores={cores}"),
+            format!("nvme.queue_pairs={pairs}"),
+            format!("host.threads_per_core={threads}"),
+            format!("host.variation={variation}"),
+            format!("stack.preset={preset}"),
+            format!("stack.scheduler={scheduler}"),
+            format!("host.idle_states={idle}"),
+            format!("host.wait={wait}"),
+            format!("nvme.shadow_doorbells={shadow}"),
+        ];
+        let ways: Vec<&str> = ways(preset).into_iter().filter(|way| !way.contains("sync") || job.1 == 1).collect();
+        let (way, depth, submit, least, most, low) = job;
+        let (way, most) = (ways[way % ways.len()], if most == 0 { 0 } else { most.max(least) });
+        let (numjobs, rw, bs, pace) = load;
+        let job = format!(
+            "{way} iodepth={depth} iodepth_batch={submit} iodepth_batch_complete_min={least} \
+             iodepth_batch_complete_max={most} iodepth_low={low} numjobs={numjobs} rw={rw} bs={bs} number_ios=300 io_size=1t{pace}"
+        );
+        (changes, job)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_host_and_job_come_to_their_end_within_their_bounds((changes, job) in any_case()) {
+        let changes: Vec<&str> = changes.iter().map(String::as_str).collect();
+        let drive = modern("linux-6", &changes);
+        let options: Vec<(&str, &str)> = job.split_whitespace().map(|word| word.split_once('=').unwrap()).collect();
+        let file = fio::from_flags(&options).unwrap();
+        let Ok(jobs) = file.resolve(&drive.limits(), &Default::default()) else { return Ok(()) };
+        let outcome = simulate(&drive, &jobs, 1).unwrap();
+        prop_assert_eq!(outcome.jobs[0].directions().map(|(_, found)| found.ios).sum::<u64>(), 300 * u64::from(jobs[0].threads));
+        let prediction = predict(&drive, &jobs).jobs.remove(0);
+        // A run's first and last requests meet fewer others, and times that vary may fall short for so few.
+        let most = prediction.bottleneck().bound_iops();
+        prop_assert!(outcome.iops() <= most * 1.1, "{} over {most}", outcome.iops());
+    }
+}
+
+#[test]
+fn stage_that_depth_makes_slower_costs_a_lone_request_nothing_and_limits_deep_queues() {
+    let with_depth = |depth_ns: u32| {
+        let stage =
+            format!("{{ name = 'waiters', after = 'lock and tail', user = true, submit_depth_ns = {depth_ns} }}");
+        let text = format!("preset = 'slc-gen7'\n[stack]\npreset = 'gpu-queues'\nstages = [{stage}]\n");
+        Drive::from_toml("gpu.toml", &text, &[]).unwrap_or_else(|problems| panic!("{problems}"))
+    };
+    let [plain, slow] = [0, 20].map(with_depth);
+    let lone = "rw=randread bs=512 iodepth=1 number_ios=200";
+    assert_eq!(mean_ns(&plain, lone), mean_ns(&slow, lone));
+    let deep = "rw=randread bs=512 iodepth=128 iodepth_batch=1 number_ios=2000";
+    // With some 100 others in flight, a command takes 2 us more of its thread.
+    assert!(iops(&slow, deep) < 0.5 * iops(&plain, deep));
+}

@@ -1,0 +1,195 @@
+//! Drives with processors, write buffers and translation layers of their own: what is predicted of them holds, and what they
+//! have in common with real ones comes out of their parts.
+
+use crate::common::{close, counter, drive, jobs, reads, run};
+use phaselink_core::closed_form::Certainty;
+use phaselink_core::config::Mapping;
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::ledger::Stage;
+use phaselink_core::simulation::Simulation;
+use phaselink_studies::predict::predict;
+
+const FLASH: [&str; 4] = ["tlc-gen3", "tlc-gen4", "tlc-gen5", "xl-flash"];
+const ALL: [&str; 7] = ["tlc-gen3", "tlc-gen4", "tlc-gen5", "xl-flash", "optane-p4800x", "optane-p5800x", "dram-card"];
+
+/// A smaller drive of the same kind, so that its state changes within a run.
+const SMALL: [&str; 3] = ["media.capacity_mib=4096", "media.block_pages=12", "buffer.capacity_kib=16384"];
+
+fn mean_us(outcome: &phaselink_core::ledger::Outcome) -> f64 {
+    let (_, figures) = outcome.jobs[0].directions().next().expect("requests were counted");
+    figures.total.mean_ns() / 1000.0
+}
+
+#[test]
+fn no_request_is_faster_than_predicted_and_no_run_does_more() {
+    for name in ALL {
+        let drive = drive(name, &[]);
+        for rw in ["randread", "randwrite", "read", "write", "randrw"] {
+            for (bytes, depth, threads) in [(4096, 1, 1), (512, 8, 1), (16_384, 16, 4), (131_072, 8, 2)] {
+                let job = format!("rw={rw} bs={bytes} iodepth={depth} numjobs={threads} number_ios=300");
+                let predicted = predict(&drive, &jobs(&drive, &job)).jobs.remove(0);
+                let outcome = run(&drive, &job);
+                // Of a few requests more may be of the shorter kind than are on average.
+                let most = predicted.loaded().most_iops * if rw == "randrw" { 1.05 } else { 1.001 };
+                assert!(outcome.iops() <= most, "{name} {job}: {} of {most}", outcome.iops());
+                for ((_, figures), latency) in outcome.jobs[0].directions().zip(&predicted.latencies) {
+                    let least = latency.as_ref().expect("a closed form").least;
+                    assert!(figures.total.min() >= least, "{name} {job}: {} < {least}", figures.total.min());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lone_read_of_flash_with_one_kind_of_page_is_known_exactly() {
+    let drive = drive("xl-flash", &[]);
+    let predicted = predict(&drive, &jobs(&drive, "bs=4096 number_ios=50")).jobs.remove(0);
+    let outcome = run(&drive, "bs=4096 number_ios=50");
+    let latency = predicted.latencies[0].as_ref().expect("a closed form");
+    assert_eq!(latency.certainty, Certainty::Exact);
+    assert_eq!(
+        (reads(&outcome).total.min(), reads(&outcome).total.max()),
+        (latency.stages.total(), latency.stages.total())
+    );
+    assert_eq!(reads(&outcome).stages.get(Stage::Firmware), latency.stages.get(Stage::Firmware) * 50);
+}
+
+#[test]
+fn drives_take_what_their_descriptions_were_derived_from() {
+    let lone = |name: &str, rw: &str, bytes: u32| {
+        mean_us(&run(&drive(name, &[]), &format!("rw={rw} bs={bytes} number_ios=600")))
+    };
+    for (found, given) in [
+        (lone("optane-p4800x", "randread", 4096), 6.38),
+        (lone("optane-p4800x", "randwrite", 4096), 7.03),
+        (lone("tlc-gen4", "randread", 4096), 59.98),
+        (lone("tlc-gen5", "randread", 4096), 70.0),
+        // VLD: 5.7 us with what its host takes, 1.2.
+        (lone("tlc-gen5", "randwrite", 4096), 4.6),
+    ] {
+        assert!(close(found, given, 0.03), "{found} us, not {given}");
+    }
+}
+
+#[test]
+fn drives_reach_the_random_reads_of_their_data_sheets_and_no_more() {
+    let rate = |name: &str| run(&drive(name, &[]), "rw=randread bs=4k iodepth=128 numjobs=8 number_ios=10000").iops();
+    for (name, given) in [("optane-p4800x", 550e3), ("tlc-gen4", 1e6)] {
+        assert!(close(rate(name), given, 0.01), "{name}: {}, not {given}", rate(name));
+    }
+}
+
+#[test]
+fn a_steady_drive_writes_less_than_one_that_was_written_once_and_counts_what_it_moves() {
+    for name in FLASH {
+        let at = |precondition: &str| {
+            let state = format!("translation.precondition={precondition}");
+            let set = [&SMALL[..], &[&state]].concat();
+            run(&drive(name, &set), "rw=randwrite bs=4096 iodepth=64 number_ios=200000")
+        };
+        let (fresh, written, steady) = (at("none"), at("sequential"), at("random"));
+        assert!(steady.iops() < 0.8 * written.iops(), "{name}: {} steady, {} once", steady.iops(), written.iops());
+        assert!(fresh.iops() > 0.99 * written.iops(), "{name}: {} fresh, {} once", fresh.iops(), written.iops());
+        assert!(counter(&steady, "write_amplification_percent") > 140, "{name}");
+        assert!(counter(&steady, "erases") > 0, "{name}");
+    }
+}
+
+/// Rates of random writes of 4 KiB in the steady state, with the write buffer full: names of the drives, predicted and
+/// simulated requests per second.
+fn steady_rates() -> Vec<(&'static str, f64, f64)> {
+    let is_mapped = |name: &&str| Drive::shipped(name).is_some_and(|drive| drive.translation.mapping == Mapping::Page);
+    let job = "rw=randwrite bs=4k iodepth=64 numjobs=4 ramp_time=100ms number_ios=10000";
+    let rates = |name| {
+        let drive = drive(name, &["translation.precondition=random"]);
+        let predicted = predict(&drive, &jobs(&drive, job)).jobs.remove(0).loaded().most_iops;
+        (name, predicted, run(&drive, job).iops())
+    };
+    shipped::names().filter(is_mapped).map(rates).collect()
+}
+
+#[test]
+fn steady_random_writes_of_all_shipped_flash_drives_are_predicted_within_a_quarter() {
+    let rates = steady_rates();
+    assert!(FLASH.iter().all(|name| rates.iter().any(|(known, ..)| known == name)));
+    for (name, predicted, simulated) in rates {
+        println!("{name:10} {predicted:10.0} {simulated:10.0} {:6.3}", predicted / simulated);
+        assert!(
+            (0.98..1.25).contains(&(predicted / simulated)),
+            "{name}: {predicted} predicted, {simulated} simulated"
+        );
+    }
+}
+
+#[test]
+fn sequential_writes_go_on_at_the_rate_of_the_dies_and_sequential_reads_at_that_of_the_link() {
+    let gen4 = drive("tlc-gen4", &[]);
+    let written = run(&gen4, "rw=write bs=128k iodepth=16 number_ios=8000");
+    // 32 dies program 96 KiB in 1.35 ms; the buffer takes 32 MiB more of 1000.
+    let dies = 32.0 * 98_304.0 / 1.35e-3;
+    assert!(close(written.iops() * 131_072.0, dies, 0.1), "{} B/s, not {dies}", written.iops() * 131_072.0);
+    let read = run(&gen4, "rw=read bs=128k iodepth=16 number_ios=4000");
+    assert!((5.5e9..7.5e9).contains(&(read.iops() * 131_072.0)), "{} B/s", read.iops() * 131_072.0);
+}
+
+#[test]
+fn reads_go_before_writes_of_a_drive_that_can_suspend_them() {
+    let p999_us = |suspend: &str| {
+        let drive = drive("tlc-gen4", &[suspend]);
+        let outcome = run(&drive, "rw=randrw rwmixread=90 bs=16k iodepth=2 number_ios=20000");
+        outcome.jobs[0].read.total.percentile(99.9).as_us()
+    };
+    let (with, without) = (p999_us("media.suspend_ns=10000"), p999_us("media.suspend_ns=0"));
+    assert!(with < 0.5 * without, "{with} us with, {without} without");
+}
+
+#[test]
+fn what_was_written_is_read_back_while_it_moves() {
+    let set = [&SMALL[..], &["translation.precondition=random"]].concat();
+    let drive = drive("tlc-gen4", &set);
+    let jobs = jobs(&drive, "rw=randrw bs=4096 iodepth=32 size=64m number_ios=60000");
+    let mut simulation = Simulation::with_data(&drive, &jobs, 1).expect("the job fits");
+    while simulation.step(1 << 20) {}
+    assert_eq!(simulation.data_problems(), [""; 0]);
+}
+
+#[test]
+fn any_interface_may_have_a_flash_drive_behind_it() {
+    for name in ["dc-express", "moneta-block", "pss-block", "capi", "cxl", "ramdisk"] {
+        let set = [
+            "media.preset=tlc-128-layer",
+            "media.capacity_mib=4096",
+            "media.block_pages=12",
+            "media.wear_levelling=none",
+            "media.housekeeping_us=0",
+            "media.housekeeping_interval_us=0",
+            "translation.mapping=page",
+            "translation.over_provisioning=0.2",
+            "translation.precondition=random",
+            "buffer.capacity_kib=16384",
+            "controller.read_pipeline_ns=5000",
+        ];
+        let drive = drive(name, &set);
+        for rw in ["randread", "randrw"] {
+            let outcome = run(&drive, &format!("rw={rw} bs=4096 iodepth=4 number_ios=2000"));
+            assert!(mean_us(&outcome) > 10.0, "{name} {rw}: {}", mean_us(&outcome));
+        }
+    }
+}
+
+#[test]
+fn keys_of_an_inside_that_a_drive_has_not_are_refused() {
+    let nvme = shipped::find("nvme").expect("a shipped drive");
+    for (set, found) in [
+        ("buffer.capacity_kib=1024", "buffer.capacity_kib is given with translation.mapping \"none\""),
+        ("translation.over_provisioning=0.2", "translation.over_provisioning is given"),
+        ("controller.cores=2", "no command takes processor time"),
+    ] {
+        let problems = Drive::from_toml(nvme.file, nvme.text, &[Override::parse(set).unwrap()]).map(drop).unwrap_err();
+        assert!(problems.to_string().contains(found), "{set}: {problems}");
+    }
+    let printed = drive("nvme", &[]).to_toml();
+    assert!(Drive::from_toml("printed.toml", &printed, &[]).is_ok(), "a drive that is printed whole has all keys");
+}

@@ -1,0 +1,149 @@
+//! Drives that store values by their keys: what a key costs beside its value, room that is given as a log gives it, and what is refused.
+
+use std::collections::BTreeMap;
+
+use crate::common::{STEADY, assert_exact, counter, drive, figures, jobs, run};
+use phaselink_core::closed_form::Certainty;
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::simulation::Simulation;
+use phaselink_core::time::Span;
+use phaselink_core::workload::fio;
+use phaselink_studies::predict::predict;
+
+/// Values of up to 64 KiB in a polled drive of fast memory.
+const KEYED: [&str; 2] = ["key_value.value_max_kib=64", "key_value.keys_max=100000"];
+
+fn keyed(set: &[&str]) -> Drive {
+    drive("nvme-polled", &[&KEYED[..], set].concat())
+}
+
+/// A flash drive of 512 MiB with blocks of 3 MiB.
+const FLASH: [&str; 5] = [
+    "media.capacity_mib=512",
+    "media.channels=4",
+    "media.banks_per_channel=1",
+    "media.block_pages=12",
+    "translation.over_provisioning=0.2",
+];
+
+#[test]
+fn lone_value_takes_as_long_as_a_block_and_the_time_to_find_its_key() {
+    for (direction, bytes) in [("randread", 512), ("randread", 4096), ("randread", 8192), ("randwrite", 4096)] {
+        // A write would meet the cells that the one before it programs.
+        let ios = if direction == "randwrite" { 1 } else { 50 };
+        let job = format!("rw={direction} bs={bytes} size=16m iodepth=1 number_ios={ios}");
+        let block = run(&drive("nvme-polled", &[]), &job);
+        for lookup_ns in [0, 200, 1_234] {
+            let outcome = run(&keyed(&[&format!("key_value.lookup_ns={lookup_ns}")]), &job);
+            let [found, expected] = [&outcome, &block].map(|outcome| figures(outcome).total.min());
+            assert_eq!(found, expected + Span::from_ns(lookup_ns), "{job} {lookup_ns}");
+        }
+    }
+}
+
+#[test]
+fn closed_form_of_a_lone_value_is_exact_and_a_bound_with_an_index_on_the_media() {
+    let latency = |drive: &Drive, job: &str| {
+        let predicted = predict(drive, &jobs(drive, job)).jobs.remove(0).latencies.remove(0);
+        predicted.expect("NVMe has a closed form")
+    };
+    for (direction, bytes, ios) in [("randread", 4096, 100), ("randread", 16_384, 100), ("randwrite", 4096, 1)] {
+        let job = format!("rw={direction} bs={bytes} size=16m iodepth=1 number_ios={ios}");
+        let drive = keyed(&[]);
+        assert_exact(direction, &latency(&drive, &job), &run(&drive, &job));
+        let paged = keyed(&["key_value.index_cache_kib=64"]);
+        let (predicted, found) = (latency(&paged, &job), run(&paged, &job));
+        assert!(figures(&found).total.mean() > predicted.stages.total(), "{direction}");
+        assert!(matches!(predicted.certainty, Certainty::AtLeast(_)), "{direction}");
+    }
+}
+
+#[test]
+fn keys_of_pages_that_are_not_in_memory_cost_a_read_of_the_media_each() {
+    let job = "rw=randread bs=4k size=128m iodepth=1 number_ios=2000";
+    let (whole, part) = (run(&keyed(&[]), job), run(&keyed(&["key_value.index_cache_kib=64"]), job));
+    let reads = counter(&part, "index_reads");
+    // 16 of 782 pages are in memory.
+    assert!((1_800..=2_100).contains(&reads), "{reads}");
+    assert_eq!((counter(&part, "index_writes"), counter(&whole, "index_reads")), (0, 0), "reads change no page");
+    // A page takes 304 ns of the cells and 4 KiB at 2 bytes/ns.
+    let expected = figures(&whole).total.mean() + Span::from_ns(304 + 2_048) / 2_000 * reads;
+    let (found, tolerance) = (figures(&part).total.mean(), Span::from_ns(40));
+    assert!(found.max(expected) - found.min(expected) < tolerance, "{found:?} {expected:?}");
+    let stores =
+        run(&keyed(&["key_value.index_cache_kib=64"]), "rw=randwrite bs=4k size=128m iodepth=1 number_ios=2000");
+    let written = counter(&stores, "index_writes");
+    assert!((1_700..=2_100).contains(&written), "{written}");
+}
+
+#[test]
+fn replaced_values_leave_their_room_and_no_key_is_lost() {
+    let set = [&FLASH[..], &["key_value.value_max_kib=64"]].concat();
+    let drive = drive("tlc-gen4", &set);
+    let outcome = run(&drive, "rw=randrw rwmixread=50 bs=3k size=384m iodepth=16 number_ios=400000");
+    let of = |name: &str| counter(&outcome, name);
+    assert_eq!((of("keys"), of("key_refusals")), (131_072, 0));
+    let (stores, retrieves) = (of("value_stores"), of("value_retrieves"));
+    assert!(stores > 50_000 && retrieves > 50_000, "{stores} {retrieves}");
+    // A drive that is three quarters full has room for garbage collection to wait until much of a block is gone.
+    let amplification = of("write_amplification_percent");
+    assert!((100..400).contains(&amplification), "{amplification}");
+}
+
+#[test]
+fn small_values_are_stored_faster_than_blocks_of_their_size_at_random_places() {
+    let job = "rw=randwrite bs=512 size=64m iodepth=8 number_ios=100000";
+    let blocks = run(&drive("tlc-gen4", &FLASH), job);
+    let values = run(&drive("tlc-gen4", &[&FLASH[..], &["key_value.value_max_kib=64"]].concat()), job);
+    let (blocks, values) = (blocks.iops(), values.iops());
+    assert!(values > 2.0 * blocks, "{values} {blocks}");
+}
+
+#[test]
+fn jobs_whose_keys_or_values_the_drive_cannot_have_are_refused_with_what_it_can() {
+    let drive = keyed(&[]);
+    let refused = |options: &[(&str, &str)]| {
+        let file = fio::from_flags(options).unwrap_or_else(|problems| panic!("{problems}"));
+        file.resolve(&drive.limits(), &BTreeMap::new()).map(drop).unwrap_err().to_string()
+    };
+    let read = ("rw", "randread");
+    for (options, found) in [
+        (&[read, ("bs", "128k"), ("size", "1m")][..], "values have 131072 bytes; allowed: up to 65536 bytes"),
+        (&[read, ("bssplit", "4k/50:8k/50"), ("size", "1m")], "sizes; allowed: one size of all reads and writes"),
+        (&[read, ("bs", "512"), ("size", "256m")], "there are 524288 keys, a key for each 512 bytes of size"),
+        (&[("rw", "randwrite"), ("bs", "64k")], "and 1 more that are being replaced, fill the drive"),
+    ] {
+        let message = refused(options);
+        assert!(message.contains(found), "{message}");
+    }
+    let twice = fio::parse("jobs.fio", "[global]\nsize=1m\n[a]\nrw=read\nbs=4k\n[b]\nrw=read\nbs=8k\n");
+    let message = twice.unwrap().resolve(&drive.limits(), &BTreeMap::new()).map(drop).unwrap_err().to_string();
+    assert!(message.contains("jobs have values of different sizes, under the same keys"), "{message}");
+    let real = Simulation::with_data(&drive, &jobs(&drive, "bs=4k size=1m"), 1).map(drop).unwrap_err().to_string();
+    assert!(real.contains("a run with real bytes of a drive that stores values"), "{real}");
+}
+
+#[test]
+fn keys_of_a_drive_that_contradict_each_other_are_refused() {
+    let nvme = shipped::find("nvme").expect("a shipped drive");
+    for (set, found) in [
+        (&["key_value.keys_max=5"][..], "key_value.keys_max is given for a drive with logical blocks"),
+        (&["key_value.value_max_kib=256"], "and the largest transfer of a command is 128 KiB"),
+        (&["key_value.value_max_kib=64", "zones.size_mib=64"], "[zones] is given for a drive that stores values"),
+        (&["key_value.value_max_kib=64", "nvme.namespaces=2"], "nvme.namespaces is 2 in a drive with keys and values"),
+        (&["key_value.value_max_kib=64", "key_value.index_cache_kib=31252"], "the index of 1000000 keys has 31252 KiB"),
+        (
+            &["key_value.value_max_kib=64", "media.capacity_mib=30", "key_value.index_cache_kib=64"],
+            "bytes for values beside",
+        ),
+        (
+            &["key_value.value_max_kib=64", "interface=dc-express"],
+            "which has no commands for keys; allowed: interface nvme",
+        ),
+    ] {
+        let all = [STEADY].iter().chain(set).map(|text| Override::parse(text).expect("an override"));
+        let refused = Drive::from_toml(nvme.file, nvme.text, &all.collect::<Vec<_>>()).unwrap_err().to_string();
+        assert!(refused.contains(found), "{set:?}: {refused}");
+    }
+}

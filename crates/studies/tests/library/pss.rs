@@ -1,0 +1,183 @@
+//! The PSS card: its latencies as closed forms, its completion modes, its cache, and that nothing is lost.
+
+use crate::common::{self, counter, drive, jobs, reads, run};
+use phaselink_core::drive::Drive;
+use phaselink_core::engine::{Engine, Input};
+use phaselink_core::ledger::{DirectionOutcome, Outcome, Stage};
+use phaselink_core::request::{Io, Op};
+use phaselink_core::simulation::Simulation;
+use phaselink_core::time::{Span, Time};
+use phaselink_studies::predict::predict;
+use proptest::prelude::*;
+
+/// A clock of the chips, 66 MHz, by the number: 296 for a read of one, 288 for a write.
+fn clocks(count: u64) -> Span {
+    Span::from_ps((count as f64 * 1e6 / 66.0).round() as u64)
+}
+
+fn writes(outcome: &Outcome) -> &DirectionOutcome {
+    &outcome.jobs[0].write
+}
+
+/// Writes that find the card idle.
+fn lone_writes(set: &[&str]) -> DirectionOutcome {
+    let drive = drive("pss", &[&["media.wear_levelling=none"], set].concat());
+    writes(&run(&drive, "rw=randwrite bs=4k thinktime=1ms number_ios=50")).clone()
+}
+
+#[test]
+fn a_lone_read_is_three_chips_on_each_bus_the_firmware_and_the_page_on_the_link() {
+    let drive = drive("pss", &["link.dllps=false", "link.skip_ordered_sets=false"]);
+    let outcome = run(&drive, "bs=4k number_ios=50");
+    let read = reads(&outcome);
+    let each = |stage| Span::from_ps(read.stages.get(stage).as_ps() / 50);
+    assert_eq!(each(Stage::Media), clocks(3 * 296) + drive.media.ecc_decode);
+    assert_eq!(each(Stage::Firmware), drive.pss.firmware);
+    assert_eq!(each(Stage::Transfer), Span::from_ns(32 * 152 / 2));
+    assert_eq!(each(Stage::MediaWait), Span::ZERO);
+    // Descriptor: request of 24 bytes, answer of 32 and 20, two ways, and the memory behind them.
+    let fetch = Span::from_ns((24 + 52) / 2) + drive.link.one_way * 2 + drive.root_complex.cache_read;
+    assert_eq!(each(Stage::Fetch), fetch);
+    assert_eq!(read.total.min(), read.total.max());
+}
+
+#[test]
+fn a_saturated_card_reads_a_page_in_three_chips_on_each_bus() {
+    let outcome = run(&drive("pss", &[]), "bs=4k iodepth=64 number_ios=20000");
+    assert!(common::close(outcome.iops(), 1e9 / clocks(3 * 296).as_ns(), 2e-3), "{}", outcome.iops());
+}
+
+#[test]
+fn a_saturated_card_writes_two_pages_in_a_program_and_three_chips_on_each_bus() {
+    let drive = drive("pss", &["media.wear_levelling=none", "pss.cache_pages=64"]);
+    let outcome = run(&drive, "rw=randwrite bs=4k iodepth=32 ramp_time=20ms runtime=300ms");
+    let cycle = clocks(3 * 288) + drive.media.program;
+    // Now and then all of the 64 pages in the cache are for one bank.
+    assert!(common::close(outcome.iops(), 2e9 / cycle.as_ns(), 2e-2), "{}", outcome.iops());
+}
+
+#[test]
+fn late_completion_comes_one_program_time_after_early_completion() {
+    let chips_alone = "pss.cache_pages=0";
+    let (early, late) = (lone_writes(&[chips_alone]), lone_writes(&[chips_alone, "media.acknowledge=late"]));
+    assert_eq!(late.total.min() - early.total.min(), Span::from_us(120));
+    assert_eq!(late.total.max() - early.total.max(), Span::from_us(120));
+}
+
+#[test]
+fn an_idle_card_acknowledges_writes_no_later_than_a_busy_one() {
+    let drive = drive("pss", &[]);
+    let mean = |job: &str| run(&drive, job).jobs[0].write.total.mean_ns();
+    let busy = mean("rw=randwrite bs=4k number_ios=500");
+    let idle = mean("rw=randwrite bs=4k number_ios=500 thinktime=1ms");
+    // A thread that has slept is switched to first.
+    assert!(idle <= busy + drive.host.context_switch.as_ns() + 1.0, "{idle} {busy}");
+}
+
+#[test]
+fn writes_of_a_sector_pass_no_more_often_than_the_banks_of_their_pages_are_free() {
+    let drive = drive("pss", &["media.wear_levelling=none"]);
+    let job = "rw=randwrite bs=512 iodepth=32 ramp_time=400ms runtime=100ms";
+    let bound = predict(&drive, &jobs(&drive, job)).jobs[0].demands[0].clone();
+    let found = run(&drive, job).iops();
+    assert!(found <= bound.bound_iops() && bound.bound_iops() < 1.4 * found, "{found} of {bound:?}");
+}
+
+#[test]
+fn passthrough_saves_check_and_buffer_and_sends_metadata() {
+    let validate = run(&drive("pss", &[]), "bs=4k number_ios=50");
+    let passthrough = run(&drive("pss", &["pss.read_mode=passthrough"]), "bs=4k number_ios=50");
+    assert!(reads(&passthrough).total.max() < reads(&validate).total.min());
+    assert_eq!(passthrough.upstream.command_bytes - validate.upstream.command_bytes, 50 * 8 * 64);
+}
+
+#[test]
+fn a_burst_goes_into_the_cache_and_a_full_cache_makes_writes_wait() {
+    let burst = |set: &[&str]| run(&drive("pss", set), "rw=randwrite bs=4k iodepth=8 number_ios=200");
+    let (cached, bare) = (burst(&[]), burst(&["pss.cache_pages=0"]));
+    assert!(counter(&cached, "cached_writes") > 190, "{}", counter(&cached, "cached_writes"));
+    assert_eq!(counter(&bare, "cached_writes"), 0);
+    assert!(writes(&cached).total.mean_ns() * 2.0 < writes(&bare).total.mean_ns());
+    let full = burst(&["pss.cache_pages=16"]);
+    assert!(common::close(full.iops(), bare.iops(), 0.35), "{} {}", full.iops(), bare.iops());
+}
+
+#[test]
+fn sequential_reads_are_read_ahead_and_random_ones_are_not() {
+    let (ahead, random) =
+        (run(&drive("pss", &[]), "rw=read bs=4k number_ios=100"), run(&drive("pss", &[]), "bs=4k number_ios=100"));
+    assert!(counter(&ahead, "cache_hits") >= 98, "{}", counter(&ahead, "cache_hits"));
+    assert_eq!(counter(&random, "prefetched_pages"), 0);
+    assert!(reads(&ahead).total.mean_ns() < reads(&random).total.mean_ns() - 1e4);
+}
+
+#[test]
+fn descriptors_are_exchanged_by_the_number_that_is_pending() {
+    let exchanges = |job| {
+        let outcome = run(&drive("pss", &[]), job);
+        (counter(&outcome, "exchanges"), counter(&outcome, "commands"))
+    };
+    assert_eq!(exchanges("bs=4k number_ios=100"), (100, 100));
+    let (exchanges, commands) = exchanges("bs=4k numjobs=8 iodepth=32 number_ios=500");
+    // A card that is full takes one for each that it completes.
+    assert!(commands == 4000 && exchanges < commands, "{exchanges}");
+}
+
+#[test]
+fn a_card_says_where_a_write_is_that_it_has_acknowledged() {
+    let promise = |acknowledge: &str| phaselink_studies::compare::promise(&drive("pss", &[acknowledge]));
+    assert_eq!(promise("media.acknowledge=late"), "an acknowledged write is in the cells");
+    assert!(promise("media.acknowledge=early").starts_with("an acknowledged write is in the card's memory"));
+}
+
+#[test]
+fn registers_that_make_no_sense_are_ignored() {
+    let drive = drive("pss", &[]);
+    let mut engine = Engine::new(&drive, 1);
+    let thread = engine.add_client(4);
+    for (address, value) in [(0xe000_0000, 100_000), (0xe000_0004, 1), (0, 7)] {
+        engine.inject(Time::ZERO, Input::RegisterWrite { address, value });
+    }
+    engine.inject(Time::ZERO, Input::Request { thread, io: Io { op: Op::Read, offset: 0, bytes: 4096 }, token: 1 });
+    engine.run_until(Time::ZERO + Span::from_ms(1));
+    assert_eq!(engine.completed(), 1);
+}
+
+fn verified(drive: &Drive, job: &str) -> Outcome {
+    let mut simulation = Simulation::with_data(drive, &common::jobs(drive, job), 1).unwrap();
+    while simulation.step(1 << 20) {}
+    assert!(simulation.data_problems().is_empty(), "{:?}", simulation.data_problems());
+    simulation.outcome()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_request_completes_exactly_once_and_reads_return_what_was_written(
+        cache_pages in prop::sample::select(&[0, 1, 7, 1024][..]),
+        mode in prop::sample::select(&["early", "late"][..]),
+        read_mode in prop::sample::select(&["validate", "passthrough"][..]),
+        wait in prop::sample::select(&["sleep", "spin"][..]),
+        descriptors in prop::sample::select(&[16, 64][..]),
+        memory in prop::sample::select(&["pcm-p5q-card", "pcm-lpddr2-nvm", "nand-slc"][..]),
+        rw in prop::sample::select(&["randrw", "rw", "randwrite", "read"][..]),
+        sizes in prop::sample::select(&["bs=4k", "bs=512", "bssplit=512/40:4k/40:192k/20"][..]),
+        depth in 1..24u32,
+        threads in 1..4u64,
+    ) {
+        let set = [
+            format!("media.preset={memory}"),
+            format!("pss.cache_pages={cache_pages}"),
+            format!("media.acknowledge={mode}"),
+            format!("pss.read_mode={read_mode}"),
+            format!("pss.descriptors={descriptors}"),
+            format!("host.wait={wait}"),
+        ];
+        let drive = drive("pss", &set.each_ref().map(String::as_str));
+        let outcome = verified(&drive, &format!("rw={rw} {sizes} size=4m io_size=1g iodepth={depth} numjobs={threads} number_ios=40"));
+        prop_assert!(outcome.finished);
+        prop_assert_eq!(outcome.ios(), 40 * threads);
+        prop_assert_eq!(counter(&outcome, "data_errors"), 0);
+    }
+}

@@ -1,0 +1,209 @@
+//! Drives behind switches: closed forms as oracles for what goes through them, and what is refused.
+
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::Override;
+use phaselink_core::ledger::Outcome;
+use phaselink_core::simulation::{Simulation, simulate};
+use phaselink_core::workload::{Job, fio};
+use phaselink_studies::predict::predict;
+
+fn described(settings: &[&str]) -> Result<Drive, String> {
+    let overrides: Vec<Override> = settings.iter().map(|text| Override::parse(text).unwrap()).collect();
+    Drive::from_toml("test.toml", "preset = \"dram-card\"\n", &overrides).map_err(|problems| problems.to_string())
+}
+
+fn drive(settings: &[&str]) -> Drive {
+    described(&[&["host.variation=0", "controller.read_core_ns=100"], settings].concat()).unwrap()
+}
+
+fn jobs(drive: &Drive, job: &[(&str, &str)]) -> Vec<Job> {
+    fio::from_flags(job).unwrap().resolve(&drive.limits(), &Default::default()).unwrap()
+}
+
+fn run(settings: &[&str], job: &[(&str, &str)]) -> Outcome {
+    let drive = drive(settings);
+    simulate(&drive, &jobs(&drive, job), 1).unwrap()
+}
+
+/// Mean latency of lone requests in picoseconds.
+fn lone_ps(settings: &[&str], rw: &str) -> u64 {
+    let outcome = run(settings, &[("rw", rw), ("bs", "4k"), ("number_ios", "100")]);
+    (outcome.iops().recip() * 1e12).round() as u64
+}
+
+const UPLINK: [&str; 3] = ["switch.drives=8", "switch.uplink_generation=4", "switch.uplink_lanes=4"];
+
+#[test]
+fn a_lone_request_takes_longer_by_the_switch_on_each_of_its_ways_and_by_nothing_else() {
+    // A read: doorbell, fetch, command, data; a write: doorbell, fetch, command, request, data, completion.
+    for (rw, ways) in [("randread", 4), ("randwrite", 6)] {
+        for lanes in ["switch.uplink_lanes=4", "switch.uplink_lanes=16"] {
+            for granularity in ["link.granularity=train", "link.granularity=packet"] {
+                let without = lone_ps(&[granularity], rw);
+                let behind = lone_ps(&[granularity, "switch.drives=8", lanes, "switch.pass_ns=115"], rw);
+                assert_eq!(behind - without, ways * 115_000, "{rw}, {lanes}, {granularity}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_closed_form_of_a_lone_request_is_exact_behind_a_switch() {
+    for rw in ["randread", "randwrite"] {
+        let drive = drive(&UPLINK);
+        let job = [("rw", rw), ("bs", "4k"), ("number_ios", "100")];
+        let predicted = predict(&drive, &jobs(&drive, &job)).jobs[0].alone_ns().unwrap();
+        let found = 1e9 / run(&UPLINK, &job).iops();
+        assert!((predicted - found).abs() < 0.001, "{rw}: {predicted} and {found}");
+    }
+}
+
+/// As many requests as saturate the uplink of four drives.
+fn saturating(rw: &'static str, bytes: &'static str) -> [(&'static str, &'static str); 5] {
+    [("rw", rw), ("bs", bytes), ("iodepth", "128"), ("numjobs", "4"), ("number_ios", "2000")]
+}
+
+#[test]
+fn a_saturated_uplink_is_as_fast_as_its_wire_in_trains_and_packet_by_packet() {
+    for (rw, bytes) in [("randread", "4k"), ("randwrite", "4k"), ("randread", "512")] {
+        for granularity in ["link.granularity=train", "link.granularity=packet"] {
+            let settings = [&UPLINK[..], &["drives=4", "media.channels=64", granularity]].concat();
+            let drive = drive(&settings);
+            let job = saturating(rw, bytes);
+            let prediction = predict(&drive, &jobs(&drive, &job));
+            let limit = prediction.jobs[0].bottleneck();
+            assert!(limit.resource.starts_with("uplinks"), "{rw} {bytes}: {}", limit.resource);
+            let share = run(&settings, &job).iops() / limit.bound_iops();
+            assert!((0.97..=1.0).contains(&share), "{rw} {bytes}, {granularity}: {share}");
+        }
+    }
+}
+
+#[test]
+fn two_switches_give_twice_as_much_as_one_and_the_drives_of_each_as_much_as_the_others() {
+    let job = saturating("randread", "4k");
+    let [one, two] = ["switch.drives=4", "switch.drives=2"].map(|behind| {
+        let settings = [behind, "switch.uplink_lanes=4", "drives=4", "media.channels=64"];
+        let drive = drive(&settings);
+        let mut simulation = Simulation::with_data(&drive, &jobs(&drive, &job), 1).unwrap();
+        while simulation.step(1 << 20) {}
+        assert_eq!(simulation.data_problems(), [""; 0]);
+        simulation.outcome()
+    });
+    let ratio = two.iops() / one.iops();
+    assert!((1.95..2.05).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn mixed_requests_behind_a_switch_keep_within_what_is_predicted() {
+    let settings = [&UPLINK[..], &["drives=3", "stack.preset=linux-6", "nvme.interrupts=true"]].concat();
+    let job = [("rw", "randrw"), ("bs", "8k"), ("iodepth", "32"), ("numjobs", "4"), ("number_ios", "2000")];
+    let drive = drive(&settings);
+    let most = predict(&drive, &jobs(&drive, &job)).jobs[0].loaded().most_iops;
+    let found = run(&settings, &job).iops();
+    assert!(found <= most, "{found} of at most {most}");
+}
+
+#[test]
+fn what_makes_no_sense_behind_a_switch_is_refused() {
+    for (settings, found) in [
+        (&["switch.uplink_lanes=8"][..], "switch.drives is 0, and other keys of [switch] are given"),
+        (
+            &["switch.drives=4", "switch.uplink_generation=3", "switch.uplink_lanes=4"],
+            "the uplink of a switch carries 3.9 GB/s",
+        ),
+        (&["switch.drives=4", "link.duplex=shared"], "link.duplex is \"shared\" with switch.drives 4"),
+        (&["switch.drives=4", "root_complex.late_write_ratio=0.1"], "root_complex.late_write_ratio is 0.1"),
+        (&["switch.drives=4", "interface=dc-express"], "switch.drives is 4 with DC Express"),
+    ] {
+        let problems = described(settings).unwrap_err();
+        assert!(problems.contains(found), "{problems}");
+    }
+}
+
+/// Four drives and a peer at one switch.
+const PEER: [&str; 4] = ["drives=4", "switch.drives=4", "peer.holds=data", "media.channels=64"];
+
+#[test]
+fn a_lone_request_takes_as_long_to_a_peer_as_to_a_host_whose_memory_is_as_fast() {
+    let memory = ["root_complex.write_ns=50", "root_complex.cache_read_ns=150"];
+    let peer = ["peer.memory_write_ns=50", "peer.memory_read_ns=150"];
+    for rw in ["randread", "randwrite"] {
+        let host = lone_ps(&[&PEER[..2], &memory].concat(), rw);
+        let to_peer = lone_ps(&[&PEER[..], &memory, &peer].concat(), rw);
+        assert_eq!(host, to_peer, "{rw}");
+    }
+}
+
+#[test]
+fn what_goes_to_a_peer_leaves_the_uplink_alone_and_is_limited_by_the_peers_link_with_a_header_for_each_packet() {
+    for (granularity, payload) in [("train", "64"), ("train", "0"), ("packet", "64")] {
+        let granularity = format!("link.granularity={granularity}");
+        let payload = format!("peer.payload_bytes={payload}");
+        let narrow = ["peer.link_generation=4", "peer.link_lanes=4", &granularity, &payload];
+        let settings = [&PEER[..], &narrow].concat();
+        let drive = drive(&settings);
+        let job = saturating("randread", "4k");
+        let prediction = predict(&drive, &jobs(&drive, &job));
+        let limit = prediction.jobs[0].bottleneck();
+        assert_eq!(limit.resource, "wire to peer", "{payload}");
+        let outcome = run(&settings, &job);
+        let share = outcome.iops() / limit.bound_iops();
+        assert!((0.97..=1.0).contains(&share), "{payload}, {granularity}: {share}");
+        let (_, busy) = outcome.counters.iter().find(|(name, _)| *name == "uplinks_to_host_percent").unwrap();
+        assert!(*busy < 10, "{busy} % of the uplink");
+    }
+}
+
+#[test]
+fn writes_fetch_their_data_from_a_peer() {
+    let drive = drive(&PEER);
+    let job = [("rw", "randrw"), ("bs", "4k"), ("size", "1m"), ("iodepth", "16"), ("number_ios", "2000")];
+    let mut simulation = Simulation::with_data(&drive, &jobs(&drive, &job), 1).unwrap();
+    while simulation.step(1 << 20) {}
+    assert_eq!(simulation.data_problems(), [""; 0]);
+}
+
+#[test]
+fn a_peer_that_not_all_drives_reach_is_refused() {
+    for (settings, found) in [
+        (&["peer.link_lanes=8"][..], "peer.holds is \"nothing\", and other keys of [peer] are given"),
+        (&["peer.holds=data", "switch.drives=2", "drives=4"], "switch.drives is 2 with 4 drives and a peer"),
+        (&["peer.holds=data", "switch.drives=1", "root_complex.iommu=true"], "root_complex.iommu is true with a peer"),
+    ] {
+        let problems = described(settings).unwrap_err();
+        assert!(problems.contains(found), "{problems}");
+    }
+}
+
+/// Drives that a peer asks by itself.
+const ASKING: [&str; 4] = ["peer.holds=all", "host.preset=gpu-h100", "stack.preset=gpu-queues", "media.channels=64"];
+
+#[test]
+fn a_peer_that_asks_has_nothing_of_the_host_and_reaches_what_its_drives_can_do() {
+    let settings = [&ASKING[..], &["drives=2", "switch.drives=2", "controller.read_core_ns=1000"]].concat();
+    let job = [("rw", "randread"), ("bs", "512"), ("numjobs", "32"), ("iodepth", "64"), ("number_ios", "500")];
+    let outcome = run(&settings, &job);
+    let counter = |wanted: &str| outcome.counters.iter().find(|(name, _)| *name == wanted).unwrap().1;
+    assert_eq!((counter("uplinks_to_host_percent"), counter("uplinks_to_drives_percent")), (0, 0));
+    let share = outcome.iops() / 2e6;
+    assert!((0.95..=1.0).contains(&share), "{share}");
+}
+
+#[test]
+fn one_that_rings_for_all_outdoes_each_ringing_for_itself() {
+    let settings = [&ASKING[..], &["switch.drives=1"]].concat();
+    let job = [("rw", "randread"), ("bs", "512"), ("iodepth", "128"), ("number_ios", "4000")];
+    let together = run(&settings, &job).iops();
+    let each = run(&settings, &[&job[..], &[("iodepth_batch", "1")]].concat()).iops();
+    // A turn at the lock, a ticket and a doorbell: 450 + 4 + 20 ns.
+    let turns = each / (1e9 / 474.0);
+    assert!((0.9..=1.0).contains(&turns), "{turns}");
+    assert!(together > 2.0 * each, "{together} and {each}");
+}
+
+#[test]
+fn a_peer_that_asks_takes_no_interrupts() {
+    let problems = described(&["peer.holds=all", "switch.drives=1", "nvme.interrupts=true"]).unwrap_err();
+    assert!(problems.contains("peer.holds is \"all\" with an interface that interrupts"), "{problems}");
+}
