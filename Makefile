@@ -108,7 +108,7 @@ bench-limits:
 	cargo bench -p phaselink-serve --bench limits
 
 instructions:
-	cargo bench -p phaselink-core --bench instructions
+	cargo bench -p phaselink-studies --bench instructions
 
 kill:
 	KILL_ROUNDS=200 cargo test -p phaselink --test program -- kill:: --nocapture
@@ -143,10 +143,10 @@ mutants-all:
 		--file 'crates/core/src/link/**' --file 'crates/serve/src/nvme/**' --file 'crates/serve/src/front/**'; fi
 
 sanity:
-	cargo test --release -p phaselink-core --test library -- sanity:: --include-ignored --nocapture
+	cargo test --release -p phaselink-studies --test library -- sanity:: --include-ignored --nocapture
 
 fit:
-	cargo test --release -p phaselink-core --test library -- fit:: --include-ignored --nocapture
+	cargo test --release -p phaselink-studies --test library -- fit:: --include-ignored --nocapture
 
 suites:
 	cargo build --release
@@ -171,7 +171,7 @@ validation:
 
 # After a change of models, presets or plans; look at the difference.
 depends:
-	cargo run --release -- reproduce --depends=crates/core/reproductions > /dev/null || test $$? -eq 1
+	cargo run --release -- reproduce --depends=crates/studies/reproductions > /dev/null || test $$? -eq 1
 
 # Whether `make depends` has been run since presets, drives or plans changed what is in doubt.
 depends-check:

@@ -33,7 +33,7 @@ report() {
 }
 report compare compare 2026 --bs 4k --iodepth 1,32 --numjobs 1
 report run run optane-p5800x --bs 4k --number-ios 20000
-for paper in crates/core/reproductions/*/; do
+for paper in crates/studies/reproductions/*/; do
     report "$(basename "$paper")" reproduce "$(basename "$paper")"
 done
 report validate validate

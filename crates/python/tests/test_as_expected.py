@@ -195,7 +195,7 @@ def test_colours_are_those_of_the_pages():
 
     from phaselink._plot import COLOURS
 
-    style = (Path(__file__).resolve().parents[3] / "crates/core/src/report/html/page.css").read_text()
+    style = (Path(__file__).resolve().parents[3] / "crates/studies/src/report/html/page.css").read_text()
     for place, colour in enumerate(COLOURS):
         assert f"--series-{place + 1}: {colour}" in style
 

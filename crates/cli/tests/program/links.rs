@@ -29,8 +29,8 @@ fn pages(folder: &str) -> Vec<PathBuf> {
 
 /// All documents that have links: those at the root, pages, papers, and the front pages of the crates.
 fn documents() -> Vec<PathBuf> {
-    let folders = ["", DOCS, "crates/core/reproductions"].map(pages).concat();
-    let below = ["crates/core/reproductions", "crates"].map(|folder| Path::new(ROOT).join(folder));
+    let folders = ["", DOCS, "crates/studies/reproductions"].map(pages).concat();
+    let below = ["crates/studies/reproductions", "crates"].map(|folder| Path::new(ROOT).join(folder));
     let readmes = below.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
     let readmes = readmes.map(|folder| folder.join("README.md")).filter(|path| path.exists());
     folders.into_iter().chain(readmes).collect()

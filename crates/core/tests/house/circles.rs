@@ -10,7 +10,7 @@ use crate::imports::imports;
 use crate::sources::{CRATES, Source, product};
 
 /// Crates whose top level is ordered by a table of floors.
-const WITH_FLOORS: [&str; 3] = ["core", "serve", "cli"];
+const WITH_FLOORS: [&str; 4] = ["core", "studies", "serve", "cli"];
 /// Files of one folder that may import each other in a circle.
 const ALLOWED_FILES: usize = 3;
 

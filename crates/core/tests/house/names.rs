@@ -28,7 +28,6 @@ const ROLES: &[&str] = &[
     "Session",
     "Stack",
     "Status",
-    "Table",
     "Trace",
 ];
 /// Roles that there may be at most.
