@@ -23,15 +23,18 @@ section! {
     pub struct Header ("") {
         /// Name under which results show the drive; without it, the name of its file
         name => name: String = String::new(), any();
-        /// Description of the drive in one line
+        /// Description of the drive in one line, which `phaselink check` and results show
         summary => summary: String = String::new(), any();
         /// Protocol between host and device
         interface => interface: Interface = Interface::ALL[0], any();
-        /// Fault rules, whose faults are injected into a run; if several rules match a request, the first that triggers counts
+        /// Fault rules of the drive: faults that are injected into a run. If several rules match a request, the first
+        /// one that triggers applies
         faults => faults: Vec<Fault> = Vec::new(), any();
-        /// Trouble as a timeline: lines such as `at=2s for=500ms stall`, which are read into fault rules
+        /// Timeline of faults that are injected into a run: lines such as `at=2s for=500ms stall`, each of which is
+        /// read as a fault rule
         trouble => trouble: TroubleTimeline = TroubleTimeline::default(), any();
-        /// Number of equal drives in the host, each at a root port of its own or behind a switch; the requests of a thread go to them in turn
+        /// Number of equal drives in the host, each at a root port of its own or behind a switch; the requests of a
+        /// thread go to the drives in turn
         drives => drives: u16 = 1, 1..=64;
     }
 }

@@ -5,11 +5,14 @@ use crate::config::section::{any, names, section};
 section! {
     /// Flexible data placement (FDP, NVMe TP4146): hosts give their writes placement handles, and data of one handle shares reclaim units. A reclaim unit is a block of all dies. By default there is none.
     pub struct DataPlacement ("placement") {
-        /// Number of reclaim unit handles, each with an open reclaim unit in every group; 0: the drive has no data placement
+        /// Number of reclaim unit handles (FDP), each with an open reclaim unit in every reclaim group; 0: the drive
+        /// has no data placement
         handles => handles: u8 = 0, 0..=64;
-        /// Number of reclaim groups: data of one group never shares a reclaim unit with that of another, and garbage collection keeps it there; groups share all dies
+        /// Number of reclaim groups (FDP): data of different groups never shares a reclaim unit, also after garbage
+        /// collection; all groups share all dies
         groups => groups: u8 = 1, 1..=127;
-        /// Data that garbage collection may mix: `initial` moves data of all handles of a group to common reclaim units, `persistent` keeps the data of each handle by itself
+        /// Isolation of placement handles (FDP) in garbage collection: `initial` moves data of all handles of a group
+        /// to common reclaim units, `persistent` keeps the data of each handle in reclaim units of its own
         isolation => isolation: Isolation = Isolation::Initial, any();
     }
 }

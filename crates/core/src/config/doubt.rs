@@ -6,17 +6,21 @@
 use super::section::{any, section};
 
 section! {
-    /// An uncertain constant.
+    /// Constant of the model whose value is uncertain: its range, and the reason for value and range.
     pub struct UncertainConstant ("fitted") {
-        /// Full name of the uncertain key; a cost of a stage is written `stack.stages.NAME.submit_ns`
+        /// Full name of the uncertain constant's key; a cost of a software stage is written
+        /// `stack.stages.NAME.submit_ns`
         key => key: String = String::new(), any();
-        /// Reason for the value: the result it was fitted to, or why it is assumed, and the source of the range
+        /// Reason for the value of the uncertain constant: the result to which it was fitted, or why it is assumed, and
+        /// the source of its range
         why => why: String = String::new(), any();
-        /// Smallest possible value of the constant, in the key's unit
+        /// Smallest possible value of the uncertain constant, in its key's unit
         low => low: f64 = 0.0, any();
-        /// Largest possible value of the constant, in the key's unit; if `low` and `high` are both 0, the range is the value plus and minus a tenth
+        /// Largest possible value of the uncertain constant, in its key's unit; if `low` and `high` are both 0, the
+        /// range is the value plus and minus a tenth
         high => high: f64 = 0.0, any();
-        /// Alternative value, as `--set` takes it, of a constant that is a choice rather than a number in a range
+        /// Alternative value, as `--set` accepts it, of an uncertain constant that is a choice rather than a number in
+        /// a range
         instead => instead: String = String::new(), any();
     }
 }

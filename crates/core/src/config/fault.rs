@@ -12,53 +12,62 @@ section! {
     pub struct Fault ("faults") {
         /// Effect of the fault. On a request: `error`, `delay`, `hang`, `drop-completion`, `repeat-completion`, `torn-completion`, `stale-phase`, `late-doorbell-read`, `torn-write`, `stall`, `slow-down` or `throttle`; on the data of a read: `flip-bits` or `fail-chip`; on a bank of the memory: `slow-bank` or `stuck-bank`; on a packet: `corrupt-packet`; on an interrupt: `lose-interrupt` or `repeat-interrupt`; on the link at an instant: `retrain` or `starve-credits`; on the device at an instant: `reset` or `remove`; on the power supply: `power-cut`
         action => action: FaultAction = FaultAction::Error, any();
-        /// Trigger of a `power-cut`: a `time`, an `event` of the run, or a `request` being submitted to the device
+        /// Trigger of a fault `power-cut`: a `time`, an `event` of the run, or a `request` being submitted to the
+        /// device
         at => at: FaultMoment = FaultMoment::Time, any();
-        /// Requests that the rule matches: `read`, `write` or `any`
+        /// Requests that the fault rule matches: `read`, `write` or `any`
         operation => operation: FaultOperation = FaultOperation::Any, any();
-        /// First byte of the address range on the device that the rule matches
+        /// First byte of the address range on the device that the fault rule matches
         offset_bytes => offset_bytes: u64 = 0, any();
-        /// Length of the address range from `offset_bytes` on; 0: to the end of the device
+        /// Length of the address range that the fault rule matches, from `offset_bytes` on; 0: to the end of the device
         size_bytes => size_bytes: u64 = 0, any();
-        /// Thread whose requests the rule matches, counted from 1; 0: every thread
+        /// Thread whose requests the fault rule matches, counted from 1; 0: every thread
         thread => thread: u16 = 0, any();
-        /// Number of the first match that triggers the fault, counted from 1; for a `power-cut` after an `event`, the number of that event
+        /// Number of the first match that triggers the fault, counted from 1; for a `power-cut` after an `event`, the
+        /// number of that event
         first => first: u64 = 1, 1..=1 << 40;
-        /// Interval of matches: from `first` on, every n-th match triggers the fault
+        /// Interval of matches that trigger the fault: from `first` on, every n-th match
         every => every: u64 = 1, 1..=1 << 40;
         /// Largest number of times that the fault is triggered; 0: no limit
         times => times: u64 = 0, any();
-        /// Probability with which a match that is due triggers the fault
+        /// Probability with which a match that `first`, `every` and `times` select triggers the fault
         probability => probability: f64 = 1.0, 0.0..=1.0;
-        /// Start of the time in which the rule matches, or the instant of a fault that happens at an instant
+        /// Start of the time in which the fault rule matches, or the instant of a fault that happens at an instant
         from_us => from: Span = ZERO, ZERO..=LONGEST;
-        /// End of the time in which the rule matches; 0: no end
+        /// End of the time in which the fault rule matches; 0: no end
         until_us => until: Span = ZERO, ZERO..=LONGEST;
-        /// Time for which the rule goes on matching from its first trigger on; 0: as the other keys say
+        /// Time for which the fault rule continues to match from its first trigger on; 0: no limit by this key
         for_us => lasts: Span = ZERO, ZERO..=LONGEST;
-        /// Delay of the effect: how long a `delay` keeps a request in the device, a `torn-completion` or `stale-phase` a completion from being whole, and a `late-doorbell-read` a doorbell from being read; how much later a `repeat-completion` or `repeat-interrupt` comes again, or how long after its request a `power-cut` comes
+        /// Delay of the fault's effect: of a request for `delay`, of the whole completion entry for `torn-completion`
+        /// and `stale-phase`, of the device's read for `late-doorbell-read`, of the second copy for `repeat-completion`
+        /// and `repeat-interrupt`; for a `power-cut`, the time after the request that triggers it
         delay_us => delay: Span = ZERO, ZERO..=LONGEST;
-        /// Time after which the host gives up a request, or looks for completions without an interrupt (nvme_core.io_timeout of Linux: 30 s)
+        /// Time after which the host gives up a request whose completion is missing, or looks for completions although
+        /// an interrupt is missing (nvme_core.io_timeout of Linux: 30 s)
         timeout_us => timeout: Span = us(30_000_000), ZERO..=LONGEST;
-        /// Bank that is slow or stuck, counted from 0 in the order in which stripes are distributed
+        /// Memory bank that a fault `slow-bank` or `stuck-bank` affects, counted from 0 in the order in which stripes
+        /// are distributed
         bank => bank: u32 = 0, any();
-        /// Factor by which accesses to a slow bank, or requests in a `slow-down`, take longer
+        /// Factor by which a fault `slow-bank` lengthens accesses to its bank, or `slow-down` lengthens requests
         factor => factor: f64 = 1.0, 1.0..=1e6;
-        /// Largest rate of the requests in a `throttle`, in operations a second; 0: no such limit
+        /// Largest rate of requests during a fault `throttle`, in operations a second; 0: no such limit
         rate_iops => rate_iops: f64 = 0.0, 0.0..=1e9;
-        /// Largest rate of the bytes of requests in a `throttle`; 0: no such limit
+        /// Largest bandwidth of requests during a fault `throttle`, in MiB/s; 0: no such limit
         rate_mib_per_s => rate_mib_per_s: f64 = 0.0, 0.0..=1e6;
-        /// Number of bits that a read finds flipped in each sector of 512 bytes and its check bytes; up to 39 can be corrected
+        /// Number of bits that a fault `flip-bits` flips in each sector of 512 bytes and its check bytes; up to 39 can
+        /// be corrected
         bits => bits: u16 = 1, 1..=4608;
-        /// Chip of a sector that a read finds failed: 0 to 7 hold data, 8 holds check bytes
+        /// Memory chip of a sector that a fault `fail-chip` makes unreadable: 0 to 7 hold data, 8 holds check bytes
         chip => chip: u8 = 0, 0..=8;
-        /// Direction of the packets that are corrupted or get no credits: `to-host` or `to-device`
+        /// Direction of the packets that a fault `corrupt-packet` corrupts or `starve-credits` blocks: `to-host` or
+        /// `to-device`
         direction => direction: FaultDirection = FaultDirection::ToHost, any();
-        /// Number of lanes after a `retrain`; 0: unchanged
+        /// Number of lanes of the link after a fault `retrain`; 0: unchanged
         lanes => lanes: u8 = 0, [0, 1, 2, 4, 8, 12, 16, 32];
-        /// PCI Express generation, and so data rate, after a `retrain`; 0: unchanged
+        /// PCI Express generation of the link, and so its data rate, after a fault `retrain`; 0: unchanged
         generation => generation: u8 = 0, 0..=7;
-        /// Duration of the outage: of the link for a `retrain`, of returned credits for `starve-credits`, of the device for a `reset`, or of the device until it has restarted for a `power-cut`
+        /// Duration of an outage by a fault: of the link for `retrain`, of returned credits for `starve-credits`, of
+        /// the device for `reset`, or of the device until it has restarted for `power-cut`
         outage_us => outage: Span = us(100), ZERO..=LONGEST;
     }
 }

@@ -7,53 +7,65 @@ use crate::time::Span;
 section! {
     /// Processor cores of the host, and how a thread waits for its I/O.
     pub struct Host ("host") {
-        /// Number of cores that run the workload; thread i runs on core i modulo this number
+        /// Number of the host's cores that run the workload; thread i runs on core i modulo this number
         cores => cores: u16 = 1, 1..=1024;
-        /// Hardware threads of each core; workload threads use the second one of a core only when every core has one
+        /// Hardware threads of each host core; workload threads use the second hardware thread of a core only when
+        /// every core has a workload thread
         threads_per_core => threads_per_core: u8 = 1, [1, 2];
         /// Extra throughput of a core that runs two hardware threads, as a share of one thread alone (measured: 0.42 for two SPDK threads of a Xeon Gold 6442Y, AiSIO experiments, 2026)
         thread_yield => thread_yield: f64 = 0.42, 0.0..=1.0;
-        /// Standard deviation of the time that each piece of software takes, as a share of its mean; 0 for software that always takes its mean time. Derived from whole reads by a polled driver: 99 % take no more than 7.71 us, at a mean of 6.38, (7.71 / 6.38 - 1) / 2.33 = 0.09 (SPDK on Optane, 2018)
+        /// Standard deviation of the time that each part of the host's software takes, as a fraction of its mean; 0:
+        /// always the mean. Derived from reads by a polled driver: 99 % take at most 7.71 us at a mean of 6.38, (7.71 /
+        /// 6.38 - 1) / 2.33 = 0.09 (SPDK on Optane, 2018)
         variation => variation: f64 = 0.09, 0.0..=0.25;
-        /// Number of sockets over which the cores are spread evenly, the first cores on the first socket
+        /// Number of sockets over which the host's cores are spread evenly, the first cores on the first socket
         sockets => sockets: u16 = 1, 1..=64;
-        /// Clock at which the cores run
+        /// Clock at which the host's cores run
         core_ghz => core_ghz: f64 = 3.8, 0.1..=10.0;
-        /// Clock at which the processor times of [host] were measured; they scale by `nominal_ghz` / `core_ghz`
+        /// Clock at which the processor times of [host] were measured; the simulated times scale by `host.nominal_ghz`
+        /// / `host.core_ghz`
         nominal_ghz => nominal_ghz: f64 = 3.8, 0.1..=10.0;
-        /// Instructions per clock of the cores, relative to a Skylake core (1.0)
+        /// Instructions per clock of the host's cores, relative to a Skylake core (1.0)
         ipc => ipc: f64 = 1.0, 0.1..=10.0;
         /// Instructions per clock of the core on which the processor times of [host] were measured, relative to a Skylake core; interrupt handler, context switch and wake-up times scale by `nominal_ipc` / `ipc`
         nominal_ipc => nominal_ipc: f64 = 1.0, 0.1..=10.0;
-        /// True if the last-level cache and its interconnect run at the core clock (as in Sandy Bridge), so that their latency scales with it
+        /// True if the host's last-level cache and its interconnect run at the core clock (as in Sandy Bridge), so that
+        /// cache latency scales with the core clock
         uncore_follows_core => uncore_follows_core: bool = true, any();
         /// Method by which a thread waits for a completion: `spin` (polls), `sleep` (until the interrupt) or `hybrid` (sleeps for part of the expected time, then polls). On a stack with I/O engines (`stack.engines`) the engine decides: `spin` and `sleep` are then alike, and with `hybrid` an engine that polls sleeps first
         wait => wait: Wait = Wait::Spin, any();
-        /// Share of the mean latency that a thread with `wait` = `hybrid` sleeps before it polls
+        /// Fraction of the mean latency that a thread with `host.wait` = `hybrid` sleeps before its polling starts
         hybrid_sleep_ratio => hybrid_sleep_ratio: f64 = 0.5, 0.0..=1.0;
         /// Time from a device's write being visible in memory until a polling core has seen it
         poll_ns => poll: Span = ns(20), ZERO..=LONGEST;
         /// Processor time of one posted write to a device register, such as a doorbell
         mmio_write_ns => mmio_write: Span = ns(50), ZERO..=LONGEST;
-        /// Least time between two posted register writes of a core leaving it, on stacks with I/O engines; a core that writes doorbells faster waits once `mmio_room` writes are queued. 0: every write leaves at once
+        /// Shortest interval at which posted register writes leave a core, on stacks with I/O engines; a core that
+        /// writes doorbells faster waits once `host.mmio_room` writes are queued. 0: every write leaves at once
         mmio_drain_ns => mmio_drain: Span = ZERO, ZERO..=LONGEST;
-        /// Number of posted register writes that a core can queue until they leave it (see `mmio_drain_ns`)
+        /// Number of posted register writes that a core can queue until they leave the core at intervals of
+        /// `host.mmio_drain_ns`
         mmio_room => mmio_room: u16 = 16, 1..=1024;
         /// Processor time of one context switch between threads of a core
         context_switch_ns => context_switch: Span = ns(550), ZERO..=LONGEST;
-        /// Extra time of a context switch for each doubling of the threads that wait for the core, beyond eight of them
+        /// Extra time of a context switch for each doubling of the number of threads that wait for the core, counted
+        /// from eight threads
         context_switch_growth_ns => context_switch_growth: Span = ZERO, ZERO..=LONGEST;
-        /// Extra processor time of a core that an interrupt wakes after it has idled for `cold_after_ns` or longer, because caches and branch predictors have gone cold; after a shorter time it is less in proportion
+        /// Extra processor time of a core that an interrupt wakes after an idle time of at least `host.cold_after_ns`,
+        /// because caches and branch predictors have lost their contents; shorter idle times cost proportionally less
         cold_ns => cold: Span = ZERO, ZERO..=LONGEST;
-        /// Idle time after which a core is as cold as it gets
+        /// Idle time of a core after which an interrupt costs the whole of `host.cold_ns`; shorter idle times cost
+        /// proportionally less
         cold_after_ns => cold_after: Span = us(60), ZERO..=LONGEST;
-        /// Processor time to take a thread that goes to sleep off its core; 0: as `context_switch_ns`
+        /// Processor time to take a thread that goes to sleep off its core; 0: as `host.context_switch_ns`
         deactivate_ns => deactivate: Span = ZERO, ZERO..=LONGEST;
-        /// Processor time to put a woken thread onto an idle core; 0: as `context_switch_ns`
+        /// Processor time to put a woken thread onto an idle core; 0: as `host.context_switch_ns`
         reactivate_ns => reactivate: Span = ZERO, ZERO..=LONGEST;
-        /// Time from an interrupt message reaching the root complex to the first instruction of its handler; includes the exit from an idle state unless `idle_exit_ns` or `idle_states` gives it
+        /// Time from the arrival of an interrupt message at the root complex to the first instruction of its handler;
+        /// includes the exit from an idle state unless `host.idle_exit_ns` or `host.idle_states` states that time
         interrupt_ns => interrupt: Span = us(1), ZERO..=LONGEST;
-        /// Extra time an interrupt needs to reach a core on which no thread runs
+        /// Extra time that an interrupt needs to reach a core on which no thread runs, if the core is in none of
+        /// `host.idle_states`
         idle_exit_ns => idle_exit: Span = ZERO, ZERO..=LONGEST;
         /// Deepest idle state that a core without a thread may enter: `none` (an interrupt then costs `idle_exit_ns` more), `c1`, `c1e` or `c6`. A core enters the deepest state whose residency does not exceed the mean of its last eight idle times
         idle_states => idle_states: IdleState = IdleState::None, any();
@@ -69,9 +81,9 @@ section! {
         c6_exit_ns => c6_exit: Span = ZERO, ZERO..=LONGEST;
         /// Shortest expected idle time for which a core enters idle state C6
         c6_residency_ns => c6_residency: Span = ZERO, ZERO..=LONGEST;
-        /// Processor time of an interrupt handler, without the `wake_ns` that it spends on each thread that it wakes
+        /// Processor time of an interrupt handler, without `host.wake_ns` for each thread that the handler wakes
         interrupt_handler_ns => interrupt_handler: Span = us(1), ZERO..=LONGEST;
-        /// Number of cores over which interrupt vectors are spread, starting with the first core; 0 for all cores
+        /// Number of cores over which interrupt vectors are spread, starting with the first core; 0: all cores
         interrupt_cores => interrupt_cores: u16 = 0, 0..=1024;
         /// Processor time to wake a sleeping thread, spent on the core that wakes it
         wake_ns => wake: Span = ZERO, ZERO..=LONGEST;

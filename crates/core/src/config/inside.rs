@@ -9,7 +9,7 @@ use crate::time::Span;
 section! {
     /// The drive's own processors and hardwired logic, between protocol and memory.
     pub struct Controller ("controller") {
-        /// Number of the drive's processor cores, which take commands in turn
+        /// Number of processor cores of the drive, which commands use in turn
         cores => cores: u16 = 1, 1..=1024;
         /// Processor time that one of the drive's cores spends on a read command
         read_core_ns => read_core: Span = ZERO, ZERO..=LONGEST;
@@ -19,7 +19,8 @@ section! {
         read_pipeline_ns => read_pipeline: Span = ZERO, ZERO..=LONGEST;
         /// Latency that the drive's hardwired logic adds to a write; many commands pass it at a time
         write_pipeline_ns => write_pipeline: Span = ZERO, ZERO..=LONGEST;
-        /// Spread of both latencies: each command takes a random time within this share of them; 0: none
+        /// Spread of `controller.read_pipeline_ns` and `controller.write_pipeline_ns`: each command takes a random time
+        /// within this fraction of the latency; 0: none
         pipeline_spread => pipeline_spread: f64 = 0.0, 0.0..=1.0;
     }
 }
@@ -27,11 +28,12 @@ section! {
 section! {
     /// The drive's buffer: a write buffer and read-ahead cache in front of flash, and whether buffered writes to any memory survive a power loss.
     pub struct Buffer ("buffer") {
-        /// Capacity of the write buffer in front of flash; a write that finds no room waits until a program operation ends
+        /// Capacity of the drive's write buffer in front of flash, in KiB; a write that finds no room waits until a
+        /// program operation ends
         capacity_kib => capacity_kib: u64 = 0, 0..=1 << 32;
-        /// Time of the write buffer for each write command, whatever its length
+        /// Service time of the drive's write buffer for each write command, whatever its length
         command_ns => command: Span = ZERO, ZERO..=LONGEST;
-        /// Time of the write buffer's memory for each 4 KiB of a write
+        /// Service time of the memory of the drive's write buffer for each 4 KiB of a write
         page_ns => page: Span = ZERO, ZERO..=LONGEST;
         /// True if acknowledged writes in the drive's buffers survive a power loss, so that a flush need not wait for the memory cells
         power_loss_protection => power_loss_protection: bool = true, any();
@@ -41,31 +43,41 @@ section! {
 }
 
 section! {
-    /// The flash translation layer: where writes go in flash, and how blocks become free again.
+    /// Flash translation layer of the drive: the place of writes in flash, and garbage collection.
     pub struct Translation ("translation") {
-        /// Mapping of logical addresses to flash: `page` (each unit of `unit_bytes` is mapped anywhere by a table) or `none` (every address has a fixed place)
+        /// Mapping of logical addresses to flash: `page` (a table maps each unit of `translation.unit_bytes` to any
+        /// place) or `none` (every address has a fixed place)
         mapping => mapping: Mapping = Mapping::None, any();
-        /// Size of the unit that one entry of the mapping table maps
+        /// Size of the unit that one entry of the flash mapping table maps, in bytes
         unit_bytes => unit_bytes: u32 = 4096, [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
-        /// Over-provisioning: flash beyond the user capacity, as a share of the user capacity
+        /// Over-provisioning: flash capacity beyond the user capacity, as a fraction of the user capacity
         over_provisioning => over_provisioning: f64 = 0.07, 0.0..=2.0;
-        /// Policy that separates writes into streams, chooses their blocks, and chooses the victim blocks of garbage collection; the documentation has a page about policies
+        /// Policy of the flash translation layer that separates writes into streams, chooses blocks for them, and
+        /// chooses the victim blocks of garbage collection
         policy => policy: PolicyName = PolicyName::Greedy, any();
-        /// Turn of garbage collection's reads on a die: `queued` (behind everything that the die is to do, as nobody waits for them) or `first` (as host reads, so that dies need not wait for data to program)
+        /// Priority of garbage collection's reads on a flash die: `queued` (behind all queued operations of the die) or
+        /// `first` (as host reads, so that programs need not wait for their data)
         collection_reads => collection_reads: CollectionReads = CollectionReads::Queued, any();
-        /// Number of random blocks among which the policy `d-choices` picks the one with the fewest valid units
+        /// Number of random flash blocks among which the garbage collection policy `d-choices` picks the block with the
+        /// fewest valid units
         choices => choices: u32 = 10, 1..=1024;
-        /// Part of the mapping table that the drive's memory holds; the rest is read from flash as it is needed, and changed parts are written back; 0: all of the table
+        /// Part of the flash mapping table that the drive's memory holds, in KiB; 0: the whole table. The drive reads
+        /// other parts from flash on demand, and writes changed parts back
         map_cache_kib => map_cache_kib: u64 = 0, 0..=1 << 32;
-        /// Capacity of a cache of blocks beside the others that are used with one bit a cell: the user's writes go there while it has room, and it is folded in idle time; 0: no such cache
+        /// Capacity of the SLC cache, in MiB: separate flash blocks with one bit a cell, to which host writes go while
+        /// there is room; 0: no SLC cache. Idle time moves its data to other blocks
         slc_cache_mib => slc_cache_mib: u64 = 0, 0..=1 << 30;
-        /// Time without a request after which garbage collection begins in idle time; 0: never
+        /// Time without a request after which garbage collection in idle time begins; 0: never
         idle_us => idle: Span = ZERO, ZERO..=LONGEST;
-        /// Number of erased blocks, more than those that garbage collection keeps in reserve, at which collection in idle time ends
+        /// Number of erased flash blocks, beyond the reserve of garbage collection, at which collection in idle time
+        /// ends
         idle_blocks => idle_blocks: u32 = 4, 1..=1 << 20;
-        /// Wear levelling: largest number of erases by which a block may lag behind the most worn one before it is collected however many units are valid; 0: no limit
+        /// Wear levelling of flash: largest number of erases by which a block may lag behind the most worn block.
+        /// Beyond it, the block is collected whatever its valid count; 0: no limit
         wear_gap_erases => wear_gap_erases: u32 = 0, 0..=1 << 30;
-        /// State of the drive at the start of a run: `none` (empty), `sequential` (each unit written once, in order), `random` (steady state of random overwrites) or `auto` (`random` for jobs that write at random and are measured in the steady state, otherwise `sequential`)
+        /// State of the flash drive at the start of a run: `none` (empty), `sequential` (each unit written once, in
+        /// order), `random` (steady state of random overwrites) or `auto` (`random` for jobs that write at random and
+        /// are measured in the steady state, otherwise `sequential`)
         precondition => precondition: Precondition = Precondition::None, any();
     }
 }

@@ -7,15 +7,19 @@ use crate::time::Span;
 section! {
     /// Values that hosts store and retrieve by their keys instead of logical blocks (NVMe Key Value Command Set). By default there are none.
     pub struct KeyValues ("key_value") {
-        /// Largest value (KV Value Max Length), which one command moves; 0: the drive has logical blocks
+        /// Largest value that one command stores (KV Value Max Length), in KiB; 0: the drive has logical blocks instead
+        /// of keys and values
         value_max_kib => value_max_kib: u32 = 0, 0..=2048;
-        /// Longest key (KV Key Max Length); a command has room for 16 bytes
+        /// Longest key of a key-value drive, in bytes (KV Key Max Length); a command has room for 16 bytes
         key_max_bytes => key_max_bytes: u8 = 16, 1..=16;
-        /// Largest number of keys (Max Num Keys), for which the index has room
+        /// Largest number of keys of a key-value drive (Max Num Keys), for which its index has room
         keys_max => keys_max: u32 = 1_000_000, 1..=1 << 22;
-        /// Part of the index that is in the memory of the controller, in pages of `translation.unit_bytes`; the whole index lies at the end of the media then, and a key of another page is read from there; 0: all of it is in the memory of the controller alone
+        /// Part of a key-value drive's index that the controller's memory caches, in KiB, by pages of
+        /// `translation.unit_bytes`; other pages are read from the end of the media. 0: the controller's memory holds
+        /// the whole index
         index_cache_kib => index_cache_kib: u64 = 0, 0..=1 << 30;
-        /// Time to find a key in the part of the index that is in memory (assumed: a hash, and two accesses to DRAM one after the other)
+        /// Time to find a key in the part of a key-value drive's index that is in memory (assumed: a hash, and two
+        /// accesses to DRAM one after the other)
         lookup_ns => lookup: Span = ns(200), ZERO..=LONGEST;
     }
 }

@@ -9,31 +9,38 @@ section! {
     pub struct Link ("link") {
         /// PCI Express generation of the link: 2.5, 5, 8, 16, 32, 64 or 128 GT/s a lane (PCI Express Base Specification 7.0, section 4.2)
         generation => generation: u8 = 2, 1..=7;
-        /// Number of lanes of the link
+        /// Number of lanes of the PCI Express link between root port and device
         lanes => lanes: u8 = 4, [1, 2, 4, 8, 12, 16, 32];
-        /// Largest payload of one packet (Max_Payload_Size)
+        /// Largest payload of one PCI Express packet, in bytes (Max_Payload_Size)
         max_payload_bytes => max_payload_bytes: u32 = 128, [128, 256, 512, 1024, 2048, 4096];
-        /// Largest read of one request packet (Max_Read_Request_Size)
+        /// Largest amount of data that one PCI Express read request packet requests, in bytes (Max_Read_Request_Size)
         max_read_request_bytes => max_read_request_bytes: u32 = 512, [128, 256, 512, 1024, 2048, 4096];
         /// Address multiple at which the root complex may split the data of a read into completions (Read Completion Boundary, PCI Express Base Specification 6.0, section 2.3.1.1)
         read_completion_boundary_bytes => read_completion_boundary_bytes: u32 = 64, [64, 128];
-        /// Payload of each completion packet that the root complex returns for a read, a multiple of read_completion_boundary_bytes; 0: the largest payload
+        /// Payload of each completion packet that the root complex returns for a read, in bytes: a multiple of
+        /// `link.read_completion_boundary_bytes`; 0: as large as `link.max_payload_bytes` allows
         completion_bytes => completion_bytes: u32 = 0, [0, 64, 128, 256, 512, 1024, 2048, 4096];
-        /// Address width in the headers of request packets: 64 bits make a header of 4 double words, 32 bits one of 3
+        /// Address width in the headers of PCI Express request packets: 64 bits make a header of 4 double words, 32
+        /// bits one of 3
         address_bits => address_bits: u8 = 64, [32, 64];
-        /// Time from the last symbol leaving one end of the link to the packet being usable at the other, without hops
+        /// Time from the last symbol of a packet leaving one end of the link until the packet is usable at the other
+        /// end, without hops through switches or chipsets
         one_way_ns => one_way: Span = ns(240), ZERO..=LONGEST;
-        /// Number of switches or chipsets between root port and device, each of which adds `hop_ns`
+        /// Number of switches or chipsets between root port and device, each of which adds `link.hop_ns` in each
+        /// direction
         hops => hops: u8 = 0, 0..=8;
-        /// Time that each hop (see `hops`) adds in each direction
+        /// Time that each switch or chipset between root port and device (`link.hops`) adds to a packet in each
+        /// direction
         hop_ns => hop: Span = ns(150), ZERO..=LONGEST;
-        /// Duplex mode of the link: `full` (each direction has its own wires) or `shared` (one wire, on which one packet travels at a time)
+        /// Duplex mode of the link: `full` (each direction has its own wires) or `shared` (both directions share one
+        /// wire, on which one packet travels at a time)
         duplex => duplex: Duplex = Duplex::Full, any();
-        /// Simulation events on the link: one for a burst of equal packets (`train`) or one for each packet (`packet`)
+        /// Simulation events for packets on the link: one event for a burst of equal packets (`train`) or one event for
+        /// each packet (`packet`)
         granularity => granularity: Granularity = Granularity::Train, any();
-        /// True if ACK and flow-control packets (DLLPs) take time on the wire
+        /// True if ACK and flow-control packets (DLLPs) of the PCI Express link take time on the wire
         dllps => dllps: bool = true, any();
-        /// True if skip ordered sets take time on the wire
+        /// True if skip ordered sets of the PCI Express link take time on the wire
         skip_ordered_sets => skip_ordered_sets: bool = true, any();
         /// Number of posted header credits that each receiver advertises (one a packet); above 127 with scaled flow control
         posted_header_credits => posted_header_credits: u16 = 64, 1..=2032;
@@ -41,25 +48,29 @@ section! {
         posted_data_credits => posted_data_credits: u16 = 1024, 8..=32752;
         /// Number of non-posted header credits that each receiver advertises (one a packet); above 127 with scaled flow control
         non_posted_header_credits => non_posted_header_credits: u16 = 64, 1..=2032;
-        /// Number of reads that the device may have outstanding (transaction tags)
+        /// Number of PCI Express reads that the device may have outstanding (transaction tags)
         read_tags => read_tags: u16 = 32, 1..=1024;
-        /// Probability that a transmitted bit arrives wrong; its packet is then replayed
+        /// Probability that a bit on the PCI Express link arrives wrong; the link then replays its packet
         bit_error_rate => bit_error_rate: f64 = 0.0, 0.0..=1e-4;
-        /// Data rate of one lane after encoding; 0: the rate of the link's generation
+        /// Data rate of one lane of the link after line encoding, in bytes a nanosecond; 0: the rate of
+        /// `link.generation`
         lane_bytes_per_ns => lane_bytes_per_ns: f64 = 0.0, 0.0..=1000.0;
-        /// Header and framing of a doorbell write (the host's write to a device register); 0: as the specification defines
+        /// Header and framing of a doorbell write (the host's write to a device register), in bytes; 0: as the PCI
+        /// Express specification defines
         doorbell_overhead_bytes => doorbell_overhead_bytes: u32 = 0, 0..=64;
-        /// Header and framing of a memory write other than a doorbell; 0: as the specification defines
+        /// Header and framing of a PCI Express memory write other than a doorbell, in bytes; 0: as the specification
+        /// defines
         write_overhead_bytes => write_overhead_bytes: u32 = 0, 0..=64;
-        /// Size of a read request packet with its framing; 0: as the specification defines
+        /// Size of a PCI Express read request packet with its framing, in bytes; 0: as the specification defines
         request_overhead_bytes => request_overhead_bytes: u32 = 0, 0..=64;
-        /// Header and framing of a completion packet; 0: as the specification defines
+        /// Header and framing of a PCI Express completion packet, in bytes; 0: as the specification defines
         completion_overhead_bytes => completion_overhead_bytes: u32 = 0, 0..=64;
         /// True if the payload of packets without user data (doorbells, commands, completion queue entries, messages) takes time on the wire
         command_payload => command_payload: bool = true, any();
         /// True if the device's read requests for user data take time on the wire
         data_requests => data_requests: bool = true, any();
-        /// Link acknowledgement: `pipelined` (ACKs travel when the wire has room) or `awaited` (a packet without user data holds the wire until its own ACK has passed)
+        /// Acknowledgement of PCI Express packets: `pipelined` (ACK DLLPs travel when the wire has room) or `awaited`
+        /// (a packet without user data holds the wire until its own ACK has passed)
         acknowledge => acknowledge: LinkAcknowledge = LinkAcknowledge::Pipelined, any();
     }
 }

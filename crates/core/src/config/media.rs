@@ -7,67 +7,79 @@ use crate::time::Span;
 section! {
     /// The memory medium behind the drive's controller.
     pub struct Media ("media") {
-        /// Technology of the memory cells: `pcm`, `dram`, `nand`, or `disk` for magnetic disks, each of whose arms is a bank
+        /// Technology of the drive's memory cells: `pcm` (phase-change memory), `dram`, `nand` (flash), or `disk`
+        /// (magnetic disks, each of whose arms is a bank)
         technology => technology: Technology = Technology::Pcm, any();
         /// Capacity of the drive for user data
         capacity_mib => capacity_mib: u64 = 640, 1..=1 << 40;
-        /// Number of independent memory channels
+        /// Number of independent memory channels of the drive
         channels => channels: u16 = 1, 1..=1024;
-        /// Number of banks on each channel, which share the channel's bus
+        /// Number of memory banks (flash dies) on each channel, which share the channel's bus
         banks_per_channel => banks_per_channel: u16 = 4, 1..=1024;
-        /// Stripe: number of consecutive bytes in one bank before the next channel's turn
+        /// Stripe of the memory: number of consecutive bytes in one bank before the next channel follows
         stripe_bytes => stripe_bytes: u32 = 4096, 8..=1 << 26;
-        /// Time of an array read: from the memory cells into the row buffer
+        /// Time of an array read of the memory: from the cells into the row buffer
         read_ns => read: Span = ns(110), ZERO..=LONGEST;
-        /// Time of the bus commands and row overhead of one access to a bank
+        /// Time of the bus commands and row overhead of one access to a memory bank
         command_ns => command: Span = ns(194), ZERO..=LONGEST;
-        /// Transfer rate of one channel's bus
+        /// Transfer rate of one memory channel's bus, in bytes a nanosecond
         bus_bytes_per_ns => bus_bytes_per_ns: f64 = 2.0, 1e-6..=1e9;
-        /// Time of an array write of one program unit (`program_bytes`)
+        /// Time of an array write of the memory: one program unit (`media.program_bytes`) of a bank
         program_ns => program: Span = us(120), ZERO..=LONGEST;
-        /// Program unit: number of bytes that one array write programs in a bank at once
+        /// Program unit of the memory: number of bytes that one array write programs in a bank at once
         program_bytes => program_bytes: u32 = 4096, 1..=1 << 26;
-        /// Time at which a write is acknowledged: `early` (its data is in a buffer: the controller's, or the row buffers) or `late` (its cells are programmed)
+        /// Time at which the drive acknowledges a write: `early` (data is in a buffer of the controller or in the row
+        /// buffers) or `late` (cells are programmed)
         acknowledge => acknowledge: Acknowledge = Acknowledge::Late, any();
-        /// Number of bytes of a stripe in each chip of a bank, moved in one access; 0: the chips of a bank act as one
+        /// Number of bytes of a stripe in each memory chip of a bank, which one access moves; 0: the chips of a bank
+        /// act as one
         chip_bytes => chip_bytes: u32 = 0, 0..=1 << 20;
-        /// Number of chips of a stripe beyond those for data, which hold error correction codes and metadata
+        /// Number of memory chips of a stripe beyond the data chips, for error correction codes and metadata
         spare_chips => spare_chips: u8 = 0, 0..=64;
-        /// Number of buses of each channel, over which the chips of a stripe are distributed; `bus_bytes_per_ns` is the rate of each bus
+        /// Number of buses of each memory channel, over which the chips of a stripe are distributed;
+        /// `media.bus_bytes_per_ns` is the rate of each bus
         buses_per_channel => buses_per_channel: u8 = 1, 1..=64;
-        /// Number of bits that a bus moves in one clock cycle, from which the length of a cycle follows
+        /// Number of bits that a memory bus moves in one clock cycle, from which the length of a cycle follows
         bus_bits_per_clock => bus_bits_per_clock: u16 = 8, 1..=1024;
-        /// Number of bus clock cycles of command and address before the data of each chip
+        /// Number of memory bus clock cycles for command and address before the data of each chip
         command_clocks => command_clocks: u16 = 0, 0..=1024;
-        /// Number of bus clock cycles between address and data of each chip's read; `read_ns` overlaps with them
+        /// Number of memory bus clock cycles between address and data of each chip's read; `media.read_ns` overlaps
+        /// with these cycles
         dummy_clocks => dummy_clocks: u16 = 0, 0..=1024;
-        /// Duration of the pulse that programs a cell to zero (RESET); 0: unknown
+        /// Duration of the pulse that programs a phase-change memory cell to zero (RESET); 0: unknown
         reset_ns => reset: Span = ZERO, ZERO..=LONGEST;
-        /// Duration of the pulse that programs a cell to one (SET); 0: unknown
+        /// Duration of the pulse that programs a phase-change memory cell to one (SET); 0: unknown
         set_ns => set: Span = ZERO, ZERO..=LONGEST;
-        /// Number of cells of a chip that receive the same pulse at once, which the chip's supply current limits
+        /// Number of cells of a memory chip that receive a programming pulse at a time, limited by the chip's supply
+        /// current
         program_group_cells => program_group_cells: u32 = 1, 1..=1 << 30;
-        /// Data that writes carry, where programming time depends on it: `typical` (takes `program_ns`), `zeros`, `ones` or `random`
+        /// Data of writes, for memory whose programming time depends on the data: `typical` (takes `media.program_ns`),
+        /// `zeros`, `ones` or `random`
         data_pattern => data_pattern: DataPattern = DataPattern::Typical, any();
-        /// True if a write reads the old data first and programs only the cells that differ (data-comparison write)
+        /// True if a write of the memory reads the old data first and programs only the cells that differ
+        /// (data-comparison write)
         write_difference => write_difference: bool = false, any();
-        /// Share of a write's cells whose new value differs from the stored one
+        /// Fraction of a write's memory cells whose new value differs from the stored value
         difference_ratio => difference_ratio: f64 = 0.5, 0.0..=1.0;
-        /// Time to check and correct the data of a read by its error correction code, after its transfer
+        /// Time to check and correct the data of a read by its error correction code, after the transfer from the
+        /// memory
         ecc_decode_ns => ecc_decode: Span = ZERO, ZERO..=LONGEST;
-        /// Time from one housekeeping pause of the whole memory to the next; 0: no pauses
+        /// Time from one housekeeping pause of the whole memory medium to the next; 0: no pauses
         housekeeping_interval_us => housekeeping_interval: Span = ZERO, ZERO..=LONGEST;
-        /// Duration of a housekeeping pause, in which no access starts
+        /// Duration of a housekeeping pause of the memory medium, in which no access starts
         housekeeping_us => housekeeping: Span = ZERO, ZERO..=LONGEST;
-        /// Wear levelling within each bank: `none`, `start-gap` or `randomised-start-gap` (Qureshi et al., MICRO 2009)
+        /// Wear levelling within each memory bank: `none`, `start-gap` or `randomised-start-gap` (Qureshi et al., MICRO
+        /// 2009)
         wear_levelling => wear_levelling: WearLevelling = WearLevelling::None, any();
-        /// Size of the line that wear levelling moves and whose writes endurance counts; 0: a whole stripe
+        /// Size of the memory line that wear levelling moves and whose writes count against `media.endurance_cycles`,
+        /// in bytes; 0: a whole stripe
         wear_line_bytes => wear_line_bytes: u32 = 0, 0..=1 << 26;
-        /// Number of regions of a bank for start-gap wear levelling; each has a spare line and moves its gap on its own
+        /// Number of regions of a memory bank for start-gap wear levelling; each region has a spare line and moves its
+        /// own gap
         wear_regions_per_bank => wear_regions_per_bank: u32 = 1, 1..=1 << 16;
         /// Number of writes to a region after which start-gap wear levelling moves its gap by one line
         gap_write_interval => gap_write_interval: u32 = 100, 1..=1 << 30;
-        /// Number of writes that a line endures; 0: no limit
+        /// Number of writes that a line of the memory endures; 0: no limit
         endurance_cycles => endurance_cycles: u64 = 0, 0..=1 << 50;
         /// Flash: number of planes of a bank (die), which program and erase together; each holds one page of a stripe
         planes => planes: u8 = 1, 1..=16;
@@ -85,23 +97,27 @@ section! {
         erase_ns => erase: Span = ZERO, ZERO..=LONGEST;
         /// Flash: time to suspend a program or erase operation for a read; 0: reads wait until the operation ends
         suspend_ns => suspend: Span = ZERO, ZERO..=LONGEST;
-        /// Spread of array reads: each takes a random time within this share of its mean; 0: none
+        /// Spread of array reads of the memory: each takes a random time within this fraction of the mean; 0: none
         read_spread => read_spread: f64 = 0.0, 0.0..=1.0;
-        /// Spread of array writes and erases: each takes a random time within this share of its mean; 0: none
+        /// Spread of array writes and erases of the memory: each takes a random time within this fraction of the mean;
+        /// 0: none
         program_spread => program_spread: f64 = 0.0, 0.0..=1.0;
-        /// Share of array reads whose data cannot be corrected, so that the cells are read again; 0: none
+        /// Fraction of array reads whose data cannot be corrected, so that the drive repeats the read of the cells; 0:
+        /// none
         read_retry_rate => read_retry_rate: f64 = 0.0, 0.0..=0.9;
-        /// Share of repeated reads after which the cells have to be read yet again, 16 times at most
+        /// Fraction of repeated reads of memory cells after which the drive repeats the read once more, at most 16
+        /// times
         read_retry_again => read_retry_again: f64 = 0.0, 0.0..=0.9;
-        /// Time of a repeated read of the cells, with what the controller does for it; 0: as the array read
+        /// Time of a repeated read of the memory cells, including the controller's work for the repetition; 0: as an
+        /// array read
         read_retry_ns => read_retry: Span = ZERO, ZERO..=LONGEST;
         /// Flash: time to program a word line of a block that is used with one bit a cell, in all planes of a bank
         slc_program_ns => slc_program: Span = ZERO, ZERO..=LONGEST;
         /// Flash: array read time of a page of a block that is used with one bit a cell; 0: as `read_ns`
         slc_read_ns => slc_read: Span = ZERO, ZERO..=LONGEST;
-        /// Energy to read one bit, in picojoules, cells and row buffer together; 0: unknown
+        /// Energy to read one bit of the memory, in picojoules, cells and row buffer together; 0: unknown
         read_pj_per_bit => read_pj_per_bit: f64 = 0.0, 0.0..=1e9;
-        /// Energy to write one bit, in picojoules, cells and row buffer together; 0: unknown
+        /// Energy to write one bit of the memory, in picojoules, cells and row buffer together; 0: unknown
         write_pj_per_bit => write_pj_per_bit: f64 = 0.0, 0.0..=1e9;
     }
 }

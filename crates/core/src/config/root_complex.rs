@@ -7,27 +7,33 @@ use crate::time::Span;
 section! {
     /// The root complex and the host memory behind it, as the device sees them.
     pub struct RootComplex ("root_complex") {
-        /// Place in which the device's reads find queues and commands: `cache` (the last-level cache), `core` (lines that a core holds modified in a private cache), `dram`, or one of these in another socket with `remote-` before it
+        /// Place in which the device's reads find queues and commands: `cache` (last-level cache), `core` (lines that a
+        /// core holds modified in a private cache) or `dram`; with `remote-` before it, in another socket
         placement => placement: Placement = Placement::Cache, any();
-        /// Place in which the device's reads find the user data of writes, and where the buffers of reads are: a value as for `placement`
+        /// Place in which the device's reads find the user data of writes, and in which the buffers of reads are: a
+        /// value as for `root_complex.placement`
         data_placement => data_placement: Placement = Placement::Cache, any();
         /// Time of a device's read of a cache line that the last-level cache holds
         cache_read_ns => cache_read: Span = ns(100), ZERO..=LONGEST;
-        /// Time of a device's read of a cache line that a core holds modified in a private cache; 0: as `dram_read_ns`
+        /// Time of a device's read of a cache line that a core holds modified in a private cache; 0: as
+        /// `root_complex.dram_read_ns`
         core_read_ns => core_read: Span = ZERO, ZERO..=LONGEST;
         /// Time of a device's read of a cache line from DRAM
         dram_read_ns => dram_read: Span = ns(160), ZERO..=LONGEST;
-        /// Size of the last-level cache, for bare transfers (`phaselink dma`) in a window of memory that may exceed it; 0: it holds every window
+        /// Size of the host's last-level cache, in KiB, for the DMA transfers of `phaselink dma`, whose window of
+        /// memory may exceed the cache; 0: the cache holds every window
         llc_kib => llc_kib: u32 = 0, 0..=4_194_304;
-        /// Size of the part of the last-level cache that a device's writes may fill (two of twenty ways on processors with Data Direct I/O); 0: as `llc_kib`
+        /// Size of the part of the last-level cache that a device's writes may fill, in KiB (two of twenty ways on
+        /// processors with Data Direct I/O); 0: as `root_complex.llc_kib`
         llc_io_kib => llc_io_kib: u32 = 0, 0..=4_194_304;
-        /// Share of the device's reads of user data that find DRAM in place of `data_placement`
+        /// Fraction of the device's reads of user data that find the data in DRAM instead of
+        /// `root_complex.data_placement`
         data_cold_ratio => data_cold_ratio: f64 = 0.0, 0.0..=1.0;
         /// Extra time of a device's read or write of memory at another socket
         remote_ns => remote: Span = ns(100), ZERO..=LONGEST;
         /// Time from the arrival of a device's posted write to its data being visible to the cores
         write_ns => write: Span = ns(20), ZERO..=LONGEST;
-        /// Time for which a posted write occupies the root complex's input and its flow-control credits
+        /// Time for which a device's posted write occupies the root complex's input and its flow-control credits
         write_accept_ns => write_accept: Span = ns(4), ZERO..=LONGEST;
         /// True if an IOMMU translates the addresses that the device uses
         iommu => iommu: bool = false, any();
@@ -35,17 +41,21 @@ section! {
         iommu_entries => iommu_entries: u16 = 64, 1..=4096;
         /// Page size of an IOMMU translation: 4 KiB, or 2 MiB if buffers are mapped once and as a whole
         iommu_page_kib => iommu_page_kib: u32 = 4, [4, 2048];
-        /// Time of the IOMMU's page table walk for a page that its cache does not hold (measured: 269 ns, same source as `iommu_entries`)
+        /// Time of the IOMMU's page table walk for a page that its cache (IOTLB) does not hold (measured: 269 ns;
+        /// Neugebauer et al., SIGCOMM 2018)
         iommu_walk_ns => iommu_walk: Span = ns(269), ZERO..=LONGEST;
-        /// Number of page table walks that the IOMMU does at a time (derived from the source of `iommu_entries`: 19.2 M misses a second are one in 52 ns, 269 / 52)
+        /// Number of page table walks that the IOMMU does at a time (derived from Neugebauer et al., SIGCOMM 2018: 19.2
+        /// M misses a second are one in 52 ns, 269 / 52)
         iommu_walks => iommu_walks: u8 = 5, 1..=255;
         /// Time from one refresh of a DRAM rank of the host to the next; 0: no refresh
         refresh_interval_ns => refresh_interval: Span = ZERO, ZERO..=LONGEST;
-        /// Duration of a DRAM refresh of the host, for which the device's reads from DRAM wait
+        /// Duration of a refresh of the host's DRAM, during which the device's reads from DRAM wait
         refresh_ns => refresh: Span = ZERO, ZERO..=LONGEST;
-        /// Share of the device's posted packets whose write into host memory is delayed by `late_write_ns`
+        /// Fraction of the device's posted packets whose write into host memory is delayed by
+        /// `root_complex.late_write_ns`
         late_write_ratio => late_write_ratio: f64 = 0.0, 0.0..=1.0;
-        /// Delay of the posted packets that `late_write_ratio` selects
+        /// Delay of a device's posted write into host memory, for the fraction `root_complex.late_write_ratio` of the
+        /// packets
         late_write_ns => late_write: Span = ns(300), ZERO..=LONGEST;
     }
 }

@@ -8,27 +8,36 @@ use crate::time::Span;
 section! {
     /// Software between the application's system call and the protocol driver.
     pub struct Stack ("stack") {
-        /// Stages of the software stack in the order in which a request passes them, application first. A stage with `before` or `after`, which names another stage, is added to the preset's list at that place
+        /// Stages of the host's software stack in the order in which a request passes them, application first. A stage
+        /// with `before` or `after`, which names another stage, is added to the preset's list at that place
         stages => stages: Vec<StackStage> = Vec::new(), any();
-        /// Rate at which the processor copies user data between application and kernel buffers; 0: no copy
+        /// Rate at which the processor copies user data between application and kernel buffers, in bytes a nanosecond;
+        /// 0: no copy
         copy_bytes_per_ns => copy_bytes_per_ns: f64 = 0.0, 0.0..=1000.0;
-        /// True if the data of writes is copied too, into a buffer of the driver
+        /// True if the processor also copies the user data of writes, into a buffer of the driver; false if only the
+        /// data of reads is copied
         copy_writes => copy_writes: bool = false, any();
-        /// Core clock at which the processor times of the stages were measured; they scale from it to `host.core_ghz`. 0: they were measured at `host.nominal_ghz`, like the times of [host]
+        /// Core clock at which the processor times of the software stages were measured; the times scale to
+        /// `host.core_ghz`. 0: measured at `host.nominal_ghz`, like the times of [host]
         clock_ghz => clock_ghz: f64 = 0.0, 0.0..=10.0;
-        /// Instructions per clock, relative to a Skylake core, of the core on which the processor times of the stages were measured; they scale from it to `host.ipc`. 0: as `host.ipc`
+        /// Instructions per clock, relative to a Skylake core, of the core on which the times of the software stages
+        /// were measured; the times scale to `host.ipc`. 0: as `host.ipc`
         ipc => ipc: f64 = 0.0, 0.0..=10.0;
-        /// I/O engines that the stack supports, separated by spaces, the default first: `sync`, `libaio`, `io_uring`, `io_uring_cmd`, `spdk`; empty: software that is the same for every engine
+        /// I/O engines that the software stack supports, separated by spaces, the default first: `sync`, `libaio`,
+        /// `io_uring`, `io_uring_cmd`, `spdk`; empty: software that does not depend on the engine
         engines => engines: String = String::new(), any();
         /// File system between application and block device, opened with direct I/O: `raw` (none, the block device itself), `ext4` or `xfs`
         filesystem => filesystem: Filesystem = Filesystem::Raw, any();
-        /// I/O scheduler of the Linux block layer
+        /// I/O scheduler of the Linux block layer, as the kernel names it: `none`, `mq-deadline`, `kyber` or `bfq`
         scheduler => scheduler: IoScheduler = IoScheduler::None, any();
-        /// Program that issues the requests: a `loop` that does little else, or `fio`
+        /// Program that submits the requests: `loop` (a loop that does little else) or `fio` (with fio's own processor
+        /// time for each request)
         application => application: Application = Application::Loop, any();
         /// True if the kernel's mitigations against speculative execution attacks are on, which make entering and leaving the kernel slower
         mitigations => mitigations: bool = true, any();
-        /// Work of the kernel that lets a device reach a request's buffer: `passthrough` (nothing, or a mapping that was made before), `lazy` (it maps each buffer, and invalidates translations now and then) or `strict` (it waits for an invalidation at each unmapping)
+        /// Work of the kernel to give a device access to a request's buffer: `passthrough` (none, or a mapping made
+        /// before), `lazy` (maps each buffer, invalidates translations in batches) or `strict` (waits for an
+        /// invalidation at each unmapping)
         iommu => iommu: IommuMode = IommuMode::Passthrough, any();
         /// Time without a request after which the kernel's poll thread of a job with `sqthread_poll` goes to sleep
         poller_idle_us => poller_idle: Span = us(1_000_000), ZERO..=LONGEST;
@@ -40,53 +49,67 @@ section! {
 section! {
     /// One named stage of the software stack: a function of the operating system or library that a request passes on submission and on completion.
     pub struct StackStage ("stack.stages") {
-        /// Name of the stage, in the terms of the operating system; text in brackets distinguishes stages that results count together
+        /// Name of a software stage, in the terms of the operating system; text in brackets distinguishes stages that
+        /// results count together
         name => name: String = String::from("stage"), any();
-        /// Source of the stage's times: a measurement, another stack (`as linux-6`) or `assumed`; without effect on results
+        /// Source of a software stage's times: a measurement, another stack (`as linux-6`) or `assumed`; without effect
+        /// on results
         source => source: String = String::new(), any();
-        /// Processor time of the stage for the submission of one request
+        /// Processor time of a software stage for the submission of one request
         submit_ns => submit: Span = ZERO, ZERO..=LONGEST;
-        /// Extra processor time of the stage for the submission of a write
+        /// Extra processor time of a software stage for the submission of a write
         write_extra_ns => write_extra: Span = ZERO, ZERO..=LONGEST;
-        /// Processor time of the stage for the completion of one request
+        /// Processor time of a software stage for the completion of one request
         complete_ns => complete: Span = ZERO, ZERO..=LONGEST;
-        /// Name of the lock that the stage takes; stages that name the same lock exclude each other. Empty: no lock
+        /// Name of the lock that a software stage takes; stages that name one lock exclude each other. Empty: no lock
         lock => lock: String = String::new(), any();
-        /// Period for which the lock is held: part of the `stage` (a spinlock), or until the `request` is complete (a mutex, whose waiters sleep)
+        /// Period for which a software stage holds its lock: part of the `stage` (a spinlock), or until the `request`
+        /// is complete (a mutex, whose waiters sleep)
         lock_held => lock_held: LockHeld = LockHeld::Stage, any();
-        /// Part of `submit_ns` during which the spinlock is held, at its end; 0 for all of it
+        /// Part of the software stage's `submit_ns`, at its end, during which the stage holds its spinlock; 0: all of
+        /// `submit_ns`
         submit_held_ns => submit_held: Span = ZERO, ZERO..=LONGEST;
-        /// Part of `complete_ns` during which the spinlock is held, at its end
+        /// Part of the software stage's `complete_ns`, at its end, during which the stage holds its spinlock
         complete_held_ns => complete_held: Span = ZERO, ZERO..=LONGEST;
-        /// Number of cache lines that the spinlock protects and its holder writes; each has to be fetched by the next holder, which lengthens the time that the lock is held
+        /// Number of cache lines that the spinlock of a software stage protects and its holder writes; each has to be
+        /// fetched by the next holder, which lengthens the time that the lock is held
         lock_lines => lock_lines: u8 = 0, 0..=255;
-        /// Number of cache lines, shared with other cores, that the stage writes during submission
+        /// Number of cache lines, shared with other cores, that a software stage writes during submission
         submit_lines => submit_lines: u8 = 0, 0..=64;
-        /// Number of cache lines, shared with other cores, that the stage writes during completion; the first ones are those of submission
+        /// Number of cache lines, shared with other cores, that a software stage writes during completion; the first
+        /// ones are also written during submission
         complete_lines => complete_lines: u8 = 0, 0..=64;
-        /// True if the stage ends by waking a kernel thread, which carries the request further while the submitting thread sleeps
+        /// True if a software stage ends by waking a kernel thread, which carries the request further while the
+        /// submitting thread sleeps
         hand_over => hand_over: bool = false, any();
-        /// Condition under which a request passes the stage: words that must be true for its job, or false if `!` precedes them. A word is an I/O engine, an option of it, a file system, an I/O scheduler, `fio`, `mitigations`, `iommu-lazy` or `iommu-strict`; empty: always
+        /// Condition under which a request passes a software stage: words that must be true for its job, or false if
+        /// `!` precedes them; empty: always. A word is an I/O engine, an option of it, a file system, an I/O scheduler,
+        /// `fio`, `mitigations`, `iommu-lazy` or `iommu-strict`
         when => when: String = String::new(), any();
-        /// True if the stage is code of the application, which runs on the application's thread even if another thread runs the kernel's part
+        /// True if a software stage is code of the application, which runs on the application's thread even if another
+        /// thread runs the kernel's part
         user => user: bool = false, any();
-        /// Processor time of the stage for each batch of requests that are submitted together
+        /// Processor time of a software stage for each batch of requests that are submitted together
         submit_batch_ns => submit_batch: Span = ZERO, ZERO..=LONGEST;
-        /// Additional processor time of the stage for each batch of requests, for each other request of the thread in flight: a lock or a list that more waiters make slower
+        /// Extra processor time of a software stage for each batch of submitted requests, for each other request of the
+        /// thread in flight: a lock or a list that more waiters make slower
         submit_depth_ns => submit_depth: Span = ZERO, ZERO..=LONGEST;
-        /// Processor time of the stage to look for completions, once for each batch that is collected together; spent while the requests are in flight, or on the critical path if completions are already there
+        /// Processor time of a software stage to look for completions, once for each batch that is collected together;
+        /// on the critical path only if completions are already there
         wait_batch_ns => wait_batch: Span = ZERO, ZERO..=LONGEST;
-        /// Processor time of the stage for each batch of completions that are collected together
+        /// Processor time of a software stage for each batch of completions that are collected together
         complete_batch_ns => complete_batch: Span = ZERO, ZERO..=LONGEST;
-        /// True if `wait_batch_ns` and `complete_batch_ns` are spent only when the thread has to wait, because completions that are already there are collected without a system call
+        /// True if a software stage spends `wait_batch_ns` and `complete_batch_ns` only when the thread has to wait,
+        /// because completions that are already there are collected without a system call
         if_waited => if_waited: bool = false, any();
-        /// Processor time of the stage during submission for each started 4 KiB of data
+        /// Processor time of a software stage during submission for each started 4 KiB of the request's data
         submit_page_ns => submit_page: Span = ZERO, ZERO..=LONGEST;
-        /// Processor time of the stage during completion for each started 4 KiB of data
+        /// Processor time of a software stage during completion for each started 4 KiB of the request's data
         complete_page_ns => complete_page: Span = ZERO, ZERO..=LONGEST;
-        /// Extra processor time of the stage during submission for a request of more than 4 KiB, whose pages the driver hands to the device as a list
+        /// Extra processor time of a software stage during submission for a request of more than 4 KiB, whose pages the
+        /// driver passes to the device as a list
         submit_list_ns => submit_list: Span = ZERO, ZERO..=LONGEST;
-        /// Extra processor time of the stage during completion for a request of more than 4 KiB
+        /// Extra processor time of a software stage during completion for a request of more than 4 KiB
         complete_list_ns => complete_list: Span = ZERO, ZERO..=LONGEST;
     }
 }

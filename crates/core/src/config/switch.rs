@@ -9,17 +9,21 @@ use crate::tlp::Direction;
 section! {
     /// PCI Express switches between root ports and drives, each with one link to its root port (its uplink) that all drives behind it share. By default there are none, and each drive has a root port of its own.
     pub struct Switch ("switch") {
-        /// Number of drives behind each switch, filled from the first switch on; 0 for no switches
+        /// Number of drives behind each PCI Express switch, filled from the first switch on; 0: no switch
         drives => drives: u16 = 0, 0..=64;
-        /// PCI Express generation of a switch's uplink, with the values of link.generation
+        /// PCI Express generation of the link from a switch to its root port, with the values of `link.generation`
         uplink_generation => generation: u8 = 4, 1..=7;
-        /// Number of lanes of a switch's uplink
+        /// Number of lanes of the link from a switch to its root port
         uplink_lanes => lanes: u8 = 16, [1, 2, 4, 8, 12, 16, 32];
-        /// Time that a packet takes through a switch and its ports, without its time on the wires (HighPoint on Broadcom's PEX89048, generation 5: 115 ns)
+        /// Time of a packet through a PCI Express switch and its ports, without its time on the wires (HighPoint on
+        /// Broadcom's PEX89048, generation 5: 115 ns)
         pass_ns => pass: Span = ns(115), ZERO..=LONGEST;
-        /// Number of equal hosts that share one device through a switch with port-based routing (Compute Express Link Specification, revision 3.1), each with its own cores and a port of its own; 0 for one host alone. Every port has a link as in [link]
+        /// Number of equal hosts that share one device through a switch with port-based routing (Compute Express Link
+        /// Specification, revision 3.1); 0: one host alone. Each host has its own cores and a port of its own, with a
+        /// link as in [link]
         hosts => hosts: u16 = 0, 0..=16;
-        /// Bytes that routing by port adds to each message (assumed: the identifiers of both ports, 12 bits each)
+        /// Bytes that port-based routing of a CXL switch adds to each message (assumed: the identifiers of both ports,
+        /// 12 bits each)
         route_bytes => route_bytes: u32 = 3, 0..=32;
     }
 }

@@ -6,49 +6,63 @@ use crate::config::spans::{LONGEST, ZERO};
 use crate::time::Span;
 
 section! {
-    /// Limits of a rate-limited volume, such as the block volumes of cloud providers: operations and bytes a second by its size, credits for bursts, and the latency of the network and the storage servers behind it. By default there are none.
+    /// Limits of a rate-limited volume, such as a block volume of a cloud provider: rates of operations and bytes by
+    /// its size, burst credits, and latency of network and storage servers. By default the drive is no such volume.
     pub struct Volume ("volume") {
-        /// Rate of operations a second that the volume has whatever its size
+        /// Sustained rate of a cloud volume in operations a second, before the part that depends on its size
         rate_iops => rate_iops: f64 = 0.0, 0.0..=1e9;
-        /// Operations a second for each GiB of `media.capacity_mib`, on top of `rate_iops`
+        /// Sustained rate of a cloud volume in operations a second for each GiB of `media.capacity_mib`, in addition to
+        /// `volume.rate_iops`
         iops_per_gib => iops_per_gib: f64 = 0.0, 0.0..=1e9;
-        /// Least rate of operations a second, whatever the size
+        /// Lower bound of a cloud volume's sustained rate, in operations a second, whatever its size
         min_iops => min_iops: f64 = 0.0, 0.0..=1e9;
-        /// Largest rate of operations a second without credits; 0: no such limit
+        /// Upper bound of a cloud volume's sustained rate, in operations a second, without burst credits; 0: no bound
         max_iops => max_iops: f64 = 0.0, 0.0..=1e9;
-        /// Rate of operations a second that the volume has as long as it has credits; 0, or a rate below its own: no bursts
+        /// Rate of a cloud volume while burst credits last, in operations a second; 0, or no more than the sustained
+        /// rate: no bursts
         burst_iops => burst_iops: f64 = 0.0, 0.0..=1e9;
-        /// Size of the bucket of credits for operations; an operation takes one credit, and the bucket is refilled at the volume's rate of operations
+        /// Size of a cloud volume's bucket of burst credits for operations. An operation takes one credit, and the
+        /// bucket is refilled at the sustained rate of operations
         credit_operations => credit_operations: u64 = 0, 0..=1 << 40;
-        /// Bytes that count as one operation: a larger request counts as several; 0: every request counts as one
+        /// Number of KiB that a cloud volume counts as one operation: a larger request counts as several; 0: every
+        /// request counts as one
         operation_kib => operation_kib: u32 = 0, 0..=1 << 20;
-        /// True if requests that continue the request before them count together, up to `operation_kib`
+        /// True if a cloud volume counts requests that continue the previous request's addresses as one operation, up
+        /// to `volume.operation_kib`
         merges_sequential => merges_sequential: bool = false, any();
-        /// Rate of bytes that the volume has whatever its size
+        /// Sustained bandwidth of a cloud volume, in MiB/s, before the part that depends on its size
         rate_mib_per_s => rate_mib_per_s: f64 = 0.0, 0.0..=1e6;
-        /// Rate of bytes, in MiB/s, for each GiB of `media.capacity_mib`, on top of `rate_mib_per_s`
+        /// Sustained bandwidth of a cloud volume, in MiB/s, for each GiB of `media.capacity_mib`, in addition to
+        /// `volume.rate_mib_per_s`
         mib_per_s_per_gib => mib_per_s_per_gib: f64 = 0.0, 0.0..=1e6;
-        /// Least rate of bytes, whatever the size
+        /// Lower bound of a cloud volume's sustained bandwidth, in MiB/s, whatever its size
         min_mib_per_s => min_mib_per_s: f64 = 0.0, 0.0..=1e6;
-        /// Largest rate of bytes, in bursts too, whatever the size; 0: no such limit
+        /// Upper bound of a cloud volume's bandwidth, in MiB/s, sustained and in bursts, whatever its size; 0: no bound
         max_mib_per_s => max_mib_per_s: f64 = 0.0, 0.0..=1e6;
-        /// Rate of bytes that the volume has as long as it has credits, whatever its size; 0, or a rate below its own: no bursts
+        /// Bandwidth of a cloud volume while burst credits last, in MiB/s, before the part that depends on its size; 0,
+        /// or no more than the sustained bandwidth: no bursts
         burst_mib_per_s => burst_mib_per_s: f64 = 0.0, 0.0..=1e6;
-        /// Rate of bytes in bursts, in MiB/s, for each GiB of `media.capacity_mib`, on top of `burst_mib_per_s`
+        /// Bandwidth of a cloud volume in bursts, in MiB/s, for each GiB of `media.capacity_mib`, in addition to
+        /// `volume.burst_mib_per_s`
         burst_mib_per_s_per_gib => burst_mib_per_s_per_gib: f64 = 0.0, 0.0..=1e6;
-        /// Size of the bucket of credits for bytes, which is refilled at the volume's rate of bytes
+        /// Size of a cloud volume's bucket of burst credits for bytes, in MiB; the bucket is refilled at the sustained
+        /// bandwidth
         credit_mib => credit_mib: f64 = 0.0, 0.0..=1e12;
-        /// Credits for bytes, in MiB, for each GiB of `media.capacity_mib`, on top of `credit_mib`
+        /// Burst credits of a cloud volume for bytes, in MiB, for each GiB of `media.capacity_mib`, in addition to
+        /// `volume.credit_mib`
         credit_mib_per_gib => credit_mib_per_gib: f64 = 0.0, 0.0..=1e9;
-        /// True if a request takes as many bytes of the limit as the operations that it counts as, however short it is
+        /// True if a request to a cloud volume counts against the bandwidth limit with `volume.operation_kib` for each
+        /// of its operations, however short the request is
         counts_whole_operations => counts_whole_operations: bool = false, any();
-        /// Time whose operations and bytes, at the rate of bursts if there is one, may pass at once after a pause; 0: they pass one by one
+        /// Time of a cloud volume's limits that may pass at once after a pause: the operations and bytes that the burst
+        /// rate (or sustained rate) allows in this time; 0: one request at a time
         window_ms => window: Span = ZERO, ZERO..=LONGEST;
-        /// Credits at the start of a run: `full`, `used` (none are left) or `auto` (`used` for jobs that are measured in the steady state, otherwise `full`)
+        /// Burst credits of a cloud volume at the start of a run: `full`, `used` (none are left) or `auto` (`used` for
+        /// jobs that are measured in the steady state, otherwise `full`)
         credits => credits: StartingCredits = StartingCredits::Auto, any();
-        /// Latency of a read that waits for no limit: network and storage servers
+        /// Latency of network and storage servers for a read of a cloud volume, without waiting for a rate limit
         read_latency_us => read: Span = ZERO, ZERO..=LONGEST;
-        /// Latency of a write that waits for no limit: network and storage servers
+        /// Latency of network and storage servers for a write to a cloud volume, without waiting for a rate limit
         write_latency_us => write: Span = ZERO, ZERO..=LONGEST;
     }
 }

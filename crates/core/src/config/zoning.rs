@@ -7,15 +7,17 @@ section! {
     pub struct Zoning ("zones") {
         /// Distance from the first block of a zone to the first block of the next one; 0: the drive has no zones
         size_mib => size_mib: u64 = 0, 0..=1 << 30;
-        /// Part of a zone, from its first block on, that can be written; 0: all of it
+        /// Writable part of a zone from its first block on (Zone Capacity), in MiB; 0: the whole zone
         capacity_mib => capacity_mib: u64 = 0, 0..=1 << 30;
         /// Largest number of zones that are active at a time, open or closed (MAR); 0: no limit
         active_max => active_max: u32 = 0, 0..=1 << 20;
-        /// Largest number of zones that are open at a time (MOR); a write to one more closes the zone that has been implicitly open for longest; 0: no limit
+        /// Largest number of zones that are open at a time (MOR); 0: no limit. A write to a further zone closes the
+        /// zone that has been implicitly open for longest
         open_max => open_max: u32 = 0, 0..=1 << 20;
-        /// Dies of each zone, on flash: zones belong to the groups of so many dies in turn, and have erase blocks of their own there; 0: the translation layer places what is written to zones on all dies, as any data
+        /// Number of flash dies of each zone: zones go to groups of this many dies in turn, and have erase blocks of
+        /// their own there; 0: the translation layer places data of zones on all dies, as any other data
         dies => dies: u32 = 0, 0..=1 << 16;
-        /// Largest Zone Append (ZASL); 0: as large as any other transfer
+        /// Largest Zone Append command (ZASL), in KiB; 0: as large as any other transfer
         append_max_kib => append_max_kib: u32 = 0, [0, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
     }
 }

@@ -55,13 +55,13 @@ macro_rules! stages {
 /// Part of the system in which a stage's time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemPart {
-    /// Host: application, software stack, driver and interrupts.
+    /// Host: application, software stack, driver, interrupts and host memory.
     Host,
-    /// Link between host and device, with switch and root complex.
+    /// PCI Express link between host and device, with switches and root complex.
     Link,
-    /// Controller of the device: firmware, parser, buffers.
+    /// Controller of the device between link and memory medium: firmware, command parser, buffers, DMA engine.
     Device,
-    /// Memory behind the controller: banks, channels, error correction.
+    /// Memory medium behind the controller: banks or dies, channels, error correction.
     Media,
 }
 
@@ -93,67 +93,68 @@ macro_rules! causes {
 }
 
 causes! {
-    /// Waits for a slot, a core, a bank, the wire, a buffer or a translation.
+    /// Waiting time for a queue slot, core, memory bank, wire, buffer or address translation.
     Queueing = "queueing",
-    /// Way of a command from the driver to the device's parser.
+    /// Time from the driver's start on a command until the device has parsed the command.
     CommandFetch = "command fetch",
-    /// Firmware of the device.
+    /// Execution time of the device's firmware for a command, with the wait for one of its cores.
     Firmware = "firmware",
-    /// Tags in the receive buffer that show which data are there.
+    /// Processor time to write incomplete tags into the receive buffer and to check which data has arrived (DC
+    /// Express).
     IncompleteTags = "incomplete tags",
-    /// Access to the memory itself.
+    /// Access time of the memory medium itself, or of a cache of the device in front of the medium.
     Memory = "memory",
-    /// Way of the data between device and host memory.
+    /// Transfer time of user data between the device's memory and host memory.
     DataTransfer = "data transfer",
-    /// Way of the completion to the core that sees it.
+    /// Time from the start of sending the completion until the polling core sees the completion.
     Completion = "completion",
-    /// Interrupt, and the switch to the thread that waits.
+    /// Time of the interrupt, and of the context switch to the thread that waits for the completion.
     WakeUp = "interrupt and wake-up",
-    /// Copy of the data in host memory.
+    /// Processor time to copy user data between buffers in host memory.
     Copy = "copy",
-    /// Software stack of the host.
+    /// Processor time of the host's software stack above the protocol driver.
     Software = "software",
 }
 
 stages! {
-    /// The application wants the request, but no queue slot or core is free yet.
+    /// The application wants the request, but no queue slot or core is free for its submission yet.
     Queued = "queued" in Host for Queueing,
-    /// The thread works on other requests of the request's batch.
+    /// The request waits while its thread works on other requests of one batch.
     Batch = "batch" in Host for Queueing,
-    /// The driver builds the command and puts it into the queue.
+    /// The driver builds the command and puts the command into a queue of the device.
     Driver = "driver" in Host for CommandFetch,
-    /// A cache line waits for a free fill buffer of its core.
+    /// A cache line of the request waits for a free line fill buffer of its core.
     FillBuffer = "fill buffers" in Host for Queueing,
-    /// The driver writes incomplete tags into the receive buffer (DC Express).
+    /// The driver writes incomplete tags into the receive buffer, to tell later which data has arrived (DC Express).
     Mark = "mark tags" in Host for IncompleteTags,
     /// The doorbell write travels to the device.
     Doorbell = "doorbell" in Link for CommandFetch,
-    /// The read request of a processor load travels to the device (CXL.mem).
+    /// The read request for a processor's load of a cache line travels to the device (CXL.mem).
     LineRequest = "line request" in Link for CommandFetch,
-    /// The command waits in host memory for a queue read of the device to fetch it (DC Express).
+    /// The command waits in host memory until the device's next read of the queue fetches the command (DC Express).
     PollWait = "poll wait" in Host for CommandFetch,
-    /// The device's read of the queue brings the command to the device.
+    /// The device's read of the command queue brings the command to the device.
     Fetch = "fetch" in Link for CommandFetch,
-    /// Commands of the accelerator pass the processor service layer (CAPI).
+    /// Commands of the accelerator pass the processor service layer of the host (CAPI).
     Psl = "psl" in Device for CommandFetch,
-    /// The page table is read for an address that the device cannot translate.
+    /// The request waits for a read of the page table, because the device's cache of address translations misses.
     Translation = "translation" in Link for Queueing,
-    /// The command waits for the controller's parser, and passes it.
+    /// The command waits for the parser of the device's controller, and passes the parser.
     Parse = "parse" in Device for CommandFetch,
-    /// The request waits in the device until a transfer buffer is free.
+    /// The request waits in the device until one of its transfer buffers is free.
     RequestQueue = "request queue" in Device for Queueing,
-    /// The command waits for a processor core of the device, and its firmware executes it.
+    /// The command waits for a processor core of the device, and the device's firmware executes the command.
     Firmware = "firmware" in Device for Firmware,
-    /// The device reads data, or the addresses of data, from host memory.
+    /// The device reads user data, or the addresses of data buffers, from host memory.
     HostRead = "host read" in Link for DataTransfer,
-    /// The access waits for its memory bank or channel, or for the limits of its volume.
+    /// The request waits for its memory bank or channel, or for the rate limit of its cloud volume.
     MediaWait = "media wait" in Media for Queueing,
-    /// The memory's cells, row buffers and bus work, until the first packet's worth of data is there (for writes, until
-    /// all of it is); for a volume, network and storage servers.
+    /// The memory medium (cells, row buffers, bus) works until the first packet's worth of data is ready; for writes,
+    /// until all data is stored. For a cloud volume: latency of network and storage servers.
     Media = "media" in Media for Memory,
-    /// The DRAM of the device's cache, in front of its memory, works.
+    /// The DRAM cache of the device, in front of its memory medium, serves the request.
     DeviceCache = "device cache" in Media for Memory,
-    /// Data crosses the device, between memory controllers and the buffers of the link.
+    /// Data crosses the device between its memory controllers and the buffers at the link.
     Ring = "ring" in Device for DataTransfer,
     /// Data, or the request for data, passes the device's DMA engine.
     Dma = "dma engine" in Device for DataTransfer,
@@ -165,23 +166,23 @@ stages! {
     Transfer = "transfer" in Link for DataTransfer,
     /// Data packets travel from the end of the wire to the transaction layer of the other end.
     Propagation = "propagation" in Link for DataTransfer,
-    /// Data becomes visible in host memory; includes waiting for ordering and for late writes.
+    /// Data becomes visible in host memory; includes waiting for PCI Express ordering and for late writes.
     Settle = "settle" in Host for DataTransfer,
-    /// The completion queue entry is sent to host memory.
+    /// The completion queue entry is sent from the device to host memory.
     CompletionEntry = "completion entry" in Link for Completion,
-    /// The interrupt message is delivered, and its handler runs.
+    /// The interrupt message travels to a core, and its handler runs.
     Interrupt = "interrupt" in Host for WakeUp,
-    /// The sleeping thread is woken, and its core switches to it.
+    /// The thread that sleeps until the completion is woken, and its core switches to this thread.
     ContextSwitch = "context switch" in Host for WakeUp,
     /// The request waits for its thread's core, which other threads or interrupt handlers occupy.
     CoreWait = "core wait" in Host for Queueing,
-    /// The completion is in memory, but the polling core has not seen it yet.
+    /// The completion is in host memory, but the polling core has not seen the completion yet.
     Poll = "poll" in Host for Completion,
-    /// The driver checks the tags of received data (DC Express).
+    /// The driver checks the tags in the receive buffer, to tell if all data has arrived (DC Express).
     Check = "check tags" in Host for IncompleteTags,
-    /// The processor copies the data between buffers.
+    /// The processor copies user data between buffers in host memory, such as kernel and application buffers.
     Copy = "copy" in Host for Copy,
-    /// A stuck read waits until its time-out (DC Express).
+    /// A read whose data or completion does not arrive waits until the driver's time-out (DC Express).
     Timeout = "time-out" in Host for Queueing,
 }
 

@@ -3,25 +3,27 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Measurements of real machines that the model's values were set beside. Constants were set from some of them, so that the error is
-/// no prediction's.
+/// Measurements of real machines with which the model of a shipped drive, software stack or host was compared. Some
+/// constants of the model come from these measurements, so that the error is not that of predictions alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
-    /// Part of the description: `drive`, `stack` or `host`.
+    /// Part of the simulated system to which the measurements apply: `drive`, `stack` or `host`.
     pub part: String,
-    /// Name of the shipped drive or preset.
+    /// Name of the shipped drive, or of the preset of the software stack or host, that was compared with measurements.
     pub name: String,
-    /// Sources of `validate` with measurements that it answers, by short name.
+    /// Short names of the sources in `phaselink validate` whose measurements use this drive, stack or host.
     #[serde(default)]
     pub sources: Vec<String>,
-    /// Number of these measurements; values that the description holds as they were given are left out.
+    /// Number of measurements of real machines that use this drive, stack or host. Measurements whose value is an input
+    /// of the description do not count.
     #[serde(default)]
     pub rows: usize,
-    /// Median of the absolute errors of the model in these measurements, in per cent; null without any.
+    /// Median of the model's absolute errors on these measurements of real machines, in per cent; null without a
+    /// measurement.
     #[serde(default)]
     pub median_error_pct: Option<f64>,
-    /// Papers that `reproduce` regenerates with it.
+    /// Names of the papers whose results `phaselink reproduce` simulates with this drive, stack or host.
     #[serde(default)]
     pub papers: Vec<String>,
 }

@@ -105,94 +105,94 @@ macro_rules! figures {
 }
 
 figures! {
-    /// Number of requests.
+    /// Number of reads and writes completed in all jobs, without warm-up and ramp.
     ios: known("requests", Unit::Requests, |run| run.outcome.ios() as f64).in_cells();
-    /// Requests a second.
+    /// Throughput of reads and writes, in requests a second.
     iops: known("IOPS", Unit::PerS, |run| run.outcome.iops()).column("kIOPS", 1e3).in_cells();
-    /// Reads a second.
+    /// Throughput of reads, in requests a second.
     read_iops: known("read IOPS", Unit::PerS, |run| run.sum(|job| job.read.iops())).column("read kIOPS", 1e3).in_cells();
-    /// Writes a second.
+    /// Throughput of writes, in requests a second.
     write_iops: known("write IOPS", Unit::PerS, |run| run.sum(|job| job.write.iops())).column("write kIOPS", 1e3).in_cells();
-    /// User data, in bytes a second.
+    /// Bandwidth of user data that reads and writes transfer, in bytes a second.
     bytes_per_s: known("bandwidth", Unit::BytesPerS, |run| run.outcome.bytes_per_s()).column("GB/s", 1e9).in_cells();
-    /// Shortest latency, in ns.
+    /// Shortest latency of a read or write, in ns; unknown without requests.
     min_ns: latency("min", LatencyOf::All, |latency| latency.min().as_ns()).in_cells();
-    /// Mean latency, in ns, from the application's call to the completion.
+    /// Mean latency of reads and writes, in ns, from the time at which the application wants a request to its completion.
     mean_ns: latency("mean", LatencyOf::All, Latency::mean_ns).column("mean us", 1e3).in_cells();
-    /// Median latency, in ns.
+    /// Median latency of reads and writes, in ns; unknown if no request is slower.
     p50_ns: percentile("p50", LatencyOf::All, P50).in_cells();
-    /// 90th percentile of latency, in ns.
+    /// 90th percentile of the latency of reads and writes, in ns; unknown if no request is slower.
     p90_ns: percentile("p90", LatencyOf::All, P90).in_cells();
-    /// 95th percentile of latency, in ns.
+    /// 95th percentile of the latency of reads and writes, in ns; unknown if no request is slower.
     p95_ns: percentile("p95", LatencyOf::All, P95);
-    /// 99th percentile of latency, in ns; unknown if no request lies beyond.
+    /// 99th percentile of the latency of reads and writes, in ns; unknown if no request is slower.
     p99_ns: percentile("p99", LatencyOf::All, P99).in_cells();
-    /// 99.9th percentile of latency, in ns; unknown if no request lies beyond.
+    /// 99.9th percentile of the latency of reads and writes, in ns; unknown if no request is slower.
     p99_9_ns: percentile("p99.9", LatencyOf::All, P99_9).in_cells();
-    /// 99.99th percentile of latency, in ns; unknown if no request lies beyond.
+    /// 99.99th percentile of the latency of reads and writes, in ns; unknown if no request is slower.
     p99_99_ns: percentile("p99.99", LatencyOf::All, P99_99);
-    /// Longest latency, in ns.
+    /// Longest latency of a read or write, in ns; unknown without requests.
     max_ns: latency("max", LatencyOf::All, |latency| latency.max().as_ns()).in_cells();
     /// Mean latency of reads, in ns; unknown without reads.
     read_mean_ns: latency("read mean", LatencyOf::Reads, Latency::mean_ns).column("read mean us", 1e3).in_cells();
-    /// Median latency of reads, in ns.
+    /// Median latency of reads, in ns; unknown if no read is slower.
     read_p50_ns: percentile("read p50", LatencyOf::Reads, P50).in_cells();
-    /// 99th percentile of latency of reads, in ns.
+    /// 99th percentile of the latency of reads, in ns; unknown if no read is slower.
     read_p99_ns: percentile("read p99", LatencyOf::Reads, P99).in_cells();
-    /// 99.9th percentile of latency of reads, in ns.
+    /// 99.9th percentile of the latency of reads, in ns; unknown if no read is slower.
     read_p99_9_ns: percentile("read p99.9", LatencyOf::Reads, P99_9).in_cells();
     /// Mean latency of writes, in ns; unknown without writes.
     write_mean_ns: latency("write mean", LatencyOf::Writes, Latency::mean_ns).column("write mean us", 1e3).in_cells();
-    /// Median latency of writes, in ns.
+    /// Median latency of writes, in ns; unknown if no write is slower.
     write_p50_ns: percentile("write p50", LatencyOf::Writes, P50).in_cells();
-    /// 99th percentile of latency of writes, in ns.
+    /// 99th percentile of the latency of writes, in ns; unknown if no write is slower.
     write_p99_ns: percentile("write p99", LatencyOf::Writes, P99).in_cells();
-    /// 99.9th percentile of latency of writes, in ns.
+    /// 99.9th percentile of the latency of writes, in ns; unknown if no write is slower.
     write_p99_9_ns: percentile("write p99.9", LatencyOf::Writes, P99_9).in_cells();
-    /// Number of flushes that were sent to the drive.
+    /// Number of flushes that the host sends to the drive.
     flushes: known("flushes", Unit::Requests, |run| run.flushes.count() as f64).in_cells();
-    /// Mean latency of flushes, in ns; unknown without flushes.
+    /// Mean latency of flushes that the host sends to the drive, in ns; unknown without flushes.
     flush_mean_ns: latency("flush mean", LatencyOf::Flushes, Latency::mean_ns).column("flush mean us", 1e3).in_cells();
-    /// 99th percentile of latency of flushes, in ns.
+    /// 99th percentile of the latency of flushes, in ns; unknown if no flush is slower.
     flush_p99_ns: percentile("flush p99", LatencyOf::Flushes, P99).in_cells();
-    /// Number of commits: flushes with a write before them, those that the drive does not need included.
+    /// Number of commits: flushes by the application after at least one write, even if the drive needs no flush command.
     commits: known("commits", Unit::Requests, |run| run.commits.count() as f64).in_cells();
-    /// Mean latency of commits, in ns, from the first write since the last flush to the end of the flush.
+    /// Mean latency of commits, in ns, from the first write since the previous flush to the end of the flush; unknown without commits.
     commit_mean_ns: latency("commit mean", LatencyOf::Commits, Latency::mean_ns).column("commit mean us", 1e3).in_cells();
-    /// Median latency of commits, in ns.
+    /// Median latency of commits (writes and the flush that follows), in ns; unknown if no commit is slower.
     commit_p50_ns: percentile("commit p50", LatencyOf::Commits, P50).in_cells();
-    /// 99th percentile of latency of commits, in ns.
+    /// 99th percentile of the latency of commits (writes and the flush that follows), in ns; unknown if no commit is slower.
     commit_p99_ns: percentile("commit p99", LatencyOf::Commits, P99).in_cells();
-    /// Number of queries: chains of reads that follow from one another.
+    /// Number of queries: rounds of reads in which each round waits for the results of the previous one.
     queries: known("queries", Unit::Requests, |run| run.queries.count() as f64).in_cells();
-    /// Queries a second.
+    /// Throughput of queries (rounds of dependent reads), in queries a second.
     queries_per_s: known("queries a second", Unit::PerS, |run| run.sum(JobOutcome::queries_per_s)).column("queries/s", 1.0).in_cells();
-    /// Mean latency of queries, in ns, from the first read to the end of the last round; unknown without queries.
+    /// Mean latency of queries, in ns, from the first read to the end of the last round of dependent reads; unknown without queries.
     query_mean_ns: latency("query mean", LatencyOf::Queries, Latency::mean_ns).column("query mean us", 1e3).in_cells();
-    /// Median latency of queries, in ns.
+    /// Median latency of queries (rounds of dependent reads), in ns; unknown if no query is slower.
     query_p50_ns: percentile("query p50", LatencyOf::Queries, P50).in_cells();
-    /// 99th percentile of latency of queries, in ns.
+    /// 99th percentile of the latency of queries (rounds of dependent reads), in ns; unknown if no query is slower.
     query_p99_ns: percentile("query p99", LatencyOf::Queries, P99).in_cells();
-    /// Utilisation of the busier direction of the link, 0 to 1.
+    /// Utilisation of the busier direction of the PCI Express link, 0 to 1.
     link_busy_share: known("link", Unit::Share, |run| run.link_busy_share()).in_cells();
-    /// Utilisation of the link to the host, 0 to 1.
+    /// Utilisation of the PCI Express link in the direction from device to host, 0 to 1.
     upstream_busy_share: known("to host", Unit::Share, |run| run.busy_share(&run.outcome.upstream));
-    /// Utilisation of the link to the device, 0 to 1.
+    /// Utilisation of the PCI Express link in the direction from host to device, 0 to 1.
     downstream_busy_share: known("to device", Unit::Share, |run| run.busy_share(&run.outcome.downstream));
-    /// Cores kept busy, on average over the run.
+    /// Mean number of busy cores of the host during the run; spinning for completions counts as busy.
     busy_cores: known("cores", Unit::Cores, |run| run.outcome.busy_cores()).in_cells();
-    /// Busy cores for each 10^9 bytes a second of user data.
+    /// Busy cores of the host divided by the bandwidth of user data in 10^9 bytes a second; 0 without data.
     cores_per_gb_per_s: known("cores per GB/s", Unit::Cores, |run| run.outcome.cores_per_gb_per_s());
-    /// Power of the whole server, in watts; unknown if the drive file does not say.
+    /// Mean power of the whole server during the run, in watts; unknown if the drive file gives no power of the idle server.
     server_w: unknown("power", Unit::W, |run| Some(run.outcome.energy?.server_w));
-    /// Energy of the whole server for each request, in joules; unknown if the drive file does not say.
+    /// Energy of the whole server for each read or write, in joules; unknown if the drive file gives no power of the idle server.
     joules_per_io: unknown("energy", Unit::J, |run| run.outcome.joules_per_io()).column("uJ/IO", 1e-6).in_cells();
-    /// Energy of the server above that of the idle server, for each request, in joules; unknown if the drive file does not say.
+    /// Energy of the server beyond that of the idle server, for each read or write, in joules; unknown without the power of the idle server.
     joules_per_io_above_idle: unknown("energy above idle", Unit::J, |run| run.outcome.joules_per_io_above_idle())
         .column("active", 1e-6).in_cells();
-    /// Energy of the device's memory for each request, in joules; unknown if the drive file does not say.
+    /// Energy of the device's memory medium for each read or write, in joules; unknown if the drive file gives no energy of an access.
     memory_joules_per_io: unknown("energy of memory", Unit::J, |run| run.outcome.memory_joules_per_io()).in_cells();
-    /// Half width over value of the 95 % confidence intervals of mean and p99, the larger one; known of runs until a precision.
+    /// Relative precision: half width of the 95 % confidence interval over the value, the larger of mean and p99 latency; known for runs with `--precision`.
     precision_share: unknown("known to", Unit::Share, |_| None);
 }
 

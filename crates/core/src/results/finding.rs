@@ -5,78 +5,85 @@ use serde::{Serialize, Serializer};
 
 use super::words::UNBROKEN;
 
-/// Finding of a comparison.
+/// Finding of `phaselink run` or `compare`: a remarkable fact in the results, as numbers and as a sentence.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Finding {
-    /// Kind of finding, which says what its parts mean.
+    /// Kind of the finding, which decides the meaning of its parts.
     pub kind: FindingKind,
-    /// Size of the jobs that it is about; null if it is about all of them.
+    /// Block size, number of threads and queue depth to which the finding applies; null if the finding applies to all
+    /// of them.
     pub at: Option<FindingPlace>,
-    /// Amounts that the sentence is made of, with their causes and drives.
+    /// Numbers of the finding's sentence, each with its drives and its cause.
     pub parts: Vec<FindingPart>,
-    /// Finding in words.
+    /// Finding as an English sentence.
     #[serde(serialize_with = "plain")]
     pub sentence: String,
 }
 
-/// Kind of a finding.
+/// Kind of a finding of `phaselink run` or `compare`, which decides the meaning of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
-    /// Drive with queues that are too short for some of the jobs. Amount of its part: requests that the queues hold.
+    /// Drive whose queues have too few entries for some of the jobs. Amount of its part: requests that the queues hold.
     ShortQueues,
-    /// Drives whose memory is lost with the power, which are left out of the order of commits.
+    /// Drives whose memory loses its content without power, so that the ranking by commit latency leaves them out. Its
+    /// part has no amount.
     Volatile,
-    /// Drive alone: how long its requests take, and how many it serves. Amount of its part: requests a second.
+    /// Latency and throughput of the only drive of a run. Amount of its part: throughput in requests a second.
     Result,
-    /// Fastest drive. Amount of its part: time that it saves a request beside the next one, in the mean.
+    /// Drive with the lowest mean latency. Amount of its part: mean time that a request saves on this drive compared
+    /// with the next one.
     Fastest,
-    /// Fastest drive beside the slowest. First part: time that the first of its drives saves a request, in the mean. Other parts:
-    /// the same time by cause, the largest first; a negative one is spent in return.
+    /// Fastest drive compared with the slowest. First part: mean time that a request saves on the fastest drive.
+    /// Further parts divide this time by cause, the largest first; the fastest drive spends more on a negative one.
     Latency,
-    /// Drives from the slowest to the fastest. A part for each: time that the first of its drives saves a request beside the
-    /// second, and the largest cause.
+    /// Ranking of drives from the slowest to the fastest, with a part for each step. Amount of a part: mean time that a
+    /// request saves on its first drive compared with its second; its cause is the largest one.
     Steps,
-    /// Drive with the most requests a second, then the drive with the fewest.
+    /// Drives with the highest and the lowest throughput, one part for each, the highest first.
     Throughput,
-    /// Resources that limit drives. A part for each resource, which is its cause; null if only latency limits the drives.
+    /// Resources that limit the throughput of drives, with a part for each resource. The cause of a part is the
+    /// resource; null if only latency limits its drives.
     Limit,
 }
 
-/// Size of the jobs that a finding is about.
+/// Block size, number of threads and queue depth to which a finding applies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FindingPlace {
-    /// Bytes of a request; null if requests differ.
+    /// Size of each request to which the finding applies, in bytes; null if requests have several sizes.
     pub bs: Option<u32>,
-    /// Number of threads.
+    /// Number of threads that issue the requests to which the finding applies.
     pub numjobs: u32,
-    /// Requests that each thread keeps in flight; null if threads differ.
+    /// Requests that each thread keeps in flight in the jobs to which the finding applies; null if threads have
+    /// different depths.
     pub iodepth: Option<u32>,
 }
 
-/// Amount of a finding.
+/// Number of a finding's sentence, with its drives and its cause.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FindingPart {
-    /// Drives that have it; of a difference the faster one first.
+    /// Names of the drives to which the amount of a finding applies; for a difference of two drives, the faster one
+    /// first.
     pub drives: Vec<String>,
-    /// Cause of the amount: stages of the ledger that belong together, or a resource.
+    /// Cause of the amount: a group of latency stages such as `queueing`, or a resource; null if no single cause is
+    /// known.
     pub cause: Option<String>,
-    /// Amount in `unit`; null if there is only a cause.
+    /// Amount of the finding's part, in `unit`; null for a part without an amount.
     pub amount: Option<f64>,
-    /// Unit of the amount.
+    /// Unit of the amount of a finding's part; null for a part without an amount.
     pub unit: Option<FindingUnit>,
 }
 
-/// Unit of an amount.
+/// Unit of an amount in a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum FindingUnit {
-    /// Nanoseconds a request.
+    /// Time in nanoseconds for each request.
     #[serde(rename = "ns")]
     Ns,
-    /// Requests a second.
+    /// Throughput in requests a second.
     #[serde(rename = "1/s")]
     PerS,
-    /// Requests.
+    /// Number of requests.
     #[serde(rename = "requests")]
     Requests,
 }

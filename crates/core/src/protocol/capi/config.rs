@@ -5,27 +5,33 @@ use crate::config::spans::{LONGEST, ZERO, ns};
 use crate::time::Span;
 
 section! {
-    /// The CAPI attachment: work elements, processor service layer (PSL) and accelerator (AFU) (Bougioukou et al.).
+    /// CAPI attachment of the drive: work elements, processor service layer (PSL) and accelerator (AFU) (Bougioukou et
+    /// al.).
     pub struct Capi ("capi") {
-        /// Work elements that the AFU has at once; commands beyond gather for the next
+        /// Number of work elements that the accelerator (AFU) holds at a time; further commands are collected for the
+        /// next work element
         elements => elements: u16 = 8, 1..=1024;
-        /// Commands that an element carries, of one or several threads; its line of 128 bytes has room for seven
+        /// Largest number of commands in a CAPI work element, of one or several threads; its line of 128 bytes has room
+        /// for seven
         commands_per_element => commands_per_element: u8 = 7, 1..=7;
-        /// Processor time to write a command into an element
+        /// Processor time of the CAPI driver to write a command into a work element
         fill_ns => fill: Span = ns(20), ZERO..=LONGEST;
-        /// Processor time of a command beside that, which no lone request waits for: its place kept, its status line fetched
+        /// Further processor time of the CAPI driver for a command, off the critical path of a lone request: slot
+        /// bookkeeping, fetch of the status line
         command_ns => command: Span = ns(48), ZERO..=LONGEST;
-        /// Time that a command of the AFU takes in the PSL, translation in its cache included
+        /// Time of a command of the accelerator (AFU) in the processor service layer (PSL), including a hit in its
+        /// translation cache
         psl_ns => psl: Span = ns(305), ZERO..=LONGEST;
-        /// Share of commands whose address the PSL has to look up in the page table, a line in host memory
+        /// Fraction of CAPI commands whose address the processor service layer (PSL) looks up in the page table, by
+        /// reading a line of host memory
         translation_miss_ratio => translation_miss_ratio: f64 = 0.0, 0.0..=1.0;
-        /// True if the AFU claims lines before it writes them, with a command of their own
+        /// True if the accelerator (AFU) claims cache lines, with a separate command, before it writes them
         claim_lines => claim_lines: bool = true, any();
-        /// Time to parse one command
+        /// Time in which the accelerator (AFU) parses one command
         parse_ns => parse: Span = ns(32), ZERO..=LONGEST;
-        /// Buffer of the AFU: a write is done once it is in there
+        /// Capacity of the accelerator's (AFU) buffer, in KiB; a write is complete once its data is in the buffer
         buffer_kib => buffer_kib: u32 = 256, 4..=1 << 20;
-        /// Largest transfer of one command; larger requests are split
+        /// Largest transfer of one CAPI command, in KiB; the driver splits larger requests
         max_transfer_kib => max_transfer_kib: u32 = 128, [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
     }
 }

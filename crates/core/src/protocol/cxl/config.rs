@@ -51,29 +51,35 @@ pub enum CacheStart {
 names! { CacheStart { "empty" => Empty, "clean" => Clean, "dirty" => Dirty } }
 
 section! {
-    /// CXL.mem: loads and stores of the processor, and a memory expander (Compute Express Link Specification).
+    /// CXL.mem: loads and stores of the host's cores to a memory expander (Compute Express Link Specification).
     pub struct Cxl ("cxl") {
-        /// Lines of 64 bytes that a core may have under way at once: its fill buffers
+        /// Number of line fill buffers of a core: cache lines of 64 bytes that the core may have in flight to the CXL
+        /// device
         fill_buffers => fill_buffers: u16 = 16, 1..=256;
-        /// Lines that a core's prefetchers may have under way beside them: those of a read from its third line on, as two consecutive lines show a stream
+        /// Number of cache lines that a core's prefetchers may have in flight beyond its fill buffers. Only lines of a
+        /// read from its third line on are prefetched, as two consecutive lines show a stream
         prefetch_lines => prefetch_lines: u16 = 0, 0..=256;
-        /// Processor time to issue the loads or stores of one line
+        /// Processor time to issue the loads or stores of one cache line to the CXL device
         issue_ns => issue: Span = ns(1), ZERO..=LONGEST;
-        /// Time of a message in the device, port and controller both ways, without buffer and memory
+        /// Time of a CXL message in the device's port and controller, both ways together, without buffer and memory
         controller_ns => controller: Span = ns(40), ZERO..=LONGEST;
-        /// Bytes that the device reads from its memory, or writes to it, at once; of a device with a cache, its page
+        /// Number of bytes that the CXL device reads from its memory, or writes to its memory, at once; for a device
+        /// with a DRAM cache, the size of a cache page
         unit_bytes => unit_bytes: u32 = 256, [64, 128, 256, 512, 1024, 2048, 4096];
-        /// Units that the device's buffer holds of those read, and as many of those written; it is within the persistence domain. Of a device with a cache, pages on their way from the cache to the memory
+        /// Number of units that the CXL device's buffer holds for reads, and also for writes; the buffer is within the
+        /// persistence domain. For a device with a DRAM cache: pages in flight from cache to memory
         buffer_units => buffer_units: u32 = 64, 1..=65536;
-        /// DRAM cache of the device in front of its memory; 0 for none
+        /// Capacity of the CXL device's DRAM cache in front of its memory, in MiB; 0: no cache
         cache_mib => cache_mib: u64 = 0, 0..=1_048_576;
-        /// Policy that chooses the page of the cache to be replaced
+        /// Replacement policy of the CXL device's DRAM cache: the rule that chooses the page to evict
         cache_policy => cache_policy: CachePolicy = CachePolicy::Lru, any();
-        /// Time of a load in the DRAM of the cache (OpenCXD, arXiv 2508.11477: 150 ns)
+        /// Time of a load that hits the CXL device's DRAM cache, in the DRAM itself (OpenCXD, arXiv 2508.11477: 150 ns)
         cache_ns => cache: Span = ns(150), ZERO..=LONGEST;
-        /// Pages that the device reads ahead of loads that go from one page to the next
+        /// Number of pages that the CXL device reads ahead into its DRAM cache, for loads that go from one page to the
+        /// next
         cache_prefetch_pages => cache_prefetch_pages: u16 = 0, 0..=256;
-        /// Content of the cache when a run starts: "empty", or the first pages of the device, "clean" or all of them still to be written back ("dirty")
+        /// Content of the CXL device's DRAM cache at the start of a run: `empty`, or the first pages of the device:
+        /// `clean`, or all with changes to be written back (`dirty`)
         cache_start => cache_start: CacheStart = CacheStart::Clean, any();
     }
 }

@@ -6,33 +6,40 @@ use crate::problem::BrokenCondition;
 use crate::time::Span;
 
 section! {
-    /// The DC Express driver and endpoint (Vučinić et al., FAST 2014).
+    /// DC Express driver of the simulated host, and endpoint of the drive (Vučinić et al., FAST 2014).
     pub struct DcExpress ("dc_express") {
-        /// Queue pairs; thread i uses pair i modulo this number
+        /// Number of DC Express queue pairs; thread i uses pair i modulo this number
         queue_pairs => queue_pairs: u16 = 1, 1..=1024;
-        /// Entries of each command queue (64 bytes each)
+        /// Number of entries of each DC Express command queue (64 bytes each)
         queue_entries => queue_entries: u32 = 64, 2..=65536;
-        /// Commands that one queue read fetches where they overlap (section 2: "requests for one or more commands"); at depth 1 one
+        /// Largest number of commands that one queue read of a DC Express endpoint fetches when commands overlap; a
+        /// lone command is fetched alone
         fetch_entries => fetch_entries: u8 = 4, 1..=8;
-        /// Queue reads that may be in flight at once for each queue
+        /// Largest number of queue reads that a DC Express endpoint has in flight for each command queue
         polls_in_flight => polls_in_flight: u8 = 4, 1..=64;
-        /// Time to parse one command
+        /// Time in which the DC Express endpoint parses one command
         parse_ns => parse: Span = ns(32), ZERO..=LONGEST;
-        /// Pause of the endpoint between the answer to one queue read and the next when it has nothing to predict
+        /// Pause of the DC Express endpoint between the data of one queue read and its next queue read, when no command
+        /// is predicted
         turnaround_ns => turnaround: Span = ns(60), ZERO..=LONGEST;
-        /// Processor time to write one incomplete tag into the receive buffer, and to check it afterwards
+        /// Processor time of the DC Express driver to write one incomplete tag into the receive buffer, and again to
+        /// check the tag
         tag_ns => tag: Span = Span::from_ps(2400), ZERO..=LONGEST;
-        /// Processor time of a command beside its tags, which no lone read waits for: 64 bytes written, slot kept, last line fetched
+        /// Processor time of the DC Express driver for a command beside its tags, off the critical path of a lone read:
+        /// write 64 bytes, occupy a slot, fetch the last line
         command_ns => command: Span = ns(48), ZERO..=LONGEST;
-        /// Length of the incomplete tag
+        /// Length of the incomplete tag, which marks parts of a DC Express receive buffer that no data has reached
         tag_bits => tag_bits: u8 = 32, [8, 16, 32, 64];
-        /// Choice of the tag: `random`, `compare` (the device compares with its contents) or `intervals` (the device keeps the unused values)
+        /// Choice of the incomplete tag in DC Express: `random`, `compare` (the device compares candidates with its
+        /// contents) or `intervals` (the device keeps a list of unused values)
         tag_choice => tag_choice: TagChoice = TagChoice::Random, any();
-        /// True if the endpoint times its queue reads to the commands it expects
+        /// True if the DC Express endpoint predicts when commands arrive, and times its queue reads accordingly
         predict => predict: bool = true, any();
-        /// Longest time that one read may take, times the queue size the time-out of a stuck read; 0 derives it from link and media
+        /// Longest latency of one DC Express read; a read times out after this time multiplied by the number of queue
+        /// entries. 0: derived from link and media
         max_latency_us => max_latency: Span = ZERO, ZERO..=LONGEST;
-        /// Load below which driver and endpoint fall back to doorbells, or 0 to poll always
+        /// Load below which DC Express driver and endpoint use doorbells instead of polling by queue reads; 0: always
+        /// polling
         doorbell_below_iops => doorbell_below_iops: u64 = 0, 0..=1_000_000_000;
     }
 }

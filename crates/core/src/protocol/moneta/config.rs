@@ -6,43 +6,56 @@ use crate::problem::BrokenCondition;
 use crate::time::Span;
 
 section! {
-    /// The Moneta driver and controller (Swanson, talk of 2011, "MON" below).
+    /// Moneta driver of the simulated host, and controller of the drive (Swanson, talk of 2011).
     pub struct Moneta ("moneta") {
-        /// Tags: requests that the device may have at once, one bit of a status register each
+        /// Number of tags of Moneta: requests that the device holds at a time, each with one bit of a status register
         tags => tags: u8 = 64, 1..=64;
-        /// 64-bit register writes that issue a request. 1: it fits one word, with DMA addresses preloaded by tag. 2: a DMA address comes with it. 3: nothing is packed. More than one takes a lock
+        /// Number of 64-bit register writes that issue a Moneta request: 1 (DMA addresses are preloaded by tag), 2 (a
+        /// DMA address is included) or 3 (fields are not packed). More than one write needs a lock
         request_words => request_words: u8 = 1, [1, 2, 3];
-        /// Protection of the pool of free tags: `locked`, with a request's records allocated apart, or `lock-free`, with records found by tag
+        /// Protection of the Moneta driver's pool of free tags: `locked` (records of a request are allocated
+        /// separately) or `lock-free` (records are found by tag)
         tag_pool => tag_pool: TagPool = TagPool::LockFree, any();
-        /// True if a thread tries the tag of its processor first, whose records are still in that processor's cache
+        /// True if a thread of the Moneta driver first tries the tag of its processor, whose records are still in that
+        /// processor's cache
         tag_hint => tag_hint: bool = true, any();
-        /// Time for which the pool of tags is locked to take or give back a tag
+        /// Time for which the Moneta driver locks the pool of tags to take or return a tag
         lock_ns => lock: Span = ns(40), ZERO..=LONGEST;
-        /// Processor time to allocate and release a request's records where they do not come with a tag (pool `locked`)
+        /// Processor time of the Moneta driver to allocate and release a request's records, if `moneta.tag_pool` is
+        /// `locked`
         records_ns => records: Span = ns(1030), ZERO..=LONGEST;
-        /// Processor time to put a thread to sleep over its request and to bring it back, beyond `host.wake_ns` and context switches
+        /// Processor time of the Moneta driver to put a waiting thread to sleep and to resume it, beyond `host.wake_ns`
+        /// and context switches
         sleep_ns => sleep: Span = us(5), ZERO..=LONGEST;
-        /// Requests up to this size are waited for spinning, larger ones sleeping; 0 always sleeps
+        /// Largest request, in bytes, for whose completion a Moneta thread spins; threads sleep for larger requests. 0:
+        /// threads always sleep
         spin_up_to_bytes => spin_up_to_bytes: u32 = 4096, 0..=1 << 30;
-        /// True if the device moves data straight from and to the application's buffer; needs a DMA address in each request
+        /// True if the Moneta device transfers data directly from and to the application's buffer; needs a DMA address
+        /// in each request (`moneta.request_words`)
         zero_copy => zero_copy: bool = false, any();
-        /// Processor time to pin and release an application's buffer (zero copy)
+        /// Processor time of the Moneta driver to pin and release an application's buffer, if `moneta.zero_copy` is
+        /// true
         pin_ns => pin: Span = us(1), ZERO..=LONGEST;
-        /// Largest request; larger ones are split by the driver
+        /// Largest request of Moneta, in KiB; the driver splits larger requests
         max_transfer_kib => max_transfer_kib: u32 = 1024, [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
-        /// Interrupt vectors and status registers; tag i belongs to number i modulo this
+        /// Number of Moneta's interrupt vectors, each with a status register; tag i belongs to vector i modulo this
+        /// number
         interrupt_vectors => interrupt_vectors: u8 = 8, 1..=64;
-        /// Time of a request in the device's pipeline, from its last word to the request queue
+        /// Time of a request in the pipeline of the Moneta device, from its last register write to the request queue
         pipeline_ns => pipeline: Span = us(1), ZERO..=LONGEST;
-        /// True if reads and writes have a request queue each, served in turn; false if they share one
+        /// True if the Moneta device has separate request queues for reads and writes, served in turn; false if reads
+        /// and writes share one queue
         split_queues => split_queues: bool = true, any();
-        /// True if a large request goes to the back of its queue after each piece; false if it keeps the head
+        /// True if a large request goes to the back of the Moneta device's request queue after each chunk; false if the
+        /// request stays at the head
         fair => fair: bool = true, any();
-        /// Largest piece of a request that the scoreboard takes at once: a transfer buffer
+        /// Largest chunk of a request that the Moneta device transfers at once, in bytes: the size of a transfer buffer
         chunk_bytes => chunk_bytes: u32 = 4096, [512, 1024, 2048, 4096, 8192];
-        /// Transfer buffers of reads, and as many of writes; a queue that both share has all of them
+        /// Number of the Moneta device's transfer buffers for reads, and also for writes; a queue that reads and writes
+        /// share has all of them
         transfer_buffers => transfer_buffers: u8 = 4, 1..=64;
-        /// Rate of the ring between transfer buffers and memory controllers
+        /// Bandwidth of the Moneta device's internal ring between transfer buffers and memory controllers, in bytes a
+        /// nanosecond
         ring_bytes_per_ns => ring_bytes_per_ns: f64 = 4.0, 1e-3..=1e4;
     }
 }

@@ -6,39 +6,52 @@ use crate::problem::BrokenCondition;
 use crate::time::Span;
 
 section! {
-    /// The NVMe driver and controller.
+    /// NVMe driver of the simulated host, and controller of the drive.
     pub struct Nvme ("nvme") {
-        /// I/O queue pairs; thread i uses pair i modulo this number (the specification's 65,536 include the admin queue's)
+        /// Number of NVMe I/O queue pairs; thread i uses pair i modulo this number (the specification's 65,536 include
+        /// the admin queue's)
         queue_pairs => queue_pairs: u32 = 1, 1..=65536;
-        /// Entries of each submission and completion queue (NVM Express Base Specification 2.0, section 3.3.3)
+        /// Number of entries of each NVMe submission and completion queue (NVM Express Base Specification 2.0, section
+        /// 3.3.3)
         queue_entries => queue_entries: u32 = 1024, 2..=65536;
-        /// Submission queue entries that one read may fetch
+        /// Largest number of NVMe submission queue entries that the controller fetches with one read
         fetch_entries => fetch_entries: u8 = 8, 1..=64;
-        /// Time to parse one command
+        /// Time in which the NVMe controller parses one command
         parse_ns => parse: Span = ns(32), ZERO..=LONGEST;
-        /// Largest transfer of one command (MDTS); larger requests are split by the driver
+        /// Largest transfer of one NVMe command, in KiB (MDTS); the driver splits larger requests
         max_transfer_kib => max_transfer_kib: u32 = 128, [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
-        /// True if completions raise an interrupt message (MSI-X)
+        /// True if NVMe completions raise an interrupt message (MSI-X)
         interrupts => interrupts: bool = true, any();
-        /// Completions of a queue that one interrupt announces, unless `coalescing_us` is over before (Interrupt Coalescing, section 5.27.1.6: the aggregation threshold)
+        /// Number of NVMe completions of a queue after which one interrupt announces them, unless `nvme.coalescing_us`
+        /// ends before (Interrupt Coalescing, section 5.27.1.6: the aggregation threshold)
         coalescing_entries => coalescing_entries: u16 = 1, 1..=256;
-        /// Longest time that a completion waits for others before an interrupt announces them, in steps of 100 us (the aggregation time)
+        /// Longest time that an NVMe completion waits for others before an interrupt announces them, in steps of 100 us
+        /// (Interrupt Coalescing: the aggregation time)
         coalescing_us => coalescing: Span = ZERO, ZERO..=Span::from_us(25_500);
-        /// True if doorbells are written to a page in host memory that the controller reads (Doorbell Buffer Config, section 5.8)
+        /// True if the NVMe driver writes doorbells to a page in host memory that the controller reads (Doorbell Buffer
+        /// Config, section 5.8)
         shadow_doorbells => shadow_doorbells: bool = false, any();
-        /// True if the driver writes the completion queue head doorbell; a completion queue as long as its submission queue cannot overflow without it
+        /// True if the NVMe driver writes the completion queue head doorbell; without it, a completion queue as long as
+        /// its submission queue cannot overflow
         completion_doorbells => completion_doorbells: bool = true, any();
-        /// Format in which a command describes its data buffer: `prp` (page by page, beyond two pages in a list that is read separately) or `sgl` (one segment, in the command itself)
+        /// Format in which an NVMe command describes its data buffer: `prp` (page by page, beyond two pages in a list
+        /// that is read separately) or `sgl` (one segment, in the command itself)
         data_pointer => data_pointer: DataPointer = DataPointer::Prp, any();
-        /// Logical block: the specification's are 512 bytes and more (LBADS), smaller ones are for models of byte-addressed memory
+        /// Size of an NVMe logical block, in bytes: 512 and more as in the specification (LBADS), smaller for models of
+        /// byte-addressed memory
         block_bytes => block_bytes: u32 = 512, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
-        /// Bytes of a write that a power cut leaves either all old or all new if it crosses no multiple of them (AWUPF, NABSPF); 0: one logical block. A power cut in a simulation may still tear it between blocks
+        /// Atomic write unit of the drive on power failure, in bytes (AWUPF, NABSPF): a write that crosses no multiple
+        /// of it is either all old or all new. 0: one logical block. A simulated power cut may still tear the write
+        /// between blocks
         atomic_write_bytes => atomic_write_bytes: u32 = 0, [0, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
-        /// Namespaces that real hosts find over vfio-user, which divide the capacity; the modelled driver has all of it as one
+        /// Number of NVMe namespaces that real hosts find over vfio-user, which divide the capacity; the simulated
+        /// driver uses the whole capacity as one
         namespaces => namespaces: u32 = 1, 1..=256;
-        /// Protection information in 8 bytes of metadata of each logical block (NVM Command Set Specification 1.0, section 5.2): `none` (and no metadata), or that of `type1`, `type2` or `type3`
+        /// NVMe protection information in 8 bytes of metadata of each logical block (NVM Command Set Specification 1.0,
+        /// section 5.2): `none` (no metadata), `type1`, `type2` or `type3`
         protection => protection: DriveProtection = DriveProtection::None, any();
-        /// Side that makes and checks protection information: the `host`, whose modelled driver transfers it in a buffer of its own, or the `controller`, which inserts and strips it (PRACT)
+        /// Side that makes and checks NVMe protection information: the `host`, whose simulated driver transfers it in a
+        /// separate buffer, or the `controller`, which inserts and strips it (PRACT)
         protection_by => protection_by: ProtectionSide = ProtectionSide::Host, any();
     }
 }

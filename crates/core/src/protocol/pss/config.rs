@@ -5,25 +5,28 @@ use crate::config::spans::{LONGEST, ZERO, us};
 use crate::time::Span;
 
 section! {
-    /// The PSS driver, and the card with its firmware.
+    /// PSS driver of the simulated host, and phase-change storage card with its firmware.
     pub struct Pss ("pss") {
-        /// Descriptors in the shared area of host memory: commands that the driver may have outstanding
+        /// Number of descriptors in the PSS driver's shared area of host memory: commands that the driver may have
+        /// outstanding
         descriptors => descriptors: u32 = 256, [16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
-        /// Largest transfer of one descriptor
+        /// Largest transfer of one PSS descriptor, in KiB
         max_transfer_kib => max_transfer_kib: u32 = 128, 4..=1024;
-        /// Most descriptors that the card takes over at once
+        /// Largest number of descriptors that the PSS card fetches from host memory at once
         exchange_descriptors => exchange_descriptors: u16 = 16, 1..=1024;
-        /// Commands that the card works on at a time
+        /// Number of commands that the PSS card executes at a time
         commands => commands: u16 = 64, 1..=4096;
-        /// Processor cores of the card
+        /// Number of processor cores that execute the PSS card's firmware
         firmware_cores => firmware_cores: u16 = 2, 1..=1024;
-        /// Processor time of the firmware for each command
+        /// Processor time of the PSS card's firmware for each command
         firmware_ns => firmware: Span = us(10), ZERO..=LONGEST;
-        /// Processing of reads: checked and corrected before they are sent (`validate`), or sent as they come from the chips, with their metadata (`passthrough`)
+        /// Processing of reads in the PSS card: `validate` (data is checked and corrected before it is sent) or
+        /// `passthrough` (data is sent as it comes from the chips, with its metadata)
         read_mode => read_mode: ReadMode = ReadMode::Validate, any();
-        /// Pages of 4 KiB that the DRAM of the card holds: written, stored lately or read ahead; 0 for none
+        /// Capacity of the PSS card's DRAM cache, in pages of 4 KiB: written, recently stored or read ahead; 0: no
+        /// cache
         cache_pages => cache_pages: u32 = 1024, 0..=1 << 24;
-        /// Pages that are read ahead of sequential reads while the card has nothing else to do
+        /// Number of pages of 4 KiB that an idle PSS card reads ahead of sequential reads
         prefetch_pages => prefetch_pages: u32 = 4, 0..=1024;
     }
 }

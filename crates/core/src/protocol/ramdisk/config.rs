@@ -5,13 +5,14 @@ use crate::config::spans::{LONGEST, ZERO, ns};
 use crate::time::Span;
 
 section! {
-    /// A block device behind one doorbell: the example of `docs/adding-a-protocol.md`.
+    /// Driver and device of `ramdisk`, a block device behind one doorbell: the example protocol of
+    /// `docs/adding-a-protocol.md`.
     pub struct Ramdisk ("ramdisk") {
-        /// Commands that the device takes at once; more wait in the driver
+        /// Number of commands that the `ramdisk` device accepts at a time; further commands wait in the driver
         slots => slots: u16 = 64, 1..=1024;
-        /// Time to parse one command
+        /// Time in which the `ramdisk` device parses one command
         parse_ns => parse: Span = ns(32), ZERO..=LONGEST;
-        /// Largest transfer of one command; larger requests are split
+        /// Largest transfer of one `ramdisk` command, in KiB; the driver splits larger requests
         max_transfer_kib => max_transfer_kib: u32 = 128, [4, 8, 16, 32, 64, 128, 256, 512, 1024];
     }
 }

@@ -6,94 +6,103 @@ use serde::Serialize;
 use super::{ByName, CellFigures, Description, FigureInterval, MeasuredIn, PrecisionResult, StageMean};
 use crate::results::{Evidence, Finding};
 
-/// Drives side by side under the same jobs.
+/// JSON document of `phaselink compare`: figures of several drives under equal jobs, at each block size, number of
+/// threads and queue depth.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CompareDocument {
-    /// Seed of everything random.
+    /// Seed of all random numbers in the runs of a comparison; every drive runs with this seed.
     pub seed: u64,
-    /// fio's name for the access pattern; null if jobs differ.
+    /// Access pattern of the compared jobs, as fio's option `rw` names it; null if jobs of one comparison have
+    /// different patterns.
     pub rw: Option<String>,
-    /// Options of the jobs besides their sizes, as `name=value`.
+    /// fio options of the compared jobs as `name=value`, without block size, number of threads and queue depth.
     pub options: Vec<String>,
-    /// Overrides of the drives as typed.
+    /// Overrides of drive keys in a comparison (`--set key=value`), as the user typed them.
     pub set: Vec<String>,
-    /// Findings, the most general first: which drive is faster, and why.
+    /// Findings of a comparison, the most general first: which drive is faster, and why.
     pub findings: Vec<Finding>,
-    /// Measurements behind each drive, then each stack and each host.
+    /// Measurements with which the model of each compared drive was checked; then of each software stack, and of each
+    /// host.
     pub evidence: Vec<Evidence>,
-    /// Each drive at each size of the jobs.
+    /// Results of a comparison: one object for each drive at each block size, number of threads and queue depth.
     pub cells: Vec<ComparedCell>,
-    /// Drives as they were run, in their order.
+    /// Compared drives with every key resolved, overrides applied, in the order in which the drives were named.
     pub descriptions: Vec<Description>,
 }
 
-/// Drive at one size of the jobs.
+/// Result of one drive in `phaselink compare` at one block size, number of threads and queue depth.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ComparedCell {
-    /// Figures of the drive.
+    /// Figures of a compared drive that ran the jobs.
     Ran(Box<RanCell>),
-    /// Drive whose queues are too short for the jobs.
+    /// Compared drive that did not run, because its queues have too few entries for the requests in flight.
     Short(ShortCell),
 }
 
-/// Drive and size of the jobs.
+/// Drive and job parameters (block size, threads, queue depth) of one result of `phaselink compare`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CellLabels {
-    /// Name of the drive.
+    /// Name of the compared drive.
     pub drive: String,
-    /// Bytes of a request; null if requests differ.
+    /// Size of each request of the compared jobs, in bytes; null if requests have several sizes.
     pub bs: Option<u32>,
-    /// Number of threads.
+    /// Number of threads that issue requests in the compared jobs.
     pub numjobs: u32,
-    /// Requests that each thread keeps in flight; null if threads differ.
+    /// Queue depth in the compared jobs: requests that each thread keeps in flight; null if threads have different
+    /// depths.
     pub iodepth: Option<u32>,
-    /// fio's name for the access pattern; null if jobs differ.
+    /// Access pattern of the jobs of one compared result, as fio's option `rw` names it; null if these jobs have
+    /// different patterns.
     pub rw: Option<String>,
-    /// Promise of the drive for a write that it has acknowledged.
+    /// Place of the data when the compared drive acknowledges a write, in words, such as `an acknowledged write is in
+    /// the cells`.
     pub acknowledged_write: String,
 }
 
-/// Figures of a drive at one size of the jobs.
+/// Figures of one drive in `phaselink compare` at one block size, number of threads and queue depth.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RanCell {
-    /// Drive and size of the jobs.
+    /// Drive, block size, number of threads and queue depth of a compared result.
     #[serde(flatten)]
     pub labels: CellLabels,
-    /// Figures of all requests together.
+    /// Figures of all requests of a compared drive under these jobs, such as throughput and mean latency.
     #[serde(flatten)]
     pub figures: CellFigures,
-    /// State of the drive in which requests were counted.
+    /// State of the compared drive (steady or burst) in which its requests were counted.
     pub measured: MeasuredIn,
-    /// Resource that keeps the drive from more throughput; null if only latency does.
+    /// Name of the resource that limits the throughput of a compared drive: saturated, or awaited for more than a
+    /// quarter of the latency. Null if only latency limits throughput.
     pub limit: Option<String>,
-    /// Utilisation of each resource, the busiest first.
+    /// Utilisation of each resource of a compared drive and its host, in descending order.
     pub usage: Vec<ResourceUse>,
-    /// Stages in which requests spent time, in their order; they sum to the mean latency.
+    /// Mean time of reads and writes of the compared drive in each latency stage, in the order of the stages; the times
+    /// sum to the mean latency.
     pub stages: Vec<StageMean>,
-    /// Confidence in mean and p99, if a precision was asked for.
+    /// 95 % confidence intervals of mean and p99 latency of the compared drive; absent without `--precision`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<PrecisionResult>,
-    /// Intervals of figures, if they were asked for.
+    /// Prediction intervals from uncertain constants for the compared drive, by name of the figure; absent without
+    /// `--intervals`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intervals: Option<ByName<FigureInterval>>,
 }
 
-/// Drive whose queues are too short for the jobs.
+/// Drive that `phaselink compare` did not run, because its queues have too few entries for the requests in flight.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ShortCell {
-    /// Drive and size of the jobs.
+    /// Drive, block size, number of threads and queue depth that did not run in a comparison.
     #[serde(flatten)]
     pub labels: CellLabels,
-    /// Requests that the drive's queues hold.
+    /// Largest number of requests that the queues of the compared drive hold.
     pub iodepth_max: u32,
 }
 
-/// Utilisation of a resource.
+/// Utilisation of one resource of drive or host during a simulated run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ResourceUse {
-    /// Name of the resource.
+    /// Name of a resource of drive or host whose utilisation is stated, such as `media banks`.
     pub resource: String,
-    /// Share of the run for which the resource was busy, 0 to 1.
+    /// Utilisation of a resource of drive or host: fraction of the run during which the resource is busy, 0 to 1.
     pub share: f64,
 }

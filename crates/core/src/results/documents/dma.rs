@@ -5,58 +5,64 @@ use serde::Serialize;
 
 use super::{Description, OpName, TablePercentiles};
 
-/// Latency and bandwidth with which a device reads and writes host memory.
+/// JSON document of `phaselink dma`: latency and bandwidth with which a PCI Express device reads and writes host
+/// memory.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DmaDocument {
-    /// Seed of the addresses.
+    /// Seed of the random addresses of measured DMA transfers.
     pub seed: u64,
-    /// Name of the device.
+    /// Name of the device whose DMA transfers are measured.
     pub device: String,
-    /// Transfers that were measured.
+    /// Parameters of the measured DMA transfers, such as direction and number in flight; null if no size was measured.
     pub question: Option<DmaQuestion>,
-    /// Results by size and direction.
+    /// Latency and bandwidth of DMA transfers, one row for each transfer size and direction.
     pub rows: Vec<DmaRow>,
-    /// Sections of the device's description that have a part in transfers.
+    /// Sections of the device's description that affect its DMA transfers, with every key resolved.
     pub description: Description,
 }
 
-/// Transfers of a measurement.
+/// Parameters of the DMA transfers that `phaselink dma` measures.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DmaQuestion {
-    /// Operation of a transfer.
+    /// Operation of the measured DMA transfers on host memory: `read`, `write`, `both`, or `write-read`.
     pub op: String,
-    /// Part of host memory in which transfers begin, in bytes.
+    /// Size in bytes of the window of host memory in which measured DMA transfers begin, at random cache lines.
     pub window_bytes: u64,
-    /// Transfers in flight when bandwidth is measured.
+    /// Number of DMA transfers that the device keeps in flight while bandwidth is measured; latency is measured with
+    /// one.
     pub outstanding: u32,
-    /// Transfers that each figure counts.
+    /// Number of DMA transfers over which each latency and each bandwidth is measured.
     pub transfers: u64,
-    /// True if the device's commands make transfers, without its DMA engine.
+    /// True if commands of the device make the measured transfers without its DMA engine.
     pub direct: bool,
-    /// CPU cache that has the data that are read; null for that of the device's description.
+    /// Cache state of the data that DMA transfers read: `warm`, `cold` or `device-written`; null if the device's
+    /// description decides.
     pub cache: Option<String>,
-    /// Node of the memory; null for that of the device's description.
+    /// NUMA node of the host memory in DMA transfers: `local` or `remote`, as seen from the device; null if the
+    /// device's description decides.
     pub node: Option<String>,
-    /// True if the host translates addresses; null if the device's description decides.
+    /// True if an IOMMU translates the addresses of DMA transfers, false if none does; null if the device's description
+    /// decides.
     pub iommu: Option<bool>,
 }
 
-/// Transfers of one size in one direction.
+/// Latency and bandwidth of DMA transfers of one size in one direction.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DmaRow {
-    /// Size of a transfer, in bytes.
+    /// Size of each measured DMA transfer, in bytes.
     pub bytes: u32,
-    /// Direction of the data.
+    /// Direction of measured DMA transfers: reads or writes of host memory by the device. A `write-read` pair counts as
+    /// a read.
     pub direction: OpName,
-    /// Mean latency of transfers one at a time, in ns.
+    /// Mean latency of DMA transfers with one transfer in flight, in ns.
     pub mean_ns: f64,
-    /// Percentiles of the latency of transfers one at a time.
+    /// Latency percentiles of DMA transfers with one transfer in flight, in ns.
     #[serde(flatten)]
     pub percentiles: TablePercentiles,
-    /// Longest latency of transfers one at a time, in ns.
+    /// Largest latency of a DMA transfer with one transfer in flight, in ns.
     pub max_ns: f64,
-    /// Bandwidth of many transfers at a time, in bytes a second.
+    /// Bandwidth of DMA transfers with `outstanding` transfers in flight, in bytes a second.
     pub bytes_per_s: f64,
-    /// Rate of many transfers at a time, in transfers a second.
+    /// Rate of DMA transfers with `outstanding` transfers in flight, in transfers a second.
     pub transfers_per_s: f64,
 }

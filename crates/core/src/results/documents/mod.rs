@@ -35,96 +35,104 @@ pub fn value(document: &impl Serialize) -> serde_json::Value {
     serde_json::to_value(document).unwrap_or_default()
 }
 
-/// Mean time of a request in a stage of the ledger, or of the drive's software stack.
+/// Mean time that a request spends in one stage of its latency, such as `media` or `link wait`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StageMean {
-    /// Name of the stage.
+    /// Name of the latency stage in which requests spend this mean time.
     pub stage: StageName,
-    /// Mean time of a request in the stage, in ns.
+    /// Mean time that a request spends in the latency stage, in ns; requests that skip the stage count as 0.
     pub mean_ns: f64,
 }
 
-/// Time of a request in a stage of the ledger, or of the drive's software stack, by a closed form.
+/// Time of a lone request in one stage of its latency, as a closed form of `phaselink predict` computes the time.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StageTime {
-    /// Name of the stage.
+    /// Name of the latency stage for which a closed form gives a time.
     pub stage: StageName,
-    /// Time of a request in the stage, in ns.
+    /// Time of a lone request in the latency stage by the closed form, in ns.
     pub ns: f64,
 }
 
-/// Direction of requests or transfers.
+/// Direction of requests, or of DMA transfers: read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OpName {
-    /// Data go to the reader.
+    /// Read: a request reads from the drive, or a DMA transfer reads from host memory.
     Read,
-    /// Data go from the writer.
+    /// Write: a request writes to the drive, or a DMA transfer writes to host memory.
     Write,
 }
 
-/// Interval in which a figure lies in nine of ten draws of all uncertain constants, and of the model's own error where it is known.
+/// 90 % prediction interval of a figure, from random draws of all uncertain constants of the model and from the model's
+/// measured error, if known.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Interval {
-    /// Value that one draw of twenty is below.
+    /// Lower end of a 90 % prediction interval, in the figure's unit: one draw of twenty gives a smaller value. A known
+    /// model error moves the end further down.
     pub low: f64,
-    /// Value that one draw of twenty is above.
+    /// Upper end of a 90 % prediction interval, in the figure's unit: one draw of twenty gives a larger value. A known
+    /// model error moves the end further up.
     pub high: f64,
-    /// Number of draws in which the figure was known.
+    /// Number of random draws of the uncertain constants in which a run gives a value for the figure.
     pub draws: usize,
-    /// Constants that contribute most, the strongest first.
+    /// Uncertain constants that contribute most to the width of the prediction interval, the strongest first; at most
+    /// three.
     pub contributions: Vec<Contribution>,
-    /// Shares of the prediction between which nine of ten measurements of left-out machines lay, by which the ends are moved
-    /// outwards; null if no machine was measured with this drive, stack or host, or if the figure is neither a time nor a rate.
+    /// Ends of 90 % of measured values as factors of the predicted value, by which the interval is widened. Null if
+    /// drive, stack and host have no measurements, or if the figure is neither a time nor a rate.
     pub model_error: Option<(f64, f64)>,
 }
 
-/// Part of one constant in the uncertainty of a figure.
+/// Contribution of one uncertain constant of the model to the prediction interval of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Contribution {
-    /// Key of the constant in the drive file.
+    /// Full name of the uncertain constant's key in the drive file, such as `media.read_ns`.
     pub key: String,
-    /// Rank correlation (Spearman) over the draws of the figure with the part of this constant that stronger constants leave:
-    /// 1 if the figure rises with it alone, -1 if it falls. Squares of all add up to the share that ranks explain.
+    /// Spearman rank correlation between the figure and the part of the constant that stronger constants do not
+    /// explain, from -1 to 1. Squares of all correlations sum to the explained share of the variance of ranks.
     pub correlation: f64,
 }
 
-/// Value of a figure with its interval.
+/// Figure of a run or a prediction, with its 90 % prediction interval from uncertain constants of the model.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FigureInterval {
-    /// Value of the figure with the constants as they are.
+    /// Value of the figure with every constant of the model at its nominal value, in the figure's unit.
     pub value: Option<f64>,
-    /// Interval of the figure.
+    /// 90 % prediction interval of the figure, in the figure's unit.
     #[serde(flatten)]
     pub interval: Interval,
 }
 
-/// Confidence in mean and p99 of a run that goes on until both are known well enough.
+/// 95 % confidence intervals of mean and p99 latency in a run with `--precision`, which ends when both are narrow
+/// enough.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PrecisionResult {
-    /// Half width over value that was asked for.
+    /// Relative precision that `--precision` requests: half width of the confidence interval over the value, as a
+    /// fraction (0.01 for 1 %).
     pub wanted_share: f64,
-    /// True if both figures are known so well.
+    /// True if mean and p99 latency have both reached the requested precision.
     pub reached: bool,
-    /// Confidence of the intervals, 0 to 1.
+    /// Confidence level of the intervals of mean and p99 latency, as a fraction: 0.95.
     pub confidence: f64,
-    /// Mean latency; null if the run is too short to know.
+    /// Mean latency with its confidence interval, in ns; null if the run is too short for an estimate.
     pub mean: Option<KnownFigure>,
-    /// 99th percentile of latency; null if the run is too short to know.
+    /// 99th percentile of latency with its confidence interval, in ns; null if the run is too short for an estimate.
     pub p99: Option<KnownFigure>,
-    /// Requests that are left out as warm-up; null if the run is too short to know.
+    /// Number of first requests that the confidence intervals leave out as warm-up; null if the run is too short for an
+    /// estimate.
     pub warm_up_ios: Option<u64>,
-    /// Requests of a batch; null if the run is too short to know.
+    /// Number of consecutive requests in each batch, from whose means the confidence intervals are computed; null if
+    /// the run is too short for an estimate.
     pub batch_ios: Option<u64>,
-    /// Reason why nothing can be said; null if something can.
+    /// Reason in words why the run has no confidence intervals; null if the run has them.
     pub why_unknown: Option<String>,
 }
 
-/// Figure with its 95 % confidence interval.
+/// Latency figure of a run with the half width of its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct KnownFigure {
-    /// Value of the figure, in ns.
+    /// Estimated latency, mean or 99th percentile, in ns.
     pub value_ns: f64,
-    /// Half width of its interval, in ns.
+    /// Half width of the latency's 95 % confidence interval, in ns.
     pub half_width_ns: f64,
 }

@@ -55,19 +55,19 @@ macro_rules! keyed {
 }
 
 keyed! {
-    /// Percentiles of latency, in ns; null where no request lies beyond.
+    /// Percentiles of latency, in ns; null where no request has a higher latency than the percentile.
     AllPercentiles: true, PERCENTILES.iter().map(|it| (String::from(it.name), BEYOND, "number", true));
-    /// Percentiles of latency that tables show, in ns; null where no request lies beyond.
+    /// Percentiles of latency that tables show, in ns; null where no request has a higher latency than the percentile.
     TablePercentiles: true, in_tables().map(|it| (format!("{}_ns", it.name), BEYOND, "number", true));
-    /// Figures of all requests of a run together.
+    /// Figures of all requests of a run together, such as throughput and mean latency, by name.
     RunFigures: true, figures(|_| true);
-    /// Figures of a cell of a comparison.
+    /// Figures of one drive in `phaselink compare`, such as throughput and mean latency, by name.
     CellFigures: true, figures(|figure| figure.is_in_cells);
-    /// Figures of a point of a sweep, as far as they are columns of its plan.
+    /// Figures of one point of a sweep by name: the columns that the plan selects.
     RowFigures: false, figures(|_| true);
 }
 
-const BEYOND: &str = "Latency that this share of the requests does not exceed, in ns.";
+const BEYOND: &str = "Latency in ns that the percentage of requests in the key (`p99`: 99 %) does not exceed.";
 
 type Key = (String, &'static str, &'static str, bool);
 
@@ -152,13 +152,13 @@ macro_rules! described {
 }
 
 described! {
-    /// Drive as it was run, key by key; `phaselink check --schema` describes the keys.
+    /// Description of a drive with every key resolved; `phaselink check --schema` prints the schema of the keys.
     Description(Value) = json_schema!({ "type": "object" });
-    /// Job as fio prints it; the job's options are texts.
+    /// Job of a run with the keys of fio's JSON output; the values of `job options` are texts.
     FioJob(Value) = json_schema!({
         "type": "object", "required": ["jobname", "job options", "read", "write", "trim", "sync"],
     });
-    /// Name of a stage of the ledger, or of one of the drive's software stack.
+    /// Name of a latency stage: a fixed one of the simulator, or a stage of the software stack in the drive file.
     StageName(String) = {
         let names: Vec<&str> = Stage::fixed().map(|(name, _)| name).collect();
         json_schema!({ "anyOf": [{ "enum": names }, { "type": "string" }] })

@@ -5,116 +5,121 @@ use serde::Serialize;
 
 use super::{ByName, Description, FigureInterval, OpName, StageTime};
 
-/// Closed forms of drives.
+/// JSON document of `phaselink predict`: latency and throughput limits of drives, computed by closed forms without
+/// simulation.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PredictDocument {
-    /// Drives, in the order that was asked for.
+    /// Predicted drives, in the order in which the command line names them.
     pub drives: Vec<PredictedDrive>,
 }
 
-/// Latency and limits of a drive in closed form.
+/// Latency and throughput limits of one drive under each job, by closed forms.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PredictedDrive {
-    /// Name of the drive.
+    /// Name of the predicted drive, and the number of drives if there are several.
     pub drive: String,
-    /// Jobs, each as if it were alone.
+    /// Predictions for a drive, one for each job, as if no other job ran at the time.
     pub jobs: Vec<PredictedJob>,
-    /// Drive key by key.
+    /// Predicted drive with every key resolved, overrides applied.
     pub description: Description,
-    /// Intervals of figures, if they were asked for.
+    /// Prediction intervals of predicted figures from uncertain constants of the model, by name of the figure; absent
+    /// without `--intervals`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intervals: Option<ByName<FigureInterval>>,
 }
 
-/// Latency and limits of a job.
+/// Predicted latency and throughput limits of one job on one drive, by closed forms.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PredictedJob {
-    /// Name of the job.
+    /// Name of the predicted job.
     pub name: String,
-    /// Requests that each thread keeps in flight.
+    /// Queue depth of the predicted job: requests that each thread keeps in flight.
     pub iodepth: u32,
-    /// Number of threads.
+    /// Number of threads of the predicted job.
     pub threads: u32,
-    /// Mean size of a request, in bytes.
+    /// Mean size of the predicted job's requests, in bytes.
     pub mean_bytes: f64,
-    /// Kinds of requests.
+    /// Classes into which the requests of the predicted job divide, by direction and size.
     pub classes: Vec<PredictedClass>,
-    /// Limits of resources, the bottleneck first.
+    /// Throughput limits of each resource under the predicted job, the lowest limit first.
     pub limits: Vec<ResourceLimit>,
-    /// Resource with the lowest limit.
+    /// Name of the bottleneck of the predicted job: the resource with the lowest throughput limit.
     pub bottleneck: String,
-    /// Requests in flight from which on the bottleneck can be full; null if it has no closed form.
+    /// Number of requests in flight at which the bottleneck can saturate; null if the latency of the job's requests has
+    /// no closed form.
     pub saturation_depth: Option<f64>,
-    /// Mean latency of lone requests, in ns; null if it has no closed form.
+    /// Predicted mean latency of the job's requests with one request in flight, in ns; null without a closed form.
     pub alone_ns: Option<f64>,
-    /// Throughput and latency at the depth of the job.
+    /// Predicted throughput and latency of the job at its own queue depth and number of threads.
     pub loaded: LoadedJob,
 }
 
-/// Kind of requests of a job.
+/// Class of a predicted job's requests that have one direction and one size.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PredictedClass {
-    /// Direction of the requests.
+    /// Direction of the requests of this class: read or write.
     pub op: OpName,
-    /// Size of a request, in bytes.
+    /// Size of each request of this class, in bytes.
     pub bytes: u32,
-    /// Share of the job's requests, 0 to 1.
+    /// Fraction of the predicted job's requests that belong to this class, 0 to 1.
     pub share: f64,
-    /// Latency of a lone request; null if it has no closed form.
+    /// Predicted latency of a request of this class with no other request in flight; null without a closed form.
     pub alone: Option<AloneLatency>,
 }
 
-/// Latency of a lone request in closed form.
+/// Predicted latency of a request with no other request in flight, by a closed form.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct AloneLatency {
-    /// Certainty of the closed form.
+    /// Relation of the closed form to simulated latencies of lone requests: exact, mean or lower bound.
     pub certainty: CertaintyName,
-    /// Reason why the latency is not exact; null if it is.
+    /// Reason in words why the closed form is a mean or a lower bound; null if the closed form is exact.
     pub why: Option<String>,
-    /// Stages in which the request spends time, in their order; they sum to `total_ns`.
+    /// Stages of a lone request's latency with their times by the closed form, in the order of the stages; the times
+    /// sum to `total_ns`.
     pub stages: Vec<StageTime>,
-    /// Latency, in ns.
+    /// Predicted latency of a lone request, in ns.
     pub total_ns: f64,
 }
 
-/// Certainty of a closed form.
+/// Relation of a closed form to simulated latencies of lone requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CertaintyName {
-    /// Every lone request takes exactly as long.
+    /// Every simulated lone request has exactly the latency of the closed form.
     Exact,
-    /// Lone requests take as long in the mean.
+    /// Simulated lone requests have the latency of the closed form on average.
     Mean,
-    /// Lone requests take at least as long.
+    /// Simulated lone requests have at least the latency of the closed form.
     AtLeast,
 }
 
-/// Throughput that a resource cannot exceed.
+/// Throughput that one resource of drive or host cannot exceed under a predicted job.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ResourceLimit {
-    /// Name of the resource.
+    /// Name of the resource with this throughput limit, such as `flash dies`.
     pub resource: String,
-    /// Number of units of the resource that serve side by side.
+    /// Number of servers (parallel units) of the resource, such as dies or cores.
     pub servers: f64,
-    /// Time for which a request keeps one of them busy, in ns.
+    /// Mean service time of a request at one server of the resource, in ns.
     pub busy_ns: f64,
-    /// Requests a second that the resource can serve.
+    /// Largest throughput that the resource allows, in requests a second.
     pub iops_max: f64,
-    /// User data that the resource can serve, in bytes a second.
+    /// Largest bandwidth of user data that the resource allows, in bytes a second.
     pub bytes_per_s_max: f64,
 }
 
-/// Throughput and latency at the depth of a job.
+/// Predicted throughput and latency of a job at its queue depth and number of threads.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LoadedJob {
-    /// Requests that all threads together keep in flight.
+    /// Number of requests that all threads of the predicted job together keep in flight.
     pub outstanding: u64,
-    /// Upper bound of the throughput, in requests a second.
+    /// Upper bound of the predicted job's throughput, in requests a second.
     pub iops_max: f64,
-    /// Upper bound of the bandwidth, in bytes a second.
+    /// Upper bound of the predicted job's bandwidth, in bytes a second.
     pub bytes_per_s_max: f64,
-    /// Throughput as balanced job bounds estimate it, in requests a second; null if it has no closed form.
+    /// Estimate of the predicted job's throughput by balanced job bounds of queueing theory, in requests a second; null
+    /// if the theory does not apply.
     pub iops_balanced: Option<f64>,
-    /// Lower bound of the mean latency, in ns; null if it has no closed form.
+    /// Lower bound of the predicted job's mean latency at its queue depth, in ns; null without a closed form.
     pub mean_ns_min: Option<f64>,
 }

@@ -5,78 +5,85 @@ use serde::Serialize;
 
 use super::{Interval, Provenance};
 
-/// Published results beside simulated ones.
+/// JSON document of `phaselink reproduce`: published results of papers, each with the simulated value.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ReproduceDocument {
-    /// Published results, each with its verdict.
+    /// Published results, each with the simulated value and the verdict.
     pub rows: Vec<ReproducedRow>,
 }
 
-/// Published result beside the simulated one.
+/// Result that a paper publishes, with the simulated value and the verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ReproducedRow {
-    /// Name of the paper's folder.
+    /// Name of the folder that holds the reproduction of the paper, such as `dc-express-fast14`.
     pub paper: String,
-    /// Identifier of the result.
+    /// Identifier of the published result, unique in its paper.
     pub id: String,
-    /// Quantity in words.
+    /// Published quantity in words.
     pub quantity: String,
-    /// Unit of both values.
+    /// Unit of the published and the simulated value.
     pub unit: String,
-    /// Value that is printed; 1 for a statement, that is: true.
+    /// Value that the paper prints; 1 (true) for a result that is a statement.
     pub published: f64,
-    /// Value that the simulation gives; null if there is none, or no finite one.
+    /// Value that the simulation gives for the published result; null without a finite value.
     pub simulated: Option<f64>,
-    /// Error of the simulated value in per cent: 100 (simulated - published) / |published|.
+    /// Error of the simulated value in per cent: 100 (simulated - published) / |published|; null without a simulated
+    /// value.
     pub error_pct: Option<f64>,
-    /// Largest magnitude of `error_pct` that counts as reproduced.
+    /// Largest magnitude of `error_pct`, in per cent, with which a published number counts as reproduced.
     pub tolerance_pct: f64,
-    /// Lowest and highest value that count as reproduced; words such as "just under" allow one side alone.
+    /// Lowest and highest simulated value that count as reproduced; words in the paper such as "just under" allow one
+    /// side alone.
     pub accepted: (f64, f64),
-    /// Kind of claim.
+    /// Kind of claim that the paper makes: input, number or statement.
     pub kind: ClaimKind,
-    /// Verdict on the result.
+    /// Verdict on the published result: given, reproduced, off or unexplained.
     pub verdict: RowVerdict,
-    /// Provenance of the simulated value; predictions alone count for the model.
+    /// Provenance of the simulated value; only predicted values are evidence for the model.
     pub provenance: Provenance,
-    /// Number of fitted constants that move the simulated value.
+    /// Number of fitted constants of the model on which the simulated value depends.
     pub fitted: usize,
-    /// Fitted constants that move the simulated value.
+    /// Keys of the fitted constants of the model on which the simulated value depends.
     pub fitted_keys: Vec<String>,
-    /// Uncertain constants, assumed or fitted, that move the simulated value.
+    /// Keys of the uncertain constants of the model, assumed or fitted, on which the simulated value depends.
     pub depends_on: Vec<String>,
-    /// Interval of the simulated value; null unless it was asked for.
+    /// Prediction interval of the simulated value from uncertain constants of the model; null without `--intervals`.
     pub interval: Option<Interval>,
-    /// True if the published value lies in the interval; null without one.
+    /// True if the prediction interval of the simulated value overlaps the range that counts as reproduced; null
+    /// without an interval.
     pub published_inside: Option<bool>,
-    /// Reason why the verdict is neither `given` nor `reproduced`; empty if it is.
+    /// Reason in words why the verdict is `off` or `unexplained`; empty for `given` and `reproduced`.
     pub reason: String,
-    /// Place where the published value is printed.
+    /// Section, figure or table of the paper that prints the published value.
     pub source: String,
 }
 
-/// Kind of claim that a row makes.
+/// Kind of claim that a published result makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ClaimKind {
-    /// Input that the description takes as given: it is echoed, and no merit of the model.
+    /// Input of the simulation: the drive description takes the published value as given, so that agreement is no
+    /// evidence for the model.
     Input,
-    /// Value with a unit.
+    /// Published number with a unit, which is compared with a simulated number.
     Number,
-    /// Statement that holds or does not: published and simulated are 1 or 0.
+    /// Published statement that holds or does not hold: published and simulated values are 1 or 0.
     Shape,
 }
 
-/// Verdict on a published result.
+/// Verdict on a published result of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RowVerdict {
-    /// Input: the description holds the value as the paper gives it.
+    /// Published value is an input that the drive description holds.
     Given,
-    /// Within what the printed digits and words allow; for a shape, the statement holds.
+    /// Simulated value is within the range that the paper's printed digits and words allow; for a statement: the
+    /// statement holds.
     Reproduced,
-    /// Outside of what the printed digits and words allow.
+    /// Simulated value is outside the range that the paper's printed digits and words allow, or there is no finite
+    /// value.
     Off,
-    /// Not judged: the paper leaves open what is to be compared, or it is no matter of a simulation; the reason says which.
+    /// Published result is not judged, because the paper leaves the conditions open or no simulation can give the
+    /// value; `reason` says which.
     Unexplained,
 }

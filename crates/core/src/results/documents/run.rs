@@ -11,77 +11,86 @@ use crate::ledger::{MeasuredState, TroubleMet};
 use crate::results::{Evidence, Finding, words};
 use crate::time::Time;
 
-/// Result of a run in fio's shape, with what fio has no place for beside it.
+/// JSON document of `phaselink run`, `bench` and `serve`: fio's JSON output, with an additional object `phaselink` for
+/// simulation results.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunDocument {
-    /// `phaselink-` and the version of the program.
+    /// Text in place of fio's version: `phaselink-` and the version of phaselink.
     #[serde(rename = "fio version")]
     pub fio_version: String,
-    /// Jobs as fio prints them.
+    /// Results of each job with the keys of fio's JSON output.
     pub jobs: Vec<FioJob>,
-    /// Results that fio has no place for.
+    /// Results that fio's JSON output has no key for, such as latency by stage, link traffic and energy.
     pub phaselink: RunResult,
 }
 
-/// Results of a run that fio has no place for.
+/// Results of `phaselink run`, `bench` or `serve` that fio's JSON output has no key for, such as latency by stage, link
+/// traffic and energy.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunResult {
-    /// Name of the drive, and how many of it there are if there are several.
+    /// Name of the drive that ran; for several equal drives, also their number.
     pub drive: String,
-    /// Seed of everything random.
+    /// Seed of all random numbers in the run.
     pub seed: u64,
-    /// True if the jobs came to their end, or the precision was reached.
+    /// True if all jobs of the run ended, or if the run reached the precision of `--precision`; false if the run was
+    /// stopped before.
     pub finished: bool,
-    /// Simulated time from the start to the last completion, in ns.
+    /// Simulated time to the last completion, in ns: from the end of the warm-up, or from the start of a run without
+    /// warm-up. fio's ramp time is included.
     pub elapsed_ns: f64,
-    /// State of the drive in which requests were counted.
+    /// State of the drive (steady or burst) in which the run's requests were counted.
     pub measured: MeasuredIn,
-    /// Number of simulated events.
+    /// Number of events that the simulator processed in the run.
     pub events: u64,
-    /// Figures of all requests together.
+    /// Figures of all requests of the run, such as throughput and p99 latency.
     pub figures: RunFigures,
-    /// Jobs with latencies by stage.
+    /// Results of each job of the run, with latencies divided into stages.
     pub jobs: Vec<RunJob>,
-    /// Use of the link.
+    /// Traffic of the PCI Express link in both directions during the run.
     pub link: LinkUse,
-    /// Use of the processor.
+    /// Processor time of the host during the run, summed over all cores.
     pub cpu: ProcessorUse,
-    /// Power and energy.
+    /// Power of the server during the run, and energy for each request.
     pub energy: EnergyUse,
-    /// Counters of the protocol by name.
+    /// Event counts of the run by name: protocol events such as queue reads and interrupts, and injected faults.
     pub counters: ByName<u64>,
-    /// Drive as it was run.
+    /// Drive that ran with every key resolved, overrides applied.
     pub description: Description,
-    /// Measurements behind the drive, its host's software and its host. Of `run` alone.
+    /// Measurements with which the model of the drive, its software stack and its host was checked; in documents of
+    /// `phaselink run` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Vec<Evidence>>,
-    /// Findings: the resource that limits the drive. Of `run` alone.
+    /// Findings of the run: its latency and throughput, and the resource that limits the drive; in documents of
+    /// `phaselink run` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub findings: Option<Vec<Finding>>,
-    /// Utilisation of each resource, the busiest first. Of `run` alone.
+    /// Utilisation of each resource of drive and host during the run, in descending order; in documents of `phaselink
+    /// run` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Vec<ResourceUse>>,
-    /// Trouble of the timeline that the run has met, if it had any.
+    /// Injected fault rules that had an effect in the run, in the order of their first effects; absent without an
+    /// effect. Faults of memory banks and packets are in the counters alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trouble: Vec<TroubleResult>,
-    /// Confidence in mean and p99, if a precision was asked for.
+    /// 95 % confidence intervals of the run's mean and p99 latency; absent without `--precision`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<PrecisionResult>,
-    /// Intervals of figures, if they were asked for.
+    /// Prediction intervals of the run's figures from uncertain constants, by name of the figure; absent without
+    /// `--intervals`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intervals: Option<ByName<FigureInterval>>,
 }
 
-/// Event of a timeline of trouble, with what it has met.
+/// Injected fault rule that had an effect in a run, with the number and the times of its effects.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TroubleResult {
-    /// Line of the timeline.
+    /// Fault rule as a line of a fault timeline, such as `at=2s for=500ms stall`.
     pub line: String,
-    /// Number of requests that it has touched, or of times that it has happened to the device.
+    /// Number of requests that the fault rule affected, or number of times that the rule affected the device.
     pub touched: u64,
-    /// Simulated time at which it first had an effect, in ns; null if it had none.
+    /// Simulated time of the fault rule's first effect, in ns; null without an effect.
     pub first_ns: Option<f64>,
-    /// Simulated time at which it last began to have an effect, in ns.
+    /// Simulated time at which the fault rule's last effect began, in ns; null without an effect.
     pub last_ns: Option<f64>,
 }
 
@@ -97,16 +106,18 @@ impl TroubleResult {
     }
 }
 
-/// State of a drive in which its requests were counted.
+/// State of a drive in which the requests of a run were counted: steady, or a burst that does not last.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct MeasuredIn {
-    /// `steady`, `burst`, or `only` for a drive that has no other state.
+    /// State of the drive while requests were counted: `steady`, `burst`, or `only` if the drive has one state or
+    /// nothing was written.
     pub state: &'static str,
-    /// Number of requests before the first one that counts.
+    /// Number of requests that the run completed as warm-up before the first counted request; 0 without warm-up.
     pub warm_up_ios: u64,
-    /// Simulated time before the first request that counts, in ns.
+    /// Simulated time of the warm-up before the first counted request, in ns; 0 without warm-up.
     pub warm_up_ns: f64,
-    /// Reason why the state does not last, or state of a volume's credits; null in others.
+    /// Reason in words why the burst does not last, or state of a cloud volume's burst credits; null for other drives
+    /// and states.
     pub reason: Option<String>,
 }
 
@@ -128,124 +139,133 @@ impl MeasuredIn {
     }
 }
 
-/// Job of a run with latencies by stage.
+/// Results of one job of a run, with latencies divided into stages.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunJob {
-    /// Name of the job.
+    /// Name of the job in the run's job file.
     pub name: String,
-    /// Requests that each thread keeps in flight.
+    /// Queue depth of the job: requests that each thread keeps in flight.
     pub iodepth: u32,
-    /// Number of threads.
+    /// Number of threads of the job.
     pub threads: u32,
-    /// Reads of the job.
+    /// Latency of the job's reads, in total and by stage.
     pub read: DirectionResult,
-    /// Writes of the job.
+    /// Latency of the job's writes, in total and by stage.
     pub write: DirectionResult,
-    /// Flushes of the job, if there were any.
+    /// Latency of the job's flushes, in total and by stage; absent without flushes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flush: Option<DirectionResult>,
-    /// Discards of hosts, if there were any.
+    /// Latency of the job's discards (trim), in total and by stage; absent without discards, which real hosts and
+    /// traces send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discard: Option<DirectionResult>,
-    /// Writes of zeros without data of hosts, if there were any.
+    /// Latency of the job's Write Zeroes requests, in total and by stage; absent without such requests, which real
+    /// hosts send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zeroes: Option<DirectionResult>,
 }
 
-/// Requests of one kind with their latency and its stages.
+/// Latency of one kind of a job's requests, such as reads or flushes, in total and by stage.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DirectionResult {
-    /// Number of requests.
+    /// Number of completed requests of this kind, without warm-up and ramp.
     pub ios: u64,
-    /// Time from the end of the ramp to the job's last completion, in ns.
+    /// Time over which a job's requests are counted, in ns: from the end of the warm-up and fio's ramp to the job's
+    /// last completion.
     pub runtime_ns: f64,
-    /// Latency from the application's call to the completion.
+    /// Distribution of the latency of the job's requests, in ns, from the time at which the application wants a request
+    /// to its completion.
     pub latency_ns: LatencySummary,
-    /// Stages in which requests spent time, in their order; they sum to `total_ns`.
+    /// Mean time of the job's requests in each latency stage, in the order of the stages; the times sum to `total_ns`.
     pub stages: Vec<StageMean>,
-    /// Mean latency, in ns.
+    /// Mean latency of the job's requests, in ns.
     pub total_ns: f64,
 }
 
-/// Distribution of latencies, in ns.
+/// Distribution of the latency of one kind of requests in a run, in ns.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LatencySummary {
-    /// Shortest latency, in ns; 0 without requests.
+    /// Shortest latency of these requests, in ns; 0 without requests.
     pub min: f64,
-    /// Longest latency, in ns; 0 without requests.
+    /// Longest latency of these requests, in ns; 0 without requests.
     pub max: f64,
-    /// Mean latency, in ns; 0 without requests.
+    /// Mean latency of these requests, in ns; 0 without requests.
     pub mean: f64,
-    /// Standard deviation of the sample, in ns.
+    /// Standard deviation of the latency of these requests, in ns.
     pub stddev: f64,
-    /// Percentiles of latency, in ns.
+    /// Percentiles of the latency of these requests, in ns.
     pub percentile: AllPercentiles,
 }
 
-/// Use of both directions of the link.
+/// Traffic of the PCI Express link in both directions during a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LinkUse {
-    /// Direction from the device to the host.
+    /// Traffic of the link from the device to the host.
     pub upstream: WireTraffic,
-    /// Direction from the host to the device.
+    /// Traffic of the link from the host to the device.
     pub downstream: WireTraffic,
 }
 
-/// Traffic on one direction of the link.
+/// Traffic of one direction of the PCI Express link during a run; if the host has several drives, their links together.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct WireTraffic {
-    /// Rate of the wire without its encoding, in bytes a nanosecond.
+    /// Data rate of one direction of the link after line encoding (8b/10b, 128b/130b), in bytes a nanosecond.
     pub bytes_per_ns: f64,
-    /// User data, in bytes.
+    /// User data in packets (TLPs) that arrived in one direction of the link, in bytes; a replayed packet counts once.
     pub data_bytes: u64,
-    /// Payloads other than user data (commands, completion entries, doorbells, interrupt messages), in bytes.
+    /// Payload other than user data in packets (TLPs) that arrived in one direction of the link, in bytes: commands,
+    /// completion queue entries, doorbells, interrupt messages.
     pub command_bytes: u64,
-    /// Headers and framing of all packets, in bytes.
+    /// Headers and framing of packets (TLPs) that arrived in one direction of the link, in bytes; a replayed packet
+    /// counts once.
     pub header_bytes: u64,
-    /// ACK and flow-control packets, in bytes.
+    /// ACK and flow-control packets (DLLPs) on one direction of the link, in bytes.
     pub dllp_bytes: u64,
-    /// Number of packets.
+    /// Number of packets (TLPs) that arrived in one direction of the link; a replayed packet counts once.
     pub packets: u64,
-    /// Number of packets that were sent again after an error.
+    /// Number of packets (TLPs) that one direction of the link sent again after a bit error.
     pub replays: u64,
-    /// Time for which the wire was busy, in ns.
+    /// Time during which one direction of the link was busy with packets, in ns.
     pub busy_ns: f64,
-    /// Share of the simulated time for which the wire was busy, 0 to 1.
+    /// Utilisation of one direction of the link: fraction of the simulated time during which the wire was busy, 0 to 1.
     pub busy_share: f64,
-    /// Share of user data in all bytes on the wire, 0 to 1.
+    /// Fraction of user data in all bytes of one direction of the link, 0 to 1; 0 without traffic.
     pub payload_efficiency: f64,
 }
 
-/// Use of the processor, summed over its cores.
+/// Processor time of the host during a run, summed over all cores.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ProcessorUse {
-    /// Number of cores of the host.
+    /// Number of hardware threads of the host whose processor time is counted.
     pub cores: u16,
-    /// Time of all cores for the code of requests, in ns.
+    /// Time during which the host's cores executed code for requests, in ns, summed over all cores.
     pub working_ns: f64,
-    /// Time of all cores spinning for a completion, in ns.
+    /// Time during which the host's cores spun for a completion, in ns, summed over all cores.
     pub spinning_ns: f64,
-    /// Time of all cores in interrupt handlers and context switches, in ns.
+    /// Time of the host's cores in interrupt handlers and context switches, in ns, summed over all cores.
     pub switching_ns: f64,
-    /// Number of interrupts.
+    /// Number of interrupts that the host handled during the run.
     pub interrupts: u64,
-    /// Number of context switches.
+    /// Number of context switches on all cores of the host during the run.
     pub context_switches: u64,
-    /// Cores kept busy, on average over the run.
+    /// Mean number of the host's cores that were busy during the run, spinning included.
     pub busy_cores: f64,
-    /// Busy cores for each 10^9 bytes a second of user data.
+    /// Busy cores of the host divided by the bandwidth of user data in 10^9 bytes a second; 0 without data.
     pub cores_per_gb_per_s: f64,
 }
 
-/// Power of the server, and energy for each request.
+/// Power of the server during a run, and energy for each request.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct EnergyUse {
-    /// Power of the whole server, in watts; null if the drive file does not say.
+    /// Mean power of the whole server during the run, in watts; null if the drive file gives no power of the idle
+    /// server.
     pub server_w: Option<f64>,
-    /// Power of the idle server, in watts; null if the drive file does not say.
+    /// Power of the idle server, in watts; null if the drive file gives none.
     pub idle_w: Option<f64>,
-    /// Energy of the whole server for each request, in joules; null if the drive file does not say.
+    /// Energy of the whole server for each read or write, in joules; null if the drive file gives no power of the idle
+    /// server.
     pub joules_per_io: Option<f64>,
-    /// Energy of the device's memory for each request, in joules; null if the drive file does not say.
+    /// Energy of the device's memory medium for each read or write, in joules; null if the drive file gives no energy
+    /// of an access.
     pub memory_joules_per_io: Option<f64>,
 }

@@ -6,77 +6,80 @@ use serde_json::{Map, Value};
 
 use super::{ByName, Interval, RowFigures};
 
-/// Points of a plan.
+/// JSON document of `phaselink sweep`: figures of every point of a plan, that is, of each combination of swept values
+/// and seeds.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SweepDocument {
-    /// File of the plan.
+    /// Path of the file with the sweep's plan.
     pub plan: String,
-    /// Keys that vary.
+    /// Swept keys of the plan: keys of the drive or options of the job, each with several values.
     pub axes: Vec<String>,
-    /// Figures that rows have.
+    /// Names of the figures that the plan selects, such as `iops`; each row has these figures.
     pub columns: Vec<String>,
-    /// Number of points of the whole plan.
+    /// Number of points in the whole plan, including points that have not run.
     pub points: usize,
-    /// Points that have run, in the order of the plan unless they are sorted.
+    /// Points of the plan that have run, in the plan's order unless `--sort` gives another order.
     pub rows: Vec<SweepRow>,
 }
 
-/// Search for the cheapest point of a plan that meets a target.
+/// JSON document of `phaselink sweep --target`: search for the cheapest point of a plan that meets all constraints.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SearchDocument {
-    /// Bounds that the point has to meet.
+    /// Constraints that a point must meet in the search, such as `p99_ns < 5000`.
     pub target: Vec<String>,
-    /// Unit of costs.
+    /// Unit of the costs that the search minimises, such as a currency.
     pub unit: String,
-    /// Number of points that can run.
+    /// Number of points of the plan among which the search looks.
     pub points: usize,
-    /// Number of points that closed forms rule out.
+    /// Number of points that the search does not run, because closed forms show that the target is out of reach.
     pub ruled_out: usize,
-    /// Number of points that are spared because no part of them is faster than one that misses the target.
+    /// Number of points that the search does not run, because no part of them is faster than in a point that clearly
+    /// misses the target.
     pub slower: usize,
-    /// Number of points that are spared because they cost as much as one that meets the target, or more.
+    /// Number of points that the search does not run, because a point that meets the target costs no more.
     pub dearer: usize,
-    /// Cheapest point that meets the target; null if none does.
+    /// Cheapest point that meets the target; null if no point meets the target.
     pub best: Option<SweepRow>,
-    /// Points that have run, the cheapest first.
+    /// Points that the search has run, the cheapest first.
     pub rows: Vec<SweepRow>,
 }
 
-/// Point of a plan. Further keys are those of its axes, as in `link.lanes`.
+/// Figures of one point of a sweep. The object also has a key for each swept key of the plan, such as `link.lanes`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SweepRow {
-    /// Values of the axes.
+    /// Values of the swept keys at this point, by name of the key.
     #[serde(flatten)]
     #[schemars(with = "AxisValues")]
     pub axes: Map<String, Value>,
-    /// Seed of everything random.
+    /// Seed of all random numbers in the run of this point.
     pub seed: u64,
-    /// Cost of the point in `unit`, of a search.
+    /// Cost of the point in the search's unit; absent without `--target`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// True if the point meets the target, of a search.
+    /// True if the figures of the point meet the target of the search; absent without `--target`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meets: Option<bool>,
-    /// Figures of all requests together.
+    /// Figures of all requests in the run of this point, as selected by the plan's columns.
     #[serde(flatten)]
     pub figures: RowFigures,
-    /// Hash of all that the run depends on.
+    /// Hash of everything that the figures of this point depend on: drive, jobs and seed.
     #[schemars(regex(pattern = "^[0-9a-f]{32}$"))]
     pub hash: String,
-    /// Intervals by column, if they were asked for.
+    /// Prediction intervals of this point's figures from uncertain constants, by name of the figure; absent without
+    /// `--intervals`, null for a figure without an interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intervals: Option<ByName<Option<Interval>>>,
 }
 
-/// Values of axes by their keys.
+/// Values of the swept keys at one point of a sweep, by name of the key.
 #[derive(JsonSchema)]
 struct AxisValues {
-    /// Values by key.
+    /// Values of the swept keys, by name of the key.
     #[serde(flatten)]
     _values: std::collections::BTreeMap<String, AxisValue>,
 }
 
-/// Value of an axis.
+/// Value of a swept key at one point of a sweep: number, text or boolean.
 #[derive(JsonSchema)]
 #[schemars(untagged, inline)]
 enum AxisValue {

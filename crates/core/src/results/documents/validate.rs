@@ -5,118 +5,128 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Measurements beside the model's values.
+/// JSON document of `phaselink validate`: measurements of real machines, each with the value that the model predicts.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ValidateDocument {
-    /// Sources in the order of the table, each with counts and errors.
+    /// Publications and data sets with the measurements, in the order of the table; each with counts of measurements
+    /// and errors of the model.
     pub sources: Vec<ValidatedSource>,
-    /// Counts and errors of all sources together.
+    /// Counts of measurements and errors of the model over all sources together.
     pub total: ValidatedSource,
-    /// Measured values, each with the model's or with the class of what the model does not answer.
+    /// Measured values, each with the model's value, or with the reason why the model has none.
     pub rows: Vec<ValidatedRow>,
 }
 
-/// Counts and errors of one source.
+/// Source of measurements (a publication or data set) with counts of its values and errors of the model.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ValidatedSource {
-    /// Short name of the source, with which its identifiers begin.
+    /// Short name of the source of measurements, with which the identifiers of its values begin; `all` for all sources.
     pub source: String,
-    /// Name of the source in words.
+    /// Full name of the source of measurements, in words.
     pub title: String,
-    /// Number of measured values.
+    /// Number of measured values of the source.
     pub rows: usize,
-    /// Number of values that the model answers.
+    /// Number of measured values of the source for which the model gives a finite value.
     pub answered: usize,
-    /// Number of values that no simulation of requests could answer, such as hardware counters.
+    /// Number of measured values of the source that no simulation of requests can predict, such as hardware counters.
     pub unanswerable: usize,
-    /// Number of values that are not answered, by class.
+    /// Number of measured values of the source without a value of the model, by class of the reason.
     pub left_out: BTreeMap<String, usize>,
-    /// Number of answered values by provenance.
+    /// Number of values of the model for the source's measurements, by their provenance.
     pub provenance: BTreeMap<Provenance, usize>,
-    /// Errors of all answered values.
+    /// Errors of all values that the model gives for the source, of any provenance.
     pub all: Agreement,
-    /// Errors of predictions alone, which are all that counts.
+    /// Errors of the model's predictions for the source, without values that were given, returned, solved or fitted.
+    /// Only predictions are evidence for the model.
     pub predicted: Agreement,
 }
 
-/// Errors of a set of values. An error is predicted over measured, less 1.
+/// Errors of the model on a set of measurements. The error of a value is predicted / measured - 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Agreement {
-    /// Number of values.
+    /// Number of measurements whose measured and predicted values are both above 0; the errors cover these alone.
     pub rows: usize,
-    /// Median of the magnitudes of all errors in per cent; null without a value.
+    /// Median of the absolute errors of the model, in per cent; null without a measurement.
     pub median_error_pct: Option<f64>,
-    /// Weighted mean absolute error of rates and bandwidths in per cent: the sum of differences over the sum of measured values, of
-    /// rates and of bandwidths, weighted by their numbers; null without a value.
+    /// Weighted mean absolute error of throughputs and bandwidths in per cent: sum of differences over sum of measured
+    /// values, separately for each. The result is the mean of both, weighted by the number of values; null without a
+    /// value.
     pub wmape_rates_pct: Option<f64>,
-    /// Weighted mean absolute error of latencies in per cent; null without a value.
+    /// Weighted mean absolute error of latencies, in per cent: sum of absolute differences over sum of measured
+    /// latencies; null without a latency.
     pub wmape_latencies_pct: Option<f64>,
-    /// Median of the magnitudes of errors of latencies in per cent; null without a value.
+    /// Median of the absolute errors of latencies, in per cent; null without a latency.
     pub median_latency_error_pct: Option<f64>,
-    /// Geometric mean of predicted over measured, less 1, in per cent; null without a value.
+    /// Geometric mean of predicted / measured, less 1, in per cent; null without a measurement.
     pub bias_pct: Option<f64>,
-    /// Share of values that lie in their 90 % interval, in per cent; null without an interval.
+    /// Percentage of measured values that lie in the 90 % prediction interval; null without an interval.
     pub coverage_pct: Option<f64>,
 }
 
-/// Measured value beside the model's.
+/// Measured value of a real machine, with the value that the model predicts.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ValidatedRow {
-    /// Identifier of the value.
+    /// Identifier of the measured value, which begins with the short name of its source.
     pub id: String,
-    /// Short name of the source.
+    /// Short name of the publication or data set with the measured value.
     pub source: String,
     /// Measured quantity in words.
     pub quantity: String,
-    /// Unit of all values of the row.
+    /// Unit of the measured value, of the model's value and of its interval.
     pub unit: String,
-    /// Kind of figure.
+    /// Kind of the measured figure: latency, rate, bandwidth or other.
     pub figure: MeasuredKind,
-    /// Measured value.
+    /// Value that the real machine gave, in the row's unit.
     pub measured: f64,
-    /// Value of the model; null if it gives none.
+    /// Value that the model gives, in the row's unit; null without a finite value.
     pub predicted: Option<f64>,
-    /// Error in per cent: 100 (predicted - measured) / measured.
+    /// Error of the model's value in per cent: 100 (predicted - measured) / measured; null without a value of the model
+    /// or for a measured 0.
     pub error_pct: Option<f64>,
-    /// Lower end of the 90 % interval of the model's value; null if it is unknown.
+    /// Lower end of the 90 % prediction interval of the model's value, in the row's unit; null without a calibration or
+    /// without a value.
     pub low: Option<f64>,
-    /// Upper end of the 90 % interval of the model's value; null if it is unknown.
+    /// Upper end of the 90 % prediction interval of the model's value, in the row's unit; null without a calibration or
+    /// without a value.
     pub high: Option<f64>,
-    /// Provenance of the model's value; null if there is none.
+    /// Provenance of the model's value, such as predicted or fitted; null without a value.
     pub provenance: Option<Provenance>,
-    /// Class of what the model does not answer; null if it answers.
+    /// Class of the reason why the model gives no value for the measurement; null if the model gives one.
     pub left_out: Option<String>,
-    /// Known reason for a difference; empty if none is known.
+    /// Known reason in words for a difference between measured and predicted value; empty if none is known.
     pub because: String,
 }
 
-/// Kind of a measured figure.
+/// Kind of a figure that was measured on a real machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MeasuredKind {
-    /// Time of a request, or of a part of it.
+    /// Latency of a request, or of a part of a request.
     Latency,
-    /// Number of requests in a time.
+    /// Throughput in requests a unit of time.
     Rate,
-    /// Number of bytes in a time.
+    /// Bandwidth in bytes a unit of time.
     Bandwidth,
-    /// Cycles, switches, shares and counts.
+    /// Figure that is no latency, throughput or bandwidth, such as processor cycles, context switches, shares and
+    /// counts.
     Other,
 }
 
-/// Provenance of the model's value of a row. Predictions alone count for the model.
+/// Provenance of the model's value for a measured or published result. Only predicted values are evidence for the
+/// model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Provenance {
-    /// The description holds the value as it is given.
+    /// Given: the drive description holds the measured value as an input.
     Given,
-    /// An input comes out again: the value follows from a given one alone.
+    /// Returned: the value follows from an input alone, so that the simulation only returns the input.
     Returned,
-    /// A constant of the description was computed from a value of the same table, on which this one depends.
+    /// Solved: a constant of the description was computed from a value of the compared table, and the compared value
+    /// depends on this constant.
     Solved,
-    /// A parameter was estimated from this row, among others.
+    /// Fitted: a constant of the model was estimated from the compared value, among other values.
     Fitted,
-    /// No constant was taken from this row or its table.
+    /// Predicted: no constant of the model was derived from the compared value or its table.
     Predicted,
 }
 
@@ -137,102 +147,115 @@ impl Provenance {
     }
 }
 
-/// Estimates of parameters from all folds but one, and errors on the fold that was left out.
+/// JSON document of `phaselink validate --folds`: cross-validation of the model, with errors on measurements that the
+/// estimate of the parameters leaves out.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FoldsDocument {
-    /// Folds, each with the errors of its left-out rows.
+    /// Folds of the cross-validation, each with the errors on its left-out measurements.
     pub folds: Vec<FoldResult>,
-    /// Sources, each with the errors of its rows in all folds that count.
+    /// Sources of measurements, each with the errors on its left-out measurements over all folds that count.
     pub sources: Vec<SourceResult>,
-    /// Points of the curve of error against the number of sources.
+    /// Points of the curve of error against number of sources from which parameters are estimated; empty without
+    /// `--curve`.
     pub curve: Vec<CurvePoint>,
-    /// Parameters, each with its value in every fold.
+    /// Estimated parameters of the model, each with its value in every fold.
     pub parameters: Vec<ParameterResult>,
-    /// Constants that rows of one machine or drive set, which no fold can judge.
+    /// Constants of the model that were set from measurements of one machine or drive alone, so that no fold can judge
+    /// them.
     pub singles: Vec<SingleConstant>,
-    /// Pairs of parameters that the rows of all folds cannot tell apart.
+    /// Pairs of parameters whose estimates correlate so strongly that the measurements cannot distinguish them.
     pub confounded: Vec<ConfoundedPair>,
-    /// Ends of 90 % of left-out measurements, as shares of the predicted value; null without a left-out row.
+    /// Ends of the range that holds 90 % of left-out measurements, as factors of the predicted value; null without a
+    /// left-out measurement.
     pub interval: Option<(f64, f64)>,
-    /// Errors of all rows of all folds with parameters that were estimated from these rows: no predictions.
+    /// Errors on the measurements of all folds with parameters that were estimated from these measurements. Such errors
+    /// are no predictions.
     pub fitted: Agreement,
 }
 
-/// Errors of the rows of a fold, with parameters that were estimated from other rows alone.
+/// Fold of a cross-validation: errors on its left-out measurements, with parameters estimated from other measurements
+/// alone.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FoldResult {
-    /// Name of the fold.
+    /// Name of the fold of the cross-validation.
     pub name: String,
-    /// True if the fold shows an order of size, and is not counted.
+    /// True if the fold shows an order of magnitude only, and is left out of all totals.
     pub order_only: bool,
-    /// Number of rows that the parameters were estimated from.
+    /// Number of measurements from which the fold's parameters are estimated.
     pub train_rows: usize,
-    /// Errors of the rows that were left out. Their intervals follow from the errors of the other folds.
+    /// Errors on the fold's left-out measurements; their prediction intervals follow from the errors of the other
+    /// folds.
     pub agreement: Agreement,
 }
 
-/// Errors of the left-out rows of a source, over all folds that count.
+/// Errors on the left-out measurements of one source, over all folds of a cross-validation that count.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SourceResult {
-    /// Short name of the source.
+    /// Short name of the source of the left-out measurements.
     pub source: String,
-    /// Errors of the rows that were left out.
+    /// Errors on the source's left-out measurements.
     pub agreement: Agreement,
 }
 
-/// Errors of left-out rows with parameters that were estimated from none or some of the other sources.
+/// Point of the curve of error against number of sources: errors on left-out measurements, with parameters estimated
+/// from no or some other sources.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CurvePoint {
-    /// Names of the left-out source and of the source that the parameters are estimated from, as in `CHE from VLD`.
+    /// Left-out source, and the source from which parameters are estimated, as in `CHE from VLD`.
     pub name: String,
-    /// Number of rows that the parameters were estimated from.
+    /// Number of measurements from which the parameters of this point of the curve are estimated.
     pub train_rows: usize,
-    /// Errors of the rows that were left out, without intervals.
+    /// Errors on the left-out measurements of this point of the curve, without prediction intervals.
     pub agreement: Agreement,
 }
 
-/// Constant that was set from rows of one machine or drive: it is estimated, too, and has no spread over folds.
+/// Constant of the model that was set from measurements of one machine or drive alone, so that cross-validation gives
+/// no spread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SingleConstant {
-    /// Drive, preset or experiment that has the constant.
+    /// Name of the drive, preset or experiment that holds the constant.
     pub of: String,
-    /// Key of the description.
+    /// Key of the constant in the drive description.
     pub key: String,
-    /// Its value, as the description has it.
+    /// Value of the constant in the drive description, in the unit of its key.
     pub value: f64,
-    /// Rows that it was set from.
+    /// Measurements from which the constant was set.
     pub from: String,
 }
 
-/// Two parameters that the rows cannot tell apart.
+/// Pair of parameters whose estimates correlate so strongly that the measurements cannot distinguish them.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ConfoundedPair {
-    /// Names of the parameters.
+    /// Names of both parameters that the measurements cannot distinguish.
     pub parameters: (String, String),
-    /// Correlation of their errors: near -1, the rows tell their sum (or product) alone.
+    /// Correlation of the errors of both estimates, from -1 to 1: near -1, the measurements determine only the sum (or
+    /// product) of the parameters.
     pub correlation: f64,
 }
 
-/// Parameter with its estimates.
+/// Parameter of the model that cross-validation estimates from measurements, with its estimates.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ParameterResult {
-    /// Name of the parameter.
+    /// Name of the estimated parameter.
     pub name: String,
-    /// Key of the description.
+    /// Key of the drive description that the estimated parameter sets.
     pub key: String,
-    /// Setting of the runs that the parameter belongs to; empty: all runs.
+    /// Setting that a run must have for the parameter to apply; empty if the parameter applies to all runs.
     pub only: String,
-    /// Range before the estimate, of which 90 % lie between its ends.
+    /// Ends of the parameter's prior range, in the unit of its key: the value lies between them with 90 % probability
+    /// before the estimate.
     pub range: (f64, f64),
-    /// Number of rows that the parameter changes, of those that the estimate is from.
+    /// Number of measurements used for the estimate whose predicted values depend on the parameter.
     pub rows: usize,
-    /// Sources of these rows.
+    /// Short names of the sources whose measurements depend on the parameter.
     pub sources: Vec<String>,
-    /// Estimate from the rows of all folds, in the unit of the key.
+    /// Estimate of the parameter from the measurements of all folds, in the unit of its key.
     pub value: f64,
-    /// Estimate in each fold, in the order of the folds; null if no row of the fold depends on the parameter.
+    /// Estimate of the parameter in each fold, in the order of the folds and in the unit of its key; null if no
+    /// measurement of the fold depends on the parameter.
     pub folds: Vec<Option<f64>>,
-    /// Largest over smallest estimate of the folds that have rows of it, less 1, in per cent.
+    /// Largest estimate of the parameter over the smallest one, less 1, in per cent, over folds whose measurements
+    /// depend on the parameter.
     pub spread_pct: f64,
 }
