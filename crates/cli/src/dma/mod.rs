@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "DEVICE", default_value = "nfp6000-gen3-x8")]
     device: String,
     /// Direction of DMA transfers: read (from host memory), write (to host memory), both in turns, or write-read (a
-    /// write, then a read of its place)
+    /// write, then a read of the written place)
     #[arg(long, default_value = "read", value_parser = Op::WORDS.to_vec())]
     op: String,
     /// Sizes of DMA transfers in bytes: a list with commas, or a range of doubling sizes, as in 8..2048
@@ -37,7 +37,8 @@ pub(crate) struct Arguments {
     /// Number of DMA transfers in flight while bandwidth is measured; latency is measured with one
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = outstanding())]
     outstanding: u32,
-    /// Number of DMA transfers that are measured for each size, after a warm-up of a quarter as many
+    /// Number of DMA transfers that are measured for each size, for latency and again for bandwidth, after a warm-up of
+    /// a quarter as many
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = transfers())]
     transfers: u64,
     /// Place of transferred data in the host: warm (core's caches), device-written (last-level cache) or cold (DRAM)
