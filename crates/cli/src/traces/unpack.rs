@@ -42,7 +42,8 @@ pub(super) fn pieces(path: &str, is_lasting: bool) -> Result<Pieces, Problem> {
 struct Unpacked {
     path: String,
     reader: Box<dyn Read + Send + Sync>,
-    /// Number of bytes that may still be read from the pipe or device, before the trace is refused as too long.
+    /// Number of bytes that may still be read before the trace is refused as too long; unlimited for a file that can be
+    /// read again.
     left: u64,
     is_over: bool,
 }
