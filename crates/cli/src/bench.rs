@@ -18,22 +18,24 @@ use crate::run::workload::WorkloadFlags;
 
 const EXAMPLES: &str = include_str!("../help/bench.txt");
 
-/// Load a served drive over NBD or through shared memory with jobs in the terms of fio, and measure it.
+/// Run fio jobs against a served drive over NBD or through shared memory, and measure throughput and latency at the
+/// client.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Address of the served drive: shm:PATH, nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT
     #[arg(value_name = "TARGET")]
     target: String,
-    /// fio job files
+    /// Files with fio jobs to run on the served drive; with a file, --bs, --rw and other options of a single job have
+    /// no effect
     #[arg(value_name = "JOB.fio")]
     jobs: Vec<String>,
-    /// Seed of everything random
+    /// Seed of the random offsets, sizes and directions of the requests that the benchmark submits
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
     workload: WorkloadFlags,
-    /// Print JSON in the shape of fio's instead of tables; with =FILE, write it there as well
+    /// Print results as JSON in fio's format in place of tables; with =FILE, print tables and write the JSON to FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     json: Option<Option<PathBuf>>,
 }

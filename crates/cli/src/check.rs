@@ -11,28 +11,29 @@ use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
 use crate::{input, output};
 
-/// Host for which the stages of two stacks are compared if `--host` is not given.
+/// Host preset on which `phaselink check --stages` compares two software stacks if `--host` is not given.
 const STAGES_HOST: &str = "cascade-lake-4210r";
 
 const EXAMPLES: &str = include_str!("../help/check.txt");
 
-/// Explain drives: every key with its value, where it comes from and what it means.
+/// Explain drives (every key with value, origin and meaning), or list the drives and presets that come with phaselink.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Drive files, or names of shipped drives
+    /// Drives to explain: drive files, or names of shipped drives; without any, all shipped drives and presets are
+    /// listed
     #[arg(value_name = "DRIVE")]
     drives: Vec<String>,
-    /// Print the drive as a drive file with every key, to keep, change or send to somebody
+    /// Print each drive as a complete drive file (TOML) with the value of every key, in place of the explanation
     #[arg(long, requires = "drives")]
     toml: bool,
-    /// Print a JSON Schema: of drive files, with which editors complete keys and mark what is wrong; with =sweep, of plans of
-    /// sweeps; with =results, of what the verbs print with --json
+    /// Print the JSON Schema of drive files, with which editors complete and check keys; with =sweep, the schema of
+    /// sweep plans; with =results, of the --json output of all commands
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "drive",
         value_parser = ["drive", "sweep", "results"], conflicts_with = "drives")]
     schema: Option<String>,
-    /// Set the stages of two software stacks side by side, as in linux-5,linux-6: processor time for a lone read of 4 KiB on the
-    /// host that --host names, and the factor of every other host
+    /// Compare two software stacks, as in linux-5,linux-6: processor time of each stage for one 4 KiB read on the host
+    /// of --host, and the cost factor of all other hosts
     #[arg(long, value_name = "STACK,STACK", conflicts_with_all = ["drives", "toml", "schema"])]
     stages: Option<String>,
     #[command(flatten)]
@@ -94,8 +95,8 @@ fn list() -> String {
     )
 }
 
-/// Returns a text with a table of the stages of two software stacks on a host, and a table of the factors of all hosts.
-/// `stacks` has two names with a comma.
+/// Returns a text with the processor time of each stage of two software stacks on a host, and the cost factors of all
+/// hosts. `stacks` has two names with a comma.
 fn stages(stacks: &str, host: &str) -> Result<String, Problems> {
     let Some((first, second)) = stacks.split_once(',') else {
         let problem = Problem::new("--stages", None, format!("`{stacks}`"), "two stacks, as in linux-5,linux-6");

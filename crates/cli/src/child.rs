@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-/// Longest time between two checks of the stop condition.
+/// Longest time between two checks whether a running shell command must be killed.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Outcome of a shell command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandEnd {
     Exited(i32),
-    /// The command was killed by a signal with this number, which another program has sent.
+    /// The shell command was killed by a signal with this number, which another program has sent.
     Killed(i32),
-    /// phaselink killed the command, because it took longer than allowed.
+    /// phaselink killed the shell command, because the command took longer than allowed.
     TimedOut,
-    /// phaselink killed the command, because the user has stopped phaselink.
+    /// phaselink killed the shell command, because the user has stopped phaselink.
     Stopped,
 }
 
 impl CommandEnd {
-    /// Returns a phrase for the outcome, to follow "the check".
+    /// Returns a phrase for the outcome of a shell command, to follow "the command" in a sentence.
     pub(crate) fn words(self) -> String {
         match self {
             CommandEnd::Exited(code) => format!("ended with exit code {code}"),
@@ -42,12 +42,12 @@ pub(crate) fn shell(text: &str) -> Command {
     command
 }
 
-/// Runs a command until it ends, `limit` is over, or `stopped` returns true, and passes its output to `hear`. Kills the
-/// remaining processes of its group.
+/// Runs a shell command until the command ends, `limit` is over, or `stopped` returns true. Passes the command's output
+/// to `hear`, and kills the remaining processes of the command's group.
 ///
 /// # Errors
 ///
-/// If the command cannot be run.
+/// If the shell command cannot be started, or its output cannot be read.
 pub(crate) fn run(
     command: &mut Command,
     output: PipeReader,
@@ -68,8 +68,8 @@ pub(crate) fn run(
     })
 }
 
-/// Reads a command's output until it ends or must be killed. Returns the reason for killing, or none if it has ended by
-/// itself.
+/// Reads a shell command's output until the command ends or must be killed. Returns the reason for killing, or none if
+/// the command has ended by itself.
 fn listen(
     child: &mut Child,
     mut output: PipeReader,
@@ -105,8 +105,8 @@ fn listen(
     }
 }
 
-/// Reads the output that is available now. Returns false at the end of the output. Stops after 1 MiB, so that a command
-/// that prints without end cannot hold up the caller.
+/// Reads the output of a shell command that is available now, at most 1 MiB, so that endless output cannot delay the
+/// caller. Returns false at the end of the output.
 fn drain(output: &mut PipeReader, hear: &mut impl FnMut(&[u8])) -> io::Result<bool> {
     let mut piece = [0; 1 << 16];
     for _ in 0..16 {
@@ -121,8 +121,8 @@ fn drain(output: &mut PipeReader, hear: &mut impl FnMut(&[u8])) -> io::Result<bo
     Ok(true)
 }
 
-/// Kills the remaining processes of a command's group. The group identifier is still the command's, since the child has
-/// not been waited for.
+/// Kills the remaining processes of a shell command's process group. The group's number is still in use, since the
+/// child has not been waited for.
 fn end_group(child: &Child) {
     // A group without processes has ended already.
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);

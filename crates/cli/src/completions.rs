@@ -17,13 +17,14 @@ use crate::output::{self, claims::unwritable};
 
 const EXAMPLES: &str = include_str!("../help/completions.txt");
 
-/// Print a script that lets a shell complete commands, flags, and names of drives, presets, papers and pages.
+/// Print a shell's completion script for commands, flags, and names of drives, presets, papers and pages, or write man
+/// pages.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The shell
+    /// Shell for which the completion script is printed; required without --man
     shell: Option<Shell>,
-    /// Write a man page of each command into this folder instead
+    /// Folder into which a man page of each command is written, in place of printing a completion script
     #[arg(long, value_name = "DIR", conflicts_with = "shell")]
     man: Option<PathBuf>,
 }

@@ -15,7 +15,7 @@ use crate::output;
 const EXAMPLES: &str = include_str!("../help/docs.txt");
 
 /// Names and texts of all documentation pages, compressed by `build.rs`, in the order of the book. A zero byte ends
-/// each.
+/// each name and each text.
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/docs.gz"));
 
 /// Returns name and text of each documentation page, in the order of the book.
@@ -29,11 +29,11 @@ fn pages() -> impl Iterator<Item = (&'static str, &'static str)> {
     std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
 }
 
-/// Print a page of the documentation, or the list of pages.
+/// Print a page of phaselink's documentation (Markdown), or a list of all pages.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The page
+    /// Name of the documentation page to print, such as serve; without a name, all pages are listed
     #[arg(value_name = "PAGE")]
     page: Option<String>,
 }

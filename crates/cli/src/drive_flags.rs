@@ -1,4 +1,4 @@
-//! Command line options that change a drive, shared by every command that takes one.
+//! Command line options that override keys of a drive, shared by every command that takes a drive.
 
 use std::path::Path;
 
@@ -8,36 +8,38 @@ use phaselink_core::problem::Problems;
 
 use crate::input;
 
-/// Drive flags as they were typed.
+/// Command line options that override keys of a drive, as they were typed.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Changes to the drive")]
 pub(crate) struct DriveFlags {
-    /// Set a key, as in media.read_ns=300 (`phaselink check DRIVE` lists them)
+    /// Override a key of the drive file, as in media.read_ns=300 (`phaselink check DRIVE` lists all keys); may be given
+    /// more than once
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Replace the drive's memory by a preset (`phaselink check` lists them), or by the [media] of a file; short for
+    /// Replace the drive's memory by a preset that `phaselink check` lists, or by the [media] of a file; short for
     /// --set media.preset=NAME
     #[arg(long, value_name = "NAME|FILE")]
     media: Option<String>,
-    /// Replace the drive's link by a preset, or by the [link] of a file
+    /// Replace the drive's link to the host by a preset that `phaselink check` lists, or by the [link] of a file; short
+    /// for --set link.preset=NAME
     #[arg(long, value_name = "NAME|FILE")]
     link: Option<String>,
-    /// Replace the drive's host by a preset, or by the [host] of a file; its threads still poll or block as the drive
-    /// says
+    /// Replace the drive's host (cores and their costs) by a preset that `phaselink check` lists, or by the [host] of a
+    /// file; the drive's completion method (host.wait) stays
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) host: Option<String>,
-    /// Replace the drive's software stack by a preset, as in linux-6 for the drive under Linux, or by the [stack] of a
-    /// file; where its threads sleep until interrupts, the drive raises them
+    /// Replace the drive's software stack by a preset, such as linux-6 for Linux, or by the [stack] of a file; a stack
+    /// whose threads sleep for completions turns the drive's interrupts on
     #[arg(long, value_name = "NAME|FILE")]
     stack: Option<String>,
-    /// Trouble at a time or at a request, as in 'at=2s for=500ms stall', or a file of such lines (docs/faults.md); may be given
-    /// more than once
+    /// Inject a fault into the drive at a time or request, as in 'at=2s for=500ms stall', or the faults of a file with
+    /// such lines (docs/faults.md). May be given more than once
     #[arg(long, value_name = "LINE|FILE")]
     trouble: Vec<String>,
 }
 
 impl DriveFlags {
-    /// Returns the overrides of all options, those of `--set` after those of presets.
+    /// Returns the overrides that all drive options give: first presets, then `--set`, then faults of `--trouble`.
     ///
     /// # Errors
     ///
@@ -53,7 +55,8 @@ impl DriveFlags {
         input::all(presets.chain(set).chain(trouble))
     }
 
-    /// Returns an override with all lines of `--trouble`, those of files included. None without the option.
+    /// Returns an override of the key `trouble` with all fault lines of `--trouble`, including lines of files. None
+    /// without `--trouble`.
     fn trouble_override(&self) -> Option<Result<String, Problems>> {
         let lines = |given: &String| {
             let is_file = Path::new(given).exists() || !given.contains(' ') && !trouble::is_line(given);
@@ -69,14 +72,15 @@ impl DriveFlags {
         (!self.trouble.is_empty()).then(lines)
     }
 
-    /// Returns the overrides in the syntax of `--set`.
+    /// Returns the overrides of all drive options as texts `KEY=VALUE`, the syntax of `--set`.
     pub(crate) fn texts(&self) -> Vec<String> {
         let presets = self.presets().map(|(section, name)| format!("{section}.preset={name}"));
         let trouble = self.trouble_override().and_then(Result::ok);
         presets.chain(self.set.iter().cloned()).chain(trouble).collect()
     }
 
-    /// Returns each section with the preset that its own option names.
+    /// Returns pairs of a drive file's section (media, link, host or stack) and the preset or file that the option of
+    /// this name gives.
     fn presets(&self) -> impl Iterator<Item = (&'static str, &String)> {
         let presets = [("media", &self.media), ("link", &self.link), ("host", &self.host), ("stack", &self.stack)];
         presets.into_iter().filter_map(|(section, name)| Some((section, name.as_ref()?)))

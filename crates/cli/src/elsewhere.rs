@@ -1,4 +1,5 @@
-//! Commands that serve real hosts, on systems other than Linux. They exist there, but only report that they need Linux.
+//! Commands `bench`, `crash`, `fault` and `serve` on systems other than Linux, where each only reports that it needs
+//! Linux.
 
 /// Defines a module for each command, with the items that the command's own module has on Linux.
 macro_rules! linux_commands {
@@ -15,7 +16,7 @@ macro_rules! linux_commands {
             #[doc = $about]
             #[derive(Args, Debug)]
             pub(crate) struct Arguments {
-                /// Words that the command takes on Linux
+                /// Arguments that the command takes on Linux, and ignores on other systems
                 #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
                 words: Vec<OsString>,
             }
@@ -34,10 +35,10 @@ macro_rules! linux_commands {
 }
 
 linux_commands! {
-    bench: "Load a served drive with jobs in the terms of fio, and measure it (needs Linux)"
-    crash: "Check what an application's data can be after a power cut (needs Linux)"
-    fault: "Add, list or clear faults of a drive that is being served (needs Linux)"
-    serve: "Serve a drive to real hosts (needs Linux)"
+    bench: "Run fio jobs against a served drive, and measure throughput and latency at the client (needs Linux)"
+    crash: "Crash-test an application: check every image of its writes that a power cut may leave (needs Linux)"
+    fault: "Add, list or clear fault rules of a drive that `phaselink serve` is serving (needs Linux)"
+    serve: "Serve a simulated drive as a real block device to programs and virtual machines (needs Linux)"
 }
 
 #[cfg(test)]

@@ -8,14 +8,14 @@ use phaselink_core::problem::{Problem, Problems};
 use crate::interrupt::INTERRUPTED;
 use crate::output;
 
-/// Maximum number of problems that are printed. A file with more is hardly of the expected kind.
+/// Maximum number of problems that a failed command prints. A file with more problems is hardly of the expected kind.
 const LINES_MAX: usize = 1000;
 
-/// Result of a command that has done its work, which decides on the exit code.
+/// Ending of a command that has done its work, which decides on the exit code of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Fine,
-    /// The work is done, but a simulated figure is off or a check has failed: exit code 1.
+    /// The command has done its work, but a simulated figure is off or a check has failed: exit code 1.
     Off,
     /// The user has stopped the command, after which it has printed its results so far: exit code 130.
     Interrupted,
@@ -24,9 +24,9 @@ pub(crate) enum Ending {
 /// Reason why a command could not do its work; exit code 2.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The input is invalid; all its problems are listed.
+    /// The command's input is invalid, for the listed reasons.
     Wrong(Problems),
-    /// Standard output refuses the result.
+    /// Standard output refuses the command's result.
     Output(io::Error),
 }
 
@@ -68,8 +68,8 @@ pub(crate) fn exit_code(ending: Result<Ending, Failure>) -> u8 {
     }
 }
 
-/// Returns the problems as lines in their order, without repetitions, since several drives may share one. At most
-/// [`LINES_MAX`] lines and the number of others.
+/// Returns the problems of a failed command as lines, in order and without repetitions, since several drives may share
+/// a problem. At most [`LINES_MAX`] lines, and then the number of further problems.
 fn distinct(problems: &Problems) -> Vec<String> {
     let mut told = BTreeSet::new();
     let lines = problems.0.iter().map(Problem::to_string);

@@ -9,11 +9,12 @@ use crate::{interrupt, output};
 
 const EXAMPLES: &str = include_str!("../help/explore.txt");
 
-/// Serve the explorer's page on this machine: sliders for a drive and its job, and what follows from them at once.
+/// Serve the explorer at 127.0.0.1: a web page with sliders for a drive and its job, whose results are simulated at
+/// once.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Port on 127.0.0.1; 0 for any free port
+    /// TCP port on 127.0.0.1 at which the explorer's page is served; 0 takes any free port
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u16,
 }

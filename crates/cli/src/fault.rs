@@ -15,26 +15,27 @@ use crate::output;
 
 const EXAMPLES: &str = include_str!("../help/fault.txt");
 
-/// Longest time to wait for the server's response.
+/// Longest time that `phaselink fault` waits for the server's response.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Add, list or clear faults of a drive that is being served.
+/// Add, list or clear fault rules of a drive that `phaselink serve` is serving.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Control socket of the server: the PATH of its --control
+    /// Path of the server's control socket, as given to `phaselink serve --control`
     #[arg(value_name = "PATH")]
     path: PathBuf,
-    /// Trouble, as in 'for=500ms stall', or a rule as a table of [[faults]] in a drive file; may be given more than once
+    /// Fault rule to add: a line, as in 'for=500ms stall', or a table of [[faults]] as in a drive file
+    /// (docs/faults.md); may be given more than once
     #[arg(long, value_name = "RULE")]
     add: Vec<String>,
-    /// Number of a rule to remove, or all; may be given more than once
+    /// Number of a fault rule to remove, as --list prints it, or all; may be given more than once
     #[arg(long, value_name = "NUMBER|all")]
     clear: Vec<String>,
-    /// Print every rule; this is the default without --add and --clear
+    /// Print all fault rules of the served drive, after --clear and --add; default without these two
     #[arg(long)]
     list: bool,
-    /// Print the server's answers, a line of JSON each
+    /// Print each response of the server as a line of JSON in place of text
     #[arg(long)]
     json: bool,
 }
@@ -57,7 +58,8 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    /// Returns the lines to send to the server: first removals, then additions, then the list.
+    /// Returns the lines that are sent to the control socket: first removals of fault rules, then additions, then the
+    /// request for a list.
     fn lines(&self) -> Vec<String> {
         let clear = |number: &String| if number == "all" { String::from("clear") } else { format!("clear {number}") };
         let mut lines: Vec<String> = self.clear.iter().map(clear).collect();

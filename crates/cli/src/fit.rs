@@ -11,35 +11,39 @@ use crate::{input, output, precision};
 
 const EXAMPLES: &str = include_str!("../help/fit.txt");
 
-/// Find the values of a drive's keys with which it gives fio's measured results, and how sure they are.
+/// Find values of a drive's keys with which simulated results equal fio's measurements, and a 90 % interval for each
+/// value.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Results of fio --output-format=json, of a real drive or of phaselink run --json
+    /// Files with measured results: JSON of fio --output-format=json on a real drive, or of `phaselink run --json`
     #[arg(value_name = "RESULT.json", required = true)]
     results: Vec<String>,
-    /// Drive file, or name of a shipped drive: start values of --keys, and fixed values of all other keys
+    /// Drive file, or name of a shipped drive, with the start values of the keys of --keys and the fixed values of all
+    /// other keys
     #[arg(long, value_name = "DRIVE")]
     drive: String,
-    /// Keys to find, separated by commas, as in media.read_ns,nvme.parse_ns (`phaselink check DRIVE` lists them)
+    /// Keys of the drive whose values the fit searches, separated by commas, as in media.read_ns,nvme.parse_ns
+    /// (`phaselink check DRIVE` lists all keys)
     #[arg(long, value_name = "KEY,…", required = true, value_delimiter = ',')]
     keys: Vec<String>,
-    /// Options of the measured jobs to ignore, separated by commas, as in cpus_allowed,prio
+    /// fio options of the measured jobs that the fit ignores, separated by commas, as in cpus_allowed,prio
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     without: Vec<String>,
-    /// Largest number of requests of each simulated run
+    /// Largest number of counted requests in each simulated run of the fit; fewer if fewer were measured
     #[arg(long, value_name = "N", default_value_t = fit::NUMBER_IOS_DEFAULT, value_parser = clap::value_parser!(u64).range(1000..))]
     number_ios: u64,
-    /// Assumed error of the model as a share of each figure, as in 0.5%; close to 0 for simulated results
+    /// Assumed relative error of the model in each figure, as in 0.5%, which widens the intervals of the values; close
+    /// to 0 for simulated results
     #[arg(long, value_name = "PERCENT", default_value = "0.5%", value_parser = precision::share)]
     model_error: f64,
-    /// Seed of everything random
+    /// Seed of all random numbers of the fit: of its simulations, and of further start values
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print JSON instead of tables
+    /// Print fitted values and differences as JSON in place of tables
     #[arg(long)]
     json: bool,
-    /// Print a drive file instead: DRIVE with the values that were found
+    /// Print a drive file in place of tables: the drive of --drive with the fitted values and their intervals
     #[arg(long, conflicts_with = "json")]
     toml: bool,
     #[command(flatten)]

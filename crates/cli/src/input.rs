@@ -15,25 +15,27 @@ use crate::describe::listed;
 use crate::notes;
 use crate::output::claims::{self, Role};
 
-/// Maximum size of a drive file or job file in bytes. A longer file is of another kind.
+/// Maximum size in bytes of a drive file, job file or sweep plan. A longer file is of another kind.
 const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
-/// Maximum size of a measured result in bytes. A job takes some KiB, with json+ some hundred.
+/// Maximum size in bytes of a result file of fio. One job takes some KiB with fio's format json, and some hundred KiB
+/// with json+.
 const RESULT_BYTES_MAX: u64 = 256 << 20;
-/// Maximum size in bytes of a text from a pipe or a device, whose length is unknown beforehand.
+/// Maximum size in bytes of an input text from a pipe or a device, whose length is unknown beforehand.
 const STREAM_BYTES_MAX: u64 = 1 << 30;
-/// Number of bytes that are read before the text is examined again.
+/// Number of bytes of an input file that are read between two checks that the file is text.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// Drive that has been read, with the decisions of the reader that its text does not contain.
+/// Drive that has been read, with changes that the reader has made beside the drive file and the overrides.
 struct ReadDrive {
     described: Described,
-    /// Key that was set because the drive's stack waits for interrupts, or none.
+    /// Key that the reader has set to turn interrupts on, because the threads of the chosen stack sleep for
+    /// completions; or none.
     interrupts: Option<&'static str>,
     /// True if the stack of the overrides does not fit the drive's interface, so that the drive keeps its own.
     keeps_stack: bool,
 }
 
-/// Returns the drive names of a command line, or the default ones if it has none.
+/// Returns the drive names of a command line, or the default names if the command line has none.
 pub(crate) fn names_or(named: &[String], usual: &[&str]) -> Vec<String> {
     match named {
         [] => usual.iter().map(|name| String::from(*name)).collect(),
@@ -41,8 +43,8 @@ pub(crate) fn names_or(named: &[String], usual: &[&str]) -> Vec<String> {
     }
 }
 
-/// Returns the drive with this name or in this file, with overrides. A shipped drive precedes a file of the same name,
-/// for which the user writes `./`. Replaced keys and assumed sections are reported on standard error.
+/// Returns the drive of a name or file, with overrides. The name of a shipped drive takes precedence over a file of
+/// equal name, for which the user writes `./`. Notes on standard error name replaced keys and assumed sections.
 ///
 /// # Errors
 ///
@@ -89,7 +91,7 @@ fn told(drives: Vec<ReadDrive>) -> Vec<Described> {
     drives.into_iter().map(|drive| drive.described).collect()
 }
 
-/// Returns the device or drive with this name or in this file, of which only the path to host memory is simulated.
+/// Returns the device or drive of a name or file, for DMA simulations, which need only the path to host memory.
 ///
 /// # Errors
 ///
@@ -105,12 +107,12 @@ pub(crate) fn device(word: &str, overrides: &[Override]) -> Result<Drive, Proble
     Ok(device)
 }
 
-/// Returns the drive with the constants of one random draw, or none if they contradict each other.
+/// Returns the drive with the constants of one random draw, or none if the drawn constants contradict each other.
 pub(crate) fn drawn(described: &Described, draws: &Draws, draw: usize) -> Option<Drive> {
     described.with(&draws.overrides(described.drive(), draw)).ok().map(Described::into_drive)
 }
 
-/// Reads a drive file, a file that it refers to, or the plan of a sweep.
+/// Reads the text of a drive file, a file to which a drive file refers, or the plan of a sweep.
 ///
 /// # Errors
 ///
@@ -119,17 +121,17 @@ pub(crate) fn description(path: &str) -> Result<String, Problem> {
     text(path, DESCRIPTION_BYTES_MAX)
 }
 
-/// Returns the drives with these names or in these files, with overrides.
+/// Returns the drives of a list of names and files, with overrides.
 ///
 /// # Errors
 ///
-/// If any of them is invalid; all problems are listed.
+/// If a drive of the list is invalid; all problems are listed.
 pub(crate) fn drives(words: &[String], overrides: &[Override]) -> Result<Vec<Described>, Problems> {
     Ok(told(all(words.iter().map(|word| read_drive(word, overrides)))?))
 }
 
-/// Returns drives to be compared, with overrides. A stack of the overrides applies to drives whose interface takes it;
-/// the others keep their own stack, if it applies to any.
+/// Returns the drives of a comparison, with overrides. A drive without I/O engines that the stack of the overrides
+/// makes invalid keeps its own stack, if another drive is valid with that stack.
 ///
 /// # Errors
 ///
@@ -192,7 +194,8 @@ fn text(path: &str, bytes_max: u64) -> Result<String, Problem> {
     Err(Problem::new(path, line, "bytes that are not text", "UTF-8"))
 }
 
-/// Reads a file up to its end, or up to a piece that shows that it is too long or no text. A device may have no end.
+/// Reads an input file up to its end, or up to the first piece that is too long or contains a zero byte. A device may
+/// have no end.
 fn read_text(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut rest = file.take(bytes_max + 1);
     let mut bytes = Vec::new();

@@ -10,7 +10,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// True once a signal has asked the command to stop.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Sets a handler that calls `stop` at the first signal. A second signal ends the process at once.
+/// Sets a handler that calls `stop` at the first Ctrl-C or SIGTERM. A second signal ends the process at once.
 pub(crate) fn on_first(stop: impl Fn() + Send + 'static) {
     let handler = move || {
         if ASKED.swap(true, Ordering::Relaxed) {
@@ -22,7 +22,7 @@ pub(crate) fn on_first(stop: impl Fn() + Send + 'static) {
     let _ = ctrlc::set_handler(handler);
 }
 
-/// Returns a flag that the first signal sets, after which the command should stop.
+/// Returns a flag that the first Ctrl-C or SIGTERM sets, after which the command should stop.
 pub(crate) fn flag() -> Arc<AtomicBool> {
     let stopped = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stopped);
@@ -30,7 +30,8 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
     stopped
 }
 
-/// Ends the process if a signal has asked for that. Commands call this while they wait and have no result yet.
+/// Ends the process if a signal has asked the command to stop. Commands without a result yet call `exit_if_asked` while
+/// they wait.
 pub(crate) fn exit_if_asked() {
     if ASKED.load(Ordering::Relaxed) {
         process::exit(INTERRUPTED.into());

@@ -12,22 +12,23 @@ use crate::describe;
 pub(crate) use phaselink_studies::uncertainty::{FigureIntervals, FigureWithInterval, Named, SEED, of_run};
 
 const DRAWS_DEFAULT: &str = "40";
-/// Maximum number of draws, each of which is a run.
+/// Maximum number of random draws of `--intervals`, each of which repeats the simulation or prediction.
 const DRAWS_MAX: usize = 1_000_000;
-/// Maximum number of constants that a sentence names.
+/// Maximum number of uncertain constants that `contributors` returns for a sentence on prediction intervals.
 const NAMED_MAX: usize = 3;
 
-/// The flag, the same for every command that has it.
+/// Option `--intervals[=DRAWS]`, which has equal values and meaning in all commands with prediction intervals.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct IntervalFlags {
-    /// Draw all constants in doubt from their ranges, and print the interval in which nine draws of ten lie [40 draws]
+    /// Print 90 % prediction intervals of results, from DRAWS repetitions with all uncertain constants drawn at random
+    /// from their ranges [40 draws]
     #[arg(long, value_name = "DRAWS", num_args = 0..=1, require_equals = true, default_missing_value = DRAWS_DEFAULT,
         value_parser = number_of_draws)]
     intervals: Option<usize>,
 }
 
 impl IntervalFlags {
-    /// Returns the number of draws of `--intervals`, or none without it.
+    /// Returns the number of random draws of `--intervals`, or none if the option is not given.
     pub(crate) fn draws(&self) -> Option<usize> {
         self.intervals
     }
@@ -39,17 +40,19 @@ impl IntervalFlags {
     }
 }
 
-/// Parses the number of draws, at least as many as give an interval.
+/// Parses the number of random draws of `--intervals`, from the smallest number that gives a 90 % interval to one
+/// million.
 fn number_of_draws(text: &str) -> Result<usize, String> {
     let draws = text.parse().ok().filter(|draws| (DRAWS_MIN..=DRAWS_MAX).contains(draws));
     draws.ok_or_else(|| format!("{DRAWS_MIN} to {DRAWS_MAX}: fewer draws have no interval in which nine of ten lie"))
 }
 
-/// Subject of which prediction intervals are computed.
+/// Drive, cell or other subject whose figures get prediction intervals, with the random draws of its uncertain
+/// constants.
 pub(crate) struct Subject<T> {
-    /// Uncertain constants with their values in each draw.
+    /// Values of all uncertain constants of the subject in each random draw.
     pub draws: Draws,
-    /// Figures of the subject with the constants of its description.
+    /// Figures of the subject without random draws: with each constant as its drive file gives it.
     pub central: Named,
     pub subject: T,
 }
@@ -88,7 +91,7 @@ pub(crate) fn of_run_in_rows(doubted: &FigureIntervals) -> (String, Table) {
     rows_of(rows.map(|(heading, figure, shown)| (String::from(heading), figure, shown)))
 }
 
-/// Names of a run's figures whose intervals are shown.
+/// Names of the figures of `phaselink run` whose prediction intervals are shown.
 const RUN_FIGURES: [&str; 9] =
     ["iops", "bytes_per_s", "mean_ns", "p50_ns", "p99_ns", "p99_9_ns", "busy_cores", "server_w", "joules_per_io"];
 

@@ -81,7 +81,7 @@ const EXAMPLES: &str = include_str!("../help/main.txt");
 #[command(name = "phaselink", version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(arg_required_else_help = true)]
 struct Arguments {
-    /// Print results and errors only, without notes and progress
+    /// Print only results and errors: no notes and no progress bars on standard error
     #[arg(short, long, global = true)]
     quiet: bool,
     #[command(subcommand)]

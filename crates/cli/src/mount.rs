@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use phaselink_core::problem::Problem;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Longest time for mounting, and for unmounting; `LOOK` is the pause between two checks.
+/// Longest time for mounting a drive, and for unmounting; `LOOK` is the pause between two checks of the mount.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
 /// Byte offset of the magic number in an ext2 file system, and the number itself (include/linux/magic.h).
 const EXT2_MAGIC: (u64, [u8; 2]) = (1080, [0x53, 0xef]);
 
-/// External program that a mount needs, with the packages that contain it.
+/// External program that a mount needs, with the packages of Linux distributions that contain the program.
 #[derive(Debug)]
 pub(crate) struct Tool {
     name: &'static str,
@@ -34,7 +34,7 @@ pub(crate) const FILE_TOOLS: &[Tool] = &[NBDFUSE, Tool { name: "fusermount3", pa
 pub(crate) const FOLDER_TOOLS: &[Tool] =
     &[Tool { name: "mke2fs", packages: "e2fsprogs" }, Tool { name: "fuse2fs", packages: "fuse2fs" }];
 
-/// Checks that this machine has the programs and the device that a mount needs, before anything is served.
+/// Checks that this machine has the external programs and the device `/dev/fuse` that a mount needs.
 ///
 /// # Errors
 ///
@@ -61,10 +61,10 @@ fn is_there(name: &str) -> bool {
     std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from)).any(|folder| folder.join(name).is_file())
 }
 
-/// Folders with programs for administrators, which are not on every user's PATH.
+/// Folders with administrators' programs such as mke2fs, which are not on every user's PATH.
 const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
 
-/// Returns a command whose PATH also has the folders of administrators' programs.
+/// Returns a command for an external program, with the folders of administrators' programs added to PATH.
 fn tool(name: &str) -> Command {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
@@ -75,19 +75,19 @@ fn tool(name: &str) -> Command {
     command
 }
 
-/// Mounted plain file or file system. Dropping it unmounts it.
+/// Mounted plain file or file system on a served drive, which is unmounted when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Mount {
     flag: &'static str,
     program: &'static str,
     child: Child,
-    /// Path of the file or folder to unmount.
+    /// Path of the file or folder that has to be unmounted.
     point: PathBuf,
 }
 
 impl Mount {
-    /// Mounts the export at `uri` as a plain file of `capacity_bytes` at `file`: over an existing file, or in a folder
-    /// without it.
+    /// Mounts the NBD export at `uri` with nbdfuse, as a plain file of `capacity_bytes` bytes at `file`. An existing
+    /// file becomes the mount point, otherwise the folder of `file`.
     ///
     /// # Errors
     ///
@@ -101,8 +101,8 @@ impl Mount {
         mount.wait_until(|| fs::metadata(file).is_ok_and(|metadata| metadata.len() == capacity_bytes))
     }
 
-    /// Mounts the ext2 file system in a plain file at `folder`. Makes a file system of `bytes` first if the file has
-    /// none.
+    /// Mounts the ext2 file system in a plain file at `folder`, with fuse2fs. If the plain file has none, makes a file
+    /// system of `bytes` bytes first.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl Mount {
         Ok(self)
     }
 
-    /// Unmounts, which writes cached data of the system to the drive.
+    /// Unmounts the file or file system, which writes the operating system's cached data to the drive.
     ///
     /// # Errors
     ///
@@ -201,7 +201,7 @@ fn make_file_system(flag: &str, file: &Path, bytes: u64) -> Result<(), Problem> 
     }
 }
 
-/// Requests unmounting. The mount is gone when its program ends.
+/// Runs fusermount to request the unmounting of `point`. The mount is gone when its FUSE program ends.
 fn unmount(point: &Path, flags: &[&str]) {
     for program in ["fusermount3", "fusermount"] {
         let mut command = Command::new(program);

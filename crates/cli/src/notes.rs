@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Sets if notes and progress bars are suppressed.
+/// Sets (true) or clears the suppression of notes and progress bars by `--quiet`.
 pub(crate) fn quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
 }

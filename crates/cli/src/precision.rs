@@ -1,4 +1,5 @@
-//! `--precision 1%`: a run ends when its mean and p99 are known with this relative precision.
+//! Option `--precision 1%`: a simulation ends once the 95 % confidence intervals of mean and p99 latency are within 1 %
+//! of the values.
 
 use phaselink_core::results::units;
 use phaselink_core::time::Span;
@@ -16,7 +17,8 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     percent.map(|percent| percent / 100.0).ok_or_else(|| String::from("per cent from 0.01% to 100%, as in 1%"))
 }
 
-/// Returns a sentence on the precision that a measurement has reached, compared with the demanded one.
+/// Returns a sentence on the precision that a measurement has reached, compared with the relative precision `share` of
+/// `--precision`.
 pub(crate) fn text(measurement: &Measurement, share: f64) -> String {
     let percent = 100.0 * share;
     match measurement.estimate() {

@@ -14,14 +14,14 @@ use crate::{describe, input, intervals, output};
 
 const EXAMPLES: &str = include_str!("../help/predict.txt");
 
-/// Predict latency, limits and bottleneck in closed form, nothing simulated.
+/// Compute latency, throughput limits and bottleneck of drives in closed form, without simulation.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Drive files, or names of shipped drives
+    /// Drives whose latency and throughput limits are computed: drive files, or names of shipped drives
     #[arg(value_name = "DRIVE", default_value = shipped::usual())]
     drives: Vec<String>,
-    /// Print JSON instead of tables
+    /// Print latency and throughput limits as JSON in place of tables
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    /// Returns the prediction intervals of each drive's figures. Empty if they are not asked for.
+    /// Returns the prediction intervals of each drive's figures. Empty without `--intervals`.
     fn doubted(
         &self,
         described: &[Described],
@@ -91,7 +91,7 @@ fn text(workloads: &[Workload], predictions: &[Prediction]) -> String {
     }
 }
 
-/// Formats a value in the unit that the figure's name implies.
+/// Formats a predicted figure in the unit that the figure's name implies, such as seconds for `mean_ns`.
 fn shown(name: &str, value: f64) -> String {
     match name {
         name if name.contains("_ns") => units::quantity(value / 1e9, "s"),
@@ -101,7 +101,7 @@ fn shown(name: &str, value: f64) -> String {
     }
 }
 
-/// Returns a table of prediction intervals for each drive.
+/// Returns a text with a table of prediction intervals for each drive; empty without `--intervals`.
 fn doubts(predictions: &[Prediction], doubted: &[FigureIntervals]) -> String {
     let one = |(prediction, doubted): (&Prediction, &FigureIntervals)| {
         let rows = doubted.figures().map(|figure| (figure.name.clone(), figure, |value| shown(&figure.name, value)));

@@ -1,5 +1,5 @@
-//! Progress bar for work that takes longer than a moment. It is drawn only if standard output and standard error are
-//! terminals.
+//! Progress bar for simulations that take longer than 0.7 s. The bar is drawn only if standard output and standard
+//! error are terminals.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use phaselink_core::timeline::Timeline;
 
 use crate::notes;
 
-/// Number of steps of the bar for one simulation.
+/// Number of steps of the progress bar for one simulation.
 const STEPS: u64 = 1000;
-/// Number of simulated events between two updates of the bar, which take some 10 ms.
+/// Number of simulated events between two updates of the progress bar, whose simulation takes some 10 ms.
 const EVENTS: u64 = 1 << 17;
-/// Time after which the bar is first drawn.
+/// Time after which the progress bar is first drawn.
 const PATIENCE: Duration = Duration::from_millis(700);
 
 /// Progress bar of several simulations, which may run in parallel.
@@ -27,7 +27,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Returns a bar for a number of simulations, which is not drawn yet.
+    /// Returns a progress bar for a number of simulations. The bar is not drawn yet.
     pub(crate) fn of(simulations: usize) -> Progress {
         let bar = ProgressBar::with_draw_target(Some(STEPS * simulations as u64), ProgressDrawTarget::hidden());
         let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed} passed, {eta} left")
@@ -37,12 +37,12 @@ impl Progress {
         Progress { bar, started: Instant::now(), wanted }
     }
 
-    /// Runs a simulation to its end, or until `stop` returns true, and advances the bar.
+    /// Runs a simulation to its end, or until `stop` returns true, and advances the progress bar.
     pub(crate) fn drive(&self, simulation: &mut Simulation, stop: impl Fn() -> bool) {
         self.go_on(simulation, Simulation::step, stop);
     }
 
-    /// Runs a simulation like [`drive`](Self::drive), and records it in a timeline.
+    /// Runs a simulation like [`drive`](Self::drive), and records its windows of time in a timeline.
     pub(crate) fn watch(&self, simulation: &mut Simulation, timeline: &mut Timeline, stop: impl Fn() -> bool) {
         self.go_on(simulation, |simulation, events| timeline.step(simulation, events), stop);
     }
@@ -68,7 +68,7 @@ impl Progress {
         simulation.outcome()
     }
 
-    /// Advances the bar by one finished simulation.
+    /// Advances the progress bar by one finished simulation.
     pub(crate) fn one(&self) {
         self.advance(STEPS);
     }
@@ -80,7 +80,7 @@ impl Progress {
         self.bar.inc(steps);
     }
 
-    /// Removes the bar from the terminal.
+    /// Removes the progress bar from the terminal.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -22,26 +22,28 @@ use crate::{interrupt, output};
 
 const EXAMPLES: &str = include_str!("../help/torture.txt");
 
-/// Duration in seconds if neither `--seeds`, `--seed` nor `--seconds` is given.
+/// Duration of `phaselink torture` in seconds if neither `--seeds`, `--seed` nor `--seconds` is given.
 const SECONDS: u64 = 10;
 /// Number of failing seeds after which no more seeds are tried.
 const FAILURES_MAX: usize = 3;
-/// Number of seeds that normally reach every feature. With fewer, features that were not reached are not reported.
+/// Number of seeds that normally cover all packets and faults. After fewer seeds, uncovered packets and faults are not
+/// printed.
 const SEEDS_FOR_ALL: u64 = 5000;
 /// Number of lines of a packet diagram that are printed from its beginning, and from its end.
 const LADDER_LINES: usize = 30;
 
-/// Try random drives under random jobs and random faults, with real bytes, and find what breaks.
+/// Test phaselink itself: simulate random drives, jobs and faults with real data, until a run breaks an invariant.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Number of seeds [default: one with --seed alone, else as many as there is time for]
+    /// Number of random test cases, one for each consecutive seed [default: one with --seed alone, else as many as
+    /// there is time for]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
-    /// First seed [default: 1]
+    /// Seed of the first random test case, which determines the case's drive, job and faults [default: 1]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// Longest duration in seconds [default: 10, unless seeds are given]
+    /// Time in seconds after which no further test case starts [default: 10, unless seeds are given]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seconds: Option<u64>,
 }
@@ -93,7 +95,7 @@ impl Arguments {
     }
 }
 
-/// Seeds that all processors try together, with their limits and results.
+/// Range of seeds that all processors try together, with the time limit and the results.
 struct Hunt {
     next: AtomicU64,
     last: u64,
@@ -102,7 +104,7 @@ struct Hunt {
     found: Mutex<HuntResults>,
 }
 
-/// Results of the seeds that have been tried.
+/// Results of the seeds that `phaselink torture` has tried.
 #[derive(Default)]
 struct HuntResults {
     tried: u64,
@@ -120,7 +122,7 @@ impl Hunt {
         });
     }
 
-    /// Tries the next seed. Breaks if no seed or no time is left, or too many seeds have failed.
+    /// Runs the test case of the next seed. Breaks if no seed or no time is left, or too many seeds have failed.
     fn one(&self) -> ControlFlow<()> {
         let is_late = self.until.is_some_and(|until| Instant::now() >= until);
         let Some(seed) = Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed <= self.last && !is_late)
@@ -192,7 +194,8 @@ fn coverage_table(coverage: &Coverage) -> String {
     table.to_string()
 }
 
-/// Describes a failure: the command to reproduce it, its smallest form, and its packets.
+/// Describes a failed test case: command line to reproduce the failure, smallest failing case, and packets of a
+/// request.
 fn told(broken: &Broken, place: &str) -> String {
     let Broken { seed, finding, least, found, involved } = broken;
     let place = if found.kind == FailureKind::Panic { format!(" ({place})") } else { String::new() };

@@ -13,32 +13,33 @@ use crate::output::{self, Target};
 
 const EXAMPLES: &str = include_str!("../help/trace.txt");
 
-/// Draw the packets of one request, with time running down: who sends what to whom, and when.
+/// Draw the packets and activities of one simulated request as a ladder diagram, with time running down.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Drive file, or name of a shipped drive
+    /// Drive file, or name of a shipped drive (`phaselink check` lists them), whose packets are drawn
     #[arg(value_name = "DRIVE", default_value = shipped::usual())]
     drive: String,
-    /// Block size
+    /// Block size of the drawn request in bytes, as in 4k (fio's bs)
     #[arg(long, value_name = "BYTES", default_value = "4k")]
     bs: String,
-    /// Operation: read, write, rw, randread, randwrite or randrw
+    /// Access pattern of the drawn request's job (fio's rw): read, write, rw, randread, randwrite or randrw
     #[arg(long, default_value = "randread")]
     rw: String,
-    /// Requests kept outstanding
+    /// Number of requests that the drawn request's job keeps in flight (fio's iodepth)
     #[arg(long, value_name = "N", default_value = "1")]
     iodepth: String,
-    /// Number of requests before the one that is drawn
+    /// Number of requests of the job that precede the drawn request, at most 10000
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(..=10_000))]
     skip: u64,
-    /// Write a timeline for https://ui.perfetto.dev
+    /// Write a timeline of the drawn request and of requests after it to FILE, for https://ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
-    /// Requests of the timeline
+    /// Number of requests in the timeline of --perfetto, of which the drawn request is the first; no effect without
+    /// --perfetto
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     requests: u64,
-    /// Seed of everything random
+    /// Seed of the simulation's random numbers, such as request offsets
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

@@ -17,35 +17,37 @@ use crate::{describe, input, output};
 
 const EXAMPLES: &str = include_str!("../../help/breakeven.txt");
 
-/// Relative growth of each input in the sensitivity table.
+/// Relative growth of each price or rate in the sensitivity table of `phaselink breakeven`.
 const GROWTH: f64 = 0.1;
 
-/// Compute after how long without an access a block belongs on the drive rather than in memory (the five-minute rule)
+/// Compute the time between accesses from which on a block costs less on a drive than in memory (five-minute rule)
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// File with prices, rates and a host, or name of a shipped one
+    /// File with prices and rates of drive, memory and host (TOML), or name of a shipped description
     #[arg(value_name = "DESCRIPTION", default_value = "slc-cpu")]
     description: String,
-    /// Sizes of the block, separated by commas
+    /// Block sizes in bytes for which the break-even time is computed, separated by commas
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "512,1k,2k,4k", value_parser = block)]
     bs: Vec<u32>,
-    /// Share of the drive's rate that is used, above 0 and at most 1
+    /// Share of the drive's largest IOPS that is used, above 0 and at most 1; replaces `utilisation` of the description
     #[arg(long, value_name = "SHARE")]
     utilisation: Option<f64>,
-    /// Most operations a second of the host, over all drives
+    /// Largest number of I/O operations a second of the host, over all drives; replaces host.iops of the description,
+    /// without which the host sets no limit
     #[arg(long, value_name = "N")]
     host_iops: Option<f64>,
-    /// Number of drives that share the host's rate
+    /// Number of drives that share the I/O operations of the host; replaces host.drives of the description
     #[arg(long, value_name = "N")]
     drives: Option<u32>,
-    /// Show by how much the time changes if an input grows by a tenth
+    /// Print the relative change of the break-even time for each input that grows by a tenth, at the first block size
+    /// of --bs
     #[arg(long)]
     sensitivity: bool,
-    /// Show the rule's history, as far as its inputs are published
+    /// Print break-even times of the five-minute rule since 1987, for the years with published prices and rates
     #[arg(long)]
     history: bool,
-    /// Print JSON instead of the tables
+    /// Print break-even times as JSON in place of tables
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -12,7 +12,7 @@ use phaselink_studies::report::html::{LatencySeries, percentiles_beside};
 use super::Comparison;
 use crate::describe;
 
-/// Least number of values of a size for which a curve is drawn.
+/// Minimum number of values of block size, queue depth or threads for which a comparison has a curve.
 const VALUES_MIN: usize = 3;
 /// Maximum number of drives in one plot of percentiles, which has as many colours.
 const DRIVES_MAX: usize = 8;
@@ -71,7 +71,7 @@ fn curves(groups: &[ComparedGroup], size: usize) -> Vec<Curve<'_>> {
     curves
 }
 
-/// Returns the settings that all groups of a curve share, such as `8 threads, depth 4`.
+/// Returns the title of a curve: the sizes that all its groups share, such as `8 threads, depth 4`.
 fn title(size: usize, label: &Label) -> String {
     let bytes = label.bytes.map(|bytes| describe::size(bytes.into()));
     let depth = label.iodepth.map(|depth| format!("depth {depth}"));

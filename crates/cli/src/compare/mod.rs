@@ -32,31 +32,36 @@ use points::{Line, PointFlags};
 
 const EXAMPLES: &str = include_str!("../../help/compare.txt");
 
-/// Run the same requests on several drives and print them side by side.
+/// Simulate one workload on several drives, and print their throughput, latency and busy cores side by side.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Drive files, names of shipped drives, or of sets of them: 2012, 2018, 2026, cloud
+    /// Drives to compare: drive files, names of shipped drives, or names of sets of shipped drives (2012, 2018, 2026,
+    /// cloud); without any, eight interfaces over equal memory
     #[arg(value_name = "DRIVE")]
     drives: Vec<String>,
-    /// Seed of everything random
+    /// Seed of the simulations' random numbers, such as offsets and service times; draws of --intervals always use seed
+    /// 1
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print JSON instead of the table
+    /// Print results of the comparison as JSON in place of the table
     #[arg(long)]
     json: bool,
-    /// Print the table in Markdown, and nothing else
+    /// Print only the table of the comparison, in Markdown
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
     #[command(flatten)]
     report: ReportFlags,
-    /// Show the energy of the host for each request, that above its idle power beside it
+    /// Add two columns to the table: energy of the whole server for each request in joules, and the part of this energy
+    /// above the idle server's
     #[arg(long)]
     energy: bool,
-    /// Show all that was assumed: memories, links, hosts and interfaces of the drives
+    /// Print all assumptions of the comparison below the table: completion methods, memories, links, hosts and
+    /// interfaces of the drives
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     explain: bool,
-    /// Run each line until mean and p99 are known so well with 95 % confidence, as in 1%, or until the job ends
+    /// End each run once the 95 % confidence intervals of mean and p99 latency are within this share of the values, as
+    /// in 1%. A job without an end then ends after 50 million requests
     #[arg(long, value_name = "PERCENT", value_parser = precision::share)]
     precision: Option<f64>,
     #[command(flatten)]
@@ -67,10 +72,11 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Outcome of a run, and the measured precision of its figures if `--precision` is given.
+/// Outcome of one simulated run of a comparison, and the measured precision of the run's figures if `--precision` is
+/// given.
 type RanCell = (Outcome, Option<Measurement>);
 
-/// Drives and lines of a comparison: the jobs of each line run on every drive.
+/// Drives, lines and settings of `phaselink compare`; the jobs of each line run on every drive.
 struct Comparison {
     described: Vec<Described>,
     drives: Vec<Drive>,
@@ -81,11 +87,11 @@ struct Comparison {
     /// Options of the jobs, other than their sizes, as `name=value`.
     options: Vec<String>,
     seed: u64,
-    /// Overrides of drive keys, as typed.
+    /// Overrides of drive keys from the command line, as `KEY=VALUE`.
     set: Vec<String>,
-    /// True if the table shows energy (`--energy`).
+    /// True if the table of the comparison has columns of energy (`--energy`).
     energy: bool,
-    /// True if all assumptions are shown (`--explain`).
+    /// True if the text of the comparison lists all assumptions (`--explain`).
     explain: bool,
 }
 
@@ -158,7 +164,7 @@ impl Comparison {
         tell_engine_without_effect(jobs.filter_map(|(drive, jobs)| Some((drive, jobs.as_deref()?))));
     }
 
-    /// Runs all lines on all drives, in parallel. Runs that the user has stopped have no result.
+    /// Simulates all lines of the comparison on all drives, in parallel. Runs that the user has stopped have no result.
     fn run(&self, stopped: &AtomicBool) -> Result<Vec<ComparedGroup>, Problems> {
         let pairs = self.lines.iter().flat_map(|line| self.drives.iter().zip(&line.point.jobs));
         let simulation = |(drive, jobs): (_, &Option<Vec<Job>>)| {
@@ -198,8 +204,8 @@ impl Comparison {
         format!("stopped: {finished} of {runs} runs are finished")
     }
 
-    /// Removes the lines of which a run is unfinished on a drive that can execute its jobs. With `partly`, keeps those
-    /// of them that have a result of at least one drive. For comparisons that the user has stopped.
+    /// Removes unfinished lines of a comparison that the user has stopped: lines without a result of a drive that can
+    /// run their jobs. With `partly`, keeps each line with a result of at least one drive.
     fn keep_finished(&mut self, groups: &mut Vec<ComparedGroup>, partly: bool) {
         let is_kept = |line: &Line, group: &ComparedGroup| {
             is_finished(line, group) || (partly && group.cells.iter().any(Option::is_some))
@@ -223,7 +229,7 @@ impl Comparison {
         }
     }
 
-    /// Adds prediction intervals to the figures of every cell, if they are asked for and the user does not stop their
+    /// Adds the prediction intervals of `--intervals` to the figures of every cell. Adds none if the user stops the
     /// computation.
     fn doubt(&self, groups: &mut [ComparedGroup], stopped: &AtomicBool) {
         let pairs = self.lines.iter().flat_map(|line| self.described.iter().map(move |it| (&line.point, it)));

@@ -8,20 +8,23 @@ use phaselink_studies::compare::{ComparedPoint, Grid};
 use crate::input;
 use crate::run::workload::{JobFlags, Told};
 
-/// Sizes of jobs, as typed: every combination of them is a group of lines.
+/// Options of `phaselink compare` that list block sizes, queue depths and thread counts; every combination of values is
+/// a line with a result for each drive.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Workload, in the terms of fio")]
 pub(super) struct PointFlags {
-    /// Block sizes, separated by commas [default: 4k]
+    /// Block sizes of the compared jobs in bytes, separated by commas, as in 512,4k (fio's bs) [default: 4k]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     bs: Vec<String>,
-    /// Numbers of requests that a thread keeps outstanding, separated by commas [default: 1; 32 for a replay]
+    /// Numbers of requests that each thread of the compared jobs keeps in flight, separated by commas (fio's iodepth)
+    /// [default: 1; 32 for a replay]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     iodepth: Vec<String>,
-    /// Numbers of threads, separated by commas [default: 1,8; 1 with --iodepth]
+    /// Numbers of threads of the compared jobs, separated by commas (fio's numjobs) [default: 1,8; 1 with --iodepth]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     numjobs: Vec<String>,
-    /// Requests for each line of the table, over all its threads [default: 20000 if nothing else ends the job]
+    /// Number of requests for each combination of block size, queue depth and threads, over all threads of the job
+    /// [default: 20000 if nothing else ends the job]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..),
         conflicts_with_all = ["number_ios", "size", "runtime", "fio", "trace"])]
     ios: Option<u64>,
@@ -36,12 +39,12 @@ pub(super) struct Line {
 }
 
 impl PointFlags {
-    /// Returns the lines in the order of printing. A job without an end of its own gets `ios_default` requests.
+    /// Returns the lines of a comparison in the order of printing. A job without an end gets `ios_default` requests
+    /// over all its threads, or 20000 if that is none.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with the jobs, or that keeps them from any of the drives, except for queues that are
-    /// too short.
+    /// If a job is invalid, or one of the drives cannot run it for another reason than queues that are too short.
     pub(super) fn resolve(&self, drives: &[Drive], ios_default: Option<u64>) -> Result<Vec<Line>, Problems> {
         if self.job.has_files() {
             return Ok(vec![self.line(&[], drives)?]);

@@ -16,9 +16,9 @@ use super::{Comparison, is_finished, trust};
 use crate::describe;
 use crate::output::{Style, shown, styled};
 
-/// Columns of the table if all requests are of one kind.
+/// Columns of a comparison's table if all requests are reads, or all are writes.
 const COLUMNS: [&str; 7] = ["mean_ns", "p50_ns", "p99_ns", "p99_9_ns", "iops", "bytes_per_s", "busy_cores"];
-/// Columns of the table for mixes of reads and writes.
+/// Columns of a comparison's table for jobs that mix reads and writes.
 const COLUMNS_OF_MIXES: [&str; 8] = [
     "read_mean_ns",
     "read_p99_ns",
@@ -29,13 +29,14 @@ const COLUMNS_OF_MIXES: [&str; 8] = [
     "bytes_per_s",
     "busy_cores",
 ];
-/// Columns of the table for jobs that flush.
+/// Columns of a comparison's table for jobs with flushes.
 const COLUMNS_OF_COMMITS: [&str; 6] =
     ["commit_mean_ns", "commit_p99_ns", "commits", "write_mean_ns", "flush_mean_ns", "flushes"];
-/// Columns of the table for jobs whose reads belong to queries.
+/// Columns of a comparison's table for jobs whose reads belong to queries (`query_rounds`).
 const COLUMNS_OF_QUERIES: [&str; 6] =
     ["query_mean_ns", "query_p99_ns", "queries_per_s", "read_mean_ns", "read_iops", "busy_cores"];
-/// Additional columns of the table with `--energy`, for the energy of the host.
+/// Additional columns of a comparison's table with `--energy`: energy of the whole server for each request, in total
+/// and above idle.
 const COLUMNS_OF_ENERGY: [&str; 2] = ["joules_per_io", "joules_per_io_above_idle"];
 
 /// Returns the figures with these names.

@@ -10,10 +10,11 @@ use super::{Comparison, text};
 use crate::output::shown;
 use crate::{describe, intervals, precision};
 
-/// Figures whose prediction intervals are shown.
+/// Figures of a comparison whose prediction intervals are shown.
 const COLUMNS: [&str; 7] = ["mean_ns", "p99_ns", "p99_9_ns", "iops", "bytes_per_s", "busy_cores", "joules_per_io"];
 
-/// Returns the text on sampling errors with `--precision`, and on prediction intervals if they are asked for.
+/// Returns the text on sampling errors (`--precision`) and prediction intervals (`--intervals`) of a comparison; empty
+/// without both options.
 pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let known = comparison.precision.map(|share| known(comparison, groups, share));
     let doubted = comparison.intervals.draws().map(|_| doubted(comparison, groups));

@@ -22,12 +22,13 @@ use super::served::{self, SocketFolder};
 use crate::child::{self, CommandEnd};
 use crate::progress::Progress;
 
-/// Number of images that a worker takes at once. Adjacent images of the series differ by little.
+/// Number of adjacent crash images that a worker takes at once. Adjacent images differ by few blocks, so that few are
+/// rewritten.
 const IMAGES: usize = 8;
 /// Maximum number of bytes that are kept of a check's output.
 const SAID_BYTES_MAX: usize = 4096;
 
-/// Recording whose images are checked, with the check command and its limits.
+/// Recording whose crash images are checked, with the user's check command and the command's time limit.
 #[derive(Debug)]
 pub(super) struct Checks<'a> {
     pub recording: &'a Recording,
@@ -47,12 +48,12 @@ pub(super) struct CheckVerdict {
     pub said: String,
 }
 
-/// Counts of checked images, with the images on which the check failed.
+/// Number of checked crash images, with the images on which the check command failed.
 #[derive(Debug, Default)]
 pub(super) struct CheckResults {
     pub tested: usize,
     pub timed_out: usize,
-    /// Images on which the check failed, in ascending order.
+    /// Crash images on which the check command failed, in ascending order.
     pub failed: Vec<Image>,
 }
 
@@ -68,15 +69,15 @@ pub(super) struct Worker<'a> {
 }
 
 impl CheckVerdict {
-    /// Returns true if the check exited with 0, so that the application has survived.
+    /// Returns true if the check command exited with 0: the application has survived the power cut.
     pub(super) fn is_good(&self) -> bool {
         self.end == CommandEnd::Exited(0)
     }
 }
 
 impl<'a> Checks<'a> {
-    /// Returns the checks of a recording by a shell command, each within `limit`. If `drive` is given, which must be
-    /// the recorded one, images are also served over vfio-user.
+    /// Returns the checks of a recording's crash images by a shell command, which has the time `limit` for each image.
+    /// If `drive` is given, which must be the recorded drive, images are also served over vfio-user.
     pub(super) fn new(
         recording: &'a Recording,
         timeline: &'a CutTimeline,
@@ -88,7 +89,7 @@ impl<'a> Checks<'a> {
         Checks { recording, timeline, footprint: footprint(recording), command, drive, limit, stopped }
     }
 
-    /// Returns a worker with its files in a new folder.
+    /// Returns a worker for crash images, whose image file and socket are in a new folder.
     ///
     /// # Errors
     ///
@@ -104,7 +105,8 @@ impl<'a> Checks<'a> {
         Ok(Worker { checks: self, view, image, printed: folder.join("printed"), socket })
     }
 
-    /// Checks all images, which are in the order of their cuts, in parallel until the user stops it.
+    /// Runs the check command on all crash images in parallel, until the user stops phaselink. `images` must be in the
+    /// order of their cuts.
     ///
     /// # Errors
     ///

@@ -38,70 +38,76 @@ use record::RecordingPlan;
 
 const EXAMPLES: &str = include_str!("../../help/crash.txt");
 
-/// Maximum number of checks in the search for the smallest failing image.
+/// Maximum number of runs of the check command in the search for the smallest failing crash image.
 const SHRINKING_CHECKS_MAX: usize = 200;
-/// Maximum number of bytes that are read of a file. No recording has more.
+/// Maximum number of bytes that are read of the file of `--replay`. No recording has more.
 const FILE_BYTES_MAX: u64 = 2 * record::RECORDING_BYTES_MAX;
-/// Default size in bytes of a drive without zones.
+/// Default capacity in bytes of the recorded drive, if the drive has no zones.
 const SIZE_BYTES: u64 = 64 << 20;
-/// Maximum size of a zone in bytes, since a recorded request has a length of 32 bits.
+/// Maximum size in bytes of a recorded drive's zone, since a recorded request has a length of 32 bits.
 const ZONE_BYTES_MAX: u64 = 2 << 30;
-/// Block size in bytes of a drive without a description, as of most NVMe drives.
+/// Block size in bytes of the recorded drive if the command line names no drive, as of most NVMe drives.
 const BLOCK_BYTES: u32 = 512;
-/// Minimum block size in bytes, for memories whose blocks are cache lines.
+/// Minimum block size in bytes of a recorded drive, for memories whose blocks are cache lines.
 const BLOCK_BYTES_MIN: u32 = 64;
 
-/// Crash-test an application: record what it writes, then check every state that a power cut may leave behind.
+/// Crash-test an application: record its writes to a drive, then check every image of the drive that a power cut may
+/// leave.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("source").args(["run", "replay"]).required(true))]
 pub(crate) struct Arguments {
-    /// Drive file, or name of a shipped drive, that sets block size and durability [default: blocks of 512 bytes and a
-    /// volatile write cache, as a plain NVMe drive]
+    /// Drive file, or name of a shipped drive, that sets block size and durability of the recorded drive [default:
+    /// blocks of 512 bytes and a volatile write cache, as a plain NVMe drive]
     #[arg(value_name = "DRIVE")]
     drive: Option<String>,
-    /// Run this shell command and record what it writes to the drive at $uri (NBD); what it prints is for --check
+    /// Shell command of the application under test, whose writes to the drive at $uri (NBD) are recorded; lines that
+    /// the command prints are passed to --check in $printed
     #[arg(long, value_name = "COMMAND")]
     run: Option<String>,
-    /// Run this shell command first; everything that it writes is in every image
+    /// Shell command that runs on the drive before the command of --run, such as mke2fs; all its writes are in every
+    /// crash image
     #[arg(long, value_name = "COMMAND", requires = "run")]
     prepare: Option<String>,
-    /// Give --run and --prepare the drive as a plain file, $file; needs nbdfuse
+    /// Give the commands of --run and --prepare the drive also as a plain file at $file; needs the program nbdfuse
     #[arg(long, requires = "run", conflicts_with = "vfio_user")]
     file: bool,
-    /// Give all commands the drive over vfio-user, at the socket $socket, in place of NBD; --check has the image there, with its
-    /// zones; with --replay, DRIVE is the recorded one
+    /// Give all commands the drive over vfio-user at the socket $socket, in place of NBD; for --check, with the blocks
+    /// and zones of the crash image. With --replay, DRIVE must be the recorded drive
     #[arg(long)]
     vfio_user: bool,
-    /// Run this shell command on each image, a plain file at $image; 0 means that the application has survived
+    /// Shell command that checks each crash image, a plain file at $image; exit code 0 means that the application has
+    /// survived the power cut
     #[arg(long, value_name = "COMMAND")]
     check: String,
-    /// Largest number of images to check; if there are more, images of every kind are drawn
+    /// Largest number of crash images to check; if the recording allows more, a random sample with images of every kind
+    /// is checked
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     images: u64,
-    /// Timeout of a check in seconds; a check that takes longer has failed
+    /// Timeout of the command of --check on one image in seconds; a command that takes longer is killed and has failed
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
-    /// Size of the drive [default: 64m, or all zones of a drive that has some]
+    /// Capacity of the recorded drive in bytes, as in 64m [default: 64m, or all zones of a drive that has some]
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "replay")]
     size: Option<u64>,
-    /// Atomic write size: the longest write that a power cut leaves whole or undone [default: one block, or as
-    /// recorded]
+    /// Atomic write size in bytes (AWUPF in NVMe): the largest write that a power cut leaves either whole or undone
+    /// [default: that of the drive, at least one block; with --replay, as recorded]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     atomic_write: Option<u64>,
-    /// Keep the recording in this file [default: in the folder of temporary files, if a check fails]
+    /// File in which the recording of all writes is kept, for --replay [default: in the folder of temporary files, if a
+    /// check fails]
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     record: Option<PathBuf>,
-    /// Check images of an earlier recording
+    /// File of an earlier recording (--record) whose crash images are checked, without running an application
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
-    /// Check this image alone, as an earlier failure has named it
+    /// Name of the only crash image to check, as the report of an earlier failure prints it, such as cut=120,missing=57
     #[arg(long, value_name = "IMAGE", requires = "replay")]
     image: Option<String>,
-    /// Seed of everything random
+    /// Seed of the random sample of crash images, which is drawn if the recording allows more than --images
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print a JSON document; with =FILE, write it there as well
+    /// Print results of the crash test as JSON in place of text; with =FILE, print the text and write the JSON to FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     json: Option<Option<PathBuf>>,
     #[command(flatten)]
@@ -124,7 +130,7 @@ struct CrashReport<'a> {
 struct SmallestFailure {
     image: Image,
     verdict: CheckVerdict,
-    /// Command line that checks the image again.
+    /// Command line (`phaselink crash --replay`) that checks the smallest failing image again.
     command: String,
 }
 
@@ -188,11 +194,12 @@ fn no_folder(error: io::Error) -> Problem {
     Problem::new(folder.display().to_string(), None, format!("no folder can be made: {error}"), "TMPDIR elsewhere")
 }
 
-/// Runs the check on the image with all writes, where it must succeed. Otherwise it would fail on all images.
+/// Runs the check command on the image with all writes, where the check must succeed. Otherwise the check would fail on
+/// all images.
 ///
 /// # Errors
 ///
-/// If the check fails on that image.
+/// If the check command fails on the image with all writes.
 fn see_that_the_check_works(checks: &Checks<'_>, folder: &Path) -> Result<(), Problem> {
     let whole = Image::whole(checks.recording.events.len());
     let verdict = checks.worker(&folder.join("first"))?.check(&whole)?;
@@ -213,8 +220,8 @@ fn read(path: &Path) -> Result<Recording, Problem> {
     format::decode(&bytes).map_err(|found| wrong(String::from(found)))
 }
 
-/// Reads a file. If its beginning shows that it is no recording, only the beginning is read, since it may be a device
-/// without an end.
+/// Reads the file of a recording. If the first bytes are not those of a recording, reads nothing more, since the file
+/// may be a device without an end.
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let (mut file, mut bytes) = (File::open(path)?, Vec::new());
     (&mut file).take(format::MAGIC_BYTES as u64).read_to_end(&mut bytes)?;
@@ -233,7 +240,7 @@ fn keep(target: Target, recording: &Recording) -> Result<(), Problem> {
     }
 }
 
-/// Writes a recording to a new temporary file that is kept, and returns its path.
+/// Writes a recording to a new file in the folder of temporary files, and returns the file's path.
 fn keep_anyway(recording: &Recording) -> Result<PathBuf, Problem> {
     let file = tempfile::Builder::new().prefix("crash-").suffix(".recording").tempfile().map_err(no_folder)?;
     let unwritable = |error: io::Error| claims::unwritable(file.path(), &error);
@@ -242,7 +249,7 @@ fn keep_anyway(recording: &Recording) -> Result<PathBuf, Problem> {
 }
 
 impl Arguments {
-    /// Returns the drive of the command line with its overrides, or the default drive.
+    /// Returns the drive that the command line names, with overrides, or the default drive.
     fn drive(&self) -> Result<Drive, Problems> {
         match &self.drive {
             Some(word) => Ok(input::drive(word, &self.flags.resolve()?)?.into_drive()),
@@ -250,7 +257,7 @@ impl Arguments {
         }
     }
 
-    /// Checks that shell commands can use the drive: it has blocks, and zones only with `--vfio-user`.
+    /// Checks that shell commands can use the drive: the drive stores blocks, and has zones only with `--vfio-user`.
     fn check_drive(&self, drive: &Drive) -> Result<(), Problem> {
         let (found, allowed) = match (drive.zones.is_there() && !self.vfio_user, drive.key_value.is_there()) {
             (_, true) => (
@@ -288,8 +295,8 @@ impl Arguments {
         })
     }
 
-    /// Returns the size of the recorded drive in bytes, from `--size` or by default. It must be a whole number of
-    /// blocks or zones.
+    /// Returns the capacity of the recorded drive in bytes, from `--size` or by default: a whole number of blocks or
+    /// zones.
     fn capacity_bytes(&self, drive: &Drive, block_bytes: u32) -> Result<u64, Problem> {
         let wrong = |found: String, allowed: String| Err(Problem::new("--size", None, found, allowed));
         let zone_bytes = drive.zones.is_there().then_some(drive.zones.size_mib << 20);
@@ -316,7 +323,7 @@ impl Arguments {
     ///
     /// # Errors
     ///
-    /// If a drive is named without `--vfio-user`, or it is not the recorded one.
+    /// If a drive is named without `--vfio-user`, or the drive differs from the recorded one.
     fn replayed_drive(&self, drive: Drive, recording: &Recording) -> Result<Drive, Problem> {
         if self.drive.is_some() && !self.vfio_user {
             let allowed = "no DRIVE, or --vfio-user with the drive that was recorded";
@@ -331,7 +338,7 @@ impl Arguments {
         Ok(drive)
     }
 
-    /// Returns the atomic write size of `--atomic-write` in bytes, if given. It must be a multiple of the block size.
+    /// Returns the atomic write size of `--atomic-write` in bytes, if given: a multiple of the block size.
     fn atomic_bytes(&self, block_bytes: u32) -> Result<Option<u32>, Problem> {
         let Some(bytes) = self.atomic_write else { return Ok(None) };
         match u32::try_from(bytes) {
@@ -343,7 +350,7 @@ impl Arguments {
         }
     }
 
-    /// Replaces the atomic write size of a recording by that of `--atomic-write`, if given.
+    /// Replaces the atomic write size of a recording by the value of `--atomic-write`, if given.
     fn with_atomic_write(&self, mut recording: Recording) -> Result<Recording, Problem> {
         let DurabilityRules { block_bytes, atomic_bytes, .. } = recording.rules;
         recording.rules.atomic_bytes = self.atomic_bytes(block_bytes)?.unwrap_or(atomic_bytes);
@@ -390,7 +397,8 @@ impl Arguments {
         })
     }
 
-    /// Searches for the smallest failing image from `image` on. Returns it, with the command that checks it again.
+    /// Searches for the smallest failing crash image, beginning with `image`. Returns that image, with a command line
+    /// that checks the image again.
     fn smallest(&self, checks: &Checks<'_>, image: &Image, folder: &Path) -> Result<SmallestFailure, Problem> {
         let mut worker = checks.worker(&folder.join("smallest"))?;
         let (mut verdict, mut problem) = (None, None);

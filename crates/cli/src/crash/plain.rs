@@ -1,7 +1,7 @@
-//! Plain file that holds one image after another, even if a check writes to it in between.
+//! Plain file that holds one crash image after another, even if a check command writes to the file in between.
 //!
-//! As long as no other process writes to the file, its content is known, and an image costs only the blocks that differ
-//! from the image before. Otherwise the rest of the file is compared as well.
+//! As long as no other process writes to the file, its content is known, and the next image costs only the blocks that
+//! differ. Otherwise the rest of the file is compared as well.
 
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io;
@@ -17,9 +17,10 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{FallocateFlags, FsWord, SeekFrom};
 use rustix::io::Errno;
 
-/// Unit in bytes in which the file is compared and written: a page of the page cache.
+/// Unit in bytes in which the image file is compared and written: a page of the page cache.
 const PAGE_BYTES: u64 = 4096;
-/// Number of bytes read at a time, so that they stay in a processor's cache until they are compared.
+/// Number of bytes of the image file that are read at a time. So many stay in a processor's cache until they are
+/// compared.
 const PIECE_BYTES: u64 = 256 << 10;
 
 /// Magic numbers of file systems that update a file's timestamps when memory mapped from it is written: they call
@@ -30,17 +31,18 @@ const STAMPING: [FsWord; 3] =
 /// Seconds and nanoseconds of a file's last modification and of its last status change. No program can set the latter.
 type Stamps = [(i64, i64); 2];
 
-/// File that holds the images, with its known content.
+/// File that holds one crash image after another, with the known content of each block.
 #[derive(Debug)]
 pub(super) struct PlainFile {
     pub path: PathBuf,
     file: File,
-    /// Watch on other processes that write to the file. None if the system has no watch left, so that any process may
-    /// have written.
+    /// Inotify watch on other processes that write to the image file. None if the system has no watch left, so that any
+    /// process may have written.
     watch: Option<OwnedFd>,
-    /// Timestamps after the last image was written, on file systems where they show every change.
+    /// Timestamps of the image file after the last image was written; none on file systems whose timestamps do not show
+    /// every change.
     stamps: Option<Stamps>,
-    /// Source of each block's content, if no other process has written to the file.
+    /// Source of each block's content in the image file, valid if no other process has written to the file.
     held: Vec<BlockSource>,
     wanted: Vec<u8>,
     found: Vec<u8>,
@@ -60,7 +62,8 @@ impl PlainFile {
         Ok(PlainFile { path: path.into(), file, watch, stamps: None, held, wanted, found })
     }
 
-    /// Makes the file hold exactly the blocks of an image, all of which are zeros outside `footprint`.
+    /// Writes a crash image to the file, so that the file holds exactly the image's blocks. All blocks outside
+    /// `footprint` are zeros.
     ///
     /// # Errors
     ///
@@ -85,21 +88,21 @@ impl PlainFile {
         Ok(())
     }
 
-    /// Returns true if the path still leads to the open file. A check may have replaced it.
+    /// Returns true if the path still leads to the open image file. A check command may have replaced the file.
     fn is_in_place(&self) -> io::Result<bool> {
         let own = self.file.metadata()?;
         let is_own = |found: fs::Metadata| (found.dev(), found.ino()) == (own.dev(), own.ino());
         Ok(fs::symlink_metadata(&self.path).is_ok_and(is_own))
     }
 
-    /// Returns true if another process may have written to the file since the last image. Many checks, as those of
-    /// databases, open it for writing without doing so.
+    /// Returns true if another process may have written to the image file since the last image. Many check commands, as
+    /// those of databases, open the file for writing but do not write.
     fn was_written(&self) -> io::Result<bool> {
         Ok(self.was_opened()? && (self.stamps.is_none() || self.stamps != Some(stamps(&self.file)?)))
     }
 
-    /// Returns true if another process may have written to the file, or closed it after opening it for writing, since
-    /// the last call. A process that maps the file is noticed when it closes it or ends.
+    /// Returns true if, since the last call, another process has written to the image file or closed it after opening
+    /// for writing. A process that maps the file is noticed when the process closes the file or ends.
     fn was_opened(&self) -> io::Result<bool> {
         let Some(watch) = &self.watch else { return Ok(true) };
         let (mut events, mut was_opened) = ([0; 4096], false);
@@ -112,8 +115,8 @@ impl PlainFile {
         }
     }
 
-    /// Writes the blocks that differ from the file's known content. Returns the written byte ranges, in ascending
-    /// order.
+    /// Writes the blocks of a crash image that differ from the file's known content. Returns the written byte ranges,
+    /// in ascending order.
     fn write_differences(&mut self, image: ImageBlocks<'_>, footprint: &[Range<usize>]) -> io::Result<Vec<Range<u64>>> {
         let block_bytes = u64::from(image.recording.rules.block_bytes);
         let (gap, longest) = (PAGE_BYTES / block_bytes, PIECE_BYTES / block_bytes);
@@ -130,8 +133,8 @@ impl PlainFile {
         Ok(written)
     }
 
-    /// Undoes the writes of a check by reading and comparing the file. `written` has the ranges that were just written
-    /// and need no comparison.
+    /// Undoes the writes of a check command by comparing the image file with the crash image. `written` has byte ranges
+    /// that were just written and need no comparison.
     fn mend(&mut self, image: ImageBlocks<'_>, footprint: &[Range<usize>], written: &[Range<u64>]) -> io::Result<()> {
         let pages = pages(footprint, image.recording);
         rest(&pages, written).into_iter().try_for_each(|range| self.mend_range(range, image))?;
@@ -155,7 +158,7 @@ impl PlainFile {
         Ok(())
     }
 
-    /// Deallocates the data that a check has written outside the ranges `kept`.
+    /// Deallocates the data of the image file that a check command has written outside the byte ranges `kept`.
     fn clear_but(&self, kept: &[Range<u64>], capacity_bytes: u64) -> io::Result<()> {
         let starts = std::iter::once(0).chain(kept.iter().map(|range| range.end));
         let ends = kept.iter().map(|range| range.start).chain([capacity_bytes]);
@@ -168,7 +171,8 @@ impl PlainFile {
         Ok(())
     }
 
-    /// Returns the first range of data between two offsets of the file, or none if there is only a hole.
+    /// Returns the first range of data between two offsets of the image file, or none if there is only a hole
+    /// (SEEK_DATA, SEEK_HOLE).
     fn data(&self, from: u64, to: u64) -> io::Result<Option<Range<u64>>> {
         if from >= to {
             return Ok(None);

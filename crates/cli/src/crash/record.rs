@@ -47,13 +47,14 @@ pub(super) struct RecordingPlan<'a> {
 struct CommandAccess {
     /// Name and value of the environment variable that tells commands the address.
     variable: (&'static str, String),
-    /// Address over NBD, by which the plain file is mounted; empty over vfio-user.
+    /// NBD address of the recorded drive, from which the plain file is mounted; empty over vfio-user.
     uri: String,
-    /// Front-end that is bound to the address.
+    /// Front-end of the recorded drive, bound to the address.
     front: Box<dyn Front>,
 }
 
-/// Serves the drive while its commands run, and records their requests. Returns none if the user has stopped it.
+/// Serves the drive while the commands of `--prepare` and `--run` run, and records their requests. Returns none if the
+/// user has stopped phaselink.
 ///
 /// # Errors
 ///
@@ -126,7 +127,7 @@ impl RecordingPlan<'_> {
     }
 }
 
-/// Runs the commands of `--prepare` and `--run`. Returns false if the user has stopped them.
+/// Runs the commands of `--prepare` and `--run` on the recorded drive. Returns false if the user has stopped phaselink.
 fn commands(
     wanted: &RecordingPlan<'_>,
     variable: (&str, String),
@@ -168,8 +169,8 @@ fn commands(
     Ok(is_done)
 }
 
-/// Runs a command and passes its standard output to `hear`. Returns false if the user has stopped it; fails unless it
-/// exits with 0.
+/// Runs a command and passes the command's standard output to `hear`. Returns false if the user has stopped phaselink;
+/// fails unless the command exits with 0.
 fn is_done(
     flag: &str,
     mut command: Command,

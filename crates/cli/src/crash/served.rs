@@ -1,5 +1,5 @@
-//! Drive that is served to commands over vfio-user: while it is recorded, and after a power cut with the blocks and
-//! zones of an image.
+//! Drive that `phaselink crash` serves over vfio-user: to the recorded commands, and to check commands with the blocks
+//! and zones of a crash image.
 
 use std::fs;
 use std::io;
@@ -21,7 +21,7 @@ use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser, socket_path}
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 
-/// Maximum number of bytes of an image that are copied to a store at once.
+/// Maximum number of bytes of a crash image that are copied to a store at once.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// Folder with the socket at which a command finds the drive.
@@ -31,7 +31,8 @@ pub(super) struct SocketFolder {
 }
 
 impl SocketFolder {
-    /// Makes the folder for a socket below `within`. User-space drivers are given the folder's path, not the socket's.
+    /// Makes a folder for a vfio-user socket below `within`. User-space drivers such as SPDK are given the folder's
+    /// path, not the socket's.
     ///
     /// # Errors
     ///
@@ -92,8 +93,8 @@ pub(super) fn server(
     }
 }
 
-/// Runs the server until `work` has returned. `work` gets a function that is true when it should stop: the user has
-/// asked for that, or the server has ended by itself, so that clients would wait for ever.
+/// Runs the server until `work` has returned. `work` gets a function that returns true once `work` should stop: the
+/// user has stopped phaselink, or the server has ended by itself, so that clients would wait for ever.
 ///
 /// # Errors
 ///

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use super::{CrashReport, SmallestFailure};
 use crate::describe;
 
-/// Maximum number of lost requests or zones that are listed one by one.
+/// Maximum number of lost requests, or of zones, that the text of a crash test lists one by one.
 const TOLD_MAX: usize = 10;
-/// Maximum number of lines that are shown of a check's output.
+/// Maximum number of lines of the check command's output that the text of a crash test shows.
 const SAID_LINES_MAX: usize = 12;
 /// Maximum number of failing images that the JSON document names.
 const NAMED_MAX: usize = 100;
@@ -83,7 +83,7 @@ fn counts(recording: &Recording) -> RequestCounts {
     }
 }
 
-/// Returns the number of changes of blocks with force unit access.
+/// Returns the number of recorded writes, trims and write-zeroes with force unit access (FUA).
 fn count_durable(recording: &Recording) -> u64 {
     let is_action = |kind: &RecordedOp| matches!(kind, RecordedOp::Reset | RecordedOp::Finish);
     recording.requests.iter().filter(|request| request.durable && !is_action(&request.kind)).count() as u64
@@ -111,7 +111,7 @@ fn table(report: &CrashReport<'_>) -> Table {
     table
 }
 
-/// Returns the number of tested images, the time and the rate, in words.
+/// Returns a sentence with the number of checked crash images, the duration of the checks and their rate.
 pub(super) fn rate(report: &CrashReport<'_>) -> String {
     let (tested, seconds) = (report.findings.tested as u64, report.elapsed.as_secs_f64());
     let rate = units::count((tested as f64 / seconds.max(1e-9)).round());
@@ -157,7 +157,8 @@ fn failure(report: &CrashReport<'_>, smallest: &SmallestFailure) -> String {
     text + &format!("\nTo see it again:\n  {command}\n")
 }
 
-/// Describes an image: the instant of the power cut, the last completed flush, and the writes that are missing or torn.
+/// Describes a crash image: the instant of the power cut, the last completed flush, and the writes that are missing or
+/// torn.
 fn image_words(report: &CrashReport<'_>, image: &Image) -> String {
     let CrashReport { recording, timeline, .. } = report;
     let when = match image.cut.checked_sub(1).map(|last| recording.events[last]) {
@@ -194,8 +195,8 @@ fn image_words(report: &CrashReport<'_>, image: &Image) -> String {
     text + &format!("  {rest} that had arrived is there.\n") + &zone_words(report, image)
 }
 
-/// Describes the zones that have lost writes: their states after the power cut, and the blocks written before and
-/// after.
+/// Describes the zones of a crash image that have lost writes: states after the power cut, and numbers of blocks before
+/// and after.
 fn zone_words(report: &CrashReport<'_>, image: &Image) -> String {
     let CrashReport { recording, timeline, .. } = report;
     let zones = |image: &Image| zones::zones(recording, timeline, image).ok().flatten();
@@ -216,13 +217,13 @@ fn zone_words(report: &CrashReport<'_>, image: &Image) -> String {
     lossy.iter().take(TOLD_MAX).map(words).collect::<String>() + &more
 }
 
-/// Returns the durability rules that allow the losses of an image, as sentences.
+/// Returns the durability rules that allow the losses of a crash image, as sentences.
 fn rules(report: &CrashReport<'_>, image: &Image) -> Vec<String> {
     let CrashReport { recording, timeline, rules, .. } = report;
     rules.applied(&ImageState { recording, timeline, image, failed: &BTreeSet::new() })
 }
 
-/// Describes the request with index `place`, as in `request 57 (write of 4 KiB at 81920)`.
+/// Describes the recorded request with index `place`, as in `request 57 (write of 4 KiB at 81920)`.
 fn request(recording: &Recording, place: usize) -> String {
     let request = &recording.requests[place];
     let kind = match request.kind {
@@ -239,7 +240,7 @@ fn request(recording: &Recording, place: usize) -> String {
     format!("request {} ({kind} of {size} at {offset}{zone}{durable})", place + 1)
 }
 
-/// Returns the number of the zone that a request acts on.
+/// Returns the number of the zone on which a recorded request acts.
 fn zone(recording: &Recording, place: usize) -> u32 {
     recording.zone(place).expect("actions on zones have one")
 }

@@ -17,55 +17,59 @@ use crate::progress::Progress;
 
 const EXAMPLES: &str = include_str!("../../help/dma.txt");
 
-/// Let a device read and write host memory: latency and bandwidth of transfers by size.
+/// Simulate DMA transfers of a device from and to host memory, and print latency and bandwidth by transfer size.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A device or drive that comes with the program, or the file of one
+    /// Device or drive whose DMA transfers are simulated: a shipped name, or a file
     #[arg(value_name = "DEVICE", default_value = "nfp6000-gen3-x8")]
     device: String,
-    /// Operation: read (from the host), write (to it), both in turns, or write-read
+    /// Direction of DMA transfers: read (from host memory), write (to host memory), both in turns, or write-read (a
+    /// write, then a read of the written place)
     #[arg(long, default_value = "read", value_parser = Op::WORDS.to_vec())]
     op: String,
-    /// Transfer sizes in bytes: a list with commas, or a range that doubles, as in 8..2048
+    /// Sizes of DMA transfers in bytes: a list with commas, or a range of doubling sizes, as in 8..2048
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "8..2048", value_parser = sizes)]
     size: Vec<Sizes>,
-    /// Part of host memory in which transfers begin at random lines
+    /// Size of the window of host memory in which DMA transfers begin at random cache lines, as in 8k or 64m
     #[arg(long, value_name = "BYTES", default_value = "8k", value_parser = window)]
     window: u64,
-    /// Transfers in flight when bandwidth is measured
+    /// Number of DMA transfers in flight while bandwidth is measured; latency is measured with one
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = outstanding())]
     outstanding: u32,
-    /// Transfers that are measured for each figure
+    /// Number of DMA transfers that are measured for each size, for latency and again for bandwidth, after a warm-up of
+    /// a quarter as many
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = transfers())]
     transfers: u64,
-    /// State of the data in the host's caches [default: as the device says]
+    /// Place of transferred data in the host: warm (core's caches), device-written (last-level cache) or cold (DRAM)
+    /// [default: as the device says]
     #[arg(long, value_parser = Cache::WORDS.to_vec())]
     cache: Option<String>,
-    /// NUMA node of the host's memory [default: as the device says]
+    /// NUMA node of the host memory that DMA transfers access, as seen from the device [default: as the device says]
     #[arg(long, value_parser = Node::WORDS.to_vec())]
     node: Option<String>,
-    /// Address translation by the host's IOMMU [default: as the device says]
+    /// Translation of DMA addresses by the host's IOMMU [default: as the device says]
     #[arg(long, value_parser = ["on", "off"])]
     iommu: Option<String>,
-    /// Transfer by commands of the device itself, without its DMA engine
+    /// Simulate DMA transfers that the device's own commands make, without the delays of the DMA engine (section dma)
     #[arg(long)]
     direct: bool,
-    /// Seed of the transfers' random addresses
+    /// Seed of the simulation's random numbers, such as addresses of DMA transfers in the window
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print JSON instead of the table
+    /// Print latency and bandwidth of DMA transfers as JSON in place of the table
     #[arg(long)]
     json: bool,
-    /// Print the table in Markdown, and nothing else
+    /// Print only the table of DMA transfers, in Markdown
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
     #[command(flatten)]
     report: ReportFlags,
-    /// Set a key of the sections link, dma, host or root_complex, as in dma.requests=64
+    /// Override a key of the device's sections link, dma, host or root_complex, as in dma.requests=64; may be given
+    /// more than once
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Changes to the device")]
     set: Vec<String>,
-    /// Take another link: short for --set link.preset=NAME
+    /// Replace the device's link to the host by a preset that `phaselink check` lists; short for --set link.preset=NAME
     #[arg(long, value_name = "NAME", help_heading = "Changes to the device")]
     link: Option<String>,
 }
@@ -119,14 +123,14 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    /// Returns the device with the overrides of the command line.
+    /// Returns the device that the command line names, with overrides of `--link` and `--set`.
     fn device(&self) -> Result<Drive, Problems> {
         let link = self.link.iter().map(|name| format!("link.preset={name}"));
         let texts: Vec<String> = link.chain(self.set.iter().cloned()).collect();
         input::device(&self.device, &input::all(texts.iter().map(|text| Ok(changed(text)?)))?)
     }
 
-    /// Returns the measurement to simulate for each transfer size.
+    /// Returns the parameters of one DMA measurement for each transfer size of `--size`.
     fn questions(&self, device: &Drive) -> Result<Vec<Question>, Problems> {
         let flags = [("op", Some(&self.op)), ("cache", self.cache.as_ref()), ("node", self.node.as_ref())];
         let flags = flags.into_iter().chain([("iommu", self.iommu.as_ref())]);
@@ -147,7 +151,7 @@ impl Arguments {
     }
 }
 
-/// Parses an override. Fails if its section does not affect transfers.
+/// Parses an override of `--set`. Fails if the section of the key has no effect on DMA transfers.
 fn changed(text: &str) -> Result<Override, Problem> {
     let section = text.split(['.', '=']).next().unwrap_or_default().trim();
     if text.contains('.') && !SECTIONS.contains(&section) {

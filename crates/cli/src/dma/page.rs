@@ -1,4 +1,4 @@
-//! HTML page of measured transfers, for `--report`.
+//! HTML page of `phaselink dma`, for `--report`: latency and bandwidth of DMA transfers.
 
 use phaselink_core::dma::Measured;
 use phaselink_core::drive::Drive;
@@ -15,13 +15,13 @@ use crate::describe;
 /// Maximum number of sizes in one plot of percentiles, which has as many colours.
 const SIZES_MAX: usize = 8;
 
-/// Results of one transfer direction: for each size, those of one transfer at a time and those of many in flight.
+/// Results of DMA transfers in one direction: for each size, with one transfer in flight and with many.
 struct Direction<'a> {
     name: &'static str,
     sizes: Vec<(u32, &'a DirectionOutcome, &'a DirectionOutcome)>,
 }
 
-/// Returns the HTML page of measured transfers.
+/// Returns the HTML page of `phaselink dma`: latency and bandwidth of DMA transfers.
 pub(super) fn page(device: &Drive, measured: &[Measured]) -> String {
     let Some(first) = measured.first() else { return Page::new(&device.name, &[]).finish() };
     let told = [device.summary.clone(), describe::link(device), asked(&first.question, device)];

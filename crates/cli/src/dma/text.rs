@@ -1,4 +1,4 @@
-//! Text and table of measured transfers.
+//! Text and table of `phaselink dma`: latency and bandwidth of DMA transfers.
 
 use phaselink_core::config::Placement;
 use phaselink_core::dma::{Measured, Op, Question};

@@ -13,36 +13,37 @@ use crate::output;
 
 const EXAMPLES: &str = include_str!("../../help/ecc.txt");
 
-/// Raw bit error rates for which the table has a row.
+/// Raw bit error rates for which the table of `phaselink ecc` has a row.
 const RAW_RATES: [f64; 8] = [1e-6, 1e-5, 1e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2];
-/// Number of trials that one task runs, which takes a fraction of a second.
+/// Number of damaged sectors that one parallel task decodes, which takes a fraction of a second.
 const PIECE: u64 = 20_000;
 
-/// Decode damaged sectors of nine chips: rates of uncorrectable and wrong sectors, and the endurance they allow.
+/// Test the error-correcting code of sectors in nine chips: rates of uncorrectable and miscorrected sectors, and the
+/// endurance that follows.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Sectors to decode for each raw bit error rate
+    /// Number of sectors with random bit errors that are decoded for each of eight raw bit error rates
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     trials: u64,
-    /// Sectors to damage in each way of being damaged
+    /// Number of sectors that are damaged and decoded for each of eight kinds of damage, such as a failed chip
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     inject: u64,
-    /// Seed of everything random
+    /// Seed of the random data and of the random damage of sectors
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print a JSON document
+    /// Print error rates and decoding outcomes as JSON in place of tables
     #[arg(long)]
     json: bool,
 }
 
-/// Results of all trials: error rates by raw bit error rate, and outcomes by kind of damage.
+/// Results of `phaselink ecc`: error rates by raw bit error rate, and decoding outcomes by kind of damage.
 struct EccFindings {
     rates: Vec<(f64, SampledRates)>,
     faults: Vec<(SectorDamage, OutcomeCounts)>,
 }
 
-/// Runs `phaselink ecc`. Ends with `Off` if damage that the code can correct is not always corrected.
+/// Runs `phaselink ecc`. Ends with `Off` (exit code 1) if damage that the code can correct is not always corrected.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let codec = SectorCodec::new();
     let sample = |&raw: &f64| (raw, rates::sample(&codec, raw, arguments.trials, arguments.seed));
@@ -60,7 +61,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    /// Runs all trials of one kind of damage in parallel. Each task has a seed of its own.
+    /// Damages and decodes all sectors for one kind of damage, in parallel tasks, each with its own seed.
     fn damage(&self, codec: &SectorCodec, fault: SectorDamage) -> OutcomeCounts {
         let pieces = self.inject.div_ceil(PIECE);
         let trials = |piece| PIECE.min(self.inject - piece * PIECE);

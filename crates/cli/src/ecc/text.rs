@@ -19,17 +19,19 @@ struct PaperStatement {
     until_cycles: f64,
 }
 
-/// Statements of sections 1 and 3 a. "Several million" and "tens of millions" are read as 3 and 30 million.
+/// Statements on write cycles in sections 1 and 3 a of the PSS paper. "Several million" and "tens of millions" are read
+/// as 3 and 30 million.
 const STATEMENTS: [PaperStatement; 2] = [
     PaperStatement { words: "NVMW 2014, section 1: 10^6, with correction 10^9", first_cycles: 1e6, until_cycles: 1e9 },
     PaperStatement { words: "NVMW 2014, section 3: measured, 3 and 30 million", first_cycles: 3e6, until_cycles: 3e7 },
 ];
 
-/// Numbers of cells of which the first error is observed. Fewer cells have it later than a whole chip.
+/// Numbers of cells in which the first worn-out cell is observed. A part of a chip has its first error later than the
+/// whole chip.
 const WATCHED: [(&str, f64); 3] =
     [("a chip", CELLS_OF_A_CHIP), ("1024 sectors", 1024.0 * 4608.0), ("a sector", 4608.0)];
 
-/// Returns the results of all trials as text.
+/// Returns the text of `phaselink ecc`: error rates, and outcomes of decoding damaged sectors.
 pub(super) fn text(arguments: &Arguments, findings: &EccFindings) -> String {
     let tolerated = rates::tolerated_raw_bit_error_rate(UBER);
     format!(
@@ -88,7 +90,7 @@ fn fault_table(findings: &EccFindings) -> Table {
     table
 }
 
-/// Returns a table with the spread of cell endurance that each statement requires.
+/// Returns a table with the spread of cell endurance that each statement of the PSS paper requires.
 fn spread_table() -> Table {
     let mut table = Table::new().left("cycles to the first error, and to UBER 10^-16").left("first error of");
     table = table.right("lognormal sigma").right("Weibull shape");
@@ -146,7 +148,7 @@ fn scientific(rate: f64) -> String {
     if rate < 1e-99 { String::from("0") } else { format!("{rate:.1e}") }
 }
 
-/// Returns the results of all trials as a JSON document.
+/// Returns the JSON document of `phaselink ecc`: error rates, and outcomes of decoding damaged sectors.
 pub(super) fn document(arguments: &Arguments, findings: &EccFindings) -> Value {
     let rows = findings.rates.iter().map(|(raw, sampled)| {
         json!({

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::{Arguments, duration};
 use crate::{describe, input, output};
 
-/// Default size in bytes of sequential writes; `RANDOM` is that of random writes.
+/// Default size in bytes of sequential writes, for `phaselink endurance` on flash; `RANDOM` is the default size of
+/// random writes.
 const SEQUENTIAL: &[u32] = &[131_072];
 const RANDOM: &[u32] = &[4096];
 
@@ -68,7 +69,8 @@ impl FlashLifetimes {
         format!("{}\n{}\n{}", self.conclusion(drive), output::shown(&table), notes(drive))
     }
 
-    /// Returns a sentence on the bytes that can be written in the worst case, and in the best.
+    /// Returns a sentence on the bytes that can be written to the flash with the worst write pattern, and with the
+    /// best.
     fn conclusion(&self, drive: &Drive) -> String {
         let by_bytes = |one: &&FlashLifetime, other: &&FlashLifetime| one.written_bytes.total_cmp(&other.written_bytes);
         let told = |lifetime: &FlashLifetime| {
@@ -121,7 +123,8 @@ fn patterns(names: &[String]) -> Result<Vec<WrittenPattern>, Problems> {
     input::all(names.iter().map(|name| WrittenPattern::named(name).ok_or_else(|| unknown(name).into())))
 }
 
-/// Returns the assumptions of the figures: endurance, over-provisioning, wear levelling and garbage collection policy.
+/// Returns the assumptions of flash lifetimes as a paragraph: endurance, over-provisioning, wear levelling and garbage
+/// collection policy.
 fn notes(drive: &Drive) -> String {
     let (media, translation) = (&drive.media, &drive.translation);
     let text = format!(

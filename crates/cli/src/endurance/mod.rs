@@ -18,30 +18,32 @@ use crate::ending::{Ending, Failure};
 use crate::{describe, input, output};
 
 const EXAMPLES: &str = include_str!("../../help/endurance.txt");
-/// Default seed of the shuffle of lines.
+/// Default seed of the random order of lines in randomised Start-Gap wear levelling.
 const SEED: u64 = 1;
 
-/// Compute the lifetime of a memory: of flash, terabytes written and drive writes a day; of others, line writes with and
-/// without Start-Gap
+/// Compute the lifetime of a drive's memory: for flash, bytes written (TBW) and drive writes a day; for other memories,
+/// line writes with and without Start-Gap wear levelling
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Drive file, or name of a shipped drive
+    /// Drive file, or name of a shipped drive, whose memory lifetime is computed
     #[arg(value_name = "DRIVE")]
     drive: String,
-    /// Workloads, separated by commas; all of them if not given
+    /// Write patterns for which the lifetime is computed, separated by commas: sequential, random (flash); uniform,
+    /// hot-range, zipf, hammer (other memories); all if not given
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     workload: Vec<String>,
-    /// Sizes of the writes to flash, separated by commas, as in 4k,64k
+    /// Sizes of writes to flash in bytes, separated by commas, as in 4k,64k [default: 128k for sequential, 4k for
+    /// random writes]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = block)]
     bs: Vec<u32>,
-    /// Bytes written to flash a day, as in 500g, for which the lifetime is computed as well
+    /// Bytes written to flash a day, as in 500g; adds a column with the lifetime at this rate
     #[arg(long, value_name = "SIZE", value_parser = per_day)]
     per_day: Option<u64>,
-    /// Seed of the shuffle of lines [default: 1]
+    /// Seed of the random order of lines in randomised Start-Gap wear levelling; not for flash [default: 1]
     #[arg(long)]
     seed: Option<u64>,
-    /// Print JSON instead of the table
+    /// Print lifetimes as JSON in place of the table
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{AnsweredDrive, CacheQuestion};
 
-/// Returns the JSON document of all drives' results.
+/// Returns the JSON document of `phaselink kvcache` with the results of all drives.
 pub(super) fn document(question: &CacheQuestion, answered: &[AnsweredDrive]) -> Value {
     let (plan, sums) = (&question.plan, question.source.sums());
     json!({

@@ -25,10 +25,10 @@ use crate::{input, interrupt, output};
 use trace::TraceFlags;
 
 const EXAMPLES: &str = include_str!("../../help/kvcache.txt");
-/// Drives that are compared if the command line names none.
+/// Drives that `phaselink kvcache` simulates if the command line names none.
 const DRIVES: [&str; 3] = ["tlc-gen4", "tlc-gen5", "xl-flash"];
-/// Approximate number of drive accesses that count towards the results of each drive, over all sampled windows. Warm-up
-/// accesses and the windows at full rate come on top.
+/// Approximate number of drive accesses that count towards the results of each drive, over all sampled windows.
+/// Accesses of warm-up and of windows at full rate are not included.
 const PIECES: u64 = 8000;
 /// Number of windows in which the drive runs at full rate; `CLOSED_PIECES` is the maximum number of accesses in each.
 const CLOSED: usize = 10;
@@ -36,24 +36,27 @@ const CLOSED_PIECES: usize = 800;
 /// Number of windows that are simulated in parallel, each with a copy of the drive.
 const SIDE_BY_SIDE: usize = 4;
 
-/// Put the key-value cache of an inference server on drives: hits, reads, writes, time to the first token, life of the drive
+/// Simulate drives with the key-value cache of an inference server: cache hits, bytes read and written, time to the
+/// first token, and lifetime of the drive
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Drive files, or names of shipped drives [default: tlc-gen4 tlc-gen5 xl-flash]
+    /// Drives that hold the last tier of the cache, each simulated by itself: drive files, or names of shipped drives
+    /// [default: tlc-gen4 tlc-gen5 xl-flash]
     #[arg(value_name = "DRIVE")]
     drives: Vec<String>,
     #[command(flatten)]
     trace: TraceFlags,
     #[command(flatten)]
     cache: CacheFlags,
-    /// Windows of the trace in which the drive is simulated, 2 to 1000
+    /// Number of windows of the trace in which each drive is simulated, 2 to 1000; more windows narrow the 95 %
+    /// intervals
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=1000))]
     windows: u64,
-    /// Seed of everything random
+    /// Seed of the generated trace, of the windows' places, and of the simulated drives' random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print JSON instead of the tables
+    /// Print hits, times and lifetimes of all drives as JSON in place of tables
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -62,50 +65,54 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Model, accelerators and tiers.
+/// Options of `phaselink kvcache` for the language model, the accelerators, and the tiers of the cache.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Cache")]
 struct CacheFlags {
-    /// Language model, or a file with layers, heads and parameters of another: llama-3.1-8b, llama-3.1-70b, llama-3.1-405b, qwen2.5-7b,
-    /// qwen3-32b, deepseek-v3
+    /// Language model whose keys and values are cached: llama-3.1-8b, llama-3.1-70b, llama-3.1-405b, qwen2.5-7b,
+    /// qwen3-32b, deepseek-v3, or a TOML file with another model's layers, heads and parameters
     #[arg(long, value_name = "NAME|FILE", default_value = "llama-3.1-70b")]
     kv_model: String,
-    /// Objects on the drive: a whole block, one for each layer, or one for each token
+    /// Objects on the drive for each cache block of tokens: one object, one for each layer, or one for each token
     #[arg(long, value_name = "LAYOUT", default_value = "block", value_parser = PossibleValuesParser::new(KvLayout::ALL.map(KvLayout::name)))]
     layout: String,
-    /// Bytes of accelerator memory for the cache; 0 for none
+    /// Capacity of the key-value cache in the memory of all accelerators in bytes, as in 160g; 0 removes this tier
     #[arg(long, value_name = "SIZE", default_value = "160g", value_parser = size)]
     accelerator_memory: u64,
-    /// Bytes of host memory for the cache; 0 for none
+    /// Capacity of the key-value cache in host memory in bytes, as in 1t; 0 removes this tier
     #[arg(long, value_name = "SIZE", default_value = "1t", value_parser = size)]
     host_memory: u64,
-    /// Bytes of all drives for the cache; 0 for none [default: the capacity of the drives]
+    /// Capacity of the key-value cache on all drives together in bytes; 0 removes this tier [default: the capacity of
+    /// the drives]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     drive_size: Option<u64>,
-    /// Number of drives, over which the bytes are striped
+    /// Number of equal drives in the host, over which the bytes of the cache are striped; 1 to 64
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
     drives_per_host: u64,
-    /// Rule by which blocks leave a tier
+    /// Replacement policy by which a full tier of the cache evicts a block: least recently used, first in first out, or
+    /// second chance (clock)
     #[arg(long, value_name = "RULE", default_value = "lru", value_parser = PossibleValuesParser::new(TierReplacement::ALL.map(TierReplacement::name)))]
     replacement: String,
-    /// Blocks that are written to the drive: those that leave host memory, those of them that were used again, or all at once
+    /// Cache blocks that are written to the drive: all that host memory evicts, only evicted blocks with an earlier hit
+    /// (reused), or each block once it is computed (all)
     #[arg(long, value_name = "WHICH", default_value = "evicted", value_parser = PossibleValuesParser::new(DriveWrites::ALL.map(DriveWrites::name)))]
     drive_writes: String,
-    /// Largest read or write, a multiple of 4k
+    /// Size of the largest read or write of a drive in bytes, a multiple of 4k; also the stripe size of several drives
     #[arg(long, value_name = "SIZE", default_value = "1m", value_parser = size)]
     io_size: u64,
-    /// Accelerators that compute prompts
+    /// Type of the accelerators that compute prompts, which sets their arithmetic rate and their link to the host
     #[arg(long, value_name = "NAME", default_value = "h100", value_parser = PossibleValuesParser::new(Accelerators::names()))]
     accelerator: String,
-    /// Number of accelerators
+    /// Number of accelerators of the inference server, which compute each prompt together
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     accelerators: u32,
-    /// Share of their full rate at which the accelerators compute prompts, above 0 and at most 1 [default: 0.5]
+    /// Share of the accelerators' full arithmetic rate that is reached while prompts are computed, above 0 and at most
+    /// 1 [default: 0.5]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     utilisation: Option<f64>,
 }
 
-/// Parameters of the study, apart from the drives.
+/// Parameters of `phaselink kvcache` that hold for all drives: requests, cache plan, accelerators and windows.
 struct CacheQuestion {
     source: PromptSource,
     plan: CachePlan,
@@ -117,7 +124,7 @@ struct CacheQuestion {
     seed: u64,
 }
 
-/// Drive with its cache plan and its results.
+/// Drive with the cache plan for its capacity, and with its results.
 struct AnsweredDrive {
     drive: Drive,
     plan: CachePlan,
@@ -217,7 +224,7 @@ impl CacheFlags {
 }
 
 impl CacheQuestion {
-    /// Returns the number of windows in which the drive runs at full rate.
+    /// Returns the number of sampled windows in which a drive also runs at full rate, to measure its load.
     fn closed_windows(&self) -> usize {
         CLOSED.min(self.windows as usize)
     }
@@ -266,7 +273,7 @@ impl CacheQuestion {
     }
 }
 
-/// Returns the size in bytes of an object of a full block.
+/// Returns the size in bytes of one object on the drive, of a full cache block.
 fn object_bytes(plan: &CachePlan) -> u64 {
     plan.layout.objects(&plan.model, plan.block_tokens).1
 }

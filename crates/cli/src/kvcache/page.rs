@@ -11,7 +11,7 @@ use phaselink_studies::report::html::page::{Page, paragraph, side_by_side};
 use super::text::{assumptions, blocks, conclusion, table, title};
 use super::{AnsweredDrive, CacheQuestion};
 
-/// Returns the HTML page of all drives' results.
+/// Returns the HTML page of `phaselink kvcache` with the results of all drives.
 pub(super) fn page(question: &CacheQuestion, answered: &[AnsweredDrive]) -> String {
     let plots = [first_tokens(question, answered), places(question, answered)];
     let mut page = Page::new("Key-value cache on drives", &[assumptions(question, answered)])

@@ -9,10 +9,10 @@ use phaselink_studies::report::Table;
 use super::{AnsweredDrive, CacheQuestion};
 use crate::{describe, output};
 
-/// Lifetime in years above which it is shown as unlimited.
+/// Lifetime of a drive's cells in years above which the text says `over 1000 years`.
 const YEARS_MAX: f64 = 1000.0;
 
-/// Returns the whole text.
+/// Returns the whole text of `phaselink kvcache`.
 pub(super) fn text(question: &CacheQuestion, answered: &[AnsweredDrive]) -> String {
     let conclusion: String =
         conclusion(question, answered).iter().map(|sentence| describe::wrapped(sentence, "")).collect();
@@ -89,7 +89,8 @@ fn interval(time: &SampledTime) -> String {
     format!("{} ({low} to {high})", quantity(time.mean_s, "s"))
 }
 
-/// Returns a phrase on the load of drives that may not keep up; empty for others.
+/// Returns a phrase on the load of a drive that may not keep up with the cache's reads and writes; empty for other
+/// drives.
 fn doubtful_load(load: CacheLoad) -> String {
     let [low, high] = load.interval.map(units::percent);
     if load.interval[1] > 1.0 { format!("; it may not keep up, its load is {low} to {high}") } else { String::new() }
@@ -116,7 +117,7 @@ pub(super) fn years(years: f64) -> String {
     }
 }
 
-/// Returns sentences on the lifetimes and waits that are unknown, with the reasons.
+/// Returns a sentence with the reason for each drive whose lifetime or read wait is unknown.
 fn missing(answered: &[AnsweredDrive]) -> Vec<String> {
     let lives = answered.iter().filter_map(|one| match &one.answer.lifetime {
         CacheLifetime::Missing(why) => Some(format!("How long {} lasts is unknown: {why}.", one.drive.name)),
@@ -131,7 +132,7 @@ fn missing(answered: &[AnsweredDrive]) -> Vec<String> {
     lives.chain(waits).collect()
 }
 
-/// Headings of the table's figures for each drive.
+/// Headings of the figures in the table of `phaselink kvcache`, which has a row for each drive.
 const FIGURES: [&str; 14] = [
     "reads",
     "writes",
@@ -149,7 +150,7 @@ const FIGURES: [&str; 14] = [
     "placed (FDP)",
 ];
 
-/// Returns the table of figures with a row for each drive.
+/// Returns the table of `phaselink kvcache` with the figures of each drive in a row.
 pub(super) fn table(answered: &[AnsweredDrive]) -> Table {
     let mut table = Table::new().left("drive").left("interface");
     for header in FIGURES {
@@ -218,7 +219,7 @@ pub(super) fn blocks(one: &AnsweredDrive) -> Table {
     table
 }
 
-/// Returns the assumptions of the figures as a paragraph.
+/// Returns the assumptions of `phaselink kvcache` as a paragraph: trace, model, tiers and sampled windows.
 pub(super) fn assumptions(question: &CacheQuestion, answered: &[AnsweredDrive]) -> String {
     let (plan, sums) = (&question.plan, question.source.sums());
     let unnamed = answered.first().map_or(0, |one| one.answer.totals.unnamed_tokens);

@@ -14,29 +14,33 @@ use phaselink_studies::inference::source::PromptSource;
 use crate::output::Target;
 use crate::{describe, traces};
 
-/// Trace of a file, or one that is generated.
+/// Options of `phaselink kvcache` that name a trace of inference requests, or describe a generated trace.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Requests")]
 pub(super) struct TraceFlags {
-    /// Trace of an inference server: Mooncake, Qwen-Bailian, MLPerf Storage or libCacheSim's oracleGeneral; also .gz, .zst
+    /// Trace of an inference server's requests, in place of a generated one: Mooncake, Qwen-Bailian, MLPerf Storage or
+    /// libCacheSim's oracleGeneral; also .gz, .zst
     #[arg(long, value_name = "FILE", conflicts_with_all = ["mix", "rate", "duration", "save_trace"])]
     trace: Option<String>,
-    /// Format of the trace [default: as its content tells], or of the one that is saved
+    /// Format of the inference trace of --trace [default: as its content tells], or of the trace that --save-trace
+    /// writes
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(TokenTraceFormat::ALL.map(TokenTraceFormat::name)))]
     trace_format: Option<String>,
-    /// Tokens of a block [default: 512; 16 of Qwen-Bailian]
+    /// Number of tokens in each block of the key-value cache [default: 512; 16 of Qwen-Bailian]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     block_tokens: Option<u64>,
-    /// Kind of requests that are generated [default: conversation]
+    /// Kind of generated inference requests: conversations of several turns, or tools and agents with long common
+    /// prompts [default: conversation]
     #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(PromptMix::ALL.map(PromptMix::name)))]
     mix: Option<String>,
-    /// Requests a second that are generated [default: 1]
+    /// Mean number of generated inference requests a second [default: 1]
     #[arg(long, value_name = "N", value_parser = positive)]
     rate: Option<f64>,
-    /// Seconds for which requests are generated [default: 3600]
+    /// Duration of the generated trace of inference requests in seconds [default: 3600]
     #[arg(long, value_name = "SECONDS", value_parser = positive)]
     duration: Option<f64>,
-    /// Write the generated requests to a file, in --trace-format [default: mooncake], and do nothing else
+    /// Write the generated inference requests to FILE, in the format of --trace-format [default: mooncake], and
+    /// simulate nothing
     #[arg(long, value_name = "FILE")]
     save_trace: Option<PathBuf>,
 }

@@ -20,9 +20,9 @@ use super::system::{self, FileId};
 const ALLOWED: &str = "a path of its own: a new file, an earlier result or a pipe";
 /// Description of a sweep's state file, for error messages.
 const RUNS: &str = "the finished runs of a sweep";
-/// First bytes of a store file, by which it is recognised.
+/// First bytes of a store file of `phaselink serve`, by which the file is recognised.
 const STORE_MAGIC: [u8; 8] = *b"phaselnk";
-/// Number of bytes from which the kind of a file is recognised.
+/// Number of bytes at the beginning of a file from which the kind of the file is recognised.
 const BEGINNING_BYTES: u64 = 4096;
 /// Maximum number of symbolic links followed to a file that does not exist yet, which is that of Linux
 /// (path_resolution(7)).
@@ -50,8 +50,8 @@ struct Claim {
     identity: Identity,
 }
 
-/// Identity of the file at a path: the file itself, if it exists, and its name in its folder, which a new file has too.
-/// Terminals and `/dev/null` have no identity, since everyone may write there.
+/// Identity of the file at a path: device and inode of an existing file, and folder and name, which a new file has too.
+/// Terminals and `/dev/null` have no identity, since all outputs may write there.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Identity {
     file: Option<FileId>,
@@ -61,16 +61,16 @@ struct Identity {
 /// Claims of this process, kept globally so that no command can forget to pass on which files it reads.
 static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
 
-/// Claims a file for a role, from now on.
+/// Records that the present command uses a file in a role, so that no later output overwrites the file.
 pub(crate) fn note(role: Role, path: &Path) {
     claims().push(Claim { role, path: path.into(), identity: Identity::of(path) });
 }
 
-/// Claims a file that the option `flag` is going to change.
+/// Claims a file that the option `flag` is going to change, so that no later output overwrites the file.
 ///
 /// # Errors
 ///
-/// If the command has claimed the file already.
+/// If the present command has already claimed the file.
 pub(crate) fn claim(role: Role, flag: &str, path: &Path) -> Result<(), Problem> {
     check_claims(flag, path)?;
     note(role, path);
@@ -81,7 +81,7 @@ pub(crate) fn claim(role: Role, flag: &str, path: &Path) -> Result<(), Problem> 
 ///
 /// # Errors
 ///
-/// If the command has claimed the file.
+/// If the present command has claimed the file, for example as an input.
 pub(crate) fn check_claims(flag: &str, path: &Path) -> Result<(), Problem> {
     let identity = Identity::of(path);
     match claims().iter().find(|claim| claim.identity.is(&identity)) {

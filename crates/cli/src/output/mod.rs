@@ -65,7 +65,7 @@ pub(crate) fn styled(text: &str, style: Style) -> String {
     paint(text, style, io::stdout().is_terminal())
 }
 
-/// Formats a table in the width of the terminal, with a bold heading there.
+/// Formats a table for the width of the terminal, with a bold heading if standard output is a terminal.
 pub(crate) fn shown(table: &Table) -> String {
     with_bold_head(&width::columns().map_or_else(|| table.to_string(), |columns| table.within(columns)))
 }

@@ -9,15 +9,16 @@ use serde_json::Value;
 
 use super::{Target, create_directory, json_text, stamp};
 
-/// Flag `--report`, shared by every command that has it.
+/// Option `--report DIR` of every command that can write an HTML page of its results.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReportFlags {
-    /// Write DIR/index.html, one page with plots, each plot as an SVG and a CSV file, and DIR/result.json
+    /// Write a report of the results into folder DIR: a page with plots (index.html), an SVG and a CSV file of each
+    /// plot, and the JSON document (result.json)
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     report: Option<PathBuf>,
 }
 
-/// Files of a report that a command is going to write.
+/// Output files of `--report DIR`: folder, HTML page and JSON document, which a command writes at its end.
 #[derive(Debug)]
 pub(crate) struct Report {
     directory: PathBuf,
@@ -44,7 +45,8 @@ impl Report {
         Ok(Report { directory: directory.to_path_buf(), page, document })
     }
 
-    /// Writes the HTML page, the JSON document, and each plot of the page to files of their own.
+    /// Writes the files of a report: the HTML page, the JSON document, and an SVG and a CSV file of each plot of the
+    /// page.
     ///
     /// # Errors
     ///
@@ -53,7 +55,8 @@ impl Report {
         self.write_text(page, &json_text(document))
     }
 
-    /// Writes the HTML page, a document that is text already, and each plot of the page to files of their own.
+    /// Writes the files of a report whose JSON document is already text: HTML page, document, and an SVG and a CSV file
+    /// of each plot.
     ///
     /// # Errors
     ///
@@ -72,8 +75,8 @@ impl Report {
     }
 }
 
-/// Adds a line to the end of a page that says how it was made: version, machine, day and command. Words of the command
-/// are not broken over lines.
+/// Adds a line to the end of an HTML page with phaselink's version, the machine, the day and the command line. Words of
+/// the command are not broken over lines.
 fn with_foot(page: &str) -> String {
     let words = std::iter::once(String::from("phaselink")).chain(std::env::args().skip(1).map(|word| quoted(&word)));
     let words: Vec<String> = words.map(|word| format!("<span>{}</span>", escape(&word))).collect();
@@ -87,8 +90,9 @@ fn with_foot(page: &str) -> String {
     page.replacen("</body>", &format!("{foot}</body>"), 1)
 }
 
-/// Returns a description of this machine: its processors, where known, and its system. The host name is left out, since
-/// pages are passed on. A page that must be reproducible byte by byte has no processors either.
+/// Returns a description of the present machine: processors, if known, and operating system. The host name is left out,
+/// since reports are passed on. If SOURCE_DATE_EPOCH is set, processors are left out too, so that pages are equal on
+/// all machines.
 fn machine() -> String {
     let system = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
     let told = match stamp::is_repeatable() {

@@ -9,7 +9,7 @@ use phaselink_core::problem::{Problem, Problems};
 use super::claims::{self, Role, unwritable};
 use super::system;
 
-/// Maximum number of names that are tried for a temporary file, since killed programs may have left theirs.
+/// Maximum number of names that are tried for a temporary output file, since killed programs may have left their files.
 const PARTIAL_FILES_MAX: usize = 100;
 
 /// File that a command is going to write. The command checks first that it is writable, and changes it only at the end,
@@ -24,9 +24,10 @@ pub(crate) struct Target {
 /// Method of writing an output file.
 #[derive(Debug)]
 enum WriteMethod {
-    /// The file is written under a temporary name in the same folder, and renamed to this path when complete.
+    /// Writes the output under a temporary name in the destination's folder, and renames the complete file to this
+    /// path.
     Beside(PathBuf),
-    /// The file is written directly: it is a pipe, a terminal, or the process's own standard output.
+    /// Writes directly to the output, which is a pipe, a terminal, or the process's own standard output.
     Direct(File),
 }
 
@@ -52,7 +53,7 @@ impl Target {
         Ok(Target { flag, path: path.into(), way })
     }
 
-    /// Writes a text as the whole content of the file.
+    /// Writes a text as the whole content of the output file.
     ///
     /// # Errors
     ///
@@ -65,7 +66,7 @@ impl Target {
         }
     }
 
-    /// Begins to write. Returns the file to write to, and the handle that finishes it.
+    /// Begins to write an output file. Returns the open file, and the handle that finishes the output.
     ///
     /// # Errors
     ///
@@ -83,7 +84,8 @@ impl Target {
 }
 
 impl Unfinished {
-    /// Renames the finished temporary file to its destination, after fsync; does nothing if it was written directly.
+    /// Renames the finished temporary file to its destination, after fsync. Does nothing if the output was written
+    /// directly.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Influence of uncertain constants on the results of a paper: the rows that each constant changes, and the prediction
-//! intervals from all of them together.
+//! Influence of uncertain constants on the results of a paper: the rows that each constant changes, and prediction
+//! intervals from all constants together.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,11 +17,11 @@ use rayon::prelude::*;
 use crate::progress::Progress;
 use crate::{input, intervals};
 
-/// Number of values tried for each uncertain constant: the two ends of its range.
+/// Number of values tried for each uncertain constant by `--depends`: the two ends of the constant's range.
 const ENDS: usize = 2;
 
-/// Sets each uncertain constant to the ends of its range, one constant at a time, and returns the rows that change with
-/// it.
+/// Simulates with each uncertain constant at both ends of its range, one constant at a time, and returns the rows that
+/// change with each constant.
 ///
 /// # Errors
 ///
@@ -44,8 +44,8 @@ pub(super) fn measure(
     Ok(dependence)
 }
 
-/// Returns the identifiers of the rows that change with a constant. Rows that change at one end are not simulated at
-/// the other.
+/// Returns the identifiers of the rows that change with an uncertain constant. Rows that change at one end of its range
+/// are not simulated at the other end.
 fn moved_by<'a>(
     experiments: &'a Experiments,
     outcomes: &[Outcome],
@@ -65,8 +65,8 @@ fn moved_by<'a>(
     Ok(moved)
 }
 
-/// Checks, before anything runs, that all constants can be set to the ends of their ranges. Runs of one drive are
-/// checked together, since reading the drive takes longest.
+/// Checks, before anything runs, that all uncertain constants can be set to the ends of their ranges. Runs of one drive
+/// are checked together, since reading the drive takes longest.
 pub(super) fn check(experiments: &Experiments) -> Result<(), Problems> {
     let mut alike: Vec<Vec<&ExperimentRun>> = Vec::new();
     for run in &experiments.runs {
@@ -87,14 +87,15 @@ pub(super) fn check(experiments: &Experiments) -> Result<(), Problems> {
     input::all(alike.into_par_iter().map(of_drive).collect::<Vec<_>>()).map(drop)
 }
 
-/// Returns every constant that is uncertain in any of the drives, with the cause.
+/// Returns the keys of all constants that are uncertain in any of the drives, each with the cause (assumed or fitted).
 pub(super) fn constants<'a>(drives: impl Iterator<Item = &'a Drive>) -> BTreeSet<(UncertaintyCause, String)> {
     drives
         .flat_map(|drive| drive.uncertain_constants().into_iter().map(|(cause, doubt)| (cause, doubt.key.clone())))
         .collect()
 }
 
-/// Returns the override that sets a constant to one end of its range, or none if the constant is certain in this drive.
+/// Returns the override that sets a drive's uncertain constant to one end of its range, or none if the constant is
+/// certain in this drive.
 fn to_end(drive: &Drive, cause: UncertaintyCause, key: &str, end: usize) -> Vec<Override> {
     let doubts = drive.uncertain_constants();
     let doubt = doubts.iter().find(|(of, doubt)| *of == cause && doubt.key == key);
@@ -102,8 +103,8 @@ fn to_end(drive: &Drive, cause: UncertaintyCause, key: &str, end: usize) -> Vec<
     ends.into_iter().nth(end).into_iter().collect()
 }
 
-/// Draws all uncertain constants at once from their ranges, and adds to each row of a number the prediction interval of
-/// its values.
+/// Draws all uncertain constants at once from their ranges, repeats the paper's simulations, and adds a prediction
+/// interval to each row with a number.
 pub(super) fn intervals(
     experiments: &Experiments,
     outcomes: &[Outcome],

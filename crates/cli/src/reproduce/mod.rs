@@ -23,34 +23,35 @@ use crate::{input, interrupt, notes, output};
 
 const EXAMPLES: &str = include_str!("../../help/reproduce.txt");
 
-/// Run the experiments of published papers and set each printed result beside the simulated one.
+/// Simulate the experiments of published papers, and print each published result beside the simulated one.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Papers; all of them if none is named
+    /// Names of the papers to reproduce, as --list prints them; without a name, all papers
     #[arg(value_name = "PAPER")]
     papers: Vec<String>,
-    /// Print JSON
+    /// Print published and simulated results as JSON in place of tables
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// Print comma-separated values
+    /// Print published and simulated results as comma-separated values, one line for each result, in place of tables
     #[arg(long)]
     csv: bool,
-    /// Print a table in Markdown for each paper, and nothing else
+    /// Print only a table of published and simulated results for each paper, in Markdown
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     markdown: bool,
-    /// Print one line for each paper: how many results are predicted, and how many of these are reproduced
+    /// Print only a table with one line for each paper: numbers of predicted results, of reproduced ones, and of
+    /// results with fitted constants
     #[arg(long, conflicts_with_all = ["json", "csv", "markdown"])]
     summary: bool,
-    /// List the papers
+    /// Print only the names of the papers, one a line, and simulate nothing
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     list: bool,
     #[command(flatten)]
     report: ReportFlags,
     #[command(flatten)]
     intervals: IntervalFlags,
-    /// Measure which constants in doubt move each result, by moving them one at a time; with DIR, write what was found
-    /// into DIR/PAPER/depends_on.csv
+    /// Measure which uncertain constants change each result, by setting one constant at a time to each end of its
+    /// range; with =DIR, also write the constants to DIR/PAPER/depends_on.csv
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
     depends: Option<Option<PathBuf>>,
 }
@@ -61,7 +62,8 @@ pub(crate) struct JudgedPaper {
     figures: Vec<PaperFigure>,
 }
 
-/// Runs `phaselink reproduce`. Ends with `Off` if a result is off.
+/// Runs `phaselink reproduce`. Ends with `Off` (exit code 1) if a simulated result differs from the published one by
+/// more than is allowed.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let papers = arguments.papers()?;
     if arguments.list {
@@ -111,8 +113,8 @@ impl Arguments {
         Ok(papers)
     }
 
-    /// Judges the results of one paper, after measuring the influence of uncertain constants as far as that is asked
-    /// for. None if the user has stopped that.
+    /// Judges the results of one paper, after measuring the influence of uncertain constants with `--depends` or
+    /// `--intervals`. None if the user has stopped the measurement.
     fn doubted(
         &self,
         experiments: &mut Experiments,

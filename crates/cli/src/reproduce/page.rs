@@ -1,4 +1,4 @@
-//! HTML page of judged results, for `--report`.
+//! HTML page of `phaselink reproduce`, for `--report`: published beside simulated results of papers.
 
 use phaselink_studies::report::html::page::{Page, list, paragraph, side_by_side};
 use phaselink_studies::report::html::{Compared, published_plot};

@@ -12,10 +12,11 @@ use serde_json::Value;
 use crate::describe;
 use crate::output::{Style, shown, styled, with_bold_head};
 
-/// Maximum number of characters of a quantity's description in the table.
+/// Maximum number of characters of a published quantity's description in the table of results.
 const QUANTITY_CHARACTERS_MAX: usize = 30;
 
-/// Returns the table of each paper, the reasons for results that are not reproduced, and a count by verdict.
+/// Returns the text of `phaselink reproduce`: a table for each paper, reasons for results that are not reproduced, and
+/// numbers of results by verdict.
 pub(super) fn text(rows: &[Row]) -> String {
     let mut text = String::new();
     for paper in rows.chunk_by(|left, right| left.paper == right.paper) {
@@ -60,8 +61,7 @@ pub(super) fn summary_table(rows: &[Row]) -> Table {
     table
 }
 
-/// Returns the sentences at the top of a page: how many results are reproduced, and which other one has the largest
-/// error.
+/// Returns the conclusion of `phaselink reproduce`: number of reproduced results, and the result that is off by most.
 pub(super) fn conclusion(rows: &[Row]) -> Vec<String> {
     let results = || rows.iter().filter(|row| row.kind != ClaimKind::Input);
     let share = |leaning: bool| {
@@ -92,7 +92,7 @@ pub(super) fn conclusion(rows: &[Row]) -> Vec<String> {
     sentences
 }
 
-/// Returns the table of a page, in which each verdict follows the result's identifier.
+/// Returns the table of the HTML page of `phaselink reproduce`, in which each verdict follows the result's identifier.
 pub(super) fn page_table(rows: &[Row]) -> Table {
     let mut table = Table::new().left("id").left("verdict").right("published").right("simulated").left("unit");
     for column in ["error %", "allowed"] {
@@ -147,7 +147,7 @@ pub(super) fn count(rows: &[Row]) -> String {
     text
 }
 
-/// True if no constant was fitted to the row or its table, so that the row is a prediction.
+/// True if no constant was fitted to a published result or its table, so that the simulated result is a prediction.
 fn is_prediction(row: &Row) -> bool {
     row.provenance == Provenance::Predicted
 }
@@ -216,8 +216,8 @@ fn allowed(row: &Row) -> String {
     }
 }
 
-/// Returns the cells about a row's prediction interval: both ends, if the published value lies inside, and the
-/// constants that contribute most.
+/// Returns four cells on a row's prediction interval: both ends, the word `inside` or `outside` for the published
+/// value, and the constants that contribute most.
 fn interval(row: &Row) -> [String; 4] {
     let Some(interval) = &row.interval else { return Default::default() };
     let names: Vec<String> =
@@ -226,12 +226,12 @@ fn interval(row: &Row) -> [String; 4] {
     [number(interval.low), number(interval.high), String::from(place), names.join(", ")]
 }
 
-/// Returns true if a row is a statement that holds or does not, not a number.
+/// Returns true if a published result is a statement, which holds or does not, and not a number.
 pub(super) fn is_statement(row: &Row) -> bool {
     row.unit.is_empty() && row.accepted == (1.0, 1.0)
 }
 
-/// Formats a number, or for a statement if it holds.
+/// Formats the value of a published result: a number, or `holds` or `does not` for a statement; `-` without a value.
 pub(super) fn value(row: &Row, value: Option<f64>) -> String {
     match value {
         None => String::from("-"),
@@ -275,7 +275,8 @@ fn shortened(text: &str) -> String {
     format!("{}...", kept.trim_end())
 }
 
-/// Returns the table with rows that are off in red and unexplained ones in yellow, if output goes to a terminal.
+/// Returns a table of results with rows that are off in red and unexplained rows in yellow, if standard output is a
+/// terminal.
 fn with_coloured_rows(table: &str, rows: &[Row]) -> String {
     const HEAD_LINES: usize = 2;
     let table = with_bold_head(table);
@@ -304,7 +305,7 @@ fn write_reasons(text: &mut String, rows: &[Row], verdict: Verdict, title: &str)
     text.push('\n');
 }
 
-/// Returns one result as a JSON object.
+/// Returns one published result of a paper, with its simulated value and verdict, as a JSON object.
 fn object(row: &Row) -> Value {
     serde_json::to_value(row).expect("a row is plain data")
 }

@@ -10,15 +10,15 @@ use super::workload::Workload;
 use crate::input;
 use crate::output::{self, Target};
 
-/// Output file for the latency distribution of one job and direction.
+/// Output file of `--hgrm` for the latency distribution of one job's reads or writes.
 pub(super) struct Distribution {
     target: Target,
     job: usize,
     is_write: bool,
 }
 
-/// Returns output files for the read and write latencies of all jobs in a directory; none without a directory. A
-/// direction without requests gets no file later.
+/// Returns output files of `--hgrm` for the read and write latencies of all jobs in a directory; none without a
+/// directory. A direction without requests gets no file later.
 ///
 /// # Errors
 ///
@@ -47,7 +47,7 @@ fn file_name(job: &str) -> String {
     job.chars().map(kept).collect()
 }
 
-/// Writes the latency distributions of all directions that have requests.
+/// Writes the latency distributions of `--hgrm`, of each job's reads and writes that have requests.
 ///
 /// # Errors
 ///

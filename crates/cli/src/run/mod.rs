@@ -31,7 +31,7 @@ use crate::{describe, input, interrupt, intervals, precision};
 use distributions::Distribution;
 use workload::{Workload, WorkloadFlags};
 
-/// Maximum number of steps in a timeline, which the viewer shows without delay.
+/// Maximum number of simulated steps in a timeline of `--perfetto`, which the viewer shows without delay.
 const TIMELINE_STEPS_MAX: usize = 200_000;
 
 /// Maximum simulated time of a run in days: 2^63 ps.
@@ -39,20 +39,22 @@ const END_DAYS: u32 = 106;
 
 const EXAMPLES: &str = include_str!("../../help/run.txt");
 
-/// Simulate one drive under one workload, and say where the time of its requests goes.
+/// Simulate one drive under one workload, and print throughput, latency, and the parts of a request's latency.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Drive file, or name of a shipped drive
+    /// Drive file, or name of a shipped drive (`phaselink check` lists them), to simulate
     #[arg(value_name = "DRIVE", default_value = shipped::usual())]
     drive: String,
-    /// Seed of everything random
+    /// Seed of the simulation's random numbers, such as offsets and service times; draws of --intervals always use seed
+    /// 1
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Move real bytes, and check what every read returns
+    /// Simulate with real data, and check the bytes that each read returns; a wrong byte is an error (exit code 1)
     #[arg(long)]
     verify: bool,
-    /// Run until mean and p99 are known so well with 95 % confidence, as in 1%, or until the job ends
+    /// End the run once the 95 % confidence intervals of mean and p99 latency are within this share of the values, as
+    /// in 1%. A job without an end then ends after 50 million requests of each thread
     #[arg(long, value_name = "PERCENT", value_parser = precision::share)]
     precision: Option<f64>,
     #[command(flatten)]
@@ -65,27 +67,29 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Flags for outputs besides the terminal.
+/// Options of `phaselink run` that choose the format of the results and further output files.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Results")]
 struct ResultFlags {
-    /// Print JSON in the shape of fio's instead of tables; with =FILE, write it there as well
+    /// Print results as JSON in fio's format in place of tables; with =FILE, print tables and write the JSON to FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     json: Option<Option<PathBuf>>,
     #[command(flatten)]
     report: ReportFlags,
-    /// Print the table of requests in Markdown, and nothing else
+    /// Print only the table of requests (throughput and latency of each job), in Markdown
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
-    /// Write the distribution of each job's latencies for the tools of HdrHistogram: DIR/JOB-read.hgrm, DIR/JOB-write.hgrm
+    /// Write the latency distributions of each job into folder DIR, as JOB-read.hgrm and JOB-write.hgrm for the tools
+    /// of HdrHistogram
     #[arg(long, value_name = "DIR")]
     hgrm: Option<PathBuf>,
-    /// Write a timeline of the first 200,000 steps, for https://ui.perfetto.dev
+    /// Write a timeline of the first 200,000 simulated steps (packets and activities) to FILE, for
+    /// https://ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
 }
 
-/// Output files of a run, apart from standard output.
+/// Output files of `phaselink run`: JSON result, report, timeline and latency distributions.
 struct Targets {
     document: Option<Target>,
     report: Option<Report>,
@@ -93,7 +97,7 @@ struct Targets {
     distributions: Vec<Distribution>,
 }
 
-/// Uncertainty of a run's figures: measured precision and prediction intervals, as far as they are asked for.
+/// Uncertainty of a run's figures: measured precision with `--precision`, and prediction intervals with `--intervals`.
 struct Trust {
     measurement: Option<Measurement>,
     doubted: Option<FigureIntervals>,
@@ -143,7 +147,8 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     Ok(ending(&simulation, outcome.finished, stopped.load(Ordering::Relaxed)))
 }
 
-/// Prints data errors and a run that simulated time has cut short, and returns the ending of the command.
+/// Prints errors of read data, and an error if the run has reached the maximum simulated time. Returns the ending of
+/// `phaselink run`.
 fn ending(simulation: &Simulation, is_finished: bool, is_stopped: bool) -> Ending {
     for problem in simulation.data_problems() {
         eprintln!("error: {problem}");
@@ -170,7 +175,8 @@ fn conclusion(concluded: &RunConclusion, outcome: &Outcome) -> String {
 }
 
 impl Arguments {
-    /// Returns the jobs for the drive. With `--precision`, a job without an end of its own gets a limit of requests.
+    /// Returns the jobs that run on the drive. With `--precision`, each thread of a job without an end gets a limit of
+    /// requests (`precision::IOS_MAX`).
     fn workload(&self, drive: &Drive) -> Result<Workload, Problems> {
         let limits = drive.limits();
         let workload = match self.precision {
@@ -182,7 +188,8 @@ impl Arguments {
         Ok(workload)
     }
 
-    /// Runs the simulation: to the precision of `--precision`, or to its end. Records a timeline if one is given.
+    /// Runs the simulation until its figures have the precision of `--precision`, or until its jobs end. Without
+    /// `--precision`, records a timeline if one is given.
     fn run(
         &self,
         simulation: &mut Simulation,
@@ -199,7 +206,7 @@ impl Arguments {
         None
     }
 
-    /// Returns the prediction intervals of all figures, or none if they are not asked for.
+    /// Returns the prediction intervals of all figures of a run, or none without `--intervals`.
     fn doubted(
         &self,
         described: &Described,

@@ -1,4 +1,4 @@
-//! HTML page of a run, for `--report`: the conclusion above its figures, and the packets of one request.
+//! HTML page of `phaselink run`, for `--report`: conclusion, figures and plots, and the packets of one request.
 
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::evidence;
@@ -13,9 +13,10 @@ use super::workload::Workload;
 use crate::describe;
 use crate::intervals::{self, FigureIntervals};
 
-/// Number of requests before the drawn one, after which the drive's queues and tables have reached their usual state.
+/// Number of requests before the one whose packets the page of a run draws. Meanwhile the drive's queues and tables
+/// reach their usual state.
 const SKIPPED: u64 = 64;
-/// Maximum size in bytes of the drawn request. A larger one has too many packets for a drawing.
+/// Maximum size in bytes of the request whose packets the page of a run draws. A larger request has too many packets.
 const BYTES_MAX: u32 = 64 << 10;
 
 /// Drive, workload and results from which the page of a run (`--report`) is made.

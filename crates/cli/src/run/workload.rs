@@ -1,4 +1,4 @@
-//! Workload of a run: job files, a trace, or one job from options named as in fio.
+//! Workload of a simulation or benchmark: fio job files, a block trace, or one job from options named as in fio.
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -13,88 +13,98 @@ use crate::{describe, input, notes as told, traces};
 
 const HEADING: &str = "Workload, in the terms of fio";
 
-/// Sizes of a job, one of each, and what else it is.
+/// Options of one fio job: a single block size, queue depth and number of threads, and the options of `JobFlags`.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct WorkloadFlags {
-    /// Block size [default: 4k]
+    /// Block size of requests in bytes, as in 4k, or 4k,8k for reads and writes (fio's bs) [default: 4k]
     #[arg(long, value_name = "BYTES")]
     bs: Option<String>,
-    /// Requests that a thread keeps outstanding [default: 1; 32 for a replay]
+    /// Number of requests that each thread of the job keeps in flight (fio's iodepth) [default: 1; 32 for a replay]
     #[arg(long, value_name = "N")]
     iodepth: Option<String>,
-    /// Threads [default: 1]
+    /// Number of threads that run the job at once (fio's numjobs) [default: 1]
     #[arg(long, value_name = "N")]
     numjobs: Option<String>,
     #[command(flatten)]
     job: JobFlags,
 }
 
-/// All of a job but its sizes.
+/// Options of a fio job other than block size, queue depth and number of threads.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct JobFlags {
-    /// Kind of requests: read, write, rw, randread, randwrite or randrw [default: randread]
+    /// Access pattern of the job (fio's rw): read, write, rw, randread, randwrite or randrw [default: randread]
     #[arg(long)]
     rw: Option<String>,
-    /// Length of the region, and bytes that a thread does [default: the drive's capacity, and no limit]
+    /// Length of the region that the job accesses, and bytes after which each thread ends, as in 4m or 10% (fio's size)
+    /// [default: the drive's capacity, and no limit]
     #[arg(long, value_name = "BYTES|%")]
     size: Option<String>,
-    /// Simulated time after which no request is issued, in seconds or with a unit, as in 10ms
+    /// Time after which the job submits no more requests, in seconds or with a unit, as in 10ms (fio's runtime);
+    /// simulated time, or real time in `phaselink bench`
     #[arg(long, value_name = "TIME")]
     runtime: Option<String>,
-    /// Requests that a thread does [default: 100000 if nothing else ends the job]
+    /// Number of requests after which each thread of the job ends (fio's number_ios) [default: 100000 if nothing else
+    /// ends the job]
     #[arg(long, value_name = "N")]
     number_ios: Option<String>,
-    /// Requests that a thread starts each second, whether or not the drive keeps up
+    /// Planned arrivals of requests a second in each thread, as in 5k, or 5k,1k for reads and writes (fio's rate_iops);
+    /// latency counts from the planned arrival
     #[arg(long, value_name = "N")]
     rate_iops: Option<String>,
-    /// Reads in a mixed workload, in per cent [default: 50]
+    /// Share of reads in a job with --rw rw or randrw, in per cent (fio's rwmixread) [default: 50]
     #[arg(long, value_name = "PERCENT")]
     rwmixread: Option<String>,
-    /// Pause between requests, in microseconds or with a unit
+    /// Pause of each thread between completion and next request, in microseconds or with a unit (fio's thinktime);
+    /// limits --iodepth to 1 unless thinktime_blocks is set
     #[arg(long, value_name = "TIME")]
     thinktime: Option<String>,
-    /// random, zipf:THETA, pareto:H or normal:PERCENT [default: random]
+    /// Distribution of a random job's requests over blocks (fio's random_distribution): random (uniform), zipf:THETA,
+    /// pareto:H or normal:PERCENT [default: random]
     #[arg(long, value_name = "KIND")]
     random_distribution: Option<String>,
-    /// Measure from the first request on, with the write buffer empty and all credits of a volume, and not in the steady state
+    /// Count requests from the first one on, with an empty write buffer and all burst credits of a volume. Without
+    /// --burst, writes of a drive with a buffer count from its steady state on
     #[arg(long)]
     burst: bool,
-    /// Any other option of a fio job, as in -O bssplit=4k/90:16k/10; docs/fio.md lists them
+    /// Set another fio option of the job, as in -O bssplit=4k/90:16k/10 (docs/fio.md lists them); may be given more
+    /// than once
     #[arg(short = 'O', long = "option", value_name = "NAME=VALUE")]
     options: Vec<String>,
-    /// Run a fio job file instead; may be given more than once
+    /// Run the jobs of a fio job file, in place of one job from the other workload options; may be given more than once
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "rw", "bs", "iodepth", "numjobs", "size", "runtime", "number_ios", "rate_iops", "rwmixread", "thinktime",
         "random_distribution", "options", "trace",
     ])]
     fio: Vec<String>,
-    /// Replay a block trace at its own times: blktrace, blkparse, fio iolog, CSV of several archives; also .gz, .zst
+    /// Replay a block trace at its recorded times (fio's read_iolog): blktrace, blkparse, fio iolog, CSV of several
+    /// archives; also .gz, .zst
     #[arg(long, value_name = "FILE")]
     trace: Option<String>,
-    /// Device of the trace that is replayed, if it has several
+    /// Device whose requests in the block trace are replayed; required if the trace has several devices
     #[arg(long, value_name = "ID", requires = "trace")]
     trace_device: Option<String>,
-    /// Format of the trace [default: as its content tells]
+    /// Format of the block trace that is replayed [default: as its content tells]
     #[arg(long, value_name = "FORMAT", requires = "trace", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::word)))]
     trace_format: Option<String>,
-    /// Replay at a multiple of the recorded rate, as in 2 or 0.5
+    /// Replay the block trace at a multiple of its recorded rate, as in 2 or 0.5 (1 % of fio's replay_time_scale)
     #[arg(long, value_name = "N", requires = "trace", conflicts_with = "trace_closed", value_parser = percent_of_rate)]
     trace_speed: Option<String>,
-    /// Replay as fast as requests come back, whatever the recorded times
+    /// Replay the block trace without its recorded times: each completion lets the next request start (fio's
+    /// replay_no_stall)
     #[arg(long, requires = "trace")]
     trace_closed: bool,
 }
 
-/// Jobs for a drive, with a description of them in words.
+/// Resolved jobs for a drive, with lines of text that describe the jobs.
 pub(crate) struct Workload {
     pub jobs: Vec<Job>,
     pub summary: String,
     written: UnresolvedJobs,
 }
 
-/// Jobs as they are written in options or files, with a description of them in words.
+/// Jobs as written in options or files, before a drive is known, with lines of text that describe the jobs.
 pub(crate) struct Told {
     pub written: UnresolvedJobs,
     /// Lines of text that describe the workload.
@@ -102,13 +112,13 @@ pub(crate) struct Told {
 }
 
 impl WorkloadFlags {
-    /// Adds job files to those of the options.
+    /// Adds fio job files to the files of `--fio`.
     pub(crate) fn with_files(mut self, files: Vec<String>) -> WorkloadFlags {
         self.job.fio.extend(files);
         self
     }
 
-    /// Reads the jobs of the options, for a drive with these limits.
+    /// Returns the jobs that the workload options or fio job files describe, for a drive with these limits.
     ///
     /// # Errors
     ///
@@ -120,7 +130,7 @@ impl WorkloadFlags {
         Ok(Workload { jobs: written.on(limits)?, summary, written })
     }
 
-    /// Returns the options with a limit of `ios` requests for each thread, unless something else ends the job.
+    /// Returns the workload options with a limit of `ios` requests for each thread, unless another option ends the job.
     pub(crate) fn ending_after(&self, ios: u64) -> WorkloadFlags {
         let mut flags = self.clone();
         flags.job.end_after(ios);
@@ -129,13 +139,14 @@ impl WorkloadFlags {
 }
 
 impl Workload {
-    /// Returns the jobs for a drive with other limits, or none if it cannot run them.
+    /// Returns the workload's jobs for a drive with other limits, or none if that drive cannot run the jobs.
     pub(crate) fn on(&self, limits: &Limits) -> Option<Vec<Job>> {
         self.written.on(limits).ok()
     }
 }
 
-/// Reports on standard error the drives on which the jobs' I/O engine has no effect, and what to do about that.
+/// Prints a note that names the drives on which the jobs' I/O engine has no effect, and the option that gives these
+/// drives engines.
 pub(crate) fn tell_engine_without_effect<'a>(jobs: impl Iterator<Item = (&'a Drive, &'a [Job])>) {
     let (mut names, mut engine) = (Vec::new(), "");
     for (drive, jobs) in jobs {
@@ -153,7 +164,8 @@ pub(crate) fn tell_engine_without_effect<'a>(jobs: impl Iterator<Item = (&'a Dri
 }
 
 impl JobFlags {
-    /// Reads the jobs of the options. `sizes` are further options of a job that is not in a file.
+    /// Returns the jobs of the fio job files, or one job of the workload options. `sizes` are further options of this
+    /// one job.
     ///
     /// # Errors
     ///
@@ -165,7 +177,8 @@ impl JobFlags {
         }
     }
 
-    /// Limits the job to `ios` requests of each thread, unless something else ends it or it is in a file.
+    /// Limits the job of the workload options to `ios` requests of each thread, unless another option ends the job.
+    /// Jobs in files stay unchanged.
     pub(crate) fn end_after(&mut self, ios: u64) {
         let is_ended = self.given().map_or(true, |given| has_end(&given));
         if !self.has_files() && !is_ended {
@@ -203,8 +216,8 @@ impl JobFlags {
         Ok(Told { written, summary })
     }
 
-    /// Returns all given options with their values, in the order of `--help`. Those of `--option` come last, so that
-    /// they take precedence.
+    /// Returns the names and values of all given workload options, in the order of `--help`. Options of `--option` come
+    /// last, so that they take precedence.
     ///
     /// # Errors
     ///
@@ -230,7 +243,7 @@ impl JobFlags {
     }
 }
 
-/// Splits an option of the form `NAME=VALUE`.
+/// Splits the text `NAME=VALUE` of `--option` into name and value.
 fn option(text: &str) -> Result<(&str, &str), Problems> {
     let pair = text.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
     pair.filter(|(name, value)| !name.is_empty() && !value.is_empty()).ok_or_else(|| {

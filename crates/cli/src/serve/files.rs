@@ -27,24 +27,27 @@ use tempfile::TempDir;
 use crate::child::{self, CommandEnd};
 use crate::mount::{self, FILE_TOOLS, FOLDER_TOOLS, Mount};
 
-/// Time between two checks of the stop flag.
+/// Time between two checks whether the server should stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// Minimum size in bytes of a new file system, which mke2fs makes and an application can use.
+/// Minimum value of `--folder-size` in bytes: a file system that mke2fs makes and an application can use.
 const FOLDER_BYTES_MIN: u64 = 1 << 20;
 
-/// Flags of a drive that is served as a file or a folder.
+/// Options of `phaselink serve` that present the drive as a plain file or as a folder of files.
 #[derive(Args, Debug)]
 pub(super) struct FileFlags {
-    /// Serve the drive as a plain file at PATH, which is made by nbdfuse; $file for --run
+    /// Serve the drive as a plain file at PATH, which nbdfuse makes and the server removes; commands of --prepare and
+    /// --run get PATH in $file
     #[arg(long, value_name = "PATH", group = "front-ends", value_parser = absolute)]
     file: Option<PathBuf>,
-    /// Serve the drive as a folder at PATH, an ext2 file system that is made by mke2fs and fuse2fs; $folder for --run
+    /// Serve the drive as a folder at PATH: an ext2 file system by mke2fs and fuse2fs; commands of --prepare and --run
+    /// get PATH in $folder
     #[arg(long, value_name = "PATH", group = "front-ends", conflicts_with = "file", value_parser = absolute)]
     folder: Option<PathBuf>,
-    /// Size of a new file system of --folder
+    /// Size of the ext2 file system in bytes, at least 1m, that --folder makes on a drive without one
     #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = size, requires = "folder")]
     folder_size: u64,
-    /// Run this shell command before --run; its requests are served, and not recorded
+    /// Shell command that runs before the command of --run, on the served drive; its requests are not recorded by
+    /// --record
     #[arg(long, value_name = "COMMAND", requires = "run")]
     prepare: Option<String>,
 }
@@ -99,7 +102,7 @@ impl FileFlags {
     }
 }
 
-/// Checks that no file is at a path, since a mount would hide it.
+/// Checks that no file or folder exists at a path, since a mount would hide it.
 fn check_free(flag: &str, path: &Path) -> Result<(), Problem> {
     match fs::symlink_metadata(path) {
         Ok(_) => {
@@ -114,7 +117,8 @@ fn failed(path: &Path, error: &io::Error) -> Problem {
     Problem::new(path.display().to_string(), None, format!("cannot be made: {error}"), "a folder that can be written")
 }
 
-/// Mounts and commands of a server, from its start to its end.
+/// Mounts and shell commands of `phaselink serve` with `--file`, `--folder` or `--prepare`, from the server's start to
+/// its end.
 #[derive(Debug)]
 pub(super) struct Session<'a> {
     flags: &'a FileFlags,
@@ -243,7 +247,7 @@ impl SessionEnvironment<'_> {
         child::run(&mut command, output, None, || self.is_stopped(), show).map_err(failed)
     }
 
-    /// Waits until the server is to stop.
+    /// Sleeps until the server should stop.
     fn wait(&self) {
         while !self.is_stopped() {
             thread::sleep(LOOK);

@@ -10,30 +10,31 @@ use phaselink_serve::front::{self, Front, FrontArguments, FrontKind, KINDS, STRI
 
 use crate::input;
 
-/// Front-ends that the command line asks for, with the options of each.
+/// Front-ends that the command line of `phaselink serve` names, each with its addresses and switches.
 #[derive(Clone, Debug)]
 pub(super) struct FrontFlags(Vec<(&'static FrontKind, FrontArguments)>);
 
 impl FrontFlags {
-    /// Checks that all these front-ends can serve the drive, with timing on or off. A mount needs the NBD front-end
-    /// too.
+    /// Checks that all named front-ends can serve the drive, with timing on or off. A mount (`--file`, `--folder`) adds
+    /// the NBD front-end.
     pub(super) fn check(&self, drive: &Drive, timing: bool, is_mounted: bool) -> Result<(), Problem> {
         let mount = is_mounted.then_some(&nbd::KIND);
         let kinds: Vec<_> = self.0.iter().map(|(kind, _)| *kind).chain(mount).collect();
         front::check(&kinds, drive, timing)
     }
 
-    /// Returns true if strict checks are on, which report host behaviour that the specification leaves undefined.
+    /// Returns true if `--strict` is given, with which the server reports host behaviour that the NVMe specification
+    /// leaves undefined.
     pub(super) fn is_strict(&self) -> bool {
         self.0.iter().any(|(_, asked)| asked.switches.contains(&STRICT))
     }
 
-    /// Returns true if any of the front-ends sends real interrupts.
+    /// Returns true if a named front-end sends real interrupts to its hosts.
     pub(super) fn send_interrupts(&self) -> bool {
         self.0.iter().any(|(kind, _)| kind.sends_interrupts)
     }
 
-    /// Returns the paths of all Unix sockets, after parsing the addresses of all front-ends.
+    /// Returns the paths of the Unix sockets of all front-ends, after parsing their addresses.
     pub(super) fn sockets(&self) -> Result<Vec<PathBuf>, Problems> {
         let sockets = self.0.iter().flat_map(|(kind, asked)| {
             asked.addresses.iter().map(|address| (kind.socket)(address).map_err(Problems::from))

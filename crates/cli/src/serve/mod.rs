@@ -36,62 +36,70 @@ use fronts::FrontFlags;
 
 const EXAMPLES: &str = include_str!("../../help/serve.txt");
 
-/// Serve a drive to real hosts.
+/// Serve a simulated drive as a real block device to programs and virtual machines, at the modelled speed or as fast as
+/// possible.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Drive file, or name of a shipped drive
+    /// Drive file, or name of a shipped drive (`phaselink check` lists them), to serve
     #[arg(value_name = "DRIVE")]
     drive: String,
     #[command(flatten)]
     fronts: FrontFlags,
     #[command(flatten)]
     files: FileFlags,
-    /// Keep the bytes in this file, which is made if it is missing [default: in memory]
+    /// File that holds the contents of the served drive, made if it is missing [default: in memory]
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
-    /// Complete requests at the modelled time, or as soon as possible
+    /// Completion time of requests to the served drive: the modelled time (on), or as soon as possible (off)
     #[arg(long, value_enum, default_value_t = Timing::On)]
     timing: Timing,
-    /// Pass idle time asleep once there has been no work for a moment, always looking for work, or always asleep
+    /// Waiting of the server's threads: poll, and sleep after 200 us without requests (adaptive), poll while a client
+    /// is connected (spin), or sleep (block)
     #[arg(long, value_enum, default_value_t = Idle::Adaptive)]
     wait: Idle,
-    /// Largest lag behind the model, at the 99th percentile, of a run that can be trusted, in microseconds
+    /// Largest trusted 99th percentile of the lag (real minus modelled completion time) in microseconds; a larger lag
+    /// gives exit code 1. No effect with --timing off
     #[arg(long, value_name = "US", default_value_t = 10.0, value_parser = positive)]
     lag_tolerance_us: f64,
-    /// Record the hosts' requests as a trace that `run --trace` and fio replay; the trace is in FILE.partial until the
-    /// server ends
+    /// Record the requests of all hosts as a block trace that `phaselink run --trace` and fio replay; the trace is in
+    /// FILE.partial until the server ends
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Serve metrics for Prometheus at http://ADDRESS/metrics
+    /// TCP address of an HTTP server with metrics of the served drive for Prometheus, at the path /metrics
     #[arg(long, value_name = "127.0.0.1:PORT")]
     metrics: Option<String>,
-    /// Socket at which `phaselink fault PATH` adds, lists and clears faults while the drive is served
+    /// Path of a Unix socket at which `phaselink fault PATH` adds, lists and clears faults of the served drive
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
-    /// Serve while this shell command runs, with the first address in $uri
+    /// Shell command that runs while the drive is served, with the first address in $uri; the server stops when the
+    /// command ends
     #[arg(long, value_name = "COMMAND")]
     run: Option<String>,
-    /// Print JSON in the shape of fio's at the end instead of tables; with =FILE, write it there as well
+    /// Print results at the server's end as JSON in fio's format in place of tables; with =FILE, print tables and write
+    /// the JSON to FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     json: Option<Option<PathBuf>>,
-    /// Number of threads that serve queues and connections, from 1 to 16; with timing on, the model runs in one more
+    /// Number of threads that poll the served drive's queues and connections, from 1 to 16; with 2 or more and --timing
+    /// on, one further thread runs the model
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=DEVICE_THREADS_MAX as i64))]
     device_threads: u8,
-    /// Seed of everything random
+    /// Seed of the random numbers of the served drive's model and of its faults
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
     flags: DriveFlags,
 }
 
-/// Setting of `--timing`: on if completions wait for the modelled time.
+/// Setting of `--timing`: on if each completion waits for its modelled time, off if each request completes as soon as
+/// possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Timing {
     On,
     Off,
 }
 
+/// Setting of `--wait`: waiting of the server's threads for requests and modelled events, by polling or by sleeping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Idle {
     Adaptive,
@@ -103,7 +111,8 @@ fn positive(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|us: &f64| us.is_finite() && *us > 0.0).ok_or(String::from("a number above zero"))
 }
 
-/// Runs `phaselink serve`. Ends with `Off` if the lag exceeds the tolerance, or the command of `--run` fails.
+/// Runs `phaselink serve`. Ends with `Off` (exit code 1) if the lag exceeds its tolerance, or the command of `--run`
+/// fails.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
     let targets = arguments.targets()?;
@@ -123,8 +132,8 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     Ok(if trusted && command.unwrap_or(true) { Ending::Fine } else { Ending::Off })
 }
 
-/// Runs the server, and meanwhile the commands. Returns the server's summary, and true if `--run` has succeeded; none
-/// without commands.
+/// Runs the server, and meanwhile the shell commands of `--prepare` and `--run`. Returns the server's summary, and true
+/// if `--run` has succeeded; none without commands.
 fn run_with_commands(
     server: &Server,
     session: Option<&Session<'_>>,
@@ -150,7 +159,7 @@ fn run_with_commands(
     })
 }
 
-/// Output files of a server: the JSON result, and the recorded trace.
+/// Output files of `phaselink serve`: the JSON result (`--json`), and the recorded trace (`--record`).
 struct ServeTargets {
     json: Option<Target>,
     record: Option<Target>,
@@ -172,8 +181,8 @@ impl Arguments {
         })
     }
 
-    /// Opens the store and binds all addresses, without serving yet. Returns the server, with the handle of the
-    /// recorded trace if there is one.
+    /// Opens the store and binds the addresses of all front-ends, without serving yet. Returns the server, with the
+    /// handle of the recorded trace if `--record` is given.
     fn server(
         &self,
         drive: Drive,
@@ -299,8 +308,8 @@ fn open_store(path: Option<&Path>, drive: &Drive) -> Result<Store, Problem> {
     }
 }
 
-/// Creates the recording of a trace, which begins now, or later if `waits` is true. Until it ends, the trace is in
-/// `FILE.partial`.
+/// Creates the recording of a block trace. Recording begins now, or later if `waits` is true. Until the recording ends,
+/// the trace is in `FILE.partial`.
 fn begin(target: Target, waits: bool) -> Result<(Arc<Record>, Unfinished), Problem> {
     let (file, unfinished) = target.begin()?;
     let record = if waits { Record::waiting(file) } else { Record::new(file) };
@@ -308,7 +317,8 @@ fn begin(target: Target, waits: bool) -> Result<(Arc<Record>, Unfinished), Probl
     Ok((Arc::new(record), unfinished))
 }
 
-/// Ends the recording, and renames the trace to its destination. An incomplete trace stays in `FILE.partial`.
+/// Ends the recording of a block trace, and renames the trace to its destination. An incomplete trace stays in
+/// `FILE.partial`.
 fn finish(record: &Record, unfinished: Unfinished) -> Result<(), Problem> {
     match record.finish() {
         Ok(file) => unfinished.finish(&file),
@@ -316,7 +326,7 @@ fn finish(record: &Record, unfinished: Unfinished) -> Result<(), Problem> {
     }
 }
 
-/// Returns the addresses of all front-ends, at which clients find the drive.
+/// Returns the addresses of all front-ends, to which clients of the served drive connect.
 fn addresses(server: &Server) -> impl Iterator<Item = String> {
     server.fronts.iter().flat_map(|front| front.addresses())
 }
@@ -344,7 +354,7 @@ fn announce(server: &Server) -> io::Result<()> {
     Ok(())
 }
 
-/// Warns if there are more polling threads than processors, so that the threads slow each other down.
+/// Prints a note if a server with several device threads has more polling threads than the machine has processors.
 fn note_processors(server: &Server) {
     let wanted = server.device_threads + usize::from(server.timing && server.device_threads > 1);
     let processors = thread::available_parallelism().map_or(1, usize::from);
@@ -357,7 +367,8 @@ fn note_processors(server: &Server) {
     }
 }
 
-/// Runs a shell command, and stops the server when the command ends. Returns true if the command succeeded.
+/// Runs the shell command of `--run`, and stops the server when the command ends. Returns true if the command exited
+/// with 0.
 fn run_command(text: &str, uri: &str, stop: &Stop) -> bool {
     let ran = process::Command::new("sh").args(["-c", text]).env("uri", uri).status();
     stop.request();

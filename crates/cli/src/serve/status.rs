@@ -9,11 +9,12 @@ use phaselink_core::results::units;
 use phaselink_serve::device::Device;
 use phaselink_serve::device::tally::Tally;
 
-/// Time between two checks of the stop flag; `LINE` is the time between two status lines.
+/// Time between two checks whether the server has stopped; `LINE` is the time between two status lines.
 const TICK: Duration = Duration::from_millis(100);
 const LINE: Duration = Duration::from_secs(1);
 
-/// Updates the status line every second until the device is to stop. Does nothing if output does not go to a terminal.
+/// Updates the status line of the server every second, until the server stops. Does nothing if standard output or
+/// standard error is no terminal.
 pub(super) fn show(device: &Device) {
     if !(io::stdout().is_terminal() && io::stderr().is_terminal()) {
         return;
@@ -35,7 +36,8 @@ fn draw(text: &str) {
     let _ = write!(io::stderr(), "\r\x1b[K{text}");
 }
 
-/// Formats a status line: rates since `before`, and latencies and lag since the start.
+/// Formats the status line of a server: IOPS and bandwidth since `before`, and latencies and lag since the server's
+/// start.
 fn line(before: &Tally, now: &Tally, seconds: f64) -> String {
     let rate = |count: &dyn Fn(&Tally) -> u64| count(now).saturating_sub(count(before)) as f64 / seconds;
     let iops = rate(&|tally| tally.read.ios + tally.write.ios).round();

@@ -6,21 +6,22 @@ use phaselink_core::results::{FIGURES, Figure, find};
 use phaselink_studies::sweep::search::Target;
 use phaselink_studies::sweep::text::RanPoint;
 
-/// Rows that are wanted.
+/// Options of `phaselink sweep` that select and order the rows of the table.
 #[derive(Args, Debug)]
 pub(super) struct ChoiceFlags {
-    /// Only rows with figures within these bounds, as in 'p99<5us,iops>500k'
+    /// Print only points of the sweep whose figures are within these bounds, as in 'p99<5us,iops>500k'; all points run
     #[arg(long = "where", value_name = "BOUNDS")]
     where_: Option<String>,
-    /// Order of rows by a figure, the smallest first; with - before it, the largest
+    /// Figure by which the points of the sweep are sorted, smallest value first; -FIGURE sorts by the largest value
+    /// first [default: order of the plan]
     #[arg(long, value_name = "[-]FIGURE", allow_hyphen_values = true)]
     sort: Option<String>,
-    /// Only the first rows
+    /// Number of points of the sweep that are printed: the first in the order of --sort [default: all]
     #[arg(long, value_name = "N")]
     best: Option<usize>,
 }
 
-/// Selection and order of rows: bounds on figures, the figure to sort by, and the maximum number.
+/// Selection and order of a sweep's rows: bounds on figures, the figure to sort by, and the maximum number of rows.
 pub(super) struct Choice {
     bounds: Target,
     order: Option<(&'static Figure, bool)>,
@@ -50,7 +51,7 @@ fn order(text: &str) -> Result<(&'static Figure, bool), Problem> {
 }
 
 impl Choice {
-    /// Returns the rows to show, in their order. Rows without the figure to sort by come last.
+    /// Returns the rows of a sweep to print, in the chosen order. Rows without the figure to sort by come last.
     pub(super) fn of<'a>(&self, mut rows: Vec<RanPoint<'a>>) -> Vec<RanPoint<'a>> {
         rows.retain(|row| self.bounds.is_met(row.figures));
         if let Some((figure, is_falling)) = self.order {

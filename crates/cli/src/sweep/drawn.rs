@@ -1,5 +1,5 @@
-//! Runs of a sweep with prediction intervals: each point with its own constants, and with those of each random draw.
-//! Their results are saved by hash like all others, so that a sweep that was stopped continues with them too.
+//! Runs of a sweep with prediction intervals: each point with its own constants, and with the constants of each random
+//! draw. All results are saved by hash, so that a stopped sweep continues with its remaining draws.
 
 use phaselink_core::problem::Problems;
 use phaselink_core::simulation::Simulation;
@@ -11,8 +11,8 @@ use super::Points;
 use super::state_file::StateFile;
 use crate::{input, intervals};
 
-/// Run of a point: with its own constants, or with those of a draw. `draw` has the index among the drawn points, and
-/// the number of the draw.
+/// Run of a plan's point: with the point's own constants, or with the constants of a random draw. `draw` has the index
+/// among the drawn points, and the number of the draw.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
     pub point: usize,
@@ -64,7 +64,7 @@ impl Drawn {
 }
 
 impl Work {
-    /// Returns the simulation of the run, ready to start.
+    /// Returns the simulation of a run of the sweep, ready to start.
     pub(super) fn simulation(&self, resolver: &mut Resolver, drawn: &[Drawn]) -> Result<Simulation, Problems> {
         let Some((place, draw)) = self.draw else { return resolver.simulation(self.point) };
         let simulation = resolver.drawn_simulation(self.point, &drawn[place].draws, draw);

@@ -33,40 +33,44 @@ use state_file::StateFile;
 
 const EXAMPLES: &str = include_str!("../../help/sweep.txt");
 
-/// Run a plan of many drives and jobs, and print a row for each.
+/// Simulate all points of a plan that varies keys of a drive and a job, and print a row with the figures of each point.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The plan: a drive, a job, and the axes along which they vary
+    /// Plan of the sweep (TOML): a drive, a job, and axes with the values of varied keys (docs/sweep.md)
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
-    /// Columns instead of those of the plan, separated by commas (docs/sweep.md lists them)
+    /// Figures in the columns of the sweep's table, separated by commas, in place of the plan's columns (docs/sweep.md
+    /// lists all figures)
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     columns: Option<Vec<String>>,
-    /// Print comma-separated values instead of the table; with =FILE, write them there as well
+    /// Print results of the sweep as comma-separated values in place of the table; with =FILE, print the table and
+    /// write the values to FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     csv: Option<Option<PathBuf>>,
-    /// Print JSON instead of the table; with =FILE, write it there as well
+    /// Print results of the sweep as JSON in place of the table; with =FILE, print the table and write the JSON to FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     json: Option<Option<PathBuf>>,
-    /// Keep finished runs in this file [default: beside the plan]
+    /// File that keeps the results of finished runs, so that a stopped sweep can continue [default: beside the plan]
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// Run each point until mean and p99 are known so well with 95 % confidence, as in 1%, or until its job ends
+    /// End the run of each point once the 95 % confidence intervals of mean and p99 latency are within this share of
+    /// the values, as in 1%. A job without an end then ends after 50 million requests of each thread
     #[arg(long, value_name = "PERCENT", value_parser = precision::share)]
     precision: Option<f64>,
     #[command(flatten)]
     intervals: IntervalFlags,
-    /// Forget finished runs and start again
+    /// Delete the results of earlier runs from the state file, and run all points of the plan again
     #[arg(long)]
     fresh: bool,
-    /// List points that cannot run, and leave them out
+    /// List points of the plan that cannot run on standard error, and run the others; without --skip-invalid, such
+    /// points are an error
     #[arg(long)]
     skip_invalid: bool,
-    /// Show all that was assumed: the plan, the job, and the drive of the first point
+    /// Print all assumptions of the sweep below the table: the plan, the job, and the drive of the first point
     #[arg(long, conflicts_with_all = ["csv", "json", "markdown", "target"])]
     explain: bool,
-    /// Print the table in Markdown, and nothing else
+    /// Print only the table of the sweep, in Markdown
     #[arg(long)]
     markdown: bool,
     #[command(flatten)]
@@ -77,7 +81,7 @@ pub(crate) struct Arguments {
     search: SearchFlags,
 }
 
-/// Points that can run, in the order of the plan, each with its hash.
+/// Indices of a plan's points that can run, in ascending order, each with the hash that identifies the run.
 type Points = Vec<(usize, Hash)>;
 
 /// Runs `phaselink sweep`.
@@ -124,7 +128,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     Ok(Ending::Fine)
 }
 
-/// Output files of a sweep, apart from standard output.
+/// Output files of `phaselink sweep`: comma-separated values, JSON and report.
 struct SweepOutputs {
     csv: Option<Target>,
     json: Option<Target>,
@@ -143,7 +147,7 @@ impl Arguments {
         Err(Problem::new("command line", None, found, "one of them, or --csv=FILE or --json=FILE"))
     }
 
-    /// Reads the plan, and all files that it names.
+    /// Reads the plan of the sweep, and all files that the plan names.
     fn sweep(&self) -> Result<Sweep, Problems> {
         let file = self.plan.display().to_string();
         let mut plan = Plan::parse(&file, &input::description(&file)?)?;
@@ -158,11 +162,12 @@ impl Arguments {
         Ok(Sweep::new(plan, files)?.until(self.precision))
     }
 
-    /// Returns all points that can run.
+    /// Returns all points of the plan that can run, with the hashes of their runs.
     ///
     /// # Errors
     ///
-    /// The problems of the other points, unless `--skip-invalid` is given and some point can run.
+    /// If a point of the plan cannot run, unless `--skip-invalid` is given and another point can run; all problems are
+    /// listed.
     fn valid(&self, sweep: &Sweep) -> Result<Points, Problems> {
         let plan = sweep.plan();
         let checked = (0..plan.points()).into_par_iter();
@@ -220,7 +225,7 @@ impl Arguments {
     }
 }
 
-/// Returns the runs that have no saved result. Of runs with equal hashes, returns only the first.
+/// Returns the runs of a sweep that have no saved result. Of runs with equal hashes, returns only the first.
 fn pending(work: &[Work], state: &StateFile) -> Vec<Work> {
     let mut seen = BTreeSet::new();
     let is_new = |work: &&Work| state.figures(work.hash).is_none() && seen.insert(work.hash);
@@ -266,7 +271,8 @@ fn run(
     shared.into_inner().unwrap_or_else(PoisonError::into_inner).1.or(())
 }
 
-/// Runs a simulation to its end, or to the demanded precision, and returns its figures. None if it was stopped.
+/// Runs a simulation to its end, or to the precision of `--precision`, and returns the figures. None if the user has
+/// stopped the simulation.
 fn ended(
     mut simulation: Simulation,
     wanted: Option<f64>,

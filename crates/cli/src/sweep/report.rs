@@ -7,10 +7,10 @@ use phaselink_studies::sweep::text::{self, RanPoint};
 use crate::describe;
 use crate::output::{self, Style, styled};
 
-/// Maximum number of lines of assumptions, unless all of them are asked for.
+/// Maximum number of lines of assumptions in the text of a sweep without `--explain`.
 const ASSUMED_MAX: usize = 4;
 
-/// Returns the whole text of a sweep; with all assumptions if `is_explained`.
+/// Returns the whole text of `phaselink sweep`; with all assumptions if `is_explained` is true.
 pub(super) fn text(sweep: &Sweep, rows: &[RanPoint], is_explained: bool) -> String {
     let plan = sweep.plan();
     let found = findings(plan, rows);
@@ -31,7 +31,7 @@ pub(super) fn text(sweep: &Sweep, rows: &[RanPoint], is_explained: bool) -> Stri
     told
 }
 
-/// Shortens the assumptions to a few lines.
+/// Returns the first lines of a sweep's assumptions, with a hint at `--explain`.
 fn assumed(heading: &str) -> String {
     let lines: Vec<String> = heading
         .lines()
@@ -42,7 +42,8 @@ fn assumed(heading: &str) -> String {
     kept.chain([format!("{more}All that was assumed: --explain.\n")]).collect()
 }
 
-/// Returns all assumptions: plan and job, and the drive of the first point with its interface, memory, link and host.
+/// Returns all assumptions of a sweep: plan and job, and the first point's drive with its interface, memory, link and
+/// host.
 fn explained(sweep: &Sweep, rows: &[RanPoint], heading: &str) -> String {
     let mut resolver = sweep.resolver();
     let first = rows.first().and_then(|row| resolver.resolve(row.point).ok());

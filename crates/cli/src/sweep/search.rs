@@ -19,22 +19,25 @@ use super::{Points, pending, run};
 use crate::ending::{Ending, Failure};
 use crate::{describe, input, notes, output};
 
-/// Constraints of a search (`p99<5us`) and the figure that it minimises.
+/// Options of the search of `phaselink sweep`: constraints (`p99<5us`), the objective to minimise, and prices.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Search")]
 pub(super) struct SearchFlags {
-    /// Find the cheapest point that meets this, as in 'p99<5us,iops>500k', without running all
+    /// Find the cheapest point of the plan that meets these constraints, as in 'p99<5us,iops>500k', without simulating
+    /// all points
     #[arg(long, value_name = "BOUNDS", conflicts_with_all = ["csv", "markdown", "report", "precision", "intervals", "where_", "sort", "best"])]
     target: Option<String>,
-    /// Figure to minimise: cost, or a key of the drive that holds a number [default: cost]
+    /// Objective that the search of --target minimises: cost, or a key of the drive with a numeric value, such as
+    /// link.lanes [default: cost]
     #[arg(long, value_name = "KEY", requires = "target")]
     minimise: Option<String>,
-    /// Prices of the parts of a drive [default: PLAN.costs.toml beside the plan, or examples]
+    /// File with prices of a drive's parts (TOML) for the search of --target [default: PLAN.costs.toml beside the plan,
+    /// or examples]
     #[arg(long, value_name = "FILE", requires = "target")]
     costs: Option<PathBuf>,
 }
 
-/// Points from which a search chooses, with the plan and its sweep.
+/// Points of a plan among which a search finds the cheapest, with the plan's path and its sweep.
 pub(super) struct SearchPoints<'a> {
     pub plan: &'a Path,
     pub sweep: &'a Sweep,
@@ -46,9 +49,9 @@ struct Found<'a> {
     among: &'a SearchPoints<'a>,
     target: &'a Target,
     search: Search,
-    /// Unit of the cost.
+    /// Unit of all costs of the search, such as USD.
     unit: String,
-    /// Number of points that the closed forms rule out.
+    /// Number of points that do not run, because closed-form bounds (`phaselink predict`) miss the target.
     ruled_out: usize,
 }
 
@@ -62,8 +65,8 @@ impl SearchFlags {
         self.target.as_deref().map(Target::parse).transpose()
     }
 
-    /// Searches for the cheapest point, and prints the result as text, or as JSON if `document` is given. If it
-    /// contains a file, writes the JSON there and prints the text.
+    /// Searches for the cheapest point, and prints the result as text, or as JSON if `document` is given. If `document`
+    /// contains a file, writes the JSON to the file and prints the text.
     pub(super) fn command(
         &self,
         target: &Target,
@@ -95,7 +98,7 @@ impl SearchFlags {
         Ok(if found.search.best().is_some() { Ending::Fine } else { Ending::Off })
     }
 
-    /// Returns the prices, with the name of their file for messages.
+    /// Returns the prices of a drive's parts, with the name of the price file for messages.
     fn costs(&self, plan: &Path) -> Result<(String, PriceList), Problems> {
         if let Some(key) = self.minimise.as_deref().filter(|key| *key != "cost") {
             return Ok((String::from("--minimise"), PriceList::of_key(key)));
@@ -112,7 +115,7 @@ impl SearchFlags {
     }
 }
 
-/// Returns all points with their costs, except for those that the closed forms rule out.
+/// Returns all points with their costs, except for points whose closed-form bounds miss the target.
 fn candidates(
     among: &SearchPoints<'_>,
     target: &Target,

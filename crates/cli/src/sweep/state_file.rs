@@ -11,7 +11,8 @@ use phaselink_studies::sweep::{Figures, Hash};
 
 use crate::output::claims::{self, Role};
 
-/// Maximum length of a line in bytes. A longer line is none of a state file, whose runs have some dozens of figures.
+/// Maximum length in bytes of a line in a sweep's state file. Each line has some dozens of figures, so that a longer
+/// line shows a file of another kind.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// Finished runs of a sweep, in memory and in the open state file.
@@ -23,12 +24,12 @@ pub(super) struct StateFile {
 }
 
 impl StateFile {
-    /// Opens or makes the state file, locks it, and reads its runs. An incomplete last line is cut off; with `fresh`,
-    /// all runs are.
+    /// Opens or makes the state file of a sweep, locks the file, and reads the finished runs. Cuts off an incomplete
+    /// last line; if `fresh` is true, cuts off all runs.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read and written, is no state file, or another sweep has locked it.
+    /// If the state file cannot be read or written, has another kind of content, or is locked by another sweep.
     pub(super) fn open(path: &Path, fresh: bool) -> Result<StateFile, Problem> {
         let failed = |error: io::Error| cannot(path, "opened", &error);
         claims::check_contents(Role::Runs, "--state", path)?;
@@ -44,12 +45,12 @@ impl StateFile {
         Ok(state)
     }
 
-    /// Returns the figures of the finished run with a hash, or none if it has not finished.
+    /// Returns the figures of the finished run with this hash, or none if the state file has no such run.
     pub(super) fn figures(&self, hash: Hash) -> Option<&Figures> {
         self.runs.get(&hash)
     }
 
-    /// Adds a finished run to the file.
+    /// Adds a finished run to the state file of a sweep.
     ///
     /// # Errors
     ///
@@ -66,7 +67,7 @@ impl StateFile {
         self.path.display().to_string()
     }
 
-    /// Reads the runs of the file. Returns the length in bytes of its complete lines.
+    /// Reads the finished runs of a sweep's state file. Returns the length in bytes of the complete lines.
     fn read(&mut self, fresh: bool) -> Result<u64, Problem> {
         let mut reader = BufReader::new(&self.file);
         let mut whole_bytes = 0;
@@ -97,7 +98,7 @@ impl StateFile {
         Ok(whole_bytes)
     }
 
-    /// Cuts the file to its complete lines, and moves to its end. An empty file gets the header.
+    /// Cuts the state file to its complete lines, and seeks to the end. An empty file gets the header.
     fn cut(&mut self, whole_bytes: u64) -> io::Result<()> {
         self.file.set_len(whole_bytes)?;
         self.file.seek(SeekFrom::End(0))?;

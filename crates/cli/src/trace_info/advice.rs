@@ -5,15 +5,17 @@ use phaselink_core::drive_file::shipped;
 use phaselink_core::time::Span;
 use phaselink_core::workload::trace::{Format, Info};
 
-/// Number of requests in flight in a replay without `--iodepth`.
+/// Number of requests in flight in the replay of a block trace without `--iodepth`.
 const IODEPTH_DEFAULT: u64 = 32;
-/// Sets of shipped drives that are or were on sale with present-day capacities.
+/// Sets of shipped drives from which `phaselink trace-info` recommends one for a replay: drives that are or were on
+/// sale.
 const SETS_SOLD: [&str; 2] = ["2018", "2026"];
-/// Minimum block size in bytes of the drives considered, which excludes memories whose blocks are cache lines.
+/// Minimum block size in bytes of drives that `phaselink trace-info` recommends for a replay; excludes memories whose
+/// blocks are cache lines.
 const SECTOR_BYTES: u32 = 512;
 const MIB: u64 = 1 << 20;
 
-/// Advice on replaying a trace.
+/// Advice on replaying a block trace: a command line, and notes on the trace's times and devices.
 pub(super) struct Advice {
     /// Command line that replays the trace, or none if no drive accepts its requests.
     pub command: Option<String>,

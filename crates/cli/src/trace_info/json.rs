@@ -1,4 +1,4 @@
-//! JSON document that describes a trace.
+//! JSON document of `phaselink trace-info`, which describes a block trace.
 
 use phaselink_core::results::documents::{
     LeftOutRecords, OpName, SizePercentile, SizedRequests, TraceDevice, TraceFootprint, TraceInfoDocument,

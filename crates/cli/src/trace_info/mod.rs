@@ -13,20 +13,20 @@ use crate::{output, traces};
 
 const EXAMPLES: &str = include_str!("../../help/trace-info.txt");
 
-/// Describe a block trace: requests, rate, sizes, footprint, and how to replay it.
+/// Describe a block trace: requests, rate, sizes, footprint, queue depth, and the command that replays the trace.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Block trace, of any format that run --trace reads; also .gz and .zst
+    /// Block trace to describe, in any format that `phaselink run --trace` reads; also .gz and .zst
     #[arg(value_name = "FILE")]
     file: String,
-    /// Device whose requests are counted [default: all]
+    /// Device whose requests in the block trace are counted [default: all]
     #[arg(long, value_name = "ID")]
     trace_device: Option<String>,
-    /// Format of the trace [default: as its content tells]
+    /// Format of the block trace to describe [default: as its content tells]
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::word)))]
     trace_format: Option<String>,
-    /// Print JSON instead
+    /// Print the description of the block trace as JSON in place of text
     #[arg(long)]
     json: bool,
 }

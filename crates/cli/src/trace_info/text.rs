@@ -1,4 +1,4 @@
-//! Text that describes a trace.
+//! Text of `phaselink trace-info`, which describes a block trace.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,9 +9,9 @@ use phaselink_core::workload::trace::{Footprint, Info};
 use super::advice::Advice;
 use crate::describe::{counted, size, wrapped};
 
-/// Maximum number of devices and of sizes that are listed.
+/// Maximum number of devices, and of request sizes, that the text of `phaselink trace-info` lists.
 const LISTED: usize = 5;
-/// Indentation of the second and later lines of a value.
+/// Indentation of the second and later lines of a value in the text of `phaselink trace-info`.
 const INDENT: &str = "             ";
 
 /// Returns the text of `phaselink trace-info`.

@@ -17,7 +17,7 @@ mod unpack;
 /// Traces whose requests are read from their files during runs.
 static STREAMED: Mutex<Vec<TraceRequests>> = Mutex::new(Vec::new());
 
-/// Reads a block trace once. The requests of a long one are not kept in memory, but read again for each replay.
+/// Reads a block trace once. The requests of a long trace are not kept in memory, but read again for each replay.
 ///
 /// # Errors
 ///
@@ -30,19 +30,19 @@ pub(crate) fn read(wanted: &NamedTrace) -> Result<Trace, Problems> {
     Ok(trace)
 }
 
-/// Returns the problems of traces that could not be read again during runs.
+/// Returns the problems of block traces that could not be read again during runs.
 pub(crate) fn failures() -> Problems {
     let streamed = STREAMED.lock().unwrap_or_else(PoisonError::into_inner);
     Problems(streamed.iter().filter_map(|requests| requests.failure().cloned()).collect())
 }
 
-/// Returns the ending of a command, or else the problems of traces that could not be read again.
+/// Returns the ending of a command, or the problems of block traces that could not be read again during its runs.
 pub(crate) fn checked(ending: Result<Ending, Failure>) -> Result<Ending, Failure> {
     ending.and_then(|ending| Ok(failures().or(ending)?))
 }
 
-/// Returns the files of a trace: the named one, or those of blktrace for all processors if `path` is their common
-/// beginning (`sda` for `sda.blktrace.0`, `sda.blktrace.1` and so on).
+/// Returns the files of a block trace: the file at `path`, or blktrace's files of all processors if `path` is their
+/// common beginning (`sda` for `sda.blktrace.0`, `sda.blktrace.1` and so on).
 pub(crate) fn files(path: &str) -> Vec<File> {
     if Path::new(path).exists() {
         if let Some(device) = device_of(path) {
@@ -70,7 +70,7 @@ fn file(path: String) -> File {
     if is_lasting { File::lasting(path, open) } else { File::passing(path, open) }
 }
 
-/// Returns the paths of the files of blktrace with this beginning, in the order of their processors.
+/// Returns the paths of blktrace's files whose names begin with `device`, in the order of their processors.
 fn of_processors(device: &str) -> Vec<String> {
     let path = Path::new(device);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -88,7 +88,8 @@ fn of_processors(device: &str) -> Vec<String> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// Returns the part of a path before `.blktrace.` and a processor's number, or none if the path has another form.
+/// Returns the part of a blktrace file's path before `.blktrace.` and the processor's number, or none if the path has
+/// another form.
 fn device_of(path: &str) -> Option<&str> {
     processor_of(path)?;
     path.rsplit_once(".blktrace.").map(|(device, _)| device)

@@ -1,4 +1,4 @@
-//! Reads files in pieces, and decompresses those in gzip or zstd format.
+//! Reads files in pieces, and decompresses files in gzip or zstd format.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,16 +10,17 @@ use phaselink_core::workload::trace::Pieces;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// Number of bytes that are read and decompressed at a time.
+/// Number of bytes of a trace file that are read and decompressed at a time.
 const PIECE_BYTES: usize = 256 << 10;
-/// Maximum size in bytes of a text from a pipe or a device, which must be kept since it cannot be read again.
+/// Maximum size in bytes of a trace from a pipe or a device, which is kept in memory since it cannot be read again.
 const STREAM_BYTES_MAX: u64 = 1 << 30;
 
-/// First bytes of gzip files (RFC 1952, section 2.3.1); `ZSTD` has those of zstd files (RFC 8878, section 3.1.1).
+/// First bytes of gzip files (RFC 1952, section 2.3.1); `ZSTD` has the first bytes of zstd files (RFC 8878, section
+/// 3.1.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Returns the content of a file in pieces, decompressed if its first bytes are those of gzip or zstd.
+/// Returns the content of a file in pieces, decompressed if the file begins with the magic number of gzip or zstd.
 ///
 /// # Errors
 ///
@@ -41,7 +42,8 @@ pub(super) fn pieces(path: &str, is_lasting: bool) -> Result<Pieces, Problem> {
 struct Unpacked {
     path: String,
     reader: Box<dyn Read + Send + Sync>,
-    /// Number of bytes that may still follow.
+    /// Number of bytes that may still be read before the trace is refused as too long; unlimited for a file that can be
+    /// read again.
     left: u64,
     is_over: bool,
 }

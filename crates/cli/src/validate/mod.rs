@@ -26,39 +26,40 @@ use shipped::DataSet;
 
 const EXAMPLES: &str = include_str!("../../help/validate.txt");
 
-/// Set measurements of hosts, links, drives and engines beside the model's values.
+/// Compare published measurements of hosts, links, drives and I/O engines with the model's values.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Sources, by short name; all of them if none is named
+    /// Short names of the sources of measurements, such as PCB (--list prints all); without a name, all sources
     #[arg(value_name = "SOURCE")]
     sources: Vec<String>,
-    /// Print JSON
+    /// Print measurements and model's values as JSON in place of tables
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// Print comma-separated values, a line for each measurement
+    /// Print comma-separated values in place of tables, one line for each measurement
     #[arg(long)]
     csv: bool,
-    /// Print the tables in Markdown, and nothing else
+    /// Print only the tables of measurements and model's values, in Markdown
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     markdown: bool,
-    /// List the sources
+    /// Print only the sources of measurements, with titles and numbers of rows, and simulate nothing
     #[arg(long, conflicts_with_all = ["json", "csv", "markdown", "report"])]
     list: bool,
-    /// Number of rows with the largest errors that are listed for each source
+    /// Number of measurements with the largest errors of the model that are listed for each source
     #[arg(long, value_name = "N", default_value_t = 5, conflicts_with_all = ["json", "csv", "markdown", "list", "folds"])]
     worst: usize,
-    /// Estimate the parameters of each fold from the rows that it names, and judge them on rows that took no part: many minutes
+    /// Cross-validate the model: estimate the parameters of each fold from some measurements, and judge the estimate on
+    /// left-out ones; takes many minutes
     #[arg(long, conflicts_with_all = ["csv", "list", "report"])]
     folds: bool,
-    /// With --folds: also leave each source out with none, or one, of the others to estimate from
+    /// With --folds, also judge each left-out source with parameters from no other source, and from a single one
     #[arg(long, requires = "folds")]
     curve: bool,
-    /// Print, as TOML, how many measurements touch each shipped drive, stack and host, and the model's error there: what `run`,
-    /// `compare` and `check` say of them
+    /// Print the number of measurements of each shipped drive, stack and host, and the model's error there, as the TOML
+    /// table that `run`, `compare` and `check` quote
     #[arg(long, conflicts_with_all = ["json", "csv", "markdown", "list", "folds", "report", "data", "sources"])]
     evidence: bool,
-    /// Take the measurements and plans of a folder in place of those that come with the program
+    /// Folder with measurements and plans (docs/validation.md) that replace the shipped ones
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     #[command(flatten)]
@@ -115,7 +116,8 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     Ok(Ending::Fine)
 }
 
-/// Runs the cross-validation: estimates the parameters of each fold, judges its left-out rows, and prints the tables.
+/// Runs `phaselink validate --folds`: estimates the parameters of each fold, judges the fold's left-out rows, and
+/// prints the tables.
 fn folds(
     arguments: &Arguments,
     validation: &Validation,

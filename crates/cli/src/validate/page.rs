@@ -8,12 +8,12 @@ use phaselink_studies::validate::{MeasuredKind, ValidatedRow, in_smallest_unit};
 use super::Validated;
 use super::text::{classes, conclusion, largest_errors, provenances, sources};
 
-/// Number of rows with the largest errors that the page lists for each source.
+/// Number of measurements with the largest errors that the page of `phaselink validate` lists for each source.
 const WORST: usize = 10;
-/// Maximum number of sources with a colour of their own in a plot. All others share one.
+/// Maximum number of sources of measurements with a colour of their own in a plot. All other sources share one colour.
 const COLOURS_MAX: usize = 7;
 
-/// Returns the HTML page of the validation.
+/// Returns the HTML page of `phaselink validate`: measurements beside the model's values.
 pub(super) fn page(validated: &Validated) -> String {
     let told = [conclusion(&validated.total), format!("By provenance: {}.", provenances(&validated.total.provenance))];
     let plots = [

@@ -11,12 +11,12 @@ use phaselink_studies::validate::{Calibration, MeasuredValue, SourcePlan, read};
 use crate::input;
 use crate::output::claims::{self, Role};
 
-/// Name of the table of measurements in a folder; `PACKED_TABLE` is its name if compressed.
+/// File name of the table of measurements in the folder of `--data`; `PACKED_TABLE` is the name of a compressed table.
 const TABLE: &str = "measurements.csv";
 const PACKED_TABLE: &str = "measurements.csv.gz";
-/// Name of the file with the parameters and folds of the cross-validation.
+/// File name of the parameters and folds of the cross-validation in the folder of `--data`.
 const FOLDS: &str = "folds.toml";
-/// Maximum size in bytes of a decompressed table.
+/// Maximum size in bytes of the decompressed table of measurements.
 const TABLE_BYTES_MAX: u64 = 64 << 20;
 
 /// Compressed table of measurements that is shipped with the program.
@@ -24,7 +24,7 @@ static MEASUREMENTS: &[u8] = include_bytes!("../../validation/measurements.csv.g
 
 macro_rules! plans {
     ($($name:literal)+) => {
-        /// Plans that are shipped with the program, each with its file name.
+        /// Plans of measurement sources that are shipped with the program, each with its file name.
         const PLANS: &[(&str, &str)] = &[$((concat!($name, ".toml"), include_str!(concat!("../../validation/", $name, ".toml")))),+];
     };
 }
@@ -44,7 +44,7 @@ pub(super) struct DataSet {
 }
 
 impl DataSet {
-    /// Returns the data set that is shipped with the program.
+    /// Returns the measurements and plans that are shipped with the program.
     pub(super) fn shipped() -> Result<DataSet, Problems> {
         let measurements = read(TABLE, &unpacked(PACKED_TABLE, MEASUREMENTS)?)?;
         let plans = PLANS.iter().map(|(name, text)| SourcePlan::read(&format!("validation/{name}"), text));
@@ -53,7 +53,8 @@ impl DataSet {
         Ok(DataSet { measurements, plans: input::all(plans)?, calibration: Some(calibration) })
     }
 
-    /// Reads a data set from a folder: a table, compressed or not, and a plan for each source.
+    /// Reads measurements and plans from a folder: a table of measurements, compressed or not, and a plan for each
+    /// source.
     pub(super) fn of(folder: &Path) -> Result<DataSet, Problems> {
         let packed = folder.join(PACKED_TABLE);
         let (path, table) = match packed.exists() {

@@ -13,7 +13,8 @@ use super::{Validated, count};
 use crate::describe;
 use crate::output::{Style, shown, styled};
 
-/// Maximum number of classes of unanswered measurements that are listed. The rest are counted together.
+/// Maximum number of classes of unanswered measurements that `phaselink validate` lists. Measurements of all other
+/// classes are counted together.
 const CLASSES_MAX: usize = 40;
 
 /// Returns the tables of a cross-validation: folds, sources and parameters, for a terminal or in Markdown.
@@ -136,7 +137,7 @@ fn verdict(found: &FoldsDocument) -> String {
     )
 }
 
-/// Returns the sources with their titles and numbers of rows.
+/// Returns the list of `phaselink validate --list`: sources of measurements, with titles and numbers of rows.
 pub(super) fn list(plans: &[SourcePlan], measurements: &[MeasuredValue]) -> String {
     let mut table = Table::new().left("source").right("rows").left("title");
     for plan in plans {
@@ -175,7 +176,8 @@ pub(super) fn markdown(validated: &Validated) -> String {
     )
 }
 
-/// Returns two sentences: how many measurements are answered, and how far the predictions are off.
+/// Returns the conclusion of `phaselink validate`: number of measurements that the model answers, and error of its
+/// predictions.
 pub(super) fn conclusion(total: &ValidatedSource) -> String {
     let (answerable, predicted) = (total.rows - total.unanswerable, total.predicted.rows);
     let share = 100.0 * total.answered as f64 / (answerable as f64).max(1.0);
@@ -193,7 +195,7 @@ pub(super) fn conclusion(total: &ValidatedSource) -> String {
     text
 }
 
-/// Returns a table with a line for each source, and one for all together.
+/// Returns a table with a line for each source of measurements, and a line for all sources together.
 pub(super) fn sources(validated: &Validated) -> Table {
     let mut table = Table::new().left("source");
     for column in ["rows", "answered", "median error %", "rates: WMAPE %", "latencies: median %", "WMAPE %", "bias %"] {
@@ -266,7 +268,8 @@ pub(super) fn largest_errors(rows: &[ValidatedRow], source: &str, worst: usize) 
     table
 }
 
-/// Returns all rows as comma-separated values. The first line has the keys of the JSON document.
+/// Returns all measurements with the model's values as comma-separated values. The first line has the keys of the JSON
+/// document.
 pub(super) fn csv(rows: &[ValidatedRow]) -> String {
     let objects: Vec<serde_json::Value> =
         rows.iter().map(|row| serde_json::to_value(row).unwrap_or_default()).collect();
@@ -291,7 +294,7 @@ fn plain(value: &serde_json::Value) -> String {
     }
 }
 
-/// Formats the number of rows by provenance, as in `12 fitted, 30 predicted`.
+/// Formats the number of measurements by provenance, as in `12 fitted, 30 predicted`.
 pub(super) fn provenances(counts: &BTreeMap<Provenance, usize>) -> String {
     let parts = Provenance::ALL.iter().filter_map(|it| Some(format!("{} {}", counts.get(it)?, it.word())));
     parts.collect::<Vec<_>>().join(", ")

@@ -25,46 +25,53 @@ const EXAMPLES: &str = include_str!("../../help/whatif.txt");
 const DRIVES: [&str; 6] = ["tlc-gen4", "tlc-gen5", "xl-flash", "optane-p5800x", "optane-p4800x", "tlc-gen3"];
 /// Software stacks that are tried if the command line names none.
 const STACKS: [&str; 2] = ["linux-6", "user-space"];
-/// Number of windows in which a long recording is replayed.
+/// Number of windows in which a recording with more than `--requests` requests is replayed.
 const WINDOWS: u64 = 8;
-/// Minimum gain, as a ratio of times, for which a drive pays. Machines differ by more than a smaller gain.
+/// Minimum speed-up of the application for which a drive pays. Machines differ by more than a smaller speed-up.
 const WORTH: f64 = 1.05;
 
-/// Replay a recording of yours on other drives and stacks, with its pauses: would it pay?
+/// Replay a recorded application, with its pauses, on other drives and software stacks, and rank these by speed-up.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Drive files, or names of shipped drives [default: tlc-gen4 tlc-gen5 xl-flash optane-p5800x optane-p4800x tlc-gen3]
+    /// Drives on which the recording is replayed: drive files, or names of shipped drives [default: tlc-gen4 tlc-gen5
+    /// xl-flash optane-p5800x optane-p4800x tlc-gen3]
     #[arg(value_name = "DRIVE")]
     drives: Vec<String>,
-    /// Block trace of the application, of any format that run --trace reads; also .gz and .zst
+    /// Block trace that was recorded under the application, in any format that `phaselink run --trace` reads; also .gz
+    /// and .zst
     #[arg(long, value_name = "FILE")]
     trace: String,
-    /// Device of the trace, if it has several
+    /// Device whose requests in the block trace are replayed; required if the trace has several devices
     #[arg(long, value_name = "ID")]
     trace_device: Option<String>,
-    /// Format of the trace [default: as its content tells]
+    /// Format of the block trace that is replayed [default: as its content tells]
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::word)))]
     trace_format: Option<String>,
-    /// Software stacks, separated by commas; drives whose interface takes none of them keep their own [default: linux-6,user-space]
+    /// Software stacks with which each drive is tried, separated by commas; drives whose interface takes no I/O engines
+    /// keep their own stack [default: linux-6,user-space]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     stack: Vec<String>,
-    /// Drive that the application has now, under the first stack [default: the first drive]
+    /// Drive that the application uses now, under the first stack of --stack; the speed-up of other drives is relative
+    /// to this drive [default: the first drive]
     #[arg(long, value_name = "DRIVE")]
     now: Option<String>,
-    /// Drive that the application had when it was recorded, or `instant` for one that took no time [default: that of --now]
+    /// Drive that the application used during the recording, or `instant` for a drive with zero latency [default: that
+    /// of --now]
     #[arg(long, value_name = "DRIVE|instant")]
     recorded_on: Option<String>,
-    /// Draws of all constants in doubt, from which intervals follow
+    /// Number of random draws of all uncertain constants, from which the 90 % intervals of the speed-ups follow
     #[arg(long, value_name = "N", default_value_t = DRAWS_MIN, value_parser = draws)]
     draws: usize,
-    /// Requests that are replayed; of longer recordings, windows with as many
+    /// Largest number of replayed requests; of a longer recording, eight windows with this number of requests together
+    /// are replayed
     #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     requests: u64,
-    /// Seed of everything random
+    /// Seed of the choice of windows and of the simulations' random numbers; draws of uncertain constants always use
+    /// seed 1
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print JSON instead of the table
+    /// Print the ranking of drives as JSON in place of the table
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -82,7 +89,7 @@ struct Candidate {
     stack: String,
 }
 
-/// Parameters of the study: candidates, recording and draws.
+/// Parameters of `phaselink whatif`: candidate drives with stacks, the recording, and the number of draws.
 struct WhatIf {
     candidates: Vec<Candidate>,
     /// Index of the candidate on which the application runs now.
@@ -99,19 +106,20 @@ struct WhatIf {
 
 /// Drive of the machine on which the application was recorded.
 enum RecordedDrive {
-    /// The drive that the application has now.
+    /// Recorded on the drive that the application uses now (`--now`).
     Now,
-    /// A drive that takes no time.
+    /// Recorded on a drive with zero latency (`--recorded-on instant`).
     Instant,
-    /// Another drive.
+    /// Recorded on this drive, which `--recorded-on` names.
     Other(Box<Described>),
 }
 
-/// Results of a candidate: its gain and the latencies of its requests.
+/// Results of replaying the recording on one candidate: speed-up and latencies of requests.
 struct RankedCandidate {
-    /// Index among the candidates.
+    /// Index of this result's drive and stack in `WhatIf::candidates`.
     place: usize,
-    /// Ratio of the time on the present drive to the time on this one, with its prediction interval.
+    /// Prediction interval of the speed-up: the replayed time on the present drive divided by the time on this
+    /// candidate.
     gain: Interval,
     central: f64,
     /// Duration in seconds of the replayed windows; `waited_s` is the part of it in which requests were in flight.
@@ -121,7 +129,7 @@ struct RankedCandidate {
     means_s: [Option<f64>; 3],
 }
 
-/// Verdict if a candidate pays.
+/// Verdict on a candidate drive: in use now, pays, does not pay, or unsure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Now,
@@ -172,7 +180,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    /// Returns the parameters of the study, with the reasons why other drives cannot replay the recording.
+    /// Returns the parameters of `phaselink whatif`, and for each drive that cannot replay the recording the reason.
     fn resolve(&self) -> Result<(WhatIf, Vec<String>), Problems> {
         let format = self.trace_format.as_deref().and_then(Format::named);
         let selection = Selection { device: self.trace_device.clone(), format };
@@ -215,8 +223,8 @@ impl Arguments {
         if self.stack.is_empty() { STACKS.map(String::from).to_vec() } else { self.stack.clone() }
     }
 
-    /// Returns each drive with each stack, first the present drive with the first stack, which is marked true. A drive
-    /// that keeps its own stack occurs once.
+    /// Returns each drive with each stack. The pair of the present drive and the first stack comes first, and is marked
+    /// true. A drive that keeps its own stack occurs once.
     fn candidates(&self, now: &String) -> Result<Vec<(bool, Candidate)>, Problems> {
         let mut names = input::names_or(&self.drives, &DRIVES);
         names.retain(|name| name != now);

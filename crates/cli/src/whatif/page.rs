@@ -1,4 +1,4 @@
-//! HTML page of the ranking, for `--report`.
+//! HTML page of `phaselink whatif`, for `--report`: drives ranked by speed-up of a recorded application.
 
 use phaselink_core::ledger::stage::LatencyCause;
 use phaselink_core::results::units;
@@ -11,7 +11,7 @@ use super::text::{assumptions, candidate_name, conclusion, table};
 use super::{RankedCandidate, WhatIf};
 use crate::describe;
 
-/// Returns the HTML page of the ranking.
+/// Returns the HTML page of `phaselink whatif`: drives ranked by speed-up of a recorded application.
 pub(super) fn page(asked: &WhatIf, ranked: &[RankedCandidate], unfit: &[String]) -> String {
     let names = ranked.iter().enumerate().map(|(place, one)| format!("{}: {}", place + 1, candidate_name(asked, one)));
     let names: Vec<String> = names.collect();
@@ -33,8 +33,8 @@ fn key(name: &str, cause: LatencyCause) -> LegendKey {
     LegendKey { name: name.into(), colour: colour::of_cause(cause) }
 }
 
-/// Returns a plot of the candidates' gains as columns: up to the lower end of the interval, the value, and the upper
-/// end.
+/// Returns a plot of the candidates' speed-ups as stacked columns: lower end of the prediction interval, value, and
+/// upper end.
 fn gains(ranked: &[RankedCandidate]) -> String {
     let times = |gain: f64| describe::figure(gain);
     let y = PlotAxis { name: "times as fast as now", scale: Scale::Linear, shown: &times };

@@ -1,4 +1,4 @@
-//! Replays of all candidates with the constants of all draws.
+//! Replays of a recording on all candidate drives, with the constants of all random draws.
 
 use phaselink_core::drive::Drive;
 use phaselink_core::results::documents::Interval;
@@ -10,7 +10,7 @@ use super::{RankedCandidate, RecordedDrive, WhatIf};
 use crate::input;
 use crate::progress::Progress;
 
-/// Requests of each window, with the earlier requests that they wait for.
+/// Requests of each window of a recording, each with the earlier request for whose completion it waits.
 type Dependent = Vec<Vec<DependentRequest>>;
 
 /// Replays the recording on all candidates, in parallel. Returns the candidates, the fastest first.
@@ -54,13 +54,13 @@ pub(super) fn ranked(asked: &WhatIf) -> Vec<RankedCandidate> {
     ranked
 }
 
-/// Drops the completion times of single requests, which are not needed any more.
+/// Returns a replayed window without the completion times of single requests, to save memory.
 fn without_instants(replayed: ReplayedWindow) -> ReplayedWindow {
     ReplayedWindow { done: Vec::new(), ..replayed }
 }
 
-/// Returns a drive with the constants of a draw; draw 0 has the constants of the description. None if they contradict
-/// each other.
+/// Returns a drive with the constants of a random draw; draw 0 has the constants of the drive file. None if the drawn
+/// constants contradict each other.
 fn drawn(described: &phaselink_core::drive_file::Described, draws: &Draws, draw: usize) -> Option<Drive> {
     match draw {
         0 => Some(described.drive().clone()),
@@ -68,8 +68,8 @@ fn drawn(described: &phaselink_core::drive_file::Described, draws: &Draws, draw:
     }
 }
 
-/// Infers which earlier requests each request waited for, with the constants of a draw for the recorded drive. None if
-/// these contradict each other.
+/// Infers the earlier request for which each recorded request waited, with the constants of a random draw for the
+/// recorded drive. None if these constants contradict each other.
 fn dependent(asked: &WhatIf, draws: &Draws, draw: usize) -> Option<Dependent> {
     let described = match &asked.recorded_on {
         RecordedDrive::Now => Some(&asked.candidates[asked.now].described),
@@ -90,7 +90,7 @@ fn dependent(asked: &WhatIf, draws: &Draws, draw: usize) -> Option<Dependent> {
     Some(asked.windows.iter().map(of_window).collect())
 }
 
-/// Returns the weighted sum of the windows' durations in seconds.
+/// Returns the weighted sum of the replayed windows' durations in seconds.
 fn elapsed_s(windows: &[ReplayedWindow], weights: &[f64]) -> f64 {
     windows.iter().zip(weights).map(|(window, weight)| weight * window.elapsed.as_s()).sum()
 }

@@ -1,4 +1,4 @@
-//! Text of the ranking: conclusion, table and assumptions.
+//! Text of `phaselink whatif`: conclusion, table of ranked drives, and assumptions.
 
 use phaselink_core::results::units::{self, grouped, quantity};
 use phaselink_studies::report::Table;
@@ -7,7 +7,7 @@ use phaselink_studies::whatif;
 use super::{RankedCandidate, RecordedDrive, Verdict, WORTH, WhatIf};
 use crate::{describe, output};
 
-/// Returns the whole text of the ranking.
+/// Returns the whole text of `phaselink whatif`.
 pub(super) fn text(asked: &WhatIf, ranked: &[RankedCandidate], unfit: &[String]) -> String {
     let conclusion: String = conclusion(asked, ranked).iter().map(|sentence| describe::wrapped(sentence, "")).collect();
     let unfit: String = unfit.iter().map(|reason| describe::wrapped(&format!("Left out: {reason}."), "  ")).collect();
@@ -25,7 +25,8 @@ pub(super) fn candidate_name(asked: &WhatIf, one: &RankedCandidate) -> String {
     }
 }
 
-/// Returns the conclusion in a few sentences.
+/// Returns the conclusion of `phaselink whatif` in a few sentences: the share of time in requests, and the drive that
+/// would pay most surely.
 pub(super) fn conclusion(asked: &WhatIf, ranked: &[RankedCandidate]) -> Vec<String> {
     let Some(now) = ranked.iter().find(|one| one.place == asked.now) else { return Vec::new() };
     let share = now.waited_s / now.elapsed_s.max(1e-12);
@@ -70,7 +71,7 @@ pub(super) fn conclusion(asked: &WhatIf, ranked: &[RankedCandidate]) -> Vec<Stri
     sentences
 }
 
-/// Returns a table with a row for each candidate, the fastest first.
+/// Returns the table of `phaselink whatif` with a row for each candidate drive and stack, the fastest first.
 pub(super) fn table(asked: &WhatIf, ranked: &[RankedCandidate]) -> Table {
     let mut table = Table::new().left("drive").left("stack").labels().left("pays");
     for header in ["times as fast", "from", "to", "time", "in flight", "read mean", "write mean", "flush mean"] {
@@ -99,7 +100,7 @@ pub(super) fn table(asked: &WhatIf, ranked: &[RankedCandidate]) -> Table {
     table
 }
 
-/// Returns the assumptions of the figures as a paragraph.
+/// Returns the assumptions of `phaselink whatif` as a paragraph: replayed requests, recorded drive, and draws.
 pub(super) fn assumptions(asked: &WhatIf) -> String {
     let replayed = u64::from(whatif::requests_of(&asked.windows));
     let part = match replayed == asked.recorded_requests {

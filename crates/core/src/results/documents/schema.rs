@@ -55,7 +55,8 @@ fn document<T: JsonSchema>(generator: &mut SchemaGenerator, name: &str, verb: &s
 /// Adds the keys of the common header (`version` and `verb`) to the schema of a document.
 fn add_head(schema: &mut Value, verb: &str) {
     let version = json!({ "type": "string", "description": "Version of phaselink that printed the document." });
-    let verb = json!({ "const": verb, "description": "Command of phaselink that printed the document, such as `run`." });
+    let verb =
+        json!({ "const": verb, "description": "Command of phaselink that printed the document, such as `run`." });
     for (key, value) in [("version", version), ("verb", verb)] {
         schema["properties"][key] = value;
         if let Some(required) = schema["required"].as_array_mut() {
