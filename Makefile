@@ -167,7 +167,7 @@ validation:
 	  target/release/phaselink validate --folds --curve --markdown; } > target/validation.md
 	mv target/validation.md crates/cli/validation/README.md
 	target/release/phaselink validate --evidence > target/evidence.toml
-	mv target/evidence.toml crates/core/presets/evidence.toml
+	mv target/evidence.toml crates/studies/src/evidence.toml
 
 # After a change of models, presets or plans; look at the difference.
 depends:

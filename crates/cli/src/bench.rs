@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problem;
-use phaselink_core::results::units;
 use phaselink_serve::{bench, front};
 use phaselink_studies::report;
+use phaselink_studies::results::units;
 use serde_json::json;
 
 use crate::ending::{Ending, Failure};

@@ -4,8 +4,9 @@ use clap::Args;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{presets, schema, shipped, stage_costs};
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::results::documents;
+use phaselink_studies::evidence;
 use phaselink_studies::report::Table;
+use phaselink_studies::results::documents;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
@@ -61,7 +62,9 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
             let drives = input::drives(&arguments.drives, &overrides)?;
             let text = |drive: &Drive| match arguments.toml {
                 true => drive.to_toml(),
-                false => drive.explain_within(output::width::prose()),
+                false => {
+                    drive.explain_within(output::width::prose(), &evidence::sentence(&evidence::of_drives([drive])))
+                }
             };
             drives.iter().map(|described| text(described.drive())).collect::<Vec<_>>().join("\n")
         }

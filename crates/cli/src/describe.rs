@@ -4,11 +4,11 @@ use phaselink_core::config::engine::{EngineOptions, IoEngine, polls};
 use phaselink_core::config::{Technology, VolumeLimit, Wait};
 use phaselink_core::drive::Drive;
 use phaselink_core::link::rate::WireRate;
-use phaselink_core::results::units::{self, grouped};
-pub(crate) use phaselink_core::results::words::{UNBROKEN, capacity, counted, listed, requests, size};
 use phaselink_core::time::Span;
 use phaselink_core::workload::Job;
 pub(crate) use phaselink_studies::compare::promise;
+use phaselink_studies::results::units::{self, grouped};
+pub(crate) use phaselink_studies::results::words::{UNBROKEN, capacity, counted, listed, requests, size};
 
 use crate::output::width;
 

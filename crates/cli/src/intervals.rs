@@ -84,7 +84,7 @@ pub(crate) fn table_of_run(doubted: &FigureIntervals) -> String {
 /// Returns the explanation of a run's prediction intervals, and their table.
 pub(crate) fn of_run_in_rows(doubted: &FigureIntervals) -> (String, Table) {
     let shown = |name: &str| {
-        let figure = phaselink_core::results::find(name)?;
+        let figure = phaselink_studies::results::find(name)?;
         Some((figure.heading, doubted.find(name)?, move |value: f64| units::figure(figure.unit, Some(value))))
     };
     let rows = RUN_FIGURES.iter().filter_map(|name| shown(name));

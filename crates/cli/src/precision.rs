@@ -1,10 +1,10 @@
 //! Option `--precision 1%`: a simulation ends once the 95 % confidence intervals of mean and p99 latency are within 1 %
 //! of the values.
 
-use phaselink_core::results::units;
 use phaselink_core::time::Span;
 use phaselink_studies::precision::{BATCHES, KnownFigure, Measurement, PrecisionEstimate};
 pub(crate) use phaselink_studies::precision::{IOS_MAX, check, document, measure};
+use phaselink_studies::results::units;
 
 /// Parses a percentage from 0.01% to 100%, such as `0.5%`, to a share.
 ///

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use phaselink_core::drive_file::{Described, shipped};
-use phaselink_core::results::units;
 use phaselink_studies::predict::{self, Prediction, json, table};
+use phaselink_studies::results::units;
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;

@@ -85,7 +85,8 @@ macro_rules! drive_of {
             pub fitted: Vec<UncertainConstant>,
             /// Keys of the drive whose value in effect is assumed, without a source.
             pub assumed: Vec<UncertainConstant>,
-            pub(crate) sources: Sources,
+            /// Origins of the values: files, presets and overrides that gave them.
+            pub sources: Sources,
         }
 
         impl Drive {

@@ -13,6 +13,7 @@ pub mod shipped;
 pub mod spelling;
 pub mod table;
 pub mod time;
+pub mod words;
 
 // What travels and what is counted, and the clock.
 pub mod ledger;
@@ -20,9 +21,8 @@ pub mod request;
 pub mod scheduler;
 pub mod tlp;
 
-// Descriptions as values, and results.
+// Descriptions as values.
 pub mod config;
-pub mod results;
 
 // Who asks, what answers, and the way between.
 pub mod data;

@@ -2,10 +2,11 @@
 
 use std::result::Result;
 
-use phaselink_core::dma::{self, Measured, Question};
+use phaselink_core::dma::{self, Question};
 use phaselink_core::drive;
 use phaselink_core::drive_file::shipped;
 use phaselink_core::problem::{Problem, Problems, all};
+use phaselink_studies::dma::{Measured, document};
 use phaselink_studies::report::headed;
 use pyo3::prelude::*;
 use rayon::prelude::*;
@@ -37,7 +38,7 @@ pub(crate) fn transfers(
             false => Measured::of(question, &device, seed),
         };
         let measured = all(questions.par_iter().map(measure).collect::<Vec<_>>())?;
-        Ok(headed("dma", dma::document(seed, &device, &measured)).to_string())
+        Ok(headed("dma", document(seed, &device, &measured)).to_string())
     })?;
     ran.map_err(|problems| input::error(py, &problems))
 }

@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicBool;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Described;
-use phaselink_core::results::Figures;
 use phaselink_core::simulation::Simulation;
 use phaselink_studies::precision;
+use phaselink_studies::results::Figures;
 use phaselink_studies::uncertainty::{Draws, FigureIntervals, Named, SEED, of_run};
 use rayon::prelude::*;
 

@@ -2,6 +2,7 @@
 
 use phaselink_core::drive_file::{self, Described, presets as rows};
 use phaselink_core::problem::Problems;
+use phaselink_studies::evidence;
 use pyo3::prelude::*;
 use serde_json::Value;
 
@@ -31,7 +32,8 @@ impl Drive {
     }
 
     fn explain(&self) -> String {
-        self.0.drive().explain()
+        let drive = self.0.drive();
+        drive.explain_within(100, &evidence::sentence(&evidence::of_drives([drive])))
     }
 
     /// Returns the fitted keys and the assumed keys.

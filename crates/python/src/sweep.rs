@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use phaselink_core::problem::{Problems, all};
-use phaselink_core::results::{FIGURES, Figures};
+use phaselink_studies::results::{FIGURES, Figures};
 use phaselink_studies::sweep::text::{self, RanPoint};
 use phaselink_studies::sweep::{self, Files, Hash, Refusals, Resolver, Sweep, state};
 use pyo3::exceptions::PyValueError;

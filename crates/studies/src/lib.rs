@@ -7,6 +7,10 @@
 
 mod shipped;
 
+// Figures, documents and findings as types; measurements behind a drive.
+pub mod evidence;
+pub mod results;
+
 // Tables, JSON and HTML; how certain a figure is.
 pub mod precision;
 pub mod report;
@@ -14,6 +18,7 @@ pub mod uncertainty;
 
 // Questions about one drive, one paper or one memory.
 pub mod breakeven;
+pub mod dma;
 pub mod fit;
 pub mod predict;
 pub mod reproduce;

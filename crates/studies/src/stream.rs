@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::report;
+use crate::results::words;
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::Trace;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::results::words;
 use phaselink_core::workload::fio;
 
 /// Largest number of recorded steps: enough for some ten thousand requests of the largest size.

@@ -5,10 +5,10 @@ mod page;
 
 use clap::Args;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::results::units::{count, quantity};
 use phaselink_core::workload;
 use phaselink_studies::breakeven::{BreakEven, Description, HISTORY, PARTS, break_even, sensitivity};
 use phaselink_studies::report::Table;
+use phaselink_studies::results::units::{count, quantity};
 use serde_json::{Value, json};
 
 use crate::ending::{Ending, Failure};

@@ -1,6 +1,5 @@
 //! Plots of a comparison: drives over block size, queue depth and threads, and the tails of their latencies.
 
-use phaselink_core::results::units;
 use phaselink_studies::compare::{Cell, ComparedGroup, Label, means_ns, named};
 use phaselink_studies::report::html::axis::{PlotAxis, Scale};
 use phaselink_studies::report::html::columns::{Column, columns};
@@ -8,6 +7,7 @@ use phaselink_studies::report::html::comparison;
 use phaselink_studies::report::html::lines::{PlotLine, lines};
 use phaselink_studies::report::html::page::{heading, side_by_side};
 use phaselink_studies::report::html::{LatencySeries, percentiles_beside};
+use phaselink_studies::results::units;
 
 use super::Comparison;
 use crate::describe;

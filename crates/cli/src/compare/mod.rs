@@ -13,11 +13,11 @@ use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, shipped};
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problems;
-use phaselink_core::results::Figures;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::Job;
 use phaselink_studies::compare::{self, Cell, ComparedGroup, SET_DEFAULT};
 use phaselink_studies::precision::Measurement;
+use phaselink_studies::results::Figures;
 use rayon::prelude::*;
 use serde_json::Value;
 

@@ -1,9 +1,9 @@
 //! HTML page of a comparison, for `--report`.
 
 use phaselink_core::drive::Drive;
-use phaselink_core::results::Finding;
 use phaselink_studies::compare::{Cell, ComparedGroup, means_ns, named};
 use phaselink_studies::report::html::comparison::{self, BarRow};
+use phaselink_studies::results::Finding;
 
 use super::{Comparison, curves, text};
 use crate::describe;

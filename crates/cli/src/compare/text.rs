@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::evidence;
 use phaselink_core::ledger::MeasuredState;
-use phaselink_core::results::documents::ResourceUse;
-use phaselink_core::results::units::grouped;
-use phaselink_core::results::{Figure, Finding, Unit, find, words};
 use phaselink_studies::compare::{self, Cell, ComparedGroup, JudgedLatency, named, shared};
+use phaselink_studies::evidence;
 use phaselink_studies::report::Table;
+use phaselink_studies::results::documents::ResourceUse;
+use phaselink_studies::results::units::grouped;
+use phaselink_studies::results::{Figure, Finding, Unit, find, words};
 
 use super::points::Line;
 use super::{Comparison, is_finished, trust};

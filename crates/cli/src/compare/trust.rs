@@ -1,9 +1,9 @@
 //! Uncertainty of a comparison's figures as text: sampling errors, and prediction intervals from uncertain constants.
 
-use phaselink_core::results::Figure;
 use phaselink_studies::compare::{Cell, ComparedGroup, named};
 use phaselink_studies::precision::Measurement;
 use phaselink_studies::report::Table;
+use phaselink_studies::results::Figure;
 use phaselink_studies::uncertainty::Interval;
 
 use super::{Comparison, text};

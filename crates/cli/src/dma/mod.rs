@@ -4,10 +4,11 @@ mod page;
 mod text;
 
 use clap::Args;
-use phaselink_core::dma::{self, Cache, Measured, Node, Op, Question, SECTIONS};
+use phaselink_core::dma::{self, Cache, Node, Op, Question, SECTIONS};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
 use phaselink_core::problem::{Problem, Problems};
+use phaselink_studies::dma::{Measured, document};
 use rayon::prelude::*;
 
 use crate::ending::{Ending, Failure};
@@ -110,7 +111,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let measured: Vec<Result<Measured, Problems>> = questions.par_iter().map(measure).collect();
     progress.finish();
     let measured = input::all(measured)?;
-    let document = output::headed("dma", dma::document(arguments.seed, &device, &measured));
+    let document = output::headed("dma", document(arguments.seed, &device, &measured));
     if let Some(report) = report {
         report.write(&page::page(&device, &measured), &document)?;
     }

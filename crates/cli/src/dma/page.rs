@@ -1,13 +1,13 @@
 //! HTML page of `phaselink dma`, for `--report`: latency and bandwidth of DMA transfers.
 
-use phaselink_core::dma::Measured;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::DirectionOutcome;
-use phaselink_core::results::units;
+use phaselink_studies::dma::Measured;
 use phaselink_studies::report::html::axis::{PlotAxis, Scale};
 use phaselink_studies::report::html::lines::{PlotLine, lines};
 use phaselink_studies::report::html::page::{Page, heading, side_by_side};
 use phaselink_studies::report::html::{LatencySeries, percentiles};
+use phaselink_studies::results::units;
 
 use super::text::{asked, table};
 use crate::describe;

@@ -1,10 +1,11 @@
 //! Text and table of `phaselink dma`: latency and bandwidth of DMA transfers.
 
 use phaselink_core::config::Placement;
-use phaselink_core::dma::{Measured, Op, Question};
+use phaselink_core::dma::{Op, Question};
 use phaselink_core::drive::Drive;
-use phaselink_core::results::in_tables;
+use phaselink_studies::dma::Measured;
 use phaselink_studies::report::Table;
+use phaselink_studies::results::in_tables;
 
 use crate::{describe, output};
 

@@ -3,8 +3,8 @@
 use phaselink_core::media::ecc::endurance::{CELLS_OF_A_CHIP, Endurance, EnduranceSpread, SpreadFamily, spread_needed};
 use phaselink_core::media::ecc::rates::{self, ProbabilityEstimate};
 use phaselink_core::media::ecc::{CORRECTED_BITS, latency};
-use phaselink_core::results::units::grouped;
 use phaselink_studies::report::Table;
+use phaselink_studies::results::units::grouped;
 use serde_json::{Value, json};
 
 use super::{Arguments, EccFindings};

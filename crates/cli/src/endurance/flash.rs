@@ -2,9 +2,9 @@
 
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::results::units::{grouped, quantity};
 use phaselink_studies::predict::lifetime::{FlashLifetime, WARRANTY_YEARS, WrittenPattern, flash_lifetime};
 use phaselink_studies::report::Table;
+use phaselink_studies::results::units::{grouped, quantity};
 use serde_json::{Value, json};
 
 use super::{Arguments, duration};

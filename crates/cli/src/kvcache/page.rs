@@ -1,12 +1,12 @@
 //! HTML page of `phaselink kvcache`, for `--report`.
 
 use phaselink_core::ledger::stage::LatencyCause;
-use phaselink_core::results::units;
 use phaselink_studies::inference::tiers::TIER_NAMES;
 use phaselink_studies::report::html::axis::{PlotAxis, Scale};
 use phaselink_studies::report::html::colour;
 use phaselink_studies::report::html::columns::{Column, LegendKey, columns};
 use phaselink_studies::report::html::page::{Page, paragraph, side_by_side};
+use phaselink_studies::results::units;
 
 use super::text::{assumptions, blocks, conclusion, table, title};
 use super::{AnsweredDrive, CacheQuestion};

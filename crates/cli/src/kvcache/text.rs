@@ -1,10 +1,10 @@
 //! Text of `phaselink kvcache`: conclusion, table of drives, and the tiers in which blocks were found.
 
-use phaselink_core::results::units::{self, grouped, quantity};
 use phaselink_studies::inference::source::PromptSource;
 use phaselink_studies::inference::study::{CacheAnswer, CacheLifetime, CacheLoad, SampledTime};
 use phaselink_studies::inference::tiers::{BlockCount, TIER_NAMES};
 use phaselink_studies::report::Table;
+use phaselink_studies::results::units::{self, grouped, quantity};
 
 use super::{AnsweredDrive, CacheQuestion};
 use crate::{describe, output};

@@ -9,16 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Described, evidence, shipped};
+use phaselink_core::drive_file::{Described, shipped};
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problems;
-use phaselink_core::results::documents::value;
-use phaselink_core::results::{Figures, words};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::timeline::Timeline;
 use phaselink_studies::compare::{RunConclusion, conclusion_of_run};
+use phaselink_studies::evidence;
 use phaselink_studies::precision::Measurement;
 use phaselink_studies::report;
+use phaselink_studies::results::documents::value;
+use phaselink_studies::results::{Figures, words};
 use phaselink_studies::uncertainty::Draws;
 use serde_json::Value;
 

@@ -1,12 +1,12 @@
 //! HTML page of `phaselink run`, for `--report`: conclusion, figures and plots, and the packets of one request.
 
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::evidence;
 use phaselink_core::ledger::{Outcome, Trace};
-use phaselink_core::results::{Evidence, words};
 use phaselink_core::timeline::Timeline;
 use phaselink_studies::compare::{Label, RunConclusion};
+use phaselink_studies::evidence;
 use phaselink_studies::report::html::{Run, html};
+use phaselink_studies::results::{Evidence, words};
 use phaselink_studies::stream::RequestStream;
 
 use super::workload::Workload;

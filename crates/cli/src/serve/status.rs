@@ -5,9 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phaselink_core::ledger::Latency;
-use phaselink_core::results::units;
 use phaselink_serve::device::Device;
 use phaselink_serve::device::tally::Tally;
+use phaselink_studies::results::units;
 
 /// Time between two checks whether the server has stopped; `LINE` is the time between two status lines.
 const TICK: Duration = Duration::from_millis(100);

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use phaselink_core::problem::Problem;
-use phaselink_core::results::{FIGURES, Figure, find};
+use phaselink_studies::results::{FIGURES, Figure, find};
 use phaselink_studies::sweep::search::Target;
 use phaselink_studies::sweep::text::RanPoint;
 

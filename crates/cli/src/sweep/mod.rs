@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::results::units;
 use phaselink_core::simulation::Simulation;
+use phaselink_studies::results::units;
 use phaselink_studies::sweep::page::page;
 use phaselink_studies::sweep::text::{self, RanPoint};
 use phaselink_studies::sweep::{Figures, Files, Hash, Plan, Refusals, Sweep};

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::results::documents::{SearchDocument, value};
-use phaselink_core::results::units::grouped;
 use phaselink_studies::predict::predict;
+use phaselink_studies::results::documents::{SearchDocument, value};
+use phaselink_studies::results::units::grouped;
 use phaselink_studies::sweep::search::{Candidate, CandidateState, EXAMPLES, PriceList, Search, Target};
 use phaselink_studies::sweep::text::{self, RanPoint};
 use phaselink_studies::sweep::{Hash, Resolver, Sweep};

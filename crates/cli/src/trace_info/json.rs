@@ -1,10 +1,10 @@
 //! JSON document of `phaselink trace-info`, which describes a block trace.
 
-use phaselink_core::results::documents::{
+use phaselink_core::workload::trace::{BLOCK_BYTES, Info};
+use phaselink_studies::results::documents::{
     LeftOutRecords, OpName, SizePercentile, SizedRequests, TraceDevice, TraceFootprint, TraceInfoDocument,
     TraceQueueDepth, value,
 };
-use phaselink_core::workload::trace::{BLOCK_BYTES, Info};
 use serde_json::Value;
 
 use super::advice::Advice;

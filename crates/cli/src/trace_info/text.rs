@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use phaselink_core::results::units::{self, count, grouped, percent};
 use phaselink_core::workload::trace::{Footprint, Info};
+use phaselink_studies::results::units::{self, count, grouped, percent};
 
 use super::advice::Advice;
 use crate::describe::{counted, size, wrapped};

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use phaselink_core::drive_file::evidence;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::spelling;
+use phaselink_studies::evidence;
 use phaselink_studies::reproduce::experiment::ExperimentRun;
 use phaselink_studies::reproduce::papers;
 use phaselink_studies::validate::{Calibration, MeasuredValue, SourcePlan, ValidatedRow, ValidatedSource, Validation};

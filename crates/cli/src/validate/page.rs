@@ -1,8 +1,8 @@
 //! HTML page of measurements beside the model's values, for `--report`.
 
-use phaselink_core::results::units;
 use phaselink_studies::report::html::page::{Page, side_by_side};
 use phaselink_studies::report::html::scatter::{ScatterPoint, ScatterSeries, scatter};
+use phaselink_studies::results::units;
 use phaselink_studies::validate::{MeasuredKind, ValidatedRow, in_smallest_unit};
 
 use super::Validated;

@@ -1,11 +1,11 @@
 //! HTML page of `phaselink whatif`, for `--report`: drives ranked by speed-up of a recorded application.
 
 use phaselink_core::ledger::stage::LatencyCause;
-use phaselink_core::results::units;
 use phaselink_studies::report::html::axis::{PlotAxis, Scale};
 use phaselink_studies::report::html::colour;
 use phaselink_studies::report::html::columns::{Column, LegendKey, columns};
 use phaselink_studies::report::html::page::{Page, list, paragraph, side_by_side};
+use phaselink_studies::results::units;
 
 use super::text::{assumptions, candidate_name, conclusion, table};
 use super::{RankedCandidate, WhatIf};

@@ -1,7 +1,7 @@
 //! Replays of a recording on all candidate drives, with the constants of all random draws.
 
 use phaselink_core::drive::Drive;
-use phaselink_core::results::documents::Interval;
+use phaselink_studies::results::documents::Interval;
 use phaselink_studies::uncertainty::{Draws, SEED};
 use phaselink_studies::whatif::{AttachedDrive, DependentRequest, LatencySums, ReplayedWindow, depend, window_weights};
 use rayon::prelude::*;

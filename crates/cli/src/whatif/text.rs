@@ -1,7 +1,7 @@
 //! Text of `phaselink whatif`: conclusion, table of ranked drives, and assumptions.
 
-use phaselink_core::results::units::{self, grouped, quantity};
 use phaselink_studies::report::Table;
+use phaselink_studies::results::units::{self, grouped, quantity};
 use phaselink_studies::whatif;
 
 use super::{RankedCandidate, RecordedDrive, Verdict, WORTH, WhatIf};

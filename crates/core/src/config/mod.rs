@@ -18,7 +18,7 @@ mod key_values;
 mod link;
 pub(crate) mod list;
 mod media;
-pub(crate) mod origin;
+pub mod origin;
 mod peer;
 pub(crate) mod policies;
 mod power;

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 /// Kind of source that gave a key of a drive its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// Value is the default of the key.
     Default,
     /// Value is from the preset of the section that the key belongs to.
@@ -21,7 +21,7 @@ pub(crate) enum Origin {
 
 /// Origin of each key's value in a drive, and the presets in use.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sources {
+pub struct Sources {
     /// Origin of each value, by full name of its key. Keys with their default value are missing.
     pub origins: BTreeMap<String, Origin>,
     /// Name of the preset of each section that has one, by section.
@@ -34,7 +34,7 @@ pub(crate) struct Sources {
 
 /// Value of a key that a drive set beside its preset, until another preset replaced the whole section.
 #[derive(Clone, Debug)]
-pub(crate) struct ReplacedValue {
+pub struct ReplacedValue {
     /// Name of the section that the key belongs to.
     pub section: &'static str,
     /// Name of the key within its section, such as `read_ns`.

@@ -12,7 +12,6 @@
 //! ```
 
 mod machine;
-mod measured;
 mod options;
 
 use crate::config::{Placement, RootComplex};
@@ -20,7 +19,6 @@ use crate::drive::Drive;
 use crate::ledger::Outcome;
 use crate::problem::{Problem, Problems};
 use machine::TransferMachine;
-pub use measured::{Measured, document};
 pub use options::sizes;
 
 /// Sections of a drive's description on which bare DMA transfers depend.

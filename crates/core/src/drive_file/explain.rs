@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use serde_json::Value as Json;
 
-use super::evidence;
 use crate::config::origin::{Origin, ReplacedValue};
 use crate::config::section::{KeyDescription, Section, full_name};
 use crate::config::value::{readable, unit};
@@ -24,8 +23,8 @@ struct KeyRow {
     items: Vec<String>,
 }
 
-/// Returns the table of every key of a drive, for a terminal of `width` columns; see [`Drive::explain`].
-pub(super) fn explain(drive: &Drive, width: usize) -> String {
+/// Returns the table of every key of a drive; see [`Drive::explain_within`].
+pub(super) fn explain(drive: &Drive, width: usize, remark: &str) -> String {
     let mut text = match drive.summary.as_str() {
         "" => format!("{}\n", drive.name),
         summary => format!("{}: {summary}\n", drive.name),
@@ -33,7 +32,9 @@ pub(super) fn explain(drive: &Drive, width: usize) -> String {
     if !drive.sources.bases.is_empty() {
         let _ = writeln!(text, "starts from the drive {}", drive.sources.bases.join(", from "));
     }
-    let _ = writeln!(text, "{}", evidence::sentence(&evidence::of_drives([drive])));
+    if !remark.is_empty() {
+        let _ = writeln!(text, "{remark}");
+    }
     explain_section(&mut text, drive, &drive.header(), width);
     explain_faults(&mut text, drive);
     // Most drives are no volumes and have neither zones nor placement nor keys, and the keys of these would say

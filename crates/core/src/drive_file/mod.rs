@@ -14,7 +14,6 @@ mod checks_zones;
 mod described;
 mod doubts;
 mod engines;
-pub mod evidence;
 mod explain;
 mod fault_line;
 mod layers;
@@ -124,13 +123,13 @@ impl Drive {
     /// Returns a table of every key with its value, the origin of the value and its meaning, for a terminal of 100
     /// columns.
     pub fn explain(&self) -> String {
-        self.explain_within(100)
+        self.explain_within(100, "")
     }
 
     /// Returns a table of every key with its value, the origin of the value and its meaning, for a terminal of `width`
-    /// columns.
-    pub fn explain_within(&self, width: usize) -> String {
-        explain::explain(self, width)
+    /// columns. `remark` is a line below the drive's name, such as how well the drive is known; empty for none.
+    pub fn explain_within(&self, width: usize, remark: &str) -> String {
+        explain::explain(self, width, remark)
     }
 
     /// Returns the resolved drive ([`Drive::resolved`]) as the text of a drive file, which reads back to an equal

@@ -3,7 +3,7 @@
 use crate::config::origin::{Origin, Sources};
 use crate::config::{Mapping, Technology};
 use crate::drive::Drive;
-use crate::results::words::{counted, listed};
+use crate::words::{counted, listed};
 
 /// Function that describes a section of a drive in a few words.
 type PartWords = fn(&Drive) -> String;

@@ -149,7 +149,7 @@ impl Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::sample::{dc_express_read, record, trace_of, up};
+    use crate::tests::traces::{dc_express_read, record, trace_of, up};
 
     #[test]
     fn full_trace_counts_further_records_as_dropped() {

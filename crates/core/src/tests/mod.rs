@@ -1,4 +1,4 @@
 //! Tests of the whole machine.
 
 mod golden;
-pub(crate) mod sample;
+pub(crate) mod traces;

@@ -2,11 +2,11 @@
 
 use crate::precision::Measurement;
 use crate::predict::usage;
+use crate::results::Figures;
+use crate::results::documents::ResourceUse;
 use crate::uncertainty::FigureIntervals;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{DirectionOutcome, Outcome, Stage};
-use phaselink_core::results::Figures;
-use phaselink_core::results::documents::ResourceUse;
 use phaselink_core::workload::Job;
 
 /// Utilisation at which a resource counts as saturated.

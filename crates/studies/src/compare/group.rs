@@ -1,7 +1,7 @@
 //! Results of all drives under the same jobs, and the sizes of the jobs that texts name.
 
 use super::{Cell, Label};
-use phaselink_core::results::words::{counted, listed, size};
+use crate::results::words::{counted, listed, size};
 
 /// Results of all drives under the same jobs, in the order of the drives.
 #[derive(Clone, Debug)]

@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::{Cell, ComparedGroup, Label, promise};
+use crate::evidence;
 use crate::precision;
 use crate::report::stage_means;
-use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::evidence;
-use phaselink_core::results::documents::{
+use crate::results::documents::{
     CellFigures, CellLabels, CompareDocument, ComparedCell, Description, MeasuredIn, RanCell, ShortCell, value,
 };
+use phaselink_core::drive::Drive;
 
 /// Returns the JSON document of a comparison, without the head that all documents have. `options` are those of the jobs
 /// besides their sizes, as `name=value`; `set` are the overrides of the drives as the user has typed them.

@@ -2,8 +2,8 @@
 //! queries.
 
 use super::{Cell, ComparedGroup, Label};
+use crate::results::words::requests;
 use phaselink_core::ledger::DirectionOutcome;
-use phaselink_core::results::words::requests;
 
 /// Kind of request whose latency an application waits for, and by which drives are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Sizes of jobs, by which the lines of a comparison differ.
 
-use phaselink_core::results::FindingPlace;
+use crate::results::FindingPlace;
 use phaselink_core::workload::Job;
 
 /// Sizes of the jobs of one line of a comparison; a size is `None` if it differs between the jobs.

@@ -6,9 +6,9 @@ use serde_json::Value as Json;
 
 use super::text::{number, sentences};
 use super::{FigureKind, Fit, FitFinding, FitTask, Fitted, MeasuredFigure};
+use crate::results::documents::{self, AlikeKeys, FigureUnit, FitDocument, FittedFigure, FittedKey};
 use phaselink_core::config::UncertainConstant;
 use phaselink_core::config::section::Section;
-use phaselink_core::results::documents::{self, AlikeKeys, FigureUnit, FitDocument, FittedFigure, FittedKey};
 
 /// Returns the JSON document of a fit, without the header that all documents share.
 pub fn document(question: &FitTask, fit: &Fit) -> Json {

@@ -1,7 +1,7 @@
 //! Precision of a run's mean and p99 latency, for JSON documents.
 
 use super::Measurement;
-use phaselink_core::results::documents::PrecisionResult;
+use crate::results::documents::PrecisionResult;
 
 /// Returns the precision of a measurement for documents. `share` is the relative precision that was requested.
 pub fn document(measurement: &Measurement, share: f64) -> PrecisionResult {

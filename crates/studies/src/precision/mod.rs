@@ -12,12 +12,12 @@
 mod batches;
 mod json;
 
+pub use crate::results::documents::KnownFigure;
 use batches::Slices;
 pub use json::document;
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::Latency;
 use phaselink_core::problem::Problem;
-pub use phaselink_core::results::documents::KnownFigure;
 use phaselink_core::workload::{Job, side_by_side};
 
 /// Number of batches into which a run is divided for its confidence intervals.

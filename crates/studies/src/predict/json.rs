@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::{JobPrediction, Prediction};
-use phaselink_core::closed_form::{Certainty, Class, Latency};
-use phaselink_core::request::DataDirection;
-use phaselink_core::results::documents::{
+use crate::results::documents::{
     AloneLatency, CertaintyName, Description, LoadedJob, OpName, PredictDocument, PredictedClass, PredictedDrive,
     PredictedJob, ResourceLimit, StageName, StageTime, value,
 };
+use phaselink_core::closed_form::{Certainty, Class, Latency};
+use phaselink_core::request::DataDirection;
 
 /// Returns the JSON document of the predictions for drives, without the head that all documents have.
 pub fn document(drives: impl IntoIterator<Item = PredictedDrive>) -> Value {

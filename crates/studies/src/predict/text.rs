@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use super::{JobPrediction, Prediction};
 use crate::report::table::{Table, bar};
+use crate::results::units;
 use phaselink_core::closed_form::{Certainty, Class, Latency};
 use phaselink_core::request::DataDirection;
-use phaselink_core::results::units;
 
 const BAR_WIDTH: usize = 30;
 

@@ -6,11 +6,11 @@
 //! gives a lower bound.
 
 use super::{Prediction, predict};
+use crate::results::documents::ResourceUse;
 use phaselink_core::closed_form::flash::GARBAGE_COLLECTION;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::ledger::outcome::per;
-use phaselink_core::results::documents::ResourceUse;
 use phaselink_core::workload::Job;
 
 /// Returns the utilisation of each resource by `jobs` on `drive`, whose run had this outcome; the busiest resource

@@ -6,12 +6,12 @@
 use serde_json::{Map, Value};
 
 use super::fio;
-use phaselink_core::ledger::{DirectionOutcome, JobOutcome, Outcome, WireUse};
-use phaselink_core::results::Figures;
-use phaselink_core::results::documents::{
+use crate::results::Figures;
+use crate::results::documents::{
     AllPercentiles, ByName, Description, DirectionResult, EnergyUse, FioJob, LatencySummary, LinkUse, MeasuredIn,
     ProcessorUse, RunDocument, RunFigures, RunJob, RunResult, StageMean, StageName, TroubleResult, WireTraffic, value,
 };
+use phaselink_core::ledger::{DirectionOutcome, JobOutcome, Outcome, WireUse};
 use phaselink_core::time::Span;
 
 /// Returns the outcome of a run in the form of fio's JSON, with the `phaselink` object; `description` is the resolved

@@ -167,8 +167,7 @@ fn fit(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::nvme_read;
-    use crate::tests::sample::{dc_express_read, record, trace_of, up};
+    use crate::tests::sample::{dc_express_read, nvme_read, record, trace_of, up};
     use expect_test::expect;
 
     #[test]

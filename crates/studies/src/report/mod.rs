@@ -10,7 +10,7 @@ pub mod ladder;
 pub mod perfetto;
 pub mod summary;
 pub mod table;
-pub use phaselink_core::results::units;
+pub use crate::results::units;
 
 pub use hgrm::hgrm;
 pub use html::html;

@@ -176,8 +176,7 @@ fn as_us(ns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::nvme_read;
-    use crate::tests::sample::{dc_express_read, record, trace_of, up};
+    use crate::tests::sample::{dc_express_read, nvme_read, record, trace_of, up};
 
     fn events_of(trace: &Trace) -> Vec<Value> {
         let document: Value = serde_json::from_str(&perfetto(trace)).unwrap();

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::table::{Table, bar};
 use super::units;
+use crate::results::in_tables;
 use phaselink_core::ledger::{DirectionOutcome, JobOutcome, Latency, Outcome, WireUse};
-use phaselink_core::results::in_tables;
 use phaselink_core::time::Time;
 
 const BAR_WIDTH: usize = 30;

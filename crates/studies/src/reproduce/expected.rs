@@ -17,9 +17,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::printed::{Printed, Words};
+pub use crate::results::documents::ClaimKind;
 use phaselink_core::config::document::Place;
 use phaselink_core::problem::{Problem, Problems};
-pub use phaselink_core::results::documents::ClaimKind;
 
 const COLUMNS: [&str; 8] = ["id", "kind", "quantity", "unit", "printed", "words", "source", "note"];
 

@@ -10,9 +10,9 @@ use crate::report::html::axis::{PlotAxis, Scale};
 use crate::report::html::colour::of_stage;
 use crate::report::html::columns::{Column, LegendKey, columns};
 use crate::report::html::lines::{PlotLine, lines};
+use crate::results::units;
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
 use phaselink_core::problem::Problem;
-use phaselink_core::results::units;
 
 /// Ratio of the largest to the smallest swept value from which on an axis is logarithmic.
 const LOGARITHMIC_RATIO: f64 = 8.0;

@@ -35,6 +35,7 @@ pub use phaselink_core::config::column_of;
 
 use std::collections::BTreeSet;
 
+use crate::results::documents::Provenance;
 use dependence::RowDependence;
 use evaluate::{ExpressionValue, evaluate};
 use expected::Expected;
@@ -44,7 +45,6 @@ use phaselink_core::config::UncertaintyCause;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::results::documents::Provenance;
 use plan::{PlanRow, ReproductionPlan};
 use quantity::Quantity;
 

@@ -46,10 +46,10 @@ use super::expression::{Expression, parse};
 use super::mistake::Mistake;
 use super::plan_experiment::PlanExperiment;
 use super::plan_form::FormSpec;
+use crate::results::current_name;
+use crate::results::documents::Provenance;
 use phaselink_core::config::document::{self, Entry, Node, Place, Table, Value};
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::results::current_name;
-use phaselink_core::results::documents::Provenance;
 
 /// Seed of experiments for which the plan gives no seed.
 const SEED_DEFAULT: u64 = 1;

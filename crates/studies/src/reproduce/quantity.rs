@@ -11,9 +11,9 @@
 
 use super::Facts;
 use super::mistake::Mistake;
+use crate::results::{FIGURES, Figure, Figures, PERCENTILES, Percentile, current_name, find as find_figure};
 use phaselink_core::ledger::stage::FIXED_NAMES;
 use phaselink_core::ledger::{DirectionOutcome, Latency, Outcome, WireUse};
-use phaselink_core::results::{FIGURES, Figure, Figures, PERCENTILES, Percentile, current_name, find as find_figure};
 use phaselink_core::time::Span;
 
 /// Quantity of a run that an expression reads.

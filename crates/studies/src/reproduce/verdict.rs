@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::dependence::RowDependence;
 use super::expected::{ClaimKind, Expected};
-use phaselink_core::results::documents::{Interval, Provenance, ReproduceDocument, value};
-pub use phaselink_core::results::documents::{ReproducedRow as Row, RowVerdict as Verdict};
+use crate::results::documents::{Interval, Provenance, ReproduceDocument, value};
+pub use crate::results::documents::{ReproducedRow as Row, RowVerdict as Verdict};
 
 /// Returns the rows of results as a JSON document, without the head that all documents have.
 pub fn document(rows: &[Row]) -> Value {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::Plan;
 use super::text::RanPoint;
-use phaselink_core::results::words::{UNBROKEN, listed};
-use phaselink_core::results::{Figure, units};
+use crate::results::words::{UNBROKEN, listed};
+use crate::results::{Figure, units};
 
 /// Ratio of largest to smallest value of a column below which all its values count as equal.
 const RATIO_MIN: f64 = 1.005;
@@ -124,7 +124,7 @@ fn places(plan: &Plan, point: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phaselink_core::results::find;
+    use crate::results::find;
 
     const PLAN: &str = "drive = 'nvme'\n[[axis]]\nkey = 'link.lanes'\nvalues = [1, 2]\n[[axis]]\nkey = 'job.iodepth'\n\
                         values = [1, 4]\n";

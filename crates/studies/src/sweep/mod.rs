@@ -24,17 +24,17 @@ pub mod search;
 pub mod state;
 pub mod text;
 
+pub use crate::results::{Figure, Figures};
 pub use files::Files;
 pub use hash::Hash;
-pub use phaselink_core::results::{Figure, Figures};
 pub use refusals::Refusals;
 pub use resolve::{Resolver, Sweep};
 
+use crate::results;
 use axis::{Axis, AxisTarget, POINTS_MAX};
 use phaselink_core::config::document::Place;
 use phaselink_core::drive_file::shipped;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::results;
 use phaselink_core::workload::trace;
 use plan::{JobText, Text, Word};
 

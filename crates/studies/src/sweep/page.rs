@@ -10,9 +10,9 @@ use super::text::{RanPoint, heading, rows_table};
 use crate::report::html::axis::{PlotAxis, Scale};
 use crate::report::html::lines::{PlotLine, Point, lines_reaching};
 use crate::report::html::page::{Page, list, side_by_side};
+use crate::results::Figure;
+use crate::results::units;
 use phaselink_core::config::document::Value;
-use phaselink_core::results::Figure;
-use phaselink_core::results::units;
 use phaselink_core::workload;
 
 /// Largest number of curves in one plot, equal to the number of colours.

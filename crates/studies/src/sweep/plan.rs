@@ -20,11 +20,11 @@
 
 use super::axis::{self, Axis, AxisTarget, POINTS_MAX, Spacing, SweptKey};
 use crate::reproduce::option_text;
+use crate::results::{self, COLUMNS_DEFAULT, Figure};
 use phaselink_core::config::document::{self, Entry, Node, Place, Table, Value};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::results::{self, COLUMNS_DEFAULT, Figure};
 use phaselink_core::spelling::{nearest, question};
 use phaselink_core::workload::{fio, options};
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Value as Json, json};
 
+use crate::results::FIGURES;
 use phaselink_core::drive::Drive;
-use phaselink_core::results::FIGURES;
 use phaselink_core::shipped::SCHEMA_BASE;
 
 /// Returns the JSON Schema of sweep plans in draft 7, which TOML editors read. Options of the job are not listed: their

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::hash::Hash;
-use phaselink_core::results::Figures;
+use crate::results::Figures;
 
 /// First line of every state file, with its newline. The format number increases whenever hashes or lines change their
 /// meaning.

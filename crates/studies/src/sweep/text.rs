@@ -10,10 +10,10 @@ use super::hash::Hash;
 use super::plan::JobText;
 use crate::report::csv::quoted;
 use crate::report::{Table, units};
+use crate::results::documents::{ByName, RowFigures, SweepRow, value};
+use crate::results::{Figures, number};
 use crate::uncertainty::Interval;
 use phaselink_core::config::document::Value;
-use phaselink_core::results::documents::{ByName, RowFigures, SweepRow, value};
-use phaselink_core::results::{Figures, number};
 use phaselink_core::workload::in_words;
 
 /// Point of a sweep that has run, with its results.

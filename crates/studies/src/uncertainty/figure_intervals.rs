@@ -2,8 +2,8 @@
 
 use super::interval::with_model_error;
 use super::{Draws, Interval};
-use phaselink_core::results::documents::{ByName, FigureInterval};
-use phaselink_core::results::{self, FIGURES, Figures, Unit};
+use crate::results::documents::{ByName, FigureInterval};
+use crate::results::{self, FIGURES, Figures, Unit};
 
 /// Names of figures with their values, in equal order for every draw; `None` for a figure that the run lacks.
 pub type Named = Vec<(String, Option<f64>)>;

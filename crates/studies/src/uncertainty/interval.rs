@@ -1,6 +1,6 @@
 //! Prediction intervals of figures from random draws of uncertain constants, and the constants that contribute most.
 
-use phaselink_core::results::documents::{Contribution, Interval};
+use crate::results::documents::{Contribution, Interval};
 
 /// Fraction of the random draws beyond each end of a prediction interval.
 const BEYOND: f64 = 0.05;

@@ -12,14 +12,15 @@
 mod figure_intervals;
 mod interval;
 
+use crate::evidence;
 use interval::prediction_interval;
 use phaselink_core::config::UncertainConstant;
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Override, evidence};
+use phaselink_core::drive_file::Override;
 use phaselink_core::random::Random;
 
+pub use crate::results::documents::{Contribution, Interval};
 pub use figure_intervals::{FigureIntervals, FigureWithInterval, Named, of_run};
-pub use phaselink_core::results::documents::{Contribution, Interval};
 
 /// Default number of random draws of uncertain constants: two of them lie beyond each end of a 90 % interval.
 pub const DRAWS_DEFAULT: usize = 40;

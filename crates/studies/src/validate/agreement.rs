@@ -1,6 +1,6 @@
 //! Agreement of predicted with measured values: median errors, weighted means, bias and coverage.
 
-use phaselink_core::results::documents::{Agreement, MeasuredKind, ValidatedRow};
+use crate::results::documents::{Agreement, MeasuredKind, ValidatedRow};
 
 /// Computes the errors of all measurements whose measured and predicted values are above zero.
 pub(super) fn agreement_of<'a>(rows: impl IntoIterator<Item = &'a ValidatedRow>) -> Agreement {

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Validation;
 use super::agreement::median;
+use crate::evidence::names_of;
 use crate::reproduce::Reproduction;
+use crate::results::Evidence;
+use crate::results::documents::{Provenance, ValidatedRow};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::evidence::names_of;
-use phaselink_core::results::Evidence;
-use phaselink_core::results::documents::{Provenance, ValidatedRow};
 
 /// Measurements and reproduced papers whose runs use one shipped drive, stack or host.
 #[derive(Default)]

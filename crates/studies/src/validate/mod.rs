@@ -20,20 +20,20 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-pub use calibration::{Calibration, SimulateRuns};
-pub use measurement::{COLUMNS, MeasuredValue, read};
-pub use phaselink_core::results::documents::{
+pub use crate::results::documents::{
     Agreement, MeasuredKind, Provenance, ValidateDocument, ValidatedRow, ValidatedSource,
 };
-pub use phaselink_core::results::documents::{ConfoundedPair, FoldsDocument};
+pub use crate::results::documents::{ConfoundedPair, FoldsDocument};
+pub use calibration::{Calibration, SimulateRuns};
+pub use measurement::{COLUMNS, MeasuredValue, read};
 pub use plan::SourcePlan;
 
 use crate::reproduce::RunSpec;
 use crate::reproduce::experiment::ExperimentRun;
+use crate::results::documents::value;
 use agreement::agreement_of;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::{Problem, Problems, all};
-use phaselink_core::results::documents::value;
 use plan::{RowAnswer, RowRun};
 
 /// Name of the summary over all sources of measurements.

@@ -35,8 +35,8 @@ use super::measurement::{COLUMNS, MeasuredValue};
 use super::pattern::{Captures, TextPattern, filled};
 use super::unit;
 use crate::reproduce::{RunSpec, RunValue};
+use crate::results::documents::Provenance;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::results::documents::Provenance;
 
 /// Seed of all validation runs.
 const SEED: u64 = 1;

@@ -1,6 +1,6 @@
 //! Units of measured values: their sizes, and the kinds of figures that have them.
 
-pub(super) use phaselink_core::results::documents::MeasuredKind;
+pub(super) use crate::results::documents::MeasuredKind;
 
 /// Known units: name, kind of figure, and size in the smallest unit of that kind.
 const UNITS: [(&str, MeasuredKind, f64); 19] = [

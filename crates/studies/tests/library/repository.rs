@@ -6,11 +6,11 @@ use expect_test::expect_file;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Stage;
 use phaselink_core::ledger::stage::SystemPart;
-use phaselink_core::results::{FIGURES, Figure};
 use phaselink_core::time::Span;
 use phaselink_core::workload::fio;
 use phaselink_core::workload::options::OPTIONS;
 use phaselink_core::workload::{EngineChoice, Job, Limits};
+use phaselink_studies::results::{FIGURES, Figure};
 
 const STAGES_HEAD: &str = "# Stages of a request\n\n\
     <!-- Made by a test, from the program's own tables; `make snapshots` renews it. -->\n\n\

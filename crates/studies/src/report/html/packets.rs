@@ -135,8 +135,7 @@ fn shortened(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::nvme_read;
-    use crate::tests::sample::dc_express_read;
+    use crate::tests::sample::{dc_express_read, nvme_read};
 
     #[test]
     fn packets_are_arrows_and_activities_bars_at_their_times() {

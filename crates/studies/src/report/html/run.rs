@@ -9,10 +9,10 @@ use super::lines::{PlotLine, lines};
 use super::page::side_by_side;
 use super::{colour, conclusion, document, escape, packets, plot, section, table};
 use crate::report::table::Table;
+use crate::results::documents::ResourceUse;
 use phaselink_core::engine::timeline::Window;
 use phaselink_core::ledger::stage::SystemPart;
 use phaselink_core::ledger::{DirectionOutcome, Outcome, Trace};
-use phaselink_core::results::documents::ResourceUse;
 
 /// Smallest utilisation at which a resource is listed as busy.
 const USED_MIN: f64 = 0.01;

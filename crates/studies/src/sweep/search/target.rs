@@ -1,8 +1,8 @@
 //! Target of a search: bounds on figures, such as `p99<5us, iops>500k`.
 
 use crate::predict::Prediction;
+use crate::results::{FIGURES, Figure, Figures, Unit, find};
 use phaselink_core::problem::Problem;
-use phaselink_core::results::{FIGURES, Figure, Figures, Unit, find};
 use std::fmt;
 
 /// Relative margin by which randomness may move a figure between two drives of which one is clearly faster.

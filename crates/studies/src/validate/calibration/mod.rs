@@ -23,10 +23,10 @@ use super::agreement::{agreement_of, ratio};
 use super::pattern::TextPattern;
 use super::{ValidatedRow, Validation};
 use crate::reproduce::experiment::ExperimentRun;
-use phaselink_core::problem::{Problem, Problems, all};
-use phaselink_core::results::documents::{
+use crate::results::documents::{
     ConfoundedPair, CurvePoint, FoldResult, FoldsDocument, ParameterResult, SingleConstant, SourceResult,
 };
+use phaselink_core::problem::{Problem, Problems, all};
 
 /// Width of the range that holds 90 % of a normal distribution, in standard deviations.
 const DEVIATIONS_OF_RANGE: f64 = 3.29;

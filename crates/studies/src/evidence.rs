@@ -2,15 +2,15 @@
 
 use serde::Deserialize;
 
-use super::shipped;
-use crate::config::origin::Origin;
-use crate::drive::Drive;
 use crate::results::Evidence;
 use crate::results::units::grouped;
 use crate::results::words::listed;
+use phaselink_core::config::origin::Origin;
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::shipped;
 
 /// Table of all drives, stacks and hosts with measurements, which `validate --evidence` prints.
-const TABLE: &str = include_str!("../../presets/evidence.toml");
+const TABLE: &str = include_str!("evidence.toml");
 
 #[derive(Deserialize)]
 struct EvidenceTable {
@@ -116,7 +116,7 @@ pub fn sentence(evidence: &[Evidence]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive_file::{Override, presets};
+    use phaselink_core::drive_file::{Override, presets};
 
     #[test]
     fn every_name_in_the_table_is_shipped() {

@@ -5,7 +5,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::shipped::SCHEMA_BASE;
+use phaselink_core::shipped::SCHEMA_BASE;
 
 /// Returns the JSON Schema of results, in draft 7 as that of drive files.
 ///

@@ -1,8 +1,10 @@
 //! Texts for people: sizes, counts, lists, and what a job does.
 
-use super::units::{self, grouped};
-use crate::ledger::{CreditState, MeasuredState};
-use crate::time::Span;
+use super::units;
+use phaselink_core::ledger::{CreditState, MeasuredState};
+use phaselink_core::time::Span;
+use phaselink_core::words::grouped;
+pub use phaselink_core::words::{counted, listed};
 
 /// No-break space, for instance between a number and its unit.
 pub const UNBROKEN: &str = "\u{a0}";
@@ -35,21 +37,6 @@ pub fn capacity(bytes: u64) -> String {
             let digits = format!("{value:.decimals$}");
             format!("{} {unit}", digits.strip_suffix('0').filter(|shorter| shorter.contains('.')).unwrap_or(&digits))
         }
-    }
-}
-
-/// Returns a count with its noun as text, such as `1 channel` or `4 banks`.
-pub fn counted(number: u64, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", grouped(number))
-}
-
-/// Returns a list as text, such as `a, b and c`; `nothing` if it is empty.
-pub fn listed(parts: &[String]) -> String {
-    match parts {
-        [] => String::from("nothing"),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
     }
 }
 

@@ -7,9 +7,9 @@ use serde::Serialize;
 use super::{
     AllPercentiles, ByName, Description, FigureInterval, FioJob, PrecisionResult, ResourceUse, RunFigures, StageMean,
 };
-use crate::ledger::{MeasuredState, TroubleMet};
 use crate::results::{Evidence, Finding, words};
-use crate::time::Time;
+use phaselink_core::ledger::{MeasuredState, TroubleMet};
+use phaselink_core::time::Time;
 
 /// JSON document of `phaselink run`, `bench` and `serve`: fio's JSON output, with an additional object `phaselink` for
 /// simulation results.

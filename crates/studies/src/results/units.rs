@@ -1,7 +1,8 @@
 //! Numbers as text for people: three significant digits and a decimal prefix.
 
 use super::Unit;
-use crate::time::Span;
+use phaselink_core::time::Span;
+pub use phaselink_core::words::grouped;
 
 const PREFIXES: [&str; 10] = ["p", "n", "u", "m", "", "k", "M", "G", "T", "P"];
 const NO_PREFIX: usize = 4;
@@ -46,19 +47,6 @@ pub fn span(span: Span) -> String {
 /// Returns a share between 0 and 1 as text in per cent with one decimal: `66.5 %`.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
-}
-
-/// Returns a whole number as text with all digits, in groups of three: `1,234,567`.
-pub fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Returns `value` scaled to three significant digits, and the decimal prefix for it.

@@ -5,10 +5,10 @@
 use serde_json::{Map, Value as Json};
 
 use super::percentiles::{P50, P90, P95, P99, P99_9, P99_99, Percentile};
-use crate::config::document::Place;
-use crate::ledger::{JobOutcome, Latency, Outcome, WireUse};
-use crate::problem::Problems;
-use crate::spelling::{nearest, question};
+use phaselink_core::config::document::Place;
+use phaselink_core::ledger::{JobOutcome, Latency, Outcome, WireUse};
+use phaselink_core::problem::Problems;
+use phaselink_core::spelling::{nearest, question};
 
 /// Unit of a figure. It decides how tables print the figure and which bounds a user may write for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

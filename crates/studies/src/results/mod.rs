@@ -1,7 +1,7 @@
 //! Results as types: the registry of figures, documents of `--json` with their schema, and findings.
 //!
 //! [`FIGURES`] lists every number to which a run is reduced, and how it is computed from an
-//! [`Outcome`](crate::ledger::Outcome). Columns of sweeps, cells of comparisons, attributes of Python's results and the
+//! [`Outcome`](phaselink_core::ledger::Outcome). Columns of sweeps, cells of comparisons, attributes of Python's results and the
 //! JSON Schema follow from it. So a new figure is one row there, plus the code that measures it.
 
 pub mod documents;

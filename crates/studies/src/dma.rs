@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Question, SECTIONS};
-use crate::drive::Drive;
-use crate::ledger::{DirectionOutcome, JobOutcome};
-use crate::problem::Problems;
 use crate::results::documents::{Description, DmaDocument, DmaQuestion, DmaRow, OpName, TablePercentiles, value};
+use phaselink_core::dma::{Question, SECTIONS};
+use phaselink_core::drive::Drive;
+use phaselink_core::ledger::{DirectionOutcome, JobOutcome};
+use phaselink_core::problem::Problems;
 
 /// Results of bare DMA transfers of one size: with one in flight, and with many.
 #[derive(Clone, Debug)]

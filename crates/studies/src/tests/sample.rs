@@ -1,11 +1,12 @@
-//! A made-up outcome and made-up traces that the tests of the writers share.
+//! Made-up outcome and made-up traces that the tests of the writers share.
 
-use crate::ledger::stage::Ledger;
-use crate::ledger::{
-    CpuUse, DirectionOutcome, Energy, JobOutcome, MeasuredState, Outcome, Record, Stage, StageTimes, Step, Trace,
-    WireUse,
+use phaselink_core::ledger::stage::Ledger;
+use phaselink_core::ledger::{
+    CpuUse, DirectionOutcome, Energy, JobOutcome, MeasuredState, Outcome, Stage, StageTimes, Step, Trace, WireUse,
 };
-use crate::time::{Span, Time};
+use phaselink_core::time::{Span, Time};
+
+pub(crate) use super::traces::{dc_express_read, down, record, trace_of, up};
 
 /// 1000 reads of 4 KiB at 5.001 to 6 us and 10 writes at 2 us, in one run of 1 ms.
 pub(crate) fn outcome() -> Outcome {
@@ -87,37 +88,20 @@ fn stages(submission: Span, completion: Span) -> StageTimes {
     ledger.close(Time::ZERO + submission + completion).clone()
 }
 
-pub(crate) fn record(request: Option<u64>, from_ps: u64, to_ps: u64, step: Step) -> Record {
-    Record { request, from: Time::from_ps(from_ps), to: Time::from_ps(to_ps), step, memory: None }
-}
-
-pub(crate) fn up(what: &'static str, packets: u32, wire_bytes: u32) -> Step {
-    Step::Up { what: what.into(), packets, wire_bytes }
-}
-
-pub(crate) fn down(what: &'static str, packets: u32, wire_bytes: u32) -> Step {
-    Step::Down { what: what.into(), packets, wire_bytes }
-}
-
-pub(crate) fn trace_of(records: Vec<Record>) -> Trace {
-    let mut trace = Trace::new(records.len());
-    records.into_iter().for_each(|record| trace.push(record));
-    trace
-}
-
-/// A read of 512 B as Figure 1b draws it: queue reads without end, one of which finds a command.
-pub(crate) fn dc_express_read() -> Trace {
+/// A read of 4 KiB as Figure 1a of the FAST 2014 paper on DC Express draws it.
+pub(crate) fn nvme_read() -> Trace {
     trace_of(vec![
-        record(None, 0, 252_000, up("queue read", 1, 24)),
-        record(Some(7), 200_000, 260_000, Step::Host("enq and mark".into())),
-        record(None, 252_000, 552_000, down("empty answer", 1, 88)),
-        record(Some(7), 300_000, 552_000, up("queue read", 1, 24)),
-        record(Some(7), 552_000, 852_500, down("command", 1, 88)),
-        record(None, 612_000, 864_000, up("queue read", 1, 24)),
-        record(Some(7), 852_500, 884_500, Step::Device("parse".into())),
-        record(None, 864_000, 1_164_000, down("empty answer", 1, 88)),
-        record(Some(7), 884_500, 994_500, Step::Media("PCM read".into())),
-        record(Some(7), 994_500, 1_450_500, up("data", 4, 608)),
-        record(Some(7), 1_450_500, 1_460_100, Step::Host("check tags".into())),
+        record(Some(0), 0, 60_000, Step::Host("enq".into())),
+        record(Some(0), 60_000, 314_000, down("doorbell", 1, 28)),
+        record(Some(0), 314_000, 566_000, up("command read", 1, 24)),
+        record(Some(0), 566_000, 866_500, down("command", 1, 88)),
+        record(Some(0), 866_500, 898_500, Step::Device("parse".into())),
+        record(Some(0), 898_500, 1_008_500, Step::Media("PCM read".into())),
+        record(Some(0), 1_008_500, 3_728_500, up("data", 32, 4864)),
+        record(Some(0), 3_500_500, 3_760_500, up("completion entry", 1, 40)),
+        record(Some(0), 3_520_500, 3_774_500, up("interrupt", 1, 28)),
+        record(Some(0), 3_774_500, 4_974_500, Step::Host("interrupt".into())),
+        record(Some(0), 4_974_500, 6_074_500, Step::Host("context switch".into())),
+        record(Some(0), 6_074_500, 6_074_500, Step::Host("done".into())),
     ])
 }

@@ -1,6 +1,6 @@
 //! Latency percentiles that results contain.
 
-use crate::ledger::Latency;
+use phaselink_core::ledger::Latency;
 
 /// Latency percentile that results contain, such as p99, with its names.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,8 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::ledger::{Latency, Stage};
 use crate::results::{FIGURES, Figures, PERCENTILES, in_tables};
+use phaselink_core::ledger::{Latency, Stage};
 
 /// JSON object with arbitrary keys, in the order of this list.
 #[derive(Clone, Debug)]
