@@ -114,7 +114,7 @@ impl Server {
         own["timing"] = timing.into();
         own["errors"] = summary.tally.errors.into();
         if timing {
-            own["lag"] = served::lag_json(&summary.tally.lag, tolerance, &summary.exchanges);
+            own["lag"] = served::lag_json(&summary.tally, tolerance, &summary.exchanges);
         }
         document.to_string()
     }
@@ -124,7 +124,7 @@ fn text(summary: &Summary, timing: bool, tolerance: Span) -> String {
     let counts = served::counts(&summary.tally);
     match timing {
         true => {
-            let lag = served::lag_text(&summary.tally.lag, tolerance, &summary.exchanges);
+            let lag = served::lag_text(&summary.tally, tolerance, &summary.exchanges);
             format!("{}\n{counts}\n{lag}", report::summary(&summary.outcome))
         }
         false => format!("{}\n{counts}", report::requests(&summary.outcome)),

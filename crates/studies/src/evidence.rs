@@ -85,8 +85,8 @@ pub fn of_drives<'a>(drives: impl IntoIterator<Item = &'a Drive>) -> Vec<Evidenc
     found.into_iter().flatten().collect()
 }
 
-/// Returns a sentence on how well drives, stacks and hosts are known: `Checked against machines: off by 5.7 % in the
-/// median of 1,430 measurements with tlc-gen4 (BAM, ICP); papers are reproduced with nvme; no measurement with
+/// Returns a sentence on how well drives, stacks and hosts are known: `Compared with measurements: median error 5.7 %
+/// of 1,430 with tlc-gen4 (sources BAM, ICP); published results are reproduced with nvme; never measured: drive
 /// xl-flash.`
 pub fn sentence(evidence: &[Evidence]) -> String {
     let names = |is_meant: fn(&Evidence) -> bool| -> Vec<String> {
@@ -97,20 +97,33 @@ pub fn sentence(evidence: &[Evidence]) -> String {
     let mut told: Vec<String> = Vec::new();
     for row in evidence {
         let Some(error) = row.median_error_pct else { continue };
-        let (words, noun) = if told.is_empty() { (" in the median", " measurements") } else { ("", "") };
+        let words = if told.is_empty() { "sources " } else { "" };
         let (rows, sources) = (grouped(row.rows as u64), row.sources.join(", "));
-        told.push(format!("{error:.1} %{words} of {rows}{noun} with {} ({sources})", row.name));
+        told.push(format!("{error:.1} % of {rows} with {} ({words}{sources})", row.name));
     }
-    let mut parts: Vec<String> = if told.is_empty() { Vec::new() } else { vec![format!("off by {}", told.join(", "))] };
+    let mut parts: Vec<String> =
+        if told.is_empty() { Vec::new() } else { vec![format!("median error {}", told.join(", "))] };
     let by_papers = names(|row| row.rows == 0 && !row.papers.is_empty());
     if !by_papers.is_empty() {
-        parts.push(format!("papers are reproduced with {}", listed(&by_papers)));
+        parts.push(format!("published results are reproduced with {}", listed(&by_papers)));
     }
-    let unknown = names(Evidence::is_none);
+    let unknown = unmeasured(evidence);
     if !unknown.is_empty() {
-        parts.push(format!("no measurement with {}", listed(&unknown)));
+        parts.push(format!("never measured: {}", unknown.join(", ")));
     }
-    format!("Checked against machines: {}.", parts.join("; "))
+    format!("Compared with measurements: {}.", parts.join("; "))
+}
+
+/// Returns the names of drives, stacks and hosts without any measurement, one text for each kind: `drives a and b`.
+fn unmeasured(evidence: &[Evidence]) -> Vec<String> {
+    let of_part = |part: &&str| {
+        let mut names: Vec<String> =
+            evidence.iter().filter(|row| row.is_none() && row.part == *part).map(|row| row.name.clone()).collect();
+        names.dedup();
+        let plural = if names.len() > 1 { "s" } else { "" };
+        (!names.is_empty()).then(|| format!("{part}{plural} {}", listed(&names)))
+    };
+    PARTS.iter().filter_map(of_part).collect()
 }
 
 #[cfg(test)]
@@ -145,7 +158,7 @@ mod tests {
     #[test]
     fn what_nobody_measured_is_said() {
         let evidence = [Evidence::none("drive", "a"), Evidence::none("drive", "b"), Evidence::none("host", "h")];
-        assert_eq!(sentence(&evidence), "Checked against machines: no measurement with a, b and h.");
+        assert_eq!(sentence(&evidence), "Compared with measurements: never measured: drives a and b, host h.");
         let measured = |part, name, rows, error| Evidence {
             sources: vec![String::from("CHE"), String::from("ICP")],
             rows,
@@ -154,8 +167,8 @@ mod tests {
         };
         let by_paper = Evidence { papers: vec![String::from("p")], ..Evidence::none("host", "r720") };
         let told = sentence(&[measured("drive", "d", 1203, 5.25), measured("stack", "linux-6", 40, 7.0), by_paper]);
-        let expected = "Checked against machines: off by 5.2 % in the median of 1,203 measurements with d (CHE, ICP), 7.0 % of \
-                        40 with linux-6 (CHE, ICP); papers are reproduced with r720.";
+        let expected = "Compared with measurements: median error 5.2 % of 1,203 with d (sources CHE, ICP), 7.0 % of 40 \
+                        with linux-6 (CHE, ICP); published results are reproduced with r720.";
         assert_eq!(told, expected);
     }
 }

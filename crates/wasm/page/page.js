@@ -65,7 +65,7 @@ function sentences(result, was, note) {
 function measuredState(result) {
   const { state, reason, warm_up_ios } = result.phaselink.measured;
   if (state === "burst") return `Measured in a burst: ${reason}.`;
-  return state === "steady" ? `Measured in the steady state, after ${warm_up_ios.toLocaleString("en")} requests of warm-up.` : undefined;
+  return state === "steady" ? `Measured in the steady state; the first ${warm_up_ios.toLocaleString("en")} requests are not counted.` : undefined;
 }
 
 /** How well the drive, its software and its host are known from measurements of machines. */
@@ -73,13 +73,14 @@ function knownBy(result) {
   const rows = result.phaselink.evidence;
   const names = (is) => rows.filter(is).map((it) => it.name).join(", ");
   const measured = rows.filter((it) => it.median_error_pct != null)
-    .map((it) => `${it.median_error_pct.toFixed(1)} % in the median of ${it.rows.toLocaleString("en")} measurements with ${it.name}`);
+    .map((it) => `${it.median_error_pct.toFixed(1)} % of ${it.rows.toLocaleString("en")} with ${it.name}`);
   const papers = names((it) => it.rows === 0 && it.papers.length > 0);
   const none = names((it) => it.rows === 0 && it.papers.length === 0);
   const told = [
-    measured.length && `off by ${measured.join(", ")}`, papers && `papers are reproduced with ${papers}`, none && `no measurement with ${none}`,
+    measured.length && `median error ${measured.join(", ")}`, papers && `published results are reproduced with ${papers}`,
+    none && `never measured: ${none}`,
   ];
-  return `Checked against machines: ${told.filter(Boolean).join("; ")}.`;
+  return `Compared with measurements: ${told.filter(Boolean).join("; ")}.`;
 }
 
 /** How a state is beside the pinned one, and which stage makes most of the difference. */

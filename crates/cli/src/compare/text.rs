@@ -75,15 +75,30 @@ pub(super) fn findings(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec
 /// Returns the assumptions of a comparison, in at most five lines.
 pub(super) fn assumptions(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let host = compare::shared(comparison.drives.iter().map(describe::host));
-    let host = host.unwrap_or_else(|| String::from("several, as the drives' files say"));
+    let host = host.unwrap_or_else(|| hosts(&comparison.drives));
     let lines = [
         Some(format!("Simulated: {}.", title(comparison, groups))),
         traces(comparison).next().map(|trace| format!("Trace: {trace}.")),
         measured(comparison, groups),
         Some(evidence::sentence(&evidence::of_drives(&comparison.drives))),
-        Some(format!("Host: {host}. All that was assumed: --explain.")),
+        Some(format!("Host: {host}. All assumptions: add --explain.")),
     ];
     lines.into_iter().flatten().map(|line| describe::wrapped(&line, "  ")).collect()
+}
+
+/// Returns the hosts of drives that have several, each with its drives: `xeon-6430 (a and b), epyc-turin (c)`.
+fn hosts(drives: &[Drive]) -> String {
+    let mut hosts: Vec<(&str, Vec<String>)> = Vec::new();
+    for drive in drives {
+        let name = drive.sources.presets.get("host").map_or("of the drive's own file", String::as_str);
+        match hosts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, names)) => names.push(drive.name.clone()),
+            None => hosts.push((name, vec![drive.name.clone()])),
+        }
+    }
+    let told: Vec<String> =
+        hosts.iter().map(|(name, drives)| format!("{name} ({})", describe::listed(drives))).collect();
+    describe::listed(&told)
 }
 
 /// Returns a line about the state in which flash drives and volumes with credits were measured, or none if there are no
@@ -157,13 +172,15 @@ fn work(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
         let summary = comparison.lines.first().and_then(|line| line.summary.lines().next()).unwrap_or_default();
         return summary.trim_start_matches("Jobs: ").trim_start_matches("Job: ").to_string();
     };
-    let requests = describe::requests(rw);
+    let block = shared(groups.iter().map(|group| group.label.bytes)).flatten();
+    let block = block.map_or(String::new(), |bytes| format!(" of {}", words::size(bytes.into())));
+    let requests = format!("{}{block}", describe::requests(rw));
     if let Some(share) = comparison.precision {
         return format!("{requests}, until mean and p99 are known to {} %", 100.0 * share);
     }
     match shared(comparison.lines.iter().map(ios)).flatten() {
         Some(ios) => format!("{requests}, {} for each line", describe::counted(ios, "request")),
-        None => String::from(requests),
+        None => requests,
     }
 }
 
@@ -208,11 +225,7 @@ fn write_shared(text: &mut String, label: &str, drives: &[Drive], describe: fn(&
 /// Returns the table of all figures: a row for each group and drive.
 pub(super) fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table {
     let named = named(groups);
-    let mut table = Table::new().left("block");
-    for heading in named.headings() {
-        table = table.right(heading);
-    }
-    table = table.left("drive").labels();
+    let mut table = named.table().left("drive").labels();
     let columns = columns_of(comparison, groups);
     for figure in &columns {
         table = table.right(figure.column.0);

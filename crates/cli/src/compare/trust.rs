@@ -64,11 +64,7 @@ fn interval<'a>(cell: &'a Cell, name: &str) -> Option<&'a Interval> {
 
 fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table {
     let named = named(groups);
-    let mut table = Table::new().left("block");
-    for heading in named.headings() {
-        table = table.right(heading);
-    }
-    table = table.left("drive").labels();
+    let mut table = named.table().left("drive").labels();
     let columns = text::columns(&COLUMNS);
     for figure in &columns {
         table = table.left(figure.column.0);

@@ -262,8 +262,7 @@ impl Arguments {
         }
         document["phaselink"]["faults"] = server.device.faults.list();
         if server.timing {
-            document["phaselink"]["lag"] =
-                served::lag_json(&summary.tally.lag, self.lag_tolerance(), &summary.exchanges);
+            document["phaselink"]["lag"] = served::lag_json(&summary.tally, self.lag_tolerance(), &summary.exchanges);
         }
         document
     }
@@ -280,7 +279,7 @@ impl Arguments {
             counts += &format!("\n{}", served::undefined_text(tally));
         }
         if server.timing {
-            let lag = served::lag_text(&tally.lag, self.lag_tolerance(), exchanges);
+            let lag = served::lag_text(tally, self.lag_tolerance(), exchanges);
             return format!("{}\n{counts}\n{lag}", report::summary_within(outcome, output::width::columns()));
         }
         let (ios, elapsed) = (units::grouped(outcome.ios()), units::span(outcome.elapsed));

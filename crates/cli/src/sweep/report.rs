@@ -39,7 +39,7 @@ fn assumed(heading: &str) -> String {
         .collect();
     let kept = lines.iter().take(ASSUMED_MAX).map(|line| format!("{line}\n"));
     let more = if lines.len() > ASSUMED_MAX { "  … " } else { "  " };
-    kept.chain([format!("{more}All that was assumed: --explain.\n")]).collect()
+    kept.chain([format!("{more}All assumptions: add --explain.\n")]).collect()
 }
 
 /// Returns all assumptions of a sweep: plan and job, and the first point's drive with its interface, memory, link and

@@ -79,7 +79,7 @@ fn pages_begin_with_a_conclusion_and_end_with_how_they_were_made() {
     for (command, wanted) in [
         ("run nvme --number-ios 500 --iodepth 32", "is limited by its"),
         ("compare nvme dc-express --ios 200 --bs 512 --iodepth 1", "has the lowest latency"),
-        ("sweep plan.toml", "moves it most"),
+        ("sweep plan.toml", "changes IOPS most"),
         ("reproduce moneta-talk-2011", "predictions are reproduced"),
         ("validate BDV", "measurements are answered"),
     ] {

@@ -251,7 +251,7 @@ fn a_comparison_names_what_limits_each_drive_and_says_where_only_latency_does() 
         "What limits each at 4 KiB and depth 32: cores for nvme; wire to host for dc-express; fill buffers for cxl.";
     assert!(page.replace("\n  ", " ").contains(line), "{page}");
     let page = printed("compare nvme dc-express --bs 512 --ios 2000");
-    let line = "the small number of requests in flight for nvme; wire to host for dc-express";
+    let line = "too few requests in flight (nvme); wire to host (dc-express)";
     assert!(page.replace("\n  ", " ").contains(line), "{page}");
     let page = printed("compare nvme dc-express --bs 4k --iodepth 1,8 --ios 1000 --set media.read_ns=40000");
     assert!(page.replace("\n  ", " ").contains("media banks for nvme and dc-express"), "{page}");

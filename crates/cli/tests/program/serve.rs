@@ -293,6 +293,8 @@ fn one_modelled_drive_is_loaded_over_nbd_and_in_shared_memory_at_once_and_its_ac
         let own_ways = document["phaselink"]["lag"]["clients_own_way"].as_array().unwrap();
         let fronts: Vec<&str> = own_ways.iter().map(|way| way["front"].as_str().unwrap()).collect();
         assert!(fronts.contains(&"nbd") && fronts.contains(&"shm") && own_ways.len() == 2, "{own_ways:?}");
+        let turnaround = &document["phaselink"]["lag"]["turnaround"];
+        assert!(turnaround["count"].is_u64() && turnaround["mean_ns"].is_f64(), "{turnaround:?}");
     }
 }
 

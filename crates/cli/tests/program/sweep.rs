@@ -74,7 +74,7 @@ fn a_sweep_says_what_it_found_first_and_what_it_assumed_last() {
     let text = plan.printed("--columns iops");
     assert!(text.starts_with("IOPS: lowest at link.lanes = 1, job.iodepth = 1 ("), "{text}");
     let (found, rest) = text.split_once("\n\n").unwrap();
-    assert!(found.replace('\n', " ").contains("moves it most"), "{text}");
+    assert!(found.replace('\n', " ").contains("changes IOPS most"), "{text}");
     let (_, assumed) = rest.rsplit_once("\n\n").unwrap();
     assert!(
         assumed.lines().count() <= 5 && assumed.contains("12 points") && assumed.contains("--explain"),

@@ -55,10 +55,26 @@ pub fn is_trusted(lag: &Latency, tolerance: Span) -> bool {
     lag.percentile(LAG_PERCENT) <= tolerance
 }
 
-/// Returns a text with a table of the lag behind the model, the verdict on it, and a table of the transports' empty
-/// exchanges.
-pub fn lag_text(lag: &Latency, tolerance: Span, exchanges: &[EmptyExchange]) -> String {
-    format!("{}\n{}", verdict(lag, tolerance), exchanges_text(exchanges))
+/// Smallest number of turnarounds of clients that the text reports.
+const TURNAROUNDS_MIN: u64 = 20;
+
+/// Returns a text with a table of the lag behind the model, the verdict on it, a table of the transports' empty
+/// exchanges, and the turnaround of clients with one request in flight.
+pub fn lag_text(tally: &Tally, tolerance: Span, exchanges: &[EmptyExchange]) -> String {
+    let Tally { lag, turnaround, .. } = tally;
+    format!("{}\n{}{}", verdict(lag, tolerance), exchanges_text(exchanges), turnaround_text(turnaround))
+}
+
+fn turnaround_text(turnaround: &Latency) -> String {
+    let Some(median) = turnaround.known_percentile(50.0).filter(|_| turnaround.count() >= TURNAROUNDS_MIN) else {
+        return String::new();
+    };
+    format!(
+        "With nothing else in flight, clients sent the next request {} after a completion (median of {}): their own way \
+         takes no more.\n",
+        units::span(median),
+        units::grouped(turnaround.count())
+    )
 }
 
 fn exchanges_text(exchanges: &[EmptyExchange]) -> String {
@@ -96,8 +112,10 @@ fn verdict(lag: &Latency, tolerance: Span) -> String {
     format!("{table}{verdict}\n")
 }
 
-/// Returns the lag behind the model as JSON, in nanoseconds, with the verdict and the transports' empty exchanges.
-pub fn lag_json(lag: &Latency, tolerance: Span, exchanges: &[EmptyExchange]) -> Value {
+/// Returns the lag behind the model as JSON, in nanoseconds, with the verdict, the transports' empty exchanges, and the
+/// turnaround of clients with one request in flight.
+pub fn lag_json(tally: &Tally, tolerance: Span, exchanges: &[EmptyExchange]) -> Value {
+    let Tally { lag, turnaround, .. } = tally;
     let exchange = |EmptyExchange { front, over, takes }: &EmptyExchange| json!({ "front": front, "over": over, "least_ns": takes.map(Span::as_ns) });
     let own_ways: Value = exchanges.iter().map(exchange).collect();
     let known = |percent| lag.known_percentile(percent).map(Span::as_ns);
@@ -110,6 +128,11 @@ pub fn lag_json(lag: &Latency, tolerance: Span, exchanges: &[EmptyExchange]) -> 
         "max_ns": lag.max().as_ns(),
         "tolerance_ns": tolerance.as_ns(),
         "clients_own_way": own_ways,
+        "turnaround": {
+            "count": turnaround.count(),
+            "mean_ns": turnaround.mean_ns(),
+            "p50_ns": turnaround.known_percentile(50.0).map(Span::as_ns),
+        },
         "trusted": (lag.count() > 0).then(|| is_trusted(lag, tolerance)),
     })
 }

@@ -37,6 +37,9 @@ pub struct Tally {
     pub errors: u64,
     /// Distribution of the time by which completions came later than modelled; empty with timing off.
     pub lag: Latency,
+    /// Distribution of the time from a completion after which nothing was in flight to the next request, with timing
+    /// on. For a client with one request in flight, that is its transport, its wake-up and its own work.
+    pub turnaround: Latency,
     /// Completions that hosts have consumed from NVMe I/O completion queues.
     pub taken: CompletionsTaken,
     /// Undefined behaviour of hosts with the number of its occurrences, if strict checks are on.
@@ -153,6 +156,7 @@ impl Tally {
         self.zeroes.merge(&other.zeroes);
         self.errors += other.errors;
         self.lag.merge(&other.lag);
+        self.turnaround.merge(&other.turnaround);
         self.taken.merge(&other.taken);
         other.undefined.iter().for_each(|(behaviour, count)| self.note_undefined(behaviour, *count));
     }

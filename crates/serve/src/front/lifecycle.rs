@@ -267,6 +267,8 @@ pub struct Lifecycle<'a, R: Request> {
     /// Requests whose next step has a known instant, in the order of these instants.
     due: VecDeque<RequestInFlight<R>>,
     delayed: DelayQueue<RequestInFlight<R>>,
+    /// Instant of the completion after which the thread had no request in flight; none while it has any.
+    idle_since: Option<Time>,
     flusher: Flusher<RequestInFlight<R>>,
     /// Buffer for the bytes of one transfer, as long as the longest.
     space: Vec<u8>,
@@ -293,6 +295,7 @@ impl<'a, R: Request> Lifecycle<'a, R> {
             in_model: Table::default(),
             due: VecDeque::new(),
             delayed: DelayQueue::default(),
+            idle_since: None,
             flusher,
             space: Vec::new(),
         }
@@ -522,6 +525,9 @@ impl<R: Request> Lifecycle<'_, R> {
         // The delay of a fault counts with the first part.
         let is_first = request.due == Time::ZERO;
         let submitted = self.submission_time(&mut request, clock);
+        if let Some(idle_since) = self.idle_since.take() {
+            self.counter.counts().turnaround.record(submitted.since(idle_since.min(submitted)));
+        }
         let delayed = if is_first { request.delayed } else { Span::ZERO };
         let early = self.delivery != Delivery::AtInstant;
         let token = self.in_model.insert(Some(request));
@@ -695,9 +701,18 @@ impl<R: Request> Lifecycle<'_, R> {
         }
         self.counter.counts().lag.record(written.since(due));
         match completion {
-            Completion::Written(is_fine) => self.count(request.request(), is_fine, Some(latency)),
+            Completion::Written(is_fine) => {
+                self.idle_since = self.is_idle().then_some(written);
+                self.count(request.request(), is_fine, Some(latency));
+            }
             Completion::AfterFlush => self.commit_later(request),
         }
+    }
+
+    /// True if no request is in the model or waits for a later step.
+    #[inline]
+    fn is_idle(&self) -> bool {
+        self.in_model.is_empty() && self.due.is_empty() && !self.is_waiting()
     }
 
     /// Returns the longest time for which the device thread may sleep, if nothing arrives.

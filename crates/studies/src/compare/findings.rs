@@ -29,11 +29,13 @@ const CAUSE_SHARE_MIN: f64 = 0.05;
 /// Smallest share of the latency difference between two drives at which a finding names a cause on which the faster
 /// drive spends more time.
 const RETURN_SHARE_MIN: f64 = 0.01;
+/// Smallest share of a difference that a cause must make up to be named as the whole of it.
+const WHOLE_CAUSE_MIN: f64 = 0.9;
 /// Smallest utilisation of a resource that is said to limit a drive. Requests may also wait for a less busy one, for
 /// instance if they come in bursts.
 const BUSY_MIN: f64 = 0.85;
 /// Words for the limit of a drive of which no resource is saturated.
-const LATENCY: &str = "the small number of requests in flight";
+const LATENCY: &str = "too few requests in flight";
 
 /// Drive with its result under the jobs of a group.
 type Entry<'a> = (&'a Drive, &'a Cell);
@@ -110,33 +112,47 @@ fn result(drive: &Drive, groups: &[ComparedGroup]) -> Option<Finding> {
 
 /// Returns the finding about the resource that limits each drive of a group.
 fn limit(drives: &[Drive], group: &ComparedGroup, named: Named) -> Option<Finding> {
-    let mut limits: Vec<(Option<&str>, Vec<&str>)> = Vec::new();
+    let mut limits: Vec<DriveLimit> = Vec::new();
     for (drive, cell) in entries(drives, group) {
-        let resource = cell.limit();
-        match limits.iter_mut().find(|(known, _)| *known == resource) {
-            Some((_, names)) => names.push(&drive.name),
-            None => limits.push((resource, vec![&drive.name])),
+        let (resource, is_awaited) = (cell.limit(), cell.is_awaited_alone());
+        match limits.iter_mut().find(|known| (known.resource, known.is_awaited) == (resource, is_awaited)) {
+            Some(known) => known.drives.push(&drive.name),
+            None => limits.push(DriveLimit { resource, is_awaited, drives: vec![&drive.name] }),
         }
     }
-    let told = |(resource, names): &(Option<&str>, Vec<&str>)| {
-        let names: Vec<String> = names.iter().map(|name| String::from(*name)).collect();
-        format!("{} for {}", resource.unwrap_or(LATENCY), listed(&names))
-    };
-    let told: Vec<String> = limits.iter().map(told).collect();
+    let told: Vec<String> = limits.iter().map(DriveLimit::text).collect();
     let place = named.place(&group.label);
     (!limits.is_empty()).then(|| Finding {
         kind: FindingKind::Limit,
         at: Some(group.label.place()),
-        parts: limits.iter().map(|(resource, names)| FindingPart::new(names, *resource, None)).collect(),
+        parts: limits.iter().map(|limit| FindingPart::new(&limit.drives, limit.resource, None)).collect(),
         sentence: match &entries(drives, group)[..] {
-            [(drive, cell)] => format!("At {place}, {}", limit_of_one(drive, cell)),
+            [(drive, cell)] => format!("At {place}, {}", limit_of_one(drive, cell, group)),
             _ => format!("What limits each at {place}: {}.", told.join("; ")),
         },
     })
 }
 
+/// Drives that the same resource limits.
+struct DriveLimit<'a> {
+    /// Name of the resource; `None` if no resource of the drives is saturated.
+    resource: Option<&'a str>,
+    /// True if requests wait for the resource although it is not saturated.
+    is_awaited: bool,
+    drives: Vec<&'a str>,
+}
+
+impl DriveLimit<'_> {
+    /// Returns the limit with its drives as text: `wire to host (a and b)`.
+    fn text(&self) -> String {
+        let names: Vec<String> = self.drives.iter().map(|name| String::from(*name)).collect();
+        let words = if self.is_awaited { "waits for " } else { "" };
+        format!("{words}{} ({})", self.resource.unwrap_or(LATENCY), listed(&names))
+    }
+}
+
 /// Returns the end of the sentence about the resource that limits a drive: `nvme is limited by its cores, 98 % busy.`
-fn limit_of_one(drive: &Drive, cell: &Cell) -> String {
+fn limit_of_one(drive: &Drive, cell: &Cell, group: &ComparedGroup) -> String {
     let busy = |used: &ResourceUse| format!("{:.0}{UNBROKEN}%{UNBROKEN}busy", 100.0 * used.share);
     if let Some(resource) = cell.limit() {
         let used = cell.usage.iter().find(|used| used.resource == resource);
@@ -148,13 +164,19 @@ fn limit_of_one(drive: &Drive, cell: &Cell) -> String {
             None => format!("{} is limited by its {resource}, for which requests wait.", drive.name),
         };
     }
-    let busiest = cell.usage.first().map_or_else(String::new, |used| format!(" ({}: {})", used.resource, busy(used)));
-    let longest = means_ns(&cell.all).into_iter().max_by(|left, right| left.1.total_cmp(&right.1));
-    let share = longest.filter(|(_, ns)| *ns > 0.0).map_or_else(String::new, |(cause, ns)| {
-        let percent = 100.0 * ns / cell.all.total.mean_ns();
-        format!(" {} takes {percent:.0}{UNBROKEN}% of a request.", with_large_initial(cause.name()))
+    let busiest = cell.usage.first();
+    let busiest = busiest.map_or_else(String::new, |used| {
+        format!(" (busiest: {}, {:.0}{UNBROKEN}%)", used.resource, 100.0 * used.share)
     });
-    format!("nothing of {} is full{busiest}: latency limits.{share}", drive.name)
+    // Of a mix, reads are what applications wait for.
+    let judged = if cell.reads.ios > 0 && cell.writes.ios > 0 { JudgedLatency::Reads } else { JudgedLatency::All };
+    let requests = judged.requests(cell);
+    let longest = means_ns(requests).into_iter().max_by(|left, right| left.1.total_cmp(&right.1));
+    let share = longest.filter(|(_, ns)| *ns > 0.0).map_or_else(String::new, |(cause, ns)| {
+        let (percent, latency) = (100.0 * ns / requests.total.mean_ns(), judged.latency(&group.label));
+        format!(" {} takes {percent:.0}{UNBROKEN}% of the {latency}.", with_large_initial(cause.name()))
+    });
+    format!("no part of {} is saturated{busiest}: latency limits the rate.{share}", drive.name)
 }
 
 /// Returns a text with its first letter in upper case.
@@ -246,43 +268,48 @@ fn fastest(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Fin
     let ratio = |ns: f64| ns / fast_ns.max(f64::MIN_POSITIVE);
     let (place, latency) = (named.place(&group.label), ranking.judged.latency(&group.label));
     let cause = ranking.savings_ns(next_cell, fast_cell).into_iter().next().filter(|(_, saved_ns)| *saved_ns > 0.0);
+    let gap_ns = next_ns - fast_ns;
     // A cause may save more than all do together.
-    let why = cause.map_or(String::new(), |(cause, ns)| match ns < next_ns - fast_ns {
-        true => format!(", {} of them {}", time(ns), cause.name()),
-        false => format!(", for {}", cause.name()),
+    let why = cause.map_or(String::new(), |(cause, ns)| match ns < gap_ns {
+        true => format!("; of the {} more, {} are {}", time(gap_ns), time(ns), cause.name()),
+        false => format!("; the {} more are {}", time(gap_ns), cause.name()),
     });
     let slowest = ranking.entries.first().filter(|(slow, _)| slow.name != next.name);
     let slowest = slowest.map_or(String::new(), |(slow, cell)| {
         format!(
-            "; the slowest, {}, takes {:.1} times as long ({})",
+            " {}, the slowest, takes {} times as long ({}).",
             slow.name,
-            ratio(mean_ns(cell)),
+            times(ratio(mean_ns(cell))),
             time(mean_ns(cell))
         )
     });
-    let part = FindingPart::new(&[&fast.name, &next.name], None, Some((next_ns - fast_ns, FindingUnit::Ns)));
+    let part = FindingPart::new(&[&fast.name, &next.name], None, Some((gap_ns, FindingUnit::Ns)));
     Some(Finding {
         kind: FindingKind::Fastest,
         at: Some(group.label.place()),
         parts: vec![part],
         sentence: match ratio(next_ns) < RATIO_MIN {
             true => format!(
-                "At {place}, {} and {} have the lowest {latency}: {} on average{slowest}.",
+                "At {place}, {} and {} have the lowest {latency}: {} on average.{slowest}",
                 fast.name,
                 next.name,
                 time(fast_ns)
             ),
             false => format!(
-                "At {place}, {} has the lowest {latency}: {} on average. {} comes next, {:.1} times as long ({}: {} more{why}){slowest}.",
+                "At {place}, {} has the lowest {latency}: {} on average. {} comes next: {}, {} times as long{why}.{slowest}",
                 fast.name,
                 time(fast_ns),
                 next.name,
-                ratio(next_ns),
                 time(next_ns),
-                time(next_ns - fast_ns),
+                times(ratio(next_ns)),
             ),
         },
     })
+}
+
+/// Formats a ratio with one decimal, or as a whole number from a hundred on.
+fn times(ratio: f64) -> String {
+    if ratio < 99.95 { format!("{ratio:.1}") } else { format!("{ratio:.0}") }
 }
 
 /// Formats a time in a suitable unit, with a space that no line break divides.
@@ -309,12 +336,13 @@ fn latency(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Fin
                 100.0 * (ratio - 1.0)
             ),
             false => format!(
-                "At {place}, the {} is {} with {} and {} with {}, {ratio:.1} times as long. {} {}.",
+                "At {place}, the {} is {} with {} and {} with {}, {} times as long. {} {}.",
                 ranking.judged.latency(&group.label),
                 time(fast_ns),
                 fast.name,
                 time(slow_ns),
                 slow.name,
+                times(ratio),
                 fast.name,
                 saved_in_words(&savings, slow_ns - fast_ns),
             ),
@@ -343,11 +371,12 @@ fn steps(group: &ComparedGroup, ranking: &Ranking) -> Option<Finding> {
     let step = |pair: &[Entry]| {
         let [(before, slow), (drive, fast)] = pair else { return None };
         let gap_ns = mean_ns(slow) - mean_ns(fast);
-        let (cause, _) = *ranking.savings_ns(slow, fast).first()?;
+        let (cause, saved_ns) = *ranking.savings_ns(slow, fast).first()?;
+        let mostly = if saved_ns < WHOLE_CAUSE_MIN * gap_ns { "mostly " } else { "" };
         let names = [drive.name.as_str(), before.name.as_str()];
         let part = FindingPart::new(&names, Some(cause.name()), Some((gap_ns, FindingUnit::Ns)));
         Some(match gap_ns > (RATIO_MIN - 1.0) * mean_ns(slow) {
-            true => (part, format!("{} saves {} ({})", drive.name, time(gap_ns), cause.name())),
+            true => (part, format!("{} saves {} ({mostly}{})", drive.name, time(gap_ns), cause.name())),
             false => (part, format!("{} takes about as long", drive.name)),
         })
     };

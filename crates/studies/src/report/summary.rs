@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::table::{Table, bar};
 use super::units;
 use crate::results::in_tables;
-use phaselink_core::ledger::{DirectionOutcome, JobOutcome, Latency, Outcome, WireUse};
+use phaselink_core::ledger::{DirectionOutcome, JobOutcome, Latency, MeasuredState, Outcome, WireUse};
 use phaselink_core::time::Time;
 
 const BAR_WIDTH: usize = 30;
@@ -126,7 +126,7 @@ pub(super) fn link(outcome: &Outcome) -> Table {
     let mut row = |name: &str, figure: &dyn Fn(&WireUse) -> String| {
         table.row([name.to_string(), figure(&outcome.upstream), figure(&outcome.downstream)]);
     };
-    row("busy", &|wire| units::percent(wire.busy_share(outcome.elapsed)));
+    row("busy, acknowledgements aside", &|wire| units::percent(wire.busy_share(outcome.elapsed)));
     row("wire rate", &|wire| units::quantity(wire.bytes_per_ns * 1e9, "B/s"));
     row("bytes", &|wire| units::quantity(wire.bytes() as f64, "B"));
     row("user data", &|wire| share_of_bytes(wire, wire.data_bytes));
@@ -177,7 +177,8 @@ pub(super) fn trouble(outcome: &Outcome) -> Table {
 
 /// Returns the table of the counters of the drive's protocol.
 pub(super) fn counters(outcome: &Outcome) -> Table {
-    let mut table = Table::new().left("counter").right("");
+    let has_warm_up = matches!(outcome.measured, MeasuredState::Steady { .. });
+    let mut table = Table::new().left(if has_warm_up { "counter, warm-up included" } else { "counter" }).right("");
     for (name, value) in &outcome.counters {
         table.row([name.to_string(), units::grouped(*value)]);
     }
@@ -222,7 +223,7 @@ mod tests {
 
             link                            to host  to device
             ──────────────────────────────────────────────────
-            busy                             90.0 %      2.0 %
+            busy, acknowledgements aside     90.0 %      2.0 %
             wire rate                     4.00 GB/s  4.00 GB/s
             bytes                           4.87 MB    64.0 kB
             user data                        84.1 %      0.0 %

@@ -174,7 +174,7 @@ figures! {
     /// 99th percentile of the latency of queries (rounds of dependent reads), in ns; unknown if no query is slower.
     query_p99_ns: percentile("query p99", LatencyOf::Queries, P99).in_cells();
     /// Utilisation of the busier direction of the PCI Express link, 0 to 1.
-    link_busy_share: known("link", Unit::Share, |run| run.link_busy_share()).in_cells();
+    link_busy_share: known("link busy", Unit::Share, |run| run.link_busy_share()).in_cells();
     /// Utilisation of the PCI Express link in the direction from device to host, 0 to 1.
     upstream_busy_share: known("to host", Unit::Share, |run| run.busy_share(&run.outcome.upstream));
     /// Utilisation of the PCI Express link in the direction from host to device, 0 to 1.

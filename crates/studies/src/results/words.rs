@@ -48,7 +48,9 @@ pub fn measured(state: MeasuredState) -> Option<String> {
         MeasuredState::Burst(reason) => Some(format!("burst ({reason})")),
         MeasuredState::Steady { warm_up_ios, warm_up } => {
             let (requests, time) = (counted(warm_up_ios, "request"), units::span(warm_up));
-            Some(format!("steady, counted after {requests} in {time} that turned the write buffer over"))
+            Some(format!(
+                "steady: the first {requests} ({time}) replaced what the write buffer held, and are not counted"
+            ))
         }
         MeasuredState::Volume(state) => {
             let name = if is_lasting(state) { "steady" } else { "burst" };

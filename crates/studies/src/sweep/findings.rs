@@ -6,10 +6,14 @@ use std::collections::BTreeMap;
 use super::Plan;
 use super::text::RanPoint;
 use crate::results::words::{UNBROKEN, listed};
-use crate::results::{Figure, units};
+use crate::results::{Figure, Unit, units};
 
 /// Ratio of largest to smallest value of a column below which all its values count as equal.
 const RATIO_MIN: f64 = 1.005;
+/// Ratio to the largest value of a column below which another point counts as close to the best.
+const CLOSE: f64 = 1.02;
+/// Difference in per cent that [`CLOSE`] allows.
+const CLOSE_PERCENT: u32 = 2;
 /// Largest number of axes that one sentence of a sweep's findings names.
 const AXES_MAX: usize = 3;
 
@@ -47,16 +51,23 @@ fn sentences(plan: &Plan, column: &Figure, values: &[Valued]) -> Vec<String> {
     if is_equal {
         return vec![format!("{}: {} at every point.", column.heading, shown(least.1))];
     }
-    let ratio = if least.1 > 0.0 { format!(", {:.1} times as much", most.1 / least.1) } else { String::new() };
-    let range = format!(
-        "{}: lowest at {} ({}), highest at {} ({}{ratio}).",
-        column.heading,
-        place(plan, least.0),
-        shown(least.1),
-        place(plan, most.0),
-        shown(most.1)
-    );
-    [Some(range), influence(plan, values)].into_iter().flatten().collect()
+    let ratio = if least.1 > 0.0 { format!(", {:.1} times the lowest", most.1 / least.1) } else { String::new() };
+    let at = |valued: &Valued, ratio: &str| format!("{} ({}{ratio})", place(plan, valued.0), shown(valued.1));
+    let (lowest, highest) = (format!("lowest at {}", at(least, "")), format!("highest at {}", at(most, &ratio)));
+    // Of times and energies the lowest value is the best one.
+    let range = match column.unit {
+        Unit::Ns | Unit::J | Unit::W => format!("{lowest}{}; {highest}", close_to(least, values)),
+        _ => format!("{highest}{}; {lowest}", close_to(most, values)),
+    };
+    [Some(format!("{}: {range}.", column.heading)), influence(plan, column, values)].into_iter().flatten().collect()
+}
+
+/// Returns a text on the number of points whose value is close to that of the best point; empty if there are none.
+fn close_to(best: &Valued, values: &[Valued]) -> String {
+    let is_close = |value: f64| value.max(best.1) < value.min(best.1) * CLOSE;
+    let count = values.iter().filter(|(point, value)| *point != best.0 && is_close(*value)).count();
+    let points = if count == 1 { "one other point" } else { &format!("{count} other points") };
+    if count == 0 { String::new() } else { format!(", and within {CLOSE_PERCENT}{UNBROKEN}% of it at {points}") }
 }
 
 /// Returns the keys that vary and their values at a point, as text: `link.lanes = 4, seed 1`.
@@ -72,7 +83,7 @@ fn place(plan: &Plan, point: usize) -> String {
 }
 
 /// Returns a sentence about the axes that have the largest effect on a column. `None` unless several axes vary.
-fn influence(plan: &Plan, values: &[Valued]) -> Option<String> {
+fn influence(plan: &Plan, column: &Figure, values: &[Valued]) -> Option<String> {
     let axes = plan.text.axes.iter().enumerate().filter(|(_, axis)| axis.len() > 1);
     let mut ratios: Vec<(String, f64)> = axes
         .filter_map(|(number, axis)| {
@@ -81,13 +92,12 @@ fn influence(plan: &Plan, values: &[Valued]) -> Option<String> {
         })
         .collect();
     ratios.sort_by(|left, right| right.1.total_cmp(&left.1));
-    let told: Vec<String> = ratios.iter().take(AXES_MAX).map(|(keys, ratio)| format!("{keys} {ratio:.1}")).collect();
+    let told = ratios.iter().take(AXES_MAX).map(|(keys, ratio)| format!("{ratio:.1} times over the range of {keys}"));
+    let told: Vec<String> = told.collect();
     let strongest = ratios.first().map(|(keys, _)| keys.as_str()).unwrap_or_default();
     (ratios.len() > 1).then(|| {
-        format!(
-            "{strongest} moves it most; mean ratio of largest to smallest value along each axis: {}.",
-            listed(&told)
-        )
+        let figure = column.heading;
+        format!("{strongest} changes {figure} most: all else equal, {figure} varies {}.", listed(&told))
     })
 }
 
@@ -135,10 +145,31 @@ mod tests {
         let column = find("iops").unwrap();
         let told = sentences(&plan, column, &[(0, 100.0), (1, 400.0), (2, 110.0), (3, 440.0)]);
         let told: Vec<String> = told.iter().map(|text| text.replace(UNBROKEN, " ")).collect();
-        assert!(told[0].ends_with(
-            "lowest at link.lanes = 1, job.iodepth = 1 (100), highest at link.lanes = 2, job.iodepth = 4 (440, 4.4 times as much)."
-        ), "{told:?}");
-        assert!(told[1].contains("job.iodepth moves it most; mean ratio of largest to smallest value along each axis: job.iodepth 4.0 and"), "{told:?}");
+        assert_eq!(
+            told[0],
+            "IOPS: highest at link.lanes = 2, job.iodepth = 4 (440, 4.4 times the lowest); lowest at link.lanes = 1, job.iodepth = 1 (100)."
+        );
+        assert_eq!(
+            told[1],
+            "job.iodepth changes IOPS most: all else equal, IOPS varies 4.0 times over the range of job.iodepth and 1.1 times over the range of link.lanes."
+        );
+    }
+
+    #[test]
+    fn points_close_to_the_best_are_counted_where_low_values_are_good_too() {
+        let plan = Plan::parse("p.toml", PLAN).unwrap();
+        let told = |name: &str, values: [f64; 4]| {
+            let values: Vec<Valued> = values.into_iter().enumerate().collect();
+            sentences(&plan, find(name).unwrap(), &values)[0].replace(UNBROKEN, " ")
+        };
+        let rate = told("iops", [100.0, 436.0, 110.0, 440.0]);
+        assert!(
+            rate.contains("(440, 4.4 times the lowest), and within 2 % of it at one other point; lowest"),
+            "{rate}"
+        );
+        let latency = told("mean_ns", [100.0, 101.0, 101.9, 440.0]);
+        assert!(latency.contains("(100 ns), and within 2 % of it at 2 other points; highest at"), "{latency}");
+        assert!(!told("mean_ns", [100.0, 102.1, 103.0, 440.0]).contains("within"));
     }
 
     #[test]
