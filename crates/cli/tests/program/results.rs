@@ -247,14 +247,14 @@ fn energy_above_idle_stands_beside_the_total_and_differs_by_that_of_the_idle_ser
 #[test]
 fn a_comparison_names_what_limits_each_drive_and_says_where_only_latency_does() {
     let page = printed("compare nvme dc-express cxl --bs 4k --iodepth 1,32 --ios 1000");
-    let line =
-        "What limits each at 4 KiB and depth 32: cores for nvme; wire to host for dc-express; fill buffers for cxl.";
+    let line = "What limits each at 4 KiB and depth 32: cores (nvme); wire to host (dc-express); waits for fill \
+                buffers (cxl).";
     assert!(page.replace("\n  ", " ").contains(line), "{page}");
     let page = printed("compare nvme dc-express --bs 512 --ios 2000");
     let line = "too few requests in flight (nvme); wire to host (dc-express)";
     assert!(page.replace("\n  ", " ").contains(line), "{page}");
     let page = printed("compare nvme dc-express --bs 4k --iodepth 1,8 --ios 1000 --set media.read_ns=40000");
-    assert!(page.replace("\n  ", " ").contains("media banks for nvme and dc-express"), "{page}");
+    assert!(page.replace("\n  ", " ").contains("waits for media banks (nvme and dc-express)"), "{page}");
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn a_sweep_that_lost_its_last_runs_goes_on_without_repeating_the_others() {
 fn a_sweep_says_what_it_found_first_and_what_it_assumed_last() {
     let plan = plan("sweep-found", TWELVE);
     let text = plan.printed("--columns iops");
-    assert!(text.starts_with("IOPS: lowest at link.lanes = 1, job.iodepth = 1 ("), "{text}");
+    assert!(text.starts_with("IOPS: highest at link.lanes = 4, job.iodepth = 4 ("), "{text}");
     let (found, rest) = text.split_once("\n\n").unwrap();
     assert!(found.replace('\n', " ").contains("changes IOPS most"), "{text}");
     let (_, assumed) = rest.rsplit_once("\n\n").unwrap();
