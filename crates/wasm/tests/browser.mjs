@@ -162,9 +162,9 @@ const TESTS = {
 
   async the_sentence_follows_utilisation() {
     await open("#drive=optane-p5800x");
-    assert.match(await text("told"), /nothing of optane-p5800x is full.*latency limits\. Firmware takes 35 % of a request/);
+    assert.match(await text("told"), /no part of optane-p5800x is saturated.*latency limits the rate\. Firmware takes 35 % of the latency of random reads/);
     await open("#drive=tlc-gen5&iodepth=32");
-    assert.match(await text("told"), /nothing of tlc-gen5 is full/);
+    assert.match(await text("told"), /no part of tlc-gen5 is saturated/);
     await open("#drive=nvme&iodepth=32");
     assert.match(await text("told"), /nvme is limited by its cores, (9\d|100) % busy/);
     assert.match(await text("limits"), /cores(9\d|100) %/);
