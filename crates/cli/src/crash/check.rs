@@ -35,7 +35,8 @@ pub(super) struct Checks<'a> {
     pub timeline: &'a CutTimeline,
     footprint: Vec<Range<usize>>,
     command: &'a str,
-    /// Drive with which each image is also served to the command over vfio-user, or none.
+    /// Drive that serves each crash image to the check command over vfio-user, beside the image file; none without
+    /// vfio-user.
     drive: Option<&'a Drive>,
     limit: Duration,
     pub stopped: &'a AtomicBool,

@@ -250,7 +250,7 @@ impl Arguments {
     }
 }
 
-/// Returns the reason why a drive cannot replay a recording, or none if it can.
+/// Returns the reason why a drive cannot replay a recorded block trace, such as too small a capacity; none if it can.
 fn reason_against(described: &Described, trace: &Trace) -> Option<String> {
     let (drive, limits, summary) = (described.drive(), described.drive().limits(), trace.requests.summary());
     let name = &drive.name;

@@ -31,9 +31,9 @@ section! {
 pub enum PeerHolds {
     /// No peer device exists, so that everything is in host memory.
     Nothing,
-    /// User data is in the peer's memory, while queues are in host memory.
+    /// User data is in the memory of the peer device, such as a GPU, while queues are in host memory.
     Data,
-    /// User data and queues are in the peer's memory.
+    /// User data and queues are in the memory of the peer device, such as a GPU.
     All,
 }
 

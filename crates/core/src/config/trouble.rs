@@ -22,37 +22,38 @@ use crate::problem::Problem;
 use crate::spelling::{nearest, question};
 use crate::time::{Span, Time};
 
-/// Alternative names of kinds of faults in a timeline, beside the names in fault rules.
+/// Further names of kinds of faults in a fault timeline, beside those in fault rules.
 const ALIASES: [(&str, FaultAction); 2] =
     [("lost-completion", FaultAction::DropCompletion), ("link", FaultAction::Retrain)];
-/// Alternative names of keys in a timeline, beside the keys of fault rules without their units.
+/// Words of a fault timeline, each with the key of fault rules that it stands for. All other keys go by their names
+/// without units.
 const KEY_ALIASES: [(&str, &str); 3] =
     [("rate", "probability"), ("iops", "rate_iops"), ("mib_per_s", "rate_mib_per_s")];
-/// Keys of fault rules that a timeline expresses by the kind of fault, `at=` and `for=` instead.
+/// Keys of fault rules that a fault timeline does not name. It gives them by the kind of fault, `at=` and `for=`.
 const TIMED: [&str; 5] = ["action", "at", "first", "times", "for_us"];
-/// Word that ends all earlier events of a timeline that have no length.
+/// Word that ends all earlier events of a fault timeline that have no length.
 const RETURN: &str = "return";
 /// Units of time and their lengths in picoseconds. A unit comes before others that it ends in.
 const UNITS: [(&str, f64); 4] = [("ms", 1e9), ("us", 1e6), ("ns", 1e3), ("s", 1e12)];
 
-/// Timeline of faults: its events, each as a fault rule.
+/// Timeline of injected faults: its events, each as a fault rule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TroubleTimeline(pub Vec<Fault>);
 
-/// Parsed line of a timeline: a fault event, or the end of earlier events.
+/// Parsed line of a fault timeline: an event, or the end of earlier events.
 enum TroubleLine {
     Event { fault: Fault, has_end: bool },
     Return(Span),
 }
 
-/// Beginning or length of a timeline's event: a time, or a number of requests.
+/// Beginning or length of an event in a fault timeline: a time, or a number of requests.
 enum TroubleMeasure {
     Time(Span),
     Requests(u64),
 }
 
 impl TroubleTimeline {
-    /// Parses the lines of a timeline, each given with its position. Ignores blank lines and text from `#` on.
+    /// Parses the lines of a fault timeline, each given with its position. Ignores blank lines and text from `#` on.
     pub(crate) fn read_lines<'a>(
         lines: impl Iterator<Item = (Place, &'a str)>,
     ) -> Result<TroubleTimeline, Vec<Problem>> {
@@ -247,7 +248,7 @@ fn number_node(place: &Place, number: &Json) -> Option<Node> {
     Some(Node { place: place.clone(), value, quote: number.to_string() })
 }
 
-/// Returns the word by which a timeline names a key of fault rules.
+/// Returns the word by which a fault timeline names a key of fault rules: its alias, or the key without its unit.
 fn word(key: &'static str) -> &'static str {
     let alias = KEY_ALIASES.iter().find(|(_, name)| *name == key).map(|(alias, _)| *alias);
     alias.unwrap_or_else(|| stem(key))

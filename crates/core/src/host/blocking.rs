@@ -51,8 +51,9 @@ impl Blocking {
         Thread { spin_up_to_bytes, wait: processors.wait, waits_for_flush: true, ..thread }
     }
 
-    /// Lets a thread that holds its core take its next step: it resumes a request that can go on, fills its slots, as
-    /// fio does, or handles a completion. Otherwise it waits.
+    /// Runs a thread that holds its core up to its next simulated event. The thread resumes a request that was stopped
+    /// in the stack, submits a request while its queue depth allows, or handles a completion. Without any of them, it
+    /// waits for completions.
     pub(super) fn step(
         &mut self,
         now: Time,

@@ -82,7 +82,7 @@ pub struct Path {
     pub place: usize,
 }
 
-/// Software stack of a drive whose requests go one at a time, as the steps of their paths.
+/// Software stack of a drive whose requests pass it one at a time: the steps that reads and writes take down and up.
 #[derive(Clone, Debug)]
 pub struct Stack {
     down: [Vec<StackStep>; 2],
@@ -90,11 +90,11 @@ pub struct Stack {
     contended: bool,
     copy_ps_per_byte: f64,
     copy_writes: bool,
-    /// Number of cache lines that the steps write.
+    /// Number of cache lines in the software stack that several cores write, and for which they contend.
     pub lines: usize,
-    /// Number of spinlocks that the steps take.
+    /// Number of spinlocks that requests take on their way through the software stack.
     pub spin_locks: usize,
-    /// Number of locks that requests keep from a step on the way down to one on the way up.
+    /// Number of locks that requests take on their way down the software stack and keep until their way up.
     pub request_locks: usize,
 }
 

@@ -33,8 +33,8 @@ struct HostRegion {
 pub struct RootComplex {
     /// Latencies of host memory by region: queues and commands, and user data.
     regions: [HostRegion; 2],
-    /// Latencies of reads of user data that the caches no longer hold. `cold_ratio` is the share of the reads of user
-    /// data that find it so.
+    /// Latencies of device reads of user data that has left the processor caches, so that it comes from DRAM.
+    /// `cold_ratio` is the share of these reads among all reads of user data.
     cold: HostRegion,
     cold_ratio: f64,
     iommu: Option<Iommu>,

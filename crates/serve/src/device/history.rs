@@ -143,8 +143,8 @@ impl History {
         Ticket(place)
     }
 
-    /// Records that a request has made a change that recordings cannot hold, and stops the server. `what` continues a
-    /// sentence about the client, as in `format the drive`.
+    /// Stops the server because a client's request has made a change that a recording for crash tests cannot hold.
+    /// `what` names the change in words such as `format the drive`.
     #[cold]
     pub fn give_up(&self, what: &'static str) {
         // The first reason is the one that is told.

@@ -108,7 +108,7 @@ impl PipeReader<'_> {
         PipeReader { pipe, taken: 0 }
     }
 
-    /// Removes and returns the next record, or returns none if the writer has sent no more.
+    /// Removes and returns the oldest record in the pipe; none if the writing thread has sent no more.
     #[inline]
     pub fn take(&mut self) -> Option<PipeRecord> {
         let line = &self.pipe.lines[(self.taken % LINES) as usize].0;

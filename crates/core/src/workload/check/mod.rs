@@ -139,8 +139,8 @@ impl JobPlace {
         JobPlace { file: file.into(), line: line.into(), options: BTreeMap::new() }
     }
 
-    /// Stores the line of an option, which is identified by its first name in the table of options; nothing if `line`
-    /// is none.
+    /// Stores the number of the job file's line that sets `option`, for error messages; nothing if `line` is none.
+    /// `option` is the option's first name in the table of options.
     pub fn note(&mut self, option: &'static str, line: Option<usize>) {
         if let Some(line) = line {
             self.options.insert(option, line);

@@ -84,8 +84,8 @@ impl GroupCommit {
         Some(Next { io: Io { op: Op::Write, offset, bytes }, due, drive: 0, ends_commit: false, placement: None })
     }
 
-    /// Takes the oldest group, which has been committed, and calls `record` with the time at which each of its records
-    /// was handed in.
+    /// Takes the oldest group of log records, which has been committed. Calls `record` for each with the time at which
+    /// its client handed it in.
     pub(super) fn take_group(&mut self, mut record: impl FnMut(Time)) {
         if let Some(group) = self.groups.pop_front() {
             group.iter().for_each(|handed_in| record(*handed_in));

@@ -140,7 +140,7 @@ impl IndexLog {
         records.iter().flat_map(sealed).collect()
     }
 
-    /// Appends records to the valid half, and flushes them.
+    /// Appends records of changed keys to the valid half of a key-value store's index log, and flushes them.
     ///
     /// # Errors
     ///
