@@ -76,15 +76,15 @@ impl TroubleTimeline {
         }
     }
 
-    /// Parses the text of a file with a timeline, one event per line.
+    /// Parses the text of a file with a fault timeline, one event per line.
     pub(crate) fn read_text(file: &str, text: &str) -> Result<TroubleTimeline, Vec<Problem>> {
         let place = |line: usize| Place { file: file.into(), line: Some(line) };
         TroubleTimeline::read_lines(text.lines().enumerate().map(|(number, line)| (place(number + 1), line)))
     }
 }
 
-/// True if a text is a line of a timeline rather than the TOML table of a fault rule. Such a line has a beginning, a
-/// length, or a word that could be a kind of fault. A table has quotes, or keys with spaces around `=`.
+/// True if a text is a line of a fault timeline rather than the TOML table of a fault rule. Such a line has a
+/// beginning, a length, or a word that could be a kind of fault. A table has quotes, or keys with spaces around `=`.
 pub(crate) fn is_line(text: &str) -> bool {
     let is_table = text.starts_with('{') || text.contains(['"', '\'']) || text.contains(" =") || text.contains("= ");
     if is_table {
@@ -304,8 +304,8 @@ fn time_text(span: Span) -> String {
 }
 
 impl Fault {
-    /// Returns a line of a timeline that is parsed into this rule. If no line can express the rule, returns its TOML
-    /// table.
+    /// Returns a line of a fault timeline that is parsed into this rule. If no line can express the rule, returns its
+    /// TOML table.
     pub fn line(&self) -> String {
         let (line, place) = (self.words(), Place::whole("line"));
         let is_same = matches!(read_line(&place, &line), Ok(TroubleLine::Event { fault, .. }) if fault == *self);
@@ -316,7 +316,7 @@ impl Fault {
         }
     }
 
-    /// Returns the line of a timeline for this rule, which may fail to express all of it.
+    /// Returns the line of a fault timeline for this rule, which may fail to express all of it.
     fn words(&self) -> String {
         let is_instant = matches!(self.action, FaultAction::PowerCut | FaultAction::Reset | FaultAction::StarveCredits);
         // A time counts from a request only behind that request.

@@ -21,7 +21,7 @@ pub use zones::ZonedSpace;
 /// Largest number of threads of one run, over all jobs.
 pub const THREADS_MAX: u64 = 65536;
 
-/// Largest number of bytes of the records of all clients in one group commit.
+/// Largest number of bytes in one group commit, the log records of all clients of a thread together.
 const GROUP_BYTES_MAX: u32 = 1 << 30;
 
 /// Largest number of parts into which requests in flight in one run may be split. Each takes 470 bytes (measured), so

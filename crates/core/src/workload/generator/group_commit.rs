@@ -26,14 +26,14 @@ pub(super) struct GroupCommit {
     random: Xoshiro256PlusPlus,
     think: Span,
     record_bytes: u32,
-    /// First byte of the log on the drive. Its length `log_bytes` is a whole number of records.
+    /// First byte of the clients' log on the drive. The log's length `log_bytes` is a whole number of records.
     first_byte: u64,
     log_bytes: u64,
     position: u64,
-    /// Times at which the clients will hand in their next records, the earliest first.
+    /// Times at which the clients will hand in their next log records, the earliest first.
     clients: BinaryHeap<Reverse<Time>>,
-    /// Groups of records that have been written but not taken as committed, the oldest first: the time at which each
-    /// record was handed in.
+    /// Groups of log records that have been written but not taken as committed, the oldest first. Each record is the
+    /// time at which its client handed it in.
     groups: VecDeque<Vec<Time>>,
     /// Emptied lists of earlier groups, whose memory the next groups use.
     spare: Vec<Vec<Time>>,
