@@ -18,7 +18,8 @@ use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 
-/// Software stack through which requests go one at a time, with the lines, locks and workers that cores share.
+/// Software stack through which requests go one at a time, with the cache lines, locks and kernel workers that cores
+/// share.
 #[derive(Clone, Debug)]
 pub(super) struct Blocking {
     pub(super) stack: Stack,

@@ -1,6 +1,6 @@
-//! Processor costs of software: the stages between the application and the device, as the steps of four paths (reads
-//! and writes, down and up). Steps that only take time are added up. Cores contend at the other steps, where the host
-//! stops a request.
+//! Processor costs of software: the stages between the application and the device. They form the steps of four paths
+//! (reads and writes, down and up). Steps that only take processor time are added up. At the others (shared cache
+//! lines, locks, hand-overs) cores contend, and the host stops a request.
 
 use std::collections::BTreeMap;
 
@@ -233,7 +233,8 @@ impl Layer<'_> {
         }
     }
 
-    /// Returns the steps of a stage: its processor time, the lines that it writes, and its time under a spinlock.
+    /// Returns the steps of a software stage: its processor time, the shared cache lines that it writes, and its time
+    /// under a spinlock.
     fn steps(&self, time: Span, lines: u8, lock: Option<(usize, Span)>) -> Vec<StackStep> {
         let stage = self.stage;
         let mut steps = vec![StackStep::Run { stage, time: time.scale(self.ratio) }];

@@ -1,4 +1,4 @@
-//! Times of a line that the host loads from a CXL device, from its request to its arrival at the controller.
+//! Times of a cache line that the host loads from a CXL device, from its request to its arrival at the controller.
 
 use crate::media::ReadTiming;
 use crate::time::{Span, Time};
@@ -8,12 +8,13 @@ use crate::time::{Span, Time};
 pub struct Fetched {
     /// Instant at which the device's processors have passed the load on to the memory.
     pub admitted: Time,
-    /// Instant at which the memory starts to read the line. Equals the time of the request if the line was in the
-    /// buffer or the cache.
+    /// Instant at which the memory starts to read the loaded cache line. Equals the time of the request if the line was
+    /// in the device's buffer or cache.
     pub started: Time,
     /// Instant at which the loaded line has arrived from the memory.
     pub read_at: Time,
-    /// Instant at which the line is ready in the controller, after the access to the DRAM of a cache if there is one.
+    /// Instant at which the loaded cache line is ready in the controller, after the access to the DRAM of a cache if
+    /// there is one.
     pub ready_at: Time,
 }
 
