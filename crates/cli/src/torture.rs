@@ -104,7 +104,8 @@ struct Hunt {
     found: Mutex<HuntResults>,
 }
 
-/// Results of the seeds that `phaselink torture` has tried.
+/// Results of the random test cases that `phaselink torture` has run: their number, what they covered, and the broken
+/// invariants.
 #[derive(Default)]
 struct HuntResults {
     tried: u64,

@@ -130,8 +130,8 @@ impl Server {
         Ok(Some(engine.outcome()))
     }
 
-    /// Runs `front` on the calling thread. When it ends, even by an error or a panic, all other threads of the server
-    /// are told to stop.
+    /// Runs a part of the server, such as a front-end (NBD, vfio-user), on the calling thread. When it ends, even by an
+    /// error or a panic, all other threads of the server are told to stop.
     fn until_stopped<T>(&self, front: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let _stop = self.device.stop.at_the_end();
         front()

@@ -40,7 +40,8 @@ struct Curve<'a> {
     groups: Vec<(u64, &'a ComparedGroup)>,
 }
 
-/// Returns the titles and contents of all plot sections for which there are enough groups.
+/// Returns title and content of each plot section: figures over each job size, and percentiles. A size that takes too
+/// few values for a curve gets no section.
 pub(super) fn sections(compared: &Comparison, groups: &[ComparedGroup]) -> Vec<(String, String)> {
     let over = SIZES.iter().enumerate().flat_map(|(place, size)| {
         let curves = curves(groups, place);

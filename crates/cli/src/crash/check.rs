@@ -1,4 +1,4 @@
-//! Runs the user's check command on a series of images, with one worker per processor.
+//! Runs the user's check command on a series of crash images, with one worker per processor.
 
 use std::io;
 use std::ops::Range;
@@ -35,7 +35,8 @@ pub(super) struct Checks<'a> {
     pub timeline: &'a CutTimeline,
     footprint: Vec<Range<usize>>,
     command: &'a str,
-    /// Drive with which each image is also served to the command over vfio-user, or none.
+    /// Drive that serves each crash image to the check command over vfio-user, beside the image file; none without
+    /// vfio-user.
     drive: Option<&'a Drive>,
     limit: Duration,
     pub stopped: &'a AtomicBool,
@@ -57,14 +58,14 @@ pub(super) struct CheckResults {
     pub failed: Vec<Image>,
 }
 
-/// Worker that runs the check command, with an image file of its own.
+/// Worker that runs the check command, with a file of its own for crash images.
 #[derive(Debug)]
 pub(super) struct Worker<'a> {
     checks: &'a Checks<'a>,
     view: ImageView<'a>,
     image: PlainFile,
     printed: std::path::PathBuf,
-    /// Folder of the socket at which an image is served over vfio-user.
+    /// Folder of the socket at which the drive with a crash image is served over vfio-user.
     socket: SocketFolder,
 }
 
@@ -110,7 +111,7 @@ impl<'a> Checks<'a> {
     ///
     /// # Errors
     ///
-    /// If an image cannot be written, or the check cannot be run.
+    /// If a crash image cannot be written to its file, or the check command cannot be run.
     pub(super) fn all(&'a self, images: &[Image], folder: &Path, progress: &Progress) -> Result<CheckResults, Problem> {
         let workers = thread::available_parallelism().map_or(1, |number| number.get()).min(images.len());
         let (next, findings) = (AtomicUsize::new(0), Mutex::new(CheckResults::default()));
@@ -149,18 +150,18 @@ impl CheckResults {
         }
     }
 
-    /// Returns the failing image with the fewest lost or torn writes.
+    /// Returns the crash image with the fewest lost or torn writes among those on which the check command failed.
     pub(super) fn smallest(&self) -> Option<&Image> {
         self.failed.iter().min_by_key(|image| (image.lost.len(), image.cut))
     }
 }
 
 impl Worker<'_> {
-    /// Runs the check command on one image.
+    /// Runs the check command on one crash image, and returns its outcome.
     ///
     /// # Errors
     ///
-    /// If the image cannot be written, or the check cannot be run.
+    /// If the crash image cannot be written to its file, or the check command cannot be run.
     pub(super) fn check(&mut self, image: &Image) -> Result<CheckVerdict, Problem> {
         let Checks { recording, footprint, drive, .. } = self.checks;
         self.image.hold(self.view.show(image), footprint).map_err(unwritable)?;
@@ -173,7 +174,7 @@ impl Worker<'_> {
         ran.map_err(|error| Problem::new("--check", None, format!("the command cannot be run: {error}"), ""))
     }
 
-    /// Runs the check command while the image is also served over vfio-user.
+    /// Runs the check command while a drive with the crash image is also served over vfio-user.
     fn run_served(&mut self, drive: &Drive, image: &Image) -> Result<io::Result<CheckVerdict>, Problem> {
         let Checks { recording, timeline, footprint, stopped, .. } = self.checks;
         let failed = |found: String| Problem::new("crash", None, found, "");

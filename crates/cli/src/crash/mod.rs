@@ -40,7 +40,7 @@ const EXAMPLES: &str = include_str!("../../help/crash.txt");
 
 /// Maximum number of runs of the check command in the search for the smallest failing crash image.
 const SHRINKING_CHECKS_MAX: usize = 200;
-/// Maximum number of bytes that are read of the file of `--replay`. No recording has more.
+/// Maximum number of bytes that are read of the file of `--replay`. No recording of requests has more.
 const FILE_BYTES_MAX: u64 = 2 * record::RECORDING_BYTES_MAX;
 /// Default capacity in bytes of the recorded drive, if the drive has no zones.
 const SIZE_BYTES: u64 = 64 << 20;
@@ -114,7 +114,7 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Results of checking the images of a recording.
+/// Results of checking the crash images that a recording of an application's requests allows.
 struct CrashReport<'a> {
     recording: &'a Recording,
     timeline: &'a CutTimeline,
@@ -126,7 +126,7 @@ struct CrashReport<'a> {
     failure: Option<SmallestFailure>,
 }
 
-/// Smallest image on which the check fails, and the command to check it again.
+/// Crash image with the fewest losses on which the check fails, and the command to check it again.
 struct SmallestFailure {
     image: Image,
     verdict: CheckVerdict,
@@ -194,12 +194,12 @@ fn no_folder(error: io::Error) -> Problem {
     Problem::new(folder.display().to_string(), None, format!("no folder can be made: {error}"), "TMPDIR elsewhere")
 }
 
-/// Runs the check command on the image with all writes, where the check must succeed. Otherwise the check would fail on
-/// all images.
+/// Runs the check command on the crash image with all recorded writes, where it must succeed. Otherwise the check would
+/// fail on all images.
 ///
 /// # Errors
 ///
-/// If the check command fails on the image with all writes.
+/// If the check command fails on the crash image with all recorded writes.
 fn see_that_the_check_works(checks: &Checks<'_>, folder: &Path) -> Result<(), Problem> {
     let whole = Image::whole(checks.recording.events.len());
     let verdict = checks.worker(&folder.join("first"))?.check(&whole)?;
@@ -212,7 +212,7 @@ fn see_that_the_check_works(checks: &Checks<'_>, folder: &Path) -> Result<(), Pr
     Err(Problem::new("--check", None, found, "a command that ends with 0 where power did not fail"))
 }
 
-/// Reads and decodes a recording from a file.
+/// Reads and decodes the recording of an application's requests from a file.
 fn read(path: &Path) -> Result<Recording, Problem> {
     claims::note(Role::Input, path);
     let wrong = |found: String| Problem::new(path.display().to_string(), None, found, "");
@@ -231,7 +231,7 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes a recording to the file of `--record`.
+/// Writes the recording of the application's requests to the file of `--record`.
 fn keep(target: Target, recording: &Recording) -> Result<(), Problem> {
     let (mut file, unfinished) = target.begin()?;
     match file.write_all(&format::encode(recording)) {
@@ -319,7 +319,7 @@ impl Arguments {
         }
     }
 
-    /// Returns the drive with which a recording's images are served over vfio-user.
+    /// Returns the drive with which the crash images of a recording are served over vfio-user.
     ///
     /// # Errors
     ///
@@ -433,7 +433,7 @@ impl Arguments {
         Ok(SmallestFailure { image, verdict: verdict_again, command: again })
     }
 
-    /// Returns the command line that checks an image of the recording in `file` again.
+    /// Returns the command line that checks a crash image of the recording in `file` again.
     fn again(&self, file: &Path, image: &str, rules: DurabilityRules) -> String {
         let file = quoted(&file.display().to_string());
         // A recording contains the atomic write size of its drive.

@@ -1,7 +1,7 @@
 //! Plain file that holds one crash image after another, even if a check command writes to the file in between.
 //!
-//! As long as no other process writes to the file, its content is known, and the next image costs only the blocks that
-//! differ. Otherwise the rest of the file is compared as well.
+//! As long as no other process writes to the file, its content is known, and the next crash image costs only the blocks
+//! that differ. Otherwise the rest of the file is compared as well.
 
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io;
@@ -39,10 +39,11 @@ pub(super) struct PlainFile {
     /// Inotify watch on other processes that write to the image file. None if the system has no watch left, so that any
     /// process may have written.
     watch: Option<OwnedFd>,
-    /// Timestamps of the image file after the last image was written; none on file systems whose timestamps do not show
-    /// every change.
+    /// Timestamps of the image file after the last crash image was written; none on file systems whose timestamps do
+    /// not show every change.
     stamps: Option<Stamps>,
-    /// Source of each block's content in the image file, valid if no other process has written to the file.
+    /// Source of each block's content in the image file: a recorded write, or zeros. Valid if no other process has
+    /// written to the file.
     held: Vec<BlockSource>,
     wanted: Vec<u8>,
     found: Vec<u8>,

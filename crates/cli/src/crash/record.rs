@@ -24,7 +24,7 @@ use super::served::{self, SocketFolder};
 use crate::child::{self, CommandEnd};
 use crate::mount::{self, FILE_TOOLS, Mount};
 
-/// Maximum size of a recording in bytes.
+/// Maximum size in bytes of the recording of an application's requests, with their data.
 pub(super) const RECORDING_BYTES_MAX: u64 = 2 << 30;
 
 /// Parameters of a recording: the drive, its durability rules, and the commands to run.
@@ -53,8 +53,8 @@ struct CommandAccess {
     front: Box<dyn Front>,
 }
 
-/// Serves the drive while the commands of `--prepare` and `--run` run, and records their requests. Returns none if the
-/// user has stopped phaselink.
+/// Serves the drive while the commands of `--prepare` and `--run` run, and records their requests to the drive. Returns
+/// none if the user has stopped phaselink.
 ///
 /// # Errors
 ///

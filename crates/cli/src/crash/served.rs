@@ -114,7 +114,7 @@ pub(super) fn during<T>(
     })
 }
 
-/// Returns a store in memory with the blocks of an image, all of which are zeros outside `footprint`, and with zones if
+/// Returns a store in memory with the blocks of a crash image, which are zeros outside `footprint`, and with zones if
 /// given.
 ///
 /// # Errors

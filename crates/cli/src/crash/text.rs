@@ -19,7 +19,7 @@ use crate::describe;
 const TOLD_MAX: usize = 10;
 /// Maximum number of lines of the check command's output that the text of a crash test shows.
 const SAID_LINES_MAX: usize = 12;
-/// Maximum number of failing images that the JSON document names.
+/// Maximum number of crash images failing the check that the JSON document names.
 const NAMED_MAX: usize = 100;
 
 /// Returns the results of a crash test as text.

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::{Arguments, EccFindings};
 
-/// Uncorrectable bit error rate of the requirement "better than 10^-16" (PSS, section 1).
+/// Uncorrectable bit error rate that a drive must stay below: "better than 10^-16", section 1 of the paper on the PSS
+/// prototype drive.
 const UBER: f64 = 1e-16;
 
 /// Statement of a paper on the write cycles of a chip before the first error, and those that the code makes it endure.

@@ -27,13 +27,14 @@ use trace::TraceFlags;
 const EXAMPLES: &str = include_str!("../../help/kvcache.txt");
 /// Drives that `phaselink kvcache` simulates if the command line names none.
 const DRIVES: [&str; 3] = ["tlc-gen4", "tlc-gen5", "xl-flash"];
-/// Approximate number of drive accesses that count towards the results of each drive, over all sampled windows.
-/// Accesses of warm-up and of windows at full rate are not included.
+/// Approximate number of counted drive accesses for each drive, summed over all sampled windows (ranges of trace
+/// requests). Accesses of warm-up and of windows at full rate are not included.
 const PIECES: u64 = 8000;
-/// Number of windows in which the drive runs at full rate; `CLOSED_PIECES` is the maximum number of accesses in each.
+/// Number of sampled windows that are simulated again with the drive at full rate, to find its throughput.
+/// `CLOSED_PIECES` is the maximum number of accesses in each.
 const CLOSED: usize = 10;
 const CLOSED_PIECES: usize = 800;
-/// Number of windows that are simulated in parallel, each with a copy of the drive.
+/// Number of sampled windows of the trace that are simulated in parallel, each with a copy of the drive.
 const SIDE_BY_SIDE: usize = 4;
 
 /// Simulate drives with the key-value cache of an inference server: cache hits, bytes read and written, time to the
@@ -278,7 +279,8 @@ fn object_bytes(plan: &CachePlan) -> u64 {
     plan.layout.objects(&plan.model, plan.block_tokens).1
 }
 
-/// Simulates `count` evenly spaced windows of those sampled, in parallel, and returns their results in order.
+/// Simulates `count` sampled windows (ranges of trace requests), evenly spaced, in parallel. Returns the results in the
+/// order of the trace.
 fn run<T: Send>(
     walk: &CacheWalk,
     count: usize,

@@ -165,7 +165,8 @@ fn verdicts(rows: &[&Row]) -> String {
     format!("{} ({})", rows.len(), parts.join(", "))
 }
 
-/// Returns a table with a row for each result, and with columns for prediction intervals if there are any.
+/// Returns a table that compares published with simulated values, one row for each published result. It has columns for
+/// prediction intervals if any result has one.
 pub(super) fn table(rows: &[Row]) -> Table {
     let mut table = Table::new().left("id").left("quantity").right("published").right("simulated").left("unit");
     for column in ["error %", "allowed"] {

@@ -226,7 +226,8 @@ impl Arguments {
         Ok((server, unfinished))
     }
 
-    /// Returns the fault rules of the drive file, for a server with these front-ends.
+    /// Returns the drive file's fault rules for the server. A rule that the timing or the front-ends chosen (NBD,
+    /// vfio-user and so on) cannot apply is a problem.
     fn faults(&self, drive: &Drive) -> Result<Faults, Problems> {
         let reach = FaultScope { model: self.timing == Timing::On, interrupts: self.fronts.send_interrupts() };
         let faults = Faults::new(reach);

@@ -25,7 +25,8 @@ const EXAMPLES: &str = include_str!("../../help/whatif.txt");
 const DRIVES: [&str; 6] = ["tlc-gen4", "tlc-gen5", "xl-flash", "optane-p5800x", "optane-p4800x", "tlc-gen3"];
 /// Software stacks that are tried if the command line names none.
 const STACKS: [&str; 2] = ["linux-6", "user-space"];
-/// Number of windows in which a recording with more than `--requests` requests is replayed.
+/// Number of windows (ranges of consecutive requests) that are replayed of a recorded trace with more than `--requests`
+/// requests.
 const WINDOWS: u64 = 8;
 /// Minimum speed-up of the application for which a drive pays. Machines differ by more than a smaller speed-up.
 const WORTH: f64 = 1.05;
@@ -83,13 +84,14 @@ fn draws(text: &str) -> Result<usize, String> {
     draws.ok_or_else(|| format!("{DRAWS_MIN} to 10000: fewer draws have no interval in which nine of ten lie"))
 }
 
-/// Drive with a software stack, on which the recording is replayed.
+/// Drive with a software stack, on which the recorded block trace is replayed.
 struct Candidate {
     described: Described,
     stack: String,
 }
 
-/// Parameters of `phaselink whatif`: candidate drives with stacks, the recording, and the number of draws.
+/// Parameters of `phaselink whatif`: candidate drives with stacks, the recorded block trace, and the number of random
+/// draws.
 struct WhatIf {
     candidates: Vec<Candidate>,
     /// Index of the candidate on which the application runs now.
@@ -97,7 +99,7 @@ struct WhatIf {
     /// Drive of the machine on which the application was recorded.
     recorded_on: RecordedDrive,
     windows: Vec<RecordedWindow>,
-    /// Number of requests and flushes in the whole recording.
+    /// Number of requests and flushes in the whole recorded block trace.
     recorded_requests: u64,
     file: String,
     draws: usize,
@@ -114,7 +116,7 @@ enum RecordedDrive {
     Other(Box<Described>),
 }
 
-/// Results of replaying the recording on one candidate: speed-up and latencies of requests.
+/// Results of replaying the recorded block trace on one candidate drive: speed-up and latencies of requests.
 struct RankedCandidate {
     /// Index of this result's drive and stack in `WhatIf::candidates`.
     place: usize,
@@ -122,7 +124,8 @@ struct RankedCandidate {
     /// candidate.
     gain: Interval,
     central: f64,
-    /// Duration in seconds of the replayed windows; `waited_s` is the part of it in which requests were in flight.
+    /// Duration in seconds of the replayed windows (parts of the recorded trace). `waited_s` is the part of it in which
+    /// requests were in flight.
     elapsed_s: f64,
     waited_s: f64,
     /// Mean latencies in seconds of reads, writes and flushes.
@@ -250,7 +253,7 @@ impl Arguments {
     }
 }
 
-/// Returns the reason why a drive cannot replay a recording, or none if it can.
+/// Returns the reason why a drive cannot replay a recorded block trace, such as too small a capacity; none if it can.
 fn reason_against(described: &Described, trace: &Trace) -> Option<String> {
     let (drive, limits, summary) = (described.drive(), described.drive().limits(), trace.requests.summary());
     let name = &drive.name;

@@ -1,4 +1,4 @@
-//! Replays of a recording on all candidate drives, with the constants of all random draws.
+//! Replays of a recorded block trace on all candidate drives, with the constants of all random draws.
 
 use phaselink_core::drive::Drive;
 use phaselink_studies::results::documents::Interval;
@@ -10,10 +10,11 @@ use super::{RankedCandidate, RecordedDrive, WhatIf};
 use crate::input;
 use crate::progress::Progress;
 
-/// Requests of each window of a recording, each with the earlier request for whose completion it waits.
+/// Requests of each replayed window of a recorded block trace, each with the earlier request for whose completion it
+/// waits.
 type Dependent = Vec<Vec<DependentRequest>>;
 
-/// Replays the recording on all candidates, in parallel. Returns the candidates, the fastest first.
+/// Replays the recorded block trace on all candidate drives, in parallel. Returns the candidates, the fastest first.
 pub(super) fn ranked(asked: &WhatIf) -> Vec<RankedCandidate> {
     let recorded = match &asked.recorded_on {
         RecordedDrive::Other(described) => Some(described.drive()),

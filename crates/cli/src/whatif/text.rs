@@ -7,7 +7,8 @@ use phaselink_studies::whatif;
 use super::{RankedCandidate, RecordedDrive, Verdict, WORTH, WhatIf};
 use crate::{describe, output};
 
-/// Returns the whole text of `phaselink whatif`.
+/// Returns the text that `phaselink whatif` prints: conclusion, table of candidate drives, reasons why drives are left
+/// out, and assumptions.
 pub(super) fn text(asked: &WhatIf, ranked: &[RankedCandidate], unfit: &[String]) -> String {
     let conclusion: String = conclusion(asked, ranked).iter().map(|sentence| describe::wrapped(sentence, "")).collect();
     let unfit: String = unfit.iter().map(|reason| describe::wrapped(&format!("Left out: {reason}."), "  ")).collect();

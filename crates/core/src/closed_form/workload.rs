@@ -124,7 +124,8 @@ impl Workload {
         self.mean(|class| f64::from(class.bytes))
     }
 
-    /// Returns the mean of `figure` over all requests, each kind weighted by its share.
+    /// Returns the mean over all requests of a quantity, which `figure` returns for a kind of request. Each kind is
+    /// weighted by its share.
     pub fn mean(&self, figure: impl Fn(&Class) -> f64) -> f64 {
         self.classes.iter().map(|class| class.share * figure(class)).sum()
     }

@@ -3,7 +3,9 @@
 use crate::config::section::{any, names, section};
 
 section! {
-    /// Flexible data placement (FDP, NVMe TP4146): hosts give their writes placement handles, and data of one handle shares reclaim units. A reclaim unit is a block of all dies. By default there is none.
+    /// Flexible data placement (FDP, NVMe TP4146). Hosts mark writes with placement handles, and data of one handle is
+    /// written to reclaim units of its own. A reclaim unit consists of one flash block of each die. By default the
+    /// drive has no data placement.
     pub struct DataPlacement ("placement") {
         /// Number of reclaim unit handles (FDP), each with an open reclaim unit in every reclaim group; 0: the drive
         /// has no data placement

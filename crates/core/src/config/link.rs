@@ -42,11 +42,14 @@ section! {
         dllps => dllps: bool = true, any();
         /// True if skip ordered sets of the PCI Express link take time on the wire
         skip_ordered_sets => skip_ordered_sets: bool = true, any();
-        /// Number of posted header credits that each receiver advertises (one a packet); above 127 with scaled flow control
+        /// Number of posted header credits that each receiver advertises; each packet takes one. More than 127 need
+        /// scaled flow control
         posted_header_credits => posted_header_credits: u16 = 64, 1..=2032;
-        /// Number of posted data credits that each receiver advertises (16 bytes each); above 2047 with scaled flow control
+        /// Number of posted data credits that each receiver advertises; each stands for 16 bytes of payload. More than
+        /// 2047 need scaled flow control
         posted_data_credits => posted_data_credits: u16 = 1024, 8..=32752;
-        /// Number of non-posted header credits that each receiver advertises (one a packet); above 127 with scaled flow control
+        /// Number of non-posted header credits that each receiver advertises; each packet takes one. More than 127 need
+        /// scaled flow control
         non_posted_header_credits => non_posted_header_credits: u16 = 64, 1..=2032;
         /// Number of PCI Express reads that the device may have outstanding (transaction tags)
         read_tags => read_tags: u16 = 32, 1..=1024;

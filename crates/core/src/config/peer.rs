@@ -31,22 +31,22 @@ section! {
 pub enum PeerHolds {
     /// No peer device exists, so that everything is in host memory.
     Nothing,
-    /// User data is in the peer's memory, while queues are in host memory.
+    /// User data is in the memory of the peer device, such as a GPU, while queues are in host memory.
     Data,
-    /// User data and queues are in the peer's memory.
+    /// User data and queues are in the memory of the peer device, such as a GPU.
     All,
 }
 
 names! { PeerHolds { "nothing" => Nothing, "data" => Data, "all" => All } }
 
 impl Peer {
-    /// True if the drives have a peer device.
+    /// True if the drives access the memory of a peer device, such as a GPU.
     pub fn is_there(&self) -> bool {
         self.holds != PeerHolds::Nothing
     }
 
-    /// True if a packet's payload is in the peer's memory rather than in host memory. `user_data` is false for any
-    /// other payload, such as queue entries.
+    /// True if a packet's payload is in the peer device's memory rather than in host memory. `user_data` is false for
+    /// any other payload, such as queue entries.
     pub fn has(&self, user_data: bool) -> bool {
         match self.holds {
             PeerHolds::Nothing => false,
@@ -55,8 +55,8 @@ impl Peer {
         }
     }
 
-    /// Returns the link from the peer to the switch. It has its own generation and lanes; all else is as in the drives'
-    /// `link`.
+    /// Returns the link from the peer device to the switch. Its generation and lanes are the peer's; all else is as in
+    /// the drives' `link`.
     pub fn port(&self, link: &Link) -> Link {
         Link { generation: self.generation, lanes: self.lanes, lane_bytes_per_ns: 0.0, ..link.clone() }
     }

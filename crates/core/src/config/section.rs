@@ -1,4 +1,5 @@
-//! Sections of a drive file, each declared once: struct, defaults, reader and explanation.
+//! Sections of a drive file. Each is declared once, by `section!`, which makes its struct, defaults, reader and
+//! explanations.
 //!
 //! `section!` turns a list of keys into a plain struct with public fields, and implements [`Section`] for it. Through
 //! that trait, the reader, `phaselink check` and the results handle all sections alike.
@@ -13,7 +14,8 @@ use super::value::KeyFault;
 pub struct KeyDescription {
     /// Name of the key as in a drive file, unit included: `read_ns`.
     pub name: &'static str,
-    /// Meaning of the key, as `phaselink check` and the page of keys (`crates/cli/docs/keys.md`) print it.
+    /// Meaning of a drive file's key, printed by `phaselink check` and in the list of all keys
+    /// (`crates/cli/docs/keys.md`).
     pub about: &'static str,
     /// Default value of the key, in the key's unit.
     pub default: Json,

@@ -22,37 +22,38 @@ use crate::problem::Problem;
 use crate::spelling::{nearest, question};
 use crate::time::{Span, Time};
 
-/// Alternative names of kinds of faults in a timeline, beside the names in fault rules.
+/// Further names of kinds of faults in a fault timeline, beside those in fault rules.
 const ALIASES: [(&str, FaultAction); 2] =
     [("lost-completion", FaultAction::DropCompletion), ("link", FaultAction::Retrain)];
-/// Alternative names of keys in a timeline, beside the keys of fault rules without their units.
+/// Words of a fault timeline, each with the key of fault rules that it stands for. All other keys go by their names
+/// without units.
 const KEY_ALIASES: [(&str, &str); 3] =
     [("rate", "probability"), ("iops", "rate_iops"), ("mib_per_s", "rate_mib_per_s")];
-/// Keys of fault rules that a timeline expresses by the kind of fault, `at=` and `for=` instead.
+/// Keys of fault rules that a fault timeline does not name. It gives them by the kind of fault, `at=` and `for=`.
 const TIMED: [&str; 5] = ["action", "at", "first", "times", "for_us"];
-/// Word that ends all earlier events of a timeline that have no length.
+/// Word that ends all earlier events of a fault timeline that have no length.
 const RETURN: &str = "return";
 /// Units of time and their lengths in picoseconds. A unit comes before others that it ends in.
 const UNITS: [(&str, f64); 4] = [("ms", 1e9), ("us", 1e6), ("ns", 1e3), ("s", 1e12)];
 
-/// Timeline of faults: its events, each as a fault rule.
+/// Timeline of injected faults: its events, each as a fault rule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TroubleTimeline(pub Vec<Fault>);
 
-/// Parsed line of a timeline: a fault event, or the end of earlier events.
+/// Parsed line of a fault timeline: an event, or the end of earlier events.
 enum TroubleLine {
     Event { fault: Fault, has_end: bool },
     Return(Span),
 }
 
-/// Beginning or length of a timeline's event: a time, or a number of requests.
+/// Beginning or length of an event in a fault timeline: a time, or a number of requests.
 enum TroubleMeasure {
     Time(Span),
     Requests(u64),
 }
 
 impl TroubleTimeline {
-    /// Parses the lines of a timeline, each given with its position. Ignores blank lines and text from `#` on.
+    /// Parses the lines of a fault timeline, each given with its position. Ignores blank lines and text from `#` on.
     pub(crate) fn read_lines<'a>(
         lines: impl Iterator<Item = (Place, &'a str)>,
     ) -> Result<TroubleTimeline, Vec<Problem>> {
@@ -75,15 +76,15 @@ impl TroubleTimeline {
         }
     }
 
-    /// Parses the text of a file with a timeline, one event per line.
+    /// Parses the text of a file with a fault timeline, one event per line.
     pub(crate) fn read_text(file: &str, text: &str) -> Result<TroubleTimeline, Vec<Problem>> {
         let place = |line: usize| Place { file: file.into(), line: Some(line) };
         TroubleTimeline::read_lines(text.lines().enumerate().map(|(number, line)| (place(number + 1), line)))
     }
 }
 
-/// True if a text is a line of a timeline rather than the TOML table of a fault rule. Such a line has a beginning, a
-/// length, or a word that could be a kind of fault. A table has quotes, or keys with spaces around `=`.
+/// True if a text is a line of a fault timeline rather than the TOML table of a fault rule. Such a line has a
+/// beginning, a length, or a word that could be a kind of fault. A table has quotes, or keys with spaces around `=`.
 pub(crate) fn is_line(text: &str) -> bool {
     let is_table = text.starts_with('{') || text.contains(['"', '\'']) || text.contains(" =") || text.contains("= ");
     if is_table {
@@ -247,7 +248,7 @@ fn number_node(place: &Place, number: &Json) -> Option<Node> {
     Some(Node { place: place.clone(), value, quote: number.to_string() })
 }
 
-/// Returns the word by which a timeline names a key of fault rules.
+/// Returns the word by which a fault timeline names a key of fault rules: its alias, or the key without its unit.
 fn word(key: &'static str) -> &'static str {
     let alias = KEY_ALIASES.iter().find(|(_, name)| *name == key).map(|(alias, _)| *alias);
     alias.unwrap_or_else(|| stem(key))
@@ -303,8 +304,8 @@ fn time_text(span: Span) -> String {
 }
 
 impl Fault {
-    /// Returns a line of a timeline that is parsed into this rule. If no line can express the rule, returns its TOML
-    /// table.
+    /// Returns a line of a fault timeline that is parsed into this rule. If no line can express the rule, returns its
+    /// TOML table.
     pub fn line(&self) -> String {
         let (line, place) = (self.words(), Place::whole("line"));
         let is_same = matches!(read_line(&place, &line), Ok(TroubleLine::Event { fault, .. }) if fault == *self);
@@ -315,7 +316,7 @@ impl Fault {
         }
     }
 
-    /// Returns the line of a timeline for this rule, which may fail to express all of it.
+    /// Returns the line of a fault timeline for this rule, which may fail to express all of it.
     fn words(&self) -> String {
         let is_instant = matches!(self.action, FaultAction::PowerCut | FaultAction::Reset | FaultAction::StarveCredits);
         // A time counts from a request only behind that request.

@@ -77,7 +77,8 @@ impl LossRules {
         LossRules { clauses, keys }
     }
 
-    /// Returns the loss rules for a recording. A recording names no drive, so that they are those of NVM Express.
+    /// Returns the rules by which a power failure may lose recorded writes. A recording names no drive, so that they
+    /// are those of NVM Express.
     pub fn of_recording(recording: &Recording) -> LossRules {
         let keys = match recording.rules.durability {
             Durability::OnFlush => "the recorded drive keeps a write once it is flushed",
@@ -152,16 +153,16 @@ impl LossRules {
     }
 }
 
-/// State of a drive after a power failure, with the recording from which it follows.
+/// State of a drive after a power failure, with the recorded requests from which it follows.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageState<'a> {
     /// Recording of the drive's requests and completions.
     pub recording: &'a Recording,
-    /// Cuts of the recording at which each request becomes durable.
+    /// Positions in the recording (power cuts) at which each request becomes durable.
     pub timeline: &'a CutTimeline,
     /// State of the drive: the cut, and the requests that are lost.
     pub image: &'a Image,
-    /// Indices in the recording of requests that completed with an error.
+    /// Indices of the recorded requests that completed with an error.
     pub failed: &'a BTreeSet<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! State of the drive after a power failure (image), and its name such as `cut=120,missing=57,torn=58:0-3`.
+//! State of the drive after a power failure (crash image), and its name such as `cut=120,missing=57,torn=58:0-3`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::timeline::CutTimeline;
 pub struct Image {
     /// Cut: number of recorded events that had happened when the power failed.
     pub cut: usize,
-    /// Lost requests and how much of each is lost, by the request's index in the recording.
+    /// Requests of the recording that the power failure has lost, by index, each with the part that is lost.
     pub lost: BTreeMap<usize, Loss>,
 }
 
@@ -60,7 +60,7 @@ impl Image {
     /// Parses the name of a crash image, such as `cut=120,missing=57`.
     ///
     /// # Errors
-    /// If the name is malformed, or the recording does not allow this image.
+    /// If the name is malformed, or no power cut during the recording can leave this crash image.
     pub fn parse(text: &str, recording: &Recording, timeline: &CutTimeline) -> Result<Image, Problem> {
         let wrong = |found: String| Problem::new("--image", None, found, ALLOWED);
         let image = parsed(text, recording, timeline).ok_or_else(|| wrong(format!("{text} is no image")))?;

@@ -1,4 +1,4 @@
-//! Blocks of the drive in one crash image after another.
+//! Contents of the drive's blocks in one crash image (state after a power cut) after another.
 //!
 //! Settled requests are applied once. Open requests are applied on top and removed again, so that the cost of an image
 //! depends only on the requests open at its cut. Data stays in the recording: each block refers to the request that its
@@ -34,7 +34,8 @@ impl BlockSource {
         }
     }
 
-    /// Returns the bytes that this source holds for a byte range of the drive. `None` if they are zeros.
+    /// Returns the bytes that this block source (a recorded write, or zeros) holds for a byte range of the drive.
+    /// `None` if they are zeros.
     fn bytes(self, recording: &Recording, range: Range<u64>) -> Option<&[u8]> {
         let place = self.0.checked_sub(1)?;
         let request = &recording.requests[place as usize];
@@ -127,8 +128,8 @@ impl ImageBlocks<'_> {
         })
     }
 
-    /// Splits a byte range of the drive into parts with one source each. Returns the length of each part and its bytes;
-    /// `None` for zeros.
+    /// Splits a byte range of the drive into parts, each with bytes of one recorded write or zeros. Returns the length
+    /// of each part and its bytes; `None` for zeros.
     fn parts(&self, range: Range<u64>) -> impl Iterator<Item = (usize, Option<&[u8]>)> {
         let (block_bytes, mut at) = (u64::from(self.recording.rules.block_bytes), range.start);
         std::iter::from_fn(move || {
@@ -197,7 +198,7 @@ fn range(recording: &Recording, place: usize) -> Option<Range<usize>> {
     changes_bytes.then(|| start..start + (request.bytes / block) as usize)
 }
 
-/// Applies a request to the sources of blocks, except for the pieces that are lost.
+/// Applies a recorded request to the sources of the drive's blocks, except for the pieces that are lost.
 fn lay(recording: &Recording, place: usize, lost: Option<&Loss>, sources: &mut [BlockSource]) {
     let Some(range) = range(recording, place) else { return };
     let source = BlockSource::of(recording, place);

@@ -48,7 +48,7 @@ pub(super) fn are_accepted(recording: &Recording) -> bool {
     })
 }
 
-/// Returns empty zones without a limit of active or open zones. The zones that were open at the time do not affect an
+/// Returns empty zones without a limit of active or open zones. Zones that are open at a power cut do not affect the
 /// crash image.
 fn without_limits(layout: ZoneLayout) -> Zones {
     Zones::new(ZoneLayout { active_max: 0, open_max: 0, ..layout })

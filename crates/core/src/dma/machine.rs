@@ -145,7 +145,7 @@ impl<'a> TransferMachine<'a> {
         }
     }
 
-    /// Gives the DMA engine the next transfer, at a random place in the window; `place` is its slot.
+    /// Gives the DMA engine the next transfer, at a random address in the window of host memory. `place` is its slot.
     fn begin(&mut self, now: Time, place: u32) {
         let unit = self.random.bits() % self.question.units();
         let address = self.window + unit * self.question.unit_bytes();

@@ -99,7 +99,8 @@ words! {
     }
 }
 
-/// Bare DMA transfers to be measured: direction, size, window, number in flight, and state of the host.
+/// Bare DMA transfers to be measured: direction, size, window of host memory, number in flight, and state of the host
+/// (caches, socket, IOMMU).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Question {
     /// Direction of the transfers: reads, writes, or both.
@@ -210,9 +211,9 @@ impl Question {
         device
     }
 
-    /// Returns the share of the window (0 to 1) that the caches cannot hold. The device's own writes fill a part of the
-    /// last-level cache, the cores' writes all of it. A read behind a write of the DMA engine finds what that write has
-    /// just put there.
+    /// Returns the share (0 to 1) of the window of host memory that the processor caches cannot hold. The device's own
+    /// writes fill a part of the last-level cache, the cores' writes all of it. A read behind a write of the DMA engine
+    /// finds what that write has just put there.
     fn cold_ratio(&self, host: &RootComplex) -> f64 {
         let io_kib = if host.llc_io_kib == 0 { host.llc_kib } else { host.llc_io_kib };
         let held_kib = match host.data_placement.on_socket(false) {
@@ -231,7 +232,7 @@ impl Question {
         u64::from(self.bytes.next_multiple_of(LINE_BYTES))
     }
 
-    /// Returns the number of addresses in the window at which a transfer may begin.
+    /// Returns the number of addresses in the window of host memory at which a transfer may begin.
     fn units(&self) -> u64 {
         (self.window_bytes / self.unit_bytes()).max(1)
     }

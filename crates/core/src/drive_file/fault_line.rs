@@ -1,5 +1,5 @@
 //! Reader of one fault rule in one line, for a drive that is being served. A rule is a table of `[[faults]]` in a drive
-//! file, or a line of a timeline.
+//! file, or a line of a fault timeline.
 
 use crate::config::document::{Place, Value, parse_value};
 use crate::config::{Fault, TroubleTimeline, list, trouble};
@@ -11,9 +11,9 @@ use crate::problem::Problems;
 const FORM: &str = "one table of [[faults]] in one line, as in { action = \"error\", operation = \"read\", every = 4 }";
 
 impl Drive {
-    /// Reads a fault rule for this drive: a line of a timeline, as in `at=2s for=500ms stall`, or the table of a rule,
-    /// as it stands in `faults=[…]` on the command line, whose braces may be left out. `place` stands for the file name
-    /// in error messages.
+    /// Reads a fault rule for this drive: a line of a fault timeline, as in `at=2s for=500ms stall`, or a rule's table.
+    /// The table stands as in `faults=[…]` on the command line; its braces may be left out. `place` stands for the file
+    /// name in error messages.
     ///
     /// # Errors
     /// All problems of the rule by itself, and of the rule on this drive.
@@ -48,7 +48,8 @@ impl Drive {
         Problems(problems).or(fault)
     }
 
-    /// Reads one event of a timeline as a fault rule, and checks it on this drive; `at` is the place for messages.
+    /// Reads one event of a fault timeline as a fault rule, and checks it on this drive; `at` is the place for
+    /// messages.
     fn trouble_from_lines(&self, at: Place, line: &str) -> Result<Fault, Problems> {
         let timeline = TroubleTimeline::read_lines([(at.clone(), line)].into_iter()).map_err(Problems)?;
         let Some(fault) = timeline.0.into_iter().next() else {

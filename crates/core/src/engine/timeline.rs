@@ -4,14 +4,14 @@ use super::simulation::Simulation;
 use crate::ledger::Latency;
 use crate::time::Time;
 
-/// Number of windows at which adjacent windows are merged in pairs.
+/// Number of windows in the course of a run at which adjacent windows are merged in pairs.
 const WINDOWS_MAX: usize = 120;
 /// Number of requests in a window at the beginning of a run; it doubles with each merging of windows.
 const WINDOW_IOS: u64 = 16;
-/// Number of events between two checks whether the present window has enough requests.
+/// Number of simulated events between two checks if the present window has enough completed requests.
 const EVENTS: u64 = 64;
 
-/// Windows of equally many requests in a run that goes on.
+/// Course of a run that goes on: its windows of equally many completed requests.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     windows: Vec<Window>,
@@ -23,9 +23,9 @@ pub struct Timeline {
 /// Window of a run: requests that were completed one after the other, with their latencies.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// Instant at which the window begins.
+    /// Instant at which this window (range of consecutive requests of the run) begins.
     pub from: Time,
-    /// Instant at which the window ends.
+    /// Instant at which this window (range of consecutive requests of the run) ends.
     pub to: Time,
     /// Latencies of the requests completed in the window.
     pub latency: Latency,
@@ -38,8 +38,8 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// Handles about `events` more events of a run, as [`Simulation::step`] does, and adds windows. Returns false once
-    /// the jobs are done.
+    /// Handles about `events` more events of a run, as [`Simulation::step`] does, and adds the windows that this
+    /// completes. Returns false once the jobs are done.
     pub fn step(&mut self, simulation: &mut Simulation, events: u64) -> bool {
         let last = simulation.events().saturating_add(events);
         let mut goes_on = true;
@@ -77,7 +77,7 @@ impl Timeline {
         self.windows = pairs.collect();
     }
 
-    /// Returns the windows so far. Requests completed since the last window are in none of them.
+    /// Returns the windows of the run so far. Requests completed since the last window ended are in none of them.
     pub fn windows(&self) -> &[Window] {
         &self.windows
     }

@@ -18,7 +18,8 @@ use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 
-/// Software stack through which requests go one at a time, with the lines, locks and workers that cores share.
+/// Software stack through which requests go one at a time, with the cache lines, locks and kernel workers that cores
+/// share.
 #[derive(Clone, Debug)]
 pub(super) struct Blocking {
     pub(super) stack: Stack,
@@ -51,8 +52,9 @@ impl Blocking {
         Thread { spin_up_to_bytes, wait: processors.wait, waits_for_flush: true, ..thread }
     }
 
-    /// Lets a thread that holds its core take its next step: it resumes a request that can go on, fills its slots, as
-    /// fio does, or handles a completion. Otherwise it waits.
+    /// Runs a thread that holds its core up to its next simulated event. The thread resumes a request that was stopped
+    /// in the stack, submits a request while its queue depth allows, or handles a completion. Without any of them, it
+    /// waits for completions.
     pub(super) fn step(
         &mut self,
         now: Time,

@@ -51,7 +51,8 @@ pub struct SharedLine {
 }
 
 impl SharedLine {
-    /// Writes the line from `core`. Returns when that core has the line, after all cores that asked for it before.
+    /// Writes the shared cache line from `core`. Returns the time at which that core has the line, after all cores that
+    /// asked for it before.
     pub fn write(&mut self, now: Time, core: usize, distances: &Distances) -> Time {
         let transfer = self.owner.map_or(Span::ZERO, |owner| distances.transfer_time(owner, core));
         self.owner = Some(core);
@@ -101,8 +102,8 @@ impl SpinLock {
         Some(start)
     }
 
-    /// Adds a thread to the end of the line of spinners. Returns the instant of the lock's release if the thread is the
-    /// first in line.
+    /// Adds a thread to the end of the queue of threads that spin for this lock. Returns the instant of the lock's
+    /// release if the thread is the first.
     pub fn wait(&mut self, spinner: Spinner) -> Option<Time> {
         self.spinners.push_back(spinner);
         (self.spinners.len() == 1).then_some(self.free_at)
@@ -152,7 +153,7 @@ impl<W> RequestLock<W> {
         (!std::mem::replace(&mut self.taken, true)).then(|| self.line.write(now, core, distances))
     }
 
-    /// Adds a request to the end of the line of waiters.
+    /// Adds a request to the end of the queue of requests that wait for this lock.
     pub fn wait(&mut self, waiter: W) {
         self.waiting.push_back(waiter);
     }

@@ -94,8 +94,8 @@ impl Host {
         number
     }
 
-    /// Removes the records of a thread's log that a commit has just made durable. Calls `record` with the time at which
-    /// each was handed in.
+    /// Removes the log records of a thread's clients that a commit has just made durable. Calls `record` with the time
+    /// at which each was handed in.
     #[cold]
     pub fn take_group(&mut self, thread: u16, record: impl FnMut(Time)) {
         if let Some(generator) = &mut self.processors.threads[usize::from(thread)].generator {
@@ -300,12 +300,14 @@ impl Host {
         submission.batched().on_poller(now, thread, processors, driver, shared)
     }
 
-    /// Takes the list of a batch whose work has just ended, to be given [back](Self::give_members).
+    /// Takes the list with the requests of a batch whose processor work has just ended, to be given
+    /// [back](Self::give_members).
     pub fn take_members(&mut self, thread: u16) -> Vec<Member> {
         std::mem::take(&mut self.submission.batched().batchers[usize::from(thread)].members)
     }
 
-    /// Gives the list of a batch's requests back, so that the next batch reuses its memory.
+    /// Gives the list with the requests of a finished batch back to its thread, so that the next batch reuses its
+    /// memory.
     pub fn give_members(&mut self, thread: u16, members: Vec<Member>) {
         self.submission.batched().batchers[usize::from(thread)].members = members;
     }

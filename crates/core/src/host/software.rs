@@ -78,8 +78,8 @@ pub struct Software {
     pub up: Costs,
     /// Number of spinlocks of the stack, of which each drive has its own.
     pub locks: usize,
-    /// Costs of looking for completions. They pass while requests are in flight, or before completions are collected if
-    /// there are some already.
+    /// Processor time of one look for completions. A thread with requests in flight spends it while it waits; if
+    /// completions are there already, it spends the time before collecting them.
     pub look: Vec<BatchCost>,
 }
 

@@ -1,6 +1,6 @@
-//! Processor costs of software: the stages between the application and the device, as the steps of four paths (reads
-//! and writes, down and up). Steps that only take time are added up. Cores contend at the other steps, where the host
-//! stops a request.
+//! Processor costs of software: the stages between the application and the device. They form the steps of four paths
+//! (reads and writes, down and up). Steps that only take processor time are added up. At the others (shared cache
+//! lines, locks, hand-overs) cores contend, and the host stops a request.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ pub struct Path {
     pub place: usize,
 }
 
-/// Software stack of a drive whose requests go one at a time, as the steps of their paths.
+/// Software stack of a drive whose requests pass it one at a time: the steps that reads and writes take down and up.
 #[derive(Clone, Debug)]
 pub struct Stack {
     down: [Vec<StackStep>; 2],
@@ -90,11 +90,11 @@ pub struct Stack {
     contended: bool,
     copy_ps_per_byte: f64,
     copy_writes: bool,
-    /// Number of cache lines that the steps write.
+    /// Number of cache lines in the software stack that several cores write, and for which they contend.
     pub lines: usize,
-    /// Number of spinlocks that the steps take.
+    /// Number of spinlocks that requests take on their way through the software stack.
     pub spin_locks: usize,
-    /// Number of locks that requests keep from a step on the way down to one on the way up.
+    /// Number of locks that requests take on their way down the software stack and keep until their way up.
     pub request_locks: usize,
 }
 
@@ -233,7 +233,8 @@ impl Layer<'_> {
         }
     }
 
-    /// Returns the steps of a stage: its processor time, the lines that it writes, and its time under a spinlock.
+    /// Returns the steps of a software stage: its processor time, the shared cache lines that it writes, and its time
+    /// under a spinlock.
     fn steps(&self, time: Span, lines: u8, lock: Option<(usize, Span)>) -> Vec<StackStep> {
         let stage = self.stage;
         let mut steps = vec![StackStep::Run { stage, time: time.scale(self.ratio) }];

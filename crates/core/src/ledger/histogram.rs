@@ -9,9 +9,9 @@ const KEPT_BITS: u32 = 10;
 /// Number of histogram classes from one power of two to the next.
 const DOUBLING: usize = 1 << KEPT_BITS;
 
-/// Number of values in each class of a histogram, stored for the doublings from the lowest to the highest with any.
-/// Latencies of a run lie in few doublings. Storing all of them would make a short run spend most of its time on pages
-/// full of zeros.
+/// Histogram of latencies: number of values in each class. Classes are stored from the lowest to the highest power of
+/// two that has values. Latencies of a run span few powers of two; storing all would make a short run spend most of its
+/// time on zeroed pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Histogram {
     /// Number of the class that `counts` starts with, which is the first class of a doubling.

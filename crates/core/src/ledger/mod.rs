@@ -1,4 +1,4 @@
-//! Measurements of a run: stages of a request's life, latencies, records of steps, and the outcome.
+//! Measurements of a run: stages of a request's life, latencies, a trace of packets and activities, and the outcome.
 //!
 //! All of it is plain data; [`crate::report`] prints it.
 

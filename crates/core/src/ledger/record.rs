@@ -1,4 +1,4 @@
-//! Conversion of bursts and finished requests into records of a trace.
+//! Conversion of bursts of packets and finished requests into records of the simulation's trace.
 
 use super::stage::{Ledger, SystemPart};
 use super::trace::{Name, Record, Step, Trace};

@@ -270,7 +270,7 @@ impl StageTimes {
         self.0[stage as usize]
     }
 
-    /// Returns the sum of the times in all stages.
+    /// Returns the sum of the times of a request, or of a run's requests, in all stages.
     #[inline(always)] // Every request is summed up once.
     pub fn total(&self) -> Span {
         Span::from_ps(self.0.iter().fold(0, |sum, span| sum.wrapping_add(span.as_ps())))
@@ -296,7 +296,7 @@ impl StageTimes {
         StageTimes(self.0.map(|span| Span::from_ps((span.as_ps() as f64 * factor) as u64)))
     }
 
-    /// Adds the times of another request or run, stage by stage, and returns the sum of what was added.
+    /// Adds the stage times of another request or run, stage by stage, and returns the sum of what was added.
     #[inline(always)] // Every request is added once.
     fn add_up(&mut self, other: &StageTimes) -> Span {
         let mut total = 0_u64;

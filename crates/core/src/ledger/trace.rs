@@ -11,7 +11,7 @@ use crate::time::Time;
 /// Name of an activity or of packets in a trace; borrowed if it is known at compile time.
 pub type Name = Cow<'static, str>;
 
-/// Activity or packets that a record describes.
+/// Activity or packets that a trace record of a simulation describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Activity of the host, by its name.
@@ -45,15 +45,15 @@ pub enum Step {
 /// Record of one activity or of packets in a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Number of the request that the record belongs to; `None` for activities of no request, such as a queue read that
-    /// looks for work.
+    /// Number of the request that the trace record belongs to; `None` for activities of no request, such as a queue
+    /// read that looks for work.
     pub request: Option<u64>,
     /// Start of the activity; for packets, the instant at which the first symbol enters the wire.
     pub from: Time,
     /// End of the activity, which equals `from` for an instant; for packets, the instant at which the last one is
     /// usable at the other end.
     pub to: Time,
-    /// Activity or packets that the record describes.
+    /// Activity or packets that this trace record describes.
     pub step: Step,
     /// For packets, their address in host memory or in the host's address space, and the number of bytes from there on.
     pub memory: Option<(u64, u32)>,
@@ -88,7 +88,7 @@ impl Trace {
         Trace { limit, ..Trace::default() }
     }
 
-    /// Adds a record to the trace if there is room, or else counts it as dropped.
+    /// Adds a record (packets or activity with its times) to the trace if there is room, or else counts it as dropped.
     pub fn push(&mut self, record: Record) {
         if self.records.len() < self.limit {
             self.records.push(record);
@@ -115,17 +115,17 @@ impl Trace {
         self.records.len() >= self.limit
     }
 
-    /// Returns the records in the order in which they were pushed.
+    /// Returns the trace's records in the order in which they were added.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// Returns the number of records that were dropped because the trace was full.
+    /// Returns the number of packet and activity records that were dropped because the trace was full.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Returns the records sorted by their starts; those with equal starts are in order of pushing.
+    /// Returns the trace's records sorted by start time; those with equal starts are in the order of being added.
     pub fn in_order(&self) -> Vec<&Record> {
         let mut records: Vec<&Record> = self.records.iter().collect();
         records.sort_by_key(|record| record.from);

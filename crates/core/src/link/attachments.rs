@@ -33,8 +33,8 @@ impl Attachments {
         Box::new(Attachments { to_switch: Some(to_switch), ..*self })
     }
 
-    /// Hands a burst that is being sent to the DMA engine or the switch, if it must pass one of them before the wires.
-    /// Returns true if so; the burst is then sent on later.
+    /// Hands a burst of packets to the device's DMA engine or the PCIe switch, if it must pass one of them before the
+    /// link's wires. Returns true if so; the burst is then sent on later.
     pub(super) fn divert_sent(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) -> bool {
         let packet = &ends.bursts[id].packet;
         match (packet.direction, &mut self.dma) {
@@ -50,8 +50,8 @@ impl Attachments {
         }
     }
 
-    /// Hands packets that have crossed the wires to the switch or the DMA engine, if one of them is their receiver.
-    /// Returns true if so.
+    /// Hands packets that have crossed the link's wires to the PCIe switch or the device's DMA engine, if either is
+    /// their receiver. Returns true if so, false if the link delivers the packets itself.
     pub(super) fn divert_arrived(&mut self, now: Time, arrival: Arrival, ends: &mut LinkParts) -> bool {
         if self.to_switch == Some(ends.bursts[arrival.packet].packet.direction) {
             self.coming.push_back(arrival);

@@ -1,5 +1,5 @@
-//! Root complex with the memory behind it (or a peer's memory in its place): completes the device's reads, and puts its
-//! writes into memory.
+//! Root complex with the memory behind it (or a peer device's memory in its place): completes the device's reads, and
+//! puts its writes into memory.
 //!
 //! Writes reach memory in order unless they carry the relaxed ordering attribute, and a read sees every strictly
 //! ordered write before it (PCI Express Base Specification 6.0, section 2.4.1).
@@ -33,8 +33,8 @@ struct HostRegion {
 pub struct RootComplex {
     /// Latencies of host memory by region: queues and commands, and user data.
     regions: [HostRegion; 2],
-    /// Latencies of reads of user data that the caches no longer hold. `cold_ratio` is the share of the reads of user
-    /// data that find it so.
+    /// Latencies of device reads of user data that has left the processor caches, so that it comes from DRAM.
+    /// `cold_ratio` is the share of these reads among all reads of user data.
     cold: HostRegion,
     cold_ratio: f64,
     iommu: Option<Iommu>,
@@ -96,8 +96,8 @@ impl RootComplex {
         }
     }
 
-    /// Returns this root complex with the latencies of a peer's memory for the regions that the peer holds. Reads still
-    /// wait for all earlier writes of the drive, to either memory.
+    /// Returns this root complex with the latencies of a peer device's memory (such as a GPU's) for queues or user data
+    /// that are there. Reads still wait for all earlier writes of the drive, to either memory.
     pub fn with_peer(mut self, config: &config::Peer) -> RootComplex {
         let memory = HostRegion { read: config.read, write: config.write, refresh: Span::ZERO };
         for user_data in [false, true].into_iter().filter(|user_data| config.has(*user_data)) {

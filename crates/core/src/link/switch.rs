@@ -103,7 +103,8 @@ struct Train {
 /// All switches of a machine, with the packets on their way through them.
 #[derive(Clone, Debug)]
 pub struct Switches {
-    /// Shared links, two entries (up, down) for each switch; the last two entries are those of the peer.
+    /// Shared links, two entries (up, down) for each switch. The last two are the link of the peer device (such as a
+    /// GPU), if any.
     ways: Vec<SwitchWay>,
     passing: Table<Passing>,
     uplink: Port,
@@ -136,8 +137,9 @@ struct Port {
 }
 
 impl Switches {
-    /// Creates the switches that `config` describes for `drives` drives, with the peer attached to them; `None` without
-    /// a switch. A root port accepts one posted packet every `accept`; a peer accepts them without delay.
+    /// Creates the switches that `config` describes for `drives` drives, with the peer device (such as a GPU) attached
+    /// to them; `None` without a switch. A root port accepts one posted packet every `accept`; a peer accepts them
+    /// without delay.
     pub fn of(
         config: &config::Switch,
         peer: &config::Peer,
@@ -228,7 +230,8 @@ impl Switches {
         if all.is_zero() { 0.0 } else { busy.as_ps() as f64 / all.as_ps() as f64 }
     }
 
-    /// True if the packets of a drive leave by different links: some by the peer's link, the others by the uplink.
+    /// True if packets of a drive leave the switch by different links: some to the peer device (such as a GPU), the
+    /// others by the uplink to the host.
     fn divides(&self) -> bool {
         self.holds.has(true) != self.holds.has(false)
     }
@@ -268,8 +271,8 @@ impl Switches {
         self.in_order[usize::from(drive)].held = held;
     }
 
-    /// Returns the indices (up, down) of the shared link that a drive's packets take: the peer's, or the drive's
-    /// uplink.
+    /// Returns the indices (up, down) of the shared link that a drive's packets take: the peer device's link, or the
+    /// drive's uplink to the host.
     fn ways_of(&self, drive: u16, to_peer: bool) -> [usize; 2] {
         let up = if to_peer { self.ways.len() - 2 } else { usize::from(drive / self.sharing) * 2 };
         [up, up + 1]

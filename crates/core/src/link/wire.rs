@@ -47,7 +47,7 @@ impl CreditClass {
 /// Packets of one burst that go on the wire without a gap.
 #[derive(Clone, Copy, Debug)]
 pub struct WireSegment {
-    /// Burst that the packets belong to.
+    /// Index of the burst of equal packets from which this segment takes its packets.
     pub packet: u32,
     /// Class in whose queue the burst waits if the segment is cut.
     pub class: CreditClass,

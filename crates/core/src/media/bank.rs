@@ -147,8 +147,9 @@ impl Bank {
         self.programmed_at
     }
 
-    /// Reads a piece from the bank: command, array read, transfer over `bus`. Returns the times of the piece. The row
-    /// buffer is free again after the transfer. A read whose row is open needs neither command nor array read.
+    /// Reads a piece of a request from the bank: command, array read, transfer over `bus`. Returns the times at which
+    /// it uses them. The row buffer is free again after the transfer. A read whose row is open needs neither command
+    /// nor array read.
     ///
     /// A row stays open until the bank serves another access. If a bank closed its row when no read waits for it, or
     /// after some time, a faster bank would open rows more often.
@@ -168,9 +169,9 @@ impl Bank {
         PieceTiming { access, first_at, service, programmed_at: access.bank_until, bus_time: transfer }
     }
 
-    /// Writes a piece into the write buffer and programs it: command, transfer over `bus`, array. Returns the times of
-    /// the piece. The bank has one buffer, so that the next access waits for the end of the programming, unless it is a
-    /// piece of the same unit or comes before the programming begins.
+    /// Writes a piece of a request into the bank's write buffer and programs it: command, transfer over `bus`, array.
+    /// Returns the times at which it uses them. The bank has one buffer, so that the next access waits for the end of
+    /// the programming, unless it is a piece of the same unit or comes before the programming begins.
     pub fn write(&mut self, bus: &mut Bus, timing: &Timing, when: AccessStart, fill: BankWrite) -> PieceTiming {
         let transfer = timing.bus.transfer_time(fill.bytes);
         self.row = None;

@@ -129,7 +129,7 @@ impl Media {
         }
     }
 
-    /// Removes and returns the records of durability since the last call: which bytes change the cells, and when.
+    /// Removes and returns the changes of durable data since the last call: which bytes change the cells, and when.
     pub fn take_steps(&mut self) -> Vec<PersistenceStep> {
         self.notes().map_or(Vec::new(), Notes::take)
     }

@@ -59,7 +59,8 @@ use spread::ArraySpread;
 use timing::{AccessStart, Bus, PieceTiming};
 use wear::Wear;
 
-/// Memory of one device: its banks and buses, and the parts in front of them (processors, rate limits, flash).
+/// Memory of one device: banks, channel buses, and the parts that an access passes before them (processors and rate
+/// limits). Flash takes the place of the banks.
 #[derive(Clone, Debug)]
 pub struct Media {
     interleave: Interleave,

@@ -162,8 +162,8 @@ struct BusyInterval {
 }
 
 impl Clone for Bus {
-    /// Returns a copy of the bus whose list keeps its spare capacity, which a plain clone of the list drops. The copy
-    /// then needs no allocation during a run.
+    /// Returns a copy of the bus with as much memory allocated for reservations as the original has. The derived
+    /// `clone` would drop spare memory, and a copied drive would then allocate during a run.
     fn clone(&self) -> Bus {
         let mut reservations = VecDeque::with_capacity(self.reservations.capacity());
         reservations.extend(self.reservations.iter().copied());

@@ -27,7 +27,7 @@ pub(super) struct Queue {
     /// number.
     near: [(Time, Event); 1 + NEAR_MAX],
     near_count: usize,
-    /// Source of each event in the list; used only where sources are ranked.
+    /// Source (device, switch or host) of each event in the sorted list; used only where sources are ranked.
     near_sources: [u8; 1 + NEAR_MAX],
     /// Heap of all later events, which come out after those in the list.
     far: BinaryHeap<QueueEntry>,
@@ -39,7 +39,7 @@ pub(super) struct Queue {
     last_sequence: u64,
     first_sequence: u64,
     is_ranked: bool,
-    /// Source of the events that are being scheduled.
+    /// Source (device, switch or host) of the events that are being scheduled.
     source: u8,
 }
 
@@ -85,12 +85,14 @@ impl Queue {
         (self.is_ranked, self.far_from) = (true, Time::ZERO);
     }
 
-    /// Returns the source of the event taken last; valid until another event is added.
+    /// Returns the source (number of a device, [`SWITCHES`](super::SWITCHES), or 0 for the host) of the event taken
+    /// last. Valid until another event is added.
     pub(super) fn source(&self) -> u8 {
         self.near_sources[self.near_count + 1]
     }
 
-    /// Sets the source of the events that are added from now on.
+    /// Sets the source of the events that are added from now on: the number of a device, or
+    /// [`SWITCHES`](super::SWITCHES).
     #[inline]
     pub(super) fn set_source(&mut self, source: u8) {
         self.source = source;

@@ -97,7 +97,7 @@ const PROMISES: &[&[&str]] = &[
     &["media.acknowledge=late"],
 ];
 /// Fault actions that are drawn with equal probability: all before [power cuts](power). The rest are drawn elsewhere:
-/// power cuts, and events of a timeline.
+/// power cuts, and events of a fault timeline.
 const ACTIONS: &[FaultAction] = FaultAction::ALL.split_at(20).0;
 /// Name endings of keys that have a unit, and so do not count things.
 const UNITS: &[&str] = &["_ns", "_us", "_bytes", "_kib", "_iops"];

@@ -124,7 +124,7 @@ pub struct Job {
     pub steady: Option<bool>,
     /// Time from the start of the run to the start of the job (fio `startdelay`).
     pub start_delay: Span,
-    /// True if the job starts only when all jobs before it in the list have ended (fio `stonewall`).
+    /// True if the job starts only when all jobs before it in the job file have ended (fio `stonewall`).
     #[serde(rename = "waits")]
     pub waits_for_previous: bool,
     /// Pause of a thread after every `thinktime_blocks` requests (fio `thinktime`).
@@ -135,8 +135,8 @@ pub struct Job {
     /// round have completed. Zero if the job makes no queries.
     #[serde(skip_serializing_if = "is_zero")]
     pub query_rounds: u32,
-    /// Number of clients whose records each thread gathers into one write and one flush (group commit); zero if the job
-    /// does none.
+    /// Number of clients of each thread, whose log records it gathers into one write and one flush (group commit). Zero
+    /// if the job does none.
     #[serde(skip_serializing_if = "is_zero")]
     pub group_commit: u32,
     /// Reads per second of each thread (fio `rate_iops`); none if the rate is not limited.
@@ -152,7 +152,7 @@ pub struct Job {
     pub engine_choice: EngineChoice,
     /// Numbers of requests that are submitted together and of completions that are collected together.
     pub batch: Batch,
-    /// Times at which a thread flushes what it has written.
+    /// Points of a job at which a thread flushes its acknowledged writes, such as after every n writes.
     pub flushes: Flushes,
     /// Requests of a trace, replayed at their recorded times instead of generated ones (fio `read_iolog`).
     pub trace: Option<trace::TraceRequests>,

@@ -1,5 +1,5 @@
 //! Recorded history of a served drive: all changes by hosts, with their data, in the order of arrival and completion.
-//! [`crash`](phaselink_core::crash) makes the images after a power cut from it.
+//! [`crash`](phaselink_core::crash) derives from it the states of the drive after a power cut.
 //!
 //! A change is made to the store while the history is locked, so that both have one order. A request counts as
 //! completed just before its completion is sent, so no client has seen a completion that the history lacks. A flush
@@ -26,17 +26,18 @@ pub struct History {
     /// hold.
     stop: Arc<Stop>,
     bytes: Mutex<u64>,
-    /// Words for the first change that recordings cannot hold, as in `format the drive`, if there was one.
+    /// First change by a client that a recording cannot hold, in words such as `format the drive`; unset if there was
+    /// none.
     unsupported: OnceLock<&'static str>,
 }
 
-/// Reason why a history yields no recording.
+/// Reason why the recorded history of a served drive yields no recording for crash tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRecording {
     /// More bytes were recorded than the limit allows.
     TooLong,
-    /// A request made a change that recordings cannot hold. The words continue a sentence about the client, as in
-    /// `format the drive`.
+    /// A client's request made a change that a recording for crash tests cannot hold. The text names the change in
+    /// words such as `format the drive`.
     Unsupported(&'static str),
 }
 
@@ -75,8 +76,8 @@ pub enum ChangeKind {
 pub struct Ticket(usize);
 
 impl History {
-    /// Returns the history of a drive that begins with zeros. When the record exceeds `bytes_max` bytes, it requests a
-    /// stop of the server.
+    /// Returns the empty history of a drive that begins with zeros. When the recorded requests exceed `bytes_max`
+    /// bytes, it requests a stop of the server.
     pub fn new(capacity_bytes: u64, rules: DurabilityRules, bytes_max: u64, stop: Arc<Stop>) -> History {
         let recording = Recording {
             capacity_bytes,
@@ -143,8 +144,8 @@ impl History {
         Ticket(place)
     }
 
-    /// Records that a request has made a change that recordings cannot hold, and stops the server. `what` continues a
-    /// sentence about the client, as in `format the drive`.
+    /// Stops the server because a client's request has made a change that a recording for crash tests cannot hold.
+    /// `what` names the change in words such as `format the drive`.
     #[cold]
     pub fn give_up(&self, what: &'static str) {
         // The first reason is the one that is told.
@@ -180,7 +181,7 @@ impl History {
         recording.prepared = recording.events.len();
     }
 
-    /// Returns the recording, and leaves the history empty.
+    /// Returns the recording of all requests so far for crash tests, and leaves the history empty.
     ///
     /// # Errors
     ///

@@ -14,9 +14,9 @@ pub const WORDS: usize = 7;
 /// Record that a pipe transports. Only the two threads know its meaning.
 pub type PipeRecord = [u64; WORDS];
 
-/// Maximum number of records in the ring, which then fills four pages.
+/// Maximum number of records in the ring of a pipe, which then fills four pages.
 const LINES: u64 = 256;
-/// Number of records after which the reader publishes how many it has taken.
+/// Number of records after which the reader of a pipe publishes how many it has taken.
 const TOLD_EVERY: u64 = LINES / 4;
 
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ struct Line([AtomicU64; WORDS + 1]);
 pub struct Pipe {
     /// Cache lines with records, which only the writer writes.
     lines: Box<[Line]>,
-    /// Cache line with the number of records taken, which only the reader writes.
+    /// Cache line with the number of records that the reader has taken, which only the reader writes.
     taken: Line,
 }
 
@@ -44,12 +44,12 @@ impl Default for Pipe {
 pub struct PipeWriter<'a> {
     pipe: &'a Pipe,
     written: u64,
-    /// Number of records that the reader had taken when the writer last looked.
+    /// Number of records that the reading thread had taken from the pipe when the writer last looked.
     taken: u64,
     waiting: VecDeque<PipeRecord>,
 }
 
-/// Reading end of a pipe, with the number of records taken.
+/// Reading end of a pipe between two threads, with the number of records that it has taken.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct PipeReader<'a> {
@@ -63,7 +63,8 @@ impl PipeWriter<'_> {
         PipeWriter { pipe, written: 0, taken: 0, waiting: VecDeque::new() }
     }
 
-    /// Sends a record. If the ring is full, the record waits here until [`PipeWriter::go_on`].
+    /// Sends a record through the pipe to the reading thread. If the ring is full, the record waits at the writer until
+    /// [`PipeWriter::go_on`].
     #[inline]
     pub fn put(&mut self, record: PipeRecord) {
         match self.waiting.is_empty() && self.has_room() {
@@ -80,7 +81,7 @@ impl PipeWriter<'_> {
         line[WORDS].store(self.written, Ordering::Release);
     }
 
-    /// Sends waiting records, as far as the ring has room. Returns true if any was sent.
+    /// Sends records that wait at the writer of the pipe, as far as the ring has room. Returns true if any was sent.
     #[inline]
     pub fn go_on(&mut self) -> bool {
         let mut any = false;
@@ -108,7 +109,7 @@ impl PipeReader<'_> {
         PipeReader { pipe, taken: 0 }
     }
 
-    /// Removes and returns the next record, or returns none if the writer has sent no more.
+    /// Removes and returns the oldest record in the pipe; none if the writing thread has sent no more.
     #[inline]
     pub fn take(&mut self) -> Option<PipeRecord> {
         let line = &self.pipe.lines[(self.taken % LINES) as usize].0;

@@ -18,7 +18,7 @@ pub struct Record {
 
 #[derive(Debug)]
 struct Log {
-    /// Instant from which the trace's times count; none before the recording begins.
+    /// Instant from which the times in the recorded block trace count; none before recording begins.
     start: Option<Instant>,
     file: BufWriter<File>,
     end_us: u64,
@@ -49,7 +49,7 @@ impl Record {
         Ok(Record { log: Mutex::new(Log { start: None, file, end_us: 0, error: None }) })
     }
 
-    /// Begins to record requests in the trace. Times count from now.
+    /// Begins to record the hosts' requests in the block trace. Times in the trace count from now.
     pub fn begin(&self) {
         locked(&self.log).start = Some(Instant::now());
     }

@@ -20,7 +20,7 @@ pub const STRICT: &str = "strict";
 /// Front-end with its addresses bound, or the problems with the addresses.
 pub type Bound = Result<Box<dyn Front>, Problems>;
 
-/// Target of a benchmark, or the problem with its address.
+/// Target of `phaselink bench` (a server and the protocol to reach it), or the problem with the address given for it.
 pub type ParsedTarget = Result<Box<dyn Target>, Problem>;
 
 /// Description of a front-end before its addresses are bound: its flags, its help texts, and functions that bind and

@@ -15,7 +15,7 @@ const ENTRY_BYTES: usize = 64;
 const ENTRY_WORDS: usize = ENTRY_BYTES / 8;
 const RECORD_BYTES: usize = WORDS * 8;
 
-/// Flag in the first word of a record: the record is the first of a command.
+/// Flag in the first word of a pipe's record: the record is the first of a command.
 pub(super) const COMMAND: u64 = 1 << 3;
 const HAS_IO: u64 = 1 << 5;
 const HAS_LISTS: u64 = 1 << 6;
@@ -51,7 +51,7 @@ pub(crate) struct SentCommand {
 }
 
 impl SentCommand {
-    /// Encodes the command in records, and calls `put` with each of them in order.
+    /// Encodes the command in records of a pipe to the engine's thread. Calls `put` with each of them in order.
     pub(super) fn encode(&self, mut put: impl FnMut(PipeRecord)) {
         let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
         let op = self.io.map_or(0, |io| io.op as u64);
@@ -80,7 +80,7 @@ impl SentCommand {
 
 const _: () = assert!(ENTRY_WORDS == WORDS + 1, "two records hold a command");
 
-/// Command of which only some records have been received.
+/// Command on its way to the engine's thread, of which only some records have been received.
 #[derive(Debug)]
 pub(super) struct IncomingCommand {
     head: PipeRecord,
@@ -88,7 +88,7 @@ pub(super) struct IncomingCommand {
 }
 
 impl IncomingCommand {
-    /// Makes an incomplete command from its first record.
+    /// Makes an incomplete command from the first record that has been received for it.
     pub(super) fn new(head: PipeRecord) -> IncomingCommand {
         IncomingCommand { head, rest: Vec::new() }
     }
@@ -97,10 +97,10 @@ impl IncomingCommand {
         self.head[5] as u32 as usize
     }
 
-    /// Adds the next record, and returns the command if the record was its last.
+    /// Adds the next record received for this command, and returns the command if the record was its last.
     ///
     /// # Errors
-    /// Returns the incomplete command if further records are missing.
+    /// Returns the incomplete command if further records of it are missing.
     pub(super) fn push(mut self, record: PipeRecord) -> Result<SentCommand, IncomingCommand> {
         self.rest.extend(record.iter().flat_map(|word| word.to_le_bytes()));
         if self.rest.len() < RECORD_BYTES + self.list_bytes() { Err(self) } else { Ok(self.decode()) }

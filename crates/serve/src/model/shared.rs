@@ -53,7 +53,7 @@ struct ChannelEnd<'a> {
     results: PipeWriter<'a>,
     /// True if the calling thread has announced that requests are to be expected.
     expects_requests: bool,
-    /// Command of which some records have not arrived yet; none between commands.
+    /// Command from another thread of which some records have not arrived yet; none between commands.
     incoming: Option<IncomingCommand>,
 }
 

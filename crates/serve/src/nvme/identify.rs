@@ -57,7 +57,8 @@ pub struct IdentifySelection {
 
 /// Identifier of the controller (CNTLID). Hosts see it as the only controller of its NVM subsystem.
 pub(super) const CONTROLLER_ID: u16 = 0;
-/// Sanitize capabilities (SANICAP): Block Erase is supported; with No-Deallocate, media is not additionally modified.
+/// Sanitize capabilities (SANICAP) of the controller. Sanitize supports Block Erase alone, and does not additionally
+/// modify the media if the host sets No-Deallocate After Sanitize.
 pub(super) const SANITIZE_CAPABILITIES: u32 = 1 << 1 | 1 << 30;
 
 /// Bit of ONCS that announces the feature Timestamp.

@@ -19,7 +19,7 @@ pub(super) struct FailedCommand {
     pub slba: u64,
 }
 
-/// Commands and bytes since power-on, and the latest failures.
+/// Numbers of commands and bytes since power-on, and the latest failed commands, of one controller.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     pub(super) read_bytes: u64,
@@ -51,7 +51,7 @@ impl Journal {
         self.push_failure(FailedCommand { number: 0, queue, command_id, status, namespace, slba });
     }
 
-    /// Adds a failed command under the next number, and drops the oldest if the list is full.
+    /// Adds a failed command under the next number, and drops the oldest if the list of failed commands is full.
     fn push_failure(&mut self, failure: FailedCommand) {
         self.failures_since_power_on += 1;
         self.failures.truncate(ERROR_LOG_ENTRIES - 1);

@@ -48,7 +48,7 @@ const DATA_UNIT_BYTES: u64 = 512_000;
 /// State of the controller that log pages report.
 #[derive(Clone, Copy, Debug)]
 pub struct LogSources<'a> {
-    /// Command counters and failed commands of all queues.
+    /// Numbers of commands and bytes since power-on, and the latest failed commands, over all queues of the controller.
     pub journal: &'a Journal,
     /// Current values of the features.
     pub features: &'a Features,

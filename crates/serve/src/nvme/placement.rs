@@ -226,8 +226,8 @@ impl Placement {
     }
 
     /// Returns the reclaim unit handles for a namespace to be created: those of `list`, or one that the controller
-    /// chooses if it is empty. None if data placement is disabled. `differs` tells if a namespace has another LBA
-    /// format than the new one.
+    /// chooses if `list` is empty. None if data placement is disabled. `differs` is true for namespaces whose LBA
+    /// format is not that of the new one.
     ///
     /// # Errors
     ///

@@ -25,7 +25,7 @@ const CONTROLLERS_MAX: u32 = 64;
 const START_BYTES: u64 = 4096;
 /// Binary logarithms of the block sizes in bytes that a namespace can be formatted with, besides the drive's own.
 const FORMAT_SHIFTS: [u32; 2] = [9, 12];
-/// Length in bytes of a namespace in the store's record.
+/// Length in bytes of a namespace in the record of all namespaces that the store saves.
 const RECORD_BYTES: usize = 32;
 /// Bit for metadata in the format field of a namespace's record. The block size is in bits 0 to 7, the protection
 /// settings from bit `RECORD_SETTINGS_AT` on.

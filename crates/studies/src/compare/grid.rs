@@ -22,7 +22,8 @@ pub struct Grid {
     pub iodepth: Vec<String>,
     /// Numbers of threads of a job (fio `numjobs`).
     pub numjobs: Vec<String>,
-    /// Number of requests of each line of a comparison, over all its threads, if nothing else ends its job.
+    /// Number of requests of each compared job, summed over its threads, if no option of the job ends it. A job is a
+    /// table row of `phaselink compare`.
     pub ios: Option<u64>,
 }
 
@@ -30,8 +31,8 @@ pub struct Grid {
 pub type Sizes<'a> = Vec<(&'static str, &'a str)>;
 
 impl Grid {
-    /// Returns the sizes of the job of each line, in the order in which the lines are printed. Options in `given` take
-    /// the place of default sizes.
+    /// Returns the sizes of each compared job, in the order of the printed table rows. Options in `given` take the
+    /// place of default sizes.
     ///
     /// # Errors
     /// If there are more combinations of sizes and drives than anyone reads.
@@ -61,8 +62,8 @@ impl Grid {
         }
     }
 
-    /// Returns the number of requests of each thread of a line of a comparison: the line's requests divided among its
-    /// threads. None if an option in `given` ends the job.
+    /// Returns the number of requests of each thread of a compared job: the job's requests divided among its threads.
+    /// None if an option in `given` ends the job.
     pub fn ios_of_a_thread(&self, sizes: &Sizes, given: &[(&str, &str)]) -> Option<String> {
         if has_end(given) {
             return None;

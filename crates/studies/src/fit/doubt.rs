@@ -35,7 +35,8 @@ const UNDETERMINED: f64 = 1.0;
 const UNKNOWN_MOST: f64 = 1e-6;
 /// Variance of logarithms that is assumed along an unknown axis: values may differ by a factor of a hundred up or down.
 const UNKNOWN_VARIANCE: f64 = 20.0;
-/// Largest number of keys for which all combinations of upward and downward derivatives are tried.
+/// Largest number of fitted keys for which all combinations of one-sided derivatives are tried. Each key has one
+/// towards larger and one towards smaller values.
 const SIDES_MAX: usize = 6;
 /// Fraction of a key's effect in one direction below which it counts as having no effect in the other.
 const EFFECT_LEAST: f64 = 0.1;

@@ -27,7 +27,7 @@ const KEPT_MAX: usize = 1 << 16;
 pub struct CacheWalk {
     /// Exact totals of the cache over all requests of the trace.
     pub totals: CacheTotals,
-    /// Times to compute and copy prompts, which do not depend on the drive, over all requests.
+    /// Times to compute and copy prompts, summed over all requests of the trace; they do not depend on the drive.
     pub prompts: PromptTimes,
     /// Requests and drive accesses in each sampled window (a range of the trace in which the drive is simulated).
     pub windows: Vec<WindowWork>,
@@ -235,7 +235,8 @@ fn duration_s(sums: PromptSums) -> f64 {
     (sums.duration_ns as f64 / 1e9).max(1e-9)
 }
 
-/// Time sampled in windows: its mean with a 95 % confidence interval, and percentiles over requests.
+/// Time that a request takes, sampled in windows of the trace: mean with a 95 % confidence interval, and percentiles
+/// over requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SampledTime {
     /// Mean of the sampled time over the requests, in seconds.
@@ -249,7 +250,8 @@ pub struct SampledTime {
 }
 
 impl SampledTime {
-    /// Summarises the times of all windows; the mean gives each window equal weight. `None` if no window has a time.
+    /// Summarises the simulated times of all sampled windows; the mean gives each window equal weight. `None` if no
+    /// window has a time.
     fn of(windows: &[Vec<f64>]) -> Option<SampledTime> {
         let means: Vec<f64> = windows.iter().filter(|times| !times.is_empty()).map(|times| mean(times)).collect();
         let mut all: Vec<f64> = windows.concat();
@@ -340,7 +342,8 @@ pub struct CacheAnswer {
     pub drive_writes_per_day: f64,
     /// Lifetime of one drive's cells under the writes of the cache.
     pub lifetime: CacheLifetime,
-    /// Number of requests in simulated windows that count for the times.
+    /// Number of requests in the sampled windows of the trace from which the simulated times are computed, without
+    /// warm-up.
     pub sampled_requests: u64,
 }
 
@@ -366,7 +369,8 @@ pub struct CacheMeasurement<'a> {
     pub walk: &'a CacheWalk,
     /// Load of the drives relative to their maximum bandwidth. `None` if no window has an access.
     pub load: Option<CacheLoad>,
-    /// Read waits of each window, simulated at the arrival times of the trace; empty if the drives are overloaded.
+    /// Waits for drive reads in each sampled window, simulated at the arrival times of the trace; empty if the drives
+    /// are overloaded.
     pub open: Vec<WindowTimes>,
 }
 

@@ -12,7 +12,7 @@ use phaselink_core::random::Random;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
-/// Smallest number of counted requests in a window. The next constant is the largest.
+/// Smallest number of counted requests in a sampled window; `COUNTED_MAX` is the largest.
 const COUNTED_MIN: u64 = 2;
 const COUNTED_MAX: u64 = 64;
 /// Divisor of the warm-up: one request for every so many counted ones in a window, or one of so many accesses.
@@ -26,11 +26,11 @@ const EVENTS: u64 = 1 << 16;
 /// Range of consecutive requests of a trace that is simulated, as request numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampledWindow {
-    /// Number of the window's first request in the trace, from 0.
+    /// Number in the trace of the first request of this sampled window, from 0.
     pub first: u64,
-    /// Number of warm-up requests at the start of the window, which do not count.
+    /// Number of warm-up requests at the start of the sampled window, which do not count.
     pub lead_in: u64,
-    /// Number of requests in the window that count, after the warm-up.
+    /// Number of requests in the sampled window that count, after the warm-up.
     pub counted: u64,
 }
 
@@ -49,7 +49,7 @@ impl SampledWindow {
         (0..windows).map(|window| SampledWindow { first: first(window, &mut random), lead_in, counted }).collect()
     }
 
-    /// Returns the number of the first request after the window.
+    /// Returns the number in the trace of the first request after this sampled window.
     pub fn end(&self) -> u64 {
         self.first + self.lead_in + self.counted
     }
@@ -85,7 +85,8 @@ pub struct WindowWork {
 }
 
 impl WindowWork {
-    /// Returns every n-th access of the window, at most `pieces_max`. Even spacing keeps the mix of reads and writes.
+    /// Returns every n-th drive access of the sampled window, at most `pieces_max`. Even spacing keeps the mix of reads
+    /// and writes.
     fn thinned(&self, pieces_max: usize) -> Vec<DrivePiece> {
         let stride = self.pieces.len().div_ceil(pieces_max.max(1)).max(1);
         self.pieces.iter().copied().step_by(stride).collect()
@@ -142,9 +143,9 @@ pub struct WindowTimes {
 /// Time and bytes of a window's accesses when the drive runs at full rate, without the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FullRateTimes {
-    /// Time from the end of the warm-up until all of the window's accesses are complete.
+    /// Time from the end of the warm-up until all drive accesses of the sampled window are complete.
     pub busy: Span,
-    /// Bytes of the window's accesses after the warm-up, reads and writes together.
+    /// Bytes of the drive accesses in a sampled window after the warm-up, reads and writes together.
     pub bytes: u64,
 }
 
@@ -163,7 +164,8 @@ impl CacheDrive {
         CacheDrive { engine, threads }
     }
 
-    /// Simulates a window with its requests at the arrival times of the trace. Returns their read waits.
+    /// Simulates a sampled window with its requests at the arrival times of the trace. Returns their waits for drive
+    /// reads.
     pub fn run(&self, work: &WindowWork) -> WindowTimes {
         let arrival = |piece: &DrivePiece| work.requests[piece.request as usize].at;
         let mut read_waits = vec![None; work.requests.len()];

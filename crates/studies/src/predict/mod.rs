@@ -72,8 +72,8 @@ pub struct JobPrediction {
 pub struct Loaded {
     /// Upper bound of the throughput in requests per second.
     pub most_iops: f64,
-    /// Throughput in requests per second if requests queue at the bottleneck as with random service times, and short
-    /// ones wait behind long ones. `None` if queueing theory does not apply: see [`foresees_queues`].
+    /// Throughput of the job in requests per second if requests queue at the bottleneck as with random service times,
+    /// and short ones wait behind long ones. `None` if queueing theory does not apply: see [`foresees_queues`].
     pub balanced_iops: Option<f64>,
     /// Lower bound of the mean latency in ns; none without a closed form.
     pub least_ns: Option<f64>,

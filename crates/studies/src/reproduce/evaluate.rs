@@ -193,7 +193,8 @@ fn unary(function: Function, argument: ExpressionValue) -> Result<ExpressionValu
     }
 }
 
-/// Returns the value of a function of a series, which is never empty: the plan refuses a sweep without values.
+/// Returns the value of `function`, such as the slope, for the results of a sweep: `values` at the swept `points`.
+/// Never called without values, because the plan refuses a sweep without them.
 fn of_series(function: Function, points: &[f64], values: &[f64]) -> ExpressionValue {
     ExpressionValue::Number(match function {
         Function::Sum => values.iter().sum(),

@@ -59,12 +59,12 @@ pub fn measured(state: MeasuredState) -> Option<String> {
     }
 }
 
-/// True if a volume can sustain its present rate without running out of credits.
+/// True if a cloud volume can sustain the rate of a run for ever, without running out of burst credits.
 pub fn is_lasting(state: CreditState) -> bool {
     matches!(state, CreditState::Used | CreditState::Kept)
 }
 
-/// Returns the state of a volume's credits as part of a sentence.
+/// Returns the state of a cloud volume's burst credits as part of a sentence.
 pub fn credits(state: CreditState) -> String {
     let seconds = |span: Span| match span.as_s() {
         short if short < 10.0 => format!("{short:.1} s"),

@@ -90,7 +90,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Text, Problems> {
 struct SweepReader {
     /// Position that stands for the whole file, for problems without a line.
     whole: Place,
-    /// Names of all keys of a drive's configuration, to recognise those of axes.
+    /// Full names of all keys of a drive file, such as `media.read_ns`; an axis of the sweep may vary only these.
     keys: Vec<String>,
     problems: Vec<Problem>,
     notes: Vec<String>,

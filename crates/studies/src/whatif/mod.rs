@@ -23,10 +23,10 @@ const DEPTH: u32 = 32;
 /// Time from the start of the simulated machine to the first request, in which the host finishes its own start.
 const START: Span = Span::from_us(100);
 
-/// Window of a recording: consecutive requests, of which the first arrives at time zero.
+/// Window of a recorded block trace: consecutive requests, of which the first arrives at time zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedWindow {
-    /// Requests of the window, in the order of arrival.
+    /// Requests of this window of a recorded block trace, in the order of arrival.
     pub requests: Vec<TraceIo>,
     /// Recorded time from the window's first request to the request that follows its last, or to the last one of the
     /// recording.
@@ -122,7 +122,7 @@ impl LatencySums {
     }
 }
 
-/// Result of the replay of a window on a drive.
+/// Result of replaying a window (consecutive requests of a recorded block trace) on a drive.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReplayedWindow {
     /// Time at which each request completed, counted from the start of the replay.
@@ -289,7 +289,7 @@ pub fn window_weights(windows: usize, draw: usize, seed: u64) -> Vec<f64> {
     weights
 }
 
-/// Returns the number of requests of all windows.
+/// Returns the number of requests of all windows of a recorded block trace.
 pub fn requests_of(windows: &[RecordedWindow]) -> u32 {
     windows.iter().map(|window| short_length(window.requests.len())).sum()
 }

@@ -20,8 +20,8 @@ impl Faults {
     }
 }
 
-/// Brings the record of durable data up to date with the memory, before new data comes to the device. The memory's
-/// steps until now concern the data that it held before.
+/// Updates what is known to survive a loss of power with the memory's programs until now. Called before new data comes
+/// to the device, because these programs concern the older data.
 pub(in crate::engine) fn keep_up_with_power(now: Time, media: &mut Media, data: &mut Data) {
     if let Some(durable) = data.durable_mut() {
         durable.follow(now, media.take_steps());

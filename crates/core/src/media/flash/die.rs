@@ -64,7 +64,8 @@ struct DieOperation {
 #[derive(Clone, Copy, Debug)]
 struct RunningOperation {
     until: Time,
-    /// Time by which further reads may delay the running operation; at first the operation's own length.
+    /// Time by which reads may still delay the die's running program or erase operation; at first the operation's own
+    /// length.
     delay_left: Span,
 }
 

@@ -44,7 +44,7 @@ pub const SLC_PAGE: u32 = 3;
 /// Row of mapping units, which one array read brings: one page of all planes of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashRow {
-    /// Number of the die that holds the row.
+    /// Number of the flash die that holds this row (one page of all its planes), counted over all channels from 0.
     pub die: u32,
     /// Number of the page in its word line: which bit of the cells holds the row.
     pub page: u32,

@@ -132,8 +132,8 @@ struct OpenLine {
     block: u32,
     first: u32,
     units: u32,
-    /// Units of the line that have been written only in part. The rest of each is read from its old location before the
-    /// line is programmed.
+    /// Mapping units of the open line that have been written only in part. The rest of each is read from its old
+    /// location before the line is programmed.
     parts: Vec<PartialUnit>,
 }
 

@@ -19,7 +19,8 @@ struct RowRead {
 
 /// Source that a mapping unit is read from: the controller's memory or the cells.
 enum UnitSource {
-    /// Controller's buffer, or no source because the mapping unit was never written.
+    /// The unit's data is in the controller's buffer, or the mapping unit was never written, so that nothing is read
+    /// from the cells.
     Controller,
     Cells(UnitLocation),
 }

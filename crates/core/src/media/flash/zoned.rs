@@ -122,7 +122,8 @@ pub(super) struct ZonedBlocks {
     /// Number of mapping units that can be written in each zone.
     capacity_units: u32,
     zones: Vec<ZoneLines>,
-    /// Lines that are being filled, by the number of the zone and of the line in the zone.
+    /// Lines (word lines programmed together) that are being filled, by the number of the zone and of the line in the
+    /// zone.
     filling: SortedMap<(u32, u32), FillingLine>,
     /// Number of mapping units that have been programmed, unused units of copied lines included.
     programmed_units: u64,
@@ -178,7 +179,8 @@ impl ZonedBlocks {
         self.stripe.row(place)
     }
 
-    /// Returns the number of the line, in its zone, that holds the mapping unit at a location.
+    /// Returns the number, in its zone, of the line (word lines programmed together) that holds the mapping unit at a
+    /// location.
     pub(super) fn line(&self, place: UnitLocation) -> u32 {
         place.position / self.stripe.line_units()
     }

@@ -103,8 +103,8 @@ fn host_memory(parts: &Parts, requests: &Packet) -> Span {
     latency.saturating_sub(parts.on_wire(requests) - each)
 }
 
-/// Charges the times of a read: media, claim of the host's lines, lines on the link, and status behind them. The lines
-/// of a split request follow those of its shortest command, which may be the first.
+/// Charges the stages of a read: media, claim of the host's cache lines, lines on the link, and status behind them. The
+/// lines of a split request follow those of its shortest command, which may be the first.
 fn read(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access) {
     let capi = &parts.drive.capi;
     ledger.spend(Stage::MediaWait, access.waited);
@@ -125,8 +125,8 @@ fn read(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access)
     ledger.spend(Stage::CompletionEntry, capi.psl.max(lines) - lines + parts.on_wire(&status(parts)));
 }
 
-/// Charges the times of a write: lines from the host, media if the write must reach the cells, and status. The lines of
-/// a split request arrive while its other commands still request theirs.
+/// Charges the stages of a write: cache lines from the host, media if the write must reach the cells, and status. The
+/// lines of a split request arrive while its other commands still request theirs.
 fn write(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access) {
     let psl = parts.drive.capi.psl;
     let (requests, _) = exchange(parts, split.last_bytes, LINE_BYTES);

@@ -97,8 +97,8 @@ impl Buffer {
         }
     }
 
-    /// Loads the line at byte `offset`, requested at `now`, from the buffer or the memory, and returns its times. Calls
-    /// come in the order of `now`.
+    /// Loads the cache line at byte `offset`, requested at `now`, from the device's buffer or memory. Returns the
+    /// instants at which it reaches each stage. Calls come in the order of `now`.
     pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> Fetched {
         let (unit, line) = self.place(offset);
         let written = self.writes.get(&unit).map_or(0, |written| written.lines);
@@ -116,7 +116,8 @@ impl Buffer {
         Fetched::from_memory(timing)
     }
 
-    /// Stores the line at byte `offset`, which arrives at `now`. Returns the time at which the line is in the buffer.
+    /// Stores the cache line at byte `offset`, which arrives at `now`. Returns the time at which the line is in the
+    /// device's buffer.
     pub fn write(&mut self, now: Time, offset: u64, media: &mut Media) -> Time {
         let (unit, line) = self.place(offset);
         self.take(unit, line);

@@ -22,14 +22,14 @@ use crate::tlp::{Direction, Packet};
 /// Distance in bytes between the host buffers of two requests: the size of the largest request.
 const BUFFER_BYTES: u64 = 1 << 32;
 
-/// Fill buffers and prefetchers of a core, and the lines that wait for one of them.
+/// Free fill buffers and prefetchers of a core, and the cache line requests that wait for one of them.
 #[derive(Clone, Debug)]
 struct CxlCore {
     /// Numbers of the core's free fill buffers, counted over the fill buffers and prefetchers of all cores.
     free: Vec<u32>,
     /// Numbers of the core's prefetchers that are free, counted over the fill buffers and prefetchers of all cores.
     ahead: Vec<u32>,
-    /// Lines of the core's requests that wait for a fill buffer or prefetcher.
+    /// Requests of the core, one for each cache line to load or store, that wait for a fill buffer or prefetcher.
     waiting: VecDeque<RequestId>,
 }
 
@@ -37,7 +37,7 @@ struct CxlCore {
 #[derive(Clone, Debug)]
 pub struct Driver {
     cores: Vec<CxlCore>,
-    /// Request of the line that is in flight in each fill buffer and prefetcher.
+    /// Request of the cache line that is in flight in each fill buffer and prefetcher.
     lines: CommandSlots<RequestId>,
     fill_buffers: u32,
     prefetch_lines: u32,
@@ -95,8 +95,8 @@ impl Driver {
         ports.shared.requests[line].buffer = buffer + (io.offset - start);
     }
 
-    /// Sends the next waiting line of a core, if a fill buffer is free, or if the line continues a stream and a
-    /// prefetcher is free.
+    /// Sends the request for a core's next waiting cache line. A fill buffer must be free, or a prefetcher if the line
+    /// continues a stream.
     fn issue(&mut self, core: usize, ports: &mut HostPorts) {
         let CxlCore { free, ahead, waiting } = &mut self.cores[core];
         let Some(&line) = waiting.front() else { return };

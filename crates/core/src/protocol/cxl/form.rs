@@ -158,8 +158,8 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
 /// Reason why a lone request may take another time than the recurrence over its lines gives.
 #[derive(Clone, Copy, Debug)]
 enum Doubt {
-    /// Lines of the request may be in the buffer already, or lie differently in their units, so that only a lower bound
-    /// is known.
+    /// Cache lines of the request may be in the device's buffer already, or lie differently in their units, so that
+    /// only a lower bound is known.
     Held,
     Longer(&'static str),
     Shorter(&'static str),
@@ -250,7 +250,8 @@ struct Line {
     issued: Time,
     sent: Time,
     arrived: Time,
-    /// Times of the line in the memory. For a store, they hold its wait for buffer or cache.
+    /// Instants at which the cache line reaches each stage of the device. For a store, they hold its wait for buffer or
+    /// cache.
     fetched: Fetched,
 }
 
@@ -261,7 +262,8 @@ enum LoneMemory {
 }
 
 impl LoneMemory {
-    /// Returns the times of a load or store of the line at `offset` that passes the controller at `at`.
+    /// Returns the instants at which a load or store of the cache line at `offset` reaches each stage; it passes the
+    /// controller at `at`.
     fn serve(&mut self, direction: DataDirection, at: Time, offset: u64) -> Fetched {
         match (self, direction) {
             (LoneMemory::Buffer(parts), DataDirection::Read) => parts.0.read(at, offset, &mut parts.1),
@@ -335,7 +337,8 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Sends the line at `offset` at `now`, or as soon as the wire is free, and notes its times in the device.
+    /// Sends the cache line at `offset` at `now`, or as soon as the wire is free, and notes when it reaches each stage
+    /// of the device.
     fn send(&mut self, now: Time, offset: u64) {
         let sent = now.max(self.down_free_at);
         self.down_free_at = sent + self.down;

@@ -24,7 +24,8 @@ impl DeviceMemory {
         }
     }
 
-    /// Loads the line at byte `offset`, requested at `now`, and returns its times. Calls come in the order of `now`.
+    /// Loads the cache line at byte `offset`, requested at `now`. Returns the instants at which it reaches each stage
+    /// of the device. Calls come in the order of `now`.
     pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> Fetched {
         match self {
             DeviceMemory::Buffer(buffer) => buffer.read(now, offset, media),
@@ -32,8 +33,8 @@ impl DeviceMemory {
         }
     }
 
-    /// Stores the line at byte `offset`, which arrives at `now`. Returns the time at which the line is in the buffer or
-    /// the cache.
+    /// Stores the cache line at byte `offset`, which arrives at `now`. Returns the time at which the line is in the
+    /// device's buffer or cache.
     pub fn write(&mut self, now: Time, offset: u64, media: &mut Media) -> Time {
         match self {
             DeviceMemory::Buffer(buffer) => buffer.write(now, offset, media),

@@ -326,7 +326,8 @@ impl Endpoint {
         }
     }
 
-    /// Accepts one command of queue `number`, which waits for its turn in the parser, and adds its read to the window.
+    /// Accepts one command of queue `number`, which waits for its turn in the parser, and adds it to the window of
+    /// reads in flight.
     #[inline(never)] // So that reads which have found nothing stay short.
     fn accept(&mut self, now: Time, number: u16, command: Command, sampled: Time, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];

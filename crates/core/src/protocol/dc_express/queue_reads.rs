@@ -74,8 +74,8 @@ impl Endpoint {
         }
     }
 
-    /// Handles the timer of the next queue read. Sends that read if the window has not changed since it was planned,
-    /// and plans again.
+    /// Handles the timer of the next queue read. Sends that queue read if the window of reads in flight has not changed
+    /// since it was planned, and plans again.
     pub(super) fn read_queue(&mut self, now: Time, number: u16, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         queue.read_at = None;

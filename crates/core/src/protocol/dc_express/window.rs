@@ -7,7 +7,7 @@
 use super::predict::SizeClass;
 use crate::time::{Span, Time};
 
-/// Largest number of reads in the window: more than come and go within a round trip.
+/// Largest number of a DC Express endpoint's reads in flight in its window: more than come and go within a round trip.
 const READS_MAX: usize = 256;
 /// Number of queue reads that fail to find the command after a read, until that command is no longer expected.
 const MISSES_MAX: u8 = 3;
@@ -30,8 +30,8 @@ pub(super) struct Sent {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReadWindow {
     sent: Vec<Sent>,
-    /// Number of changes to the window since the start of the run. A plan for queue reads is stale once this number has
-    /// changed.
+    /// Number of changes to the window of reads in flight since the start of the run. A plan for queue reads is stale
+    /// once this number has changed.
     pub changes: u32,
 }
 
@@ -91,7 +91,7 @@ impl ReadWindow {
         }
     }
 
-    /// Returns the time at which the data of all reads in the window will have left.
+    /// Returns the time at which the data of all reads in flight will have left the device.
     pub(super) fn until(&self) -> Time {
         self.sent.last().map_or(Time::ZERO, |sent| sent.end)
     }
@@ -165,7 +165,8 @@ impl ReadWindow {
         self.sent.iter().rev().find(|sent| sent.queue == queue).map_or(Time::ZERO, |sent| sent.end)
     }
 
-    /// Returns all reads of a queue that are in the window, in the order of `start`.
+    /// Returns all reads in flight of a queue, in the order of `start` (the earliest time at which their data can
+    /// flow).
     fn of(&self, queue: u16) -> impl Iterator<Item = &Sent> {
         self.sent.iter().filter(move |sent| sent.queue == queue)
     }

@@ -20,7 +20,7 @@ use crate::request::RequestId;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
-/// Simulated PSS block driver, with the state of its descriptors, records and buffers.
+/// Simulated PSS block driver, with the state of its descriptors, completion records and buffers.
 #[derive(Clone, Debug)]
 pub struct Driver {
     area: Area,

@@ -27,7 +27,7 @@ pub struct Area {
     pub descriptors: u64,
     /// Bus address of the ring of completion records, which has as many entries as the ring of descriptors.
     pub records: u64,
-    /// Number of entries of the descriptor ring and of the record ring, a power of two.
+    /// Number of entries of the descriptor ring and of the completion record ring, a power of two.
     pub entries: u32,
 }
 
@@ -106,7 +106,7 @@ impl Status {
 /// Completion record, which the card writes to the shared area when it has completed a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletionRecord {
-    /// Sequence number of the record, counted from 1, by which the host recognises a new record.
+    /// Sequence number of the completion record, counted from 1, by which the host recognises a new one.
     pub sequence: u32,
     /// Identifier of the completed command, from its descriptor.
     pub id: u16,

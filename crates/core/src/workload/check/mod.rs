@@ -21,7 +21,7 @@ pub use zones::ZonedSpace;
 /// Largest number of threads of one run, over all jobs.
 pub const THREADS_MAX: u64 = 65536;
 
-/// Largest number of bytes of the records of all clients in one group commit.
+/// Largest number of bytes in one group commit, the log records of all clients of a thread together.
 const GROUP_BYTES_MAX: u32 = 1 << 30;
 
 /// Largest number of parts into which requests in flight in one run may be split. Each takes 470 bytes (measured), so
@@ -139,8 +139,8 @@ impl JobPlace {
         JobPlace { file: file.into(), line: line.into(), options: BTreeMap::new() }
     }
 
-    /// Stores the line of an option, which is identified by its first name in the table of options; nothing if `line`
-    /// is none.
+    /// Stores the number of the job file's line that sets `option`, for error messages; nothing if `line` is none.
+    /// `option` is the option's first name in the table of options.
     pub fn note(&mut self, option: &'static str, line: Option<usize>) {
         if let Some(line) = line {
             self.options.insert(option, line);

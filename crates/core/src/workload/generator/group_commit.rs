@@ -26,14 +26,14 @@ pub(super) struct GroupCommit {
     random: Xoshiro256PlusPlus,
     think: Span,
     record_bytes: u32,
-    /// First byte of the log on the drive. Its length `log_bytes` is a whole number of records.
+    /// First byte of the clients' log on the drive. The log's length `log_bytes` is a whole number of records.
     first_byte: u64,
     log_bytes: u64,
     position: u64,
-    /// Times at which the clients will hand in their next records, the earliest first.
+    /// Times at which the clients will hand in their next log records, the earliest first.
     clients: BinaryHeap<Reverse<Time>>,
-    /// Groups of records that have been written but not taken as committed, the oldest first: the time at which each
-    /// record was handed in.
+    /// Groups of log records that have been written but not taken as committed, the oldest first. Each record is the
+    /// time at which its client handed it in.
     groups: VecDeque<Vec<Time>>,
     /// Emptied lists of earlier groups, whose memory the next groups use.
     spare: Vec<Vec<Time>>,
@@ -84,8 +84,8 @@ impl GroupCommit {
         Some(Next { io: Io { op: Op::Write, offset, bytes }, due, drive: 0, ends_commit: false, placement: None })
     }
 
-    /// Takes the oldest group, which has been committed, and calls `record` with the time at which each of its records
-    /// was handed in.
+    /// Takes the oldest group of log records, which has been committed. Calls `record` for each with the time at which
+    /// its client handed it in.
     pub(super) fn take_group(&mut self, mut record: impl FnMut(Time)) {
         if let Some(group) = self.groups.pop_front() {
             group.iter().for_each(|handed_in| record(*handed_in));

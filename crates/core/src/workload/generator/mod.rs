@@ -158,8 +158,8 @@ impl Generator {
         self
     }
 
-    /// Takes the oldest group of records that a commit has made durable, and calls `record` with the time at which each
-    /// record was handed in.
+    /// Takes the oldest committed group of log records (`group_commit`), which is now durable. Calls `record` for each
+    /// with the time at which its client handed it in.
     #[cold]
     pub fn take_group(&mut self, mut record: impl FnMut(Time)) {
         let starts_at = self.starts_at;

@@ -24,7 +24,7 @@ const MAGIC: u32 = 0x6561_7400;
 const QUEUE: u64 = 1;
 const ISSUE: u64 = 7;
 const COMPLETE: u64 = 8;
-/// Bit of an action that says that the number of a control group follows the record (`__BLK_TA_CGROUP`).
+/// Bit of a blktrace action that says that the number of a control group follows the record (`__BLK_TA_CGROUP`).
 const CGROUP: u64 = 1 << 8;
 
 /// Bits of the categories of a request (`BLK_TC_*`), in the upper bits of an action.
@@ -65,11 +65,11 @@ impl Order {
         Some(if self == Order::Little { u64::from_le_bytes(bytes) } else { u64::from_be_bytes(bytes) })
     }
 
-    /// Returns the length in bytes of the record that starts here, with the data that follows it; none if too few bytes
-    /// are given to know it.
+    /// Returns the length in bytes of the blktrace record at the start of `bytes`, with the data that follows it. None
+    /// if too few bytes are given to know it.
     ///
     /// # Errors
-    /// If no record of a known version starts here.
+    /// If the bytes do not start with a blktrace record of a known version.
     pub(super) fn length(self, bytes: &[u8]) -> Result<Option<usize>, RecordMistake> {
         let Some(magic) = self.u32(bytes, 0) else { return Ok(None) };
         let (length, pdu_at) = match magic.wrapping_sub(MAGIC) {
@@ -88,7 +88,7 @@ impl Order {
         Ok(self.u16(bytes, pdu_at).map(|following| length + usize::from(following)))
     }
 
-    /// Reads a record that is complete in `record`, header first.
+    /// Parses a blktrace record, which is complete in `record`, header first.
     pub(super) fn read(self, record: &[u8]) -> Result<TraceRecord<'static>, RecordMistake> {
         let Some(event) = self.event(record) else { return wrong("a record that is cut short", "48 bytes or more") };
         if event.action & NOTIFY != 0 {

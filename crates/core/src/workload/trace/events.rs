@@ -121,12 +121,13 @@ pub(super) struct Events {
     /// Bytes of the file that have been read; those from index `at` on have not been parsed yet.
     buffer: Vec<u8>,
     at: usize,
-    /// Number of lines or binary records so far; `offset` is the position in the file, in bytes, of the next binary
-    /// record.
+    /// Number of lines or binary records read of the trace file so far. `offset` is the position of the next binary
+    /// record, in bytes.
     line: usize,
     offset: u64,
     is_ended: bool,
-    /// Events that follow from the last record besides the one that was returned: a write and the flushes around it.
+    /// Events that follow from the last trace record besides the one that was returned: a write and the flushes around
+    /// it.
     waiting: VecDeque<TraceEvent>,
     pub devices: Devices,
 }
@@ -182,8 +183,8 @@ impl Events {
         next.map(|event| event.map(|event| self.with_flushes(event)))
     }
 
-    /// Returns the first of the events that a record stands for, and queues the others: a flush before the request, the
-    /// request, a flush after it.
+    /// Returns the first of the events that a trace record stands for, and queues the others: a flush before the
+    /// request, the request, a flush after it.
     fn with_flushes(&mut self, (event, flushes): (TraceEvent, FlagFlushes)) -> TraceEvent {
         if flushes == FlagFlushes::default() {
             return event;
@@ -231,8 +232,8 @@ impl Events {
         None
     }
 
-    /// Returns the index of the end of the line that starts at `at`, and that of the start of the next line; `None` at
-    /// the end of the file. Reads more of the file as needed.
+    /// Returns the end of the trace file's line that starts at `at`, and the start of the next line. `None` at the end
+    /// of the file. Reads more of the file as needed.
     fn line_end(&mut self) -> Result<Option<(usize, usize)>, Problem> {
         let mut searched = 0;
         loop {
@@ -277,8 +278,8 @@ impl Events {
         None
     }
 
-    /// Returns the length in bytes of the binary record at `at`, once all of it has been read; none at the end of the
-    /// file. A record that is cut short is a problem.
+    /// Returns the length in bytes of the trace file's binary record at `at`, once all of it has been read; none at the
+    /// end of the file. A record that is cut short is a problem.
     fn whole_record(&mut self) -> Result<Option<usize>, Problem> {
         loop {
             let rest = &self.buffer[self.at..];
@@ -325,7 +326,7 @@ impl Events {
 struct RecordPlace<'a> {
     file: &'a str,
     line: Option<usize>,
-    /// Number of a binary record, from 1, and position of its first byte; none in a text.
+    /// Number of a binary record of a trace file, from 1, and position of its first byte; none in a text file.
     record: Option<(usize, u64)>,
     /// True for a last line without a newline: the file may be cut short.
     is_cut: bool,
@@ -344,10 +345,10 @@ impl RecordPlace<'_> {
     }
 }
 
-/// Event of a record, with the flushes that the flags of its request ask for.
+/// Event of a trace file's record, with the flushes that the flags of its request ask for.
 type FlaggedEvent = (TraceEvent, FlagFlushes);
 
-/// Result of parsing a record: an event, nothing that matters, or the end of the trace.
+/// Result of parsing a record of a trace file: an event, nothing that matters, or the end of the trace.
 enum ParsedRecord {
     Event(FlaggedEvent),
     Nothing,

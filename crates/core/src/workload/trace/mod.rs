@@ -53,7 +53,7 @@ pub struct Trace {
     pub device: String,
     /// Requests of the trace; there is at least one.
     pub requests: TraceRequests,
-    /// Number of records of each kind that are no reads, writes or flushes and are not replayed.
+    /// Number of trace records of each kind that are no reads, writes or flushes and are not replayed.
     pub left_out: Vec<(&'static str, u64)>,
 }
 

@@ -73,8 +73,8 @@ impl RecordReader {
         })
     }
 
-    /// Returns the length of the binary record that starts here, in bytes; `None` if too few bytes are given to know
-    /// it, or for a text format.
+    /// Returns the length in bytes of the trace file's binary record at the start of `bytes`; `None` if too few bytes
+    /// are given to know it, or for a text format.
     pub(super) fn record_bytes(&self, bytes: &[u8]) -> Result<Option<usize>, RecordMistake> {
         match self {
             RecordReader::Blktrace(order) => order.length(bytes),
@@ -83,12 +83,12 @@ impl RecordReader {
         }
     }
 
-    /// True if files of the format consist of binary records and not of lines of text.
+    /// True if trace files of this format consist of binary records and not of lines of text.
     pub(super) fn is_binary(&self) -> bool {
         matches!(self, RecordReader::Blktrace(_) | RecordReader::Vscsi(_))
     }
 
-    /// Reads one complete binary record; a text format has none, so that nothing is read.
+    /// Parses one complete binary record of a trace file. A text format has none, so that nothing is parsed.
     pub(super) fn record(&self, record: &[u8]) -> Result<TraceRecord<'static>, RecordMistake> {
         match self {
             RecordReader::Blktrace(order) => order.read(record),

@@ -20,7 +20,7 @@ pub(super) enum TraceRecord<'a> {
     End,
 }
 
-/// Request as a record gives it: time, device and operation.
+/// Request as a record of a trace file gives it: time, device and operation.
 pub(super) struct RecordedRequest<'a> {
     /// Time of the request, in units of the format.
     pub at: u64,
@@ -92,7 +92,7 @@ pub(super) fn wrong<T>(found: impl Into<String>, allowed: impl Into<String>) -> 
 }
 
 impl<'a> TraceRecord<'a> {
-    /// Returns the flushes around a write that the flags of the record's request ask for.
+    /// Returns the flushes around a write that the flags of a trace record's request ask for.
     pub(super) fn flushes(&self) -> FlagFlushes {
         match self {
             TraceRecord::Asked(RecordedRequest { what: RecordedOperation::FlushedWrite { flushes, .. }, .. })
@@ -103,7 +103,7 @@ impl<'a> TraceRecord<'a> {
         }
     }
 
-    /// Makes a record for a flush of a device, submitted at `at` in units of the format.
+    /// Makes a trace record for a flush of a device, submitted at `at` in the format's unit of time.
     pub(super) fn flush(at: u64, device: DeviceName<'a>) -> TraceRecord<'a> {
         TraceRecord::Asked(RecordedRequest { at, device, what: RecordedOperation::Flush })
     }

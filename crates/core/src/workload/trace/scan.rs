@@ -101,7 +101,8 @@ struct ScanSums {
     last: u64,
     disorder: Disorder,
     left_out: BTreeMap<&'static str, u64>,
-    /// Problems in records of requests that the driver received; they are void if a queueing step occurs later.
+    /// Problems in trace records of requests that the driver received. They do not matter if a record of queueing
+    /// follows.
     problems: Vec<Problem>,
 }
 

@@ -28,9 +28,9 @@ const LAYOUTS: [RecordLayout; 2] = [
     RecordLayout { version: 2, record_bytes: 40, command_at: 0, length_at: 8 },
 ];
 
-/// Offset in bytes of the sector number in a record of either version.
+/// Offset in bytes of the sector number in a vscsi record of either version.
 const SECTOR_AT: usize = 16;
-/// Offset in bytes of the time in a record of either version.
+/// Offset in bytes of the time in a vscsi record of either version.
 const TIME_AT: usize = 24;
 
 /// Name of a file's disk, because files do not name it.
@@ -46,7 +46,8 @@ pub(super) fn detect(start: &[u8]) -> Option<RecordLayout> {
 }
 
 impl RecordLayout {
-    /// True if a record bears the version number of this layout, in the upper byte of the field after the command.
+    /// True if a vscsi record bears the version number of this layout, in the upper byte of the field after the
+    /// command.
     fn fits(self, record: &[u8]) -> bool {
         record.get(self.command_at + 3) == Some(&self.version)
     }
@@ -77,7 +78,7 @@ impl RecordLayout {
     }
 }
 
-/// Reads a little-endian number of `bytes` bytes at offset `at` of a record.
+/// Reads a little-endian number of `bytes` bytes at offset `at` of a vscsi record.
 fn u64_at(record: &[u8], at: usize, bytes: usize) -> u64 {
     record[at..at + bytes].iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }

@@ -20,15 +20,15 @@ const MAGIC: [u8; 8] = *b"plkeyidx";
 const HEAD_BYTES: u64 = 512;
 /// Offset in the head of its checksum, which covers everything before it.
 const CHECKSUM_AT: usize = 508;
-/// Length in bytes of the header before each record: length and checksum.
+/// Length in bytes of the header before each record of an index log: length and checksum.
 const RECORD_HEAD_BYTES: usize = 8;
-/// Length in bytes of a record without the runs of its value; `RUN_BYTES` is the length of each run.
+/// Length in bytes of an index log's record without the runs of its value. `RUN_BYTES` is the length of each run.
 const RECORD_BYTES: usize = 22;
 const RUN_BYTES: usize = 12;
 /// Number of bytes of a half for each key that may exist: more than twice the length of the longest record. So a half
 /// has as much room for changes as for all keys.
 const KEY_ROOM_BYTES: u64 = 256;
-/// Number of runs that marks the record of a deleted key.
+/// Number of runs that marks the record of a deleted key in an index log.
 const DELETED: u8 = u8::MAX;
 /// Alignment in bytes of the length of a half: a page of a store.
 const PAGE_BYTES: u64 = 4096;
@@ -54,7 +54,7 @@ pub(super) struct IndexLog {
     /// Number of the valid half; `generation` is its generation, 0 if there is none yet.
     half: u64,
     generation: u64,
-    /// Offset in the valid half at which the next record begins.
+    /// Offset in the index log's valid half at which the next record begins.
     end: u64,
 }
 
@@ -113,12 +113,12 @@ impl IndexLog {
         self.start + self.half * half_bytes(&self.layout)
     }
 
-    /// True if records of `bytes` bytes can be appended to the valid half.
+    /// True if records of `bytes` bytes can be appended to the index log's valid half.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.generation > 0 && self.end + bytes as u64 <= half_bytes(&self.layout)
     }
 
-    /// Encodes the record of a key with its value, or of its deletion if there is no value.
+    /// Encodes the index log's record of a key with its value, or of the key's deletion if there is no value.
     pub(super) fn record(key: Key, value: Option<&StoredValue>) -> Vec<u8> {
         let mut record = key.padded().to_vec();
         record.push(key.length());
@@ -131,7 +131,7 @@ impl IndexLog {
         record
     }
 
-    /// Encodes records for the log of a generation, each with its length and checksum.
+    /// Encodes records for an index log of this generation, each with its length and checksum.
     fn sealed(records: &[Vec<u8>], generation: u64) -> Vec<u8> {
         let sealed = |record: &Vec<u8>| {
             let length = (record.len() as u32).to_le_bytes();
@@ -140,7 +140,7 @@ impl IndexLog {
         records.iter().flat_map(sealed).collect()
     }
 
-    /// Appends records to the valid half, and flushes them.
+    /// Appends records of changed keys to the valid half of a key-value store's index log, and flushes them.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl IndexLog {
         Ok(())
     }
 
-    /// Writes the records of all keys to the other half, which then becomes the valid one, and flushes it.
+    /// Writes the records of all keys to the index log's other half, flushes it, and makes it the valid half.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ fn checksum(generation: u64, record: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Returns the keys that exist after a sequence of records, up to the first record that is incomplete.
+/// Returns the keys that exist after a sequence of the index log's records, up to the first incomplete one.
 fn decode(records: &[u8], generation: u64) -> LoggedKeys {
     let mut keys = std::collections::BTreeMap::new();
     let mut rest = records;
@@ -218,7 +218,8 @@ fn decode(records: &[u8], generation: u64) -> LoggedKeys {
     keys.into_iter().collect()
 }
 
-/// Splits the first record off a sequence. None if it is incomplete, or of another generation.
+/// Splits the first record off a sequence of the index log's records. None if it is incomplete, or of another
+/// generation.
 fn split_record(records: &[u8], generation: u64) -> Option<(&[u8], &[u8])> {
     let (head, rest) = records.split_first_chunk::<RECORD_HEAD_BYTES>()?;
     let [length, expected] = [0, 1].map(|word| u32::from_le_bytes(head.as_chunks().0[word]));
@@ -226,7 +227,8 @@ fn split_record(records: &[u8], generation: u64) -> Option<(&[u8], &[u8])> {
     (checksum(generation, record) == expected).then_some((record, others))
 }
 
-/// Decodes key and value of a record; no value if the record deletes the key. None if the record is invalid.
+/// Decodes key and value of a record of the index log; no value if the record deletes the key. None if the record is
+/// invalid.
 fn decode_record(record: &[u8]) -> Option<(Key, Option<StoredValue>)> {
     let (fields, runs) = record.split_first_chunk::<RECORD_BYTES>()?;
     let key = Key::new(fields.get(..usize::from(fields[16]))?)?;

@@ -50,12 +50,12 @@ impl KeyTable {
         KeyTable { space, changed: BTreeSet::new(), is_cleared: false, clears: 0 }
     }
 
-    /// Returns the log records of the keys that have changed since the last flush.
+    /// Returns the index log's records of the keys that have changed since the last flush.
     fn changes(&self) -> Vec<Vec<u8>> {
         self.changed.iter().map(|key| IndexLog::record(*key, self.space.find(*key))).collect()
     }
 
-    /// Returns the log records of all keys.
+    /// Returns the records of all keys, as the store's index log holds them.
     fn all(&self) -> Vec<Vec<u8>> {
         self.space.from_key(Key::default()).map(|(key, value)| IndexLog::record(*key, Some(value))).collect()
     }
@@ -64,7 +64,8 @@ impl KeyTable {
 /// Changes of the keys that one flush makes durable.
 struct FlushedChanges {
     records: Vec<Vec<u8>>,
-    /// True if `records` has every key, so that the log is rewritten; otherwise only changed keys, to be appended.
+    /// True if `records` has every key, so that the index log is rewritten. False if it has only changed keys, which
+    /// are appended.
     is_all: bool,
     changed: BTreeSet<Key>,
     is_cleared: bool,

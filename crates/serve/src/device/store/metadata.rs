@@ -19,7 +19,7 @@ use super::file::FileBacking;
 use super::header::{self, Geometry};
 use super::{Backing, Store};
 
-/// Length in bytes of a block's metadata; `UNIT_BYTES` is the length of the device's range that has one such entry.
+/// Length in bytes of a metadata entry of a store. `UNIT_BYTES` is the number of bytes of the device for each entry.
 const METADATA_BYTES: u64 = 8;
 const UNIT_BYTES: u64 = 512;
 /// Number of locks; `LOCK_BYTES` is the length in bytes of the part of the device between two locks.

@@ -70,7 +70,8 @@ pub struct Store {
     backing: Backing,
     /// Mapping of the device's bytes.
     map: MmapRaw,
-    /// Saved records beside the bytes, and the header of the file, if there is one.
+    /// State that the store saves beside the device's bytes, in records by tag, and the header of its file if there is
+    /// one.
     state: Mutex<(StoreState, Option<StoreHeader>)>,
     unreadable: Unreadable,
     /// Zones, if the device has blocks that must be written in order.
@@ -116,7 +117,7 @@ impl Store {
         Ok(Store::of(geometry, Backing::Memory(written), map.into()))
     }
 
-    /// Returns a store with these mapped bytes and no saved records.
+    /// Returns a store with these mapped bytes and no saved state records.
     fn of(geometry: Geometry, backing: Backing, map: MmapRaw) -> Store {
         let (state, unreadable, metadata) = (Mutex::default(), Unreadable::default(), OnceLock::new());
         Store { geometry, backing, map, state, unreadable, zones: None, keys: None, metadata }
@@ -203,7 +204,7 @@ impl Store {
         open(path, geometry, kind).map_err(|refusal| refusal.at(path))
     }
 
-    /// Returns the saved record with a tag, or none if there is none.
+    /// Returns the state record saved under this tag, such as the namespaces; none if there is none.
     pub fn record(&self, tag: StateTag) -> Option<Vec<u8>> {
         locked(&self.state).0.record(tag).cloned()
     }
@@ -213,7 +214,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If there is no room for the record, or the disk refuses it.
+    /// If the store's file has no room for the saved record, or the disk refuses it.
     pub fn save_record(&self, tag: StateTag, record: Vec<u8>) -> io::Result<()> {
         let mut locked = locked(&self.state);
         let (state, header) = &mut *locked;

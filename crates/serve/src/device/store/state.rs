@@ -17,12 +17,12 @@ use std::os::unix::fs::FileExt;
 /// Offset of the first slot in the file; `SLOT_BYTES` is the length of each slot in bytes.
 const SLOTS_AT: u64 = 4 << 10;
 const SLOT_BYTES: u64 = 1020 << 10;
-/// Length in bytes of a slot's head, before its records: number of the save, length, checksum.
+/// Length in bytes of the head of a slot with state records: number of the save, length, checksum.
 const HEAD_BYTES: usize = 20;
-/// Length in bytes of a record's head: tag and length.
+/// Length in bytes of the head of a saved state record: tag and length.
 const RECORD_HEAD_BYTES: usize = 8;
 
-/// Tag that identifies a saved record of a store.
+/// Tag that identifies a record of the state that a store saves beside the device's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StateTag {
     /// Ranges of bytes that cannot be read until they are written.
@@ -41,7 +41,7 @@ pub enum StateTag {
     KeyValue = 7,
 }
 
-/// Saved records of a store, by their tags.
+/// Saved state of a store beside the device's bytes, such as namespaces: records by tag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StoreState {
     records: BTreeMap<u32, Vec<u8>>,
@@ -61,13 +61,13 @@ impl StoreState {
         Ok(newest)
     }
 
-    /// Returns the record with a tag, or none if it was never saved.
+    /// Returns the state record with this tag, or none if it was never saved.
     pub(super) fn record(&self, tag: StateTag) -> Option<&Vec<u8>> {
         self.records.get(&(tag as u32))
     }
 
-    /// Replaces a record, and durably writes the state to the file, if there is one. After an error, the state is
-    /// unchanged.
+    /// Replaces the state record with this tag, and durably writes all records to the file, if there is one. After an
+    /// error, they are unchanged.
     pub(super) fn save(&mut self, tag: StateTag, record: Vec<u8>, file: Option<&File>) -> io::Result<()> {
         let mut next = self.clone();
         next.records.insert(tag as u32, record);
@@ -100,7 +100,8 @@ impl StoreState {
         Ok([&numbers[..], &checksum.to_le_bytes(), &records].concat())
     }
 
-    /// Decodes the records of a slot whose head has the number `saves`. None if they are damaged.
+    /// Decodes the state records of a slot in a store's file whose head has the number `saves`. None if they are
+    /// damaged.
     fn decode(saves: u64, mut rest: &[u8]) -> Option<StoreState> {
         let mut state = StoreState { records: BTreeMap::new(), saves };
         while !rest.is_empty() {

@@ -20,7 +20,7 @@ pub(super) struct Unreadable {
 }
 
 impl Unreadable {
-    /// Decodes the unreadable ranges from a saved record.
+    /// Decodes the device's unreadable ranges from the record that the store saved.
     pub(super) fn decode(record: &[u8]) -> Unreadable {
         let number = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
         let pairs = record.as_chunks::<8>().0.as_chunks::<2>().0;

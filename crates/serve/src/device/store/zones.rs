@@ -12,11 +12,11 @@ use phaselink_core::media::zones::{ZoneLayout, ZoneState, Zones};
 
 use crate::device::tally::locked;
 
-/// Length in bytes of the head of a saved record: number of zones, blocks from one zone's start to the next, and blocks
-/// of a zone that can be written.
+/// Length in bytes of the head of a saved record of zone states: number of zones, blocks from one zone's start to the
+/// next, and blocks of a zone that can be written.
 const HEAD_BYTES: usize = 24;
-/// Number of low bits of a zone's entry in a saved record that hold its state. The number of written blocks is above
-/// them.
+/// Number of low bits that hold the state of a zone in its entry of a saved record. The number of written blocks is
+/// above them.
 const STATE_BITS: u32 = 4;
 
 /// Zones of a store, shared by all threads.
@@ -40,11 +40,12 @@ struct ZoneTable {
 }
 
 impl StoreZones {
-    /// Returns the zones of a saved record, or empty zones without one, in blocks of `block_bytes` bytes.
+    /// Returns the zones whose states the store saved in `record`, in blocks of `block_bytes` bytes. Without a record,
+    /// all zones are empty.
     ///
     /// # Errors
     ///
-    /// If the record is of other zones, or damaged.
+    /// If the saved record of zone states is of other zones, or damaged.
     pub(super) fn new(layout: ZoneLayout, block_bytes: u32, record: Option<Vec<u8>>) -> io::Result<StoreZones> {
         let mut zones = Zones::new(layout);
         if let Some(record) = &record {
@@ -185,7 +186,7 @@ fn put(record: &mut [u8], zone: u32, state: ZoneState, written: u64) {
     record[at..at + 8].copy_from_slice(&(written << STATE_BITS | number).to_le_bytes());
 }
 
-/// Restores the states of zones from a saved record.
+/// Restores the states of zones from the record that the store saved.
 fn restore(zones: &mut Zones, record: &[u8]) -> Result<(), String> {
     let layout = *zones.layout();
     if record.get(..HEAD_BYTES) != Some(&head(&layout)[..]) {

@@ -23,7 +23,7 @@ pub enum Address {
 pub struct Uri {
     /// Network address of the server.
     pub place: Address,
-    /// Name of the export.
+    /// Name of the export, the block device of the NBD server to which a client connects.
     pub export: String,
 }
 

@@ -29,7 +29,8 @@ const GREETING_MAX: Duration = Duration::from_secs(1);
 /// Message to a device thread: a client has connected or disconnected.
 #[derive(Debug)]
 pub(super) enum ClientChange {
-    /// A client has connected: the queues of it that the device thread owns, and a descriptor of its socket.
+    /// A client has connected. Carries the client, with those of its queues that the receiving device thread owns, and
+    /// a file descriptor of its socket.
     Arrived(Box<Client>, OwnedFd),
     /// The client of this number has disconnected.
     Left(u64),

@@ -33,7 +33,8 @@ use crate::front::lifecycle::RequestInFlight;
 use crate::front::poll_group::{QueueHandover, QueueOwner, owner};
 use crate::nvme::QueueSet;
 
-/// Set of queues of a client, with the access to the client that a borrower needs to serve them.
+/// Set of a client's queues, with the access to the client's memory that a borrower needs. A borrower is a device
+/// thread that serves queues of a controller that another thread owns.
 #[derive(Debug)]
 pub(super) struct LentQueues {
     /// Number of the client among all that its controller has had.
@@ -47,7 +48,8 @@ pub(super) struct LentQueues {
 }
 
 impl LentQueues {
-    /// Makes a set of queues ready for a borrower, which reaches the client by `host`.
+    /// Makes a set of queues ready for a borrower (a device thread other than the controller's owner), which reaches
+    /// the client's memory by `host`.
     pub(super) fn new(client: u64, set: Box<QueueSet>, host: Mapped, rings_silently: bool) -> LentQueues {
         LentQueues { client, set, host, rings_silently, is_reported: false }
     }

@@ -81,7 +81,8 @@ pub struct AloneLatency {
     pub total_ns: f64,
 }
 
-/// Relation of a closed form to simulated latencies of lone requests.
+/// Relation of a predicted latency (closed form) to the simulated latencies of lone requests: equal to each, equal to
+/// their mean, or a lower bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CertaintyName {
@@ -117,8 +118,8 @@ pub struct LoadedJob {
     pub iops_max: f64,
     /// Upper bound of the predicted job's bandwidth, in bytes a second.
     pub bytes_per_s_max: f64,
-    /// Estimate of the predicted job's throughput by balanced job bounds of queueing theory, in requests a second; null
-    /// if the theory does not apply.
+    /// Estimate of the predicted job's throughput in requests a second, with random waits at its bottleneck: the
+    /// balanced job bound of queueing theory. Null if the theory does not apply.
     pub iops_balanced: Option<f64>,
     /// Lower bound of the predicted job's mean latency at its queue depth, in ns; null without a closed form.
     pub mean_ns_min: Option<f64>,

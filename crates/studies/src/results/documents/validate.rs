@@ -48,9 +48,9 @@ pub struct Agreement {
     pub rows: usize,
     /// Median of the absolute errors of the model, in per cent; null without a measurement.
     pub median_error_pct: Option<f64>,
-    /// Weighted mean absolute error of throughputs and bandwidths in per cent: sum of differences over sum of measured
-    /// values, separately for each. The result is the mean of both, weighted by the number of values; null without a
-    /// value.
+    /// Weighted mean absolute error of throughputs and bandwidths, in per cent. For each of the two, sum of absolute
+    /// differences between predicted and measured values over sum of measured values. The result is the mean of the
+    /// two, weighted by their numbers of measurements; null without a measurement.
     pub wmape_rates_pct: Option<f64>,
     /// Weighted mean absolute error of latencies, in per cent: sum of absolute differences over sum of measured
     /// latencies; null without a latency.
@@ -248,7 +248,7 @@ pub struct ParameterResult {
     pub range: (f64, f64),
     /// Number of measurements used for the estimate whose predicted values depend on the parameter.
     pub rows: usize,
-    /// Short names of the sources whose measurements depend on the parameter.
+    /// Short names of the publications whose measurements depend on the estimated parameter.
     pub sources: Vec<String>,
     /// Estimate of the parameter from the measurements of all folds, in the unit of its key.
     pub value: f64,

@@ -19,7 +19,8 @@ use std::cmp::Ordering;
 
 /// Number of points that run at the same time. It decides which points run, so that it does not depend on the machine.
 pub const WAVE: usize = 4;
-/// Largest number of open candidates that are compared with each other to choose the next one.
+/// Largest number of open candidates (design points neither run nor ruled out) that are compared to choose the next one
+/// to run.
 const LOOKED_AT: usize = 512;
 
 /// Keys of the drive for which a larger value is faster, as `tests/sanity` checks. The next list has keys for which a

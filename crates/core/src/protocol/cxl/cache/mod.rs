@@ -62,7 +62,7 @@ pub struct PageCache {
 struct Frame {
     /// Bit mask of the lines that the host has stored since the page was admitted to the cache.
     stored: Lines,
-    /// Lines that must be written back, as the memory does not have their newest version.
+    /// Cache lines of this page that must be written back, as the memory does not have their newest version.
     dirty: Lines,
     /// Instant from which the frame can hold the page: its former page has left for a write-back slot.
     free_at: Time,
@@ -114,8 +114,8 @@ impl PageCache {
         }
     }
 
-    /// Loads the line at byte `offset`, requested at `now`, from the cache or the memory, and returns its times. Calls
-    /// come in the order of `now`.
+    /// Loads the cache line at byte `offset`, requested at `now`, from the device's DRAM cache or memory. Returns the
+    /// instants at which it reaches each stage. Calls come in the order of `now`.
     pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> Fetched {
         let (page, line) = self.place(offset);
         let Some(frame) = self.directory.find(page) else { return self.miss(now, page, media) };
@@ -139,7 +139,8 @@ impl PageCache {
         Fetched::within(now, there_at.max(now)).through(self.access)
     }
 
-    /// Stores the line at byte `offset`, which arrives at `now`. Returns the time at which the line is in the cache.
+    /// Stores the cache line at byte `offset`, which arrives at `now`. Returns the time at which the line is in the
+    /// device's DRAM cache.
     pub fn write(&mut self, now: Time, offset: u64, media: &mut Media) -> Time {
         let (page, line) = self.place(offset);
         let (frame, content) = match self.directory.find(page) {

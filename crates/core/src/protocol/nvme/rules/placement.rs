@@ -16,8 +16,8 @@ use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 pub const DATA_PLACEMENT: u32 = 2;
 /// Position of the Directive Type (DTYPE) in dword 12 of a write, in bits.
 const TYPE_SHIFT: u32 = 20;
-/// Management Operation (MO) 1: reports reclaim unit handles in I/O Management Receive, and lets placement handles
-/// refer to new reclaim units in I/O Management Send. Operation 0 is no action.
+/// Management Operation (MO) 1 of both I/O Management commands: Receive reports reclaim unit handles, Send lets
+/// placement handles refer to new reclaim units. Operation 0 does nothing.
 const UNITS: u32 = 1;
 /// Size in bytes of the header of a Reclaim Unit Handle Status report.
 const REPORT_HEAD_BYTES: usize = 16;

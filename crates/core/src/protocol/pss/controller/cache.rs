@@ -21,7 +21,7 @@ struct CachedPage {
     writes: u32,
     /// Range of bytes of the page's last write, until that write goes to the chips.
     queued: Option<Range<u32>>,
-    /// True if the page is in the list of pages that may be evicted.
+    /// True if the page of the card's DRAM cache is in the list of pages that may be evicted.
     listed: bool,
 }
 
@@ -118,7 +118,8 @@ impl Cache {
         covers(&entry.range, range).then_some(entry.ready_at)
     }
 
-    /// Adds a page to the list for eviction, unless one of its writes is not in the cells yet.
+    /// Adds a page of the card's DRAM cache to the list of pages that may be evicted, unless one of its writes is not
+    /// in the cells yet.
     fn list(&mut self, page: u64) {
         if let Some(entry) = self.pages.get_mut(&page).filter(|entry| entry.writes == 0 && !entry.listed) {
             entry.listed = true;

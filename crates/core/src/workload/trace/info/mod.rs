@@ -52,7 +52,7 @@ pub struct Info {
     pub footprint: Footprint,
     /// Queue depth of the recorded device, if the trace shows when requests completed or how long they took.
     pub depth: Option<QueueDepth>,
-    /// Number of records of each kind that are no reads, writes or flushes.
+    /// Number of trace records of each kind that are no reads, writes or flushes.
     pub left_out: Vec<(&'static str, u64)>,
 }
 
@@ -118,8 +118,8 @@ struct Gathered {
     depth: Depth,
 }
 
-/// Sums over the requests of a trace. They start anew when a queueing step occurs after records of the driver alone,
-/// because only queueing counts then.
+/// Sums over the requests of a trace. They start anew at the first record of queueing after records of the driver
+/// alone, because only queueing counts then.
 struct Sums {
     devices: Vec<u64>,
     summary: Summary,
