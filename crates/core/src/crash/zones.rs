@@ -48,8 +48,7 @@ pub(super) fn are_accepted(recording: &Recording) -> bool {
     })
 }
 
-/// Returns empty zones without a limit of active or open zones. Zones that are open at a power cut do not affect the
-/// crash image.
+/// Returns empty zones without a limit of active or open zones.
 fn without_limits(layout: ZoneLayout) -> Zones {
     Zones::new(ZoneLayout { active_max: 0, open_max: 0, ..layout })
 }

@@ -118,8 +118,8 @@ pub struct LoadedJob {
     pub iops_max: f64,
     /// Upper bound of the predicted job's bandwidth, in bytes a second.
     pub bytes_per_s_max: f64,
-    /// Estimate of the predicted job's throughput in requests a second, with random waits at its bottleneck: the
-    /// balanced job bound of queueing theory. Null if the theory does not apply.
+    /// Estimate of the predicted job's throughput in requests a second: the balanced job bound of queueing theory, with
+    /// waits for uneven service times added. Null if the theory does not apply.
     pub iops_balanced: Option<f64>,
     /// Lower bound of the predicted job's mean latency at its queue depth, in ns; null without a closed form.
     pub mean_ns_min: Option<f64>,
