@@ -267,7 +267,7 @@ impl DataLink {
         if !self.wires[wire].idle(now) {
             return self.queue_up(now, wire, id, bursts, scheduler);
         }
-        if !self.launch(now, wire, id, bursts, scheduler) {
+        if !self.launch(now, wire, id, flight, scheduler) {
             self.start_or_queue_up(now, wire, id, bursts, scheduler);
         }
     }
@@ -454,12 +454,11 @@ impl DataLink {
         let flight = &mut bursts[id];
         // While another class waits, packets take turns; a train goes out whole when it is alone.
         let alone = flight.measure.count == 1 || !self.wires[wire].has_others(flight.queue);
-        if alone && self.launch(now, wire, id, bursts, scheduler) {
+        if alone && self.launch(now, wire, id, flight, scheduler) {
             self.wires[wire].take(class);
             self.schedule_next_look(wire, scheduler);
             return Ok(());
         }
-        let flight = &mut bursts[id];
         let granted = self.sendable_packets(now, flight);
         if granted > 0 {
             self.wires[wire].take(class);
@@ -500,9 +499,16 @@ impl DataLink {
     /// Sends all remaining packets of a burst as one train over a free wire: the path of nearly every burst. Returns
     /// false if credits do not suffice, or if packet granularity, bit errors or packet faults forbid trains.
     #[inline(always)] // Where a burst is sent, and where it is served, all that this asks for is at hand.
-    fn launch(&mut self, now: Time, wire: usize, id: PacketId, bursts: &mut Bursts, scheduler: &mut Scheduler) -> bool {
+    fn launch(
+        &mut self,
+        now: Time,
+        wire: usize,
+        id: PacketId,
+        flight: &mut PacketBurst,
+        scheduler: &mut Scheduler,
+    ) -> bool {
         let DataLink { delivery, credits, wires, whole, .. } = self;
-        let (flight, wire) = (&mut bursts[id], &mut wires[wire]);
+        let wire = &mut wires[wire];
         let (packet, measure) = (&flight.packet, &flight.measure);
         let count = measure.count - flight.sent;
         let mut credits = credits[packet.direction as usize].get_mut(flight.class as usize);
