@@ -265,6 +265,9 @@ fn flushes_of_a_benchmark_reach_the_modelled_drive_and_stand_apart_at_both_ends(
         assert!(served["flush"]["latency_ns"]["mean"].as_f64().unwrap() > 300_000.0, "{served}");
         let iops = load["jobs"][0]["write"]["iops"].as_f64().unwrap();
         assert!(iops < 2.0 / 300e-6, "{front:?}: {iops}");
+        // With one request in flight, every completion but the last has a next request, flushes of the store apart.
+        let turnarounds = serve["phaselink"]["lag"]["turnaround"]["count"].as_u64().unwrap();
+        assert!((19..=28).contains(&turnarounds), "{front:?}: {turnarounds}");
     }
 }
 
