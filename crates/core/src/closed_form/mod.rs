@@ -2,7 +2,7 @@
 //! latency of a lone request and the demands of each kind of request on resources.
 //!
 //! [`Form::of_data`] gives the bounds that hold for any protocol. Each protocol's own form is in its folder, and
-//! [`crate::predict`] calls it.
+//! [`protocol_form`](crate::protocol::form::protocol_form) calls it.
 
 mod collection;
 pub(crate) mod data_reads;

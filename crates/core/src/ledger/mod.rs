@@ -1,6 +1,6 @@
 //! Measurements of a run: stages of a request's life, latencies, a trace of packets and activities, and the outcome.
 //!
-//! All of it is plain data; [`crate::report`] prints it.
+//! All of it is plain data; The crate `phaselink-studies` prints it.
 
 mod histogram;
 pub mod latency;

@@ -1,8 +1,8 @@
 //! Torture: random drives with random jobs and random faults, run with real data to find failures.
 //!
-//! A seed determines a [`Case`]. [`trial()`] runs it and checks the properties that every run must have: each request
-//! completes or fails for a reason, reads return allowed data, counts add up, and nothing panics. [`shrink()`] reduces
-//! a failing case to the smallest one that fails.
+//! A seed determines a [`Case`]. [`trial`](trial::trial) runs it and checks the properties that every run must have:
+//! each request completes or fails for a reason, reads return allowed data, counts add up, and nothing panics.
+//! [`shrink`](shrink::shrink) reduces a failing case to the smallest one that fails.
 
 pub mod case;
 pub mod coverage;

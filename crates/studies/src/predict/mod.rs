@@ -6,9 +6,9 @@
 //! bounds: Zahorjan et al., "Balanced Job Bound Analysis of Queueing Networks", CACM 1982). Every figure is marked as
 //! exact, a mean or a bound.
 //!
-//! A protocol adds one file with its [`Form`] and one line in [`form`]; [`Form::of_data`] gives the bounds that hold
-//! for any protocol. If the pieces or pages of a request wait for each other, the form is a recurrence over them,
-//! because each wire, buffer and bank serves in order.
+//! A protocol adds one file with its [`Form`], which [`protocol_form`] finds by the list of protocols;
+//! [`Form::of_data`] gives the bounds that hold for any protocol. If the pieces or pages of a request wait for each
+//! other, the form is a recurrence over them, because each wire, buffer and bank serves in order.
 //!
 //! # Parts shared with the simulator
 //!
