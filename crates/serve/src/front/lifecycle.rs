@@ -518,6 +518,7 @@ impl<R: Request> Lifecycle<'_, R> {
     /// now.
     fn submit<E: Endpoint<R>>(&mut self, endpoint: &mut E, mut request: RequestInFlight<R>, has_more: bool) {
         let (Some(clock), true) = (self.model.clock(), self.advance_to_modelled_part(&mut request)) else {
+            self.idle_since = None;
             self.transfer(endpoint, &mut request.fetched);
             return self.complete(endpoint, request.fetched);
         };
