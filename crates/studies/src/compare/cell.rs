@@ -91,11 +91,6 @@ impl Cell {
         full.or_else(|| self.awaited())
     }
 
-    /// True if the limit is a resource for which requests wait, although it is not saturated.
-    pub(super) fn is_awaited_alone(&self) -> bool {
-        self.usage.first().is_none_or(|used| used.share < FULL) && self.awaited().is_some()
-    }
-
     fn awaited(&self) -> Option<&str> {
         let stages = &self.all.stages;
         let (stage, resource) = WAITS.iter().max_by_key(|(stage, _)| stages.get(*stage))?;

@@ -114,7 +114,8 @@ fn result(drive: &Drive, groups: &[ComparedGroup]) -> Option<Finding> {
 fn limit(drives: &[Drive], group: &ComparedGroup, named: Named) -> Option<Finding> {
     let mut limits: Vec<DriveLimit> = Vec::new();
     for (drive, cell) in entries(drives, group) {
-        let (resource, is_awaited) = (cell.limit(), cell.is_awaited_alone());
+        let resource = cell.limit();
+        let is_awaited = resource.is_some_and(|resource| is_awaited(resource, cell));
         match limits.iter_mut().find(|known| (known.resource, known.is_awaited) == (resource, is_awaited)) {
             Some(known) => known.drives.push(&drive.name),
             None => limits.push(DriveLimit { resource, is_awaited, drives: vec![&drive.name] }),
@@ -131,6 +132,11 @@ fn limit(drives: &[Drive], group: &ComparedGroup, named: Named) -> Option<Findin
             _ => format!("What limits each at {place}: {}.", told.join("; ")),
         },
     })
+}
+
+/// True if requests wait for the resource that limits a drive, although it is not busy enough to be called its limit.
+fn is_awaited(resource: &str, cell: &Cell) -> bool {
+    cell.usage.iter().find(|used| used.resource == resource).is_none_or(|used| used.share < BUSY_MIN)
 }
 
 /// Drives that the same resource limits.
@@ -157,7 +163,7 @@ fn limit_of_one(drive: &Drive, cell: &Cell, group: &ComparedGroup) -> String {
     if let Some(resource) = cell.limit() {
         let used = cell.usage.iter().find(|used| used.resource == resource);
         return match used {
-            Some(used) if used.share < BUSY_MIN => {
+            Some(used) if is_awaited(resource, cell) => {
                 format!("requests of {} wait for its {resource}, {} on average.", drive.name, busy(used))
             }
             Some(used) => format!("{} is limited by its {resource}, {}.", drive.name, busy(used)),
