@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use phaselink_core::config::origin::Origin;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::MeasuredState;
 use phaselink_studies::compare::{self, Cell, ComparedGroup, JudgedLatency, named, shared};
@@ -86,11 +87,15 @@ pub(super) fn assumptions(comparison: &Comparison, groups: &[ComparedGroup]) -> 
     lines.into_iter().flatten().map(|line| describe::wrapped(&line, "  ")).collect()
 }
 
-/// Returns the hosts of drives that have several, each with its drives: `xeon-6430 (a and b), epyc-turin (c)`.
+/// Returns the hosts of drives that have several, each with its drives: `xeon-6430 (a and b) and epyc-turin (c)`. A host
+/// without a preset, or with overrides (`--set`), is described by its cores.
 fn hosts(drives: &[Drive]) -> String {
-    let mut hosts: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut hosts: Vec<(String, Vec<String>)> = Vec::new();
     for drive in drives {
-        let name = drive.sources.presets.get("host").map_or("of the drive's own file", String::as_str);
+        let origins = &mut drive.sources.origins.iter();
+        let is_changed = origins.any(|(key, origin)| key.starts_with("host.") && *origin == Origin::Set);
+        let preset = drive.sources.presets.get("host").filter(|_| !is_changed);
+        let name = preset.cloned().unwrap_or_else(|| describe::host(drive));
         match hosts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, names)) => names.push(drive.name.clone()),
             None => hosts.push((name, vec![drive.name.clone()])),
