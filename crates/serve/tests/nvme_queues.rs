@@ -49,6 +49,28 @@ fn commands_that_are_never_answered_keep_no_place_in_their_queue() {
     }
 }
 
+/// A host that polls the oldest entry must find a whole batch there, and not take the cache line away after each entry.
+#[test]
+fn completions_of_a_batch_are_written_together() {
+    let mut bench = Bench::new();
+    let (mut pair, mut reader) = (bench.io, bench.io);
+    for _ in 0..3 {
+        pair = bench.submit(pair, transfer(opcode::READ, 0, 1, [DATA, 0]));
+    }
+    for _ in 0..3 {
+        let NextCommand::Io(command) = bench.controller.next_command(1, &mut bench.machine) else {
+            panic!("a command")
+        };
+        let set = bench.controller.set_of_submission_queue(1);
+        let done = set.perform(&command, &mut bench.machine, &bench.store, &mut bench.space);
+        assert_eq!(set.complete(&command, done, &mut bench.machine), CommandProgress::Completed(Status::SUCCESS));
+        set.recycle(command);
+        assert!(bench.reap(&mut reader).is_none());
+    }
+    bench.controller.set_of_submission_queue(1).write_completions(&mut bench.machine);
+    assert_eq!(std::iter::from_fn(|| bench.reap(&mut reader)).count(), 3);
+}
+
 #[test]
 fn doorbells_that_make_no_sense_are_told_once_until_the_log_has_been_read() {
     let mut bench = Bench::new();

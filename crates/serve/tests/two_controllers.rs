@@ -424,7 +424,7 @@ impl Conversation {
         self.machine.doorbells[1].0 = self.tail;
         let mut commands = Vec::new();
         while let NextCommand::Io(command) = self.served.next_command(1, &mut self.machine) {
-            commands.push(command);
+            commands.push(*command);
         }
         assert_eq!(commands.len(), batch.len());
         for command in &commands {

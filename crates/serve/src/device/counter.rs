@@ -22,6 +22,8 @@ pub struct Counter<'a> {
     has_news: bool,
     requests: u64,
     measured_every: u64,
+    /// Number of requests until the next one whose latency is measured.
+    until_measured: u64,
     shown: Arc<Mutex<Tally>>,
 }
 
@@ -38,7 +40,15 @@ impl Counter<'_> {
 
     fn measuring(device: &Device, measured_every: u64) -> Counter<'_> {
         let shown = device.tallies.open();
-        Counter { device, counts: Tally::default(), has_news: false, requests: 0, measured_every, shown }
+        Counter {
+            device,
+            counts: Tally::default(),
+            has_news: false,
+            requests: 0,
+            measured_every,
+            until_measured: 0,
+            shown,
+        }
     }
 
     /// Returns the thread's unpublished counts, for adding to them.
@@ -51,12 +61,16 @@ impl Counter<'_> {
     /// Counts a fetched request. Returns the current instant if the request's latency is to be measured.
     #[inline]
     pub fn fetched(&mut self) -> Option<Instant> {
-        let is_measured = self.requests.is_multiple_of(self.measured_every);
         self.requests += 1;
         if self.requests.is_multiple_of(SHOWN_EVERY) {
             self.show();
         }
-        is_measured.then(Instant::now)
+        if self.until_measured > 0 {
+            self.until_measured -= 1;
+            return None;
+        }
+        self.until_measured = self.measured_every - 1;
+        Some(Instant::now())
     }
 
     /// Publishes the thread's counts to other threads, and resets them.

@@ -123,6 +123,9 @@ pub trait Endpoint<R: Request> {
     /// entries that share a cache line then go to the host together.
     const COMPLETES_TOGETHER: bool = false;
 
+    /// Prefetches the first bytes that the next requests of a queue read, up to `most` requests, without taking them.
+    fn look_ahead(&mut self, _queue: u32, _most: u32, _store: &Store) {}
+
     /// Takes the next request of a queue, and prefetches the memory that its execution needs.
     fn fetch(&mut self, queue: u32, store: &Store) -> Fetch<R>;
 
@@ -135,7 +138,11 @@ pub trait Endpoint<R: Request> {
     -> Option<R::Status>;
 
     /// Writes the completion of a request, unless the request must be durable first. `latency` is its modelled latency.
+    /// An endpoint may keep completions until [`Endpoint::end_batch`].
     fn complete(&mut self, request: &R, status: R::Status, latency: Span, device: &Device) -> Completion;
+
+    /// Writes the completions of a batch of requests that [`Endpoint::complete`] has kept.
+    fn end_batch(&mut self) {}
 
     /// Writes an additional completion of a request before the regular one, for a fault that repeats completions.
     fn repeat(&mut self, _request: &R, _status: R::Status, _device: &Device) {}
@@ -143,6 +150,9 @@ pub trait Endpoint<R: Request> {
     /// Writes the completion of a request after the flush of the store that it needed, with the result `flushed`.
     /// Returns true if the completion reports success. `latency` is the modelled latency.
     fn commit(&mut self, request: &R, flushed: io::Result<()>, latency: Span) -> bool;
+
+    /// Takes back a request whose completion has been written, so that the next one may use its memory.
+    fn recycle(&mut self, _request: R) {}
 
     /// Releases what is kept for a request that a fault never lets complete.
     fn abandon(&mut self, request: &R);
@@ -359,6 +369,7 @@ impl<'a, R: Request> Lifecycle<'a, R> {
     #[inline]
     fn fetch_batch<E: Endpoint<R>>(&mut self, endpoint: &mut E, queue: u32, left: &mut u32) {
         let ahead = if self.model.is_none() { AHEAD } else { BATCH as usize };
+        endpoint.look_ahead(queue, (ahead as u32).min(*left), &self.device.store);
         while self.batch.len() < ahead && *left > 0 {
             match endpoint.fetch(queue, &self.device.store) {
                 Fetch::Nothing => return,
@@ -437,6 +448,7 @@ impl<'a, R: Request> Lifecycle<'a, R> {
                 self.complete(endpoint, fetched);
             }
         }
+        endpoint.end_batch();
         self.batch = batch;
     }
 
@@ -459,6 +471,7 @@ impl<'a, R: Request> Lifecycle<'a, R> {
         match endpoint.complete(&fetched.request, status, Span::ZERO, self.device) {
             Completion::Written(is_fine) => {
                 self.count(&fetched.request, is_fine, fetched.started.map(|started| span(started.elapsed())));
+                endpoint.recycle(fetched.request);
             }
             Completion::AfterFlush => self.commit_later(RequestInFlight::new(fetched, Step::Complete)),
         }
@@ -664,6 +677,7 @@ impl<R: Request> Lifecycle<'_, R> {
                 self.count(request.request(), is_fine, latency);
             }
         }
+        endpoint.end_batch();
     }
 
     /// Keeps a request from another thread until its completion is due, and returns none; returns a request that is due

@@ -7,7 +7,7 @@ use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::placement::directed_to;
 use phaselink_core::protocol::nvme::rules::protection::unchecked;
 use phaselink_core::protocol::nvme::rules::{self, Action, Data, Limits, command};
-use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, opcode};
+use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, opcode};
 use phaselink_core::request::Io;
 use phaselink_ring::chunk::AHEAD_BYTES;
 
@@ -110,39 +110,38 @@ pub struct Command {
 }
 
 impl Command {
-    /// Decodes and checks a submission queue entry, and reads its PRP lists, SGL segments and ranges. `queue` and
-    /// `generation` name the submission queue of the entry.
+    /// Returns memory for a command: a refused one, which [`Command::check`] makes a submission queue entry's.
+    pub(super) fn blank() -> Command {
+        let checked = Err(Status::INVALID_OPCODE);
+        let (bytes, ranges) = ([0; SUBMISSION_ENTRY_BYTES], Vec::new());
+        let (queue, generation, version, block_shift) = (0, 0, 0, 0);
+        Command { queue, generation, version, bytes, checked, ranges, lists: None, block_shift, modelled: None }
+    }
+
+    /// Decodes and checks the submission queue entry in [`Command::bytes`], and reads its PRP lists, SGL segments and
+    /// ranges. `queue` and `generation` name the submission queue of the entry. Replaces everything but the entry.
     #[inline]
-    pub fn check(
-        bytes: &EntryBytes,
-        queue: u16,
-        generation: u32,
-        namespaces: &NamespaceView,
-        host: &mut impl Host,
-    ) -> Command {
-        let mut entry = SubmissionEntry::decode(bytes);
+    pub(super) fn check(&mut self, queue: u16, generation: u32, namespaces: &NamespaceView, host: &mut impl Host) {
+        let mut entry = SubmissionEntry::decode(&self.bytes);
         let found = namespaces.find(entry.namespace_id);
         if found.is_ok() {
             // To the rules, the namespace is a drive of its own.
             entry.namespace_id = command::NAMESPACE;
         }
         let limits = found.map_or(namespaces.without_namespaces(), |namespace| &namespace.limits);
-        let checked = rules::Command::check(&entry, limits).map_err(|status| match (status, found) {
-            (Status::INVALID_NAMESPACE, Err(other)) => other,
-            _ => status,
-        });
-        let (ranges, lists, modelled) = (Vec::new(), None, None);
-        let version = namespaces.version();
-        let block_shift = limits.block_shift;
-        let bytes = *bytes;
-        let mut command = Command { queue, generation, version, bytes, checked, ranges, lists, block_shift, modelled };
-        if let Err(status) = command.read_lists(limits, host) {
-            command.checked = Err(status);
+        self.checked = rules::Command::check(&entry, limits);
+        if let (Err(Status::INVALID_NAMESPACE), Err(other)) = (&self.checked, found) {
+            self.checked = Err(other);
+        }
+        (self.queue, self.generation, self.version) = (queue, generation, namespaces.version());
+        (self.lists, self.modelled, self.block_shift) = (None, None, limits.block_shift);
+        self.ranges.clear();
+        if let Err(status) = self.read_lists(limits, host) {
+            self.checked = Err(status);
         }
         if let Ok(namespace) = found {
-            command.place(namespace, namespaces);
+            self.place(namespace, namespaces);
         }
-        command
     }
 
     /// Translates offsets within a namespace to offsets on the drive, and makes the entry for the model if the
@@ -270,20 +269,17 @@ impl Command {
         if self.checked.is_err() { refusal(status) } else { status }
     }
 
-    /// Prefetches the blocks of a Read from the store before its entry is checked in full, since the memory access
-    /// takes as long as the rest of a lone command. No blocks outside the entry's namespace are touched, whatever the
-    /// entry holds.
+    /// Returns offset and length in bytes of the blocks on the drive that a Read transfers, before its entry is checked
+    /// in full, so that they can be prefetched. None if the entry is no Read, or any of them is outside its namespace.
     #[inline]
-    pub(super) fn prefetch_blocks(bytes: &EntryBytes, namespaces: &NamespaceView, store: &Store) {
+    pub(super) fn blocks_to_read(bytes: &EntryBytes, namespaces: &NamespaceView) -> Option<(u64, u32)> {
         let entry = SubmissionEntry::decode(bytes);
-        if entry.opcode == opcode::READ
-            && let Ok(ActiveNamespace { limits, start, .. }) = namespaces.find(entry.namespace_id)
-            && limits.key_value.is_none()
-            && let Ok(offset) = limits.place(command::NAMESPACE, entry.slba(), entry.blocks())
-        {
-            let bytes = u64::from(entry.blocks()) << limits.block_shift;
-            store.prefetch(start + offset, bytes.min(AHEAD_BYTES as u64) as u32);
+        if entry.opcode != opcode::READ {
+            return None;
         }
+        let ActiveNamespace { limits, start, .. } = namespaces.find(entry.namespace_id).ok()?;
+        let offset = limits.place(command::NAMESPACE, entry.slba(), entry.blocks()).ok()?;
+        limits.key_value.is_none().then_some((start + offset, entry.blocks() << limits.block_shift))
     }
 
     /// Prefetches the cache lines that a Read or a short Write needs: those of the first page of the host's buffer and,
@@ -551,20 +547,21 @@ mod tests {
     use super::super::array_host::ArrayHost;
     use super::super::subsystem::{BlockFormat, Subsystem};
     use super::*;
-    use crate::device::store::Geometry;
 
     /// The store's methods assert that blocks lie within it.
     #[test]
-    fn unchecked_entries_prefetch_no_blocks_outside_their_namespace() {
+    fn unchecked_entries_name_no_blocks_outside_their_namespace() {
         let limits = Limits::of(&Drive::shipped("nvme").unwrap()).divided(2);
-        let geometry = Geometry { capacity_bytes: 2 * limits.capacity_bytes(), block_bytes: 512 };
-        let store = Store::in_memory(geometry).unwrap();
         let namespaces = NamespaceView::new(&Arc::new(Subsystem::new(&limits)), 0);
         for namespace_id in [0, 1, 2, 3, u32::MAX] {
             for slba in [0, limits.blocks - 1, limits.blocks, u64::MAX - 1, u64::MAX] {
                 for blocks in [1, 2, 1 << 16] {
                     let entry = SubmissionEntry { opcode: opcode::READ, namespace_id, ..SubmissionEntry::default() };
-                    Command::prefetch_blocks(&entry.of_blocks(slba, blocks).encode(), &namespaces, &store);
+                    let entry = entry.of_blocks(slba, blocks).encode();
+                    if let Some((offset, bytes)) = Command::blocks_to_read(&entry, &namespaces) {
+                        let end = offset + u64::from(bytes);
+                        assert!(end <= 2 * limits.capacity_bytes(), "{namespace_id} {slba} {blocks}");
+                    }
                 }
             }
         }
@@ -583,7 +580,8 @@ mod tests {
             let mut entry = entry.of_blocks(8, 1);
             // Bits that mean nothing there.
             entry.dwords[2] |= 0b0101 << 26;
-            let command = Command::check(&entry.encode(), 1, 1, &namespaces, &mut host);
+            let mut command = Command { bytes: entry.encode(), ..Command::blank() };
+            command.check(1, 1, &namespaces, &mut host);
             let modelled = SubmissionEntry::decode(&command.modelled.expect("the model has another format"));
             let checked = rules::Command::check(&modelled, &limits).expect("the model accepts the command");
             assert_eq!(checked.metadata.expect("blocks with metadata").buffer, None, "{opcode:x}");

@@ -64,6 +64,11 @@ pub trait Host {
     /// If the completion queue is not mapped, or not writable.
     fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable>;
 
+    /// Reads host memory that is mapped here; returns false without a message to the host if it is not.
+    fn read_mapped(&mut self, address: u64, into: &mut [u8]) -> bool {
+        self.read(address, into).is_ok()
+    }
+
     /// Reads a 32-bit word of host memory with acquire ordering. Returns none if the memory is not mapped here, so that
     /// reading would take a message to the host. `address` is a multiple of 4.
     fn peek(&mut self, address: u64) -> Option<u32>;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use phaselink_core::protocol::nvme::rules::completion::refusal;
-use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
+use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 
 use super::admin::AdminOutcome;
 use super::arbitration::Arbitration;
@@ -159,9 +159,10 @@ impl Controller {
     /// Fetches the next admin command and executes it.
     pub fn next_admin_command(&mut self, host: &mut impl AdminHost) -> NextCommand {
         let admin = &mut self.sets[0];
-        let fetched = if admin.poll_doorbell(0, host) { admin.fetch(0, host) } else { None };
+        let mut bytes = [0; SUBMISSION_ENTRY_BYTES];
+        let fetched = if admin.poll_doorbell(0, host) { admin.fetch(0, &mut bytes, host) } else { None };
         self.report_queue_errors(host);
-        fetched.map_or(NextCommand::None, |(bytes, generation)| self.accept(0, generation, &bytes, host))
+        fetched.map_or(NextCommand::None, |generation| self.accept(0, generation, &bytes, host))
     }
 
     /// Polls the admin queue's doorbell. Returns true if the queue has commands.
@@ -184,7 +185,10 @@ impl Controller {
         host: &mut impl AdminHost,
     ) -> NextCommand {
         if queue > 0 {
-            return NextCommand::Io(self.set_of_submission_queue(queue).accept(queue, generation, bytes, host));
+            let set = self.set_of_submission_queue(queue);
+            let mut command = set.take_spare();
+            command.bytes = *bytes;
+            return NextCommand::Io(set.accept(queue, generation, command, host));
         }
         let entry = SubmissionEntry::decode(bytes);
         self.check_strictly(|checks| checks.on_command(queue, &entry, false));

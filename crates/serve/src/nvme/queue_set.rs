@@ -11,15 +11,17 @@ use std::sync::Arc;
 
 use phaselink_core::protocol::nvme::rules::completion::Done;
 use phaselink_core::protocol::nvme::rules::{Action, Shadow};
-use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
+use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, opcode};
 use phaselink_core::request::Op;
+use phaselink_ring::chunk::AHEAD_BYTES;
+use smallvec::SmallVec;
 
 use super::arbitration::{Arbitration, QueuePriority};
 use super::command::Command;
 use super::host::{EndedFault, Host, Unreachable};
 use super::journal::Journal;
 use super::limits::QUEUE_PAIRS_MAX;
-use super::queues::{CompletionQueue, EntryBytes, SubmissionQueue};
+use super::queues::{CompletionQueue, ENTRIES_AHEAD, EntryBytes, PlacedEntry, SubmissionQueue};
 use super::recorded_commands::ZonesBefore;
 use super::strict::{self, StrictChecks};
 use super::subsystem::NamespaceView;
@@ -31,12 +33,10 @@ use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
 
 /// Number of queue identifiers of a controller, the admin queue's included.
 const QUEUES: usize = QUEUE_PAIRS_MAX + 1;
+/// Maximum number of completed commands whose memory is kept: a batch of them, with timing off.
+const SPARE_MAX: usize = 64;
 
 /// Result of fetching a command from a submission queue.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "most fetches that find something find an I/O command, and an allocation for each would cost more"
-)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextCommand {
     /// No command: the submission queue is empty, or its completion queue is full.
@@ -44,7 +44,7 @@ pub enum NextCommand {
     /// Admin command that has been executed with this status: it has completed, or waits for an event or the store.
     Admin(Status),
     /// I/O command that has been checked and is still to be executed. A refused one completes with an error then.
-    Io(Command),
+    Io(Box<Command>),
 }
 
 /// Progress of a command after its execution.
@@ -93,6 +93,11 @@ pub struct QueueSet {
     /// Tickets of the changes that executed commands have made, in the drive's recorded history, by submission queue
     /// and command identifier.
     recorded: BTreeMap<(u16, u16), Vec<Ticket>>,
+    /// Entries of completion queues that [`QueueSet::write_completions`] is going to write, the oldest first.
+    placed: Vec<PlacedEntry>,
+    /// Memory of completed commands, for the next ones. A command is written there once, and only its address moves.
+    #[allow(clippy::vec_box, reason = "a command moves between owners by its address alone")]
+    spare: Vec<Box<Command>>,
 }
 
 /// Queue sets share no cache line with each other, wherever they are allocated.
@@ -118,6 +123,8 @@ impl QueueSet {
             taken: CompletionsTaken::default(),
             results: BTreeMap::new(),
             recorded: BTreeMap::new(),
+            placed: Vec::new(),
+            spare: Vec::new(),
         }
     }
 
@@ -261,6 +268,7 @@ impl QueueSet {
         self.submissions.fill(None);
         self.completions.fill(None);
         self.in_flight.fill(0);
+        self.placed.clear();
         self.results.clear();
         self.recorded.clear();
         self.check_strictly(|checks| checks.forget_queue(None));
@@ -274,18 +282,18 @@ impl QueueSet {
         self.queues_end = last.map_or(0, |last| last as u16 + 1);
     }
 
-    /// Fetches the next entry of a submission queue, with the queue's generation. Returns none if the queue is empty or
-    /// its completion queue is full. Only entries that [`QueueSet::poll_doorbell`] has seen count. The host writes the
+    /// Fetches the next entry of a submission queue into `bytes`, and returns the queue's generation. Returns none if
+    /// the queue is empty or its completion queue is full. Only entries that [`QueueSet::poll_doorbell`] has seen count. The host writes the
     /// doorbell's cache line at every command, and reading it here would move it between cores.
     #[inline]
-    pub(super) fn fetch(&mut self, queue: u16, host: &mut impl Host) -> Option<(EntryBytes, u32)> {
+    pub(super) fn fetch(&mut self, queue: u16, bytes: &mut EntryBytes, host: &mut impl Host) -> Option<u32> {
         if !self.has_completion_entry(queue, host) {
             return None;
         }
         let submission = self.submissions[usize::from(queue)].as_mut()?;
         let generation = submission.generation;
-        match submission.fetch(host) {
-            Ok(found) => found.map(|bytes| (bytes, generation)),
+        match submission.fetch(bytes, host) {
+            Ok(found) => found.then_some(generation),
             Err(Unreachable) => {
                 self.fail();
                 None
@@ -297,20 +305,60 @@ impl QueueSet {
     /// [`QueueSet::poll_doorbell`] has read count.
     #[inline]
     pub fn next_io_command(&mut self, queue: u16, host: &mut impl Host) -> NextCommand {
-        match self.fetch(queue, host) {
-            Some((bytes, generation)) => NextCommand::Io(self.accept(queue, generation, &bytes, host)),
-            None => NextCommand::None,
+        let mut command = self.take_spare();
+        match self.fetch(queue, &mut command.bytes, host) {
+            Some(generation) => NextCommand::Io(self.accept(queue, generation, command, host)),
+            None => self.keep_spare(command),
         }
+    }
+
+    /// Returns memory for a command.
+    #[inline]
+    pub(super) fn take_spare(&mut self) -> Box<Command> {
+        self.spare.pop().unwrap_or_else(|| Box::new(Command::blank()))
+    }
+
+    /// Keeps the memory of a command for which nothing was fetched.
+    fn keep_spare(&mut self, command: Box<Command>) -> NextCommand {
+        self.recycle(command);
+        NextCommand::None
+    }
+
+    /// Takes back a command that has ended, whose memory the next one uses.
+    #[inline]
+    pub fn recycle(&mut self, command: Box<Command>) {
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(command);
+        }
+    }
+
+    /// Prefetches the first block of each of the next Reads of a queue, among up to `most` commands. Each is in another
+    /// page of the store, and the processor looks up several pages at once only if few other instructions are between.
+    #[inline]
+    pub fn prefetch_reads(&mut self, queue: u16, most: u32, host: &mut impl Host, store: &Store) {
+        let Some(submission) = &self.submissions[usize::from(queue)] else { return };
+        self.namespaces.follow();
+        let (mut offsets, mut bytes) = (SmallVec::<[u64; ENTRIES_AHEAD as usize]>::new(), [0; SUBMISSION_ENTRY_BYTES]);
+        for address in submission.next_addresses(most.min(ENTRIES_AHEAD)) {
+            let is_read = host.peek(address).is_some_and(|word| word as u8 == opcode::READ);
+            if is_read && host.read_mapped(address, &mut bytes) {
+                offsets.extend(Command::blocks_to_read(&bytes, &self.namespaces).map(|(offset, _)| offset));
+            }
+        }
+        offsets.iter().for_each(|offset| store.prefetch(*offset, 1));
     }
 
     /// Fetches and checks the next command like [`QueueSet::next_io_command`], and prefetches the cache lines that
     /// executing it needs.
     #[inline]
     pub fn next_io_command_ahead(&mut self, queue: u16, host: &mut impl Host, store: &Store) -> NextCommand {
-        let Some((bytes, generation)) = self.fetch(queue, host) else { return NextCommand::None };
+        let mut command = self.take_spare();
+        let Some(generation) = self.fetch(queue, &mut command.bytes, host) else { return self.keep_spare(command) };
         self.namespaces.follow();
-        Command::prefetch_blocks(&bytes, &self.namespaces, store);
-        let command = self.accept(queue, generation, &bytes, host);
+        if let Some((offset, bytes)) = Command::blocks_to_read(&command.bytes, &self.namespaces) {
+            store.prefetch(offset, bytes.min(AHEAD_BYTES as u32));
+        }
+        let command = self.accept(queue, generation, command, host);
         command.prefetch(host, store);
         NextCommand::Io(command)
     }
@@ -318,12 +366,18 @@ impl QueueSet {
     /// Checks the 64 bytes of a command from a submission queue of this generation, and counts the command as in
     /// flight.
     #[inline]
-    pub(super) fn accept(&mut self, queue: u16, generation: u32, bytes: &EntryBytes, host: &mut impl Host) -> Command {
+    pub(super) fn accept(
+        &mut self,
+        queue: u16,
+        generation: u32,
+        mut command: Box<Command>,
+        host: &mut impl Host,
+    ) -> Box<Command> {
         let has_keys = self.strict.is_some() && self.namespaces.plain_limits().key_value.is_some();
-        self.check_strictly(|checks| checks.on_command(queue, &SubmissionEntry::decode(bytes), has_keys));
+        self.check_strictly(|checks| checks.on_command(queue, &command.entry(), has_keys));
         self.in_flight[usize::from(queue)] += 1;
         self.namespaces.follow();
-        let command = Command::check(bytes, queue, generation, &self.namespaces, host);
+        command.check(queue, generation, &self.namespaces, host);
         self.check_strictly(|checks| checks.on_checked(&command.entry(), &command.checked));
         command
     }
@@ -331,7 +385,9 @@ impl QueueSet {
     /// Checks a command again, for one whose lists or data were not reachable when it was fetched.
     #[cold]
     pub fn recheck(&self, command: &Command, host: &mut impl Host) -> Command {
-        Command::check(&command.bytes, command.queue, command.generation, &self.namespaces, host)
+        let mut anew = Command { bytes: command.bytes, ..Command::blank() };
+        anew.check(command.queue, command.generation, &self.namespaces, host);
+        anew
     }
 
     /// Executes a command and posts its completion, unless a flush has to come first. `space` is a buffer for the
@@ -345,7 +401,9 @@ impl QueueSet {
         space: &mut [u8],
     ) -> CommandProgress {
         let done = self.perform(command, host, store, space);
-        self.complete(command, done, host)
+        let progress = self.complete(command, done, host);
+        self.write_completions(host);
+        progress
     }
 
     /// Executes a command without posting its completion. The caller passes the result to [`QueueSet::complete`].
@@ -504,8 +562,8 @@ impl QueueSet {
         self.take_result(command);
     }
 
-    /// Posts the completion of an executed command. Does nothing yet if the store has to be flushed first, nor if the
-    /// command's submission queue has been deleted.
+    /// Completes an executed command, whose completion queue entry [`QueueSet::write_completions`] writes. Does nothing
+    /// yet if the store has to be flushed first, nor if the command's submission queue has been deleted.
     #[inline]
     pub fn complete(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) -> CommandProgress {
         if !self.has_queue_of(command) {
@@ -523,7 +581,20 @@ impl QueueSet {
         if !self.has_queue_of(command) {
             return Status::ABORT_REQUESTED;
         }
-        self.post_completion(command, flushed.map_err(|_| command.flush_failure()), host)
+        let status = self.post_completion(command, flushed.map_err(|_| command.flush_failure()), host);
+        self.write_completions(host);
+        status
+    }
+
+    /// Writes the completion queue entries of all completed commands to host memory, the newest first. A host that polls
+    /// the oldest one so finds a whole batch, and takes the cache line away once, not after each entry.
+    #[inline]
+    pub fn write_completions(&mut self, host: &mut impl Host) {
+        while let Some(PlacedEntry { address, bytes }) = self.placed.pop() {
+            if host.post(address, &bytes).is_err() {
+                self.fail();
+            }
+        }
     }
 
     /// Returns true if the submission queue that a command was fetched from still exists.
@@ -533,7 +604,7 @@ impl QueueSet {
         queue.is_some_and(|queue| queue.generation == command.generation)
     }
 
-    /// Posts the completion of a command, records its failure, and returns its status.
+    /// Completes a command as [`QueueSet::complete`] does, records its failure, and returns its status.
     #[inline]
     fn post_completion(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) -> Status {
         let queue = command.queue;
@@ -544,7 +615,7 @@ impl QueueSet {
         }
         let result = self.take_result(command);
         self.note_recorded(command);
-        self.post(queue, command.entry().command_id, command.completion_status(status), result, host);
+        self.place(queue, command.entry().command_id, command.completion_status(status), result, host);
         status
     }
 
@@ -747,15 +818,24 @@ impl QueueSet {
     /// Posts the completion of a command to the completion queue of its submission queue.
     #[inline]
     pub(super) fn post(&mut self, queue: u16, command_id: u16, status: Status, result: u64, host: &mut impl Host) {
+        self.place(queue, command_id, status, result, host);
+        self.write_completions(host);
+    }
+
+    /// Takes an entry of the completion queue of a submission queue for a completion, which
+    /// [`QueueSet::write_completions`] writes.
+    #[inline]
+    fn place(&mut self, queue: u16, command_id: u16, status: Status, result: u64, host: &mut impl Host) {
         self.check_strictly(|checks| checks.on_completion(queue, command_id));
         let Some(submission) = &self.submissions[usize::from(queue)] else { return };
         let submission_head = submission.ring.head() as u16;
         let done = Done { command_id, submission_queue: queue, submission_head, result, status };
         let Some(completion) = &mut self.completions[usize::from(submission.completion_queue)] else { return };
-        let posted = completion.post(done, host);
+        let placed = completion.place(done, host);
         self.interrupt_pending |= completion.interrupt_pending;
-        if let Err(Unreachable) = posted {
-            self.fail();
+        match placed {
+            Ok(placed) => self.placed.extend(placed),
+            Err(Unreachable) => self.fail(),
         }
     }
 

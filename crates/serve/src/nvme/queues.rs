@@ -20,7 +20,7 @@ pub type EntryBytes = [u8; SUBMISSION_ENTRY_BYTES];
 /// Offset in a completion queue entry of the byte whose lowest bit is the phase tag.
 const PHASE_AT: usize = 14;
 /// Number of submission queue entries that are prefetched ahead of the one being fetched.
-const ENTRIES_AHEAD: u32 = 8;
+pub(super) const ENTRIES_AHEAD: u32 = 8;
 
 /// Submission queue in a host's memory, as the controller sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,6 @@ impl SubmissionQueue {
     /// # Errors
     ///
     /// If the value is not below the queue's size; the tail then stays as it is.
-    /// If the queue has no such entry; the tail then stays as it is.
     #[inline]
     pub fn set_tail(&mut self, queue: u16, value: u32, host: &mut impl Host) -> Result<bool, InvalidDoorbell> {
         if value == self.last_doorbell {
@@ -132,21 +131,28 @@ impl SubmissionQueue {
         entry_address(self.base, slot, SUBMISSION_ENTRY_BYTES)
     }
 
-    /// Fetches the next entry from host memory and returns a private copy, or none if the queue is empty.
+    /// Returns the host addresses of up to `most` submitted entries, the next one first.
+    #[inline]
+    pub fn next_addresses(&self, most: u32) -> impl Iterator<Item = u64> {
+        let (head, entries, base) = (self.ring.head(), self.ring.entries(), self.base);
+        let address = move |ahead| entry_address(base, wrapped(head + ahead, entries), SUBMISSION_ENTRY_BYTES);
+        (0..self.waiting().min(most)).map(address)
+    }
+
+    /// Copies the next entry from host memory into `bytes`; returns false if the queue is empty.
     ///
     /// # Errors
     /// If the queue's memory is no longer mapped. The commands in the queue are lost.
     #[inline]
-    pub fn fetch(&mut self, host: &mut impl Host) -> Result<Option<EntryBytes>, Unreachable> {
-        let Some((slot, _)) = self.ring.take(1) else { return Ok(None) };
+    pub fn fetch(&mut self, bytes: &mut EntryBytes, host: &mut impl Host) -> Result<bool, Unreachable> {
+        let Some((slot, _)) = self.ring.take(1) else { return Ok(false) };
         self.announced = self.announced.saturating_sub(1);
         if self.waiting() >= ENTRIES_AHEAD {
             let later = wrapped(slot + ENTRIES_AHEAD, self.ring.entries());
             host.prefetch(self.address(later), SUBMISSION_ENTRY_BYTES as u32);
         }
-        let mut bytes = [0; SUBMISSION_ENTRY_BYTES];
-        host.read(self.address(slot), &mut bytes)?;
-        Ok(Some(bytes))
+        host.read(self.address(slot), bytes)?;
+        Ok(true)
     }
 }
 
@@ -172,6 +178,15 @@ pub struct CompletionQueue {
     taken: CompletionsTaken,
     /// Entries that an injected fault has written incompletely and that are not completed yet.
     spoiled: Vec<SpoiledEntry>,
+}
+
+/// Completion queue entry that is still to be written to host memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedEntry {
+    /// Host address of the entry.
+    pub address: u64,
+    /// Bytes of the entry.
+    pub bytes: [u8; COMPLETION_ENTRY_BYTES],
 }
 
 /// Completion queue entry that an injected fault has written without its first dword or its phase tag.
@@ -266,26 +281,28 @@ impl CompletionQueue {
         !self.held.is_empty()
     }
 
-    /// Posts a completion, or holds it until the host has freed an entry.
+    /// Takes the next free entry for a completion. Returns what is to be written there; none if the completion is held
+    /// until the host has freed an entry, or an injected fault has written it.
     ///
     /// # Errors
     /// If the queue's memory is no longer mapped.
     #[inline]
-    pub fn post(&mut self, completion: Done, host: &mut impl Host) -> Result<(), Unreachable> {
+    pub fn place(&mut self, completion: Done, host: &mut impl Host) -> Result<Option<PlacedEntry>, Unreachable> {
         if self.ring.is_full() || !self.held.is_empty() {
             self.held.push_back(completion);
-            return Ok(());
+            return Ok(None);
         }
         let (slot, phase) = self.ring.post();
-        let (address, entry) =
-            (entry_address(self.base, slot, COMPLETION_ENTRY_BYTES), completion.entry(phase).encode());
-        match host.completion_fault(address) {
-            None => host.post(address, &entry)?,
-            Some(fault) => self.post_spoiled(slot, fault.missing, entry, host)?,
-        }
+        let placed = PlacedEntry {
+            address: entry_address(self.base, slot, COMPLETION_ENTRY_BYTES),
+            bytes: completion.entry(phase).encode(),
+        };
+        let fault = host.completion_fault(placed.address);
         self.unsignalled += 1;
         self.interrupt_pending = true;
-        Ok(())
+        let Some(fault) = fault else { return Ok(Some(placed)) };
+        self.post_spoiled(slot, fault.missing, placed.bytes, host)?;
+        Ok(None)
     }
 
     /// Writes a completion queue entry with its first dword or phase tag as they were before, for an injected fault.
@@ -332,7 +349,9 @@ impl CompletionQueue {
         let mut held = std::mem::take(&mut self.held);
         while !self.ring.is_full() {
             let Some(completion) = held.pop_front() else { break };
-            self.post(completion, host)?;
+            if let Some(placed) = self.place(completion, host)? {
+                host.post(placed.address, &placed.bytes)?;
+            }
         }
         self.held = held;
         Ok(())

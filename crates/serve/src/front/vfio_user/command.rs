@@ -45,7 +45,7 @@ pub(super) struct CommandRequest {
     pub place: Place,
     /// Number of the client among all that its controller has had. Commands of a client that has gone are dropped.
     pub client: u64,
-    pub command: Command,
+    pub command: Box<Command>,
     /// Modelled queue that the command enters; none with timing off.
     model_queue: Option<ModelQueue>,
     /// True if data or lists of the command were out of the thread's reach when it was fetched, so that it must be read
@@ -79,7 +79,7 @@ impl Request for CommandRequest {
 
     /// Adds the reads and writes of the command to the trace. A command that is refused adds nothing.
     fn note(&self, record: &Record) {
-        let Command { checked: Ok(checked), ranges, .. } = &self.command else { return };
+        let Command { checked: Ok(checked), ranges, .. } = &*self.command else { return };
         let note_all = |op| ranges.iter().for_each(|(offset, bytes)| record.note_long(op, *offset, *bytes));
         match checked.action {
             Action::Deallocate { .. } => return note_all(Op::Discard),
@@ -97,7 +97,7 @@ impl Request for CommandRequest {
     }
 
     fn submission(&self, part: usize) -> Option<Submission<'_>> {
-        let Command { bytes, lists, modelled, .. } = &self.command;
+        let Command { bytes, lists, modelled, .. } = &*self.command;
         let (io, lists, entry) = (self.command.io(), lists.as_deref(), modelled.as_deref().unwrap_or(bytes));
         let queue = self.model_queue.filter(|_| part == 0)?;
         Some(Submission::Command { queue, io, entry, lists })
@@ -125,7 +125,7 @@ impl<H: Reach> QueueEndpoint<'_, H> {
     /// Reads and checks a command again, if its data or lists were out of the reach of the thread that fetched it.
     pub(super) fn read_again(&mut self, request: &mut CommandRequest) {
         if std::mem::take(&mut request.is_unread) {
-            request.command = self.set.recheck(&request.command, self.host);
+            *request.command = self.set.recheck(&request.command, self.host);
         }
     }
 
@@ -140,6 +140,11 @@ impl<H: Reach> QueueEndpoint<'_, H> {
 
 impl<H: Reach> Endpoint<CommandRequest> for QueueEndpoint<'_, H> {
     const COMPLETES_TOGETHER: bool = true;
+
+    #[inline]
+    fn look_ahead(&mut self, queue: u32, most: u32, store: &Store) {
+        self.set.prefetch_reads(queue as u16, most, self.host, store);
+    }
 
     #[inline]
     fn fetch(&mut self, queue: u32, store: &Store) -> Fetch<CommandRequest> {
@@ -180,12 +185,22 @@ impl<H: Reach> Endpoint<CommandRequest> for QueueEndpoint<'_, H> {
         }
     }
 
+    #[inline]
+    fn end_batch(&mut self) {
+        self.set.write_completions(self.host);
+    }
+
     fn repeat(&mut self, request: &CommandRequest, done: Result<(), Status>, _: &Device) {
         self.set.complete_again(&request.command, done, self.host);
     }
 
     fn commit(&mut self, request: &CommandRequest, flushed: io::Result<()>, _: Span) -> bool {
         self.set.complete_flushed(&request.command, flushed, self.host) == Status::SUCCESS
+    }
+
+    #[inline]
+    fn recycle(&mut self, request: CommandRequest) {
+        self.set.recycle(request.command);
     }
 
     fn abandon(&mut self, request: &CommandRequest) {

@@ -55,6 +55,13 @@ const RECENT: usize = 64;
 /// Number of address bits within a page of 2 MiB.
 const PAGE_SHIFT: u32 = 21;
 
+/// Returns the index among remembered regions for an address. Drivers place queues and buffers at round distances, and
+/// the multiplication (by the golden ratio of 64 bits) gives pages at such distances different indices.
+#[inline]
+fn recent_index(address: u64) -> usize {
+    (address >> PAGE_SHIFT).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (usize::BITS - RECENT.ilog2())
+}
+
 /// Remembered region of a recent access: first address, length in bytes, and place in the table. A vacant entry has no
 /// bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -199,7 +206,7 @@ impl Memory {
     /// none if the address is in no region.
     #[inline]
     pub fn find(&mut self, address: u64, bytes: usize) -> Option<(AccessTarget<'_>, usize)> {
-        let recent = &mut self.recent[(address >> PAGE_SHIFT) as usize % RECENT];
+        let recent = &mut self.recent[recent_index(address)];
         if address.wrapping_sub(recent.start) >= recent.bytes {
             let (start, place) = self.regions.places.range(..=address).next_back()?;
             let bytes = self.regions.table[*place as usize].bytes;
@@ -219,9 +226,21 @@ impl Memory {
     }
 
     /// Returns the mapping that contains all bytes of an access, and the offset in it; none if there is no such
-    /// mapping.
+    /// mapping. Every command asks several times, so that what is remembered is found without a call.
     #[inline]
     pub fn mapped(&mut self, address: u64, bytes: usize) -> Option<(&Mapping, usize)> {
+        let recent = &self.recent[recent_index(address)];
+        let offset = address.wrapping_sub(recent.start);
+        if offset < recent.bytes && bytes as u64 <= recent.bytes - offset {
+            let mapping = self.regions.table[recent.place as usize].mapping.as_ref()?;
+            return Some((mapping, offset as usize));
+        }
+        self.mapped_elsewhere(address, bytes)
+    }
+
+    /// Returns what [`Memory::mapped`] does, for a region that is not remembered.
+    #[cold]
+    fn mapped_elsewhere(&mut self, address: u64, bytes: usize) -> Option<(&Mapping, usize)> {
         match self.find(address, bytes)? {
             (AccessTarget::Mapped(mapping, offset), here) if here == bytes => Some((mapping, offset)),
             _ => None,

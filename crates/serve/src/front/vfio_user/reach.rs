@@ -96,13 +96,13 @@ pub trait Reach {
 impl<T: Reach> Host for T {
     #[inline]
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
-        match self.memory().mapped(address, into.len()) {
-            Some((mapping, offset)) => {
-                mapping.read(offset, into);
-                Ok(())
-            }
-            None => self.read_pieces(address, into),
-        }
+        if self.read_mapped(address, into) { Ok(()) } else { self.read_pieces(address, into) }
+    }
+
+    #[inline]
+    fn read_mapped(&mut self, address: u64, into: &mut [u8]) -> bool {
+        let place = self.memory().mapped(address, into.len());
+        place.map(|(mapping, offset)| mapping.read(offset, into)).is_some()
     }
 
     #[inline]
