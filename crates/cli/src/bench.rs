@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::ending::{Ending, Failure};
 use crate::interrupt;
 use crate::output;
-use crate::run::workload::WorkloadFlags;
+use crate::run::workload::{ONE_JOB, WorkloadFlags};
 
 const EXAMPLES: &str = include_str!("../help/bench.txt");
 
@@ -26,9 +26,8 @@ pub(crate) struct Arguments {
     /// Address of the served drive: shm:PATH, nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT
     #[arg(value_name = "TARGET")]
     target: String,
-    /// Files with fio jobs to run on the served drive; with a file, --bs, --rw and other options of a single job have
-    /// no effect
-    #[arg(value_name = "JOB.fio")]
+    /// Files with fio jobs to run on the served drive, in place of one job from --bs, --rw and other options
+    #[arg(value_name = "JOB.fio", conflicts_with_all = ONE_JOB)]
     jobs: Vec<String>,
     /// Seed of the random offsets, sizes and directions of the requests that the benchmark submits
     #[arg(long, default_value_t = 1)]
@@ -42,6 +41,10 @@ pub(crate) struct Arguments {
 
 /// Runs `phaselink bench`. Ends with `Off` if requests have failed.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    if arguments.workload.is_burst() {
+        let allowed = "no --burst, since a benchmark counts requests from the first one on; or `phaselink run --burst`";
+        return Err(Problem::new("command line", None, "--burst", allowed).into());
+    }
     let target = front::parse_target(&arguments.target)?;
     let unreachable = |error: std::io::Error| Problem::new(target.to_string(), None, error.to_string(), "");
     let limits = target.limits().map_err(unreachable)?;

@@ -85,8 +85,8 @@ pub fn of_drives<'a>(drives: impl IntoIterator<Item = &'a Drive>) -> Vec<Evidenc
     found.into_iter().flatten().collect()
 }
 
-/// Returns a sentence on how well drives, stacks and hosts are known: `Compared with measurements: median error 5.7 %
-/// of 1,430 with tlc-gen4 (sources BAM, ICP); published results are reproduced with nvme; never measured: drive
+/// Returns sentences on how well drives, stacks and hosts are known: `Compared with measurements, the median error is
+/// 5.7 % over 1,430 with tlc-gen4 (sources BAM, ICP). Published results are reproduced with nvme. Never measured: drive
 /// xl-flash.`
 pub fn sentence(evidence: &[Evidence]) -> String {
     let names = |is_meant: fn(&Evidence) -> bool| -> Vec<String> {
@@ -99,19 +99,21 @@ pub fn sentence(evidence: &[Evidence]) -> String {
         let Some(error) = row.median_error_pct else { continue };
         let words = if told.is_empty() { "sources " } else { "" };
         let (rows, sources) = (grouped(row.rows as u64), row.sources.join(", "));
-        told.push(format!("{error:.1} % of {rows} with {} ({words}{sources})", row.name));
+        told.push(format!("{error:.1} % over {rows} with {} ({words}{sources})", row.name));
     }
-    let mut parts: Vec<String> =
-        if told.is_empty() { Vec::new() } else { vec![format!("median error {}", told.join(", "))] };
+    let mut sentences = Vec::new();
+    if !told.is_empty() {
+        sentences.push(format!("Compared with measurements, the median error is {}.", told.join(", ")));
+    }
     let by_papers = names(|row| row.rows == 0 && !row.papers.is_empty());
     if !by_papers.is_empty() {
-        parts.push(format!("published results are reproduced with {}", listed(&by_papers)));
+        sentences.push(format!("Published results are reproduced with {}.", listed(&by_papers)));
     }
     let unknown = unmeasured(evidence);
     if !unknown.is_empty() {
-        parts.push(format!("never measured: {}", unknown.join(", ")));
+        sentences.push(format!("Never measured: {}.", unknown.join(", ")));
     }
-    format!("Compared with measurements: {}.", parts.join("; "))
+    sentences.join(" ")
 }
 
 /// Returns the names of drives, stacks and hosts without any measurement, one text for each kind: `drives a and b`.
@@ -158,7 +160,7 @@ mod tests {
     #[test]
     fn what_nobody_measured_is_said() {
         let evidence = [Evidence::none("drive", "a"), Evidence::none("drive", "b"), Evidence::none("host", "h")];
-        assert_eq!(sentence(&evidence), "Compared with measurements: never measured: drives a and b, host h.");
+        assert_eq!(sentence(&evidence), "Never measured: drives a and b, host h.");
         let measured = |part, name, rows, error| Evidence {
             sources: vec![String::from("CHE"), String::from("ICP")],
             rows,
@@ -167,8 +169,8 @@ mod tests {
         };
         let by_paper = Evidence { papers: vec![String::from("p")], ..Evidence::none("host", "r720") };
         let told = sentence(&[measured("drive", "d", 1203, 5.25), measured("stack", "linux-6", 40, 7.0), by_paper]);
-        let expected = "Compared with measurements: median error 5.2 % of 1,203 with d (sources CHE, ICP), 7.0 % of 40 \
-                        with linux-6 (CHE, ICP); published results are reproduced with r720.";
+        let expected = "Compared with measurements, the median error is 5.2 % over 1,203 with d (sources CHE, ICP), 7.0 % \
+                        over 40 with linux-6 (CHE, ICP). Published results are reproduced with r720.";
         assert_eq!(told, expected);
     }
 }

@@ -36,9 +36,6 @@ pub mod ask;
 
 #[cfg(test)]
 mod tests;
-/// Modules that the samples of the core's tests name by their place in the core.
-#[cfg(test)]
-use phaselink_core::{ledger, time};
 
 /// Front page of the crate, whose example runs as a test.
 #[cfg(doctest)]

@@ -73,14 +73,14 @@ function knownBy(result) {
   const rows = result.phaselink.evidence;
   const names = (is) => rows.filter(is).map((it) => it.name).join(", ");
   const measured = rows.filter((it) => it.median_error_pct != null)
-    .map((it) => `${it.median_error_pct.toFixed(1)} % of ${it.rows.toLocaleString("en")} with ${it.name}`);
+    .map((it) => `${it.median_error_pct.toFixed(1)} % over ${it.rows.toLocaleString("en")} with ${it.name}`);
   const papers = names((it) => it.rows === 0 && it.papers.length > 0);
   const none = names((it) => it.rows === 0 && it.papers.length === 0);
   const told = [
-    measured.length && `median error ${measured.join(", ")}`, papers && `published results are reproduced with ${papers}`,
-    none && `never measured: ${none}`,
+    measured.length && `Compared with measurements, the median error is ${measured.join(", ")}.`,
+    papers && `Published results are reproduced with ${papers}.`, none && `Never measured: ${none}.`,
   ];
-  return `Compared with measurements: ${told.filter(Boolean).join("; ")}.`;
+  return told.filter(Boolean).join(" ");
 }
 
 /** How a state is beside the pinned one, and which stage makes most of the difference. */

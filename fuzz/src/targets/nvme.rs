@@ -290,7 +290,7 @@ impl Bench {
                 match self.controller.next_command(queue, &mut self.machine) {
                     NextCommand::None => break,
                     NextCommand::Admin(_) => {}
-                    NextCommand::Io(command) => self.keep(command),
+                    NextCommand::Io(command) => self.keep(*command),
                 }
             }
         }

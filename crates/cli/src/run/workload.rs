@@ -13,6 +13,23 @@ use crate::{describe, input, notes as told, traces};
 
 const HEADING: &str = "Workload, in the terms of fio";
 
+/// Options that describe the one job without a job file, by their names in clap.
+pub(crate) const ONE_JOB: [&str; 13] = [
+    "rw",
+    "bs",
+    "iodepth",
+    "numjobs",
+    "size",
+    "runtime",
+    "number_ios",
+    "rate_iops",
+    "rwmixread",
+    "thinktime",
+    "random_distribution",
+    "options",
+    "trace",
+];
+
 /// Options of one fio job: a single block size, queue depth and number of threads, and the options of `JobFlags`.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = HEADING)]
@@ -73,10 +90,7 @@ pub(crate) struct JobFlags {
     #[arg(short = 'O', long = "option", value_name = "NAME=VALUE")]
     options: Vec<String>,
     /// Run the jobs of a fio job file, in place of one job from the other workload options; may be given more than once
-    #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "rw", "bs", "iodepth", "numjobs", "size", "runtime", "number_ios", "rate_iops", "rwmixread", "thinktime",
-        "random_distribution", "options", "trace",
-    ])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ONE_JOB)]
     fio: Vec<String>,
     /// Replay a block trace at its recorded times (fio's read_iolog): blktrace, blkparse, fio iolog, CSV of several
     /// archives; also .gz, .zst
@@ -128,6 +142,11 @@ impl WorkloadFlags {
         let sizes: Vec<_> = sizes.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect();
         let Told { written, summary } = self.job.written(&sizes)?;
         Ok(Workload { jobs: written.on(limits)?, summary, written })
+    }
+
+    /// True if requests are to be counted from the first one on.
+    pub(crate) fn is_burst(&self) -> bool {
+        self.job.burst
     }
 
     /// Returns the workload options with a limit of `ios` requests for each thread, unless another option ends the job.

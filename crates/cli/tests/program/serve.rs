@@ -232,6 +232,10 @@ fn jobs_run_through_shared_memory_and_what_does_not_fit_there_is_told() {
         let ran = bench("-O group_commit=4 -O fsync=1 --rw write --bs 4k --number-ios 9");
         assert!(ran.stderr.contains("group_commit=4, whose commits are not timed against a server"), "{}", ran.stderr);
         assert_eq!(ran.code, Some(2));
+        let ran = bench("--burst --number-ios 9");
+        assert!(ran.code == Some(2) && ran.stderr.contains("counts requests from the first one on"), "{}", ran.stderr);
+        let ran = bench("jobs.fio --rw write --bs 4k");
+        assert!(ran.code == Some(2) && ran.stderr.contains("cannot be used with"), "{}", ran.stderr);
         let ran = bench("--numjobs 33 --number-ios 1");
         assert_eq!(ran.code, Some(2), "there are 32 clients: {}", ran.stdout);
         assert_eq!(server.terminate().code, Some(0));

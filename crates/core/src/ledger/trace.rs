@@ -149,36 +149,50 @@ impl Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::traces::{dc_express_read, record, trace_of, up};
+
+    fn record(request: Option<u64>, from_ps: u64, to_ps: u64, name: &'static str) -> Record {
+        let (from, to) = (Time::from_ps(from_ps), Time::from_ps(to_ps));
+        Record { request, from, to, step: Step::Host(name.into()), memory: None }
+    }
+
+    fn trace_of(records: Vec<Record>) -> Trace {
+        let mut trace = Trace::new(records.len());
+        records.into_iter().for_each(|record| trace.push(record));
+        trace
+    }
 
     #[test]
     fn full_trace_counts_further_records_as_dropped() {
         let mut trace = Trace::new(1);
-        trace.push(record(None, 0, 0, Step::Host("kept".into())));
+        trace.push(record(None, 0, 0, "kept"));
         assert!(trace.is_full());
-        trace.push(record(None, 1, 1, Step::Host("lost".into())));
+        trace.push(record(None, 1, 1, "lost"));
         assert_eq!((trace.records().len(), trace.dropped()), (1, 1));
         assert!(Trace::default().is_full());
     }
 
     #[test]
     fn trace_of_a_request_keeps_queue_reads_of_its_lifetime_only() {
-        let mut records = dc_express_read().records().to_vec();
-        records.push(record(Some(8), 900_000, 901_000, Step::Host("another".into())));
-        records.push(record(None, 2_000_000, 2_100_000, up("queue read", 1, 24)));
-        let trace = trace_of(records);
-        assert_eq!(trace.of_request(7).records().len(), 11);
-        assert_eq!(trace.of_request(8).records().len(), 2);
-        assert!(trace.of_request(9).records().is_empty());
+        let trace = trace_of(vec![
+            record(None, 0, 90, "queue read before"),
+            record(None, 80, 120, "queue read at its start"),
+            record(Some(7), 100, 300, "enqueue"),
+            record(None, 200, 250, "queue read meanwhile"),
+            record(Some(8), 390, 395, "another"),
+            record(Some(7), 300, 500, "data"),
+            record(None, 600, 700, "queue read after"),
+        ]);
+        let names = |request| -> Vec<String> {
+            trace.of_request(request).records().iter().map(|record| record.step.name().to_string()).collect()
+        };
+        assert_eq!(names(7), ["queue read at its start", "enqueue", "queue read meanwhile", "data"]);
+        assert_eq!(names(8), ["another"]);
+        assert!(names(9).is_empty());
     }
 
     #[test]
     fn records_come_in_order_of_time_for_any_order_of_pushing() {
-        let trace = trace_of(vec![
-            record(None, 5, 6, Step::Host("b".into())),
-            record(None, 1, 9, Step::Host("a".into())),
-            record(None, 5, 5, Step::Host("c".into())),
-        ]);
+        let trace = trace_of(vec![record(None, 5, 6, "b"), record(None, 1, 9, "a"), record(None, 5, 5, "c")]);
         let names: Vec<&str> = trace.in_order().iter().map(|record| record.step.name()).collect();
         assert_eq!(names, ["a", "b", "c"]);
     }

@@ -1,4 +1,3 @@
 //! Tests of the whole machine.
 
 mod golden;
-pub(crate) mod traces;

@@ -111,7 +111,8 @@ pub enum Fetch<R> {
 /// Result of an attempt to complete a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// The completion has been written; true if it reports success to the client.
+    /// The completion has been written, or [`Endpoint::end_batch`] is going to write it; true if it reports success to
+    /// the client.
     Written(bool),
     /// No completion has been written, as the request must be durable first: see [`Endpoint::commit`].
     AfterFlush,
@@ -151,7 +152,7 @@ pub trait Endpoint<R: Request> {
     /// Returns true if the completion reports success. `latency` is the modelled latency.
     fn commit(&mut self, request: &R, flushed: io::Result<()>, latency: Span) -> bool;
 
-    /// Takes back a request whose completion has been written, so that the next one may use its memory.
+    /// Takes back a request that has been completed, so that the next one may use its memory.
     fn recycle(&mut self, _request: R) {}
 
     /// Releases what is kept for a request that a fault never lets complete.
@@ -470,7 +471,11 @@ impl<'a, R: Request> Lifecycle<'a, R> {
         }
         match endpoint.complete(&fetched.request, status, Span::ZERO, self.device) {
             Completion::Written(is_fine) => {
-                self.count(&fetched.request, is_fine, fetched.started.map(|started| span(started.elapsed())));
+                let latency = fetched.started.map(|started| {
+                    endpoint.end_batch();
+                    span(started.elapsed())
+                });
+                self.count(&fetched.request, is_fine, latency);
                 endpoint.recycle(fetched.request);
             }
             Completion::AfterFlush => self.commit_later(RequestInFlight::new(fetched, Step::Complete)),
@@ -675,6 +680,7 @@ impl<R: Request> Lifecycle<'_, R> {
                 let latency = self.latency(&request);
                 let is_fine = endpoint.commit(request.request(), flushed, latency.unwrap_or(Span::ZERO));
                 self.count(request.request(), is_fine, latency);
+                endpoint.recycle(request.fetched.request);
             }
         }
         endpoint.end_batch();
@@ -709,6 +715,7 @@ impl<R: Request> Lifecycle<'_, R> {
         }
         let latency = self.latency(&request).unwrap_or(Span::ZERO);
         let completion = endpoint.complete(&fetched.request, status, latency, self.device);
+        endpoint.end_batch();
         let mut written = self.model.clock().map_or(due, Clock::now);
         if self.delivery == Delivery::ByClient {
             // The completion takes what the request has taken, unless that was out of the ordinary.
@@ -719,6 +726,7 @@ impl<R: Request> Lifecycle<'_, R> {
             Completion::Written(is_fine) => {
                 self.idle_since = self.is_idle().then_some(written);
                 self.count(request.request(), is_fine, Some(latency));
+                endpoint.recycle(request.fetched.request);
             }
             Completion::AfterFlush => self.commit_later(request),
         }

@@ -270,7 +270,8 @@ impl Command {
     }
 
     /// Returns offset and length in bytes of the blocks on the drive that a Read transfers, before its entry is checked
-    /// in full, so that they can be prefetched. None if the entry is no Read, or any of them is outside its namespace.
+    /// in full, so that they can be prefetched. None if the entry is no Read of blocks, or any of them is outside its
+    /// namespace.
     #[inline]
     pub(super) fn blocks_to_read(bytes: &EntryBytes, namespaces: &NamespaceView) -> Option<(u64, u32)> {
         let entry = SubmissionEntry::decode(bytes);

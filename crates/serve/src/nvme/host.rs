@@ -64,9 +64,10 @@ pub trait Host {
     /// If the completion queue is not mapped, or not writable.
     fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable>;
 
-    /// Reads host memory that is mapped here; returns false without a message to the host if it is not.
-    fn read_mapped(&mut self, address: u64, into: &mut [u8]) -> bool {
-        self.read(address, into).is_ok()
+    /// Reads host memory that is mapped here; returns false without a message to the host if it is not. By default no
+    /// memory is mapped.
+    fn read_mapped(&mut self, _address: u64, _into: &mut [u8]) -> bool {
+        false
     }
 
     /// Reads a 32-bit word of host memory with acquire ordering. Returns none if the memory is not mapped here, so that

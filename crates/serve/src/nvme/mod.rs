@@ -7,7 +7,8 @@
 //!   Controller::update          acts on the registers: enable, reset, shut down, asynchronous events
 //!   next_command(queue)         fetches the next command: an admin command is executed at once, any other is checked
 //!   QueueSet::perform           moves the data: directly between the store and the host's memory where both are mapped
-//!   QueueSet::complete          posts the completion: at once, in a batch, or when a timing model says so
+//!   QueueSet::complete          makes the completion queue entry: after the transfer, or when a timing model says so
+//!   write_completions           writes the entries of a command or of a batch to the host's memory
 //!   complete_flushed            posts the completion of a command that had to be durable first, after a flush of the store
 //!   send_interrupts             sends one interrupt for all completions that were posted since the last one
 //! ```

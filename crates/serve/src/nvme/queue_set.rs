@@ -33,7 +33,7 @@ use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
 
 /// Number of queue identifiers of a controller, the admin queue's included.
 const QUEUES: usize = QUEUE_PAIRS_MAX + 1;
-/// Maximum number of completed commands whose memory is kept: a batch of them, with timing off.
+/// Maximum number of completed commands whose memory is kept.
 const SPARE_MAX: usize = 64;
 
 /// Result of fetching a command from a submission queue.
@@ -50,7 +50,7 @@ pub enum NextCommand {
 /// Progress of a command after its execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandProgress {
-    /// The completion has been posted with this status.
+    /// The completion has been posted, or placed for [`QueueSet::write_completions`], with this status.
     Completed(Status),
     /// The completion waits for a flush of the store, after which [`QueueSet::complete_flushed`] posts it.
     NeedsFlush,
@@ -283,8 +283,9 @@ impl QueueSet {
     }
 
     /// Fetches the next entry of a submission queue into `bytes`, and returns the queue's generation. Returns none if
-    /// the queue is empty or its completion queue is full. Only entries that [`QueueSet::poll_doorbell`] has seen count. The host writes the
-    /// doorbell's cache line at every command, and reading it here would move it between cores.
+    /// the queue is empty or its completion queue is full. Only entries that [`QueueSet::poll_doorbell`] has seen
+    /// count. The host writes the doorbell's cache line at every command, and reading it here would move it between
+    /// cores.
     #[inline]
     pub(super) fn fetch(&mut self, queue: u16, bytes: &mut EntryBytes, host: &mut impl Host) -> Option<u32> {
         if !self.has_completion_entry(queue, host) {
@@ -324,10 +325,10 @@ impl QueueSet {
         NextCommand::None
     }
 
-    /// Takes back a command that has ended, whose memory the next one uses.
+    /// Takes back a command that has ended, whose memory the next one uses. One with lists, which may be long, is dropped.
     #[inline]
     pub fn recycle(&mut self, command: Box<Command>) {
-        if self.spare.len() < SPARE_MAX {
+        if self.spare.len() < SPARE_MAX && command.lists.is_none() {
             self.spare.push(command);
         }
     }
@@ -586,8 +587,8 @@ impl QueueSet {
         status
     }
 
-    /// Writes the completion queue entries of all completed commands to host memory, the newest first. A host that polls
-    /// the oldest one so finds a whole batch, and takes the cache line away once, not after each entry.
+    /// Writes the completion queue entries of all completed commands to host memory, the newest first. A host that
+    /// polls the oldest one so finds a whole batch, and takes the cache line away once, not after each entry.
     #[inline]
     pub fn write_completions(&mut self, host: &mut impl Host) {
         while let Some(PlacedEntry { address, bytes }) = self.placed.pop() {

@@ -285,7 +285,7 @@ impl CompletionQueue {
     /// until the host has freed an entry, or an injected fault has written it.
     ///
     /// # Errors
-    /// If the queue's memory is no longer mapped.
+    /// If the fault's entry cannot be written since the queue's memory is no longer mapped.
     #[inline]
     pub fn place(&mut self, completion: Done, host: &mut impl Host) -> Result<Option<PlacedEntry>, Unreachable> {
         if self.ring.is_full() || !self.held.is_empty() {

@@ -1,7 +1,7 @@
 //! Made-up traces, for the tests of traces and of what prints them.
 
-use crate::ledger::{Record, Step, Trace};
-use crate::time::Time;
+use phaselink_core::ledger::{Record, Step, Trace};
+use phaselink_core::time::Time;
 
 pub(crate) fn record(request: Option<u64>, from_ps: u64, to_ps: u64, step: Step) -> Record {
     Record { request, from: Time::from_ps(from_ps), to: Time::from_ps(to_ps), step, memory: None }
