@@ -11,11 +11,12 @@ use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
 use super::command::Command;
 use super::events::{AsyncEvent, AsyncEvents};
+use super::execution::CommandProgress;
 use super::features::Features;
 use super::host::{AdminHost, Host};
 use super::identify::Identity;
 use super::journal::Journal;
-use super::queue_set::{CommandProgress, QueueSet};
+use super::queue_set::QueueSet;
 use super::strict::StrictChecks;
 use super::subsystem::{BlockFormat, Namespace};
 use crate::device::store::Store;

@@ -31,7 +31,7 @@
 //! |---|---|
 //! | memory | [`limits`], [`strict`], [`registers`], [`host`], [`array_host`] |
 //! | queues | [`arbitration`], [`queues`] |
-//! | commands | [`event_log`], [`placement`], [`subsystem`] (namespaces), [`journal`], [`command`], `metadata_commands`, `zone_commands`, `placement_commands`, `key_value_commands`, `recorded_commands`, [`queue_set`] |
+//! | commands | [`event_log`], [`placement`], [`subsystem`] (namespaces), [`journal`], [`command`], `metadata_commands`, `zone_commands`, `placement_commands`, `key_value_commands`, `recorded_commands`, [`queue_set`], [`execution`] |
 //! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `block_status`, `placement_admin`, `key_value_admin`, [`management`] (of namespaces), [`lifecycle`] |
 //!
 //! # Adding something
@@ -52,6 +52,7 @@ pub mod command;
 pub mod controller;
 pub mod event_log;
 pub mod events;
+pub mod execution;
 pub mod features;
 pub mod host;
 pub mod identify;
@@ -76,7 +77,8 @@ mod zone_commands;
 
 pub use command::Command;
 pub use controller::Controller;
+pub use execution::CommandProgress;
 pub use host::{AdminHost, Host, Unreachable};
 pub use identify::Identity;
 pub use limits::{QUEUE_PAIRS_MAX, interrupt_vectors};
-pub use queue_set::{CommandProgress, NextCommand, QueueSet};
+pub use queue_set::{NextCommand, QueueSet};

@@ -1,18 +1,16 @@
-//! Set of queues that one thread owns, and the path of a command from its submission queue to its completion queue.
+//! Set of queues that one thread owns: doorbells, fetching of commands, and completion queue entries. What happens to a
+//! command between these is in [`execution`](super::execution).
 //!
 //! A controller has one set for each device thread. A submission queue is in the same set as its completion queue, so
 //! that the thread that owns a set needs no other set to serve a command, and writes no cache line that another thread
 //! reads. The [controller](super::Controller) holds a set until it lends the set to a device thread.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 
+use phaselink_core::protocol::nvme::rules::Shadow;
 use phaselink_core::protocol::nvme::rules::completion::Done;
-use phaselink_core::protocol::nvme::rules::{Action, Shadow};
 use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, opcode};
-use phaselink_core::request::Op;
 use phaselink_ring::chunk::AHEAD_BYTES;
 use smallvec::SmallVec;
 
@@ -22,12 +20,9 @@ use super::host::{EndedFault, Host, Unreachable};
 use super::journal::Journal;
 use super::limits::QUEUE_PAIRS_MAX;
 use super::queues::{CompletionQueue, ENTRIES_AHEAD, EntryBytes, PlacedEntry, SubmissionQueue};
-use super::recorded_commands::ZonesBefore;
 use super::strict::{self, StrictChecks};
 use super::subsystem::NamespaceView;
-use super::{key_value_commands, metadata_commands, placement_commands, recorded_commands, zone_commands};
-use crate::device::faults::FaultEffect;
-use crate::device::history::{History, Ticket};
+use crate::device::history::Ticket;
 use crate::device::store::Store;
 use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
 
@@ -47,26 +42,17 @@ pub enum NextCommand {
     Io(Box<Command>),
 }
 
-/// Progress of a command after its execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommandProgress {
-    /// The completion has been posted, or placed for [`QueueSet::write_completions`], with this status.
-    Completed(Status),
-    /// The completion waits for a flush of the store, after which [`QueueSet::complete_flushed`] posts it.
-    NeedsFlush,
-}
-
 /// Queues of a controller that one thread owns, with the state that serving them takes.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct QueueSet {
-    namespaces: NamespaceView,
+    pub(super) namespaces: NamespaceView,
     /// Submission queues by identifier; 0 is the admin queue.
-    submissions: [Option<SubmissionQueue>; QUEUES],
+    pub(super) submissions: [Option<SubmissionQueue>; QUEUES],
     /// Completion queues by identifier; 0 is the admin queue.
     completions: [Option<CompletionQueue>; QUEUES],
     /// Number of commands in flight of each submission queue, at most its number of entries.
-    in_flight: [u32; QUEUES],
+    pub(super) in_flight: [u32; QUEUES],
     /// One more than the highest identifier of an existing queue.
     queues_end: u16,
     /// True if a completion has been posted since the last interrupt.
@@ -89,10 +75,10 @@ pub struct QueueSet {
     taken: CompletionsTaken,
     /// Non-zero values for dwords 0 and 1 of the completions of executed commands, by submission queue and command
     /// identifier.
-    results: BTreeMap<(u16, u16), u64>,
+    pub(super) results: BTreeMap<(u16, u16), u64>,
     /// Tickets of the changes that executed commands have made, in the drive's recorded history, by submission queue
     /// and command identifier.
-    recorded: BTreeMap<(u16, u16), Vec<Ticket>>,
+    pub(super) recorded: BTreeMap<(u16, u16), Vec<Ticket>>,
     /// Entries of completion queues that [`QueueSet::write_completions`] is going to write, the oldest first.
     placed: Vec<PlacedEntry>,
     /// Memory of completed commands, for the next ones. A command is written there once, and only its address moves.
@@ -391,244 +377,6 @@ impl QueueSet {
         anew
     }
 
-    /// Executes a command and posts its completion, unless a flush has to come first. `space` is a buffer for the
-    /// longest transfer.
-    #[inline]
-    pub fn execute(
-        &mut self,
-        command: &Command,
-        host: &mut impl Host,
-        store: &Store,
-        space: &mut [u8],
-    ) -> CommandProgress {
-        let done = self.perform(command, host, store, space);
-        let progress = self.complete(command, done, host);
-        self.write_completions(host);
-        progress
-    }
-
-    /// Executes a command without posting its completion. The caller passes the result to [`QueueSet::complete`].
-    ///
-    /// # Errors
-    /// The status of a command that is refused or fails, and Command Abort Requested if its submission queue is
-    /// deleted.
-    #[inline]
-    pub fn perform(
-        &mut self,
-        command: &Command,
-        host: &mut impl Host,
-        store: &Store,
-        space: &mut [u8],
-    ) -> Result<(), Status> {
-        match self.namespaces.history() {
-            None => self.perform_unrecorded(command, host, store, space),
-            Some(history) => self.perform_recorded(&Arc::clone(history), command, host, (store, space)),
-        }
-    }
-
-    /// Executes a command and adds its changes to the recorded history of the drive.
-    #[cold]
-    fn perform_recorded(
-        &mut self,
-        history: &History,
-        command: &Command,
-        host: &mut impl Host,
-        (store, space): (&Store, &mut [u8]),
-    ) -> Result<(), Status> {
-        let key = (command.queue, command.entry().command_id);
-        let (done, tickets) = history.note_all(store, || {
-            let before = ZonesBefore::note(command, store);
-            let done = self.perform_unrecorded(command, host, store, space);
-            let placed = self.results.get(&key).copied().unwrap_or(0);
-            let needs_flush = command.needs_flush(self.write_cache);
-            let changes = done.map(|()| recorded_commands::changes(command, placed, &before, store, needs_flush));
-            (done, changes.unwrap_or_default())
-        });
-        if matches!(&command.checked, Ok(checked) if checked.action == Action::WriteUncorrectable) {
-            history.give_up("make blocks unreadable");
-        }
-        if !tickets.is_empty() {
-            self.recorded.insert(key, tickets);
-        }
-        done
-    }
-
-    #[inline]
-    fn perform_unrecorded(
-        &mut self,
-        command: &Command,
-        host: &mut impl Host,
-        store: &Store,
-        space: &mut [u8],
-    ) -> Result<(), Status> {
-        if !self.has_queue_of(command) {
-            return Err(Status::ABORT_REQUESTED);
-        }
-        let current = if self.is_outdated(command) { Some(self.checked_anew(command, host)?) } else { None };
-        let command = current.as_ref().unwrap_or(command);
-        if let Some(placement) = self.namespaces.placement() {
-            return placement_commands::execute(command, placement, host, store, space, &mut self.journal);
-        }
-        let journal = &mut self.journal;
-        let result = match (store.zones(), store.keys()) {
-            (None, None) => return metadata_commands::execute(command, host, store, space, journal),
-            (Some(zones), _) => zone_commands::execute(command, zones, host, store, space, journal)?,
-            (None, Some(keys)) => {
-                let reports_missing = self.namespaces.reports_missing_keys();
-                key_value_commands::execute(command, keys, reports_missing, host, store, space, journal)?
-            }
-        };
-        if result > 0 {
-            self.results.insert((command.queue, command.entry().command_id), result);
-        }
-        Ok(())
-    }
-
-    /// Removes and returns the value for dwords 0 and 1 of a command's completion; 0 if it has none.
-    #[inline]
-    fn take_result(&mut self, command: &Command) -> u64 {
-        if self.results.is_empty() {
-            return 0;
-        }
-        self.results.remove(&(command.queue, command.entry().command_id)).unwrap_or(0)
-    }
-
-    /// Returns true if namespaces have changed since a command was checked, so that it must be checked again. A command
-    /// that the check refused stays refused.
-    #[inline]
-    fn is_outdated(&self, command: &Command) -> bool {
-        command.checked.is_ok() && !self.namespaces.is_unchanged_since(command.version)
-    }
-
-    /// Checks a command again, against the namespaces as they are now, because they have changed while it was in
-    /// flight.
-    ///
-    /// # Errors
-    /// Sanitize In Progress if the drive was sanitized meanwhile (Base Specification 2.0, section 8.21).
-    #[cold]
-    fn checked_anew(&mut self, command: &Command, host: &mut impl Host) -> Result<Command, Status> {
-        if self.namespaces.is_sanitized_since(command.version) {
-            return Err(Status::SANITIZE_IN_PROGRESS);
-        }
-        self.namespaces.follow();
-        Ok(self.recheck(command, host))
-    }
-
-    /// Executes the part of a command that an injected fault lets through, without posting its completion.
-    ///
-    /// # Errors
-    ///
-    /// The status of a command that is refused or fails. Write Fault or Unrecovered Read Error if the fault makes the
-    /// command fail.
-    #[cold]
-    pub fn perform_with_fault(
-        &mut self,
-        command: &Command,
-        effect: FaultEffect,
-        host: &mut impl Host,
-        store: &Store,
-        space: &mut [u8],
-    ) -> Result<(), Status> {
-        let current = if self.is_outdated(command) { Some(self.checked_anew(command, host)?) } else { None };
-        let command = current.as_ref().unwrap_or(command);
-        let is_write = command.io().is_some_and(|io| io.op == Op::Write);
-        // A read that is executed but never completes still moves its data; a read that fails moves none.
-        if let Some(torn) = command.torn(effect, store.geometry().block_bytes).filter(|_| is_write || !effect.fails) {
-            self.perform(&torn, host, store, space)?;
-        }
-        match (effect.fails, is_write) {
-            (false, _) => Ok(()),
-            (true, true) => Err(Status::WRITE_FAULT),
-            (true, false) => Err(Status::UNRECOVERED_READ_ERROR),
-        }
-    }
-
-    /// Posts a second completion for a command, as an injected fault demands.
-    #[cold]
-    pub fn complete_again(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) {
-        if self.has_queue_of(command) {
-            let status = command.completion_status(done.err().unwrap_or(Status::SUCCESS));
-            let command_id = command.entry().command_id;
-            let result = self.results.get(&(command.queue, command_id)).copied().unwrap_or(0);
-            self.post(command.queue, command_id, status, result, host);
-        }
-    }
-
-    /// Ends a command without a completion, as an injected fault demands. Its queue entry counts as free.
-    #[cold]
-    pub fn drop_command(&mut self, command: &Command) {
-        if self.has_queue_of(command) {
-            self.in_flight[usize::from(command.queue)] -= 1;
-        }
-        self.take_result(command);
-    }
-
-    /// Completes an executed command, whose completion queue entry [`QueueSet::write_completions`] writes. Does nothing
-    /// yet if the store has to be flushed first, nor if the command's submission queue has been deleted.
-    #[inline]
-    pub fn complete(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) -> CommandProgress {
-        if !self.has_queue_of(command) {
-            return CommandProgress::Completed(Status::ABORT_REQUESTED);
-        }
-        if done.is_ok() && command.needs_flush(self.write_cache) {
-            return CommandProgress::NeedsFlush;
-        }
-        CommandProgress::Completed(self.post_completion(command, done, host))
-    }
-
-    /// Posts the completion of a command that needed a flush, with the result of that flush. Does nothing if the
-    /// command's submission queue has been deleted.
-    pub fn complete_flushed(&mut self, command: &Command, flushed: io::Result<()>, host: &mut impl Host) -> Status {
-        if !self.has_queue_of(command) {
-            return Status::ABORT_REQUESTED;
-        }
-        let status = self.post_completion(command, flushed.map_err(|_| command.flush_failure()), host);
-        self.write_completions(host);
-        status
-    }
-
-    /// Writes the completion queue entries of all completed commands to host memory, the newest first. A host that
-    /// polls the oldest one so finds a whole batch, and takes the cache line away once, not after each entry.
-    #[inline]
-    pub fn write_completions(&mut self, host: &mut impl Host) {
-        while let Some(PlacedEntry { address, bytes }) = self.placed.pop() {
-            if host.post(address, &bytes).is_err() {
-                self.fail();
-            }
-        }
-    }
-
-    /// Returns true if the submission queue that a command was fetched from still exists.
-    #[inline]
-    fn has_queue_of(&self, command: &Command) -> bool {
-        let queue = self.submissions[usize::from(command.queue)].as_ref();
-        queue.is_some_and(|queue| queue.generation == command.generation)
-    }
-
-    /// Completes a command as [`QueueSet::complete`] does, records its failure, and returns its status.
-    #[inline]
-    fn post_completion(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) -> Status {
-        let queue = command.queue;
-        self.in_flight[usize::from(queue)] -= 1;
-        let status = done.err().unwrap_or(Status::SUCCESS);
-        if status != Status::SUCCESS {
-            self.record_failure(queue, &command.entry(), status);
-        }
-        let result = self.take_result(command);
-        self.note_recorded(command);
-        self.place(queue, command.entry().command_id, command.completion_status(status), result, host);
-        status
-    }
-
-    /// Tells the recorded history of the drive, if there is one, that a command is about to complete.
-    #[inline]
-    fn note_recorded(&mut self, command: &Command) {
-        if let Some(history) = self.namespaces.history() {
-            let tickets = self.recorded.remove(&(command.queue, command.entry().command_id));
-            history.record_completions(tickets.into_iter().flatten());
-        }
-    }
-
     /// Records in the journal a command that was refused or failed.
     #[cold]
     pub(super) fn record_failure(&mut self, queue: u16, entry: &SubmissionEntry, status: Status) {
@@ -816,6 +564,17 @@ impl QueueSet {
         }
     }
 
+    /// Writes the completion queue entries of all completed commands to host memory, the newest first. A host that
+    /// polls the oldest one so finds a whole batch, and takes the cache line away once, not after each entry.
+    #[inline]
+    pub fn write_completions(&mut self, host: &mut impl Host) {
+        while let Some(PlacedEntry { address, bytes }) = self.placed.pop() {
+            if host.post(address, &bytes).is_err() {
+                self.fail();
+            }
+        }
+    }
+
     /// Posts the completion of a command to the completion queue of its submission queue.
     #[inline]
     pub(super) fn post(&mut self, queue: u16, command_id: u16, status: Status, result: u64, host: &mut impl Host) {
@@ -826,7 +585,7 @@ impl QueueSet {
     /// Takes an entry of the completion queue of a submission queue for a completion, which
     /// [`QueueSet::write_completions`] writes.
     #[inline]
-    fn place(&mut self, queue: u16, command_id: u16, status: Status, result: u64, host: &mut impl Host) {
+    pub(super) fn place(&mut self, queue: u16, command_id: u16, status: Status, result: u64, host: &mut impl Host) {
         self.check_strictly(|checks| checks.on_completion(queue, command_id));
         let Some(submission) = &self.submissions[usize::from(queue)] else { return };
         let submission_head = submission.ring.head() as u16;
