@@ -120,8 +120,8 @@ pub enum Completion {
 
 /// Access to one client: its queues, from which requests are fetched, and its memory, to which data and completions go.
 pub trait Endpoint<R: Request> {
-    /// True if the completions of a batch are written after the bytes of all its requests have moved. Completion
-    /// entries that share a cache line then go to the host together.
+    /// True if [`Endpoint::complete`] is called for the requests of a batch only after the bytes of all of them have
+    /// moved, so that one fence orders the bytes of all before the completions.
     const COMPLETES_TOGETHER: bool = false;
 
     /// Prefetches the first bytes that the next requests of a queue read, up to `most` requests, without taking them.

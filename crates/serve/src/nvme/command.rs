@@ -110,7 +110,8 @@ pub struct Command {
 }
 
 impl Command {
-    /// Returns memory for a command: a refused one, which [`Command::check`] makes a submission queue entry's.
+    /// Returns a refused command without an entry. The caller copies a submission queue entry to [`Command::bytes`] and
+    /// calls [`Command::check`].
     pub(super) fn blank() -> Command {
         let checked = Err(Status::INVALID_OPCODE);
         let (bytes, ranges) = ([0; SUBMISSION_ENTRY_BYTES], Vec::new());

@@ -1,4 +1,5 @@
-//! Execution and completion of the commands that a [`QueueSet`] has fetched, with the faults that are injected into them.
+//! Execution and completion of the commands that a [`QueueSet`] has fetched, with the faults that are injected into
+//! them.
 
 use std::io;
 use std::sync::Arc;

@@ -311,7 +311,8 @@ impl QueueSet {
         NextCommand::None
     }
 
-    /// Takes back a command that has ended, whose memory the next one uses. One with lists, which may be long, is dropped.
+    /// Takes back a command that has ended, whose memory the next one uses. One with lists, which may be long, is
+    /// dropped.
     #[inline]
     pub fn recycle(&mut self, command: Box<Command>) {
         if self.spare.len() < SPARE_MAX && command.lists.is_none() {

@@ -55,8 +55,9 @@ const RECENT: usize = 64;
 /// Number of address bits within a page of 2 MiB.
 const PAGE_SHIFT: u32 = 21;
 
-/// Returns the index among remembered regions for an address. Drivers place queues and buffers at round distances, and
-/// the multiplication (by the golden ratio of 64 bits) gives pages at such distances different indices.
+/// Returns the index among remembered regions for an address. Drivers place queues and buffers at distances that are
+/// multiples of large powers of two, and a multiplicative hash gives pages at such distances different indices. Its
+/// factor is 2^64 divided by the golden ratio, as in Knuth's The Art of Computer Programming, volume 3, section 6.4.
 #[inline]
 fn recent_index(address: u64) -> usize {
     (address >> PAGE_SHIFT).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (usize::BITS - RECENT.ilog2())
