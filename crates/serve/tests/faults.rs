@@ -495,7 +495,7 @@ fn a_rule_is_about_its_bytes_its_thread_and_its_turn() {
 }
 
 #[test]
-fn faults_of_banks_packets_and_the_link_slow_the_model_down_for_as_long_as_they_hold() {
+fn faults_of_banks_packets_and_link_slow_the_model_while_they_last() {
     for kind in KINDS {
         for device_threads in [1, 3] {
             let server = serve_on(device_threads, "model", kind, true, Wait::Adaptive);

@@ -132,7 +132,7 @@ fn every_option_has_its_answer_and_unknown_ones_are_unsupported() {
 }
 
 #[test]
-fn structured_replies_that_are_not_offered_are_unsupported_and_reads_get_simple_ones() {
+fn refused_structured_replies_are_unsupported_and_reads_get_simple_replies() {
     let mut server = Server::new();
     server.export.structured_replies = false;
     server.heard();
@@ -173,7 +173,7 @@ fn the_oldest_option_gets_size_and_flags_and_a_wrong_name_ends_the_connection() 
 
 /// "Transmission flags" of the protocol's document: flags, flush, FUA, trim, zeroes, fragments, several connections.
 #[test]
-fn an_export_offers_all_that_it_does_and_unbroken_reads_where_replies_are_structured() {
+fn export_offers_all_its_commands_and_unfragmented_reads_with_structured_replies() {
     for (structured, expected) in [(false, 0b1_0110_1101), (true, 0b1_1110_1101)] {
         let mut server = Server::new();
         server.say(&3u32.to_be_bytes());
@@ -260,7 +260,7 @@ impl Server {
 }
 
 #[test]
-fn block_status_tells_written_blocks_from_those_that_were_never_written_or_are_trimmed() {
+fn block_status_tells_written_blocks_from_unwritten_and_trimmed_ones() {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("block-status");
     let _ = std::fs::remove_file(&path);
     for store in [Store::in_memory(GEOMETRY).unwrap(), Store::open(&path, GEOMETRY).unwrap()] {

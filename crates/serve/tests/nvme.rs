@@ -360,7 +360,7 @@ fn what_can_be_read_is_verified_without_moving_any_of_it() {
 }
 
 #[test]
-fn blocks_that_the_disk_does_not_give_back_are_an_unrecovered_error_for_all_who_read_them() {
+fn unreadable_disk_blocks_are_an_unrecovered_read_error_for_every_command() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cut-short");
     let _ = fs::remove_file(&path);
     let mut bench = Bench::new();
@@ -376,7 +376,7 @@ fn blocks_that_the_disk_does_not_give_back_are_an_unrecovered_error_for_all_who_
 }
 
 #[test]
-fn a_timestamp_goes_on_from_what_the_host_has_set_and_begins_anew_with_the_controller() {
+fn timestamp_counts_from_the_value_of_the_host_and_restarts_with_the_controller() {
     let mut bench = Bench::enabled();
     let command = |opcode| Fields { opcode, prp: [DATA, 0], dwords: [0x0e, 0, 0, 0, 0, 0], ..Fields::default() };
     let get = |bench: &mut Bench| {

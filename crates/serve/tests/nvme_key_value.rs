@@ -206,7 +206,7 @@ fn keys_are_listed_in_order_and_from_a_key_on() {
 }
 
 #[test]
-fn namespace_is_full_when_room_or_keys_are_used_up_and_has_room_again_after_deletions() {
+fn namespace_is_full_without_space_or_keys_and_has_room_again_after_deletions() {
     let mut bench = Bench::with(KEYED);
     let value = pattern(60 << 10, 1);
     for number in 0..17 {

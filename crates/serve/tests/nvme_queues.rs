@@ -184,7 +184,7 @@ fn what_a_host_has_done_before_a_reset_answers_nobody_after_it() {
 }
 
 #[test]
-fn what_is_to_be_durable_is_answered_when_the_disk_has_kept_it_and_with_an_error_if_not() {
+fn durable_write_completes_when_the_disk_has_kept_it_or_fails_with_its_error() {
     let flush = Fields { opcode: opcode::FLUSH, namespace: 1, ..Fields::default() };
     let write = transfer(opcode::WRITE, 0, 1, [DATA, 0]);
     let forced = Fields { dwords: [0, 0, 1 << 30, 0, 0, 0], ..write };

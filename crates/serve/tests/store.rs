@@ -232,7 +232,7 @@ fn all_requests_fail(store: &Store, file: &File) {
 }
 
 #[test]
-fn requests_to_a_file_that_was_cut_off_fail_whatever_finds_it_first_and_the_process_lives() {
+fn requests_to_a_truncated_file_fail_and_the_process_survives() {
     type FirstAccess = (&'static str, fn(&Store) -> bool);
     let first: [FirstAccess; 7] = [
         ("read", |store| store.read(512 << 10, &mut [0; 4096]).is_err()),

@@ -208,7 +208,7 @@ fn client_doorbell(client: &Client) -> [u8; 4] {
 }
 
 #[test]
-fn what_is_wrong_with_commands_is_found_whether_they_are_answered_at_once_or_when_the_model_says() {
+fn wrong_commands_are_caught_with_timing_off_and_with_timing_on() {
     let read = |prp: [u64; 2], blocks: u32| {
         move |driver: &mut Driver| {
             driver.submit(1, opcode::READ, 1, prp, [0, 0, blocks - 1, 0, 0, 0]);
@@ -338,7 +338,7 @@ fn driver_that_trusts_an_interrupt_without_looking_at_the_phase_tag_is_caught() 
 /// A driver takes an entry of a submission queue as free once it has rung for it, and not once a completion has passed it by
 /// SQHD. As long as the device reads doorbells at once, nothing happens.
 #[test]
-fn driver_that_overwrites_commands_before_they_are_fetched_is_caught_by_a_late_doorbell() {
+fn overwriting_commands_before_their_fetch_is_caught_by_a_late_doorbell_read() {
     const LATE: &[&str] = &[r#"action = "late-doorbell-read", delay_us = 1000000, first = 2, times = 1"#];
     for waits in [false, true] {
         let setup = Setup { timing: false, is_strict: true, is_found: !waits, faults: LATE, queue_entries: 1024 };
@@ -366,7 +366,7 @@ fn driver_that_overwrites_commands_before_they_are_fetched_is_caught_by_a_late_d
 
 /// A controller offers 256 entries (CAP.MQES = 255), and the host has queues of 1,024.
 #[test]
-fn driver_that_creates_queues_longer_than_mqes_is_caught_and_gets_invalid_queue_size() {
+fn creating_a_queue_longer_than_mqes_is_caught_and_fails_with_invalid_queue_size() {
     let setup = Setup { timing: false, is_strict: true, is_found: true, faults: &[], queue_entries: 256 };
     let tally = tally_of(&setup, |client| {
         let mut driver = start(client);

@@ -231,7 +231,7 @@ fn create_all(driver: &mut Driver) -> Vec<Queue> {
 }
 
 #[test]
-fn queues_of_one_controller_are_served_by_several_threads_and_find_what_they_have_written() {
+fn queues_of_a_controller_served_by_several_threads_read_what_others_wrote() {
     const ROUNDS: u64 = 40;
     for (ring, threads) in [(Ring::Page, 2), (Ring::Message, 2), (Ring::Message, 3), (Ring::Page, 16)] {
         for timing in [false, true] {

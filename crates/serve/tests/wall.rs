@@ -65,7 +65,7 @@ fn wall_loop(drive: &Drive) -> (Vec<Completed>, Vec<Record>) {
 }
 
 #[test]
-fn both_loops_give_the_same_packets_and_completions_for_the_same_arrivals_on_every_shipped_drive() {
+fn both_loops_give_equal_packets_and_completions_on_every_shipped_drive() {
     for name in shipped::names() {
         let drive = Drive::shipped(name).unwrap();
         let (expected, found) = (virtual_loop(&drive), wall_loop(&drive));
@@ -105,7 +105,7 @@ fn jump(wall: &mut Wall, by: Span) {
 }
 
 #[test]
-fn a_model_that_cannot_catch_up_is_held_back_and_requests_under_way_are_charged_with_it() {
+fn model_that_cannot_catch_up_is_held_back_and_charges_requests_in_flight() {
     let drive = Drive::shipped("dc-express").unwrap();
     let mut engine = Engine::new(&drive, 1);
     let thread = engine.add_client(1);
@@ -135,7 +135,7 @@ fn a_request_does_not_wait_for_what_an_idle_device_has_missed() {
 }
 
 #[test]
-fn with_a_lead_a_result_is_known_that_much_early_and_with_no_lag_if_handed_over_when_due() {
+fn result_with_a_lead_is_known_early_and_has_no_lag_if_handed_over_when_due() {
     let drive = Drive::shipped("dc-express").unwrap();
     let (engine, thread) = engine(&drive);
     let request = |token| Input::Request { thread, io: Io { op: Op::Read, offset: 0, bytes: 512 }, token };

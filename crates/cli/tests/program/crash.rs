@@ -150,7 +150,7 @@ fn a_failure_names_the_rule_and_the_keys_of_the_drive_that_allow_it() {
 }
 
 #[test]
-fn a_failure_is_told_with_a_command_that_shows_it_again_and_the_check_knows_what_was_printed() {
+fn a_failure_names_the_command_that_repeats_it_and_the_check_reads_it() {
     let here = directory("crash-failure");
     // What was reported has to be there: the second write is reported too early.
     let check = "for block in $(cat \"$printed\"); do \

@@ -89,7 +89,7 @@ fn serve_with(keys: &[&str], here: &Path, boots: u32, timing: &str, way: &Way) -
 }
 
 #[test]
-fn a_debian_guest_finds_its_file_system_again_after_a_reset_and_behind_a_new_server_at_the_modelled_speed() {
+fn debian_guest_keeps_its_file_system_over_reset_and_new_server_at_modelled_speed() {
     if !rig_is_here() {
         return;
     }

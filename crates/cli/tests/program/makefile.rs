@@ -20,7 +20,7 @@ fn make_without_tools(target: &str, ci: Option<&str>) -> (bool, String) {
 }
 
 #[test]
-fn format_and_lints_that_cannot_be_checked_fail_in_ci_and_are_left_out_loudly_elsewhere() {
+fn missing_rustfmt_and_clippy_fail_in_ci_and_are_reported_elsewhere() {
     for (target, told) in [
         ("format-check", "rustfmt is not installed: the format is not checked\n"),
         ("lint", "clippy is not installed: lints are not checked\n"),

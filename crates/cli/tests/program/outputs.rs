@@ -188,7 +188,7 @@ fn no_output_of_any_command_overwrites_a_store_a_socket_runs_or_a_file_in_use() 
 }
 
 #[test]
-fn a_store_is_not_made_of_what_the_command_reads_nor_an_output_where_a_socket_or_a_store_is_going_to_be() {
+fn store_on_an_input_and_output_on_a_socket_or_store_are_refused() {
     let here = described("outputs-to-be");
     let serve = "serve d.toml --timing off --run true --shm own.sock";
     for (arguments, found) in [

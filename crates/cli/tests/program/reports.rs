@@ -122,7 +122,7 @@ fn without_marks(page: &str) -> String {
 }
 
 #[test]
-fn every_row_of_a_paper_has_its_verdict_beside_its_name_and_figures_show_what_was_published() {
+fn report_of_a_paper_has_a_verdict_in_every_row_and_published_values_in_figures() {
     let here = directory("reports-verdicts");
     let ran = phaselink(&here, "reproduce moneta-talk-2011 --report out");
     assert!([Some(0), Some(1)].contains(&ran.code), "{}", ran.stderr);

@@ -192,7 +192,7 @@ fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_depth_beyond_one_drives_queues_leaves_its_line_empty_and_the_others_as_they_are() {
+fn depth_beyond_the_queues_of_one_drive_empties_its_line_only() {
     let page = printed("compare --ios 200 --bs 512 --iodepth 64");
     assert!(page.contains("dc-express: its queues hold 63 requests"), "{page}");
     let kept = printed("compare cxl --ios 200 --bs 512 --iodepth 64");
@@ -417,7 +417,7 @@ fn a_trace_is_replayed_at_its_own_times() {
 }
 
 #[test]
-fn every_document_begins_with_the_version_and_its_verb_and_holds_the_keys_of_its_page() {
+fn every_document_begins_with_version_and_verb_and_has_the_keys_of_its_page() {
     let page = include_str!("../../docs/json.md");
     let trace = directory("json-trace").join("t.csv");
     fs::write(&trace, "10000,hm,0,Read,4096,4096,0\n20000,hm,0,Write,0,512,0\n").unwrap();

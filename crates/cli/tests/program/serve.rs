@@ -154,7 +154,7 @@ impl Idle {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_server_whose_clients_want_nothing_takes_hardly_any_processor_time_and_wakes_for_the_next_request() {
+fn idle_server_uses_little_processor_time_and_wakes_for_the_next_request() {
     let kinds = [("nbd", "off"), ("nbd", "on"), ("shm", "off"), ("shm", "on"), ("vfio-user", "off")];
     let mut idle = kinds.map(|(address, timing)| Idle::start(address, timing));
     thread::sleep(Duration::from_millis(50));
@@ -276,7 +276,7 @@ fn flushes_of_a_benchmark_reach_the_modelled_drive_and_stand_apart_at_both_ends(
 }
 
 #[test]
-fn one_modelled_drive_is_loaded_over_nbd_and_in_shared_memory_at_once_and_its_account_has_both() {
+fn account_of_a_modelled_drive_has_the_load_of_nbd_and_of_shared_memory() {
     for wait in ["spin", "block"] {
         let here = directory("together");
         let fronts = ["--nbd", "nbd://127.0.0.1:0/", "--shm", "a.sock", "--json", "--lag-tolerance-us", "1e9"];

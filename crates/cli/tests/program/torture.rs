@@ -38,7 +38,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_drive_with_faults_is_explained_and_served_as_far_as_the_server_has_what_they_are_about() {
+fn drive_with_faults_is_explained_and_served_with_the_faults_that_a_server_has() {
     let text = printed("check nvme --set faults=[{action=\"delay\",delay_us=5,every=3},{action=\"error\"}]");
     assert!(text.contains("      fault 1, delay: every 3, delay_us 5 us\n"), "{text}");
     assert!(text.contains("      fault 2, error: every match\n"), "{text}");

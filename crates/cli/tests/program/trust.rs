@@ -48,7 +48,7 @@ fn a_constant_that_is_chosen_is_in_doubt_no_longer() {
 }
 
 #[test]
-fn prediction_run_comparison_and_sweep_give_the_same_interval_where_they_say_the_same() {
+fn predict_run_compare_and_sweep_give_the_same_interval_for_the_same_figure() {
     let job = "--number-ios 100 --bs 4k --iodepth 1 --numjobs 1";
     let run = document(&format!("run nvme {job} --intervals=20 --json"))["phaselink"]["intervals"].clone();
     // A lone request's closed form is exact where software takes as long each time.

@@ -234,7 +234,7 @@ fn devices_without_an_end_are_no_text_and_no_state_of_a_sweep() {
 }
 
 #[test]
-fn names_that_a_terminal_would_obey_or_no_table_holds_are_refused_and_told_as_escapes() {
+fn names_with_control_characters_or_beyond_a_table_are_refused_and_shown_escaped() {
     let lines = errors_of("escape", "d.toml", "preset = \"nvme\"\nname = \"a\\u001b[31m\\nb\"\n", "run FILE");
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].starts_with("d.toml:2: name is "), "{lines:?}");

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_request_takes_as_long_on_any_of_several_drives_whether_its_thread_sleeps_or_looks() {
+    fn lone_request_takes_the_same_time_on_each_of_several_drives_sleeping_or_polling() {
         let stacks = [&["host.variation=0"][..], &["host.variation=0", "stack.preset=linux-6", "nvme.interrupts=true"]];
         for settings in stacks {
             let job = [("rw", "randread"), ("bs", "4k"), ("number_ios", "200")];

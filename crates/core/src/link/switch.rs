@@ -591,8 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_by_a_slower_wire_has_passed_when_its_end_has_and_what_comes_by_a_faster_one_when_the_uplink_is_done()
-    {
+    fn packet_has_passed_when_the_slower_of_its_wire_and_the_uplink_is_done() {
         // Eight lanes at a quarter of a byte per nanosecond: 76 ns a packet.
         for (beside, left_at) in [(800, 1000), (608, 1000), (200, 1000 - 200 + 608)] {
             let mut switches = switches(8, false, Span::ZERO);
@@ -612,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn drives_take_turns_packet_by_packet_and_a_lone_packet_waits_for_one_of_the_other_drives() {
+    fn drives_take_turns_by_packet_and_a_lone_packet_waits_for_one_of_another_drive() {
         let mut switches = switches(8, false, Span::ZERO);
         // Just sent by a link that takes no time: all 608 are still to come.
         come(&mut switches, 0, 0, 8, 0);
@@ -637,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_port_that_accepts_slowly_holds_back_what_follows_and_not_the_packet_itself() {
+    fn slow_root_port_delays_the_next_packet_and_not_the_accepted_one() {
         let mut switches = switches(8, false, Span::from_ns(100));
         come(&mut switches, 1000, 0, 1, 76);
         come(&mut switches, 1000, 1, 1, 76);
@@ -645,7 +644,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_another_way_leaves_no_sooner_than_what_came_before_it_from_the_same_drive() {
+    fn packet_for_another_port_leaves_no_sooner_than_the_one_before_it_of_its_drive() {
         let peer = config::Peer { holds: config::PeerHolds::Data, lanes: 8, generation: 1, ..config::Peer::default() };
         let mut switches = switches_with(&peer, 8, false, Span::ZERO);
         let data = write(8).user_data(0, None);

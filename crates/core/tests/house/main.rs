@@ -1,16 +1,28 @@
 //! Rules of the repository that no compiler checks. Each is tried on the tree and on a planted fault.
 
+mod actions;
+mod casts;
 mod circles;
+mod comments;
 mod documentation;
+mod figures;
 mod floors;
 mod functions;
 mod imports;
+mod keys;
+mod limits;
+mod lines;
 mod names;
+mod opcodes;
 mod pages;
+mod parameters;
 mod protocols;
+mod questions;
 mod security;
 mod sources;
+mod test_names;
 mod test_programs;
+mod touches;
 
 /// Fails with the list of violations if there are more than `allowed`, the number that is still to be mended.
 fn at_most(allowed: usize, violations: &[String]) {

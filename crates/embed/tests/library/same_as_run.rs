@@ -132,7 +132,7 @@ fn calls_recorded_above_a_driver_that_cannot_poll_complete_at_the_same_picosecon
 }
 
 #[test]
-fn arrivals_with_a_translation_layer_that_collects_garbage_complete_at_the_same_picosecond() {
+fn arrivals_during_garbage_collection_complete_at_the_picosecond_of_a_run() {
     let small = [
         "translation.precondition=random",
         "media.channels=2",

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn random_writes_are_divided_by_their_amplification_and_smaller_blocks_take_whole_units() {
+    fn lifetime_of_random_writes_counts_amplification_and_small_blocks_as_whole_units() {
         let [sequential, random, small] =
             [(WrittenPattern::Sequential, 4096), (WrittenPattern::Random, 4096), (WrittenPattern::Random, 512)]
                 .map(|(pattern, bytes)| lifetime("tlc-gen5", pattern, bytes));

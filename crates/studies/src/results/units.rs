@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_keep_three_digits_and_move_to_the_next_prefix_when_rounding_reaches_it() {
+    fn quantities_keep_three_digits_and_take_the_next_prefix_when_rounded_up_to_it() {
         assert_eq!(quantity(2.656e9, "B/s"), "2.66 GB/s");
         assert_eq!(quantity(999.4, "W"), "999 W");
         assert_eq!(quantity(999.6, "W"), "1.00 kW");

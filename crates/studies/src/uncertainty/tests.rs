@@ -63,7 +63,7 @@ fn a_figure_that_rises_with_one_constant_names_it_and_lies_around_its_central_va
 }
 
 #[test]
-fn a_weak_constant_is_named_beside_a_strong_one_and_one_that_goes_with_it_by_chance_is_not() {
+fn weak_constant_is_named_beside_a_strong_one_and_a_correlated_one_is_not() {
     let drive = Drive::shipped("nvme").unwrap();
     for seed in 0..10 {
         let draws = Draws::of([&drive], 40, seed);

@@ -102,7 +102,7 @@ fn without_a_claim_a_read_is_shorter_by_its_exchange() {
 }
 
 #[test]
-fn an_address_that_misses_costs_one_line_of_the_page_table_for_each_translated_command() {
+fn missed_address_costs_a_line_of_the_page_table_for_each_translated_command() {
     let hits = calm("capi-pcm-next", &[]);
     let misses = drive("capi-pcm-next", &[&CALM[1..], &["capi.translation_miss_ratio=1"]].concat());
     let table = exchange(&hits, 128) - hits.capi.psl;

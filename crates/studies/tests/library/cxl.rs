@@ -38,7 +38,7 @@ fn exchange(drive: &Drive, down_bytes: u32, up_bytes: u32) -> Span {
 }
 
 #[test]
-fn a_lone_load_takes_two_slots_of_requests_five_of_data_and_one_access_to_the_memory() {
+fn lone_load_takes_two_request_slots_five_data_slots_and_one_memory_access() {
     let drive = calm("cxl-pcm-next", &[]);
     let unit = Span::from_ns_f64(450.0 + 128.0 / 10.664);
     let found = latency(&drive, "bs=64 number_ios=50");
@@ -101,7 +101,7 @@ fn stores_of_whole_units_write_each_once_and_others_read_what_they_lack() {
 }
 
 #[test]
-fn a_store_asks_of_the_memory_its_share_of_a_unit_and_less_where_units_are_still_in_the_buffer() {
+fn store_takes_its_share_of_a_memory_unit_and_less_if_the_unit_is_buffered() {
     let drive = calm("cxl-pcm-next", &["cxl.unit_bytes=256", "cxl.buffer_units=8"]);
     let busy_ns = |job: &str| {
         let demands = predict(&drive, &jobs(&drive, &format!("rw=randwrite {job}"))).jobs.remove(0).demands;
@@ -275,7 +275,7 @@ fn prefetchers_shorten_a_read_of_many_lines_and_no_other() {
 }
 
 #[test]
-fn two_devices_of_eight_lanes_and_four_channels_answer_and_carry_about_what_their_platform_measured() {
+fn two_devices_of_eight_lanes_have_the_latency_and_bandwidth_of_their_platform() {
     // Platform of the Vistara devices, table VI: 250 ns a load, 76 GB/s at most from both.
     let drive = calm("cxl-memory-gen5", &[]);
     let load = latency(&drive, "bs=64 number_ios=50").as_ns();

@@ -107,7 +107,7 @@ fn hit_ratio(outcome: &Outcome) -> f64 {
 }
 
 #[test]
-fn every_policy_hits_as_often_as_the_cache_is_part_of_a_region_of_equally_likely_pages() {
+fn every_policy_hits_uniform_pages_as_often_as_the_caches_share_of_the_region() {
     for policy in ["fifo", "lru", "clock", "s3-fifo", "lifo"] {
         let drive = small(&[&format!("cxl.cache_policy={policy}")]);
         let outcome = run(&drive, "rw=randread bs=64 size=64m number_ios=8000");
@@ -189,7 +189,7 @@ fn pages_read_ahead_make_a_sequence_faster_and_random_loads_no_slower() {
 }
 
 #[test]
-fn stores_are_as_fast_as_the_link_until_dirty_pages_are_replaced_and_then_as_fast_as_flash() {
+fn stores_run_at_link_speed_until_dirty_pages_are_replaced_and_then_at_flash_speed() {
     let [clean, dirty] = ["cxl.cache_start=clean", "cxl.cache_start=dirty"].map(|set| {
         let drive = small(&[set, "buffer.capacity_kib=4096"]);
         run(&drive, "rw=randwrite bs=4k size=1g iodepth=4 numjobs=4 number_ios=1000")

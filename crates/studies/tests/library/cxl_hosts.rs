@@ -24,7 +24,7 @@ fn lone_ps(drive: &Drive, rw: &str) -> u64 {
 }
 
 #[test]
-fn lone_load_or_store_takes_longer_by_the_switch_on_each_way_and_by_the_identifiers_of_its_ports() {
+fn switch_lengthens_a_lone_access_by_both_crossings_and_its_port_identifiers() {
     for granularity in ["link.granularity=train", "link.granularity=packet"] {
         for (rw, down, up) in [("randread", 17, 74), ("randwrite", 85, 10)] {
             let alone = shared("switch.hosts=0", &[granularity]);

@@ -159,7 +159,7 @@ fn data_that_ends_in_the_tag_is_found_by_the_time_out_and_read_again() {
 }
 
 #[test]
-fn a_tag_in_which_no_chunk_ends_never_collides_but_in_reads_that_meet_the_write_that_took_it() {
+fn tag_without_a_chunk_end_collides_only_in_reads_that_meet_its_write() {
     for choice in ["compare", "intervals"] {
         for (bits, size) in [("8", "16k"), ("16", "1m"), ("64", "1m")] {
             let changes = [

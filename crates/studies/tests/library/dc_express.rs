@@ -189,7 +189,7 @@ fn no_read_is_lost_around_a_change_of_mode() {
 }
 
 #[test]
-fn a_late_write_holds_up_everything_behind_it_under_strict_ordering_and_nothing_under_relaxed() {
+fn late_write_delays_all_later_packets_in_strict_order_and_none_in_relaxed_order() {
     let iops = |name: &str, late: &str| {
         let set = [
             late,
@@ -344,7 +344,7 @@ fn two_reads_in_flight_are_twice_as_many() {
 }
 
 #[test]
-fn a_nanosecond_of_memory_or_parser_costs_a_nanosecond_wherever_it_leaves_the_queue_reads() {
+fn nanosecond_of_memory_or_parser_costs_a_nanosecond_between_queue_reads() {
     for (bytes, key) in [("1k", "media.read_ns"), ("4k", "media.read_ns"), ("4k", "dc_express.parse_ns")] {
         let beyond = (30..400).step_by(23).map(|ns: u32| {
             let drive = drive("dc-express", &[&format!("{key}={ns}")]);
@@ -357,7 +357,7 @@ fn a_nanosecond_of_memory_or_parser_costs_a_nanosecond_wherever_it_leaves_the_qu
 }
 
 #[test]
-fn the_command_that_a_thread_writes_bounds_what_it_can_do_and_lengthens_no_lone_read() {
+fn time_to_write_a_command_bounds_a_threads_rate_and_lengthens_no_lone_read() {
     let lone = |command_ns: u32| {
         let drive = drive("dc-express", &[&format!("dc_express.command_ns={command_ns}")]);
         reads(&run(&drive, "bs=512 number_ios=2000")).total.mean()

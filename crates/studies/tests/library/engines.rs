@@ -182,7 +182,7 @@ fn costs_of_a_stack_with_a_clock_are_cycles() {
 }
 
 #[test]
-fn a_core_that_does_less_in_a_clock_takes_longer_for_software_and_handlers_and_no_longer_for_registers() {
+fn core_with_less_work_per_clock_slows_software_and_handlers_but_not_registers() {
     let stages = |set: &[&str]| {
         let outcome = run(&modern("linux-6", set), "ioengine=io_uring bs=4k number_ios=5");
         let found = outcome.jobs[0].directions().next().unwrap().1.clone();
@@ -348,7 +348,7 @@ proptest! {
 }
 
 #[test]
-fn stage_that_depth_makes_slower_costs_a_lone_request_nothing_and_limits_deep_queues() {
+fn stage_slowed_by_depth_costs_a_lone_request_nothing_and_limits_deep_queues() {
     let with_depth = |depth_ns: u32| {
         let stage =
             format!("{{ name = 'waiters', after = 'lock and tail', user = true, submit_depth_ns = {depth_ns} }}");

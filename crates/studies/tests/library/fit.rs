@@ -145,7 +145,7 @@ fn hidden_values_of_a_drive_are_found_inside_their_intervals() {
 }
 
 #[test]
-fn one_value_is_found_to_a_per_cent_from_twice_as_much_and_the_same_for_the_same_seed() {
+fn value_is_fitted_to_a_per_cent_from_its_double_and_equally_for_equal_seeds() {
     let drive = drive_with("nvme-polled", &[String::from("media.read_ns=55")]);
     let results = [measured(&drive, "bs=512", 3)];
     let question = || question("nvme-polled", &["media.read_ns"], &results, effort(1, NO_MODEL_ERROR));

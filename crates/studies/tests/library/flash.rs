@@ -82,7 +82,7 @@ fn drives_reach_the_random_reads_of_their_data_sheets_and_no_more() {
 }
 
 #[test]
-fn a_steady_drive_writes_less_than_one_that_was_written_once_and_counts_what_it_moves() {
+fn steady_drive_writes_less_than_a_drive_written_once_and_counts_moved_pages() {
     for name in FLASH {
         let at = |precondition: &str| {
             let state = format!("translation.precondition={precondition}");
@@ -124,7 +124,7 @@ fn steady_random_writes_of_all_shipped_flash_drives_are_predicted_within_a_quart
 }
 
 #[test]
-fn sequential_writes_go_on_at_the_rate_of_the_dies_and_sequential_reads_at_that_of_the_link() {
+fn sequential_writes_settle_at_the_rate_of_the_dies_and_reads_at_that_of_the_link() {
     let gen4 = drive("tlc-gen4", &[]);
     let written = run(&gen4, "rw=write bs=128k iodepth=16 number_ios=8000");
     // 32 dies program 96 KiB in 1.35 ms; the buffer takes 32 MiB more of 1000.

@@ -137,7 +137,7 @@ fn a_replay_flushes_as_often_as_the_recording_and_takes_as_long_as_a_job_that_do
 }
 
 #[test]
-fn a_commit_lasts_from_its_first_write_to_its_flush_or_to_its_last_write_if_none_is_needed() {
+fn commit_lasts_from_its_first_write_to_its_flush_or_without_flush_its_last_write() {
     let job = "rw=randwrite number_ios=40 ioengine=psync fsync=4 end_fsync=1";
     let needed = run(&volatile(&["host.idle_states=none"]), job);
     let (writes, commits) = (&needed.jobs[0].write.total, &needed.jobs[0].commit);
@@ -155,7 +155,7 @@ fn a_commit_lasts_from_its_first_write_to_its_flush_or_to_its_last_write_if_none
 }
 
 #[test]
-fn a_recording_with_flushes_is_refused_by_a_volatile_drive_that_has_no_command_for_them() {
+fn volatile_drive_without_a_flush_command_refuses_a_recording_with_flushes() {
     let mut limits = volatile(&[]).limits();
     limits.supported[Op::Flush as usize] = false;
     let problems = recording()[0].problems(&JobPlace::new("t", None), &limits);

@@ -23,7 +23,7 @@ fn stages(set: &[(&str, &str)]) -> Drive {
 }
 
 #[test]
-fn sleeping_costs_the_interrupt_its_handler_and_a_switch_and_saves_the_look_at_the_queue() {
+fn sleeping_costs_interrupt_handler_and_context_switch_and_saves_a_poll() {
     let sleeping = drive("nvme", &[]);
     let host = &sleeping.host;
     let spinning = drive("nvme", &["host.wait=spin"]);

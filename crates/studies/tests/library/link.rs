@@ -424,7 +424,7 @@ proptest! {
 }
 
 #[test]
-fn a_receiver_that_holds_a_packet_back_gives_the_credits_of_those_before_it_back_in_time() {
+fn receiver_that_holds_a_packet_returns_the_credits_of_earlier_ones_in_time() {
     let few = config::Link { posted_header_credits: 2, ..plain() };
     // It takes 100 ns for each packet, and the update 204 to come back.
     let mut bench = Bench::with_accept(&few, Span::from_ns(100));

@@ -47,7 +47,7 @@ fn an_unloaded_nvme_read_is_the_sum_of_its_parts_to_the_picosecond() {
 }
 
 #[test]
-fn an_unloaded_dc_express_read_is_the_sum_of_its_parts_and_the_wait_for_a_queue_read() {
+fn unloaded_dc_express_read_takes_the_sum_of_its_parts_and_a_queue_read_wait() {
     for bytes in [8_u32, 512, 4096] {
         let drive = drive("dc-express", &["link.dllps=false"]);
         let (link, host, root) = (&drive.link, &drive.host, &drive.root_complex);
@@ -182,7 +182,7 @@ fn what_an_unloaded_device_counts_follows_from_its_conversation() {
 
 /// The six per cent of the DC Express paper, section 4.1: an endpoint that reads all the time lets no package sleep.
 #[test]
-fn a_package_is_awake_while_a_device_reads_and_for_as_long_as_it_takes_to_fall_asleep() {
+fn package_is_awake_while_a_device_reads_and_until_it_has_fallen_asleep() {
     let awake_w = |name: &str, sleep: &str, job: &str| {
         let server_w =
             |awake: &str| run(&drive(name, &[awake, sleep]), job).energy.expect("a server of known power").server_w;

@@ -47,7 +47,7 @@ fn each_lone_request(mut check: impl FnMut(&str, &JobPrediction, &Outcome)) {
 }
 
 #[test]
-fn a_lone_request_takes_what_is_predicted_to_the_picosecond_or_at_most_two_per_cent_more_than_its_bound() {
+fn lone_request_takes_its_predicted_time_or_at_most_two_per_cent_beyond_its_bound() {
     let mut exact = 0;
     each_lone_request(|context, job, outcome| {
         let latency = job.latencies[0].as_ref().expect("a closed form");

@@ -21,7 +21,7 @@ fn lone(drive: &Drive, direction: &str, bytes: u32) -> Span {
 }
 
 #[test]
-fn metadata_of_a_lone_read_takes_its_own_time_on_the_wire_before_the_completion_entry() {
+fn metadata_of_a_lone_read_takes_wire_time_before_the_completion_entry() {
     for (bytes, block_bytes) in [(512, 512), (4096, 512), (4096, 4096), (8192, 512)] {
         let block = format!("nvme.block_bytes={block_bytes}");
         let plain = drive("nvme-polled", &[&block]);

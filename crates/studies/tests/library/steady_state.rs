@@ -45,7 +45,7 @@ fn reads_and_drives_without_a_write_buffer_have_but_one_state() {
 }
 
 #[test]
-fn slow_writes_that_never_fill_the_buffer_are_measured_after_four_times_its_capacity() {
+fn slow_writes_that_never_fill_the_buffer_are_measured_after_four_capacities() {
     let outcome =
         measured(&drive("tlc-gen4", &[]), "rw=write bs=128k rate_iops=1000 number_ios=500 io_size=1024p", true);
     let MeasuredState::Steady { warm_up_ios, .. } = outcome.measured else { panic!("{:?}", outcome.measured) };

@@ -34,7 +34,7 @@ fn lone_ps(settings: &[&str], rw: &str) -> u64 {
 const UPLINK: [&str; 3] = ["switch.drives=8", "switch.uplink_generation=4", "switch.uplink_lanes=4"];
 
 #[test]
-fn a_lone_request_takes_longer_by_the_switch_on_each_of_its_ways_and_by_nothing_else() {
+fn lone_request_takes_longer_by_each_crossing_of_the_switch_and_nothing_else() {
     // A read: doorbell, fetch, command, data; a write: doorbell, fetch, command, request, data, completion.
     for (rw, ways) in [("randread", 4), ("randwrite", 6)] {
         for lanes in ["switch.uplink_lanes=4", "switch.uplink_lanes=16"] {
@@ -80,7 +80,7 @@ fn a_saturated_uplink_is_as_fast_as_its_wire_in_trains_and_packet_by_packet() {
 }
 
 #[test]
-fn two_switches_give_twice_as_much_as_one_and_the_drives_of_each_as_much_as_the_others() {
+fn two_switches_give_twice_the_bandwidth_of_one_shared_equally_by_their_drives() {
     let job = saturating("randread", "4k");
     let [one, two] = ["switch.drives=4", "switch.drives=2"].map(|behind| {
         let settings = [behind, "switch.uplink_lanes=4", "drives=4", "media.channels=64"];
@@ -136,7 +136,7 @@ fn a_lone_request_takes_as_long_to_a_peer_as_to_a_host_whose_memory_is_as_fast()
 }
 
 #[test]
-fn what_goes_to_a_peer_leaves_the_uplink_alone_and_is_limited_by_the_peers_link_with_a_header_for_each_packet() {
+fn peer_traffic_avoids_the_uplink_and_is_limited_by_the_peers_link_with_headers() {
     for (granularity, payload) in [("train", "64"), ("train", "0"), ("packet", "64")] {
         let granularity = format!("link.granularity={granularity}");
         let payload = format!("peer.payload_bytes={payload}");

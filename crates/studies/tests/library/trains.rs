@@ -118,7 +118,7 @@ fn identical(train: &Outcome, packet: &Outcome, case: &dyn Debug) {
 }
 
 #[test]
-fn one_nvme_request_at_a_time_is_the_same_to_the_picosecond_in_trains_and_in_packets() {
+fn nvme_request_at_depth_one_takes_the_same_time_in_trains_and_in_packets() {
     let directions = &["randread", "randwrite", "randrw"];
     let sample =
         Sample { drives: NVME, directions, depths: ONE, set: &["link.dllps=false"], one_of: PLAIN, count: 100 };

@@ -59,7 +59,7 @@ fn writers_of_zones_go_on_at_the_write_pointers_after_restarts() {
 }
 
 #[test]
-fn writes_of_more_zones_than_can_be_active_are_refused_with_faults_that_restart_the_controller() {
+fn writes_beyond_the_active_zones_are_refused_also_with_controller_restarts() {
     let found = |action: &str, active: u32| {
         let fault = format!("faults=[{{ action = \"{action}\", from_us = 50, outage_us = 5 }}]");
         let (active, zones) = (format!("zones.active_max={active}"), ["zones.size_mib=4", "zones.open_max=1"]);

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn work_done_counts_background_operations_reads_that_delay_them_and_planes_of_other_reads() {
+    fn work_of_a_die_includes_background_operations_their_delays_and_shared_planes() {
         let mut die = Die::default();
         die.read(at(0), at(0), Planes { first: 0, last: 1 }, US(50), None);
         assert_eq!(die.work_done(at(50)), DieWork { whole: US(0), planes: US(100) });

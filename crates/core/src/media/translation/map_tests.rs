@@ -51,7 +51,7 @@ fn repeated_accesses_to_as_many_pages_as_fit_miss_once_each() {
 }
 
 #[test]
-fn changed_pages_are_written_when_they_are_replaced_and_found_where_they_were_written() {
+fn dirty_map_page_is_written_on_eviction_and_found_at_its_new_place() {
     let mut writer = Writer::new(TranslationLayer::written_in_order(shape(PolicyName::Greedy, 8), 1));
     writer.drive.look_up(64 * 100, true);
     let written: Vec<u32> =

@@ -210,7 +210,7 @@ fn a_run_below_its_baseline_keeps_its_credits_and_one_above_says_how_long_they_l
 }
 
 #[test]
-fn volume_that_is_loaded_below_its_baseline_keeps_its_credits_whatever_comes_together() {
+fn volume_loaded_below_its_baseline_keeps_its_credits_in_bursts() {
     let mut limits = limits(&gp2(), 100);
     for place in 0..400_u64 {
         // 200 operations a second, two at a time.

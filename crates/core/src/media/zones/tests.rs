@@ -210,7 +210,7 @@ fn zones_and_a_model_agree_on_a_hundred_thousand_random_requests() {
 }
 
 #[test]
-fn zone_that_has_been_open_for_longest_gives_way_and_one_that_the_host_opened_does_not() {
+fn longest_implicitly_open_zone_is_closed_and_an_explicitly_open_one_is_not() {
     let mut zones = Zones::new(ZoneLayout { open_max: 2, ..LAYOUT });
     zones.act(ZoneAction::Open, 0).unwrap();
     for start in [16, 32] {

@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_do_not_come_any_more_are_not_expected_however_often_they_are_doubted() {
+    fn commands_that_stop_are_no_longer_expected_however_often_they_were_doubted() {
         let mut predictor = Predictor::default();
         tight_loop(&mut predictor, |_| 333, 700, 100);
         assert!(predictor.target(SizeClass::of(4), at(0)).is_some());

@@ -226,7 +226,7 @@ fn a_replay_of_a_trace_without_times_is_a_closed_loop() {
 }
 
 #[test]
-fn a_replay_at_twice_the_rate_takes_half_the_time_and_one_without_times_is_a_closed_loop() {
+fn replay_at_twice_the_rate_takes_half_the_time_and_without_times_is_closed_loop() {
     let job = Job { trace: trace(&[0, 3, 8]), replay_percent: 200, ..Job::named("j") };
     let dues: Vec<u64> = take(&job, 0, 1, 100).iter().map(|next| next.due.as_ps()).collect();
     assert_eq!(dues, [0, 1_500_000, 4_000_000]);

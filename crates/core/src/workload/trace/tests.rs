@@ -70,7 +70,7 @@ fn flags_of_a_write_become_flushes_before_and_after_it() {
 }
 
 #[test]
-fn flushes_before_the_first_read_or_write_are_dropped_also_when_the_files_are_read_again() {
+fn flushes_before_the_first_read_or_write_are_dropped_in_every_pass() {
     let text = "fio version 3 iolog\n0 j add\n1 j sync 0 0\n2 j write 0 512\n3 j sync 0 0\n4 j write 0 512\n";
     let files = [File::at_hand("t", text.as_bytes())];
     let kept = read(text);

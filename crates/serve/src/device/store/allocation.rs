@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_a_file_that_hold_data_are_known_when_it_is_opened_and_its_holes_are_none() {
+    fn opened_file_knows_its_pages_with_data_and_counts_no_holes() {
         const START: u64 = 3 * PAGE_BYTES;
         let file = File::from(rustix::fs::memfd_create("store", MemfdFlags::CLOEXEC).unwrap());
         file.set_len(START + 200 * PAGE_BYTES).unwrap();

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_those_of_the_last_flush_and_room_that_it_needs_is_not_used_before_the_next() {
+    fn reopened_store_has_the_keys_of_the_last_flush_whose_space_is_not_reused_before() {
         let disk = Mutex::new(vec![0; index_bytes(&LAYOUT) as usize]);
         let keys = opened(&disk);
         store(&keys, 1, 3).unwrap();

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_have_their_bits_from_a_write_to_the_page_until_the_whole_page_is_given_back() {
+    fn page_is_marked_from_its_first_write_until_all_of_it_is_deallocated() {
         const PAGES: u64 = 2 * CHUNK_PAGES + 7;
         let pages = WrittenPages::new(PAGES * PAGE_BYTES);
         assert_eq!(written(&pages, PAGES), [0; 0]);

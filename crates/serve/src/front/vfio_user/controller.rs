@@ -489,7 +489,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn socket_named_as_drivers_look_for_it_has_a_note_unless_its_doorbells_can_be_mapped() {
+    fn socket_of_a_driver_name_has_a_note_unless_its_doorbells_can_be_mapped() {
         let directory = std::env::temp_dir().join(format!("phaselink-note-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let drive = Drive::shipped("nvme").unwrap();

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_is_found_in_the_region_that_holds_its_beginning_and_cut_at_the_end_of_that() {
+    fn access_is_found_in_the_region_of_its_first_byte_and_cut_at_the_regions_end() {
         let mut memory = Memory::default();
         memory.map(&range(0x3000, 0x1000), None).unwrap();
         memory.map(&range(0x1000, 0x1000), None).unwrap();

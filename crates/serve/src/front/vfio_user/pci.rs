@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_turns_power_vectors_and_express_on_in_their_capabilities_and_changes_nothing_else_there() {
+    fn host_can_enable_power_msix_and_express_capabilities_and_change_nothing_else() {
         let mut space = Configuration::new(5);
         let before =
             (at::POWER..HEADER_BYTES).map(|at| word(&space, at & !3).to_le_bytes()[at & 3]).collect::<Vec<_>>();

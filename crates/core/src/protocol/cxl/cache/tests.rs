@@ -89,7 +89,7 @@ fn store_waits_only_when_every_place_for_write_backs_is_taken() {
 }
 
 #[test]
-fn store_needs_no_read_and_the_other_lines_of_its_page_are_read_when_they_are_loaded() {
+fn store_reads_nothing_and_other_lines_of_its_page_are_read_when_loaded() {
     let (mut cache, mut media) = (cache(CacheStart::Empty, 4, 0), media());
     assert_eq!(cache.write(at(0), page(7) + 64, &mut media), at(0));
     assert_eq!(media.activity().reads, 0);
@@ -115,7 +115,7 @@ fn page_that_is_stored_whole_is_written_back_without_a_read_and_another_with_one
 }
 
 #[test]
-fn pages_are_read_ahead_of_loads_that_go_on_to_the_next_page_and_never_before_the_page_that_is_missing() {
+fn sequential_loads_read_pages_ahead_and_never_before_the_missing_page() {
     let (mut cache, mut media) = (cache(CacheStart::Empty, 4, 2), media());
     cache.read(at(0), page(10), &mut media);
     assert_eq!(cache.counts.ahead, 0, "one page shows no order");

@@ -440,7 +440,7 @@ mod tests {
     /// NVM Command Set Specification 1.0, section 3.2.8: DEAC lets Write Zeroes deallocate, FUA makes the zeros
     /// durable.
     #[test]
-    fn zeroes_give_their_space_back_where_they_are_told_to_and_are_durable_where_they_must_be() {
+    fn write_zeroes_deallocates_if_deac_is_set_and_is_durable_if_fua_is_set() {
         let (deallocate, force) = (1 << 25, 1 << 30);
         for (bits, keep_space, is_forced) in [(0, true, false), (deallocate, false, false), (force, true, true)] {
             let mut entry = entry(opcode::WRITE_ZEROES, 0, 8);

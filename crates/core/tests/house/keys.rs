@@ -1,0 +1,98 @@
+//! Keys of drive files: how many files name a key. A new key should need its row and the mechanism that reads it.
+//!
+//! A file names a key by its path (`media.read_ns` in a string, `media.read` for its field in code). A key of several words that no
+//! other section has is also named by the word alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::limits::{Counted, Limits};
+use crate::sources::Source;
+use crate::touches::{pairs, product_files, spread, words};
+
+/// Files that may name a key without being listed: nine keys of ten are to stay within.
+const ALLOWED_FILES: usize = 4;
+/// Variable that holds the keys above all sections.
+const HEADER: &str = "drive";
+
+/// One row of a `section!`.
+#[derive(Debug)]
+struct Key<'a> {
+    home: &'a str,
+    section: &'a str,
+    name: &'a str,
+    field: &'a str,
+}
+
+/// Keys in all rows of `section!`, such as `read_ns => read: Span = ns(100), ZERO..=LONGEST;`.
+fn keys(sources: &[Source]) -> Vec<Key<'_>> {
+    let mut found = Vec::new();
+    for source in sources {
+        for text in source.text.split("\nsection! {\n").skip(1) {
+            let section = text.split('"').nth(1).and_then(|path| path.rsplit('.').next()).unwrap_or("");
+            let section = if section.is_empty() { HEADER } else { section };
+            let rows = text.lines().take_while(|line| *line != "}").filter_map(row);
+            found.extend(rows.map(|(name, field)| Key { home: &source.path, section, name, field }));
+        }
+    }
+    found
+}
+
+/// Names of a row's key and of its field.
+fn row(line: &str) -> Option<(&str, &str)> {
+    let (name, rest) = line.trim_start().split_once(" => ")?;
+    let (field, rest) = rest.split_once(": ")?;
+    let is_name = |name: &str| name.chars().all(|sign| sign.is_ascii_alphanumeric() || sign == '_');
+    (is_name(name) && is_name(field) && rest.contains(" = ")).then_some((name, field))
+}
+
+fn touches(sources: &[Source]) -> Counted {
+    let keys = keys(sources);
+    let mut sections: BTreeMap<&str, usize> = BTreeMap::new();
+    keys.iter().for_each(|key| *sections.entry(key.name).or_default() += 1);
+    let mut counts = Counted::new();
+    for source in sources {
+        let paths: BTreeSet<String> = pairs(&source.text, ".").into_iter().collect();
+        let words: BTreeSet<&str> = words(&source.text).map(|(_, word)| word).collect();
+        for key in &keys {
+            let path = |end: &str| paths.contains(&format!("{}.{end}", key.section));
+            let is_word = key.name.contains('_') && sections[key.name] == 1 && words.contains(key.name);
+            let is_named = source.path == key.home || is_word || path(key.name) || path(key.field);
+            *counts.entry(format!("{}.{}", key.section, key.name)).or_default() += usize::from(is_named);
+        }
+    }
+    counts
+}
+
+#[test]
+fn few_files_name_a_key() {
+    let counts = touches(&product_files());
+    assert!(counts.len() > 200, "keys are found: {counts:?}");
+    Limits { table: "keys", allowed: ALLOWED_FILES, step: 1 }.hold(&counts);
+}
+
+#[test]
+fn half_of_the_keys_and_nine_of_ten_are_named_by_few_files() {
+    Limits { table: "keys_spread", allowed: 0, step: 1 }.hold(&spread("files of a key,", &touches(&product_files())));
+}
+
+#[test]
+fn files_that_name_a_key_are_counted() {
+    let section = |path: &str, rows: &str| {
+        format!(
+            "\nsection! {{\n    /// Text.\n    pub struct A (\"{path}\") {{\n        /// Text\n{rows}\n    }}\n}}\nfn f() {{ b => c }}\n"
+        )
+    };
+    let planted = [
+        Source::new(
+            "media.rs",
+            &section("media", "read_ns => read: Span = ns(1), any();\nname => name: String = no(), any();"),
+        ),
+        Source::new("zones.rs", &section("zones", "size_mib => size_mib: u64 = 0, any();")),
+        Source::new("link.rs", &section("link", "size_mib => size_mib: u64 = 0, any();")),
+        Source::new("a.rs", "drive.set(\"zones.size_mib=5 read_ns=1\");"),
+        Source::new("b.rs", "let name = media.read + self.size_mib;"),
+    ];
+    let counts: Vec<(String, usize)> = touches(&planted).into_iter().collect();
+    let expected = [("link.size_mib", 1), ("media.name", 1), ("media.read_ns", 3), ("zones.size_mib", 2)];
+    assert_eq!(counts, expected.map(|(name, count)| (String::from(name), count)));
+}
