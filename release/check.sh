@@ -12,7 +12,7 @@ out=$target/release-check
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 parts=${*:-crates sdist wheel wheels binaries installer image targets workflows site wasm}
 # Packages that are not published: two are parts of other artefacts.
-private=(--exclude phaselink-python --exclude phaselink-wasm --exclude phaselink-fuzz)
+private=(--exclude phaselink-python --exclude phaselink-wasm --exclude phaselink-house --exclude phaselink-fuzz)
 first_table=(compare 2026 --bs 4k --iodepth 1 --numjobs 1)
 # Largest program, without symbols.
 bytes_max=12000000

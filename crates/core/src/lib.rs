@@ -1,6 +1,6 @@
 //! Models of the phaselink simulator. Pure: no I/O, no clock, no thread, no unsafe, no async.
 //!
-//! The modules are listed from the ground up; a test in `tests/house/` checks which module may import which.
+//! The modules are listed from the ground up; a test in `crates/house` checks which module may import which.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

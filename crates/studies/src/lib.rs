@@ -1,7 +1,7 @@
 //! Questions about drives, answered with the models of `phaselink_core`: closed forms, comparisons, sweeps, published
 //! results, measurements and reports. Pure: no I/O, no clock, no thread, no unsafe, no async.
 //!
-//! The modules are listed from the ground up; a test in the core's `tests/house/` checks which module may import which.
+//! The modules are listed from the ground up; a test in `crates/house` checks which module may import which.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
