@@ -16,7 +16,7 @@
 //! complex, the costs of software, and the memory: a clone of the media is asked once for each place of a request
 //! (`closed_form/media.rs`). Agreement with a run therefore checks how these parts are combined, and not the parts
 //! themselves. Sums that are written out by hand from a drive's constants check the parts
-//! (`tests/library/lone_requests.rs`).
+//! (`crates/core/tests/library/lone_requests.rs`).
 
 mod filling;
 mod json;

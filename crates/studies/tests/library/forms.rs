@@ -1,6 +1,7 @@
 //! The closed forms of Moneta and of the PSS card against simulations of lone requests, stage by stage.
 
-use crate::common::{self, counter, drive, figures, jobs, limited, run};
+use crate::closed_forms::limited;
+use crate::common::{self, counter, drive, figures, jobs, run};
 use phaselink_core::closed_form::{Certainty, Latency};
 use phaselink_core::config::Acknowledge;
 use phaselink_core::drive::Drive;

@@ -1,47 +1,23 @@
-//! The library from outside, a file for each of its sides. They are one program of tests, so that all processors have work to
-//! the end.
+//! Questions about the models from outside, a file for each of their sides. They are one program of tests, so that all
+//! processors have work to the end.
+
+#[path = "../../../core/tests/library/common.rs"]
+mod common;
 
 mod capi;
-mod common;
-mod contention;
+mod closed_forms;
 mod cxl;
 mod cxl_cache;
-mod cxl_hosts;
-mod data;
-mod dc_express;
-mod dma;
+mod documents;
 mod engines;
-mod faster_parts;
-mod faults;
 mod fit;
-mod flash;
-mod flushes;
 mod forms;
-mod group_commit;
-mod host;
-mod key_value;
 mod ladders;
-mod link;
-mod lone_requests;
 mod mixes;
-mod moneta;
-mod nvm_model;
-mod operations;
-mod oracles;
-mod placement;
-mod power;
 mod predict;
-mod properties;
-mod protection;
-mod pss;
-mod queries;
 mod repository;
 mod sanity;
 mod several;
-mod steady_state;
 mod stubs;
 mod switches;
-mod trains;
-mod trouble;
 mod volumes;
-mod zones;

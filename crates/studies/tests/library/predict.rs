@@ -1,6 +1,7 @@
 //! Closed forms and simulation agree where requests do not meet, and the closed forms bound the simulation where they do.
 
-use crate::common::{assert_exact, close, drive, figures, jobs, limited, ns, run};
+use crate::closed_forms::limited;
+use crate::common::{assert_exact, close, drive, figures, jobs, ns, run};
 use phaselink_core::closed_form::Certainty;
 use phaselink_core::config::Acknowledge;
 use phaselink_core::drive::Drive;

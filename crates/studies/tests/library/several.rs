@@ -1,6 +1,7 @@
 //! Several drives in one host, and register writes that fill a core's room: bounds, lone requests, refusals.
 
-use crate::common::{close, counter, drive, jobs, limited, run};
+use crate::closed_forms::limited;
+use crate::common::{close, counter, drive, jobs, run};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
 use phaselink_studies::predict::{JobPrediction, predict};

@@ -4,7 +4,6 @@ use crate::common::{close, drive, jobs, ns, reads, run};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{Outcome, Stage};
 use phaselink_core::time::Span;
-use phaselink_studies::predict::predict;
 use proptest::prelude::*;
 
 /// NVMe over a fast memory with a queue pair a core, and these stages; lines travel 30 ns within and 110 ns between
@@ -128,18 +127,6 @@ fn the_no_op_scheduler_costs_two_switches_a_wake_up_and_its_queue() {
     let latency = |stack: &str| reads(&run(&moneta_host(stack, &[]), "bs=4k number_ios=50")).total.min();
     // Two switches of 550 ns, a wake-up of 100, and the lock taken three times for 40.
     assert_eq!(latency("no-op") - latency("no-scheduler"), ns(2.0 * 550.0 + 100.0 + 3.0 * 40.0));
-}
-
-#[test]
-fn the_closed_form_of_a_lone_request_knows_the_kernels_worker() {
-    for stack in ["no-op", "no-scheduler", "xfs", "paging"] {
-        let drive = moneta_host(stack, &[]);
-        for job in ["bs=4k number_ios=5", "rw=randwrite bs=4k number_ios=5"] {
-            let predicted = predict(&drive, &jobs(&drive, job)).jobs[0].latencies[0].clone().unwrap();
-            let found = run(&drive, job).jobs[0].directions().next().unwrap().1.total.min();
-            assert_eq!(predicted.stages.total(), found, "{stack} {job}");
-        }
-    }
 }
 
 #[test]

@@ -138,11 +138,3 @@ fn zones_on_dies_of_their_own_are_written_once_and_erased_as_often_as_reset() {
     let amplification = counter(&flushed, "write_amplification_percent");
     assert!((345..=350).contains(&amplification), "{amplification}");
 }
-
-#[test]
-fn zones_on_dies_of_their_own_are_predicted_to_be_no_slower_than_they_are() {
-    for threads in [1, 2, 3, 4, 8] {
-        let drive = drive("tlc-gen4", &[ZONED, &["zones.dies=8"]].concat());
-        limited(&drive, &format!("{FILL} numjobs={threads}"), "flash dies", 0.9..=1.001);
-    }
-}

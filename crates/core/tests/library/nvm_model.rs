@@ -5,7 +5,6 @@ use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::ledger::{DirectionOutcome, Stage};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
-use phaselink_studies::predict::predict;
 
 /// The five packets of a request without data: 24 + 24 + 20 + 20 + 20 bytes, each with an ACK of 8.
 const INFO_BYTES: u64 = 108 + 5 * 8;
@@ -120,18 +119,4 @@ fn one_segment_moves_the_bytes_that_pages_and_lists_move() {
     let mut simulation = Simulation::with_data(&drive, &jobs(&drive, job), 1).unwrap();
     while simulation.step(1 << 20) {}
     assert_eq!(simulation.data_problems(), [""; 0]);
-}
-
-#[test]
-fn the_closed_form_predicts_what_the_model_takes() {
-    for (name, job) in [("nvm-model-dram", "bs=64"), ("nvm-model-block", "bs=4k"), ("nvm-model-block", "bs=64k")] {
-        for op in ["randread", "randwrite"] {
-            let job = format!("rw={op} {job} number_ios=20");
-            let drive = drive(name, &[]);
-            let outcome = run(&drive, &job);
-            let simulated = outcome.elapsed.as_ns() / outcome.ios() as f64;
-            let predicted = predict(&drive, &jobs(&drive, &job)).jobs[0].alone_ns().unwrap();
-            assert!(common::close(predicted, simulated, 1e-9), "{name}, {job}: {predicted} and {simulated}");
-        }
-    }
 }

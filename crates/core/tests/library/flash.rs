@@ -8,10 +8,8 @@ use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::ledger::Stage;
 use phaselink_core::simulation::Simulation;
-use phaselink_studies::predict::predict;
 
 const FLASH: [&str; 4] = ["tlc-gen3", "tlc-gen4", "tlc-gen5", "xl-flash"];
-const ALL: [&str; 7] = ["tlc-gen3", "tlc-gen4", "tlc-gen5", "xl-flash", "optane-p4800x", "optane-p5800x", "dram-card"];
 
 /// A smaller drive of the same kind, so that its state changes within a run.
 const SMALL: [&str; 3] = ["media.capacity_mib=4096", "media.block_pages=12", "buffer.capacity_kib=16384"];
@@ -19,41 +17,6 @@ const SMALL: [&str; 3] = ["media.capacity_mib=4096", "media.block_pages=12", "bu
 fn mean_us(outcome: &phaselink_core::ledger::Outcome) -> f64 {
     let (_, figures) = outcome.jobs[0].directions().next().expect("requests were counted");
     figures.total.mean_ns() / 1000.0
-}
-
-#[test]
-fn no_request_is_faster_than_predicted_and_no_run_does_more() {
-    for name in ALL {
-        let drive = drive(name, &[]);
-        for rw in ["randread", "randwrite", "read", "write", "randrw"] {
-            for (bytes, depth, threads) in [(4096, 1, 1), (512, 8, 1), (16_384, 16, 4), (131_072, 8, 2)] {
-                let job = format!("rw={rw} bs={bytes} iodepth={depth} numjobs={threads} number_ios=300");
-                let predicted = predict(&drive, &jobs(&drive, &job)).jobs.remove(0);
-                let outcome = run(&drive, &job);
-                // Of a few requests more may be of the shorter kind than are on average.
-                let most = predicted.loaded().most_iops * if rw == "randrw" { 1.05 } else { 1.001 };
-                assert!(outcome.iops() <= most, "{name} {job}: {} of {most}", outcome.iops());
-                for ((_, figures), latency) in outcome.jobs[0].directions().zip(&predicted.latencies) {
-                    let least = latency.as_ref().expect("a closed form").least;
-                    assert!(figures.total.min() >= least, "{name} {job}: {} < {least}", figures.total.min());
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn a_lone_read_of_flash_with_one_kind_of_page_is_known_exactly() {
-    let drive = drive("xl-flash", &[]);
-    let predicted = predict(&drive, &jobs(&drive, "bs=4096 number_ios=50")).jobs.remove(0);
-    let outcome = run(&drive, "bs=4096 number_ios=50");
-    let latency = predicted.latencies[0].as_ref().expect("a closed form");
-    assert_eq!(latency.certainty, Certainty::Exact);
-    assert_eq!(
-        (reads(&outcome).total.min(), reads(&outcome).total.max()),
-        (latency.stages.total(), latency.stages.total())
-    );
-    assert_eq!(reads(&outcome).stages.get(Stage::Firmware), latency.stages.get(Stage::Firmware) * 50);
 }
 
 #[test]
@@ -94,32 +57,6 @@ fn steady_drive_writes_less_than_a_drive_written_once_and_counts_moved_pages() {
         assert!(fresh.iops() > 0.99 * written.iops(), "{name}: {} fresh, {} once", fresh.iops(), written.iops());
         assert!(counter(&steady, "write_amplification_percent") > 140, "{name}");
         assert!(counter(&steady, "erases") > 0, "{name}");
-    }
-}
-
-/// Rates of random writes of 4 KiB in the steady state, with the write buffer full: names of the drives, predicted and
-/// simulated requests per second.
-fn steady_rates() -> Vec<(&'static str, f64, f64)> {
-    let is_mapped = |name: &&str| Drive::shipped(name).is_some_and(|drive| drive.translation.mapping == Mapping::Page);
-    let job = "rw=randwrite bs=4k iodepth=64 numjobs=4 ramp_time=100ms number_ios=10000";
-    let rates = |name| {
-        let drive = drive(name, &["translation.precondition=random"]);
-        let predicted = predict(&drive, &jobs(&drive, job)).jobs.remove(0).loaded().most_iops;
-        (name, predicted, run(&drive, job).iops())
-    };
-    shipped::names().filter(is_mapped).map(rates).collect()
-}
-
-#[test]
-fn steady_random_writes_of_all_shipped_flash_drives_are_predicted_within_a_quarter() {
-    let rates = steady_rates();
-    assert!(FLASH.iter().all(|name| rates.iter().any(|(known, ..)| known == name)));
-    for (name, predicted, simulated) in rates {
-        println!("{name:10} {predicted:10.0} {simulated:10.0} {:6.3}", predicted / simulated);
-        assert!(
-            (0.98..1.25).contains(&(predicted / simulated)),
-            "{name}: {predicted} predicted, {simulated} simulated"
-        );
     }
 }
 

@@ -6,7 +6,6 @@ use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::ledger::Outcome;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
-use phaselink_studies::report;
 
 const READS: &str = "bs=4k number_ios=100";
 
@@ -52,22 +51,6 @@ fn requests_that_fail_are_counted_as_such_and_nowhere_else() {
         assert_eq!(counter(&outcome, "fault_errors"), 25, "{name}");
         assert_eq!(outcome.jobs[0].first_error, Some(5), "{name}");
     }
-}
-
-#[test]
-fn the_documents_say_how_many_requests_have_failed() {
-    let drive = with("nvme", r#"{ action = "error", times = 3 }"#);
-    let outcome = run(&drive, READS);
-    let document = report::json(&outcome, drive.resolved());
-    let job = &document["jobs"][0];
-    assert_eq!([&job["error"], &job["total_err"], &job["first_error"]], [5, 3, 5]);
-    assert_eq!(document["phaselink"]["counters"]["fault_errors"], 3);
-    assert_eq!(document["phaselink"]["description"]["faults"][0]["times"], 3);
-    assert!(report::summary(&outcome).contains("\n3 requests have failed"));
-    let well = report::json(&run(&common::drive("nvme", &[]), READS), common::drive("nvme", &[]).resolved());
-    assert_eq!(well["jobs"][0]["error"], 0);
-    assert!(well["jobs"][0].get("total_err").is_none());
-    assert!(well["phaselink"]["description"].get("faults").is_none());
 }
 
 #[test]

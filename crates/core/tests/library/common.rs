@@ -1,7 +1,8 @@
-//! What the tests share: shipped drives with overrides, and jobs of one line.
+//! What tests of the models and of the studies share: shipped drives with overrides, and jobs of one line.
+
+#![allow(dead_code, reason = "each of the two programs calls a part")]
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 
 use phaselink_core::closed_form::Latency;
 use phaselink_core::drive::Drive;
@@ -10,7 +11,6 @@ use phaselink_core::ledger::{DirectionOutcome, Outcome};
 use phaselink_core::simulation::{Simulation, simulate};
 use phaselink_core::time::Span;
 use phaselink_core::workload::{Job, fio};
-use phaselink_studies::predict::{JobPrediction, predict};
 
 /// Oracles are exact: software takes its mean time, unless a test says otherwise.
 pub(crate) const STEADY: &str = "host.variation=0";
@@ -38,21 +38,6 @@ pub(crate) fn jobs(drive: &Drive, job: &str) -> Vec<Job> {
 /// Run such a job to its end.
 pub(crate) fn run(drive: &Drive, job: &str) -> Outcome {
     simulate(drive, &jobs(drive, job), 1).unwrap_or_else(|problems| panic!("{problems}"))
-}
-
-/// That a job is limited by `bottleneck`, and does such a share of what that allows: what was predicted of it.
-pub(crate) fn limited(
-    drive: &Drive,
-    job: &str,
-    bottleneck: &str,
-    shares: RangeInclusive<f64>,
-) -> (JobPrediction, Outcome) {
-    let predicted = predict(drive, &jobs(drive, job)).jobs.remove(0);
-    assert_eq!(predicted.bottleneck().resource, bottleneck, "{} {job}", drive.name);
-    let outcome = run(drive, job);
-    let (found, most) = (outcome.iops(), predicted.loaded().most_iops);
-    assert!(shares.contains(&(found / most)), "{} {job}: {found} of {most}", drive.name);
-    (predicted, outcome)
 }
 
 /// The same with every step recorded.

@@ -9,7 +9,6 @@ use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 use phaselink_core::workload::fio;
-use phaselink_studies::predict::predict;
 
 /// Values of up to 64 KiB in a polled drive of fast memory.
 const KEYED: [&str; 2] = ["key_value.value_max_kib=64", "key_value.keys_max=100000"];
@@ -39,23 +38,6 @@ fn lone_value_takes_as_long_as_a_block_and_the_time_to_find_its_key() {
             let [found, expected] = [&outcome, &block].map(|outcome| figures(outcome).total.min());
             assert_eq!(found, expected + Span::from_ns(lookup_ns), "{job} {lookup_ns}");
         }
-    }
-}
-
-#[test]
-fn closed_form_of_a_lone_value_is_exact_and_a_bound_with_an_index_on_the_media() {
-    let latency = |drive: &Drive, job: &str| {
-        let predicted = predict(drive, &jobs(drive, job)).jobs.remove(0).latencies.remove(0);
-        predicted.expect("NVMe has a closed form")
-    };
-    for (direction, bytes, ios) in [("randread", 4096, 100), ("randread", 16_384, 100), ("randwrite", 4096, 1)] {
-        let job = format!("rw={direction} bs={bytes} size=16m iodepth=1 number_ios={ios}");
-        let drive = keyed(&[]);
-        assert_exact(direction, &latency(&drive, &job), &run(&drive, &job));
-        let paged = keyed(&["key_value.index_cache_kib=64"]);
-        let (predicted, found) = (latency(&paged, &job), run(&paged, &job));
-        assert!(figures(&found).total.mean() > predicted.stages.total(), "{direction}");
-        assert!(matches!(predicted.certainty, Certainty::AtLeast(_)), "{direction}");
     }
 }
 

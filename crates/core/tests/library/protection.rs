@@ -6,7 +6,6 @@ use phaselink_core::closed_form::Certainty;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::time::Span;
-use phaselink_studies::predict::predict;
 
 /// Bytes that a packet of the device takes beside its payload.
 const REQUEST_BYTES: u32 = 24;
@@ -41,23 +40,6 @@ fn metadata_of_a_write_delays_it_and_insertion_by_the_controller_does_not() {
         let by_controller = lone(&protected(&["nvme.protection_by=controller"]), "randwrite", bytes);
         assert_eq!(by_controller, expected, "{bytes}");
         assert!(by_host > expected && by_host < expected + Span::from_ns(1_000), "{bytes}: {by_host:?} {expected:?}");
-    }
-}
-
-#[test]
-fn closed_form_of_a_lone_protected_read_is_exact_and_that_of_a_write_a_bound() {
-    for (direction, ios) in [("randread", 100), ("randwrite", 1)] {
-        let job = format!("rw={direction} bs=4096 size=16m iodepth=1 number_ios={ios}");
-        let drive = protected(&[]);
-        let predicted = predict(&drive, &jobs(&drive, &job)).jobs.remove(0).latencies.remove(0);
-        let predicted = predicted.expect("NVMe has a closed form");
-        let outcome = run(&drive, &job);
-        if direction == "randread" {
-            assert_exact(direction, &predicted, &outcome);
-        } else {
-            assert!(matches!(predicted.certainty, Certainty::AtLeast(_)));
-            assert!(figures(&outcome).total.mean() >= predicted.stages.total());
-        }
     }
 }
 

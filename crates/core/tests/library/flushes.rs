@@ -7,8 +7,6 @@ use phaselink_core::request::Op;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 use phaselink_core::workload::{Job, JobPlace, fio, trace};
-use phaselink_studies::predict::predict;
-use phaselink_studies::report;
 
 /// A client's drive, whose buffer forgets without power, behind Linux.
 fn volatile(set: &[&str]) -> Drive {
@@ -75,12 +73,10 @@ fn a_system_call_waits_for_its_flush_and_a_ring_goes_on() {
     let [calls, rings] = ["libaio", "io_uring"].map(|engine| run(&volatile(&[]), &format!("{job} ioengine={engine}")));
     assert_eq!(flushes(&calls), flushes(&rings));
     assert!(rings.iops() > 1.05 * calls.iops(), "{} {}", rings.iops(), calls.iops());
-    let most = predict(&volatile(&[]), &jobs(&volatile(&[]), job)).jobs[0].loaded().most_iops;
-    assert!(rings.iops() <= most, "{} of {most}", rings.iops());
 }
 
 #[test]
-fn flushes_change_no_data_and_are_told_apart() {
+fn flushes_change_no_data() {
     let drive = volatile(&[]);
     let jobs =
         jobs(&drive, "rw=randrw size=1m io_size=1g number_ios=500 iodepth=8 ioengine=io_uring fsync=8 end_fsync=1");
@@ -90,10 +86,6 @@ fn flushes_change_no_data_and_are_told_apart() {
     assert_eq!(simulation.data_problems(), [""; 0]);
     let outcome = simulation.outcome();
     assert_eq!(outcome.ios(), 500);
-    let document = report::json(&outcome, serde_json::json!({}));
-    assert_eq!(document["jobs"][0]["sync"]["total_ios"], flushes(&outcome));
-    assert_eq!(document["phaselink"]["jobs"][0]["flush"]["ios"], flushes(&outcome));
-    assert!(report::summary(&outcome).contains("job  flush"));
 }
 
 #[test]

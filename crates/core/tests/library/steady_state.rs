@@ -5,7 +5,6 @@ use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{MeasuredState, Outcome};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::Job;
-use phaselink_studies::precision;
 
 const RANDOM_WRITES: &str = "rw=randwrite bs=4k iodepth=32 number_ios=20000 io_size=1024p";
 
@@ -79,18 +78,6 @@ fn the_start_of_counting_does_not_depend_on_how_a_caller_steps() {
         simulation.outcome()
     };
     assert_eq!(outcome(1 << 20), outcome(1000));
-}
-
-#[test]
-fn precision_is_that_of_the_steady_part() {
-    let drive = drive("tlc-gen4", &[]);
-    let job = RANDOM_WRITES.replace("number_ios=20000", "number_ios=10000000");
-    let jobs: Vec<Job> = jobs(&drive, &job).into_iter().map(|job| Job { steady: Some(true), ..job }).collect();
-    let mut simulation = Simulation::new(&drive, &jobs, 1).expect("a run");
-    let measurement = precision::measure(&mut simulation, 0.05, || false);
-    let (known, outcome) = (measurement.estimate().expect("known"), simulation.outcome());
-    let mean_ns = outcome.jobs[0].write.total.mean_ns();
-    assert!((mean_ns / known.mean.value_ns - 1.0).abs() < 0.1, "{mean_ns} {}", known.mean.value_ns);
 }
 
 #[test]

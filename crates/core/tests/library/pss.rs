@@ -7,7 +7,6 @@ use phaselink_core::ledger::{DirectionOutcome, Outcome, Stage};
 use phaselink_core::request::{Io, Op};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::{Span, Time};
-use phaselink_studies::predict::predict;
 use proptest::prelude::*;
 
 /// A clock of the chips, 66 MHz, by the number: 296 for a read of one, 288 for a write.
@@ -75,15 +74,6 @@ fn an_idle_card_acknowledges_writes_no_later_than_a_busy_one() {
 }
 
 #[test]
-fn writes_of_a_sector_pass_no_more_often_than_the_banks_of_their_pages_are_free() {
-    let drive = drive("pss", &["media.wear_levelling=none"]);
-    let job = "rw=randwrite bs=512 iodepth=32 ramp_time=400ms runtime=100ms";
-    let bound = predict(&drive, &jobs(&drive, job)).jobs[0].demands[0].clone();
-    let found = run(&drive, job).iops();
-    assert!(found <= bound.bound_iops() && bound.bound_iops() < 1.4 * found, "{found} of {bound:?}");
-}
-
-#[test]
 fn passthrough_saves_check_and_buffer_and_sends_metadata() {
     let validate = run(&drive("pss", &[]), "bs=4k number_ios=50");
     let passthrough = run(&drive("pss", &["pss.read_mode=passthrough"]), "bs=4k number_ios=50");
@@ -121,13 +111,6 @@ fn descriptors_are_exchanged_by_the_number_that_is_pending() {
     let (exchanges, commands) = exchanges("bs=4k numjobs=8 iodepth=32 number_ios=500");
     // A card that is full takes one for each that it completes.
     assert!(commands == 4000 && exchanges < commands, "{exchanges}");
-}
-
-#[test]
-fn a_card_says_where_a_write_is_that_it_has_acknowledged() {
-    let promise = |acknowledge: &str| phaselink_studies::compare::promise(&drive("pss", &[acknowledge]));
-    assert_eq!(promise("media.acknowledge=late"), "an acknowledged write is in the cells");
-    assert!(promise("media.acknowledge=early").starts_with("an acknowledged write is in the card's memory"));
 }
 
 #[test]

@@ -6,7 +6,6 @@ use phaselink_core::drive_file::Override;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::link::rate::WireRate;
 use phaselink_core::simulation::Simulation;
-use phaselink_studies::predict::predict;
 
 /// DRAM that is faster than the link of the device, messages in flits of 256 bytes.
 const FAST: [&str; 5] =
@@ -85,18 +84,6 @@ fn hosts_that_limit_give_as_many_times_as_much_as_one() {
     let iops = |hosts: &str, threads| run(&shared(hosts, &["link.lanes=16", "host.cores=1"]), &job(threads)).iops();
     let (one, three) = (iops("switch.hosts=1", 1), iops("switch.hosts=3", 3));
     assert!(close(three, 3.0 * one, 0.03), "{three} and {one}");
-}
-
-#[test]
-fn throughput_of_several_hosts_keeps_within_what_is_predicted() {
-    for rw in ["randread", "randwrite"] {
-        let drive = shared("switch.hosts=2", &["link.lanes=2"]);
-        let job = format!("rw={rw} bs=64 iodepth=16 numjobs=8 number_ios=3000");
-        let prediction = predict(&drive, &jobs(&drive, &job));
-        let most = prediction.jobs[0].loaded().most_iops;
-        let share = run(&drive, &job).iops() / most;
-        assert!((0.9..=1.001).contains(&share), "{rw}: {share}");
-    }
 }
 
 #[test]

@@ -1,0 +1,205 @@
+//! Closed forms beside runs: what is predicted of locks, shared devices, flash, keys, zones and protection holds.
+
+use std::ops::RangeInclusive;
+
+use crate::common::{self, assert_exact, drive, figures, jobs, reads, run};
+use phaselink_core::closed_form::Certainty;
+use phaselink_core::config::Mapping;
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::shipped;
+use phaselink_core::ledger::{Outcome, Stage};
+use phaselink_studies::predict::{JobPrediction, predict};
+
+const ALL: [&str; 7] = ["tlc-gen3", "tlc-gen4", "tlc-gen5", "xl-flash", "optane-p4800x", "optane-p5800x", "dram-card"];
+
+/// Checks that a job is limited by `bottleneck` and reaches one of `shares` of its bound. Returns its prediction and outcome.
+pub(crate) fn limited(
+    drive: &Drive,
+    job: &str,
+    bottleneck: &str,
+    shares: RangeInclusive<f64>,
+) -> (JobPrediction, Outcome) {
+    let predicted = predict(drive, &jobs(drive, job)).jobs.remove(0);
+    assert_eq!(predicted.bottleneck().resource, bottleneck, "{} {job}", drive.name);
+    let outcome = run(drive, job);
+    let (found, most) = (outcome.iops(), predicted.loaded().most_iops);
+    assert!(shares.contains(&(found / most)), "{} {job}: {found} of {most}", drive.name);
+    (predicted, outcome)
+}
+
+#[test]
+fn the_closed_form_of_a_lone_request_knows_the_kernels_worker() {
+    for stack in ["no-op", "no-scheduler", "xfs", "paging"] {
+        let stack = format!("stack.preset=linux-2.6-{stack}");
+        let set = ["host.preset=nehalem-2x4", "nvme.queue_pairs=8", "media.preset=dram", &stack];
+        let drive = drive("nvme", &set);
+        for job in ["bs=4k number_ios=5", "rw=randwrite bs=4k number_ios=5"] {
+            let predicted = predict(&drive, &jobs(&drive, job)).jobs[0].latencies[0].clone().unwrap();
+            let found = run(&drive, job).jobs[0].directions().next().unwrap().1.total.min();
+            assert_eq!(predicted.stages.total(), found, "{stack} {job}");
+        }
+    }
+}
+
+#[test]
+fn throughput_of_several_hosts_keeps_within_what_is_predicted() {
+    for rw in ["randread", "randwrite"] {
+        let set = [
+            "link.preset=cxl-3-x8",
+            "media.preset=dram",
+            "media.channels=64",
+            "cxl.unit_bytes=64",
+            "cxl.buffer_units=4096",
+            "host.cores=8",
+            "switch.hosts=2",
+            "link.lanes=2",
+        ];
+        let drive = drive("cxl-pcm-next", &set);
+        let job = format!("rw={rw} bs=64 iodepth=16 numjobs=8 number_ios=3000");
+        let prediction = predict(&drive, &jobs(&drive, &job));
+        let most = prediction.jobs[0].loaded().most_iops;
+        let share = run(&drive, &job).iops() / most;
+        assert!((0.9..=1.001).contains(&share), "{rw}: {share}");
+    }
+}
+
+#[test]
+fn no_request_is_faster_than_predicted_and_no_run_does_more() {
+    for name in ALL {
+        let drive = drive(name, &[]);
+        for rw in ["randread", "randwrite", "read", "write", "randrw"] {
+            for (bytes, depth, threads) in [(4096, 1, 1), (512, 8, 1), (16_384, 16, 4), (131_072, 8, 2)] {
+                let job = format!("rw={rw} bs={bytes} iodepth={depth} numjobs={threads} number_ios=300");
+                let predicted = predict(&drive, &jobs(&drive, &job)).jobs.remove(0);
+                let outcome = run(&drive, &job);
+                // Of a few requests more may be of the shorter kind than are on average.
+                let most = predicted.loaded().most_iops * if rw == "randrw" { 1.05 } else { 1.001 };
+                assert!(outcome.iops() <= most, "{name} {job}: {} of {most}", outcome.iops());
+                for ((_, figures), latency) in outcome.jobs[0].directions().zip(&predicted.latencies) {
+                    let least = latency.as_ref().expect("a closed form").least;
+                    assert!(figures.total.min() >= least, "{name} {job}: {} < {least}", figures.total.min());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lone_read_of_flash_with_one_kind_of_page_is_known_exactly() {
+    let drive = drive("xl-flash", &[]);
+    let predicted = predict(&drive, &jobs(&drive, "bs=4096 number_ios=50")).jobs.remove(0);
+    let outcome = run(&drive, "bs=4096 number_ios=50");
+    let latency = predicted.latencies[0].as_ref().expect("a closed form");
+    assert_eq!(latency.certainty, Certainty::Exact);
+    assert_eq!(
+        (reads(&outcome).total.min(), reads(&outcome).total.max()),
+        (latency.stages.total(), latency.stages.total())
+    );
+    assert_eq!(reads(&outcome).stages.get(Stage::Firmware), latency.stages.get(Stage::Firmware) * 50);
+}
+
+/// Rates of random writes of 4 KiB in the steady state, with the write buffer full: names of the drives, predicted and
+/// simulated requests per second.
+fn steady_rates() -> Vec<(&'static str, f64, f64)> {
+    let is_mapped = |name: &&str| Drive::shipped(name).is_some_and(|drive| drive.translation.mapping == Mapping::Page);
+    let job = "rw=randwrite bs=4k iodepth=64 numjobs=4 ramp_time=100ms number_ios=10000";
+    let rates = |name| {
+        let drive = drive(name, &["translation.precondition=random"]);
+        let predicted = predict(&drive, &jobs(&drive, job)).jobs.remove(0).loaded().most_iops;
+        (name, predicted, run(&drive, job).iops())
+    };
+    shipped::names().filter(is_mapped).map(rates).collect()
+}
+
+#[test]
+fn steady_random_writes_of_all_shipped_flash_drives_are_predicted_within_a_quarter() {
+    let rates = steady_rates();
+    assert!(
+        ["tlc-gen3", "tlc-gen4", "tlc-gen5", "xl-flash"]
+            .iter()
+            .all(|name| rates.iter().any(|(known, ..)| known == name))
+    );
+    for (name, predicted, simulated) in rates {
+        println!("{name:10} {predicted:10.0} {simulated:10.0} {:6.3}", predicted / simulated);
+        assert!(
+            (0.98..1.25).contains(&(predicted / simulated)),
+            "{name}: {predicted} predicted, {simulated} simulated"
+        );
+    }
+}
+
+#[test]
+fn closed_form_of_a_lone_value_is_exact_and_a_bound_with_an_index_on_the_media() {
+    let latency = |drive: &Drive, job: &str| {
+        let predicted = predict(drive, &jobs(drive, job)).jobs.remove(0).latencies.remove(0);
+        predicted.expect("NVMe has a closed form")
+    };
+    for (direction, bytes, ios) in [("randread", 4096, 100), ("randread", 16_384, 100), ("randwrite", 4096, 1)] {
+        let job = format!("rw={direction} bs={bytes} size=16m iodepth=1 number_ios={ios}");
+        let limits = ["key_value.value_max_kib=64", "key_value.keys_max=100000"];
+        let drive = common::drive("nvme-polled", &limits);
+        assert_exact(direction, &latency(&drive, &job), &run(&drive, &job));
+        let paged = common::drive("nvme-polled", &[&limits[..], &["key_value.index_cache_kib=64"]].concat());
+        let (predicted, found) = (latency(&paged, &job), run(&paged, &job));
+        assert!(figures(&found).total.mean() > predicted.stages.total(), "{direction}");
+        assert!(matches!(predicted.certainty, Certainty::AtLeast(_)), "{direction}");
+    }
+}
+
+#[test]
+fn the_closed_form_predicts_what_the_nvm_model_takes() {
+    for (name, job) in [("nvm-model-dram", "bs=64"), ("nvm-model-block", "bs=4k"), ("nvm-model-block", "bs=64k")] {
+        for op in ["randread", "randwrite"] {
+            let job = format!("rw={op} {job} number_ios=20");
+            let drive = drive(name, &[]);
+            let outcome = run(&drive, &job);
+            let simulated = outcome.elapsed.as_ns() / outcome.ios() as f64;
+            let predicted = predict(&drive, &jobs(&drive, &job)).jobs[0].alone_ns().unwrap();
+            assert!(common::close(predicted, simulated, 1e-9), "{name}, {job}: {predicted} and {simulated}");
+        }
+    }
+}
+
+#[test]
+fn writes_of_a_sector_pass_no_more_often_than_the_banks_of_their_pages_are_free() {
+    let drive = drive("pss", &["media.wear_levelling=none"]);
+    let job = "rw=randwrite bs=512 iodepth=32 ramp_time=400ms runtime=100ms";
+    let bound = predict(&drive, &jobs(&drive, job)).jobs[0].demands[0].clone();
+    let found = run(&drive, job).iops();
+    assert!(found <= bound.bound_iops() && bound.bound_iops() < 1.4 * found, "{found} of {bound:?}");
+}
+
+#[test]
+fn closed_form_of_a_lone_protected_read_is_exact_and_that_of_a_write_a_bound() {
+    for (direction, ios) in [("randread", 100), ("randwrite", 1)] {
+        let job = format!("rw={direction} bs=4096 size=16m iodepth=1 number_ios={ios}");
+        let drive = drive("nvme-polled", &["nvme.protection=type1"]);
+        let predicted = predict(&drive, &jobs(&drive, &job)).jobs.remove(0).latencies.remove(0);
+        let predicted = predicted.expect("NVMe has a closed form");
+        let outcome = run(&drive, &job);
+        if direction == "randread" {
+            assert_exact(direction, &predicted, &outcome);
+        } else {
+            assert!(matches!(predicted.certainty, Certainty::AtLeast(_)));
+            assert!(figures(&outcome).total.mean() >= predicted.stages.total());
+        }
+    }
+}
+
+#[test]
+fn zones_on_dies_of_their_own_are_predicted_to_be_no_slower_than_they_are() {
+    for threads in [1, 2, 3, 4, 8] {
+        let drive = drive("tlc-gen4", &["media.capacity_mib=61440", "zones.size_mib=384", "zones.dies=8"]);
+        let job = format!("rw=write bs=128k iodepth=8 time_based=1 runtime=1 numjobs={threads}");
+        limited(&drive, &job, "flash dies", 0.9..=1.001);
+    }
+}
+
+#[test]
+fn flushes_of_a_ring_keep_throughput_within_the_bound() {
+    let drive = drive("tlc-gen4", &["host.preset=zen4-9654p", "stack.preset=linux-6", "nvme.interrupts=true"]);
+    let job = "rw=randwrite number_ios=400 iodepth=16 fsync=16 ioengine=io_uring";
+    let most = predict(&drive, &jobs(&drive, job)).jobs[0].loaded().most_iops;
+    let found = run(&drive, job).iops();
+    assert!(found <= most, "{found} of {most}");
+}
