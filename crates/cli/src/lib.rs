@@ -53,6 +53,9 @@ mod traces;
 mod validate;
 mod whatif;
 
+#[cfg(target_os = "linux")]
+pub use serve::served;
+
 /// Documentation page on front-ends, whose example runs as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/adding-a-front-end.md")]

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use phaselink::served;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::time::Span;
 use phaselink_serve::device::faults::{FaultScope, Faults};
+use phaselink_serve::device::report::lag_json;
 use phaselink_serve::device::store::Store;
-use phaselink_serve::device::{self, Device, Stop, report as served};
+use phaselink_serve::device::{self, Device, Stop};
 use phaselink_serve::front::{self, Front, FrontArguments, FrontKind, KINDS};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{self, Summary};
@@ -114,7 +116,7 @@ impl Server {
         own["timing"] = timing.into();
         own["errors"] = summary.tally.errors.into();
         if timing {
-            own["lag"] = served::lag_json(&summary.tally, tolerance, &summary.exchanges);
+            own["lag"] = lag_json(&summary.tally, tolerance, &summary.exchanges);
         }
         document.to_string()
     }

@@ -18,7 +18,6 @@ use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::{ExportSocket, Nbd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
-use phaselink_studies::report;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let drive = Drive::shipped("nvme-polled").ok_or("no drive of this name comes with the library")?;
@@ -55,8 +54,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         server.device.stop.request();
         Ok::<_, Box<dyn Error>>((running.join().map_err(|_| "the server has failed")??, measured))
     })?;
-    println!("what the client has measured:\n{}", report::requests(&measured));
-    println!("what the model says:\n{}", report::requests(&summary.outcome));
+    for (source, outcome) in [("client has measured", &measured), ("model says", &summary.outcome)] {
+        let [reads, writes] =
+            [&outcome.jobs[0].read, &outcome.jobs[0].write].map(|requests| requests.total.mean().as_us());
+        println!("the {source}: {reads:.1} us a read, {writes:.1} us a write");
+    }
     assert_eq!(summary.outcome.ios(), 200);
     Ok(())
 }

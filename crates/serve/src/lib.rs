@@ -10,15 +10,13 @@
 //!   to it.
 //! - [`front`] has the front-ends by which hosts reach a device: NBD, DC Express in shared memory, [`nvme`] over
 //!   vfio-user, and a block device over vhost-user. [`server`] runs them.
-//! - [`explore`] serves the explorer's page, and answers its questions by simulation.
 //! - [`control`] adds and clears fault rules while a drive is served.
 //! - [`bench`] loads a server as its client, and measures it.
 //!
-//! Real hosts are served on Linux, whose sealed memory files and eventfds the front-ends use. The explorer's server
+//! Real hosts are served on Linux, whose sealed memory files and eventfds the front-ends use. [`http`]
 //! builds anywhere.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
-pub mod explore;
 pub mod http;
 
 #[cfg(target_os = "linux")]

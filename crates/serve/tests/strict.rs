@@ -265,8 +265,8 @@ fn next_completion(driver: &Driver, queue: usize) -> u64 {
 fn tells(tally: &Tally, behaviour: &'static UndefinedBehaviour) {
     let kinds: Vec<&str> = tally.undefined.iter().map(|(seen, _)| seen.kind).collect();
     assert_eq!(kinds, [behaviour.kind]);
-    let text = report::undefined_text(tally);
-    assert!(text.contains(behaviour.section) && text.contains(behaviour.what), "{text}");
+    let reported = &report::undefined_json(tally)[0];
+    assert_eq!([&reported["section"], &reported["what"]], [behaviour.section, behaviour.what]);
 }
 
 /// Asks for eight queue pairs, and returns the number of pairs that the controller grants, as the driver understands it.

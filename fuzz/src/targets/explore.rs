@@ -1,9 +1,12 @@
 //! Requests that a browser, or any program on this machine, sends to the explorer's server.
 
-use phaselink_serve::explore::ROUTES;
-use phaselink_serve::http::{BODY_BYTES_MAX, HEAD_BYTES_MAX, RequestState, read_request};
+use phaselink_serve::http::{BODY_BYTES_MAX, HEAD_BYTES_MAX, RequestState, Route, read_request};
 
 use crate::Target;
+
+/// Requests that the explorer's server answers.
+const ROUTES: [Route; 2] =
+    [Route { method: "GET", path: "/", has_body: false }, Route { method: "POST", path: "/ask", has_body: true }];
 
 pub(super) const EXPLORE: Target = Target { name: "explore", run, seeds };
 

@@ -2,6 +2,7 @@
 
 mod files;
 mod fronts;
+pub mod served;
 mod status;
 
 use std::io::{self, Write};
@@ -19,8 +20,9 @@ use phaselink_core::time::Span;
 use phaselink_serve::control::ControlSocket;
 use phaselink_serve::device::faults::{FaultScope, Faults};
 use phaselink_serve::device::record::Record;
+use phaselink_serve::device::report::{counts_json, is_trusted, lag_json, undefined_json};
 use phaselink_serve::device::store::{Store, StoreKind};
-use phaselink_serve::device::{self, Device, Stop, metrics, report as served};
+use phaselink_serve::device::{self, Device, Stop, metrics};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{DEVICE_THREADS_MAX, Server, Summary};
 use phaselink_studies::report::{self, units};
@@ -128,7 +130,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let recorded = server.device.record.as_ref().zip(record).map(|(record, unfinished)| finish(record, unfinished));
     arguments.print(&server, &summary, targets.json)?;
     recorded.transpose()?;
-    let trusted = !server.timing || served::is_trusted(&summary.tally.lag, arguments.lag_tolerance());
+    let trusted = !server.timing || is_trusted(&summary.tally.lag, arguments.lag_tolerance());
     Ok(if trusted && command.unwrap_or(true) { Ending::Fine } else { Ending::Off })
 }
 
@@ -257,13 +259,13 @@ impl Arguments {
         let mut document = output::stamped(output::headed("serve", document));
         document["phaselink"]["timing"] = server.timing.into();
         document["phaselink"]["errors"] = summary.tally.errors.into();
-        document["phaselink"]["served"] = served::counts_json(&summary.tally);
+        document["phaselink"]["served"] = counts_json(&summary.tally);
         if self.fronts.is_strict() {
-            document["phaselink"]["undefined"] = served::undefined_json(&summary.tally);
+            document["phaselink"]["undefined"] = undefined_json(&summary.tally);
         }
         document["phaselink"]["faults"] = server.device.faults.list();
         if server.timing {
-            document["phaselink"]["lag"] = served::lag_json(&summary.tally, self.lag_tolerance(), &summary.exchanges);
+            document["phaselink"]["lag"] = lag_json(&summary.tally, self.lag_tolerance(), &summary.exchanges);
         }
         document
     }

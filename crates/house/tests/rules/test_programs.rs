@@ -5,8 +5,12 @@ use std::path::Path;
 
 use crate::sources::root;
 
-const TEST_PROGRAMS: [&str; 4] =
-    ["crates/core/tests/library", "crates/studies/tests/library", "crates/house/tests/rules", "crates/cli/tests/program"];
+const TEST_PROGRAMS: [&str; 4] = [
+    "crates/core/tests/library",
+    "crates/studies/tests/library",
+    "crates/house/tests/rules",
+    "crates/cli/tests/program",
+];
 
 /// Names of files and folders beside a program's `main.rs` that it does not declare as modules.
 fn left_out(folder: &Path) -> Vec<String> {

@@ -1,13 +1,16 @@
 //! `phaselink explore`: serves the explorer's web page on this machine, and simulates for it.
 
+mod page;
+mod server;
+
 use clap::Args;
 use phaselink_core::problem::Problem;
-use phaselink_serve::explore::Explorer;
 
+use self::server::Explorer;
 use crate::ending::{Ending, Failure};
 use crate::{interrupt, output};
 
-const EXAMPLES: &str = include_str!("../help/explore.txt");
+const EXAMPLES: &str = include_str!("../../help/explore.txt");
 
 /// Serve the explorer at 127.0.0.1: a web page with sliders for a drive and its job, whose results are simulated at
 /// once.

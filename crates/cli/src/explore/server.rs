@@ -1,8 +1,6 @@
 //! Server of the explorer's page on this machine, which answers the page's questions as the page's WebAssembly module
 //! would.
 
-mod page;
-
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -11,9 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phaselink_core::problem::Problem;
+use phaselink_serve::http::{self, HttpStatus, RequestState, Route};
 use phaselink_studies::ask;
-
-use crate::http::{self, HttpStatus, RequestState, Route};
 
 /// Time that a client of the explorer has to send its request, and again to accept the response.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -28,7 +25,7 @@ const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// HTTP requests that the explorer's server answers: for the page, and for the answer to a question of the page.
-pub const ROUTES: [Route; 2] =
+const ROUTES: [Route; 2] =
     [Route { method: "GET", path: PAGE_PATH, has_body: false }, Route { method: "POST", path: "/ask", has_body: true }];
 const PAGE_PATH: &str = "/";
 
@@ -37,7 +34,7 @@ const JSON: &str = "application/json";
 
 /// Server of the explorer's page, which listens on a TCP port of this machine.
 #[derive(Debug)]
-pub struct Explorer {
+pub(super) struct Explorer {
     listener: TcpListener,
 }
 
@@ -46,7 +43,7 @@ impl Explorer {
     ///
     /// # Errors
     /// If the port is taken.
-    pub fn bind(port: u16) -> Result<Explorer, Problem> {
+    pub(super) fn bind(port: u16) -> Result<Explorer, Problem> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         let problem = |error: io::Error| {
             Problem::new(
@@ -63,7 +60,7 @@ impl Explorer {
     ///
     /// # Errors
     /// If the system cannot tell the port.
-    pub fn address(&self) -> io::Result<String> {
+    pub(super) fn address(&self) -> io::Result<String> {
         Ok(format!("http://{}/", self.listener.local_addr()?))
     }
 
@@ -72,7 +69,7 @@ impl Explorer {
     ///
     /// # Errors
     /// If the system cannot tell the port.
-    pub fn serve(&self, stopped: &Arc<AtomicBool>) -> io::Result<()> {
+    pub(super) fn serve(&self, stopped: &Arc<AtomicBool>) -> io::Result<()> {
         let address = self.listener.local_addr()?;
         thread::scope(|scope| {
             // A connection of our own ends the wait for a client.
@@ -88,7 +85,7 @@ impl Explorer {
     }
 
     fn accept_until(&self, stopped: &Arc<AtomicBool>) {
-        let page: Arc<str> = page::page().into();
+        let page: Arc<str> = super::page::page().into();
         let clients = Arc::new(AtomicUsize::new(0));
         while !stopped.load(Ordering::Relaxed) {
             let Ok((stream, _)) = self.listener.accept() else {
