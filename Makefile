@@ -125,7 +125,7 @@ fuzz:
 # It knows neither the instructions that copy lines nor mapped files, and trailers are tried too often for it.
 miri:
 	@if cargo +nightly miri --version >/dev/null 2>&1; then \
-		MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p phaselink-ring --lib -- chunk:: command:: greeting:: layout::; \
+		MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p phaselink-ring -p phaselink-client --lib -- chunk:: command:: greeting:: layout::; \
 	else echo 'Miri is not installed (rustup component add --toolchain nightly miri rust-src): nothing is tried'; fi
 
 MUTANTS = @if ! cargo mutants --version >/dev/null 2>&1; then \

@@ -5,9 +5,9 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use crate::shared::memory::Memory;
+use crate::shared::{clock, socket};
 use phaselink_ring::greeting::{Hello, WELCOME_BYTES, Welcome};
-use phaselink_ring::shared::memory::Memory;
-use phaselink_ring::shared::{clock, socket};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::SendFlags;
 

@@ -18,16 +18,20 @@
 //! Threads that wait spin, and yield the processor after some microseconds. `include/phaselink.h` is the interface for
 //! C, and `python/phaselink_client.py` the one for Python.
 //!
-//! The crate [`phaselink_ring`] defines the protocol of the two sides: commands, tags, layout, and the order of memory
-//! accesses on which everything depends.
+//! The crate [`phaselink_ring`] defines the protocol of the two sides: commands, tags, layout. [`shared`] has the memory:
+//! mapping, atomic words, wide copies, the clock that both processes read, and the socket that carries the memory's
+//! descriptor. [`chunk`] has the order of memory accesses on which everything depends. Both are public for the device's
+//! end: the order holds only if both ends use the same functions.
 //!
 //! The crate is empty on systems other than Linux, which have no memory files that can be sealed.
 #![cfg(target_os = "linux")]
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+pub mod chunk;
 mod connection;
 mod ffi;
 mod queue;
+pub mod shared;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phaselink_ring::chunk::{self, COMMAND_WORDS};
+use crate::chunk::{self, COMMAND_WORDS};
+use crate::shared::clock;
 use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
 use phaselink_ring::layout::{self, MODE_DOORBELL, QueueOffsets, words};
-use phaselink_ring::shared::clock;
 use phaselink_ring::status::Status;
 use phaselink_ring::trailer::{Tag, TagSource};
 

@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use phaselink_client::chunk::{self, COMMAND_WORDS};
+use phaselink_client::shared::memory::Memory;
+use phaselink_client::shared::{clock, socket};
 use phaselink_client::{Client, Options};
-use phaselink_ring::chunk::{self, COMMAND_WORDS};
 use phaselink_ring::command::{Command, FIRST_PASS};
 use phaselink_ring::greeting::{HELLO_BYTES, Hello, Welcome};
 use phaselink_ring::layout::{self, words};
-use phaselink_ring::shared::memory::Memory;
-use phaselink_ring::shared::{clock, socket};
 use phaselink_ring::status::Status;
 use phaselink_ring::trailer::TagWidth;
 

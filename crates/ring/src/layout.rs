@@ -7,8 +7,10 @@
 //!
 //! Every part starts at a cache line, so that no two writers share one.
 
-use crate::chunk::WORD_BYTES;
 use crate::command::COMMAND_BYTES;
+
+/// Length of a word of the shared memory in bytes.
+pub const WORD_BYTES: usize = 8;
 
 /// Length of a cache line in bytes.
 const LINE_BYTES: u64 = 64;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use phaselink_client::shared::clock;
 use phaselink_core::time::{Span, Time};
-use phaselink_ring::shared::clock;
 
 /// Clock of a server or a benchmark. Its instants count from the start of the clock.
 #[derive(Clone, Debug)]

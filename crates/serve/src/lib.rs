@@ -1,6 +1,6 @@
 //! phaselink on the wall clock: the same controllers as in a simulation, with real bytes, for real hosts.
 //!
-//! I/O, threads and `unsafe` occur only in this crate, in `phaselink-client` and in [`phaselink_ring::shared`]. All
+//! I/O, threads and `unsafe` occur only in this crate and in `phaselink-client`. All
 //! modelled times come from the core: this crate has no latency constants. A front-end runs on threads of its own and
 //! serves a shared [`Device`](device::Device): the bytes, the drive's description, the counters and the request to
 //! stop.

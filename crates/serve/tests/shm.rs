@@ -15,16 +15,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use background::{Background, alone, device};
+use phaselink_client::chunk::CHUNK_BYTES;
+use phaselink_client::shared::memory::Memory;
+use phaselink_client::shared::socket;
 use phaselink_client::{Client, Options, Queue};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::random::mix;
 use phaselink_core::time::Span;
-use phaselink_ring::chunk::CHUNK_BYTES;
 use phaselink_ring::greeting::{Hello, VERSION, WELCOME_BYTES, Welcome};
 use phaselink_ring::layout::Layout;
-use phaselink_ring::shared::memory::Memory;
-use phaselink_ring::shared::socket;
 use phaselink_ring::trailer::{TagSource, TagWidth};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
@@ -312,7 +312,7 @@ fn every_byte_of_a_command_may_be_wrong_and_the_next_command_is_served() {
 }
 
 fn disturb(timing: bool) {
-    use phaselink_ring::chunk;
+    use phaselink_client::chunk;
     use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
     let server = serve("bytes", &[",size=512k"], timing, Wait::Spin);
     let layout = Layout { queues: 1, entries: 4, transfer_bytes: 512 };

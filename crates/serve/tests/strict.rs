@@ -16,9 +16,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use background::{Background, alone, device};
+use phaselink_client::shared::memory::Memory;
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
-use phaselink_ring::shared::memory::Memory;
 use phaselink_serve::device::faults::{FaultScope, Faults};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::device::tally::{Tally, UndefinedBehaviour};

@@ -16,12 +16,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use background::{Background, alone, device};
+use phaselink_client::chunk;
+use phaselink_client::shared::memory::Memory;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, SubmissionEntry, admin, opcode};
 use phaselink_core::random::mix;
-use phaselink_ring::chunk;
-use phaselink_ring::shared::memory::Memory;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::model::wall::Wait;

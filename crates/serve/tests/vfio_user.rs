@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use background::{Background, alone, device};
+use phaselink_client::shared::memory::Memory;
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::{Status, admin, opcode};
 use phaselink_core::time::Span;
-use phaselink_ring::shared::memory::Memory;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::vfio_user::session::Session;
 use phaselink_serve::front::vfio_user::wire::{Header, command};

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use phaselink_ring::chunk::{self, COMMAND_WORDS};
+use phaselink_client::chunk::{self, COMMAND_WORDS};
+use phaselink_client::shared::memory::Memory;
 use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
 use phaselink_ring::greeting::{Hello, VERSION, Welcome};
 use phaselink_ring::layout::{Layout, words};
-use phaselink_ring::shared::memory::Memory;
 use phaselink_ring::status::Status;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::shm::client::{self, CheckedCommand, Client, RingEntry};

@@ -1,6 +1,6 @@
 //! What threads on many cores cost each other: locks, shared lines, mutexes, the kernel's worker, wake-ups.
 
-use crate::common::{close, drive, jobs, ns, reads, run};
+use crate::common::{close, drive, ns, reads, run};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{Outcome, Stage};
 use phaselink_core::time::Span;

@@ -1,12 +1,9 @@
 //! Drives with processors, write buffers and translation layers of their own: what is predicted of them holds, and what they
 //! have in common with real ones comes out of their parts.
 
-use crate::common::{close, counter, drive, jobs, reads, run};
-use phaselink_core::closed_form::Certainty;
-use phaselink_core::config::Mapping;
+use crate::common::{close, counter, drive, jobs, run};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};
-use phaselink_core::ledger::Stage;
 use phaselink_core::simulation::Simulation;
 
 const FLASH: [&str; 4] = ["tlc-gen3", "tlc-gen4", "tlc-gen5", "xl-flash"];

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{STEADY, assert_exact, counter, drive, figures, jobs, run};
-use phaselink_core::closed_form::Certainty;
+use crate::common::{STEADY, counter, drive, figures, jobs, run};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::simulation::Simulation;

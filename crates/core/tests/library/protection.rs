@@ -1,8 +1,7 @@
 //! Drives whose blocks have protection information: what its transfer costs, and which drives cannot have any.
 
-use crate::common::{STEADY, assert_exact, drive, figures, jobs, run};
+use crate::common::{STEADY, drive, figures, run};
 use crate::lone_requests::wire;
-use phaselink_core::closed_form::Certainty;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::time::Span;

@@ -1,6 +1,6 @@
 //! The PSS card: its latencies as closed forms, its completion modes, its cache, and that nothing is lost.
 
-use crate::common::{self, counter, drive, jobs, reads, run};
+use crate::common::{self, counter, drive, reads, run};
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Engine, Input};
 use phaselink_core::ledger::{DirectionOutcome, Outcome, Stage};

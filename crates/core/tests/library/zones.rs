@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{counter, drive, jobs, limited, run};
+use crate::common::{counter, drive, jobs, run};
 use phaselink_core::ledger::Outcome;
 use phaselink_core::simulation::{Simulation, simulate};
 use phaselink_core::workload::fio;

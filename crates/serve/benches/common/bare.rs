@@ -6,9 +6,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use phaselink_client::chunk::{self, AHEAD_BYTES, Word};
+use phaselink_client::shared::memory::Memory;
 use phaselink_core::request::Op;
-use phaselink_ring::chunk::{self, AHEAD_BYTES, Word};
-use phaselink_ring::shared::memory::Memory;
 use phaselink_serve::device::store::Store;
 
 use super::{DEPTH, Measured, PROCESSORS, Transfer, one_by_one, pin, rate};

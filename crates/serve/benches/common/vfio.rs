@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
+use phaselink_client::chunk;
+use phaselink_client::shared::memory::Memory;
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::spec::{SubmissionEntry, opcode};
 use phaselink_core::request::Op;
-use phaselink_ring::chunk;
-use phaselink_ring::shared::memory::Memory;
 use phaselink_serve::device::store::Store;
 use phaselink_serve::device::{Device, Stop};
 use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};

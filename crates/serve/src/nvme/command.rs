@@ -3,13 +3,13 @@
 
 use std::io;
 
+use phaselink_client::chunk::AHEAD_BYTES;
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::placement::directed_to;
 use phaselink_core::protocol::nvme::rules::protection::unchecked;
 use phaselink_core::protocol::nvme::rules::{self, Action, Data, Limits, command};
 use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, opcode};
 use phaselink_core::request::Io;
-use phaselink_ring::chunk::AHEAD_BYTES;
 
 use super::host::Host;
 use super::journal::Journal;

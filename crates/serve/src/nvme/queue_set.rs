@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use phaselink_client::chunk::AHEAD_BYTES;
 use phaselink_core::protocol::nvme::rules::Shadow;
 use phaselink_core::protocol::nvme::rules::completion::Done;
 use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, opcode};
-use phaselink_ring::chunk::AHEAD_BYTES;
 use smallvec::SmallVec;
 
 use super::arbitration::{Arbitration, QueuePriority};

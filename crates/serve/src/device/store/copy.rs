@@ -20,7 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Instant;
 
-use phaselink_ring::shared::words::{self, CopyMethod, fence_streams};
+use phaselink_client::shared::words::{self, CopyMethod, fence_streams};
 
 /// Length in bytes from which copies into the store may use streaming stores. A single shorter copy would wait for the
 /// memory at its fence.

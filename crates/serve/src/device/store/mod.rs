@@ -40,10 +40,10 @@ use std::thread;
 use std::time::Duration;
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
+use phaselink_client::chunk;
 use phaselink_core::media::keys::KeyLayout;
 use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::problem::Problem;
-use phaselink_ring::chunk;
 use rustix::fs::FallocateFlags;
 
 use file::FileBacking;

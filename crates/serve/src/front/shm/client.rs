@@ -3,11 +3,11 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
+use phaselink_client::chunk::{self, AHEAD_BYTES, COMMAND_WORDS, Word};
+use phaselink_client::shared::memory::Memory;
 use phaselink_core::request::{Io, Op};
-use phaselink_ring::chunk::{self, AHEAD_BYTES, COMMAND_WORDS, Word};
 use phaselink_ring::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_entry};
 use phaselink_ring::layout::{self, Layout, QueueOffsets, words};
-use phaselink_ring::shared::memory::Memory;
 use phaselink_ring::status::Status;
 
 use super::share::DriveRange;

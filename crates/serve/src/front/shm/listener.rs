@@ -10,10 +10,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use phaselink_client::shared::memory::Memory;
+use phaselink_client::shared::socket;
 use phaselink_ring::greeting::{HELLO_BYTES, Hello, Refusal, VERSION, Welcome};
 use phaselink_ring::layout::Layout;
-use phaselink_ring::shared::memory::Memory;
-use phaselink_ring::shared::socket;
 use phaselink_ring::trailer::TagWidth;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;

@@ -247,8 +247,8 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::Instant;
 
+    use phaselink_client::shared::memory::Memory;
     use phaselink_ring::layout::Layout;
-    use phaselink_ring::shared::memory::Memory;
 
     use super::*;
     use crate::device::wakeup::Wakeup;

@@ -12,7 +12,7 @@ use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use memmap2::{MmapOptions, MmapRaw};
-use phaselink_ring::chunk;
+use phaselink_client::chunk;
 
 use crate::device::guard::Guard;
 use crate::device::store::copy;

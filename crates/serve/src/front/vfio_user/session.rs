@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use phaselink_client::shared::memory::Memory as Page;
 use phaselink_core::protocol::nvme::rules::Limits;
-use phaselink_ring::shared::memory::Memory as Page;
 use serde_json::{Value, json};
 
 use super::interrupts::{self, Interrupts, Outcome, Setting};

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, SealFlags};
 
-use crate::chunk::WORD_BYTES;
+use phaselink_ring::layout::WORD_BYTES;
 
 /// Mapping of a memory file whose size is sealed, so that no access can fail.
 #[derive(Debug)]

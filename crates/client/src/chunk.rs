@@ -26,8 +26,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::command::COMMAND_BYTES;
-use crate::trailer::{self, Tag};
+use phaselink_ring::command::COMMAND_BYTES;
+use phaselink_ring::layout::WORD_BYTES;
+use phaselink_ring::trailer::{self, Tag};
 
 /// Length in bytes of a chunk, the unit in which data becomes visible. The last word of a chunk is its trailer.
 ///
@@ -37,8 +38,6 @@ use crate::trailer::{self, Tag};
 pub const CHUNK_BYTES: usize = 4096;
 /// Length of a chunk in words.
 pub const CHUNK_WORDS: usize = CHUNK_BYTES / WORD_BYTES;
-/// Length of a word in bytes.
-pub const WORD_BYTES: usize = 8;
 /// Length of a cache line in bytes.
 pub(crate) const LINE_BYTES: usize = 64;
 /// Length of a cache line in words.
@@ -196,7 +195,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::trailer::TagWidth;
+    use phaselink_ring::trailer::TagWidth;
 
     /// Word that only one thread uses.
     struct Lone(Cell<u64>);

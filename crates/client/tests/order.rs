@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
 use loom::thread;
-use phaselink_ring::chunk::{self, CHUNK_WORDS, COMMAND_WORDS, Word};
+use phaselink_client::chunk::{self, CHUNK_WORDS, COMMAND_WORDS, Word};
 use phaselink_ring::command::{Command, FIRST_PASS, Operation};
 use phaselink_ring::status::Status;
 use phaselink_ring::trailer::{Tag, TagWidth};

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::wide;
 pub use super::wide::{CopyMethod, fence_streams};
-use crate::chunk::{LINE_BYTES, LINE_WORDS, WORD_BYTES, Word, copy_words, load_words, store_words};
+use crate::chunk::{LINE_BYTES, LINE_WORDS, Word, copy_words, load_words, store_words};
+use phaselink_ring::layout::WORD_BYTES;
 
 impl Word for AtomicU64 {
     #[inline(always)]
