@@ -276,7 +276,7 @@ impl Drive {
     /// sections that the drive does not use.
     pub fn resolved(&self) -> Json {
         let mut resolved = section::values(&self.header());
-        // Lines of trouble are among the faults.
+        // `trouble` lines are already part of `faults`.
         resolved.remove("trouble");
         let (faults, drives) = (resolved.remove("faults"), resolved.remove("drives"));
         for section in self.sections() {
@@ -287,7 +287,7 @@ impl Drive {
             let doubts = doubts.iter().map(|doubt| Json::Object(section::values(doubt)));
             resolved.insert(String::from(list), doubts.collect());
         }
-        // Defaults are left out, so that documents of drives without faults, switch, peer, limits, zones, placement and keys stay as short as they are.
+        // Omit settings that have their default, so that the documents of simple drives stay short.
         if let Some(faults) = faults.filter(|_| !self.faults.is_empty()) {
             resolved.insert(String::from("faults"), faults);
         }

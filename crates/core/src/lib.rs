@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
-// Values.
+// Basic values.
 pub mod memory;
 pub mod number;
 pub mod problem;
@@ -15,16 +15,16 @@ pub mod table;
 pub mod time;
 pub mod words;
 
-// What travels and what is counted, and the clock.
+// Requests, packets, statistics and the simulated clock.
 pub mod ledger;
 pub mod request;
 pub mod scheduler;
 pub mod tlp;
 
-// Descriptions as values.
+// Descriptions of hardware and software.
 pub mod config;
 
-// Who asks, what answers, and the way between.
+// The workload, the devices, and the link between host and device.
 pub mod data;
 pub mod faults;
 pub mod link;
@@ -32,22 +32,22 @@ pub mod media;
 pub mod shared;
 pub mod workload;
 
-// Protocols, each a folder; the list of them comes first, as the drive has a section for each.
+// Protocols. Their list comes first because the drive has a section for each.
 #[macro_use]
 pub mod protocol;
 pub mod drive;
 
-// States after a power cut.
+// States that a power cut can leave.
 pub mod crash;
 
-// Everything together.
+// The engine and the host, which combine all parts.
 pub mod dma;
 pub mod engine;
 pub mod host;
 pub use engine::simulation;
 pub use engine::timeline;
 
-// Text into drives, and closed forms.
+// Drive files, closed forms, and random tests of both.
 pub mod closed_form;
 pub mod drive_file;
 pub mod torture;

@@ -96,7 +96,7 @@ fn shortened(text: &str) -> Cow<'_, str> {
     }
     let left_out = tail[..start_of_tail].chars().count();
     let mut cut = printable(&text[..end_of_head]).into_owned();
-    // Writing to a string does not fail.
+    // Writing to a `String` cannot fail.
     let _ = write!(cut, " … {left_out} characters left out … {}", printable(&tail[start_of_tail..]));
     cut.into()
 }

@@ -14,7 +14,7 @@ pub type RequestId = u32;
 
 /// Operation of a request. A protocol says in [`Protocol::supports`](crate::protocol::halves::Protocol::supports) which
 /// of them it has.
-// As wide as the length that stands beside it in a request, so that both are copied in one piece.
+// `u32` is the width of the length field next to it in a request, so the compiler copies both at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[repr(u32)]
 pub enum Op {

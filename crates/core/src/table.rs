@@ -111,7 +111,7 @@ impl<K, V> Default for SortedMap<K, V> {
 
 impl<K: Ord + Copy, V> SortedMap<K, V> {
     fn find(&self, key: &K) -> Result<usize, usize> {
-        // Most keys come last.
+        // Most keys are inserted in rising order, so compare with the last key first.
         match self.entries.back() {
             Some((last, _)) if last < key => Err(self.entries.len()),
             _ => self.entries.binary_search_by(|(other, _)| other.cmp(key)),

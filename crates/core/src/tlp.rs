@@ -44,7 +44,7 @@ impl Payload {
         if bytes <= INLINE_BYTES {
             return &mut self.inline[..bytes];
         }
-        // Few different lengths, so that a payload as long as none before finds a buffer.
+        // Round lengths up to a power of two, so that a buffer can be reused for payloads of other lengths.
         let length = bytes.next_power_of_two();
         let place = spare.iter().rposition(|buffer| buffer.len() == length);
         let buffer = self.more.insert(match place {

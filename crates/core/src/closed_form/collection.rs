@@ -64,7 +64,8 @@ impl DieQueue {
 pub(super) fn round_time(media: &config::Media, translation: &config::Translation, amplification: f64) -> Span {
     let (costs, layout) = (FlashCosts::of(&media.in_the_mean()), FlashLayout::of(media, translation));
     let row_units = f64::from(layout.row_units);
-    // A victim has this share of valid units, so that a row that is read brings as many of its units, or one.
+    // The share of valid units in a victim block is 1 - 1/amplification, so a read of one row moves that share of its
+    // units, but at least one.
     let row_valid = ((1.0 - 1.0 / amplification) * row_units).max(1.0);
     let lines = amplification - 1.0;
     let pages_per_line = layout.pages_per_line;
@@ -81,7 +82,7 @@ pub(super) fn round_time(media: &config::Media, translation: &config::Translatio
     };
     let began_at = rounds.run(0..FIRST_ROUNDS);
     let mean = rounds.run(FIRST_ROUNDS..FIRST_ROUNDS + ROUNDS).since(began_at) / u64::from(ROUNDS);
-    // All dies erase a block together.
+    // An erase block spans all dies, so its erase time is divided among all lines of the block.
     let lines_per_block = f64::from(layout.block_units) / f64::from(layout.line_units());
     mean + costs.erase.scale(amplification / lines_per_block)
 }

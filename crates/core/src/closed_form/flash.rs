@@ -133,7 +133,7 @@ impl Parts<'_> {
         let from_cells = self.share_from_cells(workload);
         let (reads, bytes) = self.array_reads(workload, class);
         let transfer = Span::from_ns_f64(bytes * self.transfer_ns());
-        // Planes are held until their data has left them.
+        // A plane stays busy until its page has crossed the channel, so the transfer counts as plane time too.
         let held = costs.command + self.page_read_time(workload) + transfer;
         demands.add("flash dies", self.planes_apart() * self.dies(), held, reads * from_cells);
         demands.add("flash channels", self.drive.media.channels.into(), transfer, reads * from_cells);
@@ -157,17 +157,18 @@ impl Parts<'_> {
         let page_bytes = f64::from(media.stripe_bytes) / self.planes_apart();
         let pages = f64::from(class.bytes) / page_bytes;
         if workload.sequential && self.drive.buffer.read_ahead_kib > 0 {
-            // Rows are fetched whole, once for all threads that follow the same addresses.
+            // Read-ahead fetches whole rows, and threads that read the same addresses share each row.
             return (pages / workload.sharers(), page_bytes);
         }
         let writes = workload.classes.iter().any(|class| class.direction == DataDirection::Write);
         let is_scattered = translation.precondition == Precondition::Random && !writes;
         let is_aligned = class.aligned && (pages.fract() == 0.0 || (1.0 / pages).fract() == 0.0);
         let reads = match (is_scattered, is_aligned) {
-            // Neighbouring units lie on different dies.
+            // Random preconditioning puts neighbouring mapping units on different dies, so each unit needs a read of
+            // its own.
             (true, _) => pages.max(f64::from(class.bytes) / f64::from(translation.unit_bytes)).ceil(),
             (false, true) => pages.ceil(),
-            // A read of many pages may begin and end within one.
+            // A read that is not aligned to pages may begin and end inside one page, so the bound counts one page less.
             (false, false) => (pages.ceil() - 1.0).max(1.0),
         };
         (reads, f64::from(class.bytes) / reads)
@@ -206,7 +207,8 @@ impl Parts<'_> {
         let moved = leaving * (amplification - 1.0);
         let unit_bytes = f64::from(translation.unit_bytes);
         let partial = self.partial_units(workload, class) * leaving / self.line_space(workload, class);
-        // Victims hold this share of valid units, so that a row that is read brings as many of its units.
+        // The share of valid units in a victim block is 1 - 1/amplification, so a read of one row moves that share of
+        // its units.
         let valid = 1.0 - 1.0 / amplification;
         let row_units = f64::from(media.stripe_bytes) / unit_bytes;
         let reads = moved / unit_bytes / (valid * row_units).max(1.0) + partial;
@@ -214,11 +216,11 @@ impl Parts<'_> {
         let block_bytes = f64::from(media.stripe_bytes) * f64::from(media.block_pages);
         let erases_all = translation.precondition == Precondition::Random || self.drive.zones.dies > 0;
         let erased = if erases_all && translation.precondition != Precondition::None { programmed } else { moved };
-        // Operations in the background hold all planes of a die.
+        // Programs and erases occupy all planes of a die, so a die counts as that many busy planes.
         let (planes, dies) = (self.planes_apart(), self.planes_apart() * self.dies_written(workload));
         let read = costs.command + self.page_read_time(workload);
         let (stripe, word_line) = (f64::from(media.stripe_bytes), f64::from(media.program_bytes));
-        // Writes to a cache of one bit a cell, a stripe at a time, may take less.
+        // Writes to the SLC cache program one stripe at a time, which may take less than a full word line.
         let (program, bytes) = match translation.slc_cache_mib > 0 && translation.precondition != Precondition::Random {
             true => (costs.program.scale(stripe / word_line).min(costs.slc_program), stripe),
             false => (costs.program, word_line),
@@ -230,7 +232,8 @@ impl Parts<'_> {
         demands.add("flash channels", media.channels.into(), Span::from_ns_f64(carried * self.transfer_ns()), 1.0);
         let page_bytes = f64::from(media.stripe_bytes) / f64::from(media.planes);
         self.demand_commands(demands, programmed / page_bytes + reads);
-        // Reads that go first keep no die waiting for data to program.
+        // With prioritised reads, a die does not wait for the data of its next program, so only queued reads add this
+        // demand.
         if amplification > 1.0 && translation.collection_reads == CollectionReads::Queued {
             let round = round_time(media, translation, amplification);
             demands.add(GARBAGE_COLLECTION, 1.0, round, leaving / self.line_bytes());
@@ -259,7 +262,7 @@ impl Parts<'_> {
     /// Returns the bytes per write that leave the write buffer for flash while requests are counted. Data that is
     /// overwritten in the buffer never does.
     fn leaving_bytes(&self, workload: &Workload, class: &Class) -> f64 {
-        // Each thread fills zones of its own.
+        // Each thread writes to zones of its own, so its writes never overwrite data in the buffer.
         if self.drive.zones.is_there() {
             return f64::from(class.bytes) * workload.leaving_share;
         }

@@ -176,14 +176,14 @@ impl Parts<'_> {
         };
         let (stages, certainty) = match (alike, certainty) {
             (true, _) => (each.into_iter().next().unwrap_or_default(), certainty),
-            // A request that may take less than the mean has no other bound.
+            // A request that may take less than the mean is bounded only by the lower bound.
             (false, Certainty::Mean(_)) => (bound, Certainty::AtLeast(unlike)),
             (false, _) => {
                 let shortest = each.into_iter().min_by_key(StageTimes::total).unwrap_or(bound);
                 (shortest, Certainty::AtLeast(unlike))
             }
         };
-        // Where packets wait for credits, the memory alone may take longer than what is known of the request.
+        // If packets wait for credits, the bound can exceed the sum of the known stages, so limit it to that sum.
         Latency { least: least.min(stages.total()), stages, certainty }
     }
 }

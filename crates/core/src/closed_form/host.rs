@@ -175,7 +175,7 @@ impl Parts<'_> {
         let idle = if is_idle { Some(now.since(free_at)) } else { None };
         let exit = idle.map_or(Span::ZERO, |idle| host.idle_exit_after(idle) + host.cold_time(idle));
         let delivered = now + self.at_clock(host.interrupt) + exit;
-        // The handler runs once its core has finished the switch away from the thread.
+        // The core runs the handler only after it has finished the switch away from the thread.
         delivered.max(free_at) + self.on_core(host.interrupt_handler)
     }
 

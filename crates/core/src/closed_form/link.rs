@@ -87,8 +87,8 @@ impl Parts<'_> {
         let (each, packets) = (self.each(packet), packet.count() + behind);
         let in_time = |credits: u32| {
             let accepted = self.link.accept_time(packet.direction) <= each;
-            // The last packet needs a credit that was spent so many packets ago, of which all that follow the burst are
-            // short.
+            // The last packet reuses a credit that was spent `credits` packets earlier. Packets after the burst are
+            // short, so count them at the time of a short packet.
             let short = credits.min(behind.saturating_sub(1));
             let shortest = self.each(&self.write(packet.direction, REGISTER_BYTES));
             let since = each * u64::from(credits - short) + shortest * u64::from(short);

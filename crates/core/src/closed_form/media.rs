@@ -83,7 +83,8 @@ impl Parts<'_> {
     /// divide a stripe evenly all count as one position.
     fn place_count(&self, workload: &Workload, class: &Class) -> u64 {
         let (stripe, bytes) = (u64::from(self.geometry.stripe_bytes), u64::from(class.bytes));
-        // Which buses a part of a stripe needs depends on its place, where chips are told apart.
+        // On a drive with separate chips, a part of a stripe needs different buses at different offsets, so its parts
+        // are not alike.
         let parts_alike = stripe.is_multiple_of(bytes) && (self.chips.is_none() || stripe == bytes);
         match parts_alike && workload.offset.is_multiple_of(bytes) && self.fits_units(class) {
             true => 1,
@@ -225,7 +226,7 @@ impl Parts<'_> {
         let least = (f64::from(class.bytes) / unit_bytes / units as f64).min(1.0);
         let waiting = workload.outstanding as f64 + f64::from(self.banks());
         let met = (waiting * unit_bytes / workload.region_bytes.max(1) as f64).min(1.0);
-        // Pieces smaller than a unit join those of other requests that wait at their bank.
+        // Pieces smaller than a programming unit are merged with pieces of other requests that wait for the same bank.
         let has_pieces = self.geometry.stripe_bytes < self.timing().program_bytes;
         match workload.sequential || has_pieces || self.chips.is_some() {
             true if self.chips.is_some() => 1.0,
@@ -290,7 +291,8 @@ impl Parts<'_> {
         let stripe = u64::from(self.geometry.stripe_bytes);
         let last = workload.offset.saturating_add(workload.region_bytes.max(1) - 1);
         let stripes = (last / stripe - workload.offset / stripe + 1) as f64;
-        // The command of a piece that joins others is sent beside their transfers.
+        // A merged write sends its command while data of the other pieces is being transferred, so only writes that are
+        // not merged pay for the command.
         let alone = match class.direction {
             DataDirection::Read => 1.0,
             DataDirection::Write => self.programs_alone(workload, class, spread.units),
@@ -299,7 +301,7 @@ impl Parts<'_> {
         let held = (self.before(class.direction) * spread.pieces + program).scale(alone) + spread.transfer;
         let buses_per_channel = self.chips.map_or(1, |chips| chips.buses()) as f64;
         let awake = 1.0 - self.pause_share(workload);
-        // Pieces that meet at a bank, or on a bus, are one use of it.
+        // Pieces of one request on the same bank, or on the same bus, are served as one access.
         let (banks, buses) = (spread.pieces.min(self.banks().into()), spread.pieces.min(self.buses().into()));
         demands.add("media banks", stripes.min(f64::from(self.banks())) * awake, held / banks, banks as f64);
         let in_region = (stripes * buses_per_channel).min(f64::from(self.buses()));

@@ -142,7 +142,8 @@ fn generated(job: &Job) -> Vec<Class> {
     };
     add(DataDirection::Read, &job.read_blocks, reads);
     add(DataDirection::Write, &job.write_blocks, 1.0 - reads);
-    // Random requests are aligned to their own size, sequential ones to the size of those before them.
+    // A random request is aligned to its own size. A sequential request starts where the previous one ended, so it is
+    // aligned only if all have one size.
     let one_size = classes.iter().all(|class| class.bytes == classes[0].bytes);
     for class in &mut classes {
         class.aligned = job.pattern == Pattern::Random || one_size;

@@ -81,7 +81,7 @@ fn parsed(text: &str, recording: &Recording, timeline: &CutTimeline) -> Option<I
                     image.lost.insert(places.start, Loss::All);
                     continue;
                 }
-                // A range means everything in it that can be missing.
+                // A range of numbers selects only the requests in it that can be missing.
                 let places = places.start..places.end.min(recording.requests.len());
                 let open =
                     places.filter(|&place| recording.requests[place].is_change() && timeline.is_open(place, image.cut));

@@ -50,7 +50,7 @@ fn legal_states(recording: &Recording) -> BTreeSet<State> {
                 _ => None,
             })
             .collect();
-        // Pieces of open changes, one bit each.
+        // Each open change has one bit for each piece that can be lost alone.
         let pieces = |change: usize| {
             let RecordedCommand { bytes, .. } = recording.requests[change];
             if bytes <= recording.rules.atomic_bytes { 1 } else { bytes / BLOCK }
@@ -148,14 +148,15 @@ fn images_are_as_many_as_counting_by_hand_says() {
     assert_eq!(count(&[("write", 0), ("done", 0)]), 2, "an answer alone keeps nothing");
     assert_eq!(count(&[("long", 0)]), 4, "either block or both");
     assert_eq!(count(&[("write", 0), ("write", 1), ("done", 1), ("done", 0)]), 4, "any order");
-    // Neither, one, the other or both; then the flush keeps both, and a third comes or not: both, both and the third.
+    // Before the flush, either write, both or none can be present (4 states). After it both are durable, and the third
+    // may be present or not: 5 states in total.
     let flushed = [("write", 0), ("write", 1), ("done", 0), ("done", 1), ("flush", 0), ("done", 2), ("write", 2)];
     assert_eq!(count(&flushed), 5);
-    // The flush came before the answer to the write, and so owes it nothing.
+    // The flush arrived before the first write had completed, so it does not make that write durable.
     assert_eq!(count(&[("write", 0), ("flush", 0), ("done", 0), ("done", 1), ("write", 1)]), 4);
-    // An unanswered flush owes nothing either.
+    // A flush that has not completed guarantees nothing.
     assert_eq!(count(&[("write", 0), ("done", 0), ("flush", 0), ("write", 1)]), 4);
-    // Force unit access keeps itself and nothing that came before.
+    // A write with force unit access makes itself durable, but no write before it.
     assert_eq!(count(&[("write", 0), ("done", 0), ("write fua", 1), ("done", 1)]), 4);
     assert_eq!(count(&[("write", 0), ("write fua", 1), ("done", 1), ("write", 2)]), 6);
     assert_eq!(count(&[("write", 0), ("done", 0), ("flush", 0), ("done", 1), ("trim", 0)]), 3);
@@ -251,7 +252,7 @@ proptest! {
             prop_assert_eq!(&Image::parse(&image.name(&recording, &timeline), &recording, &timeline).unwrap(), image);
         }
         prop_assert!(states(&recording, &sample).is_subset(&legal));
-        // Few requests have few images, which random ones have all met before long.
+        // With few requests there are few crash images, and a large random sample contains all of them.
         if recording.requests.len() <= 4 {
             prop_assert_eq!(states(&recording, &sampled(&recording, &timeline, 100_000, seed)), legal);
         }

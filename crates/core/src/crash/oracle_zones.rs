@@ -197,7 +197,8 @@ fn legal_states(recording: &Recording) -> BTreeSet<String> {
                 && is_trim(trim)
                 && recording.requests[trim].bytes > recording.rules.atomic_bytes
             {
-                // Each of its two blocks may be deallocated alone, the second as a change of its own.
+                // A deallocation of two blocks may take effect on either block alone. `usize::MAX` stands for the
+                // second block alone.
                 choices.push(vec![(trim, 1)]);
                 choices.push(vec![(trim, usize::MAX)]);
                 choices.retain(|choice| !must_be_there(recording, trim, cut) || choice == &[(trim, 2)]);
@@ -257,8 +258,8 @@ fn images_of_zones_are_as_many_as_counting_by_hand_says() {
     assert_eq!(count(&[("write", 0, 1), ("write", 1, 1)]), 4, "zones know nothing of each other");
     assert_eq!(count(&[("write", 0, 1), ("write fua", 0, 1), ("done", 1, 0)]), 3, "and then both are durable");
     assert_eq!(count(&[("write", 0, 1), done, ("flush", 0, 0), done, ("write", 0, 1)]), 3);
-    // Up to the reset: neither, one, both. The reset in flight: the same, and empty again. Once it has completed:
-    // empty.
+    // Before the reset: none, one or both writes. While the reset is in flight: the same, or empty. After its
+    // completion: empty.
     assert_eq!(count(&[("write", 0, 1), ("write", 0, 1), ("reset", 0, 0)]), 4);
     assert_eq!(count(&[("write", 0, 1), done, ("finish", 0, 0), done]), 3);
     assert_eq!(count(&[("write", 0, 1), done, ("trim", 0, 0)]), 8, "a deallocation has no order");

@@ -200,7 +200,8 @@ impl Sampler<'_> {
                 repeated = 0;
             }
         }
-        // The last turn may have added too many; the cuts to omit are spread evenly.
+        // The last round may have drawn more images than wanted. Omit the surplus at even distances, so that all cuts
+        // stay represented.
         let surplus = images.len().saturating_sub(wanted);
         let images: Vec<Image> = images.into_iter().collect();
         let is_kept =
@@ -232,7 +233,8 @@ impl Sampler<'_> {
         let (recording, timeline) = (self.recording, self.timeline);
         let cuts = |place| timeline.open_cuts(place, recording).expect("open requests are open at some cut");
         let all_open = |cut, except: Option<usize>| {
-            // In a zone, a request is there with those before it.
+            // A zone is written in order, so a request that survives in a zone implies all requests before it in that
+            // zone.
             let is_kept = |place: usize| {
                 let zone = recording.zone(place);
                 except.is_some_and(|it| it == place || place < it && zone.is_some() && zone == recording.zone(it))
@@ -260,7 +262,8 @@ impl Sampler<'_> {
             Tear::Last => Loss::unless((0..pieces).map(|piece| piece + 1 == pieces)),
             Tear::Half => Loss::unless((0..pieces).map(|piece| piece < pieces / 2)),
             Tear::Random => {
-                // Runs, whose typical length differs from image to image; any pattern may come.
+                // Lost and kept pieces come in runs. The typical length of a run is drawn for each image, so that every
+                // pattern is possible.
                 let run = 1 + self.below(u64::from(pieces));
                 let mut is_there = self.below(2) == 0;
                 let mut there = Vec::with_capacity(pieces as usize);

@@ -16,7 +16,8 @@ pub fn shrink(
 ) -> Image {
     let mut left = tries;
     let mut ask = |image: &Image| {
-        // Without a loss, another one in the same zone may be impossible.
+        // In a zone, a write can only be lost together with the writes after it, so some smaller sets of losses are
+        // impossible.
         let may_ask = left > 0 && image.check(recording, timeline).is_ok();
         left -= usize::from(may_ask);
         may_ask && fails(image)
@@ -29,7 +30,7 @@ pub fn shrink(
         let mut first = 0;
         while first < image.lost.len() {
             let fewer = without(&image, first, size);
-            // A loss that could be restored makes room for those that follow it.
+            // If these losses are not needed for the failure, the next ones are now at index `first`.
             if ask(&fewer) { image = fewer } else { first += size }
         }
         let is_done = size == 1 && image.lost.len() == before;

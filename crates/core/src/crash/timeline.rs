@@ -212,8 +212,8 @@ fn instants(recording: &Recording) -> Vec<RequestInstants> {
 /// Applies each completed flush: all requests that had completed when the flush arrived become durable at its
 /// completion.
 fn flush(recording: &Recording, requests: &mut [RequestInstants]) {
-    // Changes in the order of their completion; for each flush the number of them when it arrived; and the number of
-    // durable ones.
+    // `answered`: changes in the order of completion. `found`: for each flush, how many changes had completed when it
+    // arrived. `durable`: number of changes that a completed flush has made durable.
     let (mut answered, mut found, mut durable) = (Vec::new(), vec![0; requests.len()], 0);
     for (at, event) in recording.events.iter().enumerate() {
         match *event {

@@ -80,7 +80,8 @@ impl<'a> ImageView<'a> {
         }
         let settled = self.timeline.settled(image.cut);
         if settled < self.settled {
-            // Back in time: requests that have settled since cannot be removed one by one.
+            // The cut is earlier than the previous one. Settled requests overwrite each other and cannot be removed one
+            // by one, so start again from zeros.
             for range in ranges(self.recording, 0..self.settled) {
                 self.base[range.clone()].fill(BlockSource::ZEROS);
                 self.shown[range].fill(BlockSource::ZEROS);

@@ -224,7 +224,7 @@ impl Checker {
                 found == expected
             });
             if !is_allowed {
-                // The oldest version allowed was generated last.
+                // The loop ends with the oldest allowed version, so `expected` holds that version now.
                 let byte = found.iter().zip(&*expected).position(|(a, b)| a != b).unwrap_or(0);
                 return Err(format!(
                     "byte {} is {:#04x}, and {:#04x} in version {floor}; no version up to {latest} of block {} fits",
@@ -263,7 +263,7 @@ impl Checker {
             (oldest, newest) = (oldest.min(version), newest.max(version));
             rest = behind;
         }
-        // Only all of the block tells which versions are gone.
+        // Only a read of the whole block shows which versions the power cut has removed.
         if let Some(block) = self.blocks.get_mut(&number).filter(|_| found.len() as u64 == BLOCK_BYTES) {
             (block.floor, block.kept) = (oldest, oldest);
             (block.lost, block.cut_at) = ((newest + 1, latest + 1), 0);

@@ -87,7 +87,8 @@ impl Durable {
         let blank = || ArrivingUnit { bytes: vec![0; unit_bytes].into(), pieces: 0 };
         let arriving = self.arriving.entry(key).or_insert_with(blank);
         if arriving.pieces & pieces != 0 {
-            // Another command of the same name; the rest of the one before was lost.
+            // The piece has arrived before, so this is a new command with a reused identifier. The rest of the old
+            // command was lost.
             arriving.pieces = 0;
         }
         arriving.pieces |= pieces;

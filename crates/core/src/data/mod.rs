@@ -117,7 +117,7 @@ impl Data {
             Op::Write => self.checker.on_write(&request.io, &mut self.moving),
             Op::WriteZeroes => return self.checker.on_write_zeroes(&request.io),
             Op::Flush => return self.on_flush(id),
-            // A block that has been deallocated keeps its bytes here, which the NVMe specification allows.
+            // The NVMe specification allows a deallocated block to keep its data, so leave it unchanged.
             Op::Discard => return,
         }
         memory.write(request.buffer, &self.moving);

@@ -74,7 +74,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
         slc,
         room,
     ];
-    // Later conditions assume that earlier ones hold.
+    // The checks of flash assume that the checks above have passed, so report only the first that fails.
     let flash = of_flash.iter().filter(|_| is_mapped).find_map(|check| check(drive));
     general.into_iter().chain([flash]).flatten().collect()
 }
@@ -100,7 +100,7 @@ fn processors(drive: &Drive) -> Option<BrokenCondition> {
 /// Checks that keys of the translation layer are given only if there is one.
 fn nothing_mapped(drive: &Drive) -> Option<BrokenCondition> {
     let is_mapped = drive.translation.mapping == Mapping::Page;
-    // Flash may be described by its keys before a drive gives it a translation layer.
+    // A flash drive may set media keys before a translation layer is added, so do not reject those.
     let is_flash = drive.media.technology == Technology::Nand;
     let is_inert = |key: &&&str| is_written(drive, key) && !(is_flash && key.starts_with("media."));
     let key = TRANSLATION_KEYS.iter().find(is_inert)?;

@@ -37,8 +37,7 @@ pub(super) fn explain(drive: &Drive, width: usize, remark: &str) -> String {
     }
     explain_section(&mut text, drive, &drive.header(), width);
     explain_faults(&mut text, drive);
-    // Most drives are no volumes and have neither zones nor placement nor keys, and the keys of these would say
-    // nothing.
+    // Most drives have no volume, zones, placement or key store, so omit these sections unless they are in use.
     let is_shown = |section: &&dyn Section| match section.path() {
         "volume" => drive.volume.is_there(),
         "zones" => drive.zones.is_there(),

@@ -201,7 +201,7 @@ impl DriveReader {
             self.start_sections(layers, rank..rank + 1);
             self.read_layer(rank, &layers[rank]);
         }
-        // All of `--set` is one text: which of them names a preset does not matter.
+        // All `--set` arguments form one layer, so a preset may be named in any of them.
         self.start_sections(layers, texts.len()..layers.len());
         for (place, layer) in given.iter().enumerate() {
             self.read_layer(texts.len() + place, layer);
@@ -270,7 +270,7 @@ impl DriveReader {
 
     /// Sets a key of section `path` to the value of an entry of a drive file, or reports the entry's problem.
     fn set(&mut self, path: &str, origin: Origin, rank: usize, entry: &Entry) {
-        // The former name of a key is read as its current one.
+        // An obsolete name of a key is accepted and replaced by the current name.
         if let Some(name) = refused::current_key(path, &entry.key) {
             return self.set(path, origin, rank, &Entry { key: String::from(name), ..entry.clone() });
         }
@@ -312,7 +312,8 @@ impl DriveReader {
             let mut doubt: UncertainConstant = list::read_item(item, &mut self.problems);
             if self.problems.len() == known_problems {
                 doubt.key = full_name(path, &doubt.key);
-                // Marks of shipped files are checked by a test, and a sweep reads them thousands of times.
+                // A test checks the marks of the shipped drives. A sweep reads those files thousands of times, so check
+                // only marks of users.
                 if matches!(origin, Origin::File | Origin::Set) {
                     self.check_mark(&list.key, &doubt, &item.place);
                 }

@@ -157,7 +157,7 @@ impl AttachedDevices {
                 None => counters.push((name, count)),
             }
         }
-        // Hosts that share a device have no memories whose mean it would be.
+        // Hosts that share a device have only one memory, so its percentage needs no mean over devices.
         let count = if self.is_shared { 1 } else { self.count() as u64 };
         counters.iter_mut().filter(|(name, _)| name.ends_with("_percent")).for_each(|(_, sum)| *sum /= count);
         counters

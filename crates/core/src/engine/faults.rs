@@ -241,7 +241,7 @@ impl Faults {
             _ => {
                 met.error = Some(ETIMEDOUT);
                 met.is_lost = true;
-                // A device that hangs is done with it, as far as anybody will ever know.
+                // A device that hangs never accesses the request again, so mark it as completed in the device now.
                 met.completed = Some(id).filter(|_| action == FaultAction::Hang);
                 self.at(now + timeout, DueEffect::GiveUp(number), shared);
             }
@@ -275,7 +275,8 @@ impl Faults {
     /// Lets a request go to the device. If the device is away, the request is submitted when it is back, or fails.
     fn hand_down(&mut self, now: Time, id: RequestId, shared: &mut Shared) -> SubmissionDecision {
         match self.away {
-            // At the very instant of its return, the device may still come behind this request.
+            // Events of the device's return may come after this one at the same instant, so submit the request through
+            // the event queue.
             Away::Off(until) => {
                 self.at(until, DueEffect::Submit(id), shared);
                 return SubmissionDecision::Keep;
@@ -329,7 +330,7 @@ impl Faults {
     fn fail_at_host(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) {
         let met = self.met.entry(number).or_default();
         met.completed = Some(id);
-        // One whose completion was to get lost is waited for as long as ever.
+        // If the completion is to be lost, the host notices nothing before its timeout.
         if !met.is_lost || met.is_given_up {
             (met.is_lost, met.is_given_up) = (true, true);
             self.at(now, DueEffect::GiveUp(number), shared);
@@ -590,7 +591,7 @@ impl Engine {
     fn on_instant(&mut self, now: Time, place: usize) {
         let Some(faults) = &mut self.faults else { return };
         let rule = &mut faults.instants[place];
-        // What is counted of a removal is the requests that it makes fail.
+        // A removal is counted once for each request that it makes fail, and not here.
         if rule.fault.action != FaultAction::Remove {
             rule.happens_at(now);
         }
@@ -645,7 +646,7 @@ impl Engine {
     /// had are submitted again when it is back, or fail if it never is. Its memory keeps its contents.
     fn reset(&mut self, now: Time, away: Away) {
         let Some(mut faults) = self.faults.take() else { return };
-        // A device without power can be taken away, but has nothing to reset.
+        // A device without power can be removed, but a reset has no effect on it.
         if matches!((faults.away, away), (Away::ForGood, _) | (Away::Off(_), Away::Until(_))) {
             self.faults = Some(faults);
             return;

@@ -192,7 +192,7 @@ impl Engine {
 
     /// Handles every event up to and at `until`.
     pub fn run_until(&mut self, until: Time) {
-        // Most inputs come when nothing is due.
+        // In most calls no event is due, so check before entering the loop.
         if self.shared.scheduler.is_due(until) {
             self.handle(u64::MAX, until, Goal::Time);
         }
@@ -331,7 +331,7 @@ impl Engine {
     #[inline(always)]
     fn route(&mut self, now: Time, event: Event, device: usize) {
         let Engine { shared, host, memory, devices, .. } = self;
-        // All drivers are alike, so that software asks the first for its costs.
+        // All devices have the same driver type, so the host takes the software costs from the first.
         let driver = &devices[0].driver;
         match event {
             Event::Thread(thread) => host.on_thread(now, thread, driver, shared),
@@ -493,7 +493,7 @@ impl Engine {
         if done.ends_commit && self.recorder.has_groups(done.thread) {
             let (recorder, thread) = (&mut self.recorder, done.thread);
             self.host.take_group(thread, |handed_in| {
-                // A failed flush has made no record durable.
+                // A failed flush has made no record durable, so no client's commit counts as complete.
                 if error.is_none() {
                     recorder.record_client(now, thread, handed_in);
                 }
@@ -517,7 +517,8 @@ impl Engine {
     }
 
     /// Handles the end of a step that a device's DMA engine has taken for a burst: a transfer that is complete arrives.
-    #[inline(never)] // So that what arrives without such an engine is handled where it is routed.
+    // Not inlined: most drives have no DMA engine, and `on_arrival` is to be inlined only at the main call.
+    #[inline(never)]
     fn on_dma(&mut self, now: Time, packet: PacketId, device: usize) {
         if let Some(arrival) = self.devices[device].link.on_dma(now, packet, &mut self.shared) {
             self.on_arrival(now, arrival, device);

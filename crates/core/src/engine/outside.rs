@@ -222,12 +222,12 @@ mod tests {
     fn events_are_handled_no_further_than_a_request_from_outside_that_is_done() {
         let mut engine = Engine::new(&Drive::shipped("dc-express").unwrap(), 1);
         let thread = engine.add_client(2);
-        // With another one under way, its thread is not done with it.
+        // A second request stays in flight, so the thread is still busy when the first completes.
         for (token, offset) in [(7, 0), (8, 4096)] {
             let io = Io { op: Op::Read, offset, bytes: 512 };
             engine.inject(Time::ZERO, Input::Request { thread, io, token });
         }
-        // The endpoint goes on reading its queue all the while.
+        // The endpoint polls its queue throughout, so there are always more events to handle.
         let until = Time::ZERO + Span::from_us(100);
         let (is_through, done) = engine.run_some_until_completed(until, u64::MAX);
         assert!(!is_through && engine.now() < until, "{}", engine.now());

@@ -120,9 +120,7 @@ mod tests {
     #[test]
     fn a_core_draws_its_power_by_clock_and_voltage_squared() {
         assert_close(SERVER.core_w(3.8), 25.0);
-        // 25 * (2.5 / 3.8) * (1.0 / 1.2)^2
         assert_close(SERVER.core_w(2.5), 62.5 / 5.472);
-        // 25 * (1.2 / 3.8) * (0.8 / 1.2)^2
         assert_close(SERVER.core_w(1.2), 3.508_771_929_824_561);
     }
 

@@ -87,7 +87,7 @@ impl Recorder {
         let (has_commits, ramp_until) = (job.has_flushes(), start + job.ramp_time);
         let ramp_end = if warms_up { Time::NEVER } else { ramp_until };
         let query_ios = job.query_ios();
-        // Clients have their commits themselves.
+        // With group commit, commits are recorded for each client and not for each flush.
         let has_groups = job.group_commit > 0;
         let has_commits = has_commits && !has_groups;
         let (last, is_replay) = (Time::ZERO, job.trace.is_some());
@@ -109,7 +109,7 @@ impl Recorder {
     /// Assigns `thread` to the job of this index, whose results its requests count in.
     pub(super) fn add_thread(&mut self, thread: u16, job: usize) {
         assert!(usize::from(thread) >= self.threads.len(), "threads are numbered in order");
-        // Numbers in between are those of kernel threads, which complete nothing.
+        // The thread numbers that are skipped belong to kernel threads, which complete no requests.
         self.threads.resize(usize::from(thread), usize::MAX);
         self.threads.push(job);
     }
@@ -250,7 +250,7 @@ impl Recorder {
         let job = &mut self.jobs[number];
         job.last = now;
         if job.query_ios > 0 {
-            // Its query goes on, as a search does with the answers that it has.
+            // The query continues without the data of the failed read, as a search does with partial results.
             self.note_query(now, request, number);
         }
         let job = &mut self.jobs[number];

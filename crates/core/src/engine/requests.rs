@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(first.kept(), &all.kept()[..10]);
         assert_eq!(first.left_out(), all.kept().len() as u64 - 10);
         assert_eq!(short.outcome(), whole.outcome());
-        // What the Python package and docs/python.md tell.
+        // The Python package and docs/python.md state this size.
         assert_eq!(size_of::<Kept>(), 408);
     }
 }

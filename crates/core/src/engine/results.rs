@@ -22,7 +22,7 @@ impl Engine {
     fn check_completions(&self) {
         let (issued, completed) = (self.shared.requests.issued, self.recorder.completed());
         assert!(completed <= issued, "{completed} completions of {issued} requests");
-        // Commands of real hosts, and requests of callers at the driver, are in flight while no thread is.
+        // With real hosts or callers at the driver, requests may be in flight although no simulated thread is running.
         let has_threads_alone = self.queue_threads.is_empty() && !matches!(self.driver_end, DriverEnd::Callers);
         let is_over = self.is_over() && has_threads_alone;
         assert!(!is_over || completed == issued, "{completed} completions of {issued} requests, and none in flight");
@@ -38,7 +38,7 @@ impl Engine {
         };
         let measured = match self.warm_up.measured(drive.translation.precondition) {
             MeasuredState::Only => self.credit_state(),
-            // What lives off credits is no steady state, however steady its flash is.
+            // A volume that spends burst credits is not in a steady state, even if its flash is.
             MeasuredState::Steady { .. } => match self.credit_state() {
                 burst @ MeasuredState::Volume(CreditState::Last(_) | CreditState::UsedUpAfter(_)) => burst,
                 _ => self.warm_up.measured(drive.translation.precondition),

@@ -19,7 +19,7 @@ impl Engine {
             return self.on_switches(now, event);
         }
         let device = match event {
-            // An interrupt is the host's until its handler has run.
+            // The source of a handler's event is the host, so find the device by the interrupt vector.
             Event::Handled { vector } => usize::from(vector / self.vectors),
             _ => usize::from(source),
         };

@@ -80,7 +80,7 @@ impl Simulation {
         let drive = drive.preconditioned_for(jobs).into_owned();
         let mut engine = engine(&drive, seed);
         engine.add_jobs(jobs, &drive.limits(), seed);
-        // Too many to count is as good as unknown.
+        // If the number of requests is unknown or overflows, it is left unknown.
         let of_thread = |job: &Job| job.ios.or_else(|| job.trace.as_ref().map(TraceRequests::count));
         let ios =
             jobs.iter().try_fold(0u64, |sum, job| sum.checked_add(of_thread(job)?.checked_mul(job.threads.into())?));

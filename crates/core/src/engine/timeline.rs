@@ -51,7 +51,7 @@ impl Timeline {
     }
 
     fn watch(&mut self, simulation: &Simulation) {
-        // A ramp counts no requests: time begins with the first that is counted.
+        // Requests of the ramp are not counted, so the first window begins at the first counted request.
         let from = *self.from.get_or_insert(simulation.now());
         if simulation.counted() == 0 {
             self.from = None;

@@ -87,7 +87,7 @@ impl Engine {
     pub fn warm_up(&mut self, events: u64, drive: &Drive) -> bool {
         let last = self.events().saturating_add(events);
         while self.warm_up.is_on && self.events() < last {
-            // Looks come at the same events however many a call handles.
+            // Check at fixed event numbers, so that the result does not depend on how many events a call handles.
             let until_look = EVENTS_BETWEEN_LOOKS - self.events() % EVENTS_BETWEEN_LOOKS;
             if !self.run(until_look.min(last - self.events())) {
                 return false;

@@ -131,7 +131,7 @@ impl Batcher {
     /// Returns the completion method of the thread, on a host whose default method is `default`.
     fn wait(&self, default: Wait) -> Wait {
         match self.software.polls() {
-            // Whoever has a poll thread looks into the ring.
+            // A thread with a poll thread finds its completions in the ring, so it spins on the ring.
             _ if self.poller.is_some() => Wait::Spin,
             false => Wait::Sleep,
             true if default == Wait::Hybrid => Wait::Hybrid,
@@ -243,7 +243,7 @@ pub(super) fn ring(posted: &mut Option<Posted>, core: usize, drives: u32, driver
         let from = last.ledger.cursor();
         driver.submit_work(&last.io, last.thread, &mut last.ledger);
         let to = last.ledger.cursor();
-        // A driver that does without the word takes no time for it.
+        // A driver without doorbells takes no time here and posts no register write.
         if let Some(posted) = posted.as_mut().filter(|_| to > from) {
             last.ledger.until(Stage::Driver, to + posted.write(to, core));
         }
@@ -298,7 +298,8 @@ impl Batched {
 
     /// Lets a thread that holds its core take its next step. It gathers and submits requests while it has slots; then
     /// it collects completions, or waits for them.
-    #[inline(never)] // Most hosts have but one way.
+    // Not inlined: a host uses either this way of submission or the blocking one.
+    #[inline(never)]
     pub(super) fn step(
         &mut self,
         now: Time,
@@ -376,7 +377,7 @@ impl Batched {
         batcher.members.extend(this.done.drain(..count).map(|request| Member { request, end: Time::NEVER }));
         let software = batcher.software.clone();
         let newest = batcher.members.iter().map(|member| shared.requests[member.request].visible).max();
-        // A thread that was looking for them takes a moment to see them; one that comes to them later finds them there.
+        // A thread that was polling sees the completion after one poll. A thread that polls later finds it at once.
         let poll = if newest == Some(now) { processors.poll } else { Span::ZERO };
         let begin = processors.free_time(now + poll, thread);
         processors.piece_from = begin;
@@ -415,7 +416,7 @@ impl Batched {
         let free_at = processors.free_time(Time::ZERO, thread);
         let batcher = &mut self.batchers[usize::from(thread)];
         if free_at > now {
-            // An interrupt handler has come in between.
+            // An interrupt handler has taken the core in between, so the batch continues after it.
             for member in &batcher.members {
                 let ledger = &mut shared.requests[member.request].ledger;
                 ledger.until(Stage::CoreWait, free_at.max(ledger.cursor()));

@@ -101,7 +101,8 @@ impl Blocking {
     }
 
     /// Starts a request on its way down the software stack and through the driver.
-    #[inline(never)] // Most requests are started on when another is taken up.
+    // Not inlined: most requests are started in `complete`, when the previous request is collected.
+    #[inline(never)]
     fn submit(
         &mut self,
         now: Time,
@@ -158,8 +159,8 @@ impl Blocking {
     ) {
         let request = &mut shared.requests[id];
         processors.threads[usize::from(thread)].on_taken(&request.io);
-        // A thread that was looking for it takes a moment to see it; one that comes to it later finds it there, but not
-        // before its waker has done with it.
+        // A thread that was polling sees the completion after one poll. A thread that polls later finds it at once, but
+        // not before the thread that woke it has finished.
         let seen = if request.visible == now { now + processors.poll } else { now };
         let (now, seen) = (now.max(request.ledger.cursor()), seen.max(request.ledger.cursor()));
         let begin = processors.free_time(seen, thread);
@@ -179,7 +180,7 @@ impl Blocking {
         }
         self.stack.advance(&mut path, ledger);
         let end = ledger.cursor();
-        // With the result in hand, the thread goes on to its next request before it looks for other completions.
+        // The thread submits its next request first and polls for other completions afterwards.
         match processors.next_request(end, thread, 1) {
             None => processors.run(thread, Work::Complete(id), begin, end, Span::ZERO, shared),
             Some(next) => {

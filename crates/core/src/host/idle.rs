@@ -95,7 +95,8 @@ mod tests {
         for _ in 0..8 {
             governor.exit_time(&mut idles, Span::from_us(10));
         }
-        // One long time after eight short ones finds the core in C1 still; the eighth finds it deep.
+        // The first long idle times follow short ones, so the expected time is short and the core is in C1. After eight
+        // long ones it is in C6.
         let exits: Vec<Span> = (0..8).map(|_| governor.exit_time(&mut idles, Span::from_us(1000))).collect();
         assert_eq!(exits[0], Span::from_ns(300));
         assert_eq!(exits[1], Span::from_us(2));

@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(write(10, 0), at(10));
         assert_eq!(write(20, 1), at(50));
         assert_eq!(write(60, 2), at(170));
-        // Who asks while it travels waits for it.
+        // The line is still being transferred to core 2, so this write waits until it has arrived.
         assert_eq!(write(61, 3), at(200));
     }
 
@@ -219,12 +219,13 @@ mod tests {
             assert_eq!(next, spinner(cores[0]));
             seen.since(at(100))
         };
-        // Invalidated in 30, read in 30.
+        // 30 ns to invalidate the other copy, 30 ns to read the line.
         assert_eq!(handed(&[1]), Span::from_ns(60));
         assert_eq!(handed(&[2]), Span::from_ns(220));
-        // Invalidated in 110; its own read of 30 in the middle of reads of 30, 110 and 110.
+        // 110 ns to invalidate all copies. Reads of 30, 110 and 110 ns are queued, and the own read of 30 ns is at the
+        // mean position among them.
         assert_eq!(handed(&[1, 2, 3]), Span::from_ns(110 + (30 + 250) / 2));
-        // A thread of the same core has the line.
+        // The next thread runs on the same core, which already holds the line.
         assert_eq!(handed(&[0]), Span::ZERO);
     }
 

@@ -74,7 +74,7 @@ impl Host {
     pub fn add_thread(&mut self, iodepth: u32, generator: Option<Generator>, job: Option<&Job>) -> u16 {
         let Host { processors, submission, .. } = self;
         let number = processors.threads.len() as u16;
-        // Without a generator there is nothing to do before the first request comes from outside.
+        // A thread without a generator is idle until the first request is injected.
         let state = if generator.is_some() { State::Away } else { State::Finished };
         processors.unfinished += usize::from(state != State::Finished);
         let core = usize::from(number) % processors.cores.len();
@@ -84,7 +84,8 @@ impl Host {
             Submission::Blocking(blocking) => blocking.thread(thread, processors),
             Submission::Batched(batched) => batched.thread(thread, job, processors),
         };
-        // Requests from outside are those of many callers, of whom only the one that flushes waits for its flush.
+        // Injected requests belong to many independent callers, and only the caller of a flush waits for it. So the
+        // thread as a whole does not wait.
         thread.waits_for_flush &= thread.generator.is_some();
         processors.threads.push(thread);
         if let Submission::Batched(batched) = submission {
@@ -170,7 +171,8 @@ impl Host {
         this.asleep_until = None;
         let free_at = self.processors.cores[this.core].free_at;
         match this.state {
-            // Still being switched to, or behind an interrupt handler.
+            // The thread is being switched to, or an interrupt handler runs on its core: try again when the core is
+            // free.
             State::Busy if matches!(this.work, Work::None) && free_at > now => {
                 shared.scheduler.at(free_at, Event::Thread(thread))
             }
@@ -326,7 +328,7 @@ impl Host {
     /// masked or a handler is pending already.
     #[inline(always)]
     pub fn on_message(&mut self, now: Time, vector: u16, shared: &mut Shared) {
-        // A host that looks by itself has the interrupt masked.
+        // A host that polls for completions masks the interrupt.
         let is_masked = self.processors.wait != Wait::Sleep && matches!(self.submission, Submission::Blocking(_));
         if is_masked || !self.processors.is_first_message(vector) {
             return;
@@ -341,7 +343,7 @@ impl Host {
     pub fn on_interrupt(&mut self, now: Time, vector: u16, driver: &AnyDriver, shared: &mut Shared) {
         let core = self.core_of(vector);
         let Host { processors, submission, .. } = self;
-        // Where requests are collected together, the handler itself tells the device how far it has read.
+        // With batched collection the interrupt handler itself writes the completion queue's doorbell.
         let acknowledge = match submission {
             Submission::Blocking(_) => Span::ZERO,
             Submission::Batched(batched) => batched.acknowledge_time(now, core, 1, driver),

@@ -30,7 +30,7 @@ impl Pace {
     /// Creates the paces of this host's software.
     pub(super) fn new(host: &config::Host, seed: u64) -> Pace {
         let per_unit = host.variation / SUM_DEVIATION * f64::from(ONE) * f64::from(ONE);
-        // Two threads together do 1 + yield of what one does alone.
+        // Two threads on one core together run 1 + yield times as fast as one alone.
         let shared = if host.threads_per_core > 1 { 2.0 / (1.0 + host.thread_yield) } else { 1.0 };
         Pace {
             per_unit: per_unit.round() as i64,

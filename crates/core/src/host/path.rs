@@ -28,7 +28,8 @@ pub(super) struct Parked {
 
 impl Processors {
     /// Starts a thread on its request's path through the software, at `from` at the earliest.
-    #[inline(never)] // Where cores contend, which they do on few hosts.
+    // Not inlined: few hosts have stages in which cores contend.
+    #[inline(never)]
     pub(super) fn start_path(&mut self, from: Time, thread: u16, path: Path, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         this.state = State::Busy;
@@ -71,7 +72,7 @@ impl Blocking {
         let core = this.core;
         let free_at = processors.cores[core].free_at;
         if free_at > now {
-            // An interrupt handler has come in between.
+            // An interrupt handler has taken the core in between, so the path continues after it.
             shared.requests[path.request].ledger.until(Stage::CoreWait, free_at);
             return shared.scheduler.at(free_at, Event::Path(thread));
         }

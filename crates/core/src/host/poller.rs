@@ -114,7 +114,8 @@ impl Batched {
     }
 
     /// Lets the poll thread of a thread handle a completion of the device, and put it into the ring.
-    #[inline(never)] // Poll threads are asked for, and seldom.
+    // Not inlined: few jobs use a poll thread.
+    #[inline(never)]
     pub(super) fn on_poller_completion(
         &mut self,
         now: Time,

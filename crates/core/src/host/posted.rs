@@ -62,7 +62,7 @@ mod tests {
         let mut posted = posted(300, 2);
         assert_eq!(posted.write(at(0), 0), Span::ZERO);
         assert_eq!(posted.write(at(10), 0), Span::ZERO);
-        // The first leaves at 300, the second at 600, this one at 900.
+        // The first write leaves at 300 ns, the second at 600 ns and this one at 900 ns.
         assert_eq!(posted.write(at(20), 0), Span::from_ns(280));
         assert_eq!(posted.write(at(599), 0), Span::from_ns(1));
         assert_eq!(posted.write(at(900), 0), Span::ZERO, "it left at that instant");

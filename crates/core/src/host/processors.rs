@@ -124,7 +124,7 @@ impl Processors {
             piece_from: Time::ZERO,
             distances: Distances::new(config),
             spin_locks: vec![SpinLock::default(); spin_locks],
-            // Engines say themselves who looks for completions; what remains is whether those nap.
+            // An I/O engine decides by itself whether it polls, so the host's method matters only for hybrid polling.
             wait: match config.wait {
                 Wait::Spin if drive.stack.has_engines() => Wait::Sleep,
                 wait => wait,

@@ -207,7 +207,7 @@ impl Layer<'_> {
                 steps
             }
             (Some(lock), LockHeld::Stage) => {
-                // A stage that does nothing on the way down takes no lock for it.
+                // A stage without work on the way down does not take the lock there.
                 let lock = (!held.is_zero()).then_some((lock, held));
                 self.steps(config.submit + extra - held, config.submit_lines, lock)
             }

@@ -17,7 +17,7 @@ impl Processors {
     pub(super) fn watch(&mut self, now: Time, thread: u16) {
         let this = &mut self.threads[usize::from(thread)];
         this.state = State::Watching;
-        // What the thread still does beside its requests is counted as work.
+        // The thread spins only once its core has finished the current work, which counts as work.
         this.watching_since = now.max(self.cores[this.core].free_at);
         this.handlers_before = self.cores[this.core].handlers;
     }
@@ -61,7 +61,7 @@ impl Processors {
     fn wait_hybrid(&mut self, now: Time, thread: u16, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         let nap = this.latency_mean.scale(self.hybrid_sleep_ratio);
-        // A nap shorter than the switches away and back would not let the core go at all.
+        // A nap shorter than two context switches would not free the core at all, so spin instead.
         if this.napped || nap < self.context_switch * 2 {
             return self.watch(now, thread);
         }
@@ -78,7 +78,7 @@ impl Processors {
         let core = &mut self.cores[core];
         core.current = None;
         if self.wait != Wait::Spin || self.has_workers {
-            // Switching away takes the core, but not this thread's time.
+            // The context switch occupies the core, but does not delay this thread.
             core.free_at = core.free_at.max(now) + self.deactivate;
             core.mask(core.free_at);
             self.used.switching += self.deactivate;
@@ -102,7 +102,7 @@ impl Processors {
             }
             State::Away | State::Finished => {
                 let core = this.core;
-                // A kernel thread that has slept goes first, as the fair scheduler of Linux has it.
+                // A kernel thread that has slept runs first, as under the fair scheduler of Linux.
                 match (std::mem::replace(&mut this.queued, true), this.is_worker) {
                     (true, _) => {}
                     (false, true) => self.cores[core].ready.push_front(thread),

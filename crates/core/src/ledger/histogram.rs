@@ -24,7 +24,8 @@ impl Histogram {
     #[inline]
     pub(super) fn record(&mut self, value: u64) {
         let class = class(value);
-        // A class below the first one wraps beyond the last.
+        // If the class is below `first`, the difference wraps to an index beyond the end, so one check covers both
+        // ends.
         match self.counts.get_mut(class.wrapping_sub(self.first)) {
             Some(count) => *count += 1,
             None => self.count_new(class),
@@ -102,7 +103,7 @@ fn class(value: u64) -> usize {
 fn highest(class: usize) -> u64 {
     let shift = (class / DOUBLING).saturating_sub(1);
     let first = (class - shift * DOUBLING) as u64;
-    // The last class ends with the largest number there is.
+    // The sum overflows in the last class, whose highest value is `u64::MAX`.
     ((first + 1) << shift).wrapping_sub(1)
 }
 

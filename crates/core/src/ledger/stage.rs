@@ -271,7 +271,8 @@ impl StageTimes {
     }
 
     /// Returns the sum of the times of a request, or of a run's requests, in all stages.
-    #[inline(always)] // Every request is summed up once.
+    // Inlined: called once for each request.
+    #[inline(always)]
     pub fn total(&self) -> Span {
         Span::from_ps(self.0.iter().fold(0, |sum, span| sum.wrapping_add(span.as_ps())))
     }
@@ -281,7 +282,7 @@ impl StageTimes {
         let (fixed, stack_times) = self.0.split_at(FIXED_NAMES.len());
         let fixed = FIXED_NAMES.iter().copied().zip(fixed.iter().copied());
         let stack = stack.iter().map(String::as_str).zip(stack_times.iter().copied());
-        // The stack stands where a request meets it first: behind its wait for a slot.
+        // A request enters the software stack after its wait for a slot, so list the stack's stages there.
         let (queued, below) = (fixed.clone().take(1), fixed.skip(1));
         queued.chain(stack).chain(below).filter(|(_, span)| !span.is_zero())
     }
@@ -297,7 +298,8 @@ impl StageTimes {
     }
 
     /// Adds the stage times of another request or run, stage by stage, and returns the sum of what was added.
-    #[inline(always)] // Every request is added once.
+    // Inlined: called once for each request.
+    #[inline(always)]
     fn add_up(&mut self, other: &StageTimes) -> Span {
         let mut total = 0_u64;
         for (sum, span) in self.0.iter_mut().zip(&other.0) {

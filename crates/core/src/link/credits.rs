@@ -127,7 +127,7 @@ impl ReturnRuns {
     /// after a hold.
     #[inline(always)]
     fn append(&mut self, run: ReturnRun) {
-        // No run ends before it begins: these two make all four instants equal.
+        // No run ends before it begins, so these two conditions imply that all four instants are equal.
         let is_joined = |last: &&mut ReturnRun| last.first_at == run.last_at && last.last_at == run.first_at;
         match self.back().filter(is_joined) {
             Some(last) => {
@@ -145,7 +145,7 @@ impl ReturnRuns {
         let Some(first) = (self.taken..end).find(|number| returns_within(&self.places[self.place(*number)])) else {
             return;
         };
-        // Nearly always a run moves as a whole, and needs no more room than it has.
+        // In most cases a run is delayed as a whole, so handle that case in place, without a copy.
         let is_parted = |run: &ReturnRun| returns_within(run) && (run.first_at < from || run.last_at >= until);
         if (first..end).any(|number| is_parted(&self.places[self.place(number)])) {
             let later: Vec<ReturnRun> = (first..end).map(|number| self.places[self.place(number)]).collect();
@@ -505,7 +505,7 @@ mod tests {
     fn hold_moves_only_credits_that_are_due_within_it() {
         let mut credits = credits(4, 32, 424);
         credits.spend(4, 8, at(0), Span::from_ns(76));
-        // Return times are 500, 576, 652 and 728 ns.
+        // Without the hold, the credits return at 500, 576, 652 and 728 ns.
         credits.hold(at(576), at(700));
         for (now, there) in [(500, 1), (576, 1), (652, 1), (699, 1), (700, 3), (727, 3), (728, 4)] {
             assert_eq!(credits.clone().sendable(at(now), 4, 8, Span::ZERO), there, "at {now} ns");
@@ -548,7 +548,7 @@ mod tests {
                 self.next_turn = at + each.max(accept);
                 self.returning.push((at, data_each));
             }
-            // The receiver is free again once it has drained the last packet.
+            // The receiver can accept the next packet once it has drained the last one.
             self.next_turn = self.next_turn - each.max(accept) + accept;
         }
 

@@ -273,7 +273,8 @@ impl DataLink {
     }
 
     /// Sends as many packets of a burst as credits allow over a free wire, or queues the burst if they allow none.
-    #[inline(never)] // Credits seldom run short, and packets are looked at one by one in few runs.
+    // Not inlined: credits rarely run out, and few runs simulate single packets.
+    #[inline(never)]
     fn start_or_queue_up(
         &mut self,
         now: Time,
@@ -422,7 +423,8 @@ impl DataLink {
 
     /// Sends from the queues of a wire for which several classes wait, in round-robin order. Does nothing if no burst
     /// waits.
-    #[inline(never)] // Nearly always those of one class wait.
+    // Not inlined: in most cases only one class has waiting bursts.
+    #[inline(never)]
     fn serve_in_turns(&mut self, now: Time, wire: usize, bursts: &mut Bursts, scheduler: &mut Scheduler) {
         let mut next_credit = Time::NEVER;
         for class in self.wires[wire].turns() {
@@ -452,7 +454,7 @@ impl DataLink {
         scheduler: &mut Scheduler,
     ) -> Result<(), Time> {
         let flight = &mut bursts[id];
-        // While another class waits, packets take turns; a train goes out whole when it is alone.
+        // Classes take turns packet by packet. A burst that has no competitor is sent as one train.
         let alone = flight.measure.count == 1 || !self.wires[wire].has_others(flight.queue);
         if alone && self.launch(now, wire, id, flight, scheduler) {
             self.wires[wire].take(class);
@@ -498,7 +500,8 @@ impl DataLink {
 
     /// Sends all remaining packets of a burst as one train over a free wire: the path of nearly every burst. Returns
     /// false if credits do not suffice, or if packet granularity, bit errors or packet faults forbid trains.
-    #[inline(always)] // Where a burst is sent, and where it is served, all that this asks for is at hand.
+    // Inlined at both call sites, which hold the values that it reads in registers.
+    #[inline(always)]
     fn launch(
         &mut self,
         now: Time,
@@ -550,7 +553,7 @@ impl DataLink {
         scheduler: &mut Scheduler,
     ) {
         let flight = &mut bursts[id];
-        // While another class waits, packets take turns; a train goes out whole when it is alone.
+        // Classes take turns packet by packet. A burst that has no competitor is sent as one train.
         let limit = if self.per_packet || self.wires[wire].has_others(flight.queue) { 1 } else { granted };
         let (direction, class, queue, each) =
             (flight.packet.direction, flight.class, flight.queue, flight.measure.each);

@@ -24,7 +24,8 @@ impl Delivery {
     pub(super) fn delivery_time(&mut self, packet: &Packet, end: Time) -> Time {
         let at = end + self.one_way;
         if packet.direction == Direction::Down || packet.kind != Kind::MemoryWrite {
-            // A completion pushes the writes before it: they are in memory when the processor has its data.
+            // PCIe ordering: a read completion pushes earlier posted writes, so these are in memory when the processor
+            // gets its data.
             let pushes = packet.behind_writes && packet.kind == Kind::Completion;
             return if pushes { at.max(self.posted_until) } else { at };
         }

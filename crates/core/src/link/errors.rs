@@ -77,7 +77,7 @@ impl Errors {
             return (packets, false);
         }
         self.bits_left = self.random.exponential() / self.rate;
-        // Below `packets`, and so in range.
+        // `whole` is below `packets`, so it fits in `u32`.
         (whole as u32, true)
     }
 

@@ -138,7 +138,8 @@ impl Measures {
     }
 
     /// Returns the packet sizes and wire times of a burst, from the cache if possible.
-    #[inline(always)] // Every burst is measured when it is sent.
+    // Inlined: called once for each burst.
+    #[inline(always)]
     pub(super) fn measure(&mut self, packet: &Packet) -> Measure {
         let key = MeasureKey::of(packet);
         let place = key.cache_index();

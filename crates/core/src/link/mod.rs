@@ -160,7 +160,8 @@ impl Link {
     }
 
     /// Sends `packet` with these few payload bytes over the link at the current simulated time.
-    #[inline(always)] // How many they are is known where they are sent.
+    // Inlined: callers pass payloads of a constant length.
+    #[inline(always)]
     pub fn send_with(&mut self, packet: Packet, payload: &[u8], shared: &mut Shared) {
         let id = self.bursts.occupy();
         self.bursts[id].packet = packet;
@@ -170,7 +171,8 @@ impl Link {
 
     /// Sends a burst from the table of bursts: to the DMA engine or the switch if it must pass one of them first, or
     /// else over the wire.
-    #[inline(always)] // Most links have nothing beside the lanes, and a look is all that it takes.
+    // Inlined: most links have no DMA engine and no switch, and then only the check remains.
+    #[inline(always)]
     pub fn send_on(&mut self, now: Time, id: PacketId, shared: &mut Shared) {
         if self.attachments.is_some() && self.divert_sent(now, id, shared) {
             return;
@@ -212,7 +214,8 @@ impl Link {
     }
 
     /// Handles the timer of a wire: sends the next queued packets if the wire is free.
-    #[inline(always)] // Two of three events of a run are handled by these two; a call of each took 150 instructions a request.
+    // Inlined, like `on_arrival`: these two handle two thirds of all events. Calls cost 150 instructions per request.
+    #[inline(always)]
     pub fn on_wire(&mut self, now: Time, wire: usize, shared: &mut Shared) {
         self.data_link.on_wire(now, wire, &mut self.bursts, &mut shared.scheduler);
     }

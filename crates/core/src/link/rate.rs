@@ -24,16 +24,16 @@ impl WireRate {
     /// them.
     pub fn new(link: &config::Link) -> WireRate {
         let lanes = u64::from(link.lanes);
-        // Picoseconds that one lane takes for `bytes`, encoding included: 8b/10b, 128b/130b, or flits of 1b/1b.
+        // Time in picoseconds that one lane takes for `bytes`, encoding included: 8b/10b, 128b/130b, or flits of 1b/1b.
         let (ps, bytes) = match link.generation {
-            // The description's own rate, exact to a part in 10^9.
+            // A rate given in the drive file, exact to one part in 10^9.
             _ if link.lane_bytes_per_ns > 0.0 => ((1e9 / link.lane_bytes_per_ns).round() as u64, 1_000_000),
             1 => (4_000, 1),
             2 => (2_000, 1),
             generation @ 3..=5 => (130 * (1_000 >> (generation - 3)), 128),
             6 => (125 * FLIT.0, FLIT.1),
-            // Twice the symbols of generation 6 in flits of the same size (PCI Express Base Specification 7.0, section
-            // 4.2).
+            // Generation 7 has twice the symbol rate of generation 6 with flits of the same size (PCI Express Base
+            // Specification 7.0, section 4.2).
             _ => (125 * FLIT.0, 2 * FLIT.1),
         };
         let (every, skip) = match (link.skip_ordered_sets, link.generation) {

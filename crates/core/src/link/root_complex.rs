@@ -163,7 +163,8 @@ impl RootComplex {
         match link.bursts[arrival.packet].packet.kind {
             Kind::MemoryWrite => self.on_write(now, arrival, link, shared),
             Kind::MemoryRead => self.on_read(now, arrival, link, memory, shared),
-            // The completion of a processor's read has pushed the writes before it into memory.
+            // PCIe ordering: the completion has pushed the writes before it, so it settles only after they are in
+            // memory.
             Kind::Completion => {
                 let settled_until = self.settled_until.max(link.bursts[arrival.packet].posted_until());
                 shared.scheduler.at(settled_until.max(now), Event::Settle(arrival.packet));
@@ -218,7 +219,7 @@ impl RootComplex {
         assert!(flight.settled <= flight.count(), "more packets of a burst reach memory than were sent");
         let (Packet { user_data, address, bytes, .. }, last) = (flight.packet, flight.settled == flight.count());
         if flight.packet.kind == Kind::Completion {
-            // The data goes to a processor's register.
+            // The data goes to a processor register, and not to memory.
         } else if !user_data {
             link.bursts.store(packet, address, bytes, memory);
             if index(bytes) > INLINE_BYTES && last {
@@ -230,7 +231,8 @@ impl RootComplex {
 
     /// Handles a read request of the device. Samples memory once all packets of the burst have arrived and earlier
     /// strictly ordered writes are in memory.
-    #[inline(always)] // Every read of the device comes this way, and from one place.
+    // Inlined: called from one place, for every read of the device.
+    #[inline(always)]
     fn on_read(&mut self, now: Time, arrival: Arrival, link: &mut Link, memory: &HostMemory, shared: &mut Shared) {
         self.keep_awake(now);
         let flight = &mut link.bursts[arrival.packet];

@@ -403,12 +403,14 @@ impl Switches {
         let end = (self.ways[passing.way].used_until - passing.beyond_wire).max(now);
         let passed = match passing.coming.direction {
             Direction::Up => end,
-            // The wire to the drive takes them as they come, from when on it does not run out of them.
+            // Downstream packets leave while the rest of the train is still arriving. The first may leave once the wire
+            // to the drive can run without a gap.
             Direction::Down => started.max(end - passing.coming.beside).max(now),
         };
         (passing.left_at, passing.there_at) = (passed, passed + self.pass);
         let (drive, there_at) = (passing.coming.drive, passing.there_at);
-        // Now, even if an event is to come of an earlier instant: what leaves from here on comes behind it.
+        // Schedule the arrival now, even if other events are due earlier: bursts that leave later must arrive behind
+        // this one.
         scheduler.at(there_at, Event::Arrive(id));
         if !self.in_order[usize::from(drive)].held.is_empty() {
             scheduler.at(passed, Event::Recheck(drive.into()));
@@ -417,7 +419,7 @@ impl Switches {
 
     fn on_there(&mut self, now: Time, id: u32) -> Option<SwitchDeparture> {
         let passing = &mut self.passing[id as usize];
-        // It has been cut since then, or was another's.
+        // The train has been cut since this event was scheduled, or the entry holds another burst.
         if passing.there_at != now {
             return None;
         }
@@ -427,7 +429,7 @@ impl Switches {
         if self.divides() {
             self.in_order[usize::from(coming.drive)].passing.retain(|passing| *passing != id);
         }
-        // What its drive has taken over goes on without a pause: it can be cut no more.
+        // The drive's wire has taken over this train, so it can no longer be cut.
         self.ways[way].sending = self.ways[way].sending.filter(|train| train.passing != id);
         Some(SwitchDeparture { coming, left_at })
     }
@@ -592,7 +594,7 @@ mod tests {
 
     #[test]
     fn packet_has_passed_when_the_slower_of_its_wire_and_the_uplink_is_done() {
-        // Eight lanes at a quarter of a byte per nanosecond: 76 ns a packet.
+        // Eight lanes at 0.25 bytes/ns each: 76 ns per packet.
         for (beside, left_at) in [(800, 1000), (608, 1000), (200, 1000 - 200 + 608)] {
             let mut switches = switches(8, false, Span::ZERO);
             assert_eq!(come(&mut switches, 1000, 0, 8, beside), None);
@@ -603,7 +605,8 @@ mod tests {
     #[test]
     fn trains_that_come_at_the_same_time_share_the_uplink_and_it_is_never_used_twice() {
         let mut switches = switches(8, false, Span::ZERO);
-        // Both have come from 392 to 1000, and take 608 of the uplink each: the second is queued behind what is left.
+        // Both trains arrive from 392 to 1000 ns and need 608 ns of the shared uplink, so the second waits for the
+        // first.
         come(&mut switches, 1000, 0, 8, 608);
         come(&mut switches, 1000, 1, 8, 608);
         assert_eq!(passed(&mut switches), [(0, 1000), (1, 1608)]);
@@ -613,11 +616,11 @@ mod tests {
     #[test]
     fn drives_take_turns_by_packet_and_a_lone_packet_waits_for_one_of_another_drive() {
         let mut switches = switches(8, false, Span::ZERO);
-        // Just sent by a link that takes no time: all 608 are still to come.
+        // The drive's own link takes no time here, so all 608 ns on the uplink are still to come.
         come(&mut switches, 0, 0, 8, 0);
         come(&mut switches, 0, 0, 8, 0);
         come(&mut switches, 100, 1, 1, 0);
-        // At 100 the second packet is on the uplink, up to 152.
+        // At 100 ns the second packet occupies the uplink, until 152 ns.
         assert_eq!(passed(&mut switches), [(1, 228), (0, 684), (0, 1292)]);
     }
 
@@ -631,7 +634,8 @@ mod tests {
             passed(&mut switches)
         });
         assert_eq!(trains, packets);
-        // One; then in turns, 0, 1, 0, 1 and so on: the fourth of drive 1 is the eighth of them.
+        // The first packet goes alone. Then drives 0 and 1 alternate, so the fourth packet of drive 1 is the ninth in
+        // total.
         assert_eq!(trains, [(1, 76), (1, 76 * 9), (0, 76 * 13)]);
     }
 
@@ -655,7 +659,8 @@ mod tests {
         }
         let left = passed(&mut switches);
         let of = |drive| left.iter().filter(|(of, _)| *of == drive).map(|(_, at)| *at).collect::<Vec<_>>();
-        // The data take turns, so that those of drive 0 are the fifteenth packet; the uplink is free all the time.
+        // The data packets of both drives alternate on the port of the peer, so the last one of drive 0 is number 15.
+        // The uplink to the host stays free.
         assert_eq!((of(0), of(1)), (vec![76 * 15, 76 * 16], vec![76 * 16, 76 * 17]));
     }
 

@@ -167,7 +167,8 @@ impl Wire {
     }
 
     /// Removes the first burst of a flow-control class from its queue, since it is served now.
-    #[inline(always)] // Every packet that waits is taken once.
+    // Inlined: called once for every packet that waits.
+    #[inline(always)]
     pub fn take(&mut self, class: CreditClass) {
         let taken = self.queues[class as usize].pop();
         assert!(taken.is_some(), "a burst is taken from an empty queue");

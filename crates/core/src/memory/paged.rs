@@ -72,7 +72,7 @@ mod tests {
             (start, length) in (0usize..20_000, 0usize..9_000),
         ) {
             let (mut paged, mut flat) = (PagedBytes::default(), vec![0; 30_000]);
-            // Across the border of two directories.
+            // Start just below the border between two directories.
             let base = (DIRECTORY_PAGES * PAGE_BYTES) as u64 - 10_000;
             for (offset, bytes, value) in writes {
                 paged.write(base + offset as u64, &vec![value; bytes]);

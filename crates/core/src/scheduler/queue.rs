@@ -190,7 +190,8 @@ impl Queue {
     /// Moves the later half of the sorted list to the heap.
     #[cold]
     fn spill(&mut self) {
-        // All of them come before the events in the heap: numbers go down from the latest to the soonest.
+        // These events must precede equal instants in the heap, so number them downward, from the latest to the
+        // soonest.
         for place in 1..=NEAR_MAX / 2 {
             let (at, event) = self.near[place];
             self.first_sequence -= 1;
@@ -299,7 +300,8 @@ mod tests {
             }
             let late = Time::from_ps(1000);
             let mut push = |at, numbers: std::ops::Range<u32>| numbers.for_each(|it| queue.push(at, Event::Fault(it)));
-            // The second half of these is moved to the heap, and behind it the one after; then the first half is moved.
+            // First the second half of these is moved to the heap, then the next half behind it, and at last the first
+            // half.
             push(late, 0..66);
             push(Time::from_ps(10), 100..200);
             let mut found = Vec::new();

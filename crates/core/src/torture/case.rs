@@ -42,11 +42,10 @@ impl Case {
         let mut random = Random::stream(seed, "torture");
         let own = draw::drive(&mut random);
         let mut case = Case { seed, drive: &own.name, set: Vec::new(), job: Vec::new(), faults: Vec::new() };
-        // Power cuts have random numbers of their own, so that the other parts of a case do not depend on them.
+        // Power cuts, rarities and data placement each draw from a random stream of their own, so that a change to one
+        // does not change the others.
         let (cuts, for_cuts) = draw::power(&mut Random::stream(seed, "torture power"));
-        // So do rarities.
         let rarities = draw::rarities(&mut Random::stream(seed, "torture rarities"), own);
-        // And so does data placement.
         let placement = draw::placement(&mut Random::stream(seed, "torture placement"), own);
         let all = changes(&mut random, own).into_iter().chain(rarities).chain(for_cuts).chain(placement);
         let set = all.collect();

@@ -171,7 +171,7 @@ pub(super) fn zones(random: &mut Random, own: &Drive, threads: u64) -> Option<(u
     ];
     let dies = one_of(random, &[0, 1, 2, 8]);
     let further = match own.translation.mapping {
-        // Erase blocks as small as zones, and many of them.
+        // Make erase blocks as small as zones, and have many of them.
         Mapping::Page => {
             let small = ["media.capacity_mib=1024", "media.block_pages=12", "translation.over_provisioning=2"];
             [vec![format!("zones.dies={dies}")], small.map(String::from).to_vec()].concat()
@@ -201,7 +201,7 @@ pub(super) fn some_of<'a>(random: &mut Random, most: u64, of: &[&'a str]) -> Vec
 /// Draws a change to a key of the drive's protocol, or of a protocol that it builds on.
 pub(super) fn protocol_detail(random: &mut Random, drive: &Drive) -> Option<String> {
     let keys = protocol_keys(drive);
-    // Keys of the protocol itself, as often as all of them together.
+    // In half of the cases, draw a key of the protocol itself rather than of one below it.
     let own = drive.interface.name().replace('-', "_");
     let is_own = random.bits().is_multiple_of(2);
     let keys: Vec<_> = keys.into_iter().filter(|(path, _)| !is_own || *path == own).collect();
@@ -256,12 +256,12 @@ fn protocol_keys(drive: &Drive) -> Vec<(&'static str, KeyDescription)> {
 
 /// Draws a value for a key as text; the key may not allow it.
 fn value(random: &mut Random, key: &KeyDescription) -> String {
-    // A key that allows these values alone has them listed.
+    // If a key allows only certain values, draw one of those.
     let listed: Vec<&str> = key.allowed.split(", ").filter(|value| !value.contains(' ')).collect();
     match &key.default {
         Json::Number(_) if listed.len() > 1 => String::from(one_of(random, &listed)),
         Json::Bool(_) => String::from(one_of(random, &["true", "false"])),
-        // A key that is off by default.
+        // A default of 0 means that the feature is off, so draw values that turn it on.
         Json::Number(usual) if usual.as_f64() == Some(0.0) => {
             let values: &[&str] =
                 if usual.is_f64() { &["0", "0.02", "0.25", "1"] } else { &["0", "1", "2", "1000", "100000"] };

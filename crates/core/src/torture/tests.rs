@@ -23,7 +23,7 @@ fn tried_with(bug: Bug, case: &Case) -> Result<(), TrialFinding> {
 }
 
 fn run_with<T>(bug: Bug, what: impl FnOnce(trials::Runner) -> T) -> T {
-    // Each simulation begins anew, with its first event.
+    // Each simulation starts with a new planted bug, when it has handled no event yet.
     let planted = RefCell::new(Planted::new(bug));
     let run = |simulation: &mut Simulation| {
         if simulation.events() == 0 {
@@ -43,7 +43,7 @@ fn first_seed(bug: Bug, may: impl Fn(&Case) -> bool) -> (Case, TrialFinding) {
     let found = cases.into_iter().find_map(|case| Some((tried_with(bug, &case).err()?, case)));
     let (finding, case) = found.unwrap_or_else(|| panic!("{bug:?} is not found in {SEEDS} seeds"));
     eprintln!("{bug:?}: seed {}, {finding}", case.seed);
-    // Without the bug nothing is found.
+    // Check that the case passes without the bug.
     assert_eq!(trial(&case, &trials::plainly).err(), None, "seed {}", case.seed);
     (case, finding)
 }
@@ -61,7 +61,7 @@ fn dropped_completion_is_found() {
 #[test]
 fn write_acknowledged_before_its_data_arrives_is_found() {
     let (_, finding) = first_seed(Bug::AcknowledgedBeforeData, |case| case.number("rwmixread") > 1);
-    // An endpoint that looks at what it holds finds it first.
+    // An endpoint that checks its own state panics before the wrong byte is noticed.
     assert!(matches!(finding.kind, FailureKind::WrongByte | FailureKind::Panic), "{finding}");
 }
 
@@ -80,7 +80,7 @@ fn page_list_that_is_off_by_one_is_found() {
 
 #[test]
 fn tag_that_is_not_renewed_is_found() {
-    // Others hardly ever meet their tag in the data.
+    // Wide tags are unlikely to occur in the data by chance, so only drives with tags of 8 bits show this bug.
     let meets_tags = |case: &Case| case.set.iter().any(|set| set.ends_with(".tag_bits=8"));
     let (_, finding) = first_seed(Bug::TagNotRenewed, |case| meets_tags(case) && speaks(case, &[Interface::DcExpress]));
     assert_eq!(finding.kind, FailureKind::NeverAnswered);
@@ -88,7 +88,7 @@ fn tag_that_is_not_renewed_is_found() {
 
 #[test]
 fn driver_that_checks_only_the_last_chunk_is_found() {
-    // Elsewhere the last chunk comes last.
+    // On other drives the last chunk always arrives last.
     let overtakes = |case: &Case| case.drive().is_ok_and(|drive| drive.root_complex.late_write_ratio > 0.0);
     let (_, finding) =
         first_seed(Bug::OnlyTheLastChunk, |case| overtakes(case) && speaks(case, &[Interface::DcExpress]));
@@ -145,7 +145,7 @@ fn block_half_written_at_a_power_cut_is_found() {
 #[test]
 fn lost_data_that_comes_back_after_a_power_cut_is_found() {
     let (_, finding) = first_seed(Bug::ResurrectedData, |case| cuts_power(case, |_| true));
-    // An endpoint that looks at what it holds finds it first.
+    // An endpoint that checks its own state panics before the wrong byte is noticed.
     assert!(matches!(finding.kind, FailureKind::WrongByte | FailureKind::Panic), "{finding}");
 }
 

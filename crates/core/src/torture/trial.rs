@@ -193,7 +193,7 @@ fn check(case: &Case, drive: &Drive, simulation: &Simulation, outcome: &Outcome)
     };
     let failing: BTreeSet<&str> = drive.faults.iter().filter(fails).map(|fault| fault.action.counter()).collect();
     let failing = failing.into_iter().chain([UNCORRECTABLE]);
-    // A zone that has kept what is repeated after a restart may have no room for its last writes.
+    // Writes are repeated after a restart. A zone that kept the first ones may have no room for the last.
     let may_refuse = drive.zones.is_there() && drive.faults.iter().any(|fault| fault.action.restarts_controller());
     let failing = failing.chain(may_refuse.then_some("refused_requests"));
     let expected: u64 = failing.map(|name| counter(outcome, name)).sum();

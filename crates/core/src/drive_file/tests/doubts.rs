@@ -85,7 +85,7 @@ fn moved(drive: &Drive, cause: UncertaintyCause, doubt: &UncertainConstant) -> V
 
 #[test]
 fn extremes_of_a_constant_are_the_ends_of_its_range_or_the_other_choice() {
-    // One of each protocol and kind; `phaselink reproduce --depends` checks all that it runs.
+    // These drives cover each protocol and kind of memory. `phaselink reproduce --depends` checks all constants.
     for name in ["dc-express", "moneta", "pss", "capi-pcm-next", "cxl", "nvm-model-dram"] {
         let drive = Drive::shipped(name).unwrap();
         for (cause, doubt) in drive.uncertain_constants() {

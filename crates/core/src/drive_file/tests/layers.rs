@@ -186,7 +186,7 @@ fn file_may_mark_its_own_keys_as_fitted() {
 fn resolved_form_reads_back_to_an_equal_drive() {
     for name in shipped::names() {
         let given = ["dc_express.max_latency_us=1.234567", "link.bit_error_rate=1e-12", "stack.copy_bytes_per_ns=1.5"];
-        // Stacks with I/O engines copy nothing.
+        // A stack with I/O engines does not copy data, so `copy_bytes_per_ns` is not allowed there.
         let has_engines = Drive::shipped(name).unwrap().stack.has_engines();
         let drive = drive(&format!("preset = '{name}'"), &given[..if has_engines { 2 } else { 3 }]);
         let text = drive.to_toml();
@@ -261,7 +261,7 @@ fn stages_with_before_or_after_join_the_preset_and_others_replace_it() {
     let joined = [vec![String::from("b")], own.clone(), vec![String::from("c"), String::from("a")]].concat();
     assert_eq!(stages(&format!("{base}{added}\n"), &[]), joined);
     assert_eq!(drive(&format!("{base}{added}\n"), &[]).stack.stages.last().unwrap().submit, Span::from_ns(5));
-    // Of the command line too, on top of what the file has joined.
+    // A stage that `--set` adds is appended to the stages of the file.
     let set = "stack.stages=[{ name = \"d\", after = \"a\" }]";
     assert_eq!(stages(&format!("{base}{added}\n"), &[set]), [joined, vec![String::from("d")]].concat());
     assert_eq!(stages(&format!("{base}stages = [{{ name = 'alone' }}]\n"), &[]), ["alone"]);

@@ -102,7 +102,7 @@ impl Planted {
         let newest = (self.number != issued).then(|| newest(engine, issued)).flatten();
         if let Some(id) = newest {
             let request = &engine.shared.requests[id];
-            // Its buffer is filled when the driver takes it.
+            // The driver fills the request's buffer when it takes the request; wait until then.
             if request.buffer != 0 {
                 self.number = issued;
                 if request.io.op == Op::Write && issued.is_multiple_of(5) && request.parts_left == 0 {
@@ -214,7 +214,7 @@ impl Planted {
     fn keep_tag(&mut self, engine: &mut Engine) {
         if let AnyDriver::DcExpress(driver) = &mut engine.devices[0].driver {
             let (tag, random) = driver.tags_planted();
-            // What is drawn next is what there is.
+            // Restore the random generator to its first state, so that the driver draws the same tag again.
             *random = self.random.get_or_insert(random.clone()).clone();
             *tag = random.clone().bits();
         }

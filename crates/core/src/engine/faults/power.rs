@@ -36,11 +36,12 @@ impl Engine {
     #[cold]
     pub(in crate::engine) fn follow_power(&mut self, drive: &Drive, seed: u64) {
         let Some(data) = self.devices[0].data.as_mut().filter(|_| drive.loses_power()) else { return };
-        // Every write has whole blocks. It need not fill a larger unit that the drive keeps whole, so that blocks are
-        // followed.
+        // A write covers whole blocks, but may cover only a part of a larger atomic unit. So follow durability block by
+        // block.
         let block_bytes = drive.limits().write_block_bytes.max(LINE_BYTES);
         data.follow_power(seed, block_bytes, drive.keeps_acknowledged());
-        // Of a device that acknowledges what is in the cells, the buffers that come before are nobody's promise.
+        // A device that acknowledges writes once they are in the cells promises nothing about its buffers, so do not
+        // count these as durable.
         self.devices[0]
             .media
             .follow_power(drive.protocol().acknowledges_early(drive) && drive.buffer.power_loss_protection);
@@ -76,7 +77,7 @@ impl Engine {
         }
         self.devices[0].media.cut_power(now);
         self.reset(now, Away::Off(until));
-        // Without power it does not even look for commands.
+        // A device without power does not poll for commands either, so remove its remaining events.
         self.shared.scheduler.retain(Event::is_of_host);
     }
 
