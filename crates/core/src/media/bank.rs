@@ -160,7 +160,7 @@ impl Bank {
         let before = if is_open { Span::ZERO } else { timing.read_access_time() };
         let access = self.access(bus, when, before, transfer, Span::ZERO);
         self.row = read.open_row;
-        // A unit that is programmed at once has been programmed before this read.
+        // With immediate programming, the write before this read has been programmed already.
         if self.filling.is_some_and(|filling| filling.policy == ProgramPolicy::AtOnce) {
             self.filling = None;
         }
@@ -220,7 +220,8 @@ impl Bank {
         let bus_until = bus_from + transfer;
         self.free_at = bus_until;
         let access = BankAccess { bank_from: held_until.max(when.now), bus_from, bus_until, bank_until: bus_until };
-        // A completion time that has been promised stands.
+        // A completion time that was reported to the device must not change, so keep the policy of immediate
+        // programming.
         let policy = if filling.policy == ProgramPolicy::AtOnce { ProgramPolicy::AtOnce } else { fill.policy };
         let fill = BankWrite { program: filling.program, policy, ..fill };
         self.begin(timing, access, fill, filling.bytes.saturating_add(fill.bytes), filling.program_at)

@@ -83,7 +83,7 @@ impl FaultyBank {
             _ => {
                 let begin = self.free_at.max(now);
                 let until = begin + healthy_time.scale(factor - 1.0);
-                // The bank itself is busy with the access from then on.
+                // The bank itself is busy for the normal time, from the end of the delay on.
                 self.free_at = until + healthy_time;
                 until
             }

@@ -43,7 +43,7 @@ impl Cells {
     /// unit is then the share of one chip.
     pub fn of(media: &config::Media) -> Cells {
         let unit_bytes = if media.chip_bytes > 0 { media.chip_bytes } else { media.program_bytes };
-        // Both sizes are at most 2^26, so that their bits fit.
+        // Both sizes are at most 2^26 bytes, so the number of bits fits.
         let cells = unit_bytes * 8;
         let ratio = if media.write_difference { media.difference_ratio } else { 1.0 };
         Cells {
@@ -175,7 +175,8 @@ mod tests {
             let total: Span = (0..4000).map(|_| cells.random_program_time(chips, &mut random)).sum();
             total.as_us() / 4000.0
         };
-        // The deviation of 512 bits is 11.3 ones of 50 ns, and the largest of nine lies 1.485 deviations up.
+        // The number of ones in 512 bits has a deviation of 11.31, at 50 ns each. The maximum of nine draws is 1.485
+        // deviations above the mean.
         let one = mean_us(1);
         let nine = mean_us(9);
         assert!((one - 120.0).abs() < 0.03, "{one}");

@@ -18,7 +18,7 @@ impl Media {
         }
         let moved = self.wear().map_or(0.0, |wear| self.activity().gap_moves as f64 * f64::from(wear.line_bytes()));
         let (read, written) = (self.activity().read_bytes as f64 + moved, self.activity().written_bytes as f64 + moved);
-        // A write that programs only differences has to read first.
+        // A write that programs only the bits that differ reads the old data first.
         let (read, programmed) = match config.write_difference {
             true => (read + written, written * config.difference_ratio),
             false => (read, written),

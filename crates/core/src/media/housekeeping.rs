@@ -17,7 +17,8 @@ impl Pauses {
 
     /// Returns the earliest time, not before `at`, at which an access may start: `at` itself, or the end of the pause
     /// that holds `at`.
-    #[inline(never)] // Most memories have no pauses.
+    // Not inlined: most memories have no pauses.
+    #[inline(never)]
     pub fn start_after(&self, at: Time) -> Time {
         let into_interval = Span::from_ps(at.as_ps() % self.interval.as_ps());
         let in_pause = at.as_ps() >= self.interval.as_ps() && into_interval < self.length;

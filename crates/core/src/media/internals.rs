@@ -238,7 +238,7 @@ impl Media {
         self.admitted = self.pass_faults(passed, DataDirection::Read, offset, bytes);
         let timing = match self.flash_mut() {
             Some(flash) => ReadTiming { admitted: at, ..flash.read(now, passed, offset, bytes, first_bytes) },
-            // A fault delays the access before its bank, as waiting for the bank does.
+            // A fault delays the access before its bank, in the same way as waiting for the bank does.
             None => ReadTiming { admitted: at, ..self.read_corrected(now, offset, bytes, first_bytes) },
         };
         self.admitted = at;

@@ -172,7 +172,7 @@ fn write_rate(media: &config::Media, workload: WearWorkload, seed: u64) -> f64 {
     let line_bytes = LineLayout::of(media).line_bytes;
     let mut memory = Media::of(media, seed);
     let end = (0..writes).map(|write| memory.write(Time::ZERO, write * stride, line_bytes).programmed_at).max();
-    // There is at least one write; without any cost the rate is infinite.
+    // If no operation takes time, the end is 0 and the rate is infinite.
     writes as f64 / end.map_or(0.0, |end| end.as_ns() * 1e-9)
 }
 
@@ -207,9 +207,11 @@ impl WearRegion {
     /// gap moves wear the slots, but are not part of the result.
     fn writes_until(&self, endurance: f64) -> f64 {
         let slots = self.lines() + 1;
-        // By then the slots have taken that many writes on average.
+        // After this number of moves, the average slot has taken `endurance` writes. This is the upper bound of the
+        // search.
         let mut moves = slots as f64 * endurance / (self.interval + 1.0);
-        // In random order, only a few slots are the first so far to wear out.
+        // Visit the slots in random order. Then only a few of them wear out earlier than all slots before them, and
+        // only those need the search below.
         let order = Randomiser::new(slots, 0);
         for slot in (0..slots).map(|number| order.forward(number)) {
             if self.slot_writes(slot, moves) > endurance * (1.0 + TOGETHER) {
@@ -223,7 +225,7 @@ impl WearRegion {
     /// number of moves after which it has taken more.
     fn moves_until(&self, slot: u64, endurance: f64, most: f64) -> f64 {
         let (mut low, mut high) = (0.0, most);
-        // Each step gains one of the 53 bits of the result.
+        // Each step adds one of the 53 bits of the result.
         for _ in 0..54 {
             let middle = (low + high) / 2.0;
             match self.slot_writes(slot, middle) > endurance {
@@ -240,7 +242,7 @@ impl WearRegion {
     /// one move. Each copy of a line into the slot is a write too.
     fn slot_writes(&self, slot: u64, moves: f64) -> f64 {
         let lines = self.lines();
-        // Moves since the start of period 0, which lies `slot` moves before the first write.
+        // Number of moves since the start of period 0, which lies `slot` moves before the first write.
         let since = moves + slot as f64;
         let period = (lines + 1) as f64;
         let arrivals = (since / period).floor();
@@ -320,7 +322,7 @@ mod tests {
 
     #[test]
     fn hammered_line_that_moves_too_late_fails_despite_start_gap() {
-        // A line stays for 16384 x 100 writes and endures 100,000.
+        // A line stays in one slot for 16384 x 100 writes, but a slot endures only 100,000.
         let lost = share(WearWorkload::Hammer, WearLevelling::StartGap, |_| {});
         assert!(lost < 1e-4, "{lost}");
     }
@@ -348,7 +350,7 @@ mod tests {
 
     #[test]
     fn hot_neighbours_defeat_plain_start_gap_but_not_the_randomised_one() {
-        // As in the paper, lines shift by a small part of the region in the life of a line: 100,000 / 100 of 16,384.
+        // As in the paper, a line wears out before it has moved far: it moves by 100,000 / 100 lines of 16,384.
         let none = share(WearWorkload::HotRange, WearLevelling::None, |_| {});
         let plain = share(WearWorkload::HotRange, WearLevelling::StartGap, |_| {});
         let randomised = share(WearWorkload::HotRange, WearLevelling::RandomisedStartGap, |_| {});
@@ -367,7 +369,8 @@ mod tests {
             let line = line % lines;
             let region = WearRegion::new((0..lines).map(|other| f64::from(u8::from(other == line))), interval);
             let expected = stepped(lines, interval, endurance, |_| line);
-            // Writes and copies are whole: a slot may miss the last of them, and get it when the line comes back.
+            // The simulated counts are whole numbers. A slot may narrowly miss its last write and get it only when the
+            // line returns.
             let slack = f64::from(interval);
             let (least, most) = (endurance as f64 - 2.0, endurance as f64 + 2.0);
             prop_assert!(expected as f64 >= region.writes_until(least.max(0.0)) - slack, "{}", expected);
@@ -378,7 +381,7 @@ mod tests {
         fn closed_form_equals_the_simulation_for_lines_written_in_turn(
             lines in 1u64..12, rounds in 1u32..8, endurance in 50u64..400,
         ) {
-            // An interval of whole rounds gives every line an equal share of each interval.
+            // An interval of whole rounds gives each line the same number of writes between two moves.
             let interval = lines as u32 * rounds;
             let region = WearRegion::new((0..lines).map(|_| 1.0), interval);
             let expected = stepped(lines, interval, endurance, |write| write % lines);

@@ -291,7 +291,7 @@ impl Media {
         let from = now.max(self.admitted);
         let timing = ReadTiming { admitted: from, started: from, first_at: from, last_at: from };
         let timing = match pieces.only() {
-            // Most reads lie within one stripe.
+            // Most reads lie within one stripe, so handle that case separately.
             Some(piece) => self.await_piece(now, piece, first_bytes.clamp(1, bytes), keeps_row_open, timing),
             None => self.read_several(now, pieces, first_bytes, keeps_row_open, timing),
         };

@@ -56,7 +56,7 @@ fn read_of_4_kib_reads_one_sector_on_each_channel_in_parallel() {
 
 #[test]
 fn part_of_a_sector_uses_its_own_chips_and_the_spare_one() {
-    // The bytes lie in chips 2 and 3 on buses 2 and 0; the spare chip is on bus 2 too.
+    // The data bytes are in chips 2 and 3, on buses 2 and 0. The spare chip is on bus 2 too.
     let mut card = memory("pcm-p5q-card", &[]);
     let read = card.read(Time::ZERO, 128, 128, 128);
     assert_eq!(read.first_at, at(clocks(296)));
@@ -129,7 +129,7 @@ fn card_reads_74_300_and_writes_15_030_times_4_kib_per_second() {
     assert!((reads - 74_300.0).abs() < 50.0, "{reads}");
     let writes = saturated_iops(&mut memory("pcm-p5q-card", &[]), 2000, true);
     let expected = 2.0 / (3.0 * 288.0 / 66e6 + 120e-6);
-    // The banks of a channel start one after the other.
+    // The banks of a channel start at different times.
     assert!((writes / expected - 1.0).abs() < 2e-4, "{writes}");
     assert!((writes - 15_030.0).abs() < 10.0, "{writes}");
 }

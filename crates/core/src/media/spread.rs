@@ -104,7 +104,7 @@ mod tests {
         let mut spread = ArraySpread::of(&media(), 1).unwrap();
         let reads: Vec<f64> = (0..200_000).map(|_| spread.read(Span::from_us(50)).as_us()).collect();
         let mean = reads.iter().sum::<f64>() / reads.len() as f64;
-        // A tenth is repeated, twice on average, for 30 us each.
+        // One read in ten is retried, twice on average, at 30 us each.
         assert!((mean - media().in_the_mean().read.as_us()).abs() < 0.1 && (mean - 56.0).abs() < 0.1, "{mean}");
         let repeated = reads.iter().filter(|read| **read > 60.0).count() as f64 / reads.len() as f64;
         assert!((repeated - 0.1).abs() < 0.003, "{repeated}");

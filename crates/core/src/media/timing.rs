@@ -189,7 +189,7 @@ impl Bus {
     pub fn reserve(&mut self, now: Time, ready: Time, length: Span) -> Time {
         self.forget_before(now);
         match self.reservations.back_mut() {
-            // Nearly every transfer comes behind all reservations, or continues the last one.
+            // Nearly all transfers start after all reservations or extend the last one, so check that one first.
             Some(last) if (last.from..=last.until).contains(&ready) => {
                 let from = last.until;
                 last.until += length;
@@ -322,7 +322,7 @@ mod tests {
         ) {
             let exact_ps = f64::from(bytes) * 1e3 / bytes_per_ns;
             let transfer = BusRate::from_bytes_per_ns(bytes_per_ns).transfer_time(bytes);
-            // Beyond 2^53 ps a double is coarser than a picosecond.
+            // Above 2^53 ps, a double is coarser than one picosecond.
             prop_assert!((transfer.as_ps() as f64 - exact_ps).abs() <= 0.51 + exact_ps * 1e-15);
         }
 

@@ -211,7 +211,7 @@ impl VolumeLimits {
         let buckets =
             [&self.state.operations, &self.state.bytes].into_iter().flatten().filter_map(|limit| limit.credits);
         let now = now.max(self.state.passed);
-        // The bucket that is emptied first counts.
+        // The bucket that runs out of credits first limits the volume.
         let lasts = buckets.map(|credits| credits.lasts(now)).min_by(f64::total_cmp)?;
         Some(match self.state.counts.used_up {
             _ if !self.starts_full => CreditState::Used,
@@ -269,7 +269,8 @@ impl Bucket {
         self.last = u128::from(cost) * SCALE;
         self.taken += self.last;
         let at = u128::from(at.as_ps()) * self.rate;
-        // What an instant is rounded up by, less than a picosecond, is not lost.
+        // Instants are rounded up to picoseconds. Keep the tokens of that fraction: forget only tokens of a longer time
+        // with a full bucket.
         if self.full_at + self.rate <= at {
             self.full_at = at;
         }

@@ -47,7 +47,7 @@ impl LineLayout {
     pub fn of(media: &config::Media) -> LineLayout {
         let line_bytes = if media.wear_line_bytes > 0 { media.wear_line_bytes } else { media.stripe_bytes };
         let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
-        // The capacity is at most 2^60 bytes.
+        // The capacity is at most 2^60 bytes, so the shift does not overflow.
         let bank_bytes = (media.capacity_mib << 20).div_ceil(banks);
         let lines_per_bank = bank_bytes.div_ceil(u64::from(line_bytes));
         let regions = u64::from(media.wear_regions_per_bank);
@@ -128,8 +128,8 @@ impl Wear {
         }
         self.regions.iter().find_map(|(&(bank, number), region)| {
             let counted = counts.get(&(bank, number)).copied().unwrap_or(0);
-            // Start comes round once in as many rounds of the gap as there are lines, so that only its value modulo the
-            // lines is compared.
+            // `start` advances once per round of the gap and wraps at the number of lines, so compare it modulo the
+            // lines.
             let moves = (counted - u64::from(region.writes)) / (u64::from(self.interval) + 1);
             let (round, within) = (moves / (region.lines + 1), moves % (region.lines + 1));
             let is_right = counted == moves * (u64::from(self.interval) + 1) + u64::from(region.writes)

@@ -18,8 +18,8 @@ use crate::time::{Span, Time};
 use crate::tlp::{Packet, Payload, Token};
 use crate::workload::{EngineSupport, FilledKeys, KeyedSpace, Limits, ZonedSpace};
 
-// Keeps each controller's code in a function of its own. If all were inlined in the event loop, most of the loop's
-// cache lines would be code that never runs.
+// Each controller's code stays in a function of its own. If all were inlined in the event loop, most of the loop's
+// cache lines would hold code that never runs.
 #[inline(never)]
 fn packet_for(half: &mut impl Controller, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
     half.on_packet(now, packet, payload, ports);

@@ -272,7 +272,8 @@ pub trait Driver {
 /// Controller of a protocol (device side): fetches and executes commands.
 pub trait Controller {
     /// Handles a packet from the host: a register write, or the completion of one of the device's reads of host memory.
-    #[inline(always)] // Every packet comes this way.
+    // Inlined: called for every packet.
+    #[inline(always)]
     fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         match packet.kind {
             Kind::Completion => self.on_answer(now, packet, payload, ports),

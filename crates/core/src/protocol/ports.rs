@@ -115,7 +115,7 @@ impl Settled {
 /// Returns the number of the queue that a thread submits to: the thread's number modulo the number of queues.
 pub(crate) fn queue_of(thread: u16, queues: usize) -> usize {
     let thread = usize::from(thread);
-    // A modulo operation takes long, and nearly always there are at least as many queues as threads.
+    // The modulo operation is slow and rarely needed, so test for it first.
     if thread < queues { thread } else { thread % queues }
 }
 

@@ -35,7 +35,7 @@ impl SlotBindings {
         }
         let slots = &mut self.queues[queue];
         if slots.len() <= slot {
-            // Adds up to eight slots, as a queue that gets deeper uses the next ones soon.
+            // Add eight slots at a time, because a queue that gets deeper soon uses the next ones.
             slots.resize((slot + 1).next_multiple_of(8), None);
         }
         slots[slot] = request;

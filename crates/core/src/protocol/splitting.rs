@@ -80,7 +80,7 @@ fn completed_part(part: RequestId, whole: RequestId, shared: &mut Shared) -> Opt
     shared.requests.vacate(part);
     let request = &mut shared.requests[whole];
     request.parts_left -= 1;
-    // The latency of the whole request ends with its last part, so that part's ledger accounts for it.
+    // The last part determines the latency of the whole request, so the request takes over that part's ledger.
     request.ledger = ledger;
     (request.parts_left == 0).then_some(whole)
 }

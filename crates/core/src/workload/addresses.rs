@@ -137,7 +137,8 @@ impl Zipf {
 
     /// Returns the x for which the integral H(x) of the density is y.
     fn inverse(&self, y: f64) -> f64 {
-        // Rounding may carry y below the infimum -1 / |1 - theta| of H, where the logarithm ends.
+        // Rounding can make y slightly smaller than the infimum -1 / |1 - theta| of H, where the logarithm is not
+        // defined, so clamp the product.
         let product = ((1.0 - self.theta) * y).max(-1.0);
         let log = if product.abs() > 1e-8 { libm::log1p(product) / product * y } else { y * (1.0 - product / 2.0) };
         libm::exp(log)
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn zipf_over_8_gi_blocks_gives_its_first_rank_its_share() {
-        // zeta(n, 1) = ln n + 0.5772 (Euler's constant) for large n.
+        // For large n, zeta(n, 1) = ln n + 0.5772 (Euler's constant).
         let (ranks, draws) = (1u64 << 33, 200_000);
         let (zipf, mut random) = (Zipf::new(1.0, ranks), random());
         let firsts = (0..draws).filter(|_| zipf.draw(&mut random) == 1).count();
@@ -259,7 +260,8 @@ mod tests {
 
     #[test]
     fn normal_has_its_quantiles_around_the_middle() {
-        // Phi(1) - Phi(-1) = 0.682689, Phi(2) - Phi(-2) = 0.954500; 5 % keeps the cut at the ends out of sight.
+        // Expected shares: Phi(1) - Phi(-1) = 0.682689 and Phi(2) - Phi(-2) = 0.954500. With 5 % the ends of the range
+        // cut off almost nothing.
         let (blocks, draws) = (1_000_000u64, 100_000);
         let (addresses, mut random) = (Addresses::new(Distribution::Normal(5.0), blocks, 0), random());
         let distances: Vec<u64> = (0..draws).map(|_| addresses.draw(&mut random).abs_diff(blocks / 2)).collect();

@@ -180,7 +180,7 @@ impl Draft {
         job.placement = self.places_data.then(|| self.handles.clone());
         self.resolve_region(&mut job, limits.capacity_bytes);
         if job.query_rounds > 0 && !self.given.contains(&"thinktime_blocks") {
-            // A query thinks between its rounds.
+            // A query pauses once after each round of `iodepth` reads.
             job.thinktime_blocks = job.iodepth;
         }
         if !job.thinktime.is_zero() && job.group_commit == 0 {
@@ -196,7 +196,7 @@ impl Draft {
                 )
             })?;
             job.trace = Some(trace.requests.clone());
-            // A replay has the length of its trace, unless it is told to do less.
+            // A replay runs to the end of its trace unless `io_size` limits it.
             job.io_bytes = job.io_bytes.filter(|_| self.io_size.is_some());
         }
         Ok(job)

@@ -38,7 +38,7 @@ impl JobFile {
         let mut problems = Vec::new();
         for draft in &mut changed.drafts {
             for (name, text, line) in options {
-                // Lines of another file would be taken for lines of the job's own.
+                // A problem report shows the line in the job's own file, so drop line numbers of other files.
                 let line = line.filter(|_| draft.place.file == file);
                 problems.extend(options::set(draft, name, Some(text), line).err());
             }

@@ -110,7 +110,7 @@ mod tests {
         let gaps: Vec<f64> = dues.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean) * (gap - mean)).sum::<f64>() / gaps.len() as f64;
-        // Standard errors: 1 / sqrt(n) of the mean, sqrt(8 / n) of the variance.
+        // For n exponential gaps, the standard error of the mean is 1 / sqrt(n), that of the variance sqrt(8 / n).
         assert!((mean - 1.0).abs() < 5.0 / (count as f64).sqrt(), "mean {mean}");
         assert!((variance - 1.0).abs() < 5.0 * (8.0 / count as f64).sqrt(), "variance {variance}");
         let beyond_two = gaps.iter().filter(|&&gap| gap > 2.0).count() as f64 / gaps.len() as f64;

@@ -78,7 +78,7 @@ mod tests {
         let mut rounds = Rounds { size: 2, issued: 0 };
         assert!(rounds.may_issue(0));
         rounds.on_issue();
-        // The first read has completed before the second is issued, which belongs to the same round.
+        // The first read completes before the second is issued. Both belong to the same round.
         assert!(rounds.may_issue(0));
         rounds.on_issue();
         assert!(!rounds.may_issue(2) && !rounds.may_issue(1));

@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn suffixes_mean_what_they_mean_to_fio() {
-        // Each checked against `fio --debug=parse` of fio 3.33.
+        // Compared with the output of `fio --debug=parse`, fio 3.33.
         for (text, bytes) in [
             ("4096", 4096),
             ("4096b", 4096),

@@ -26,7 +26,7 @@ impl UnresolvedJobs {
         trace: impl Fn(&NamedTrace) -> Result<Trace, Problems>,
     ) -> Result<UnresolvedJobs, Problems> {
         let with_traces = |file: JobFile| {
-            // Jobs that replay the same trace share one reading of it.
+            // Read each trace once, even if several jobs replay it.
             let wanted: BTreeSet<NamedTrace> = file.wanted_traces().collect();
             let read = wanted.into_iter().map(|wanted| trace(&wanted).map(|trace| (wanted, trace)));
             let traces = all(read)?.into_iter().collect();

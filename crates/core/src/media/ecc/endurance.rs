@@ -115,6 +115,6 @@ fn normal(deviations: f64) -> f64 {
 
 /// Returns the number of standard deviations from the mean below which this share of a normal distribution lies.
 fn normal_quantile(share: f64) -> f64 {
-    // A double holds no share below 38 deviations.
+    // Below -38 deviations, the share is smaller than the smallest double.
     crossing(-38.0, 38.0, share, normal)
 }

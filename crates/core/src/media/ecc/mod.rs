@@ -44,7 +44,7 @@ mod tests;
 /// Returns the argument in `low..high` at which the increasing `function` passes `target`, to the last bits of a
 /// double. The interval must be no wider than 128.
 fn crossing(mut low: f64, mut high: f64, target: f64, function: impl Fn(f64) -> f64) -> f64 {
-    // A double has 53 bits, and no interval here is wider than 128.
+    // 60 halvings of an interval of at most 128 reach the 53 bits of a double.
     for _ in 0..60 {
         let middle = 0.5 * (low + high);
         if function(middle) < target { low = middle } else { high = middle }

@@ -22,7 +22,7 @@ pub fn probability_above(symbols: usize, wrong: f64, tolerated: usize) -> f64 {
     if symbols as f64 * wrong > tolerated as f64 {
         return 1.0 - (0..=tolerated).map(term).sum::<f64>().min(1.0);
     }
-    // Beyond the mean the terms fall faster and faster.
+    // Above the mean each term is a smaller fraction of the one before, so stop when a term no longer changes the sum.
     let mut sum = 0.0;
     for term in (tolerated + 1..=symbols).map(term) {
         sum += term;
@@ -60,7 +60,8 @@ pub fn uncorrectable_bit_error_rate(raw_bit_error_rate: f64) -> f64 {
 /// Returns the raw bit error rate at which the uncorrectable bit error rate (UBER) is `target`.
 pub fn tolerated_raw_bit_error_rate(target: f64) -> f64 {
     let of_log = |log: f64| uncorrectable_bit_error_rate(libm::exp(log));
-    // From 1e-15 to 1/2: below, 40 wrong bits in a sector have no probability that a double holds.
+    // Search from 1e-15 to 1/2. At lower rates, the probability of 40 wrong bits in a sector is below the smallest
+    // double.
     libm::exp(crossing(libm::log(1e-15), libm::log(0.5), target, of_log))
 }
 

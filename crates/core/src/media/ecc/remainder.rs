@@ -28,7 +28,8 @@ impl Divider {
     pub(super) fn new(generator: &[bool]) -> Divider {
         assert_eq!(generator.len(), BITS + 1, "the generator has degree {BITS}");
         assert!(generator[0], "x is invertible modulo the generator");
-        // x^512 is the generator without its leading term; 1 is the rest of it, so x^-1 is that rest divided by x.
+        // Modulo the generator, x^512 equals the generator without its leading term. 1 equals the generator without its
+        // constant term, so dividing that by x gives x^-1.
         let (top, bottom) = (pack(&generator[..BITS]), pack(&generator[1..]));
         let mut up = vec![top];
         let mut down = vec![bottom];

@@ -186,7 +186,7 @@ mod tests {
         let mut die = Die::default();
         assert_eq!(die.enqueue(at(0), at(0), US(500)), at(500));
         assert_eq!(die.read(at(100), at(100), PLANE_0, US(50), Some(US(5))), at(105));
-        // The program goes on at 155, having run for 100.
+        // The program has run for 100 us when the read suspends it, and resumes at 155 us.
         assert_eq!(die.enqueue(at(100), at(100), US(10)), at(565));
         assert_eq!(die.read(at(554), at(554), PLANE_0, US(50), None), at(555));
     }
@@ -239,7 +239,7 @@ mod tests {
         die.enqueue(at(0), at(0), US(100));
         assert_eq!(die.read(at(10), at(10), PLANE_0, US(60), Some(US(0))), at(10));
         assert_eq!(die.read(at(10), at(10), PLANE_0, US(60), Some(US(0))), at(70));
-        // The operation has been delayed by 120, and goes on from 130 until 220.
+        // The operation has been delayed by 120 us in total. It resumes at 130 us and ends at 220 us.
         assert_eq!(die.read(at(10), at(10), PLANE_0, US(60), Some(US(0))), at(220));
     }
 }

@@ -194,7 +194,7 @@ impl Flash {
             },
             buffer: FlashBuffer::new(buffer),
             dies: vec![Die::default(); index(dies)],
-            // Clones of one bus would have no room.
+            // A clone of a vector has no spare capacity, so create each bus separately.
             buses: (0..layout.channels).map(|_| Bus::with_room()).collect(),
             command_buses: match media.command_bus {
                 CommandBus::Separate => (0..layout.channels).map(|_| Bus::with_room()).collect(),
@@ -248,7 +248,7 @@ impl Flash {
             }
             last_at = self.buffer.store(from, part.into());
             if let Some(notes) = &mut self.notes {
-                // The time at which it reaches the cells is known once its line leaves the buffer.
+                // The time at which the data reaches the cells is known only when its line leaves the buffer.
                 notes.hand(now, first, part, Time::NEVER, Time::NEVER);
             }
             first += u64::from(part);
@@ -383,7 +383,7 @@ impl Flash {
     fn is_in_line(&self, unit: u32) -> bool {
         let place = self.translation.location(unit);
         match &self.placed {
-            // A unit that a host now writes to another stream leaves its line.
+            // When a host writes a unit to another stream, the unit leaves the line of its old stream.
             Some(placed) => self.lines[usize::from(placed.stream())].holds(place),
             None => self.lines.iter().any(|line| line.holds(place)),
         }

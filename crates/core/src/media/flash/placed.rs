@@ -55,7 +55,7 @@ impl PlacedWrites {
         let handles = usize::from(self.streams.handles);
         let mut counters = Vec::new();
         for (handle, (written_name, amplification_name)) in HANDLE_COUNTERS.iter().enumerate().take(handles) {
-            // All groups of the handle together.
+            // A handle has one stream in each reclaim group: add them up.
             let streams = (handle..counts.len()).step_by(handles);
             let written: u64 = streams.clone().map(|stream| self.written_bytes[stream]).sum();
             let programmed: u64 =

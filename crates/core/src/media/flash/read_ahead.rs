@@ -48,7 +48,7 @@ impl ReadAhead {
         let stream = place.and_then(|place| self.streams.remove(place));
         if stream.is_none() {
             let until = offset + bytes;
-            // A new stream takes the memory of the one that it drives out.
+            // Reuse the memory of the stream that is evicted.
             let forgotten = if self.streams.len() == STREAMS_MAX { self.streams.pop_back() } else { None };
             let mut fetched = forgotten.map_or_else(VecDeque::new, |stream| stream.fetched);
             fetched.clear();

@@ -56,7 +56,7 @@ fn write_units(flash: &mut Flash, from: Time, units: impl Iterator<Item = u64>) 
 #[test]
 fn read_takes_command_array_bus_and_ecc_decoder_times_of_its_page() {
     let mut flash = flash(Precondition::Sequential);
-    // Rows of four units go round the two channels; then comes the second page of the word lines.
+    // Rows of four units alternate between the two channels. After all dies, the second page of the word lines follows.
     for (unit, array_us) in [(0, 20), (7, 20), (8, 30), (15, 30), (16, 20)] {
         let now = at(unit * 1000);
         let read = flash.read(now, now, unit * UNIT, 4096, 4096);
@@ -110,12 +110,13 @@ fn parts_of_a_unit_are_gathered_and_missing_parts_are_read_from_the_cells() {
         let mut flash = flash(Precondition::Sequential);
         let now = write_units(&mut flash, at(0), 0..15);
         let before = flash.activity.banks_busy;
-        // The line waits for its last unit, whose first part begins that unit.
+        // Fifteen of the sixteen units of the line are written, one of them once more in parts. The first part of unit
+        // 20 then completes the line.
         (0..parts).fold(now, |now, part| flash.write(now, now, 14 * UNIT + u64::from(part) * 512, 512).acknowledged_at);
         flash.write(now, now, 20 * UNIT, 512);
         (flash.activity.banks_busy - before).as_us()
     };
-    // Two dies program for 500 us each; the rest of unit 20 is read from the first page of its row.
+    // Two dies program for 500 us each. The rest of unit 20 is read from the first page of its row.
     assert_eq!(counted(8), 1000.0 + 21.0);
 }
 
@@ -127,14 +128,14 @@ fn counters_give_write_amplification_and_over_provisioning_in_percent() {
     assert_eq!([count(&flash, "spare_percent"), count(&flash, "write_amplification_percent")], [Some(50), None]);
     let now = write_units(&mut flash, at(0), 0..16);
     assert_eq!(count(&flash, "write_amplification_percent"), Some(100));
-    // Half a unit takes a whole unit of the cells.
+    // Half a unit is programmed as a whole unit.
     flash.write(now, now, 20 * UNIT, 2048);
     assert_eq!(count(&flash, "write_amplification_percent"), Some(100 * 17 * 2 / 33));
 }
 
 #[test]
 fn garbage_collection_reads_units_row_by_row() {
-    // Rows of four units; the second is on the other channel, and the third is the next page of the word lines.
+    // A row has four units. The second row is on the other channel, and the third is the next page of the word lines.
     for (position, positions, array_us) in [(4, 4, &[20][..]), (4, 5, &[20, 30]), (7, 1, &[20]), (7, 2, &[20, 30])] {
         let mut flash = flash(Precondition::Sequential);
         let (from, to) = (UnitLocation { block: 0, position }, UnitLocation { block: 40, position: 0 });
@@ -153,7 +154,7 @@ fn flush_waits_for_the_cells_without_power_loss_protection() {
     let mut flash = Flash::new(&media(), &unsafe_keys, &mapped(Precondition::Sequential), 1);
     flash.write(at(0), at(0), 0, 4096);
     let flushed = flash.flush(at(10));
-    // Four pages of 8 KiB with a pause of the same length between them, and the program.
+    // Four pages of 8 KiB cross the bus with gaps of the same length, then the die programs them.
     assert_eq!(flushed, at(10) + Span::from_us(8 * 7 + 500));
     assert_eq!(flash.flush(flushed), flushed, "nothing is left");
     assert_eq!(flash.translation.counts().skipped, 15);
@@ -173,7 +174,7 @@ fn full_buffer_accepts_writes_at_the_rate_of_the_cells() {
     let mut flash = flash(Precondition::Sequential);
     let start = write_units(&mut flash, at(0), 0..400);
     let end = write_units(&mut flash, start, 400..1200);
-    // Four dies program 32 KiB each in 500 us; there is over-provisioning, so that no garbage is collected.
+    // Four dies program 32 KiB each in 500 us. Over-provisioning is large enough that nothing is collected.
     let rate: f64 = 800.0 * 4096.0 / end.since(start).as_us();
     let cells = 4.0 * 32768.0 / 500.0;
     assert!((rate / cells - 1.0).abs() < 0.05, "{rate} bytes a us, not {cells}");
@@ -198,7 +199,7 @@ fn steady_state_writes_are_slower_by_the_write_amplification() {
     let amplification = 1.0 + (after.moved - before.moved) as f64 / (after.written - before.written) as f64;
     let rate = (after.written - before.written) as f64 * 4096.0 / end.since(start).as_us();
     let cells = 4.0 * 32768.0 / 500.0 / amplification;
-    // Besides programs, dies read moved units and erase blocks.
+    // Besides programs, the dies spend time on reads of moved units and on erases.
     assert!(rate < cells && rate > 0.5 * cells, "{rate} bytes a us, not {cells}");
     assert!(amplification > 1.5 && amplification < 2.2, "{amplification}");
 }
@@ -210,11 +211,11 @@ fn writes_after_a_pause_find_blocks_that_were_collected_in_it() {
     let [busy, idle] = [0, 1000].map(|idle_us| {
         let mut flash = Flash::new(&media(), &buffer(), &keys(idle_us), 1);
         let now = at(2_000_000);
-        // Four blocks of 128 units.
+        // Write four blocks of 128 units.
         let end = write_units(&mut flash, now, (0..512).map(|write| write * 7 % 4096));
         let moved = flash.translation.counts().moved;
         assert_eq!(flash.translation.inconsistency(), None);
-        // Ten seconds later, what was used up has been collected again.
+        // Ten seconds of idle time later, garbage collection has freed as much space as these writes used.
         flash.read(end + Span::from_us(10_000_000), end + Span::from_us(10_000_000), 0, 4096, 4096);
         let later = flash.translation.counts().moved;
         (end.since(now), moved, later - moved)
@@ -226,7 +227,7 @@ fn writes_after_a_pause_find_blocks_that_were_collected_in_it() {
 #[test]
 fn cache_of_one_bit_a_cell_is_written_fast_until_it_is_full_and_folded_in_idle_time() {
     let media = MediaKeys { slc_program: Span::from_us(100), slc_read: Span::from_us(10), ..media() };
-    // Two blocks of 128 units; lines of two rows, 8 units.
+    // The cache has two blocks of 128 units. A line has two rows of 4 units each.
     let keys = TranslationKeys { slc_cache_mib: 1, idle: Span::from_us(1000), ..mapped(Precondition::Sequential) };
     let mut flash = Flash::new(&media, &buffer(), &keys, 1);
     assert_eq!(
@@ -241,7 +242,7 @@ fn cache_of_one_bit_a_cell_is_written_fast_until_it_is_full_and_folded_in_idle_t
     let read = |flash: &mut Flash, now: Time| flash.read(now, now, 0, 4096, 4096).last_at.since(now);
     let late = end + Span::from_us(900);
     assert_eq!(read(&mut flash, late), Span::from_us(1 + 10 + 4 + 2));
-    // Half a second later, all 256 units have been moved.
+    // Half a second later, all 256 units have been moved out of the cache.
     let later = late + Span::from_us(500_000);
     assert!(read(&mut flash, later) >= Span::from_us(27));
     assert_eq!(flash.translation.counts().moved, 256);
@@ -254,7 +255,7 @@ fn reads_go_before_waiting_programs_and_suspend_the_running_one() {
     let mut flash = flash(Precondition::Sequential);
     let now = write_units(&mut flash, at(0), 256..512);
     let read = flash.read(now, now, 0, 4096, 4096);
-    // A page of a program may be crossing the bus, and the next is reserved: nine and then eight us.
+    // The read may wait for one page of a program that is crossing the bus and for one that is reserved: 9 us and 8 us.
     assert!(read.last_at.since(now) <= Span::from_us(27 + 4 + 17), "{}", read.last_at.since(now));
 }
 
@@ -274,7 +275,7 @@ fn sequential_reads_find_data_that_was_fetched_ahead() {
 
 #[test]
 fn read_of_a_unit_whose_map_page_is_not_cached_reads_that_page_first() {
-    // Four pages of 1024 entries, one of which is in memory.
+    // The mapping table has four pages of 1024 entries, and the cache holds one of them.
     let keys = TranslationKeys { map_cache_kib: 4, ..mapped(Precondition::Sequential) };
     let mut flash = Flash::new(&media(), &buffer(), &keys, 1);
     for (ms, unit, us) in [(0, 0, 27), (1, 2048, 27 + 27), (2, 2049, 27), (3, 16, 27 + 27)] {
@@ -291,10 +292,10 @@ fn read_of_a_unit_whose_map_page_is_not_cached_reads_that_page_first() {
 fn changed_map_pages_are_programmed_line_by_line_and_count_as_written() {
     let keys = TranslationKeys { map_cache_kib: 4, ..mapped(Precondition::Sequential) };
     let mut flash = Flash::new(&media(), &buffer(), &keys, 1);
-    // Each write loads the page that the one before has replaced.
+    // The writes alternate between two pages of the mapping table, so each write has to load its page.
     let end = write_units(&mut flash, at(0), (0..40).map(|write| write % 2 * 2048 + write));
     assert_eq!(flash.translation.counts().map_writes, 39);
-    // Two lines of sixteen units each of the user, two of map pages, and the reads of pages that are not in memory.
+    // The dies program two lines of sixteen user units and two of map pages, and read map pages that are not cached.
     assert!(flash.activity.banks_busy >= Span::from_us(4 * 2 * 500), "{}", flash.activity.banks_busy);
     assert_eq!(flash.translation.inconsistency(), None);
     let read = flash.read(end, end, 3000 * UNIT, 4096, 4096);
@@ -316,11 +317,12 @@ fn commands_of_two_dies_wait_for_each_other_on_a_bus_of_their_channel_alone() {
         let mut flash = with_command_bus(command_bus);
         [0, 16].map(|unit| flash.read(at(0), at(0), unit * UNIT, 4096, 4096).last_at)
     };
-    // 1 us of command, 20 of the array, 4 on the bus and 2 in the decoder; the second transfer follows the first.
+    // 1 us for the command, 20 us for the array, 4 us on the bus and 2 us in the decoder. The second transfer waits for
+    // the first.
     assert_eq!(last_at(CommandBus::Unlimited), [at(27), at(31)]);
     assert_eq!(last_at(CommandBus::Separate), [at(27), at(31)]);
     assert_eq!(last_at(CommandBus::Shared), [at(27), at(31)]);
-    // A third read, whose command comes while the first transfer holds the channel.
+    // The command of a second read arrives while the first transfer occupies the channel.
     let later = |command_bus| {
         let mut flash = with_command_bus(command_bus);
         flash.read(at(0), at(0), 0, 4096, 4096);

@@ -240,7 +240,7 @@ impl Flash {
         let key = (place.block, zoned.line(place));
         let whole = zoned.line_bytes(key.1);
         if zoned.filling.get(&key).is_none() {
-            // A line that has been begun before a loss of power goes on where it was.
+            // A line that was begun before a power loss continues at the position that it had reached.
             let is_new = key.1 >= zoned.zones[index(key.0)].reached;
             let before = u64::from(place.position % zoned.stripe.line_units()) * u64::from(zoned.unit_bytes);
             let bytes = if is_new { 0 } else { before };

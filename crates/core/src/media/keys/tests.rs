@@ -80,7 +80,7 @@ fn value_in_more_parts_than_there_may_be_takes_the_longest_gaps_or_is_refused() 
     for number in (0..60).step_by(2) {
         space.delete(Key::of_number(number)).unwrap();
     }
-    // Thirty gaps of a granule each.
+    // The free space consists of thirty gaps of one granule each.
     assert_eq!(space.store(key("long"), 9 * 512, StoreOptions::default()), Err(KeyRefusal::Full));
     assert_eq!(space.store(key("long"), 8 * 512, StoreOptions::default()).unwrap().0.runs.len(), 8);
     space.delete(Key::of_number(41)).unwrap();
@@ -131,7 +131,7 @@ fn random_requests_keep_index_and_room_in_step_with_a_map() {
                     let has_key = model.contains_key(&key) || model.len() < 40;
                     match space.store(key, bytes, StoreOptions::default()) {
                         Ok(_) => assert!(fits && has_key && model.insert(key, bytes).is_none_or(|_| true)),
-                        // Room in too many pieces is none.
+                        // A value cannot be stored if the free space is split into more ranges than a value may have.
                         Err(_) => assert!(!fits || !has_key || space.free_ranges().count() > PARTS_MAX),
                     }
                 }
@@ -158,7 +158,7 @@ fn page_that_was_used_longest_ago_gives_way_and_is_written_if_it_has_changed() {
         (IndexPages::count(1024, 4096), pages.listed(129), pages.listed(1 << 40)),
         (8, (1 << 20, 8192), (1 << 20, 32768))
     );
-    // One key of each page, by the pages that they read.
+    // Find one key for each page of the index, by the page that its lookup reads.
     let mut of_page: BTreeMap<u64, Key> = BTreeMap::new();
     for number in 0..200 {
         let key = Key::of_number(number);

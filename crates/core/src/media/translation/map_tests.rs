@@ -43,7 +43,7 @@ fn uniform_reads_miss_the_share_of_pages_that_is_not_cached() {
 fn repeated_accesses_to_as_many_pages_as_fit_miss_once_each() {
     let mut drive = TranslationLayer::written_in_order(shape(PolicyName::Greedy, 20), 1);
     let misses = (0..10).map(|_| (0..20).filter(|page| drive.look_up(page * 64 + 7, false).is_some()).count());
-    // One page of the first twenty is cached from the beginning.
+    // One of the first twenty pages is cached at the start.
     assert_eq!(misses.collect::<Vec<_>>(), [19, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     let misses = (0..21).filter(|page| drive.look_up(page * 64, false).is_some()).count();
     assert_eq!(misses, 1, "one page more replaces the one that was used least recently");
@@ -88,7 +88,7 @@ fn wear_aware_policy_writes_fewer_map_pages_by_replacing_those_that_did_not_chan
         let units = writer.drive.shape.units as f64;
         for step in 0..30_000 {
             let place = writer.random.unit() * units;
-            // Three reads of all units for each write of the first tenth.
+            // Three reads of any unit for each write to the first tenth.
             match step % 4 {
                 0 => _ = writer.write((0.1 * place) as u32),
                 _ => writer.look_up(place as u32, false),

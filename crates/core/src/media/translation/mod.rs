@@ -258,7 +258,7 @@ impl TranslationLayer {
         match self.user_streams {
             streams if self.slc.as_ref().is_some_and(SlcCache::has_room) => streams,
             1 => 0,
-            // Writes that name no stream have the first one.
+            // With data placement, writes without a placement identifier go to the first stream.
             _ if self.placed.is_some() => 0,
             _ => self.policy.user_stream(&self.blocks, self.location(unit)),
         }
@@ -419,7 +419,7 @@ impl TranslationLayer {
                 continue;
             }
             held[index(place.block)] += 1;
-            // Units of a cohort are spread over its positions, and may share a computed one.
+            // Units of a cohort have computed positions, and two of them may get the same one, so do not check those.
             if self.cohorts.number(unit).is_none() && !places.insert((place.block, place.position)) {
                 return Some(format!(
                     "unit {unit} is mapped to position {} of block {}, where another unit is",
@@ -526,7 +526,7 @@ impl TranslationLayer {
 
     /// Returns the number of free mapping units that garbage collection keeps in reserve for the streams.
     fn reserve(&self) -> u64 {
-        // Lines that other streams have begun were made room for, and take it later.
+        // Room for the lines that other streams have begun was reserved when they were begun, so keep it.
         let begun = u64::from(self.kept_user_streams - 1) * u64::from(self.shape.line_units);
         u64::from(self.kept_streams) * u64::from(self.shape.block_units) + begun
     }
@@ -681,7 +681,7 @@ impl TranslationLayer {
         let block = &mut self.blocks.all[index(victim)];
         assert_eq!(block.valid, 0, "block {victim} is erased with valid units in it");
         let (erases, erased_before) = (block.erases + 1, block.erased_before);
-        // The memory of the log is that of the next units written here.
+        // Reuse the memory of the log for the units that will be written here next.
         let mut log = std::mem::take(&mut block.log);
         log.clear();
         *block = EraseBlock { erases, erased_before, log, ..EraseBlock::default() };

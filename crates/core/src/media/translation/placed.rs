@@ -27,7 +27,7 @@ pub struct PlacedStreams {
 impl PlacedStreams {
     /// Returns the number of user streams: reclaim unit handles times reclaim groups.
     pub fn user(&self) -> u8 {
-        // A description that is being checked may ask for more streams than there can be.
+        // A drive file that has not been checked yet may ask for too many streams, so saturate.
         self.handles.saturating_mul(self.groups)
     }
 

@@ -88,12 +88,12 @@ fn states_of_small_drives_are_steady_on_others_at_all_spares() {
 fn terabyte_drives_with_a_closed_form_are_in_their_steady_state_within_two_seconds() {
     for policy in PolicyName::ALL {
         let began = std::time::Instant::now();
-        // 10^12 bytes in units of 4 KiB and blocks of 32 dies; 9 % spare.
+        // 10^12 bytes in units of 4 KiB, blocks across 32 dies, 9 % over-provisioning.
         let shape = TranslationShape { units: 244_140_625, ..shape(*policy, 451, 589_824, 0.09) };
         let mut writer = Writer::new(TranslationLayer::overwritten_at_random(shape, 1));
         writer.write(123_456_789);
         println!("{:12} {:?}", policy.name(), began.elapsed());
-        // The others are run in, which takes longer, and as long as other tests want.
+        // Policies without a closed form simulate a small drive first, which takes longer.
         let has_form = Policy::closed_form(*policy, &SETTINGS).is_some();
         assert!(!has_form || began.elapsed().as_secs() < 2, "{policy:?}: {:?}", began.elapsed());
     }
@@ -114,7 +114,7 @@ fn overwrite_unevenly(writer: &mut Writer) -> f64 {
 
 #[test]
 fn policies_that_know_hot_from_cold_write_less_under_uneven_writes() {
-    // Figures of docs/adding-a-policy.md.
+    // Figures from docs/adding-a-policy.md.
     let figures = [
         (PolicyName::Greedy, 4.4),
         (PolicyName::Fifo, 5.0),

@@ -21,7 +21,7 @@ impl TranslationShape {
         let outside = (self.units - user) as f64 / block;
         let region = TranslationShape { units: user, ..*self }.all_units() as f64;
         let sealed = f64::from(self.blocks - self.blocks_not_full()) - outside;
-        // Units in the open blocks.
+        // Number of units in open blocks.
         let open = f64::from(self.blocks_erased()) * block;
         let requests = (self.block_units / request_units.max(1)).max(1);
         if region <= open {
@@ -42,7 +42,7 @@ impl TranslationShape {
 
     /// Returns the victim choice whose equation gives the steady state of this policy; `None` if there is no equation.
     fn closed_form(&self) -> Option<VictimPolicy> {
-        // No equation knows of writes to the mapping table.
+        // The closed forms do not include writes to the mapping table.
         Policy::closed_form(self.policy, &self.settings).filter(|_| self.map.is_none())
     }
 
@@ -113,14 +113,15 @@ impl TranslationLayer {
     fn adopt_history(&mut self, run_in: &RunInState, sealed: u32) {
         self.policy = run_in.policy.clone();
         self.policy.scale_time(self.shape.units as f64);
-        // The clock starts late enough for the oldest unit.
+        // Start the clock late enough that the oldest unit has a write time above zero.
         let life = self.shape.units as f64;
         self.blocks.now = (run_in.oldest_age() * life) as u64 + 1;
         for block in 0..sealed {
             let RunInBlock { age, stream, erases, .. } = *run_in.at(block, sealed);
             let written_at = self.blocks.now - (age * life) as u64;
             let this = &mut self.blocks.all[index(block)];
-            // A drive whose hosts choose streams has only been written without a choice.
+            // In the steady state to start from, no host has used placement identifiers, so all blocks belong to the
+            // first stream.
             let stream = if self.placed.is_some() { 0 } else { stream };
             (this.stream, this.erased_before) = (stream, erases);
             this.written_at_sum = written_at * u64::from(this.written);
@@ -153,7 +154,7 @@ impl TranslationLayer {
         }
         drive.free.retain(|block| index(*block) >= valid.len());
         let blocks = (0..).zip(valid).map(|(block, valid)| {
-            // Invalid units lie between valid ones: the units of a shuffled block are spread over all of it.
+            // In a shuffled block the valid units are spread over the whole block, with invalid units between them.
             let is_spread = shuffle.is_some() && block + shape.blocks_not_full() < shape.blocks;
             (block, valid, if is_spread { shape.block_units } else { valid })
         });

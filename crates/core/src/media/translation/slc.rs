@@ -95,7 +95,7 @@ impl TranslationLayer {
         let Some(mut folding) = slc.folding.take().or_else(|| slc.full.pop_front().map(begin)) else { return false };
         let units = units.min(self.blocks.valid(folding.victim));
         self.make_room(units.max(1), moved, erased);
-        // Garbage collection in this step may have moved none of these: it sees no block of the cache.
+        // `make_room` does not collect blocks of the cache, so these units are still valid.
         self.move_from(&mut folding, units, moved);
         let is_empty = self.blocks.valid(folding.victim) == 0;
         let victim = folding.victim;

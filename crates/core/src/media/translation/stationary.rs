@@ -47,7 +47,7 @@ pub fn write_amplification(choice: VictimPolicy, block_units: u32, spare: f64) -
 /// `spare` is the over-provisioning as a share of the user's units.
 pub fn oldest_valid_share(spare: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0 / (1.0 + spare));
-    // Below 1 / (1 + a) the equation has its one root beside the trivial 1.
+    // Besides the trivial root 1, the equation has one root, which is below 1 / (1 + a).
     for _ in 0..HALVINGS {
         let middle = (low + high) / 2.0;
         match libm::exp(-(1.0 + spare) * (1.0 - middle)) > middle {
@@ -80,7 +80,7 @@ fn by_age(blocks: u32, block_units: u32, spare: f64, random: &mut Random) -> Vec
     let valid = (0..blocks).rev().map(|younger| {
         let left = libm::exp(-decay * (f64::from(younger) + 0.5) / f64::from(blocks));
         let deviation = (f64::from(block_units) * left * (1.0 - left)).sqrt();
-        // The sum of twelve uniform numbers has a deviation of 1.
+        // The sum of twelve uniform numbers has a standard deviation of 1.
         let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
         (f64::from(block_units) * left + deviation * normal).round().clamp(0.0, block_units.into()) as u32
     });
@@ -122,8 +122,8 @@ impl ValidDistribution {
         let top = block_units.min(LEVELS_MAX);
         let mean = f64::from(top) / (1.0 + spare);
         let at = |collections| ValidDistribution::with(choice, top, collections);
-        // More collections leave fewer units valid. One per unit that comes is more than enough, and none is too few.
-        // With much room, victims are empty, and a collection makes room for a whole block.
+        // More collections leave fewer valid units. Zero is too few, and one collection for each written unit is more
+        // than enough. With much over-provisioning, victims are empty and a collection frees a whole block.
         let (mut few, mut many) = (0.0, (1.0 + 1.0 / spare.min(1.0)).max(1.0 + spare));
         for _ in 0..HALVINGS {
             let middle = (few + many) / 2.0;
@@ -171,7 +171,7 @@ impl ValidDistribution {
                 below += self.shares[level];
                 level += 1;
             }
-            // Levels that stand for several counts are spread over all of these.
+            // A level may stand for several counts, so spread its blocks over these counts.
             let inside = ((quantile - below) / self.shares[level].max(f64::MIN_POSITIVE)).clamp(0.0, 1.0) - 0.5;
             let spread = if scale > 1.0 { inside } else { 0.0 };
             ((level as f64 + spread) * scale).round().clamp(0.0, block_units.into()) as u32

@@ -172,7 +172,7 @@ fn drive_created_in_the_steady_state_equals_one_overwritten_three_times() {
         written.overwrite(3.0);
         let mut at_once = Writer::new(TranslationLayer::overwritten_at_random(shape, 3));
         let apart = distance(&mut written.drive.valid_units(), &mut at_once.drive.valid_units());
-        // Two samples of 800 differ by 0.068 in one case of twenty.
+        // With 800 samples each, the distance exceeds 0.068 in one case of twenty.
         assert!(apart < 0.068, "{victim_policy:?}: {apart}");
         let (written, at_once) = (written.overwrite(1.0), at_once.overwrite(1.0));
         assert!((at_once / written - 1.0).abs() < 0.015, "{victim_policy:?}: {at_once} at once, {written} after three");
@@ -222,7 +222,7 @@ fn idle_time_makes_as_many_blocks_free_as_are_wanted_and_ends() {
     let moved: u32 = writer.moved.iter().map(|moved| moved.units).sum();
     assert!(moved.div_ceil(16) <= steps && steps < moved, "{steps} steps for {moved} units");
     assert_consistent(&writer.drive);
-    // Five blocks of writes need no collection.
+    // Writes of up to five blocks need no collection now.
     let counts = writer.drive.counts();
     (0..4 * 64).for_each(|unit| _ = writer.write(unit));
     assert_eq!(writer.drive.counts().moved, counts.moved);
@@ -255,7 +255,7 @@ fn writes_go_to_blocks_of_one_bit_a_cell_until_these_are_full() {
 #[test]
 fn folding_moves_what_is_still_valid_and_makes_the_cache_free() {
     let mut writer = with_slc();
-    // Twenty units are overwritten in the cache.
+    // Overwrite twenty units in the cache.
     (0..64).map(|write| write % 44).for_each(|unit| _ = write_anywhere(&mut writer, unit));
     writer.moved.clear();
     while writer.drive.fold(5, &mut writer.moved, &mut writer.erased) {
@@ -264,7 +264,7 @@ fn folding_moves_what_is_still_valid_and_makes_the_cache_free() {
     let moved: u32 = writer.moved.iter().map(|moved| moved.units).sum();
     assert_eq!((moved, writer.drive.is_slc_used_up()), (44, false));
     assert!((0..44).all(|unit| writer.drive.location(unit).block < 102));
-    // Writes and folds go on for long.
+    // Continue with many writes and folds.
     for round in 0..200_u32 {
         (0..40).for_each(|write| _ = write_anywhere(&mut writer, (round * 977 + write * 31) % 3600));
         while round % 3 == 0 && writer.drive.fold(7, &mut writer.moved, &mut writer.erased) {}
@@ -300,7 +300,7 @@ fn neighbours_that_move_together_make_one_move() {
         placement: None,
     };
     let mut drive = TranslationLayer::new(shape, 1);
-    // Units 3 to 7 of the first block stay valid.
+    // Overwrite all units of the first block except 3 to 7.
     let again = [0, 1, 2, 8, 9, 10, 11, 12];
     (0..16).chain(again).chain(again).for_each(|unit| _ = drive.write(unit));
     let (from, mut moved) = (drive.location(3), Vec::new());
@@ -329,7 +329,7 @@ fn static_blocks_get_their_share_of_wear_if_wear_gap_is_set() {
     let spread = |wear_gap| {
         let shape = TranslationShape { wear_gap, ..shape(VictimPolicy::Emptiest, 100, 64, 0.1) };
         let mut writer = Writer::new(TranslationLayer::written_in_order(shape, 1));
-        // A tenth of the units gets all writes.
+        // One tenth of the units gets all writes.
         let hot = shape.units / 10;
         for _ in 0..shape.units * 8 {
             let unit = (writer.random.unit() * hot as f64) as u32;
@@ -345,7 +345,7 @@ fn static_blocks_get_their_share_of_wear_if_wear_gap_is_set() {
 #[test]
 fn drive_of_8_tb_starts_in_its_steady_state_within_a_second() {
     let began = std::time::Instant::now();
-    // 2^31 units of 4 KiB less the last, in blocks of all of 256 dies.
+    // Nearly 2^31 units of 4 KiB, in blocks that span all 256 dies.
     let shape = TranslationShape { units: 1_953_125_000, ..shape(VictimPolicy::Emptiest, 460, 4_718_592, 0.1) };
     let mut writer = Writer::new(TranslationLayer::overwritten_at_random(shape, 1));
     writer.write(1_234_567_890);

@@ -45,7 +45,7 @@ fn power_cut_takes_waiting_accesses_out_of_the_queue_and_gives_back_what_they_to
     let at: Vec<Time> = passes(&mut cut, 100).collect();
     let now = at[4] + Span::from_ns(1);
     cut.cut_power(now);
-    // The same volume, of which nobody wanted more than the five operations that had passed.
+    // A second volume gets only the five operations that had passed before the cut.
     let mut calm = limits(&volume, 100);
     assert!(passes(&mut calm, 5).eq(at[..5].iter().copied()));
     let later = |limits: &mut VolumeLimits| -> Vec<Time> {
@@ -58,8 +58,8 @@ fn power_cut_takes_waiting_accesses_out_of_the_queue_and_gives_back_what_they_to
 
 #[test]
 fn gp2_of_100_gib_passes_as_many_operations_by_every_instant_as_published() {
-    // The published arithmetic in ticks of 1/3,000 s: a tick earns a tenth of a credit, and passes an operation for a
-    // whole one.
+    // The published formula, in ticks of 1/3,000 s: a tick earns a tenth of a credit, and an operation spends a whole
+    // credit.
     const FULL: u64 = 54_000_000;
     let mut limits = limits(&gp2(), 100);
     let (mut tenths, mut operations) = (FULL, 0_u64);
@@ -72,7 +72,7 @@ fn gp2_of_100_gib_passes_as_many_operations_by_every_instant_as_published() {
             assert_eq!(passed, tick_time(tick, 3_000), "operation {operations}");
         }
     }
-    // 5,400,000 / (3,000 - 300) = 2,000 s of bursts, the last credit of which comes at their end, and then 300
+    // Bursts last 5,400,000 / (3,000 - 300) = 2,000 s; the last credit is spent at their end. Then the rate is 300
     // operations/s.
     assert_eq!(operations, 6_000_000 - 1 + 20 * 300);
     assert_eq!(limits.credit_state(at_s(2_020)), Some(CreditState::UsedUpAfter(Span::from_s(2_000))));
@@ -106,9 +106,9 @@ fn baseline_follows_the_size_within_its_bounds() {
 fn credits_come_back_at_the_baseline() {
     let used = Volume { credits: StartingCredits::Used, ..gp2() };
     let mut limits = limits(&used, 100);
-    // The first access finds no credit that it has not earned, however late it comes.
+    // Credits of the time before the first access do not exist, so it waits for a credit of its own.
     assert_eq!(limits.pass(at_s(5), DataDirection::Write, 0, 4096), at_s(5) + Span::from_ps(3_333_333_334));
-    // 10 s later there are 3,000 credits, which last for 1 s and a tenth of it again and again.
+    // 10 s later there are 3,000 credits. They last for 1 s, and earn a tenth of that again, and so on.
     let start = at_s(15) + Span::from_ps(3_333_333_334);
     let passed: Vec<Time> =
         (0..4_000).map(|place: u64| limits.pass(start, DataDirection::Write, place << 20, 4096)).collect();
@@ -128,7 +128,7 @@ fn provisioned_volume_passes_operations_and_bytes_at_its_rates_without_credits()
     assert_eq!(limits_4k.credit_state(at_s(1)), None);
     let mut limits_64k = limits(&gp3, 100);
     for tick in 0..10_000 {
-        // 125 MiB/s are 2,000 requests of 64 KiB.
+        // 125 MiB/s are 2,000 requests of 64 KiB per second.
         let passed = limits_64k.pass(Time::ZERO, DataDirection::Read, tick << 20, 65_536);
         assert_eq!(passed, tick_time(tick, 2_000));
     }
@@ -172,7 +172,7 @@ fn random_requests_to_disks_take_whole_operations_of_bytes() {
         last = sequential.pass(Time::ZERO, DataDirection::Read, place * (16 << 10), 16 << 10);
     }
     assert_eq!(last, tick_time(249, 250), "250 MiB in order count as 250 requests of 1 MiB");
-    // 1 TiB of credits at 250 MiB/s, of which 40 come back: 4,993 s.
+    // 1 TiB of credits is spent at 250 MiB/s and earned at 40 MiB/s: 4,993 s.
     let bytes = st1.bytes(1024 * GIB).unwrap();
     assert_eq!((bytes.credits / (bytes.peak_per_s - bytes.base_per_s)).round(), 4993.0);
 }
@@ -205,7 +205,6 @@ fn a_run_below_its_baseline_keeps_its_credits_and_one_above_says_how_long_they_l
     };
     assert_eq!(every(10_000_000_000, 1_000), Some(CreditState::Kept), "100 operations/s");
     let Some(CreditState::Last(span)) = every(1_000_000_000, 10_000) else { panic!() };
-    // 5,400,000 / (1,000 - 300)
     assert!((span.as_s() - 7_714.3).abs() < 1.0, "{span:?}");
 }
 
@@ -213,7 +212,7 @@ fn a_run_below_its_baseline_keeps_its_credits_and_one_above_says_how_long_they_l
 fn volume_loaded_below_its_baseline_keeps_its_credits_in_bursts() {
     let mut limits = limits(&gp2(), 100);
     for place in 0..400_u64 {
-        // 200 operations a second, two at a time.
+        // 200 operations per second, two at a time.
         limits.pass(Time::ZERO + Span::from_ms(10) * (place / 2), DataDirection::Read, place << 20, 4096);
     }
     assert_eq!(limits.credit_state(at_s(2)), Some(CreditState::Kept));

@@ -331,7 +331,7 @@ impl Zones {
             self.zones[index(zone)].written = within;
         }
         if is_latest && was_filled {
-            // Closed, since its place among the open zones may be another's by now.
+            // Another zone may have taken this zone's place among the open zones, so the zone becomes closed.
             self.enter(zone, ZoneState::Closed);
         }
         is_latest

@@ -121,7 +121,7 @@ fn read(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access)
     ledger.spend(Stage::Transfer, lines);
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Settle, parts.root_complex.write_latency());
-    // The status passes the PSL while the lines are on the wire, and follows them on the wire.
+    // The status passes the PSL while the data lines are on the wire, and follows them on the wire.
     ledger.spend(Stage::CompletionEntry, capi.psl.max(lines) - lines + parts.on_wire(&status(parts)));
 }
 

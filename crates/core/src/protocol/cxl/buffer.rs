@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(buffer.write(at(0), 0, &mut media), at(0));
         assert_eq!(buffer.write(at(1), 256, &mut media), at(1));
         assert_eq!(buffer.write(at(2), 300, &mut media), at(2), "its unit has a place");
-        // The first unit is read and merged, then crosses the bus behind its command.
+        // The first unit is read and merged. Then its command and its data cross the bus.
         let merged = at(2 + 304 + 128 + 194 + 128);
         assert_eq!(buffer.write(at(2), 512, &mut media), merged);
         assert_eq!(buffer.counts, Counts { unit_writes: 1, unit_merges: 1, ..Counts::default() });

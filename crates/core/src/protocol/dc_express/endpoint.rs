@@ -127,8 +127,8 @@ impl Queue {
     /// Teaches the predictor the time from the end of a read's data to the host's next command. The queue read issued
     /// at `poll.issued` found that command, and the last one that came back short did not.
     fn learn(&mut self, poll: Poll, window: &mut ReadWindow) {
-        // Data and queue read take the same path. The queue read may leave before the data has left, but by no more
-        // than its time in the host's memory, the smaller part of a round trip (assumed: a quarter at most).
+        // Data and queue read take the same path. The queue read may leave before the data has left, but only by its
+        // time in host memory, which is at most a quarter of a round trip (assumed).
         let latest = poll.issued + self.round_trip / 4;
         let Some(sent) = window.answer(poll.name.queue, latest) else { return };
         let missed = self.missed.filter(|&missed| missed < poll.issued);
@@ -139,7 +139,7 @@ impl Queue {
     /// missed commands, backlog and overlap.
     fn judge(&mut self, poll: Poll, found: u32, window: &mut ReadWindow) {
         let was_empty = self.missed.is_some();
-        // A queue read that saw an entry without a command proves that no command lies behind that entry.
+        // If the queue read saw an entry without a command, no command is behind that entry.
         let is_short = self.distance(poll.index) < poll.count;
         if is_short {
             self.missed = Some(poll.issued);
@@ -179,7 +179,7 @@ impl Queue {
     pub(super) fn awaited(&self) -> u32 {
         match &self.in_flight[..] {
             [] => 0,
-            // At depth 1.
+            // Queue depth 1.
             [only] if only.expected == 0 || only.index == self.head && only.expected == 1 => {
                 debug_assert_eq!(only.expected, self.awaited_of_several(), "both ways say the same");
                 only.expected
@@ -194,7 +194,7 @@ impl Queue {
             0 => 0,
             distance => self.entries - distance,
         };
-        // Queue reads that are expected to bring no command change nothing.
+        // Ignore queue reads that are not expected to bring a command.
         self.in_flight.iter().filter(|poll| poll.through != poll.index).fold(0, |awaited, poll| {
             let (first, behind) = (ahead(poll.index), ahead(poll.through));
             let joins = first <= awaited || first > self.entries / 2;
@@ -301,7 +301,7 @@ impl Endpoint {
             arrivals: [Time::ZERO; LOAD_WINDOW],
             arrived: 0,
         });
-        // After a reset, the device starts later than the run.
+        // After a reset the device starts in the middle of a run, so start at the current time.
         let begin = shared.scheduler.now();
         self.queues[usize::from(number)].read_at = Some(begin);
         shared.scheduler.at(begin, Event::Controller { kind: timer::READ_QUEUE, context: number.into() });
@@ -328,7 +328,8 @@ impl Endpoint {
 
     /// Accepts one command of queue `number`, which waits for its turn in the parser, and adds it to the window of
     /// reads in flight.
-    #[inline(never)] // So that reads which have found nothing stay short.
+    // Not inlined, so that the code for queue reads that find no command stays short.
+    #[inline(never)]
     fn accept(&mut self, now: Time, number: u16, command: Command, sampled: Time, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         let request = ports.slots.bound(self.first_binding + usize::from(number), queue.head as usize);
@@ -366,8 +367,7 @@ impl Endpoint {
         }
         self.counts.queue_reads_wasted += 1;
         queue.idle_since = Some(now);
-        // A queue read without new commands has seen an empty queue, or entries that another queue read has already
-        // brought.
+        // The queue read saw an empty queue, or only entries that another queue read had brought already.
         let saw_empty = queue.missed == Some(poll.issued);
         let may_change = queue.mode != Mode::Poll || self.doorbell_below_iops > 0;
         let is_over = saw_empty && may_change && self.settle_mode(now, number, poll.issued, ports);
@@ -383,7 +383,7 @@ impl Endpoint {
     fn start(&mut self, parsed: Time, read: Read, ports: &mut Ports) -> Time {
         let Read { command, request, .. } = read;
         ports.shared.requests.charge(request, Stage::Parse, parsed);
-        // Lengths of any number of bytes are valid: the paper's device cuts data by packets, not by blocks.
+        // A length may be any number of bytes: the device of the paper splits data into packets, not blocks.
         if !command.is_within(self.capacity_bytes, 1) {
             // The host notices a refused read only by its time-out, as the protocol has no status for it.
             self.counts.refused += 1;
@@ -428,7 +428,7 @@ impl Endpoint {
                 !queue.rung
             }
             Mode::Drain => false,
-            // A doorbell during the queue read may announce a command behind the entries that the queue read saw.
+            // A doorbell during the queue read may announce a command behind the entries that the read saw.
             Mode::Doorbell => !queue.rung || !queue.in_flight.is_empty(),
         }
     }

@@ -219,7 +219,8 @@ impl Expectation {
 
     /// Intersects the interval of arrival (bracket) with that of another command. A contradicting interval replaces it,
     /// unless it is believed and not far off. A believed interval becomes an aim once it is narrow or contradicted.
-    #[inline(never)] // A loop is looked for now and then, and aimed at nearly always.
+    // Not inlined: a class is in this state only until it has an aim.
+    #[inline(never)]
     fn narrow(&mut self, miss: Option<i64>, hit: i64) {
         let ArrivalClass::Bracket { after, before, belief } = &mut self.class else { return };
         let is_believed = *belief >= self.needed;
@@ -300,7 +301,8 @@ impl Aim {
 
     /// Starts a trial of another aim of queue reads. The new aim is earlier by a step, or later by a fraction of the
     /// longest step that can pay; that fraction shrinks from trial to trial.
-    #[inline(never)] // Trials are rare.
+    // Not inlined: trials are rare.
+    #[inline(never)]
     fn begin(&mut self) {
         self.tally.fade();
         let pays = self.tally.expected(1) * self.penalty as f64;
@@ -336,8 +338,7 @@ impl Aim {
         (self.trial, self.rested, self.late_in_a_row) = (None, 0, 0);
         match gained {
             Some((at, tally)) => {
-                // Limits the number of trials, as steps pay now and then by chance alone, and many trials would cost
-                // more than they gain.
+                // Pause between trials: some steps succeed by chance, and many trials would cost more than they gain.
                 self.pause = (self.pause / 2).max(PAUSE_FIRST);
                 (self.at, self.tally, self.is_upward) = (at, tally, was_upward);
                 (self.step, self.nearer) = ((self.step * 2).min(STEP_LAST), NEARER_FIRST);
@@ -396,7 +397,7 @@ mod tests {
                 let arrival = ready + Span::from_ns(gap(round));
                 let target = predictor.target(SizeClass::of(4), ready);
                 let mut miss = ready - Span::from_ns(100);
-                // Polls as the endpoint does: at the expected time if that is within a period, otherwise after a
+                // Poll like the endpoint: at the predicted time if that is within one period, otherwise after one
                 // period.
                 let after = |miss: Time| {
                     let soon = miss + Span::from_ns(period);
@@ -471,7 +472,7 @@ mod tests {
 
     #[test]
     fn trials_in_vain_become_rarer_whichever_way_they_look() {
-        // Half of the commands are late, so that looking later can pay as well as looking earlier.
+        // Half of the commands are late, so both a later and an earlier aim may pay off.
         let tally = Tally { late: TRIAL, all: 2 * TRIAL };
         let mut aim = Aim { penalty: 700_000, tally, ..Aim::at(333_000) };
         let mut looked_later = 0;
@@ -499,7 +500,8 @@ mod tests {
     #[test]
     fn hosts_that_settle_for_a_while_and_are_late_again_are_believed_less_and_less() {
         let mut predictor = Predictor::default();
-        // Long enough for an aim each time, and then mostly late, by more than a step and less than a round trip.
+        // The gaps are steady long enough to find an aim. Then most commands are late, by more than a step and less
+        // than a round trip.
         let gap = |round: u64| if round % 1_000 < 400 { 333 } else { 340 + crate::random::mix(round) % 600 };
         let waits = tight_loop(&mut predictor, gap, 700, 40_000);
         let mean = waits.iter().sum::<u64>() as f64 / waits.len() as f64;

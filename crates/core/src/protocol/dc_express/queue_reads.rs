@@ -245,7 +245,8 @@ impl Endpoint {
         let token = Role::POLL.token(name.pack());
         let bytes = count * COMMAND_BYTES as u32;
         let chunk_bytes = self.nvme.reads.request_bytes_max();
-        // The queue read that proves the queue empty must stay behind the write that tells the host to use doorbells.
+        // This queue read must not overtake the write that tells the host to use doorbells, or a command could be
+        // missed.
         let behind_writes = queue.mode == Mode::Drain;
         let packet = Packet { behind_writes, ..Packet::read(address, bytes, chunk_bytes, token) };
         self.request_time = ports.link.packet_time(Kind::MemoryRead, 0);

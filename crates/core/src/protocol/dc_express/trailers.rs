@@ -38,7 +38,7 @@ impl Trailers {
     fn new(drive: &Drive, seed: u64) -> Option<Trailers> {
         let config = &drive.dc_express;
         let width = TagWidth::from_bits(config.tag_bits).expect("the schema allows these widths alone");
-        // If packets are larger than blocks, a read may end with any block.
+        // If packets are larger than blocks, a read may end at any block, so each block needs a tag.
         let chunk_bytes = u64::from(drive.link.max_payload_bytes).min(BLOCK_BYTES);
         let chunks = drive.media.capacity_bytes() / chunk_bytes;
         let seed = Random::stream(seed, "tag source").bits();

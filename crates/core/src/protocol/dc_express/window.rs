@@ -45,7 +45,7 @@ impl ReadWindow {
         let end = start.max(self.until()) + service;
         match self.sent.last() {
             Some(last) if last.start > start => self.insert(queue, size, start, service),
-            // Built where it is stored: a copy of a structure that was just written would stall the processor.
+            // Build the element in place. Copying a structure that was just written would stall the processor.
             _ => self.sent.push(Sent { queue, size, start, service, end, misses: 0 }),
         }
     }

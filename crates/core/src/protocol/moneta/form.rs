@@ -135,8 +135,8 @@ fn demand_buffers(parts: &Parts, demands: &mut Demands, direction: DataDirection
 /// Returns the latency of a lone request of this class, with its certainty.
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let held_up = held_up(parts, class).filter(|_| class.bytes > parts.drive.moneta.chunk_bytes);
-    // Delayed pieces reach the memory at other times, and may be faster for it, so their times are not computed one by
-    // one.
+    // Delayed pieces reach the memory at different times and may be served faster there, so their times are not
+    // computed.
     let is_told = held_up.is_none() && !split(parts, class.bytes).is_split();
     let offsets = parts.places(workload, class).filter(|_| is_told).map(|offsets| offsets.collect());
     let doubt = held_up.or_else(|| doubt(parts, workload, class));
@@ -171,8 +171,8 @@ fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
     let mut last = None;
     let mut at = offset;
     for (place, bytes) in pieces(parts, bytes).enumerate() {
-        // The first pieces find empty transfer buffers. Every other piece gets the buffer of an earlier one, once the
-        // host has received that one.
+        // The first pieces use free transfer buffers. Each later piece waits for the buffer of an earlier one, until
+        // the host has received that one.
         let taken = place.checked_sub(buffers(parts)).map_or(ledger.cursor(), |earlier| left[earlier] + received);
         let timing = media.read(taken, at, bytes, bytes);
         let length = over_ring(parts, bytes);

@@ -348,7 +348,8 @@ fn flows(parts: &Parts, class: &Class) -> bool {
         (DataDirection::Write, _) => parts.flows(&parts.data_read(class.bytes), 0),
         (DataDirection::Read, None) => parts.flows(&data, 2),
         (DataDirection::Read, Some(metadata)) => {
-            // Metadata arrives faster than the credits of the data before it return, unless there are enough of both.
+            // Metadata is sent sooner than the credits of the data before it return, so the credits must suffice for
+            // both.
             let link = &parts.drive.link;
             let in_data = u32::from(link.posted_data_credits).checked_div(data_credits(data.chunk_payload_bytes()));
             let credits = u32::from(link.posted_header_credits).min(in_data.unwrap_or(u32::MAX));

@@ -169,7 +169,7 @@ fn more_under_way_than_memory_should_hold_is_found_at_its_boundary() {
         let shares = vec![BlockShare { bytes, percent: 100.0 }];
         Job { threads: 4, iodepth: 16, read_blocks: shares, ..right() }
     };
-    // 64 requests of 16384 parts each.
+    // At most 64 requests of 16384 parts each: 1048576 parts.
     assert_eq!(problems_together(&[job(1 << 20)], &JobPlace::default(), &limits), []);
     let text = text(problems_together(&[job((1 << 20) + 1)], &JobPlace::default(), &limits));
     assert!(text.contains("1048640 parts") && text.contains("at most 1048576") && text.contains("64 bytes"), "{text}");

@@ -109,7 +109,7 @@ fn percentages_are_of_the_drive_and_those_of_io_size_of_the_region() {
     assert_eq!(region("size=1m\nio_size=4m"), (0, Some(mib), Some(4 * mib)));
     assert_eq!(region("offset=80%\nsize=100%"), (8 * mib, Some(2 * mib), Some(2 * mib)));
     assert_eq!(region("size=0\nio_size=0"), (0, None, Some(10 * mib)));
-    // 33 % of 10 MiB is 52.8 blocks of 64 KiB: the offset goes up, the size down.
+    // 33 % of 10 MiB is 52.8 blocks of 64 KiB: fio rounds the offset up and the size down.
     assert_eq!(region("offset=33%\nsize=33%"), (53 << 16, Some(52 << 16), Some(52 << 16)));
 }
 

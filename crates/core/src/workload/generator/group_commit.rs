@@ -68,7 +68,7 @@ impl GroupCommit {
         let due = self.clients.peek()?.0.max(now);
         let mut group = self.spare.pop().unwrap_or_default();
         group.clear();
-        // A write does not go round the end of the log.
+        // A write must not wrap around the end of the log, so limit the group to the space up to the end.
         let rest = (self.log_bytes - self.position) / u64::from(self.record_bytes);
         while (group.len() as u64) < rest
             && let Some(Reverse(handed_in)) = self.clients.peek().copied().filter(|client| client.0 <= due)

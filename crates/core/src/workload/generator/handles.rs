@@ -30,7 +30,7 @@ impl HandleTurns {
     pub(super) fn take(&mut self) -> u16 {
         let count = self.places.len();
         let chosen = match &mut self.random {
-            // The high half of a product is below the number of places, each with the same chance.
+            // The high half of the product is a uniform number below `count`.
             Some(random) => ((u128::from(random.next_u64()) * count as u128) >> 64) as usize,
             None => self.next,
         };

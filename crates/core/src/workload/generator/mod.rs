@@ -87,7 +87,7 @@ impl Generator {
                 directions.for_each(|direction| direction.turns = turns);
             }
             RequestSource::Replay(replay) => replay.drive = turns.first,
-            // Flushes name no drive of several, so that there is one.
+            // A flush does not name a drive, so a log cannot alternate between several drives: there is only one.
             RequestSource::Log(_) => {}
         }
         self
@@ -135,7 +135,7 @@ impl Generator {
             RequestSource::Log(log) => log.next(now),
         };
         let Next { io, due, drive, ends_commit, .. } = wanted?;
-        // Flushes are beside what a thread is to do, and so are resets of the zones that it writes.
+        // Flushes, and resets of zones that the job writes, do not count towards the job's number of requests.
         let is_reset = io.op == Op::Discard && matches!(self.source, RequestSource::Mix(_));
         let is_beside = io.op == Op::Flush || is_reset;
         let thinks_itself = is_beside || matches!(self.source, RequestSource::Log(_));
@@ -287,7 +287,7 @@ struct Size {
 impl DirectionState {
     fn new(job: &Job, blocks: &[BlockShare], pace: Option<RatePace>, capacity_bytes: u64, seed: u64) -> DirectionState {
         let region_bytes = job.region_bytes(capacity_bytes);
-        // The same for every thread and direction: they share their hot blocks, as fio jobs on one file do.
+        // All threads and directions use the same key, so that they share their hot blocks, as fio jobs on one file do.
         let key = stream_seed(seed, "", 0);
         let mut percent = 0.0;
         let sizes: Vec<Size> = blocks
@@ -322,7 +322,7 @@ impl DirectionState {
         let length = u64::from(size.bytes);
         let offset = match self.pattern {
             Pattern::Random => size.addresses.draw(random) * length,
-            // A block that would reach beyond the end starts the next pass.
+            // If the block would reach beyond the end of the region, it starts the next pass.
             Pattern::Sequential if self.region_bytes - self.position < length => 0,
             Pattern::Sequential => self.position,
         };
@@ -410,7 +410,8 @@ impl Replay {
         Replay { requests, has_times, percent, drive: 0, spares_flushes: false, ahead: None }
     }
 
-    #[inline(never)] // Traces are read besides.
+    // Not inlined: most jobs replay no trace.
+    #[inline(never)]
     fn next(&mut self, now: Time) -> Option<Next> {
         let TraceIo { at, io } = self.ahead.take().or_else(|| self.requests.next())?;
         let due = if self.has_times { scaled(at, self.percent) } else { now };

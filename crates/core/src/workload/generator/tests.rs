@@ -79,7 +79,7 @@ fn reads_and_sizes_come_in_their_shares() {
     let nexts = take(&mixed, 0, 1, 100_000);
     let reads: Vec<&Next> = nexts.iter().filter(|next| next.io.op == Op::Read).collect();
     let small = reads.iter().filter(|next| next.io.bytes == 4096).count();
-    // Five standard deviations of a binomial share of 100,000 are below 0.8 %.
+    // Five standard deviations of a binomial share over 100,000 draws are below 0.8 %.
     assert!((reads.len() as f64 / 1e5 - 0.7).abs() < 0.008);
     assert!((small as f64 / reads.len() as f64 - 0.6).abs() < 0.01);
 }
@@ -116,7 +116,7 @@ fn a_closed_loop_wants_its_requests_at_once() {
 fn a_thread_thinks_after_every_so_many_requests() {
     let job = Job { thinktime: Span::from_us(10), thinktime_blocks: 2, ..job() };
     let mut generator = Generator::new(&job, 0, CAPACITY, 1);
-    // Each request takes 1 us and is followed by the asking for the next.
+    // Each request takes 1 us. The thread asks for its next request when one has completed.
     let mut now = Time::ZERO;
     let mut dues = Vec::new();
     for _ in 0..5 {
@@ -139,7 +139,7 @@ fn a_rate_puts_requests_on_a_grid_that_lateness_does_not_move() {
 
 #[test]
 fn reads_and_writes_keep_their_own_rates_whatever_the_mix() {
-    // As fio 3.33 does with rate_iops=1000,500 and rwmixread=90: 1001 reads and 500 writes in a second.
+    // fio 3.33 with rate_iops=1000,500 and rwmixread=90 does 1001 reads and 500 writes in a second.
     let job = Job {
         read_percent: 90.0,
         rate_iops_read: Some(1000.0),

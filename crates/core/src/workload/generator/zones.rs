@@ -42,7 +42,7 @@ impl ZoneTurns {
         }
         let start = self.zone * zone_bytes;
         if std::mem::take(&mut self.is_used) {
-            // The first byte names the zone; what a request can say of its length is no more than this.
+            // The offset alone selects the zone. The length field of a request holds at most 2^31 bytes, so limit it.
             return (Op::Discard, start, narrow::<u32, u64>(zone_bytes.min(1 << 31)));
         }
         let offset = start + self.written;

@@ -92,11 +92,11 @@ pub const OPTIONS: &[JobOption] = &[
     value(&["iodepth"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.iodepth = n)),
     value(&["thinktime"], MICROSECONDS, |d, v| values::time(v, Span::from_us(1)).map(|t| d.job.thinktime = t)),
     value(&["thinktime_blocks"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.thinktime_blocks = n)),
-    // Not an option of fio, which knows no requests that follow from others.
+    // An extension of fio, whose requests cannot depend on each other.
     value(&["query_rounds"], "a whole number of rounds of iodepth reads, up to 10000", |d, v| {
         values::whole_u32(v).filter(|rounds| *rounds <= 10_000).map(|n| d.job.query_rounds = n)
     }),
-    // Not an option of fio, whose threads know no clients.
+    // An extension of fio, which does not model clients that share a thread.
     value(&["group_commit"], "a whole number of clients, up to 65536", |d, v| {
         values::whole_u32(v).filter(|clients| *clients <= 65_536).map(|n| d.job.group_commit = n)
     }),
@@ -105,7 +105,7 @@ pub const OPTIONS: &[JobOption] = &[
     value(&["read_iolog"], "the path of one trace, of a format of docs/traces.md, without `:`", |d, v| {
         (!v.contains(':')).then(|| d.read_iolog = Some(v.into()))
     }),
-    // Two options that fio has not: its iologs hold one device each.
+    // Two extensions of fio, whose iologs hold one device each.
     value(&["trace_device"], "a device, as the trace names it", |d, v| {
         d.selection.device = Some(v.into());
         Some(())

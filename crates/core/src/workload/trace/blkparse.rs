@@ -60,7 +60,7 @@ pub(super) fn read(line: &str) -> Result<TraceRecord<'_>, RecordMistake> {
         "D" => Ok(TraceRecord::Issued(request(fields))),
         "C" => Ok(nanoseconds(fields[3])
             .map_or(TraceRecord::Other, |at| TraceRecord::Completed { at, device: DeviceName::Named(fields[0]) })),
-        // `m` is a message of a driver or scheduler.
+        // `m` is a message from a driver or an I/O scheduler.
         action if ACTIONS.contains(&action) || action == "m" => Ok(TraceRecord::Other),
         action => wrong(format!("the unknown action `{action}`"), "an action of blkparse, such as Q, D or C"),
     }
@@ -80,7 +80,7 @@ fn what(rwbs: &str, rest: &[&str]) -> Result<RecordedOperation, RecordMistake> {
     }
     let (sector, count) = match *rest {
         [sector, "+", count, ..] => (number(sector, "a sector")?, number(count, "a number of sectors")?),
-        // A flush carries no sectors: the process follows at once.
+        // A flush has no sectors: the name of the process follows at once.
         _ if rwbs.contains('F') => return Ok(RecordedOperation::Flush),
         _ if !rwbs.contains(['R', 'W']) => return Ok(RecordedOperation::LeftOut("requests without data")),
         _ => return wrong("an event without its sectors", "SECTOR + SECTORS"),

@@ -120,7 +120,7 @@ pub fn to_iolog(ios: impl IntoIterator<Item = TraceIo>) -> String {
 pub fn action(op: Op) -> &'static str {
     match op {
         Op::Read => "read",
-        // fio has no word for zeros that are written without data.
+        // A fio iolog has no operation for Write Zeroes, so it becomes a write.
         Op::Write | Op::WriteZeroes => "write",
         Op::Flush => "sync",
         Op::Discard => "trim",

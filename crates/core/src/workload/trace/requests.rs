@@ -230,7 +230,7 @@ impl Iter {
     }
 
     fn fail(&mut self, problem: Problem) -> Option<TraceIo> {
-        // The first failure is the one that is told.
+        // `set` keeps the first failure, which is the one to report.
         let _ = self.requests.0.failure.set(problem);
         self.reading = None;
         None
@@ -254,7 +254,7 @@ impl TraceFiles {
                 let name = merged.device_names().get(is_wanted.len());
                 is_wanted.push(name.is_some_and(|name| *name == self.device));
             }
-            // As in the first reading: before the first read or write there is nothing to flush.
+            // Skip flushes before the first read or write, as the scan of the trace does: there is nothing to flush.
             if is_wanted[place] && (*has_begun || io.op != Op::Flush) {
                 *has_begun = true;
                 return Ok(Some((event.at, io)));

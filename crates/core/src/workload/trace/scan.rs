@@ -152,7 +152,8 @@ impl Scan<'_> {
         }
         if part.device.is_none() {
             let is_wanted = self.wanted.is_none_or(|wanted| names.get(place).is_some_and(|name| name == wanted));
-            // A device of which there are only flushes and the like may not be the one.
+            // A trace may name a device for which it has only flushes, so choose the first device that has reads or
+            // writes.
             let is_data = matches!(thing, TraceRequest::Data { io, .. } if io.op != Op::Flush) || self.wanted.is_some();
             part.device = (is_wanted && is_data).then_some(place);
         }

@@ -31,7 +31,7 @@ pub(super) fn read(line: &str) -> Result<TraceRecord<'_>, RecordMistake> {
         "IOType" => return Ok(TraceRecord::Other),
         _ => return wrong(format!("the unknown type `{kind}`"), "R, W or nothing"),
     };
-    // Some responses are missing or, by the README, irregular: they are only ever counted.
+    // According to the README of the traces, some response times are missing or wrong, so use them for statistics only.
     let response = nanoseconds(response).ok();
     let (offset, bytes) = (number(offset, "an offset")?, number(size, "a size")?);
     let what = RecordedOperation::Data { op, offset, bytes, response };

@@ -60,7 +60,7 @@ impl RecordLayout {
         let (command, at) = (u64_at(record, self.command_at, 2), u64_at(record, TIME_AT, 8));
         let op = match command {
             0x08 | 0x28 | 0xa8 | 0x88 => Op::Read,
-            // Writes, and writes with verification.
+            // WRITE and WRITE AND VERIFY commands of all lengths.
             0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0xae | 0x8e => Op::Write,
             0x35 | 0x91 => return Ok(TraceRecord::flush(at, DEVICE)),
             0x42 => return Ok(TraceRecord::left_out(at, DEVICE, "discards")),

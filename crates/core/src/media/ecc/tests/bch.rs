@@ -35,7 +35,7 @@ fn patterns(code: &Bch) -> std::collections::BTreeMap<Vec<u16>, u32> {
 fn small_code_decodes_exactly_the_syndromes_of_up_to_three_errors() {
     let code = small();
     let patterns = patterns(&code);
-    // No pattern of three shares its syndrome with another: 1 + 31 + 31*30/2 + 31*30*29/6.
+    // All patterns of up to three wrong bits have different syndromes: 1 + 31 + 31*30/2 + 31*30*29/6 patterns.
     assert_eq!(patterns.len(), 1 + 31 + 465 + 4495);
     for syndrome in 0u16..1 << 15 {
         let odd = vec![syndrome & 31, syndrome >> 5 & 31, syndrome >> 10];
@@ -54,7 +54,7 @@ fn errors_outside_a_shortened_word_are_not_located() {
 
 #[test]
 fn generator_of_the_small_code_is_that_of_the_textbook() {
-    // Lin and Costello, appendix C: (31, 16), generator 107657 in octal.
+    // Lin and Costello, appendix C: the (31, 16) code has the generator 107657 in octal.
     let bits = small().generator().iter().rev().fold(0u32, |bits, &one| bits << 1 | u32::from(one));
     assert_eq!(bits, 0o107657);
 }

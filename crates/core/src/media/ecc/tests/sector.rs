@@ -106,7 +106,7 @@ fn decoder_takes_20_ns_for_a_clean_and_1150_ns_for_a_damaged_sector() {
     assert_eq!(latency::nanoseconds(DecodeVerdict::Restored { chip: 8 }), 20);
     assert_eq!(latency::nanoseconds(DecodeVerdict::Restored { chip: 0 }), 340);
     assert_eq!(latency::mean_nanoseconds(0.0), 20.0);
-    // One sector in 218 has a wrong bit at 1e-6: 20 + 1130 * 0.004597.
+    // At a raw error rate of 1e-6, one sector in 218 has a wrong bit: 20 + 1130 * 0.004597.
     assert!((latency::mean_nanoseconds(1e-6) - 25.19).abs() < 0.01);
 }
 

@@ -29,7 +29,7 @@ pub(super) fn most_beneficial(blocks: &Blocks) -> Option<u32> {
     let mut best = None;
     for block in blocks.full().filter(|block| blocks.makes_room(*block)) {
         let (valid, units) = (f64::from(blocks.valid(block)), f64::from(blocks.units()));
-        // Without valid units there is no cost.
+        // A block without valid units costs nothing to collect.
         let benefit = if valid > 0.0 { blocks.age(block) * (units - valid) / (2.0 * valid) } else { f64::INFINITY };
         if best.is_none_or(|(most, _)| benefit > most) {
             best = Some((benefit, block));

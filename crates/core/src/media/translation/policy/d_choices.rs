@@ -22,7 +22,7 @@ impl TranslationPolicy for DChoices {
     }
 
     fn victim(&mut self, blocks: &Blocks, random: &mut Random) -> Option<u32> {
-        // A full drive has few blocks that are not full, so that few draws are lost.
+        // Nearly all blocks of a full drive are full, so few draws fail.
         let drawn = (0..self.choices).filter_map(|_| blocks.draw_full(random));
         drawn.min_by_key(|block| blocks.valid(*block)).filter(|block| blocks.makes_room(*block))
     }

@@ -39,7 +39,7 @@ impl TranslationPolicy for HotCold {
     const MOVED_STREAMS: u8 = 2;
 
     fn new(_settings: &PolicySettings) -> HotCold {
-        // All units are hot until the first blocks have been collected.
+        // Until the first blocks have been collected, all units count as hot.
         HotCold { lifetime: f64::INFINITY, collected: 0, lifetimes: 0.0 }
     }
 

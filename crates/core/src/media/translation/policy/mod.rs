@@ -69,7 +69,7 @@ pub trait TranslationPolicy: Sized {
     /// Returns the index in `free`, which is not empty, of the block that a stream opens next. By default it is the
     /// least erased block.
     fn next_block(&mut self, blocks: &Blocks, free: &[u32], _stream: WriteStream) -> usize {
-        // Blocks that are erased least, so that all blocks are used equally.
+        // Take the block with the fewest erases, for even wear.
         blocks.least_erased(free).unwrap_or(0)
     }
 }

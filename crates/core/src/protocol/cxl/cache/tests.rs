@@ -80,7 +80,7 @@ fn store_waits_only_when_every_place_for_write_backs_is_taken() {
     let (mut cache, mut media) = (cache(CacheStart::Dirty, 2, 0), media());
     assert_eq!(cache.write(at(0), page(300), &mut media), at(0));
     assert_eq!(cache.write(at(1), page(301), &mut media), at(1));
-    // The first write-back crosses the bus behind its command.
+    // The first write-back crosses the bus after its command.
     let first_written = at(194 + 2048);
     assert_eq!(cache.write(at(2), page(302), &mut media), first_written);
     assert_eq!(cache.write(at(3), page(302), &mut media), first_written, "its frame is not free before");

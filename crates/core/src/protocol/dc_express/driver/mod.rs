@@ -202,7 +202,7 @@ impl Driver {
         let queue = &mut self.queues[number];
         let read = queue.reads.get_mut(usize::from(slot));
         read.started = now;
-        // In runs with data, the tag also depends on the endpoint's announcement and on the attempt.
+        // With real data, `mark` computes the tag below from the endpoint's announcement and the attempt.
         if ports.data.is_none() {
             read.tag = own_tag;
         }
@@ -252,8 +252,8 @@ impl Driver {
             return self.on_bytes_settled(now, name, total, ports);
         }
         if read.settled < total {
-            // The driver checks the last chunk of the buffer first. That this chunk has lost its tag does not prove
-            // that the others have (figure 1d).
+            // The driver checks the last chunk of the buffer first. If that chunk has lost its tag, other chunks may
+            // still have theirs (figure 1d of the paper).
             self.counts.oops += u64::from(first + count == total);
         } else if self.collides(total) {
             self.on_collision(now, name, ports);
@@ -304,8 +304,8 @@ impl Driver {
         if self.tag_choice != TagChoice::Random || spared_ln > -1e-12 {
             return false;
         }
-        // The exact probability is a little less than `-spared_ln`. That first comparison is cheap and nearly always
-        // enough.
+        // The exact probability is slightly below `-spared_ln`. The cheap comparison comes first and nearly always
+        // decides.
         let draw = self.random.unit();
         draw < -spared_ln && draw < -libm::expm1(spared_ln)
     }
@@ -462,8 +462,8 @@ mod tests {
         (media.command, media.read, media.program) = (Span::from_ns(100), Span::from_ns(1_000), Span::from_us(10));
         (media.program_bytes, media.bus_bytes_per_ns) = (1024, 0.5);
         (link.one_way, link.hop, link.hops) = (Span::from_ns(200), Span::from_ns(25), 2);
-        // Two media commands (the read, and a write before it), the array read, four program units of that write, both
-        // transfers, and two round trips on the link.
+        // Two media commands (for the read and for a write before it), the array read, the four program units of that
+        // write, both transfers, and two round trips on the link.
         assert_eq!(max_latency(&drive), Span::from_ns(2 * 100 + 1_000 + 4 * 10_000 + 2 * 8_192 + 4 * 250));
         drive.dc_express.max_latency = Span::from_us(7);
         assert_eq!(max_latency(&drive), Span::from_us(7), "what is described holds");

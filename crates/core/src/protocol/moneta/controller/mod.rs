@@ -266,7 +266,8 @@ impl Controller {
         let token = Role::DATA.token(id);
         let packet = Packet::write(Direction::Up, piece.buffer, piece.bytes, self.max_payload_bytes, token);
         ports.link.send(packet.user_data(piece.offset, piece.request), ports.shared);
-        // Interrupt message and status stay behind the data on the link, so for the host the piece is complete.
+        // The interrupt message and the status follow the data on the link in order, so the piece counts as complete
+        // now.
         self.piece_done(ports.shared.scheduler.now(), piece.tag, ports);
     }
 
@@ -340,7 +341,7 @@ impl Controller {
         assert_eq!(active.pieces, 0, "a request is done when no piece of it is in flight");
         self.commands_done += 1;
         if active.direction == DataDirection::Write {
-            // The piece that was taken last may have been stored before an earlier one.
+            // The last piece may have been stored before an earlier one, so charge the request for the media time now.
             ports.shared.requests.charge_late(active.request, Stage::Media, now);
         }
         self.status.set(tag, ports);
@@ -383,7 +384,8 @@ impl halves::Controller for Controller {
         true
     }
 
-    #[inline(never)] // No other protocol asks.
+    // Not inlined: only this protocol uses it.
+    #[inline(never)]
     fn on_delivered(&mut self, now: Time, token: Token, ports: &mut Ports) {
         if Role(token.role) == Role::DATA {
             self.on_data_delivered(now, token.context, ports);

@@ -57,7 +57,7 @@ pub fn stages(drive: &Drive) -> Vec<config::StackStage> {
     let issue = config::StackStage {
         name: String::from("issue"),
         submit: drive.host.mmio_write * u64::from(moneta.request_words),
-        // The lock keeps the words of one request from mixing with those of another.
+        // Each request is several register writes, and the lock keeps those of two requests apart.
         lock: String::from(if moneta.request_words > 1 { LOCK } else { "" }),
         ..config::StackStage::default()
     };
@@ -68,8 +68,8 @@ pub fn stages(drive: &Drive) -> Vec<config::StackStage> {
 /// Returns the software stage that takes a tag at submission and releases it at completion.
 fn tags_stage(moneta: &crate::protocol::moneta::config::Moneta) -> config::StackStage {
     let name = String::from("tags");
-    // Cache lines written: the word with the free tags and the records that belong to a tag. None moves between caches
-    // if a processor keeps to its own tags.
+    // Shared cache lines written: the word of free tags and the records of a tag. If each processor has its own tags,
+    // no line moves between caches.
     let lines = if moneta.tag_hint { 0 } else { 1 + RECORD_LINES };
     match moneta.tag_pool {
         TagPool::LockFree => config::StackStage {

@@ -189,7 +189,7 @@ impl Controller {
         let pending = self.tail.wrapping_sub(self.asked);
         let to_end = self.area.entries - self.asked % self.area.entries;
         let room = self.commands_max.saturating_sub(self.commands.len()) as u32;
-        // A full cache still accepts one command, as it may be a read.
+        // A full cache still accepts one command, because it may be a read.
         let cache_room = self.cache.room().max(1);
         pending.min(to_end).min(self.exchange_descriptors).min(room).min(cache_room)
     }

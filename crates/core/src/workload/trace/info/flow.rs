@@ -51,7 +51,7 @@ impl Streams {
     pub(super) fn follows(&mut self, device: u32, io: Io) -> bool {
         let place = device as usize;
         if self.ends.len() <= place {
-            // No request ends at zero.
+            // End 0 marks an unused stream, because no request ends at offset 0.
             self.ends.resize(place + 1, [0; STREAMS]);
             self.next.resize(place + 1, 0);
         }

@@ -125,7 +125,7 @@ mod tests {
         assert_eq!((found.is_exact, found.blocks, found.read_blocks, found.written_blocks), (true, 12, 3, 10));
         assert_eq!(found.accesses_mean, 21.0 / 12.0);
         assert_eq!(found.once_share, 11.0 / 12.0);
-        // Two of the twelve blocks: the one with ten accesses and another.
+        // A tenth of twelve blocks is rounded up to two: the block with ten accesses and one with a single access.
         assert_eq!(found.busiest_tenth_share, 11.0 / 21.0);
     }
 

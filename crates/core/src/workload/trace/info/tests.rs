@@ -62,7 +62,7 @@ fn issues_and_completions_give_a_depth_and_requests_are_counted_once() {
     assert_eq!((found.summary.count, found.sequential), (2, 1));
     let depth = found.depth.expect("a depth");
     assert_eq!(depth.most, Some(2));
-    // Requests under way add up to 3.1 s, over 0.9 s between the first and the last request.
+    // The requests are in flight for 3.1 s in total, over 0.9 s between the first and the last request.
     assert!((depth.mean - 3.1 / 0.9).abs() < 1e-9, "{depth:?}");
 }
 
