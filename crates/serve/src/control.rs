@@ -69,7 +69,7 @@ impl ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // A file that has been removed already needs no removal.
+        // If the file has been removed already, there is nothing to do.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -67,7 +67,7 @@ impl Server {
         let started = Instant::now();
         let spare: usize = self.fronts.iter().map(|front| front.spare_threads()).sum();
         let exchange = Exchange::new(self.wait, self.fronts.len() * self.device_threads + spare)?;
-        // Front-ends whose host is modelled have one host, and so one engine.
+        // All front-ends that share one modelled host share one engine.
         let mut engine = self.engine(&exchange)?;
         let modelled = thread::scope(|scope| {
             let metrics = self.metrics.as_ref();

@@ -183,7 +183,7 @@ pub(crate) fn exchange_of_words() -> Span {
 fn leave(processor: usize) {
     let mut others = CpuSet::new();
     (0..CpuSet::MAX_CPU).filter(|other| *other != processor).for_each(|other| others.set(other));
-    // Where there is no other, it stays.
+    // On a machine with a single processor, the call fails and the thread stays where it is.
     let _ = sched_setaffinity(None, &others);
 }
 

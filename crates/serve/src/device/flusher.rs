@@ -73,7 +73,7 @@ impl<T: Send> Flusher<T> {
                 let together: Vec<T> = std::iter::once(first).chain(tickets.try_iter()).collect();
                 let failed = flush().err().map(|error| error.kind());
                 for ticket in together {
-                    // A flusher that has gone needs no result.
+                    // If the receiver has been dropped, nobody needs the result.
                     let _ = results.send((ticket, failed.map_or(Ok(()), |kind| Err(kind.into()))));
                 }
                 wake();
@@ -92,7 +92,7 @@ impl<T: Send> Flusher<T> {
                 let result = range.map_or_else(|| store.flush(), |(offset, bytes)| store.flush_range(offset, bytes));
                 flushed.push_back((ticket, result));
             }
-            // A thread that has failed ends the server, with a result or without.
+            // If the thread has failed, the server ends anyway, so ignore the error.
             FlushWay::Thread { submitted, .. } => drop(submitted.send(ticket)),
         }
     }

@@ -59,7 +59,7 @@ impl Guard {
     pub(crate) fn new(start: usize, bytes: usize) -> io::Result<Guard> {
         install();
         let place = Guard::place()?;
-        // A mapping within a file begins in the middle of a page, and the system maps the whole of it.
+        // A mapping of a part of a file may begin within a page, but the kernel maps whole pages.
         let first = start & !(PAGE_BYTES - 1);
         GUARDED[place].is_lost.store(false, Ordering::Release);
         GUARDED[place].start.store(first, Ordering::Release);
@@ -84,8 +84,8 @@ impl Guard {
     /// then are zeros, and bytes copied to it are lost.
     #[inline]
     pub(crate) fn is_lost(&self) -> bool {
-        // Copies before this call come before the load. A copy that has met the handler's pages has met the kernel,
-        // which changes them after the handler has set the flag.
+        // The fence orders all copies before the load. The handler sets the flag before the kernel maps the replacement
+        // pages, so after a copy from such a page the load sees the flag.
         fence(Ordering::Acquire);
         GUARDED[self.place].is_lost.load(Ordering::Acquire)
     }
@@ -112,8 +112,8 @@ static PREVIOUS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // SAFETY: both structures are plain data, for which zeros are valid; the handler calls nothing but what POSIX
-        // allows in handlers, and `mmap`, which on Linux is a bare system call.
+        // SAFETY: both structures are plain data, for which zeros are valid. The handler calls only functions that
+        // POSIX allows in signal handlers, and `mmap`, which on Linux is a plain system call.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let mut previous: libc::sigaction = std::mem::zeroed();
@@ -130,7 +130,7 @@ fn install() {
 /// Handles SIGBUS: marks a guarded mapping as lost and replaces it by zeros, after which the access is repeated. For
 /// other addresses, restores the earlier action.
 extern "C" fn on_bus_error(_: libc::c_int, information: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the system hands over a valid structure, and the signal is one that has an address.
+    // SAFETY: the kernel passes a valid structure, and SIGBUS has an address.
     let address = unsafe { (*information).si_addr() } as usize;
     for place in &GUARDED[..GUARDED_END.load(Ordering::Acquire)] {
         let (start, bytes) = (place.start.load(Ordering::Acquire), place.bytes.load(Ordering::Acquire));
@@ -138,15 +138,15 @@ extern "C" fn on_bus_error(_: libc::c_int, information: *mut libc::siginfo_t, _:
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
             place.is_lost.store(true, Ordering::SeqCst);
-            // SAFETY: the range is a mapping of this process's, whose owner has a guard and reaches it by address
-            // alone.
+            // SAFETY: the range is a mapping of this process. Its owner has a guard and accesses it only by raw
+            // pointers.
             let mapped = unsafe { libc::mmap(start as *mut libc::c_void, bytes, protection, flags, -1, 0) };
             if mapped != libc::MAP_FAILED {
                 return;
             }
         }
     }
-    // Not guarded: as it was before. The access is done again, and finds that.
+    // The address is not guarded. Restore the earlier action; the access is then repeated and triggers that action.
     // SAFETY: as in `install`.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();

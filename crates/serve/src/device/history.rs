@@ -148,7 +148,7 @@ impl History {
     /// `what` names the change in words such as `format the drive`.
     #[cold]
     pub fn give_up(&self, what: &'static str) {
-        // The first reason is the one that is told.
+        // `set` keeps the first reason, which is the one to report.
         let _ = self.unsupported.set(what);
         self.stop.request();
     }
@@ -197,7 +197,7 @@ impl History {
     }
 
     fn count(&self, bytes: usize) {
-        // Beside the bytes, some for the entry of the request and its two events.
+        // Besides the data, an entry for the request and its two events needs about 128 bytes.
         let mut sum = locked(&self.bytes);
         *sum += bytes as u64 + 128;
         if *sum > self.bytes_max {
@@ -216,7 +216,7 @@ fn parts(made: MadeChange) -> impl Iterator<Item = MadeChange> {
 /// Returns the bytes of the store from `start` to `end`.
 fn held(store: &Store, start: u64, end: u64) -> Box<[u8]> {
     let mut bytes = vec![0; (end - start) as usize];
-    // A store in memory gives all that it has.
+    // A read from a store in memory cannot fail.
     let _ = store.read(start, &mut bytes);
     bytes.into()
 }

@@ -39,7 +39,8 @@ impl<T> Mailbox<T> {
         if !self.any.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        // What is put from here on is either taken now and leaves a sign for nothing, or is found by the next look.
+        // Clear the flag before taking the items. An item that is added in between is either taken now, so that the
+        // flag announces nothing, or found by the next call.
         self.any.store(false, Ordering::Relaxed);
         mem::take(&mut locked(&self.things))
     }

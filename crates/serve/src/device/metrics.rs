@@ -93,7 +93,8 @@ impl MetricsClient {
                     http::response(HttpStatus::Ok, PROMETHEUS_TEXT, text.as_bytes())
                 }
             };
-            // A response fits the socket's buffer. A client that disconnects early loses it.
+            // The response fits in the socket's buffer, so the write does not block. If the client has disconnected, it
+            // is lost.
             (&self.stream).write_all(&response)?;
             return Ok(false);
         }

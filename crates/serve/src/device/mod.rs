@@ -80,7 +80,7 @@ impl Stop {
     /// Requests that all threads of the server end.
     pub fn request(&self) {
         self.flag.store(true, Ordering::Release);
-        // A counter that is full is readable already.
+        // The write fails only if the counter is full, and then the eventfd is readable already.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 

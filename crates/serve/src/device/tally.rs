@@ -191,7 +191,7 @@ impl Tallies {
         let mut told = locked(&self.told);
         if !told.contains(kind) {
             told.push(kind);
-            // If standard error is closed, the counts tell it.
+            // If standard error is closed, the counters still show the violation.
             let _ = writeln!(io::stderr(), "strict: {what} ({section}); counted as {kind}");
         }
     }

@@ -31,7 +31,7 @@ impl Wakeup {
 
     /// Makes the eventfd readable, so that the thread's current or next sleep ends.
     pub fn signal(&self) {
-        // A counter that is full is readable already.
+        // The write fails only if the counter is full, and then the eventfd is readable already.
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
 
@@ -71,7 +71,7 @@ impl Wakeup {
             let mut polled: Vec<PollFd> =
                 others.chain([self.as_fd()]).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
             let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-            // Interrupted or not, the thread polls its queues again.
+            // After an error or a signal, the thread polls its queues, as after a wake-up.
             let _ = rustix::event::poll(&mut polled, Some(&time));
         }
         self.end_sleep();
@@ -80,7 +80,7 @@ impl Wakeup {
 
 /// Resets the counter of an eventfd to zero.
 pub fn clear(fd: impl AsFd) {
-    // Most often the counter is zero already.
+    // The read fails if the counter is zero, which is the common case.
     let _ = rustix::io::read(fd, &mut [0; 8]);
 }
 

@@ -541,7 +541,7 @@ impl<R: Request> Lifecycle<'_, R> {
             return self.complete(endpoint, request.fetched);
         };
         endpoint.detach(request.request_mut());
-        // The delay of a fault counts with the first part.
+        // A request may have several parts in the model; the delay of a fault applies to the first.
         let is_first = request.due == Time::ZERO;
         let submitted = self.submission_time(&mut request, clock);
         if let Some(idle_since) = self.idle_since.take() {
@@ -557,7 +557,8 @@ impl<R: Request> Lifecycle<'_, R> {
         let Some(submission) = submission else { return };
         self.model.submit(submitted, submission, token, (early, has_more), delayed);
         if self.delivery == Delivery::ByClient {
-            // Nothing is copied here that has just been written: the copy would wait for the client's cache lines.
+            // Access the request where it is stored. Copying it would wait for cache lines that the client has just
+            // written.
             fetched.status = endpoint.transfer(&fetched.request, fetched.effect, self.device, &mut self.space);
         }
     }
@@ -718,7 +719,7 @@ impl<R: Request> Lifecycle<'_, R> {
         endpoint.end_batch();
         let mut written = self.model.clock().map_or(due, Clock::now);
         if self.delivery == Delivery::ByClient {
-            // The completion takes what the request has taken, unless that was out of the ordinary.
+            // Assume that the completion reaches the client as late as the request reached the server, up to a limit.
             written += submission_delay.min(SUBMISSION_DELAY_MAX);
         }
         self.counter.counts().lag.record(written.since(due));

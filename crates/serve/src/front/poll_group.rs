@@ -225,7 +225,7 @@ fn rest<F: FrontEnd>(
     front.end_sleep();
     life.end_sleep();
     if slept? {
-        // What has ended the sleep has most likely come through a socket.
+        // Most likely a socket ended the sleep, so handle the sockets in the next round.
         rounds.since_attention = F::ROUNDS_PER_ATTENTION;
     }
     Ok(())

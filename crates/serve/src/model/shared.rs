@@ -256,7 +256,8 @@ impl<'a> SharedEngine<'a> {
                 (submitted, turn, io, token, early, delayed)
             }
         };
-        // A result that goes through a socket is not needed early: it has that way before it.
+        // A result that is sent through a socket has a delay of its own, so only other results are delivered ahead of
+        // time.
         let lead = if early { delay_of(self.exchange, &mut self.mean_submission_delay, submitted) } else { Span::ZERO };
         self.wall.lead_by(lead);
         let place = self.requests.insert(EngineRequest { source, token, submitted, arrived: submitted });

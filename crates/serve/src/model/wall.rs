@@ -237,7 +237,8 @@ impl Wall {
     pub fn take_completed(&mut self) -> Option<Completed> {
         let done = self.engine.take_completed()?;
         self.in_flight -= 1;
-        // What came while the clock was held back is charged with all of that: rather too much than too little.
+        // If the clock was held back while the request was in flight, count the whole hold as lag, which is an upper
+        // bound.
         self.last_lag = self.now().since(done.at) + self.held_in_flight;
         self.lag.record(self.last_lag);
         Some(done)

@@ -171,7 +171,7 @@ impl MethodChoice {
         self.measured.sort_unstable();
         self.costs[self.used] = self.measured[MEASURED / 2];
         let other = 1 - self.used;
-        // A method that has not been tried is tried next, and so is the slower one after a long phase.
+        // After each long phase, try the other method for a short phase, since its cost may have changed.
         let ends_trial = self.is_trial;
         self.is_trial = !ends_trial;
         if !ends_trial || self.costs[other] < self.costs[self.used] {

@@ -96,7 +96,7 @@ impl FileBacking {
             Err(Errno::NXIO) => Ok(none),
             found => found.map(|found| found.min(none)),
         };
-        // A block that is data in part is data as a whole.
+        // Round down to a block: a block with some data counts as data.
         let data = (next(SeekFrom::Data(from))? - self.data_start) / block_bytes * block_bytes;
         if data > at {
             return Ok((false, data));
@@ -167,7 +167,7 @@ impl FileBacking {
                 _ => String::from("the disk does not give its bytes"),
             };
             let advice = "all requests fail from now on; stop the server, and serve a whole copy of the file";
-            // If standard error is closed, clients are told by their errors alone.
+            // If standard error is closed, the clients still get errors.
             let _ = writeln!(io::stderr(), "error: {}: {reason}: {advice}", self.path.display());
         });
         io::Error::from_raw_os_error(libc::EIO)

@@ -84,8 +84,8 @@ impl IndexLog {
         }
         let mut records = vec![0; (half_bytes(&layout) - HEAD_BYTES) as usize];
         read(log.place() + HEAD_BYTES, &mut records)?;
-        // The end stays that of the half, so that the next change begins the other one: whole records may be behind one
-        // that is torn, and would count again once something has been written over it.
+        // Set the log's end to the end of its half, so that the next change starts the other half. Complete records may
+        // follow a torn one, and would become valid again if new records were written over the torn one.
         let keys = decode(&records, log.generation);
         Ok((log, keys))
     }
@@ -172,7 +172,8 @@ impl IndexLog {
         let (half, generation) = (1 - self.half, self.generation + 1);
         let place = self.start + half * half_bytes(&self.layout);
         let bytes = IndexLog::sealed(records, generation);
-        // The end of an earlier attempt of the same generation, which came to no head, may be behind these records.
+        // An earlier attempt of the same generation may have left records here before its head was written. End the new
+        // records with an empty one, so that those are not read.
         write(place + HEAD_BYTES, &[&bytes[..], &[0; RECORD_HEAD_BYTES]].concat())?;
         flush()?;
         write(place, &self.head(generation))?;
@@ -365,7 +366,7 @@ mod tests {
         let (mut log, keys) = disk.open();
         assert_eq!(keys.len(), 1);
         let record = IndexLog::sealed(&[put(1, 1)], 0).len();
-        // The power fails before the new half has its head, and records of three keys are left there.
+        // Power fails after three records have been written to the new half, but before its head.
         *disk.left.borrow_mut() = 3 * record;
         log.begin_again(&[put(1, 1), put(2, 2), put(3, 3)], write, || Ok(())).unwrap_err();
         *disk.left.borrow_mut() = usize::MAX;

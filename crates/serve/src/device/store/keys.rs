@@ -201,7 +201,7 @@ impl StoreKeys {
     fn begin_flush(&self, log: &IndexLog) -> FlushedChanges {
         let mut table = self.changing();
         let mut records = table.changes();
-        // Each record has a head in the log.
+        // Each record has a head of 8 bytes in the log.
         let bytes = records.iter().map(|record| record.len() + 8).sum();
         let is_all = table.is_cleared || !records.is_empty() && !log.has_room(bytes);
         if is_all {
@@ -221,7 +221,7 @@ impl StoreKeys {
     fn end_flush(&self, changes: FlushedChanges, is_kept: bool) {
         let mut table = self.changing();
         match is_kept {
-            // Room from before all keys were deleted at once is free already.
+            // If all keys were deleted in the meantime, the space is free already.
             true if !table.is_cleared => table.space.release(changes.held),
             true => {}
             false => {

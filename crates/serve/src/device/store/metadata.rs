@@ -145,7 +145,7 @@ impl Store {
                 StoreMetadata::in_file(backing.path(), file, backing.data_start, capacity_bytes)?
             }
         };
-        // Nobody else has set it, under the lock.
+        // The caller holds the lock, so no other thread has set it.
         let _ = self.metadata.set(Box::new(metadata));
         Ok(())
     }
@@ -220,7 +220,8 @@ impl Store {
         let before = found.read(offset, metadata.len() / METADATA_BYTES as usize, block_bytes)?;
         found.write(offset, metadata, block_bytes)?;
         write().inspect_err(|_| {
-            // The room is there; a disk that fails again leaves blocks whose guard is wrong.
+            // The space for the old metadata exists. If the disk fails again, some blocks keep a wrong guard, which
+            // reads report.
             let _ = found.write(offset, &before, block_bytes);
         })
     }

@@ -110,7 +110,8 @@ impl Store {
             Problem::new("store", None, format!("no memory for {} bytes: {error}", geometry.capacity_bytes), "")
         })?;
         if geometry.capacity_bytes <= large_pages_bytes_max() {
-            // Without large pages, finding a page takes about as long as its bytes do; and that is all.
+            // Without large pages, address translation of a page takes about as long as its copy. The store works
+            // without them, so ignore errors.
             let _ = map.advise(Advice::HugePage);
         }
         let written = WrittenPages::new(geometry.capacity_bytes);
@@ -361,7 +362,7 @@ impl Store {
             StoreAccess::Write => backing.allocation.can_overwrite(offset, bytes.into()),
         };
         let copied = is_there.then(|| copy(self.slice(offset, bytes as usize)));
-        // The caller's next way finds the same, as an error.
+        // If the check fails, the caller falls back to the slow path, which reports the error.
         copied.filter(|_| backing.check().is_ok())
     }
 
@@ -370,8 +371,8 @@ impl Store {
     fn slice(&self, offset: u64, bytes: usize) -> &[AtomicU64] {
         assert!((offset | bytes as u64).is_multiple_of(8), "{bytes} bytes at {offset} are no words");
         let first = self.map.as_ptr().wrapping_add(offset as usize).cast::<AtomicU64>();
-        // SAFETY: every caller has checked that the words lie within the mapping, which begins at a page and lives as
-        // long as `self`, and they are aligned; to what is done to them elsewhere, the same applies as in `copy_out`.
+        // SAFETY: every caller has checked that the words lie within the mapping. The mapping begins at a page and
+        // lives as long as `self`, and the words are aligned. For concurrent accesses, see `copy_out`.
         unsafe { std::slice::from_raw_parts(first, bytes / 8) }
     }
 
@@ -478,9 +479,9 @@ impl Store {
 
     fn copy_out(&self, offset: u64, into: &mut [u8]) {
         let from = self.map.as_ptr().wrapping_add(offset as usize);
-        // SAFETY: every caller has checked that the range lies within the mapping, to which nothing else in Rust
-        // refers; `into` is a reference, and so not part of it. Bytes that change meanwhile are those of a guest that
-        // reads what it is writing.
+        // SAFETY: every caller has checked that the range lies within the mapping, to which no other Rust reference
+        // exists. `into` is a reference, so it does not overlap the mapping. Bytes change during the copy only if a
+        // guest reads and writes them at once.
         unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
     }
 
@@ -555,7 +556,7 @@ const LARGE_PAGES_BYTES_MIN: u64 = 1 << 30;
 /// Returns the size in bytes of the largest store in memory that may use large pages: a quarter of the machine's
 /// memory, or 1 GiB if that is more. Random copies of 4 KiB take a quarter less time with large pages.
 fn large_pages_bytes_max() -> u64 {
-    // SAFETY: both questions to the system only return numbers.
+    // SAFETY: `sysconf` only returns numbers.
     let (pages, page_bytes) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     let memory_bytes = u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(page_bytes).unwrap_or(0));
     LARGE_PAGES_BYTES_MIN.max(memory_bytes / 4)
@@ -565,7 +566,7 @@ fn large_pages_bytes_max() -> u64 {
 #[inline(always)]
 fn prefetch(byte: *const u8) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a hint, which reads nothing that a program could see and never fails.
+    // SAFETY: a prefetch is a hint. It has no visible effect and never faults.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(byte.cast()) }
 }
 
@@ -599,17 +600,18 @@ impl From<io::Error> for StoreRefusal {
 }
 
 fn open(path: &Path, geometry: Geometry, kind: StoreKind) -> Result<Store, StoreRefusal> {
-    // A file beyond the process's limit (RLIMIT_FSIZE) is to be an error, and not the end of the process.
-    // SAFETY: no handler is installed, so that none can run.
+    // If a file exceeds the process's limit (RLIMIT_FSIZE), report an error instead of being killed by SIGXFSZ.
+    // SAFETY: no handler is installed, so none can run.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let is_new = !path.exists();
-    // What a drive holds is its owner's alone, whatever the umask allows for other files.
+    // Other users must not read the contents of a drive, whatever the umask allows.
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
     lock(&file)?;
     let was_empty = file.metadata()?.len() == 0;
     let opened = file.try_clone().map_err(StoreRefusal::from).and_then(|file| open_locked(path, file, geometry, kind));
     if opened.is_err() && was_empty {
-        // What is half made would be in the way of the next attempt. Where that cannot be helped, it can be completed.
+        // Remove an incomplete file, which would make the next attempt fail. If that fails too, ignore it: the next
+        // attempt can complete the file.
         let _ = if is_new { std::fs::remove_file(path) } else { file.set_len(0) };
     }
     opened
@@ -620,7 +622,8 @@ fn open_locked(path: &Path, file: File, geometry: Geometry, kind: StoreKind) -> 
     let data_start = header.data_start;
     let state = if header.has_state() { StoreState::read(&file)? } else { StoreState::default() };
     let unreadable = state.record(StateTag::Unreadable).map_or_else(Unreadable::default, |it| Unreadable::decode(it));
-    // SAFETY of the mapping's contents: whoever changes the file behind the server's back changes what guests read.
+    // SAFETY of the mapping's contents: a process that changes the file at the same time only changes the data that
+    // guests read.
     let map = MmapOptions::new().offset(data_start).len(geometry.len()).map_raw(&file)?;
     let lengths = header::file_bytes(data_start, geometry.capacity_bytes);
     let backing = FileBacking::new(path, file, data_start, geometry.capacity_bytes, lengths, &map)?;

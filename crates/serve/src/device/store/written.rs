@@ -32,7 +32,8 @@ impl WrittenPages {
         for page in offset / PAGE_BYTES..(offset + bytes).div_ceil(PAGE_BYTES) {
             let chunk = self.0[(page / CHUNK_PAGES) as usize].get_or_init(new_chunk);
             let (word, bit) = (&chunk[word_of(page)], 1 << (page % 64));
-            // Most pages are written more than once: then no line changes that other threads read.
+            // Most writes go to pages that have been written before. Test the bit first, so that these do not
+            // invalidate the cache line for other threads.
             if word.load(Ordering::Relaxed) & bit == 0 {
                 word.fetch_or(bit, Ordering::Relaxed);
             }

@@ -32,7 +32,7 @@ impl ExportSocket {
     /// Accepts the next waiting client, and returns its stream and session; none if no client waits. With too many
     /// connections `open`, the session only refuses the client, or the client is disconnected at once.
     fn accept(&self, open: usize) -> Option<(Stream, Session)> {
-        // A connection that fails before it is made is the client's loss.
+        // If the connection fails before it is accepted, only that client is affected.
         let stream = self.listener.accept().ok().flatten()?;
         match open {
             0..CONNECTIONS_MAX => Some((stream, Session::begin())),

@@ -72,7 +72,7 @@ impl Client {
                 }
                 reply::UNKNOWN => return Err(io::Error::other(format!("there is no export `{name}`"))),
                 _ => {
-                    // Whatever it says: printable, and short.
+                    // The server's text is not trusted, so escape it and limit its length.
                     let reason: String =
                         String::from_utf8_lossy(&data).chars().take(200).flat_map(char::escape_debug).collect();
                     return Err(io::Error::other(format!("the server refuses the export: {reason}")));
@@ -96,7 +96,7 @@ impl Client {
             match self.stream.write(self.output.data())? {
                 Some(bytes) => self.output.consume(bytes),
                 None => {
-                    // A server that waits for its answers to be read reads nothing itself.
+                    // The server may wait for its replies to be read before it reads more, so receive them now.
                     self.wait(PollFlags::IN | PollFlags::OUT, None)?;
                     self.receive()?;
                 }
@@ -232,7 +232,7 @@ mod tests {
         let data = vec![7; 4 << 20];
         let length = data.len() as u32;
         client.ask(&Request { flags: 0, command: command::WRITE, cookie: 1, offset: 0, length }, &data);
-        // Whoever sends nothing more is left, so that the client hears of it.
+        // If the client stops sending, the read times out and the test fails.
         server.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let mut heard = vec![0; wire::REQUEST_BYTES + data.len()];
         let reading = thread::spawn(move || {

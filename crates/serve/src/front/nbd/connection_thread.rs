@@ -54,12 +54,12 @@ const PIECE_BYTES: usize = 8 << 10;
 pub(super) fn serve(device: &Device, served: &[ExportSocket], wait: Wait) -> io::Result<()> {
     let processors = thread::available_parallelism().map_or(1, |number| number.get());
     let open = AtomicUsize::new(0);
-    // One processor is the clients', unless this process has been given only one, which is then its own.
+    // Leave one processor to the clients. A process that has only one processor may still spin with one connection.
     let has_room_to_spin = || wait != Wait::Block && open.load(Ordering::Relaxed) < processors.max(2);
     thread::scope(|scope| {
         accept(device, served, &open, |connection| {
             let builder = thread::Builder::new().name(String::from("nbd connection"));
-            // A connection that breaks, or for which the system has no thread, ends, and nothing else does.
+            // If a connection fails, or no thread can be created for it, only that connection ends.
             let _ = builder.spawn_scoped(scope, || {
                 let flusher = Flusher::in_place(&device.store);
                 let life = Lifecycle::new(device, Model::None, flusher, Delivery::AtInstant).measuring_all();
@@ -116,18 +116,20 @@ impl ConnectionThread<'_> {
         if mem::take(&mut self.has_replied) {
             self.let_client_read(may_spin);
         }
-        // Room for a long rest is taken before it comes: a client for which there is no memory is sent away at once.
+        // Allocate the buffer for a large request before its data arrives, so that a client for which there is no
+        // memory is disconnected at once.
         if self.connection.session.missing_bytes() > PIECE_BYTES {
             self.connection.session.room()?;
         }
-        // The rest of a request is on its way.
+        // If part of a request has arrived, the rest follows soon, so the first poll need not be a read.
         let mut looks = u32::from(!self.connection.session.input.is_empty());
         loop {
             if life.is_waiting() {
                 return self.receive_while_waiting(life);
             }
             let NbdConnection { session, stream, .. } = &mut self.connection;
-            // The first look may be the last, and the end of a connection shows in a read alone.
+            // Only a read shows the end of the connection, so read at the first poll, which may be the only one, and at
+            // regular intervals.
             let is_read_due = looks.is_multiple_of(LOOKS_PER_READ);
             if (is_read_due || stream.input_bytes() >= session.missing_bytes().min(PIECE_BYTES))
                 && let Some(bytes) = stream.read(session.room()?)?

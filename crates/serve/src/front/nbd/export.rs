@@ -95,7 +95,7 @@ impl Export {
             return Err(Status::Invalid);
         }
         if end > self.geometry.capacity_bytes {
-            // As in the protocol's description of its error values: beyond the end, writes lack space.
+            // According to the NBD protocol, a write beyond the end fails with ENOSPC and a read with EINVAL.
             let is_question = matches!(request.command, command::READ | command::BLOCK_STATUS);
             return Err(if is_question { Status::Invalid } else { Status::NoSpace });
         }
@@ -179,7 +179,7 @@ mod tests {
                 }
             }
         }
-        // Six places of whole blocks, and a flush.
+        // Six ranges of whole blocks, each with every command and its allowed flags, and one flush.
         assert_eq!(taken, 6 * (4 + 2 + 2 + 4 + 4) + 2);
     }
 

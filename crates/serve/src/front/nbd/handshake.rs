@@ -121,7 +121,7 @@ impl Handshake {
         let OptionHeader { option, .. } = header;
         if let Some(reason) = self.refusal.filter(|_| matches!(option, option::EXPORT_NAME | option::INFO | option::GO))
         {
-            // The oldest way to choose an export has no room for a reason.
+            // The reply to NBD_OPT_EXPORT_NAME has no field for an error message.
             if option != option::EXPORT_NAME {
                 wire::option_reply(output, option, reply::POLICY, reason.as_bytes());
             }
@@ -190,7 +190,7 @@ impl Handshake {
         if !export.answers_to(name) {
             return wire::option_reply(output, option, reply::UNKNOWN, b"there is no such export");
         }
-        // A list without queries is about all there are.
+        // A list request without queries asks for all contexts.
         if is_known || queries == 0 && !is_choice {
             let id = if is_choice { allocation::ID } else { 0 };
             wire::option_reply(
@@ -217,7 +217,8 @@ impl Handshake {
         export_info.extend(export.geometry.capacity_bytes.to_be_bytes());
         export_info.extend(self.flags().to_be_bytes());
         wire::option_reply(output, option, reply::INFO, &export_info);
-        // Sent unasked too: a client that reads it will keep to it ("Block size constraints").
+        // The server may send this block size without a request, and clients that read it respect it (NBD protocol,
+        // "Block size constraints").
         let mut sizes = Vec::from(info::BLOCK_SIZE.to_be_bytes());
         let preferred = export.geometry.block_bytes.max(PREFERRED_BYTES);
         for bytes in [export.geometry.block_bytes, preferred, wire::PAYLOAD_BYTES_MAX] {

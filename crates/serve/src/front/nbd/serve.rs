@@ -81,7 +81,7 @@ impl FrontEnd for ConnectionGroup<'_, '_> {
             return false;
         }
         let mut polled: Vec<PollFd<'_>> = self.connections.values().map(NbdConnection::polled).collect();
-        // A system that cannot say which sockets are ready says so to the sleep, too.
+        // If the kernel cannot poll the sockets, the next sleep reports the error.
         let _ = sleep(&mut polled, Some(Duration::ZERO));
         let ready = polled.iter().zip(self.connections.keys()).filter(|(fd, _)| !fd.revents().is_empty());
         let ready: Vec<u64> = ready.map(|(_, number)| *number).collect();

@@ -168,7 +168,7 @@ impl Session {
         let (used, progress) = handshake.advance(self.input.data(), export, &mut output);
         self.input.consume(used);
         self.output.push(&output);
-        // Options are short: one byte more than there is asks for whatever comes.
+        // Options are short, so wait for one more byte and parse again.
         self.needs = self.input.data().len() + 1;
         match progress {
             Progress::More => return None,
@@ -216,7 +216,7 @@ impl Session {
             self.output.push(&wire::chunk_header(cookie, wire::chunk::ERROR, 6));
             return self.output.push(&wire::error_body(status));
         }
-        // Simple replies remain allowed wherever no data is returned.
+        // The protocol allows simple replies to commands that return no data.
         self.output.push(&wire::simple_reply(cookie, status));
     }
 
@@ -261,7 +261,7 @@ impl Session {
         self.output.push(&allocation::ID.to_be_bytes());
         for extent in extents {
             let state = if extent.is_data { 0 } else { allocation::HOLE | allocation::ZERO };
-            // No extent is longer than the request.
+            // An extent is never longer than its request, so its length fits.
             self.output.push(&(extent.bytes as u32).to_be_bytes());
             self.output.push(&state.to_be_bytes());
         }
@@ -287,7 +287,7 @@ pub fn change(wanted: &AcceptedRequest, data: &[u8], store: &Store) -> io::Resul
     match command {
         Command::Read | Command::Flush | Command::BlockStatus { .. } => Ok(()),
         Command::Write { .. } => store.write(offset, data),
-        // A trim is advice; the space goes, and what is read afterwards is zeros.
+        // A trim may be ignored, but this server frees the space and returns zeros afterwards.
         Command::Trim { .. } => store.zero(offset, bytes.into(), false),
         Command::Zero { keep_space, .. } => store.zero(offset, bytes.into(), keep_space),
     }

@@ -90,7 +90,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let ListeningSocket::Unix(_, path) = &self.socket {
-            // A name that somebody has removed already is as good as removed.
+            // If the file has been removed already, there is nothing to do.
             let _ = fs::remove_file(path);
         }
     }
@@ -141,7 +141,7 @@ impl Stream {
                 stream.set_nodelay(true)?;
             }
         }
-        // The system may grant less, which costs speed and nothing else.
+        // If the kernel grants smaller buffers, the connection is slower but works.
         let _ = sockopt::set_socket_send_buffer_size(self.as_fd(), SOCKET_BUFFER_BYTES);
         let _ = sockopt::set_socket_recv_buffer_size(self.as_fd(), SOCKET_BUFFER_BYTES);
         Ok(self)
@@ -176,7 +176,7 @@ impl Stream {
     /// Returns the number of bytes that have been received and not read; 0 also at the end of the connection. Unlike a
     /// read, this call takes no lock that the sender needs.
     pub fn input_bytes(&self) -> usize {
-        // A system that cannot say leaves it to the next read.
+        // If the kernel cannot tell, assume that there is input, so that the caller reads.
         rustix::io::ioctl_fionread(self.as_fd()).map_or(usize::MAX, |bytes| bytes as usize)
     }
 
@@ -185,7 +185,7 @@ impl Stream {
     pub fn unread_bytes(&self) -> usize {
         let Stream::Unix(stream) = self else { return 0 };
         let mut bytes: libc::c_int = 0;
-        // SAFETY: this request (SIOCOUTQ in unix(7)'s terms) stores one integer, for which `bytes` is the room.
+        // SAFETY: this request (SIOCOUTQ in unix(7)) stores one integer, for which `bytes` has room.
         let asked = unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
         if asked == 0 { usize::try_from(bytes).unwrap_or(0) } else { 0 }
     }

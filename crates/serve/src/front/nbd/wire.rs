@@ -276,7 +276,7 @@ pub fn parse_info(data: &[u8]) -> Option<&[u8]> {
 pub fn parse_meta_contexts<'a>(data: &'a [u8], mut each: impl FnMut(&'a [u8])) -> Option<&'a [u8]> {
     let (name, rest) = take_string(data)?;
     let (count, mut rest) = rest.split_at_checked(4)?;
-    // Every query takes four bytes at least, so that a count beyond the data ends the loop early.
+    // Each query has at least four bytes, so a count that is too large ends with the data.
     for _ in 0..be32(count, 0) {
         let (query, behind) = take_string(rest)?;
         each(query);

@@ -189,7 +189,7 @@ impl Client {
     /// Completes an invalid command with an error in the slot that it names, if the queue has such a slot.
     #[cold]
     fn refuse(&self, queue: u32, bytes: &[u8; COMMAND_BYTES], status: Status) {
-        // Any operation reads back the rest of the command.
+        // `decode` refuses the command only for its operation, so replace that to get the other fields.
         let mut named = *bytes;
         named[0] = Operation::Read as u8;
         let Some(Command { slot, attempt, .. }) = Command::decode(&named) else { return };

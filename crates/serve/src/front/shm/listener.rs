@@ -129,7 +129,7 @@ impl ClientListener<'_> {
     fn greet(&self, sockets: &mut Sockets, ready: &[bool]) {
         for (guest, ready) in mem::take(&mut sockets.guests).into_iter().zip(ready) {
             match ready {
-                // A client that says nothing sensible, or does not listen, is sent away.
+                // If a client sends no valid greeting, or does not read the reply, disconnect it.
                 true => drop(self.welcome(guest, sockets)),
                 false if guest.since.elapsed() < GREETING_MAX => sockets.guests.push(guest),
                 false => {}
@@ -205,12 +205,12 @@ impl ClientListener<'_> {
 
     fn accept(&self, sockets: &mut Sockets) {
         for (place, served) in self.served.iter().enumerate() {
-            // A connection that fails before it is made is the client's loss.
+            // If the connection fails before it is accepted, only that client is affected.
             let Ok((socket, _)) = served.listener.accept() else { continue };
             if socket.set_nonblocking(true).is_err() {
                 continue;
             }
-            // Those who say nothing keep nobody out: the one who has said nothing for longest goes.
+            // Clients that send no greeting must not keep others out, so disconnect the one that has waited longest.
             if sockets.guests.len() >= CLIENTS_MAX {
                 sockets.guests.remove(0);
             }
@@ -252,7 +252,7 @@ mod tests {
         for number in 0..16 {
             let mut shared = BTreeSet::new();
             let (_, fd) = Memory::create(layout.memory_bytes()).unwrap();
-            // As the listener makes them, on one thread and one behind the other.
+            // Create the clients as the listener does: one after another on one thread.
             for (thread, own) in own.iter_mut().enumerate() {
                 let memory = Memory::open(&fd, layout.memory_bytes()).unwrap();
                 let queues = owned_queues(number, layout.queues, thread, THREADS);

@@ -262,7 +262,7 @@ mod tests {
         let (now_ns, most_ns) = (50_005_000, WAY_MAX.as_ps() / 1000);
         assert_eq!([now_ns - 700, now_ns].map(age), [Span::from_ns(700), Span::ZERO]);
         assert_eq!(age(now_ns - most_ns + 1), WAY_MAX - Span::from_ns(1));
-        // Too long ago, before the clock began, never, and in the future.
+        // Too long ago, before the start of the clock, never, and in the future.
         assert_eq!([now_ns - most_ns, 4_999, 0, now_ns + 700].map(age), [Span::ZERO; 4]);
     }
 

@@ -117,7 +117,7 @@ impl ShareSocket {
 
 impl Drop for ShareSocket {
     fn drop(&mut self) {
-        // A name that somebody has removed already is as good as removed.
+        // If the file has been removed already, there is nothing to do.
         let _ = fs::remove_file(&self.share.path);
     }
 }

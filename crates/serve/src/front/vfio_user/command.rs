@@ -84,8 +84,8 @@ impl Request for CommandRequest {
         match checked.action {
             Action::Deallocate { .. } => return note_all(Op::Discard),
             Action::Copy { .. } => note_all(Op::Read),
-            // No trace has a mark of unreadable blocks, and a write of zeros would be something else; nor has one
-            // zones, reclaim units or keys.
+            // Traces have no operations for unreadable blocks, zones, reclaim units and keys. A write of zeros would
+            // replay differently, so add nothing.
             Action::WriteUncorrectable | Action::Key(_) => return,
             action if action.is_management() => return,
             _ => {}

@@ -185,7 +185,7 @@ impl Connection {
         if let Some(reply) = self.session.on_message(&message, fds) {
             self.send(&reply);
         }
-        // Its space serves the next message.
+        // Reuse the buffer of this message for the next one.
         if self.incoming.bytes.capacity() == 0 {
             self.incoming.bytes = message;
             self.incoming.bytes.clear();
@@ -211,7 +211,7 @@ impl Connection {
                 let header = Header::decode(bytes.first_chunk().expect("the header has come"));
                 match header.bytes as usize {
                     length @ HEADER_BYTES..=MESSAGE_BYTES_MAX => bytes.resize(length, 0),
-                    // Nobody knows where the next message begins.
+                    // Without a valid length, the start of the next message is unknown, so close the connection.
                     _ => return Err(io::ErrorKind::InvalidData.into()),
                 }
             }
@@ -361,7 +361,7 @@ fn receive(socket: &UnixStream, into: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::
     };
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = message {
-            // More than were allowed are closed.
+            // Dropping surplus descriptors closes them.
             fds.extend(received);
             fds.truncate(DESCRIPTORS_MAX);
         }

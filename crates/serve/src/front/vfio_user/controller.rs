@@ -133,7 +133,7 @@ pub fn socket_path(path: &Path) -> PathBuf {
 
 impl Drop for ControllerSocket {
     fn drop(&mut self) {
-        // A name that somebody has removed already is as good as removed.
+        // If the file has been removed already, there is nothing to do.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -264,7 +264,7 @@ impl<'a> ServedController<'a> {
     fn look_after(&mut self, device: &Device) {
         let Some(client) = &mut self.client else { return };
         client.interrupt_again();
-        // A fault of a queue may have begun before the queue was lent.
+        // A fault may have hit a queue before it was lent to another thread, so take the queues back now.
         if self.is_lent && (client.signals().has_queue_faults() || self.controller.needs_update(client)) {
             self.take_back();
         }
@@ -379,7 +379,7 @@ impl<'a> ServedController<'a> {
     /// Accepts the next client, and returns true if one was waiting. While there is a client, others wait in the
     /// socket.
     fn accept(&mut self, device: &Device) -> bool {
-        // A connection that fails before it is made is the client's loss.
+        // If the connection fails before it is accepted, only that client is affected.
         let Ok((socket, _)) = self.served.listener.accept() else { return false };
         self.client = Connection::new(socket, self.is_mappable, self.served.limits(), &device.faults).ok();
         if self.served.is_strict {

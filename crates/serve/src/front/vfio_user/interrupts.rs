@@ -86,7 +86,7 @@ impl Interrupts {
         match kind {
             PIN => (EVENTFD | MASKABLE | AUTOMASKED, 1),
             VECTOR => (EVENTFD | NORESIZE, self.vectors.len() as u32),
-            // There are none, but QEMU warns of a device that could not tell it.
+            // The device raises no error interrupts, but QEMU warns if it has no such vector.
             ERROR => (EVENTFD | NORESIZE, 1),
             _ => (0, 0),
         }
@@ -101,13 +101,13 @@ impl Interrupts {
         let (_, available) = self.info(kind);
         let end = start.checked_add(count).filter(|end| *end <= available).ok_or(InvalidSetting)?;
         match flags {
-            // No data and no interrupts: let go of all of them.
+            // No data and a count of 0: release all interrupts of this kind.
             _ if flags == DATA_NONE | ACTION_TRIGGER && count == 0 => self.release(kind, 0, available),
             _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.is_empty() => self.release(kind, start, end),
             _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.len() == count as usize => self.assign(kind, start, fds),
             _ if flags & !(DATA_NONE | DATA_BOOL) == ACTION_TRIGGER => self.trigger(setting),
             _ if kind == PIN && flags & !(DATA_NONE | DATA_BOOL) == ACTION_MASK => self.mask_pin(true),
-            // Not by a descriptor: QEMU then unmasks by itself.
+            // Unmasking through an eventfd is not supported. QEMU then sends a message instead.
             _ if kind == PIN && flags & !(DATA_NONE | DATA_BOOL) == ACTION_UNMASK => {
                 self.mask_pin(false);
                 return Ok(Outcome::Unmasked);
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!((heard(&mine), heard(&pin)), (1, 0));
         interrupts.set(&setting(DATA_NONE | ACTION_TRIGGER, VECTOR, 2, 1), Vec::new()).unwrap();
         assert_eq!(heard(&mine), 1);
-        // The vector is taken back.
+        // Release the vector.
         interrupts.set(&setting(DATA_EVENTFD | ACTION_TRIGGER, VECTOR, 2, 1), Vec::new()).unwrap();
         interrupts.raise(2, 0);
         assert_eq!((heard(&mine), heard(&pin)), (0, 1));

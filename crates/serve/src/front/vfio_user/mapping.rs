@@ -56,9 +56,9 @@ impl Mapping {
     #[inline]
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         self.check(offset, into.len());
-        // SAFETY: the range lies within the mapping, which lives as long as `self`, and to which no reference exists
-        // but to atomic words. `into` is a reference, and so not part of it. What another process writes meanwhile
-        // makes the copy wrong and nothing else, as every value of a byte is one.
+        // SAFETY: the range lies within the mapping, which lives as long as `self`. The only references to it are to
+        // atomic words. `into` is a reference, so it does not overlap the mapping. If another process writes meanwhile,
+        // the copy has wrong bytes, but every byte value is valid.
         unsafe { ptr::copy_nonoverlapping(self.map.as_ptr().add(offset), into.as_mut_ptr(), into.len()) }
     }
 
@@ -106,8 +106,8 @@ impl Mapping {
         self.check(offset, count * 8);
         // SAFETY: the offset lies within the mapping.
         let first = unsafe { self.map.as_ptr().add(offset) }.cast::<AtomicU64>();
-        // SAFETY: as in `word`, for so many words; in this process nothing but copies of words and bytes reaches them,
-        // all of which may be torn.
+        // SAFETY: as in `word`, for `count` words. In this process only copies of words and bytes access them, and all
+        // of these copies may be torn.
         first.is_aligned().then(|| unsafe { slice::from_raw_parts(first, count) })
     }
 
@@ -147,8 +147,8 @@ impl Mapping {
         self.check(offset, 4);
         // SAFETY: the offset lies within the mapping.
         let word = unsafe { self.map.as_ptr().add(offset) }.cast::<AtomicU32>();
-        // SAFETY: the word is aligned, lies within the mapping, which lives as long as the reference, and is otherwise
-        // reached as bytes by copies of this process's device threads and by other processes.
+        // SAFETY: the word is aligned and lies within the mapping, which lives as long as the reference. Device threads
+        // of this process and other processes access it only as bytes or atomic words.
         word.is_aligned().then(|| unsafe { &*word })
     }
 

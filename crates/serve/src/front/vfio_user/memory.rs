@@ -166,7 +166,7 @@ impl Memory {
         if self.regions.places.len() >= REGIONS_MAX {
             return Err(RegionRefusal::TooMany);
         }
-        // What may not be read cannot be mapped: the client does it.
+        // A region without read permission cannot be mapped, so the client has to move its data.
         let fd = fd.filter(|_| readable);
         let mapping = fd.map(|fd| Mapping::new(fd, offset, bytes, writable)).transpose().map_err(refusal)?;
         let regions = self.change();
@@ -298,7 +298,7 @@ mod tests {
         rustix::fs::ftruncate(&fd, 4096).unwrap();
         let mut memory = Memory::default();
         let started = std::time::Instant::now();
-        // An odd number of them goes round through all places below the power of two.
+        // An odd factor reaches each address below the power of two once.
         let address = |number: u64| number * 77_777 % (1 << 16) * PAGE;
         for number in 0..50_000 {
             memory.map(&RegionRequest { start: address(number), ..range(0, 4096) }, Some(&fd)).unwrap();

@@ -69,7 +69,7 @@ impl Configuration {
     fn put_header(&mut self) {
         self.put(0, &VENDOR.to_le_bytes());
         self.put(2, &DEVICE.to_le_bytes());
-        // There are capabilities.
+        // Status register: capabilities list present.
         self.put(at::STATUS, &[1 << 4]);
         self.put(at::CLASS, &CLASS);
         self.put(at::BAR0, &[BAR_64_BITS]);
@@ -77,9 +77,10 @@ impl Configuration {
         self.put(at::SUBSYSTEM, &VENDOR.to_le_bytes());
         self.put(at::SUBSYSTEM + 2, &DEVICE.to_le_bytes());
         self.put(at::CAPABILITIES, &[at::POWER as u8]);
-        // Pin A.
+        // Interrupt pin A.
         self.put(at::INTERRUPT + 1, &[1]);
-        // Memory space, bus master, parity, system errors, no interrupts by pin.
+        // Writable bits of the Command register: memory space, bus master, parity errors, system errors, interrupt
+        // disable.
         self.allow(at::COMMAND, &[0x46, 0x05]);
         self.allow(at::BAR0, &bar_mask(REGISTERS_BYTES));
         self.allow(at::BAR4, &bar_mask(VECTORS_BYTES));
@@ -99,7 +100,7 @@ impl Configuration {
         self.put(at::VECTORS + 2, &(self.vectors - 1).to_le_bytes());
         self.put(at::VECTORS + 4, &4_u32.to_le_bytes());
         self.put(at::VECTORS + 8, &(PENDING_START | 4).to_le_bytes());
-        // Enable, and mask all.
+        // Writable bits of Message Control: MSI-X enable and function mask.
         self.allow(at::VECTORS + 3, &[0xc0]);
     }
 
@@ -107,9 +108,9 @@ impl Configuration {
     fn put_express(&mut self) {
         self.put(at::EXPRESS, &[CAPABILITY_EXPRESS, 0, 2]);
         self.put(at::EXPRESS + 7, &[RESET_OFFERED]);
-        // Device Control: everything but the reset, which is no state.
+        // Writable bits of Device Control: all except function-level reset, which always reads as zero.
         self.allow(at::EXPRESS + 8, &[0xff, 0x7f]);
-        // Link Capabilities and Status: one lane at 2.5 GT/s, as nothing is carried by it.
+        // Link Capabilities and Link Status: one lane at 2.5 GT/s. No data crosses this link.
         self.put(at::EXPRESS + 12, &[0x11]);
         self.put(at::EXPRESS + 18, &[0x11]);
     }
@@ -175,7 +176,7 @@ mod tests {
         }
         assert_eq!(found, [CAPABILITY_POWER, CAPABILITY_VECTORS, CAPABILITY_EXPRESS]);
         assert_eq!(word(&space, 8) >> 8, 0x010802);
-        // MSI-X counts its vectors from 0.
+        // The table size field of MSI-X holds the number of vectors minus one.
         assert_eq!(word(&space, at::VECTORS) >> 16, 4);
     }
 
@@ -194,7 +195,7 @@ mod tests {
         assert_eq!(word(&space, at::COMMAND), 0x0010_0546);
         assert!(space.write(at::EXPRESS as u64 + 8, &[0, RESET_WANTED]));
         assert_eq!(word(&space, at::EXPRESS + 8) & 0xffff, 0);
-        // Beyond the end there is nothing to read, and nothing to break.
+        // Accesses beyond the end have no effect.
         space.write(u64::MAX - 1, &[1]);
         space.read(4090, &mut [0; 16]);
     }
@@ -211,8 +212,8 @@ mod tests {
             let now = word(&space, at & !3).to_le_bytes()[at & 3];
             (now != before).then_some((at, now ^ before))
         });
-        // Power Management 1.2, section 3.2.4: the state. PCI Express 4.0, section 7.7.2.2: enable and mask all;
-        // section 7.5.3.4: Device Control, whose last bit asks for a reset and stays zero.
+        // Power Management 1.2, section 3.2.4: power state. PCI Express 4.0, section 7.7.2.2: MSI-X enable and function
+        // mask; section 7.5.3.4: Device Control, whose last bit starts a reset and reads as zero.
         assert_eq!(changed.next(), Some((at::POWER + 4, 0b11)));
         assert_eq!(changed.next(), Some((at::VECTORS + 3, 0xc0)));
         assert_eq!((changed.next(), changed.next()), (Some((at::EXPRESS + 8, 0xff)), Some((at::EXPRESS + 9, 0x7f))));

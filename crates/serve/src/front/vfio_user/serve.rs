@@ -204,7 +204,7 @@ fn fetch_class<H: Reach>(
         let Some((queue, most)) = endpoint.set.take_turn(class, left, endpoint.host) else { break };
         let fetched = life.serve_some(endpoint, queue.into(), most);
         endpoint.set.send_interrupts(endpoint.host);
-        // A queue whose completion queue is full gives none, and others have their turns.
+        // A queue whose completion queue is full yields no commands. Stop once no queue has yielded any.
         idle = if fetched > 0 { endpoint.set.io_queues().len() } else { idle - 1 };
         (left, found) = (left - fetched, found || fetched > 0);
     }
@@ -280,8 +280,8 @@ impl<'a> ControllerGroup<'a> {
 
     #[cold]
     fn on_handover(&mut self, life: &mut Lifecycle<'_, CommandRequest>, place: usize, handed_over: Handover) {
-        // What a request takes may have to be asked for over the socket. The controller handles queue errors at its
-        // next turn.
+        // A request may need guest memory that only the client can access, over its socket, so take the queues back
+        // first. The controller handles queue errors at its next turn.
         self.controllers[place].take_back();
         match handed_over {
             Handover::QueueError => {}
@@ -421,7 +421,7 @@ impl FrontEnd for ControllerGroup<'_> {
             let Some(mut entered) = borrowed.slot.enter() else { continue };
             let Some(lent) = &mut *entered else { continue };
             let LentQueues { set, host, rings_silently, .. } = &mut **lent;
-            // The queues may have come since it was seen that no client rings silently.
+            // Queues may have been lent after the check for doorbells without a signal, so check these queues again.
             has_work |= *rings_silently || set.request_doorbells(host) || set.has_work(host);
             limit(host.interrupt_again());
         }

@@ -168,7 +168,7 @@ impl Session {
                 self.reset();
                 Ok(ReplyPayload::default())
             }
-            // Region descriptors for interrupts by the kernel are optional, and so is migration.
+            // Memory regions for interrupt descriptors and migration are optional, and not supported.
             _ => Err(libc::ENOTSUP),
         }
     }
@@ -211,7 +211,7 @@ impl Session {
         match flags {
             0 => self.memory.unmap(start, bytes).map_err(error_number)?,
             UNMAP_ALL if start == 0 && bytes == 0 => self.memory.clear(),
-            // Nobody keeps track of what has been written: there is no migration.
+            // Dirty-page tracking is not supported, because migration is not.
             _ => return Err(libc::EINVAL),
         }
         Ok(payload.0[..24].to_vec().into())
@@ -232,7 +232,7 @@ impl Session {
         let mut answer: Vec<u8> =
             [needed, flags, region, capability_at].into_iter().flat_map(u32::to_le_bytes).collect();
         answer.extend([bytes, 0].into_iter().flat_map(u64::to_le_bytes));
-        // A client without room asks again, with as much as it is told here.
+        // A client whose buffer is too small reads the needed size from this reply and asks again.
         if is_mappable && room >= needed {
             answer.extend([SPARSE_ID, 1].into_iter().flat_map(u16::to_le_bytes));
             answer.extend([0, 1, 0_u32].into_iter().flat_map(u32::to_le_bytes));
@@ -270,7 +270,7 @@ impl Session {
         answer.resize(from + access.count as usize, 0);
         let (offset, into) = (access.offset, &mut answer[from..]);
         match access.region {
-            // Doorbells are for writing.
+            // The doorbell page is write-only, so reads return only the controller registers.
             BAR_REGISTERS => self.registers.read(offset, into),
             BAR_VECTORS => into.copy_from_slice(&self.vectors[offset as usize..][..into.len()]),
             CONFIGURATION => self.configuration.read(offset, into),
@@ -369,7 +369,7 @@ impl Doorbells {
     /// Returns the doorbells of a queue pair: submission queue tail and completion queue head.
     #[inline]
     pub fn tail_and_head(&self, queue: u16) -> (u32, u32) {
-        // On machines that store the high byte first, the halves would be exchanged; NVMe hosts are none.
+        // The halves are in this order only on little-endian machines, on which all NVMe hosts of this server run.
         let both = self.0.word(doorbell_at(queue)).load(Ordering::Acquire);
         (both as u32, (both >> 32) as u32)
     }
@@ -378,7 +378,7 @@ impl Doorbells {
     pub fn set(&self, queue: u16, mask: u64, value: u64) {
         let word = self.0.word(doorbell_at(queue));
         let merge = |old: u64| Some(old & !mask | value & mask);
-        // Somebody who keeps writing there may have the last word.
+        // If the client keeps writing to the word, its value stays.
         let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, merge);
     }
 }

@@ -184,7 +184,7 @@ pub fn config(geometry: Geometry, queues: u16) -> [u8; CONFIG_BYTES_MAX] {
     put(0, &(geometry.capacity_bytes / SECTOR_BYTES).to_le_bytes());
     put(12, &SEGMENTS_MAX.to_le_bytes());
     put(20, &geometry.block_bytes.to_le_bytes());
-    // Least and best sizes are one logical block.
+    // Minimum and optimal I/O size: one logical block.
     put(26, &1u16.to_le_bytes());
     put(28, &1u32.to_le_bytes());
     put(34, &queues.to_le_bytes());

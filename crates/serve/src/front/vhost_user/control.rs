@@ -47,7 +47,7 @@ pub(super) struct VhostSocket {
 
 impl Drop for VhostSocket {
     fn drop(&mut self) {
-        // Nobody answers there any more; that it may be gone already is no matter.
+        // If the file has been removed already, there is nothing to do.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -124,7 +124,7 @@ impl Shared {
         let heard = locked(&self.heard);
         let is_over = |heard: &&Heard| goes || heard.since.is_some_and(|since| since.elapsed() > MESSAGE_MAX);
         if let Some(Heard { stream, .. }) = heard.as_ref().filter(is_over) {
-            // One that has gone by itself is gone as well.
+            // If the client has disconnected already, the call fails and nothing remains to do.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -148,9 +148,9 @@ impl Shared {
 /// If the system cannot wait for sockets.
 pub(super) fn run(socket: &VhostSocket, shared: &Arc<Shared>, wakeup: &Wakeup, stop: &Stop) -> io::Result<()> {
     while wait(&socket.listener, stop)? {
-        // A connection that fails before it is made is the client's loss.
+        // If the connection fails before it is accepted, only that client is affected.
         let Ok((stream, _)) = socket.listener.accept() else { continue };
-        // What cannot be set up is not heard.
+        // If a socket cannot be set up, drop the connection.
         let (Ok(waited), Ok(watched), Ok(())) = (stream.try_clone(), stream.try_clone(), stream.set_nonblocking(false))
         else {
             continue;
@@ -211,7 +211,7 @@ impl VhostUserBackendReqHandler for Shared {
         }
         let mut client = locked(&self.client);
         client.features = features;
-        // Without the extension that enables rings one by one, they are from the start.
+        // Without the protocol extension that enables rings one by one, all rings are enabled at the start.
         let is_enabled = features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0;
         for ring in &mut client.rings {
             ring.is_enabled |= is_enabled;
@@ -251,7 +251,8 @@ impl VhostUserBackendReqHandler for Shared {
         let find = |address| memory.guest_address(address).ok_or(Error::InvalidParam);
         let (descriptors, used, available) = (find(descriptors)?, find(used)?, find(available)?);
         place(ring, descriptors, used, available).map_err(|_| Error::InvalidParam)?;
-        // Where the client goes on from: it tells the one index, and the other stands in the ring.
+        // The client continues at a position of its own: the used index is in the ring, and the available index follows
+        // in a message.
         let next = ring.queue.used_idx(memory.guest(), std::sync::atomic::Ordering::Acquire);
         ring.queue.set_next_used(next.map_err(|_| Error::InvalidParam)?.0);
         ring.queue.set_ready(true);
@@ -265,7 +266,7 @@ impl VhostUserBackendReqHandler for Shared {
     /// Stops a ring, and returns its position when all of its requests have completed, or after a timeout.
     fn get_vring_base(&self, index: u32) -> Result<VhostUserVringState> {
         self.with_ring(index, |ring| ring.is_started = false)?;
-        // The message is whole: what takes time is ours.
+        // The client's message is complete, so stop its timeout: from here on the server takes the time.
         self.hears(None);
         let is_busy = |client: &mut Client| client.rings[index as usize].in_flight > 0;
         let waited = self.quiet.wait_timeout_while(locked(&self.client), ANSWERS_MAX, is_busy);
@@ -316,7 +317,7 @@ impl VhostUserBackendReqHandler for Shared {
     }
 
     fn set_config(&self, _: u32, _: &[u8], _: VhostUserConfigFlags) -> Result<()> {
-        // Nothing there is the driver's to write: whether writes are cached is not for it to choose.
+        // The driver cannot write any field. In particular it cannot choose whether writes are cached.
         Err(Error::InvalidOperation("nothing can be configured"))
     }
 

@@ -39,7 +39,7 @@ pub fn perform(
             let name = blk::name(name);
             scatter(&request.parts, memory, &name).map(|()| name.len() as u32)
         }
-        // A discard is advice; the space goes, and what is read afterwards is zeros.
+        // A discard may be ignored, but this device frees the space and returns zeros afterwards.
         Command::Discard | Command::Zero => request
             .ranges
             .iter()

@@ -23,9 +23,9 @@ pub(super) fn words(memory: &GuestMemoryMmap, part: GuestPart) -> Option<&[Atomi
     let found = memory.get_slice(part.address, bytes).ok()?;
     let first = found.ptr_guard_mut().as_ptr().cast::<AtomicU64>();
     let are_words = first.is_aligned() && bytes.is_multiple_of(size_of::<AtomicU64>());
-    // SAFETY: the words are aligned and lie within a mapping that lives as long as `memory`, and that a guard keeps
-    // there if its file becomes shorter. In this process nothing but copies of words and bytes reaches them; what the
-    // guest writes meanwhile can only change their values.
+    // SAFETY: the words are aligned and lie within a mapping that lives as long as `memory`; a guard keeps it
+    // accessible if its file becomes shorter. In this process only copies of words and bytes access the words, and
+    // writes of the guest can only change their values.
     are_words.then(|| unsafe { slice::from_raw_parts(first, bytes / size_of::<AtomicU64>()) })
 }
 

@@ -114,7 +114,7 @@ impl Ring {
     pub fn answer_again(&mut self, memory: &GuestMemoryMmap, request: &Request, status: Status, bytes: u32) {
         let is_said = request.status_at.is_some_and(|address| memory.write_obj(status as u8, address).is_ok());
         let written = if is_said { bytes + 1 } else { 0 };
-        // A ring that has gone from the memory takes no answers any more.
+        // If the ring is no longer in mapped memory, stop using it.
         if self.queue.add_used(memory, request.head, written).is_err() {
             self.queue.set_ready(false);
         }
@@ -136,7 +136,7 @@ impl Ring {
     }
 
     fn wake(&self) {
-        // A counter that is full wakes anyway.
+        // The write fails only if the counter is full, and then the client wakes anyway.
         let _ = self.call.as_ref().map(|call| rustix::io::write(call, &1u64.to_ne_bytes()));
     }
 

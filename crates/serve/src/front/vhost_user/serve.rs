@@ -272,7 +272,7 @@ pub(super) fn serve(service: &Service<'_>, sockets: &[VhostSocket]) -> io::Resul
             let wakeup = groups[owner(0, place as u64, number)].wakeup;
             let builder = thread::Builder::new().name(String::from("vhost-user client"));
             builder.spawn_scoped(scope, move || {
-                // A socket that cannot be waited for has no clients any more, and the others have theirs.
+                // If this socket fails, only its clients are affected, so ignore the error.
                 let _ = control::run(socket, shared, wakeup, &device.stop);
             })?;
         }
