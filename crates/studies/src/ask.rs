@@ -125,7 +125,7 @@ impl DriveWords {
             (None, Some(text)) => Described::read("drive.toml", text, &set, no_files),
             _ => Err(Problem::new("question", None, "a drive", "either a name or a text").into()),
         };
-        // As the program does it: a stack whose threads sleep turns the drive's interrupts on.
+        // As in the program: a software stack whose threads sleep turns the drive's interrupts on.
         let with_interrupts = |it: Described| it.with_interrupts().map_or(it, |(raised, _)| raised);
         described.map(with_interrupts).map(Described::into_drive)
     }

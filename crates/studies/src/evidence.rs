@@ -54,7 +54,7 @@ pub fn to_toml(rows: &[Evidence], left_out: Option<(f64, f64)>) -> String {
 /// Returns the names under which the table may have measurements of a drive: of itself or the drives that it starts
 /// from, of its stack, and of its host.
 pub fn names_of(drive: &Drive) -> [Vec<&str>; 3] {
-    // A shipped drive is another one than that from which its file starts.
+    // A shipped drive differs from the drive that its file is based on, so measurements of the base do not apply.
     let bases = drive.sources.bases.iter().filter(|_| shipped::find(&drive.name).is_none());
     let own = std::iter::once(drive.name.as_str()).chain(bases.map(String::as_str));
     let preset = |section| drive.sources.presets.get(section).map(String::as_str).into_iter().collect();

@@ -7,11 +7,11 @@
 
 mod shipped;
 
-// Figures, documents and findings as types; measurements behind a drive.
+// Types of figures, documents and findings; measurements of real drives.
 pub mod evidence;
 pub mod results;
 
-// Tables, JSON and HTML; how certain a figure is.
+// Tables, JSON and HTML; uncertainty of figures.
 pub mod precision;
 pub mod report;
 pub mod uncertainty;
@@ -24,14 +24,14 @@ pub mod predict;
 pub mod reproduce;
 pub mod validate;
 
-// Questions that take several runs.
+// Questions that need several runs.
 pub mod compare;
 pub mod inference;
 pub mod stream;
 pub mod sweep;
 pub mod whatif;
 
-// All of them as JSON.
+// All questions as JSON.
 pub mod ask;
 
 #[cfg(test)]

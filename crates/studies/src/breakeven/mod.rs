@@ -52,7 +52,7 @@ pub fn break_even(description: &Description, block_bytes: u32) -> BreakEven {
         block * costs.memory_die / (costs.memory_bytes_per_ns * 1e9),
         form::drive_cost(description) / used_iops,
     ];
-    // What a block costs in memory for a second, in units of the same price.
+    // Cost of keeping one block in memory for a second, in the currency of the other prices.
     let held = block * costs.memory_die / costs.memory_die_bytes;
     BreakEven {
         block_bytes,

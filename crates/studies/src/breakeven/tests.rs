@@ -67,7 +67,7 @@ fn a_rated_drive_has_the_rates_that_are_given_and_others_between_them() {
 fn more_of_an_input_changes_the_time_by_its_share() {
     let changes = sensitivity(&shipped("slc-cpu"), 512, 0.1);
     let of = |name: &str| changes.iter().find(|(input, _)| *input == name).map(|(_, change)| *change);
-    // Without its core's part, the rest is the drive's and the memory's bandwidth.
+    // The core contributes one part of the time. Drive and memory bandwidth contribute the others.
     let found = break_even(&shipped("slc-cpu"), 512);
     assert!((of("costs.core").unwrap() / (0.1 * found.parts_s[0] / found.seconds()) - 1.0).abs() < 1e-9);
     assert!(of("costs.memory_die_bytes").unwrap() > 0.09);

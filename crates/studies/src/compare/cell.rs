@@ -73,7 +73,7 @@ impl Cell {
                 queries.stages.add(&job.read.stages);
             }
             if job.commit.count() > 0 {
-                // Clients that commit together all wait for the same write and flush.
+                // All clients of a group commit wait for the same write and flush, so count these once for each client.
                 let clients = (job.commit.count() as f64 / job.write.ios.max(1) as f64).max(1.0);
                 let parts = [&job.write, &job.flush];
                 parts.into_iter().for_each(|part| commits.stages.add(&part.stages.scaled(clients)));

@@ -174,7 +174,7 @@ fn limit_of_one(drive: &Drive, cell: &Cell, group: &ComparedGroup) -> String {
     let busiest = busiest.map_or_else(String::new, |used| {
         format!(" (busiest: {}, {:.0}{UNBROKEN}%)", used.resource, 100.0 * used.share)
     });
-    // Of a mix, reads are what applications wait for.
+    // If a job reads and writes, judge it by its reads, because applications wait for these.
     let judged = if cell.reads.ios > 0 && cell.writes.ios > 0 { JudgedLatency::Reads } else { JudgedLatency::All };
     let requests = judged.requests(cell);
     let longest = means_ns(requests).into_iter().max_by(|left, right| left.1.total_cmp(&right.1));
@@ -275,7 +275,7 @@ fn fastest(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Fin
     let (place, latency) = (named.place(&group.label), ranking.judged.latency(&group.label));
     let cause = ranking.savings_ns(next_cell, fast_cell).into_iter().next().filter(|(_, saved_ns)| *saved_ns > 0.0);
     let gap_ns = next_ns - fast_ns;
-    // A cause may save more than all do together.
+    // One cause may save more than the whole difference, if others cost time.
     let why = cause.map_or(String::new(), |(cause, ns)| match ns < gap_ns {
         true => format!("; of the {} more, {} are {}", time(gap_ns), time(ns), cause.name()),
         false => format!("; the {} more are {}", time(gap_ns), cause.name()),
@@ -358,7 +358,7 @@ fn latency(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Fin
 
 /// Returns the causes of a saving as text: `saves 5.76 us of interrupt and wake-up, …`.
 fn saved_in_words(savings: &[(LatencyCause, f64)], gap_ns: f64) -> String {
-    // Requests of one commit overlap: their causes together take longer than the commit, of which each is a share.
+    // The requests of one commit overlap, so their savings add up to more than the commit saves. Scale them down.
     let saved_ns: f64 = savings.iter().map(|(_, ns)| ns).sum();
     let overlap = if saved_ns > 0.0 { (gap_ns / saved_ns).min(1.0) } else { 1.0 };
     let savings: Vec<(LatencyCause, f64)> = savings.iter().map(|(cause, ns)| (*cause, ns * overlap)).collect();

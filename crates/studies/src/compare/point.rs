@@ -26,7 +26,7 @@ impl ComparedPoint {
         if let Some(first) = jobs.iter().flatten().next() {
             return Ok(ComparedPoint { label: Label::of(first), jobs, written });
         }
-        // No queue is long enough: each says so.
+        // The queue depth is too large for every drive, so report the limits of all drives.
         let problems = all(drives.iter().map(|drive| written.on(&drive.limits())));
         Err(problems.err().unwrap_or_default())
     }

@@ -110,7 +110,7 @@ impl MeasuredFigure {
 /// # Errors
 /// All problems of the file, and everything in it that cannot be modelled.
 pub fn read(file: &str, text: &str, without: &[String]) -> Result<Vec<ObservedRun>, Problems> {
-    // fio's own warnings come before its document.
+    // fio may print warnings before its JSON document, so skip them.
     let start = text.find('{').unwrap_or(0);
     let document: Json = serde_json::from_str(&text[start..]).map_err(|error| {
         let line = text[..start].lines().count() + error.line();
@@ -180,7 +180,7 @@ impl FioReader<'_> {
         let latency = |key: &str| Some(&direction[key]).filter(|it| it["N"].as_u64().unwrap_or(0) > 0);
         let mean = latency("lat_ns").or(latency("clat_ns")).and_then(|it| it["mean"].as_f64());
         let p99 = latency("clat_ns").and_then(|it| it["percentile"]["99.000000"].as_f64());
-        // Values lie evenly within a class.
+        // Values are assumed to be uniform within a histogram class, so their deviation is the width / sqrt(12).
         let class = CLASS_SHARES[usize::from(self.is_ours)] / libm::sqrt(12.0);
         let figures = [
             (FigureKind::Mean, mean, 0.0),

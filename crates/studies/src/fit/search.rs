@@ -112,7 +112,7 @@ impl<'a> FitSearch<'a> {
                 break;
             }
             let off: Vec<f64> = start.iter().map(|_| START_REACH * (2.0 * random.unit() - 1.0)).collect();
-            // Values that break a condition between keys are no start.
+            // Skip start values that break a condition between keys.
             if let Ok((place, sum)) = self.walk(self.within(&start, &off), weights)
                 && sum < least
             {
@@ -133,7 +133,7 @@ impl<'a> FitSearch<'a> {
             let mut better = None;
             for _ in 0..TRIES_MAX {
                 let next = self.within(&place, &step(&slopes, weights, &residuals, damping));
-                // A step to values that break a condition between keys is too long.
+                // If a step ends at values that break a condition between keys, try a shorter one.
                 let tried = self.figures(&next, 0..1).map(|figures| self.residuals(&figures[0]));
                 better = tried.ok().filter(|tried| squares(tried, weights) < sum).map(|tried| (next, tried));
                 if better.is_some() {
@@ -219,7 +219,7 @@ impl<'a> FitSearch<'a> {
         let mut slopes = Slopes::default();
         for key in 0..place.len() {
             let ends = [1 + 2 * key, 2 + 2 * key].map(|end| (places[end][key], found.next().unwrap_or(Ok(Vec::new()))));
-            // If one side breaks a condition between keys, the other side alone gives the derivative.
+            // If one side breaks a condition between keys, use the difference to the other side alone.
             if let [(_, Err(problems)), (_, Err(_))] = &ends {
                 return Err(problems.clone());
             }

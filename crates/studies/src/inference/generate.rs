@@ -230,7 +230,7 @@ impl GeneratedRequests {
     /// Draws a log-normal length with this mean, rounded, at least 1. `deviation` is the standard deviation of the
     /// logarithm.
     fn length(&mut self, mean: f64, deviation: f64) -> u64 {
-        // Box and Muller, 1958: a normal number from two uniform ones.
+        // Box and Muller, 1958: a normally distributed number from two uniform ones.
         let (radius, angle) = (libm::sqrt(2.0 * self.random.exponential()), self.random.unit());
         let normal = radius * libm::cos(2.0 * std::f64::consts::PI * angle);
         let logarithm = libm::log(mean) - deviation * deviation / 2.0 + deviation * normal;

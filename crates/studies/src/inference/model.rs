@@ -84,7 +84,8 @@ impl LanguageModel {
         if !(1.0..=1e15).contains(&model.parameters) {
             problems.0.push(problem(format!("parameters = {}", model.parameters), "1 to 1e15"));
         }
-        // Each count is small enough for the product of three of them, and the product of all is bounded here.
+        // The checks above bound each count so that the product of three fits in 64 bits. This check bounds the whole
+        // product.
         if problems.0.is_empty() && u128::from(model.layer_bytes()) * u128::from(model.layers) > 1 << 30 {
             problems.0.push(problem(String::from("a token of more than 1 GiB"), "fewer layers, heads or dimensions"));
         }

@@ -180,7 +180,7 @@ pub fn walk(
 
 fn part_times(plan: &CachePlan, accelerators: &Accelerators, parts: &RequestParts) -> PartTimes {
     let token_bytes = plan.model.token_bytes();
-    // Objects have bytes alone.
+    // A block of an object trace has a size in bytes and no tokens, so convert bytes to tokens.
     let tokens = |count: &BlockCount| count.tokens.max(count.bytes.div_ceil(token_bytes));
     let hits = parts.hits.each_ref().map(tokens);
     let cached = [hits.iter().sum::<u64>(), hits[0] + hits[1], 0];

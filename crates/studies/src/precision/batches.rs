@@ -58,7 +58,7 @@ impl Slices {
         }
         let warm_up = warm_up(&means).ok_or(TooShort::WarmUp)?;
         let length = (self.slices.len() - warm_up) / BATCHES;
-        // What does not fill a batch is the oldest, which the warm-up has touched most.
+        // Leave out the oldest slices that do not fill a batch, because the warm-up has affected them most.
         let first = self.slices.len() - length * BATCHES;
         let batches: Vec<Latency> = self.slices[first..].chunks(length).map(merged).collect();
         if batches.iter().any(|batch| batch.samples_beyond(99.0) < BEYOND_MIN) {
@@ -102,7 +102,7 @@ pub(super) fn correlation(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let together: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
     let apart = square_sum(values);
-    // What differs in the last bits does not vary.
+    // If the values differ only by rounding errors, they do not vary.
     if apart <= mean * mean * 1e-18 { 0.0 } else { together / apart }
 }
 

@@ -43,7 +43,7 @@ fn still(_: usize) -> f64 {
 
 #[test]
 fn the_half_width_is_that_of_the_known_variance_of_a_series_that_remembers() {
-    // The mean of n such values has the variance (3000 / (1 - memory))^2 / n in the long run.
+    // For large n, the mean of n such values has the variance (3000 / (1 - memory))^2 / n.
     let (seeds, memory, slices, ios) = (40, 0.8, 80, 400);
     let widths: Vec<f64> = (0..seeds)
         .filter_map(|seed| Series::new(seed, memory).slices(slices, ios, still).estimate().ok())
@@ -61,8 +61,9 @@ fn the_interval_holds_the_true_mean_and_p99_about_as_often_as_it_says() {
         let estimates: Vec<PrecisionEstimate> =
             (0..200).filter_map(|seed| Series::new(seed, memory).slices(64, 800, still).estimate().ok()).collect();
         assert!(estimates.len() > 150, "{memory}: {} runs know", estimates.len());
-        // The 99th percentile of a normal distribution lies 2.326 deviations above its mean; with the excess of twelve
-        // uniform numbers, -0.1, it is 2.303, and 2.324 where sums remember nine tenths (Cornish and Fisher 1938).
+        // The 99th percentile of a normal distribution is 2.326 deviations above its mean. The sum of twelve uniform
+        // numbers has an excess kurtosis of -0.1, so there it is 2.303, or 2.324 with a memory of 0.9 (Cornish and
+        // Fisher 1938).
         let deviation = 3000.0 / (1.0_f64 - memory * memory).sqrt();
         let p99_ns = 40_000.0 + deviation * if memory == 0.0 { 2.303 } else { 2.324 };
         let holds = |known: &dyn Fn(&PrecisionEstimate) -> KnownFigure, truth: f64| {
@@ -72,7 +73,7 @@ fn the_interval_holds_the_true_mean_and_p99_about_as_often_as_it_says() {
         };
         let (mean, p99) = (holds(&|estimate| estimate.mean, 40_000.0), holds(&|estimate| estimate.p99, p99_ns));
         assert!((0.9..=0.985).contains(&mean), "{memory}: {mean}");
-        // The classes of latencies widen it.
+        // The classes of the latency histogram make the interval wider.
         assert!(p99 >= 0.9, "{memory}: {p99}");
     }
 }
@@ -91,7 +92,7 @@ fn a_warm_up_is_found_and_left_out() {
 fn a_run_that_is_too_short_says_so_and_why() {
     let few = Series::new(1, 0.0).slices(30, 400, still).estimate();
     assert_eq!(few, Err(TooShort::Requests));
-    // Twenty batches of 800 have eight requests beyond their p99.
+    // In each of twenty batches of 800 requests, only eight are beyond the p99.
     let no_tail = Series::new(1, 0.0).slices(40, 400, still).estimate();
     assert_eq!(no_tail, Err(TooShort::Requests));
     let drifting = Series::new(1, 0.0).slices(80, 400, |place| place as f64 * 1500.0).estimate();

@@ -93,7 +93,7 @@ pub fn flash_lifetime(drive: &Drive, pattern: WrittenPattern, block_bytes: u32) 
     let unit_bytes = drive.translation.unit_bytes;
     let write_amplification = match pattern {
         WrittenPattern::Sequential => 1.0,
-        // A zone is written in order, in whatever order zones are.
+        // Each zone is written in order, so random writes to zones cause no write amplification.
         WrittenPattern::Random if drive.zones.is_there() => 1.0,
         WrittenPattern::Random => {
             let unit_shares =
@@ -101,7 +101,8 @@ pub fn flash_lifetime(drive: &Drive, pattern: WrittenPattern, block_bytes: u32) 
             unit_shares * shape.steady_amplification(shape.units, block_bytes / unit_bytes)
         }
     };
-    // Wear levelling lets the erases of two blocks differ by so many: the most worn block ends the drive's life.
+    // The drive fails with its most worn block. Wear levelling allows a difference of this many erases, so the average
+    // block reaches fewer.
     let cycles = drive.media.endurance_cycles.saturating_sub(drive.translation.wear_gap_erases.into()) as f64;
     let cells_bytes = f64::from(shape.blocks) * f64::from(shape.block_units) * f64::from(unit_bytes);
     let written_bytes = cells_bytes * cycles / write_amplification;

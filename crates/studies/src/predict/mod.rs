@@ -124,7 +124,7 @@ fn predict_workload(
         rounds.push(round);
         latencies.push(form.latency.map(|latency| vary(latency, parts.drive.host.variation)));
         match (&peer, &uplink) {
-            // Commands alone are left to the uplinks then, if anything, and no bound is stated.
+            // With a peer device, only commands cross the uplinks, which are not modelled as a bound here.
             (Some(peer), _) => {
                 let whole = peer.drive.peer.has(false);
                 let shared =
@@ -139,7 +139,8 @@ fn predict_workload(
         }
     }
     let demands = demands.over(workload.drives).by_bound();
-    // Rounds wait for the longest of their reads, of which a closed form knows no distribution.
+    // A round waits for its slowest read. The closed form does not give the distribution of latencies, so it predicts
+    // only rounds of one read.
     let is_foreseen = foresees_queues(parts, &workload) && (job.query_rounds == 0 || job.iodepth == 1);
     let round_ns = rounds.into_iter().sum::<Option<f64>>().filter(|_| is_foreseen);
     JobPrediction { name: job.name.clone(), iodepth: job.iodepth, workload, latencies, demands, round_ns }
@@ -208,7 +209,7 @@ impl JobPrediction {
     pub fn loaded(&self) -> Loaded {
         let outstanding = self.workload.outstanding as f64;
         let bound = self.bottleneck().bound_iops();
-        // Among others a request can be spared some of what a lone one meets.
+        // With other requests in flight, a request may skip stages that a lone request has, such as a wake-up.
         let least_ns = match self.workload.outstanding {
             1 => self.alone_ns(),
             _ => self.mean_ns(|latency| latency.least.as_ns()),
@@ -232,7 +233,7 @@ impl JobPrediction {
     fn balanced_iops(&self, latency_ns: f64) -> f64 {
         let outstanding = self.workload.outstanding as f64;
         let uneven: f64 = self.demands.iter().map(|demand| demand.uneven_ns() / demand.bound_iops() * 1e9).sum();
-        // The root of uneven x² + latency x = outstanding, in requests a nanosecond.
+        // Positive root of uneven * x^2 + latency * x = outstanding, in requests per nanosecond.
         let root = libm::sqrt(latency_ns * latency_ns + 4.0 * uneven * outstanding);
         2.0 * outstanding / (latency_ns + root) * 1e9
     }

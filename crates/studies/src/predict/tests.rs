@@ -14,7 +14,7 @@ fn a_request_without_a_closed_form_has_bounds_and_no_latency() {
     let bare = predict_job(&Parts::new(&drive), &job, Form::of_data);
     assert_eq!((bare.alone_ns(), bare.saturation_depth(), bare.loaded().least_ns), (None, None, None));
     let mut prediction = predict(&drive, &[job]);
-    // Whatever the protocol, it cannot need less than its data does.
+    // With any protocol, a request uses each resource at least as long as its data alone does.
     assert!(bare.bottleneck().bound_iops() >= prediction.jobs[0].bottleneck().bound_iops());
     for demand in &bare.demands {
         let whole = prediction.jobs[0].demands.iter().find(|other| other.resource == demand.resource).unwrap();
@@ -37,12 +37,12 @@ fn busiest(name: &str, set: &[&str], job: Job) -> (String, f64) {
 #[test]
 fn the_resource_that_is_full_is_the_busiest_wherever_it_lies() {
     let deep = || Job { iodepth: 32, ..Job::named("deep") };
-    // Enough to fill the write buffer many times.
+    // Enough requests to fill the write buffer many times.
     let steady = || Job { read_percent: 0.0, ramp_time: Span::from_ms(100), ..deep() };
     for (drive, set, job, resource, least) in [
         ("nvme-polled", &[][..], deep(), "cores", 0.95),
         ("nvme-polled", &[], Job { threads: 8, iodepth: 4, ..deep() }, "wire to host", 0.95),
-        // At random some banks are idle while others are asked by many.
+        // With random addresses some banks are idle while requests queue at others.
         ("dc-express", &["media.read_ns=40000"], deep(), "media banks", 0.75),
         ("dc-express", &["link.preset=gen4-x4"], deep(), "media buses", 0.95),
         ("tlc-gen3", &["translation.precondition=random"], steady(), "flash dies", 0.4),

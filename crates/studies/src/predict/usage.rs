@@ -37,7 +37,7 @@ fn demanded(prediction: &Prediction, outcome: &Outcome) -> Vec<ResourceUse> {
     let mut usage: Vec<ResourceUse> = Vec::new();
     for (job, measured) in prediction.jobs.iter().zip(&outcome.jobs) {
         let iops = measured.read.iops() + measured.write.iops();
-        // What garbage collection does is part of the use of dies and channels.
+        // Garbage collection is part of the use of dies and channels, so do not list it as well.
         for demand in job.demands.iter().filter(|demand| demand.resource != GARBAGE_COLLECTION) {
             let share = iops / demand.bound_iops();
             match usage.iter_mut().find(|used| used.resource == demand.resource) {

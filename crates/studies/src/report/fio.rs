@@ -52,7 +52,7 @@ pub(super) fn job(outcome: &Outcome, job: &JobOutcome) -> Value {
         "latency_percentile": 100.0,
         "latency_window": 0,
     });
-    // fio has them where a job goes on after an error (continue_on_error).
+    // fio writes these fields if a job continues after an error (continue_on_error).
     if job.failed > 0 {
         document["total_err"] = job.failed.into();
         document["first_error"] = job.first_error.into();

@@ -23,7 +23,8 @@ pub fn hgrm(latency: &Latency) -> String {
     let (mut percent, mut below) = (0.0, 0);
     for (longest, held) in latency.classes() {
         below += held;
-        // A class has a line for each step that ends in it; the last one just one, and that of 100 %.
+        // A class gets a line for each percentile step that ends in it. The last class gets one, and below the line of
+        // 100 %.
         while percent <= share(below, count) {
             line(&mut text, longest, percent, below);
             percent = next(percent);

@@ -140,7 +140,7 @@ impl Experiments {
     /// Anything that keeps a run from starting, with the place of its experiment in the plan.
     pub fn prepare(reproduction: Reproduction) -> Result<Experiments, Problems> {
         let runs = reproduction.runs().iter().enumerate().map(|(place, spec)| {
-            // Problems are reported at the place of the experiment.
+            // Report each problem at the place of its experiment in the plan.
             let placed = |problem: &Problem| reproduction.problem_of(place, &problem.found, &problem.allowed);
             ExperimentRun::prepare(spec, &[]).map_err(|problems| Problems(problems.0.iter().map(placed).collect()))
         });

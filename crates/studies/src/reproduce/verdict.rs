@@ -76,7 +76,7 @@ fn objection(expected: &Expected, simulated: Option<f64>) -> Option<String> {
         _ if expected.printed.is_none() => Some(String::from("does not hold")),
         value => {
             let error_pct = 100.0 * (value / expected.published() - 1.0);
-            // Tenths of a per cent; -0 becomes 0.
+            // Round to tenths of a percent. Adding 0.0 turns -0 into 0.
             let pct = |bound: f64| (1000.0 * (bound / expected.published() - 1.0)).round() / 10.0 + 0.0;
             Some(format!("off by {error_pct:+.1} %, and {:+.1} to {:+.1} % is allowed", pct(low), pct(high)))
         }
@@ -93,7 +93,7 @@ fn with_cause(reason: String, because: Option<&str>) -> String {
 /// Returns the row with the prediction interval of its simulated value, and whether the interval meets the values
 /// that count as published.
 pub fn with_interval(mut row: Row, interval: Interval) -> Row {
-    // Digits stand for all that rounds to them, and words such as "less than" for a side.
+    // A printed value stands for all values that round to it. Words such as "less than" stand for one side.
     let (low, high) = row.accepted;
     row.published_inside = Some(interval.low <= high && low <= interval.high);
     row.interval = Some(interval);

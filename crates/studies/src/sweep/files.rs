@@ -66,7 +66,7 @@ impl Files {
             let path = path(wanted.name);
             match text(&path).map_err(Problems::from).and_then(|text| fio::parse(&path, &text)) {
                 Ok(job) => {
-                    // A job file names its traces as fio does, from the working directory.
+                    // As in fio, paths of traces in a job file are relative to the working directory.
                     traces.extend(job.wanted_traces().map(|wanted| (wanted.path.clone(), wanted)));
                     files.job = Some(job);
                 }

@@ -54,7 +54,7 @@ fn sentences(plan: &Plan, column: &Figure, values: &[Valued]) -> Vec<String> {
     let ratio = if least.1 > 0.0 { format!(", {:.1} times the lowest", most.1 / least.1) } else { String::new() };
     let at = |valued: &Valued, ratio: &str| format!("{} ({}{ratio})", place(plan, valued.0), shown(valued.1));
     let (lowest, highest) = (format!("lowest at {}", at(least, "")), format!("highest at {}", at(most, &ratio)));
-    // Of times and energies the lowest value is the best one.
+    // For times, energies and powers, the lowest value is the best.
     let range = match column.unit {
         Unit::Ns | Unit::J | Unit::W => format!("{lowest}{}; {highest}", close_to(least, values)),
         _ => format!("{highest}{}; {lowest}", close_to(most, values)),

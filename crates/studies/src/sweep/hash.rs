@@ -42,7 +42,7 @@ impl Hash {
 
     fn of_json(run: &impl Serialize) -> Hash {
         let mut hasher = Fnv(OFFSET_BASIS);
-        // The hasher takes all that it is given, and keys of a run are texts.
+        // The hasher accepts any input and all keys are strings, so this cannot fail.
         let written = serde_json::to_writer(&mut hasher, run);
         debug_assert!(written.is_ok());
         Hash(hasher.0)
@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn a_hash_stays_what_it_was_under_other_compilers_and_on_other_machines() {
-        // State files hold such hashes: another value here makes every kept run be forgotten, and asks for another
-        // format.
+        // State files store these hashes. If the value changes, all kept runs are lost, so the state format needs a new
+        // version.
         let job = Job { ios: Some(1000), distribution: Distribution::Zipf(1.2), ..Job::named("job") };
         let drive = serde_json::json!({ "media": { "read_ns": 110 } });
         let run = HashedRun { version: "1.2.3", drive: &drive, jobs: &[job], seed: 7 };

@@ -62,7 +62,7 @@ impl<'a> Curves<'a> {
         let numbers = plan
             .swept()
             .filter(|swept| swept.varies() && (0..swept.values.len()).all(|it| number(swept, it).is_some()));
-        // Of keys that vary together, and of axes of one length, the first.
+        // Of several axes with equal length, choose the first.
         let over = numbers.fold(None, |best: Option<&SweptKey>, swept| match best {
             Some(best) if best.values.len() >= swept.values.len() => Some(best),
             _ => Some(swept),
@@ -106,7 +106,7 @@ impl<'a> Curves<'a> {
                 others.push(format!("{} = {}", swept.key, swept.text(place)));
             }
         });
-        // What varies slowest tells plots apart if there would be too many curves in one.
+        // If one plot would have too many curves, draw a plot for each value of the slowest axis.
         let apart = if self.curves() > CURVES_MAX && others.len() > 1 { others.remove(0) } else { String::new() };
         ((apart, others.join(", ")), x)
     }

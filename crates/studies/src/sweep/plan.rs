@@ -299,7 +299,7 @@ impl SweepReader {
     fn check_key(&mut self, key: &Word) -> bool {
         let is_known = match axis::target(&key.text) {
             AxisTarget::Drive => true,
-            // An option that is none is told with its first value.
+            // An unknown option is reported together with its first value.
             AxisTarget::Job(_) => true,
             AxisTarget::Description(name) => self.keys.iter().any(|known| known == name),
         };
@@ -322,7 +322,7 @@ impl SweepReader {
 
     /// Checks the values of an axis: names or paths for drives, and allowed values for options of the job.
     fn check_values(&mut self, swept: &SweptKey) {
-        // What is wrong with an option itself would be told again with each value.
+        // An unknown option is one problem, so check only its first value.
         let is_option = |name: &str| options::find(name).is_some();
         let values = match swept.target() {
             AxisTarget::Job(name) if !is_option(name) => &swept.values[..1],

@@ -41,7 +41,7 @@ fn wmape<'a>(rows: impl Iterator<Item = &'a ValidatedRow>) -> Option<(f64, usize
     let (mut differences, mut measured, mut count) = (0.0, 0.0, 0);
     for row in rows {
         let Some(ratio) = ratio(row) else { continue };
-        // Units differ within a kind, so that each row is taken in the smallest one.
+        // Rows of a kind may have different units, so convert all values to the smallest unit.
         let value = row.measured * super::unit::size(&row.unit);
         differences += (ratio - 1.0).abs() * value;
         measured += value;

@@ -74,7 +74,7 @@ fn row(line: &str) -> Result<MeasuredValue, String> {
     if texts.len() != COLUMNS.len() {
         return Err(format!("{} fields", texts.len()));
     }
-    // A bound, such as `>512`, stands as its number; plans leave such rows out.
+    // A bound such as `>512` is read as its number. Plans leave such rows out.
     let value = texts[8].trim_start_matches('>').parse::<f64>().ok().filter(|value| value.is_finite());
     value.map(|value| MeasuredValue { value, texts: texts.clone() }).ok_or_else(|| format!("the value `{}`", texts[8]))
 }

@@ -106,7 +106,7 @@ pub(super) fn filled(
         let (name, behind) = after.split_once('}').ok_or("a brace that is not closed")?;
         text.push_str(before);
         if !is_name(name) {
-            // A table of TOML, such as a stage, has braces too.
+            // These braces belong to a TOML table, such as a stage, and not to a name.
             text.push('{');
             rest = after;
             continue;

@@ -93,7 +93,7 @@ pub fn depend(requests: &[TraceIo], done: &[Time]) -> Vec<DependentRequest> {
     let mut last: Option<(Time, u32)> = None;
     let mut dependent = Vec::with_capacity(requests.len());
     for (place, (entry, done)) in (0u32..).zip(requests.iter().zip(done)) {
-        // Requests of one instant are side by side.
+        // Requests that complete at the arrival time of another request do not precede it.
         while let Some(Reverse(completed)) = in_flight.peek().copied().filter(|Reverse((at, _))| *at < entry.at) {
             last = Some(completed);
             in_flight.pop();
@@ -170,7 +170,7 @@ impl AttachedDrive {
             let Some(place) = replay.pop(at) else { continue };
             let io = requests[index(place)].io;
             replay.issued[index(place)] = at;
-            // A drive whose acknowledged writes are durable needs no flush.
+            // If acknowledged writes are durable, the drive has no flush command, so complete the flush at once.
             match io.op == Op::Flush && !has_flush {
                 true => replay.complete(place, at),
                 false => engine.inject(at, Input::Request { thread, io, token: place }),

@@ -108,7 +108,7 @@ fn missed_address_costs_a_line_of_the_page_table_for_each_translated_command() {
     let table = exchange(&hits, 128) - hits.capi.psl;
     for (job, translated) in [("rw=randwrite", 3), ("rw=randread", 3)] {
         let added = mean(&misses, job) - mean(&hits, job);
-        // The one of a read's status passes beside its lines, but for their time on the wire.
+        // A read's status passes the PSL at the same time as its data lines, apart from their time on the wire.
         assert!(close(added.as_ns(), (table * translated).as_ns(), 0.02), "{job}: {}", added.as_ns());
     }
 }
@@ -129,7 +129,7 @@ fn threads_share_elements_when_the_afu_has_no_place_for_more() {
 fn writes_wait_for_the_memory_once_the_buffer_is_full() {
     let small = calm("capi-pcm-legacy", &["capi.buffer_kib=4", "capi.max_transfer_kib=4"]);
     let outcome = run(&small, "rw=randwrite bs=128 iodepth=32 number_ios=2000");
-    // Six rows of chips program on their own, 124.5 us a line.
+    // Six rows of chips program independently, and one line takes 124.5 us.
     let bound = 6e9 / (120_000.0 + 288.0 / 0.066);
     assert!(outcome.iops() < 1.05 * bound, "{} of {bound}", outcome.iops());
     let burst = run(&small, "rw=randwrite bs=128 number_ios=20");

@@ -72,7 +72,7 @@ fn no_request_is_faster_than_predicted_and_no_run_does_more() {
                 let job = format!("rw={rw} bs={bytes} iodepth={depth} numjobs={threads} number_ios=300");
                 let predicted = predict(&drive, &jobs(&drive, &job)).jobs.remove(0);
                 let outcome = run(&drive, &job);
-                // Of a few requests more may be of the shorter kind than are on average.
+                // In a short run, the share of the shorter kind of requests may exceed its average.
                 let most = predicted.loaded().most_iops * if rw == "randrw" { 1.05 } else { 1.001 };
                 assert!(outcome.iops() <= most, "{name} {job}: {} of {most}", outcome.iops());
                 for ((_, figures), latency) in outcome.jobs[0].directions().zip(&predicted.latencies) {

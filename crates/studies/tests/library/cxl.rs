@@ -63,7 +63,7 @@ fn a_load_from_dram_takes_what_the_consortium_gives_for_memory_behind_cxl() {
 
 #[test]
 fn a_core_has_no_more_lines_under_way_than_fill_buffers() {
-    // Neither memory nor link limits a core then.
+    // Make memory and link so wide that they do not limit a core.
     let wide = ["media.preset=dram", "media.channels=64", "cxl.unit_bytes=64", "link.lanes=16", "media.read_ns=2000"];
     let one = calm("cxl-pcm-next", &[&wide[..], &["cxl.fill_buffers=1"]].concat());
     let alone = latency(&one, "bs=64 number_ios=50").as_ns() - one.cxl.issue.as_ns();
@@ -109,7 +109,7 @@ fn store_takes_its_share_of_a_memory_unit_and_less_if_the_unit_is_buffered() {
     };
     let (whole, parts) = (busy_ns("bs=256"), busy_ns("bs=64"));
     assert!(close(parts, whole / 4.0, 1e-3), "{parts} of {whole}");
-    // The buffer holds 2 of 4 KiB, and of 16.
+    // A buffer of 2 KiB holds half of 4 KiB, and an eighth of 16 KiB.
     for (size, reach) in [("4k", 0.5), ("16k", 0.875)] {
         let found = busy_ns(&format!("bs=64 size={size}"));
         assert!(close(found, reach * whole / 4.0, 1e-3), "{size}: {found} of {whole}");
@@ -120,7 +120,7 @@ fn store_takes_its_share_of_a_memory_unit_and_less_if_the_unit_is_buffered() {
 fn stores_are_as_fast_as_the_memory_once_the_buffer_is_full() {
     let drive = calm("cxl-pcm-legacy", &[]);
     let outcome = run(&drive, "rw=randwrite bs=128 iodepth=16 number_ios=3000");
-    // Six rows of chips program on their own, 124.5 us a line.
+    // Six rows of chips program independently, and one line takes 124.5 us.
     let bound = 6e9 / (120_000.0 + 288.0 / 0.066);
     assert!(outcome.iops() < 1.06 * bound && outcome.iops() > 0.7 * bound, "{} of {bound}", outcome.iops());
     let burst = run(&drive, "rw=randwrite bs=128 number_ios=100");
@@ -223,7 +223,7 @@ proptest! {
         let job = format!("rw={rw} bs={bytes} iodepth={depth} numjobs={threads} number_ios=300");
         let most = predict(&drive, &jobs(&drive, &job)).jobs[0].loaded().most_iops;
         let found = run(&drive, &job).iops();
-        // What is left in the buffer at the end has cost the memory nothing yet.
+        // Data that is still in the buffer at the end has not been programmed yet.
         prop_assert!(found <= most * 1.05, "{job}: {found} of {most}");
     }
 }
@@ -276,12 +276,12 @@ fn prefetchers_shorten_a_read_of_many_lines_and_no_other() {
 
 #[test]
 fn two_devices_of_eight_lanes_have_the_latency_and_bandwidth_of_their_platform() {
-    // Platform of the Vistara devices, table VI: 250 ns a load, 76 GB/s at most from both.
+    // Platform of the Vistara devices, table VI: a load takes 250 ns, and both devices together reach at most 76 GB/s.
     let drive = calm("cxl-memory-gen5", &[]);
     let load = latency(&drive, "bs=64 number_ios=50").as_ns();
     assert!((0.85..1.0).contains(&(load / 250.0)), "{load} ns");
     let gigabytes = |mix: &str| run(&drive, &format!("{mix} bs=4k numjobs=32 number_ios=300")).bytes_per_s() / 1e9;
-    // Reads alone are held by the lanes: 63 GB/s, of which 64 of 74 bytes are data.
+    // The lanes limit pure reads: 63 GB/s, of which 64 of 74 bytes are data.
     let reads = gigabytes("rw=randread");
     assert!((50.0..54.6).contains(&reads), "{reads} GB/s");
     let mixed = gigabytes("rw=randrw rwmixread=60");

@@ -72,7 +72,7 @@ fn lone_hit_is_the_sum_of_its_parts_to_the_picosecond() {
 
 #[test]
 fn lone_miss_is_the_sum_of_its_parts_to_the_picosecond() {
-    // Twenty of 195 million pages, none of which is among those in the cache at the start.
+    // The job reads twenty of 195 million pages, none of which is in the cache at the start.
     assert_sum("rw=randread bs=64 offset=1g number_ios=20", miss, &[&WAY[..], &MISSING].concat());
 }
 
@@ -117,7 +117,7 @@ fn every_policy_hits_uniform_pages_as_often_as_the_caches_share_of_the_region() 
 
 #[test]
 fn skewed_loads_hit_most_with_s3_fifo_and_least_with_fifo() {
-    // A page is a line, so that each load is one access of its page.
+    // With pages of one cache line, each load is one access to its page.
     let ratios = ["fifo", "lru", "s3-fifo"].map(|policy| {
         let policy = format!("cxl.cache_policy={policy}");
         let drive =
@@ -171,7 +171,7 @@ fn misses_and_write_backs_keep_within_the_bounds_of_the_prediction() {
         let drive = small(&[set]);
         let most = predict(&drive, &jobs(&drive, job)).jobs[0].loaded().most_iops;
         let found = run(&drive, job).iops();
-        // At the end up to 64 write-backs are still on their way: 0.8 % of 8,000.
+        // Up to 64 write-backs are still in flight at the end: 0.8 % of 8,000.
         assert!(found <= most * 1.01, "{set} {job}: {found} of {most}");
     }
 }

@@ -140,7 +140,8 @@ fn requests_that_are_submitted_together_share_a_doorbell_and_a_call() {
         )
     };
     let (one, eight) = (run(&drive, &job(1)), run(&drive, &job(8)));
-    // One a request and one a completion, but for those that come between a look and the word to the device.
+    // Each request has a doorbell for submission and one for completion. Fewer are needed if a completion arrives
+    // between the poll and the doorbell.
     assert!((6300..=6400).contains(&counter(&one, "doorbells")), "{}", counter(&one, "doorbells"));
     assert!((780..=800).contains(&counter(&eight, "doorbells")), "{}", counter(&eight, "doorbells"));
     assert_eq!(counter(&eight, "interrupts"), 0, "who looks has no interrupts");
@@ -163,7 +164,7 @@ fn a_poll_thread_that_sleeps_is_woken_and_one_that_looks_needs_no_call() {
     let job = "ioengine=io_uring sqthread_poll=1 rw=randread bs=512 number_ios=50 thinktime=1000";
     let awake = mean_ns(&idle("stack.poller_idle_us=2000"), job);
     let asleep = mean_ns(&idle("stack.poller_idle_us=500"), job);
-    // All but the first find it asleep.
+    // Every request but the first finds the poll thread asleep.
     assert!((asleep - awake - 32_000.0 * 49.0 / 50.0).abs() < 1.0, "{asleep} {awake}");
 }
 
@@ -176,7 +177,7 @@ fn costs_of_a_stack_with_a_clock_are_cycles() {
         let times: Vec<_> = found.stages.named(&outcome.stack_stages).collect();
         times.iter().find(|(name, _)| *name == "block layer").unwrap().1.as_ns() / 5.0
     };
-    // 736 ns at 2.4 GHz; this core does 0.684 as much in a clock.
+    // The stage takes 736 ns at 2.4 GHz. This core does 0.684 times as much work per clock.
     assert!((stage("host.core_ghz=3.69") - 736.0 * 2.4 / (3.69 * 0.684)).abs() < 0.01);
     assert!((stage("host.core_ghz=2.3") - 736.0 * 2.4 / (2.3 * 0.684)).abs() < 0.01);
 }
@@ -193,7 +194,8 @@ fn core_with_less_work_per_clock_slows_software_and_handlers_but_not_registers()
     let whole = stages(&["host.idle_states=none", "host.cold_ns=0", "host.core_ghz=2.4", "host.ipc=1"]);
     let half = stages(&["host.idle_states=none", "host.cold_ns=0", "host.core_ghz=2.4", "host.ipc=0.5"]);
     assert!((half[0] - 2.0 * whole[0]).abs() < 0.01, "{whole:?} {half:?}");
-    // Of an interrupt, handler and wake-up take twice as long, 422 and 373 ns more, and its message does not.
+    // At half the instructions per clock, handler and wake-up take twice as long (422 and 373 ns more). The interrupt
+    // message does not.
     assert!((half[1] - whole[1] - 795.0).abs() < 0.01, "{whole:?} {half:?}");
     assert!((half[2] - whole[2]).abs() < 0.01, "{whole:?} {half:?}");
 }
@@ -217,7 +219,7 @@ fn an_interrupt_for_several_completions_is_sent_at_the_threshold_or_after_the_ti
     assert!(counter(&outcome, "interrupts") < 1600 / 4 + 16, "{}", counter(&outcome, "interrupts"));
     let alone = mean_ns(&drive, "ioengine=io_uring bs=512 number_ios=10 rw=randread");
     let plain = mean_ns(&modern("linux-6", &[]), "ioengine=io_uring bs=512 number_ios=10 rw=randread");
-    // A core that has idled for so long begins with cold caches.
+    // After such a long idle time, the core's caches are cold.
     assert!((99_000.0..104_000.0).contains(&(alone - plain)), "{alone} {plain}");
 }
 
@@ -228,7 +230,7 @@ fn a_long_wait_finds_the_core_deep_asleep_unless_that_is_forbidden() {
     let light = modern("linux-6", &[slow[0], slow[1], "host.idle_states=c1"]);
     let job = "ioengine=io_uring bs=4k number_ios=20 rw=randread";
     let saved = mean_ns(&deep, job) - mean_ns(&light, job);
-    // From C1E, at above 20 us, to C1: 5000 to 1000 ns.
+    // The exit time changes from 5000 ns (C1E, after more than 20 us) to 1000 ns (C1).
     assert!((saved - 4000.0).abs() < 1.0, "{saved}");
 }
 
@@ -341,7 +343,7 @@ proptest! {
         let outcome = simulate(&drive, &jobs, 1).unwrap();
         prop_assert_eq!(outcome.jobs[0].directions().map(|(_, found)| found.ios).sum::<u64>(), 300 * u64::from(jobs[0].threads));
         let prediction = predict(&drive, &jobs).jobs.remove(0);
-        // A run's first and last requests meet fewer others, and times that vary may fall short for so few.
+        // At the start and the end of a run fewer requests compete, and a few random service times may be short.
         let most = prediction.bottleneck().bound_iops();
         prop_assert!(outcome.iops() <= most * 1.1, "{} over {most}", outcome.iops());
     }
@@ -359,6 +361,6 @@ fn stage_slowed_by_depth_costs_a_lone_request_nothing_and_limits_deep_queues() {
     let lone = "rw=randread bs=512 iodepth=1 number_ios=200";
     assert_eq!(mean_ns(&plain, lone), mean_ns(&slow, lone));
     let deep = "rw=randread bs=512 iodepth=128 iodepth_batch=1 number_ios=2000";
-    // With some 100 others in flight, a command takes 2 us more of its thread.
+    // With about 100 other commands in flight, each command costs its thread 2 us more.
     assert!(iops(&slow, deep) < 0.5 * iops(&plain, deep));
 }

@@ -134,7 +134,7 @@ fn hidden_values_are_found_inside_their_intervals() {
     let found: Vec<(f64, bool)> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
     let inside = found.iter().filter(|(_, is_inside)| *is_inside).count();
     println!("{inside} of {} values of 100 drives lie in their 90 % intervals", found.len());
-    // 90 % are what intervals promise; docs/fit.md says how many it is, and for which drives it is fewer.
+    // The intervals promise 90 %. docs/fit.md states the measured share, and the drives for which it is smaller.
     assert!(inside * 10 >= found.len() * 9, "{inside} of {}", found.len());
 }
 
@@ -180,7 +180,7 @@ fn a_drive_that_differs_in_another_key_is_said_to_differ() {
     let fit = fitted("optane-p4800x", &["controller.read_pipeline_ns"], &results, 1);
     assert!(fit.misfit.is_some_and(|share| share > 0.05), "{:?}", fit.misfit);
     let same = fitted("optane-p4800x", &["controller.write_pipeline_ns"], &results, 1);
-    // One measurement in thirteen differs from the simulations by more than any of twelve seeds.
+    // By chance, one measurement in thirteen differs from the simulations more than each of twelve seeds does.
     assert!(same.misfit.is_none_or(|share| share < 0.01), "{:?}", same.misfit);
 }
 

@@ -20,7 +20,7 @@ fn held_to(drive: &Drive, job: &str, latency: &Latency) -> Result<bool, TestCase
     prop_assert!(latency.least <= total && found.total.min() >= total, "{} of {total}, {latency:?}", found.total.min());
     let is_told = match latency.certainty {
         Certainty::Exact => true,
-        // The card has had no occasion to read ahead.
+        // The mean holds only if the card had no opportunity to read ahead.
         Certainty::Mean(_) => counter(&outcome, "cache_hits") + counter(&outcome, "prefetched_pages") == 0,
         Certainty::AtLeast(_) => false,
     };
@@ -228,7 +228,8 @@ fn requests_that_the_driver_splits_take_no_less_than_told_and_not_much_more() {
 
 #[test]
 fn saturated_drives_give_what_their_bottlenecks_allow() {
-    // A piece takes longer in the memory than the least, and a page's write meets others in its lane.
+    // The tolerances differ: a piece may take longer in the memory than the minimum, and writes of a page may wait in
+    // its lane.
     let cases = [
         ("moneta", "", "bs=256k iodepth=4 numjobs=4 number_ios=200", "wire to host", 0.02),
         ("moneta", "moneta.ring_bytes_per_ns=0.5", "bs=256k iodepth=4 numjobs=4 number_ios=60", "ring", 0.02),
@@ -236,7 +237,7 @@ fn saturated_drives_give_what_their_bottlenecks_allow() {
         ("pss", "", "bs=4k iodepth=64 number_ios=8000", "media buses", 0.02),
         ("pss", "pss.firmware_ns=60000", "bs=4k iodepth=64 number_ios=8000", "firmware", 0.02),
         ("pss", "pss.cache_pages=0", "rw=randwrite bs=4k iodepth=32 number_ios=3000", "media banks", 0.5),
-        // Tags wait for data where that lies, wherever the rings are.
+        // Read tags wait for the data, so the placement of the data matters and that of the rings does not.
         (
             "pss",
             "media.preset=pcm-moneta media.wear_levelling=none link.read_tags=4 root_complex.placement=remote-dram",
@@ -316,8 +317,8 @@ proptest! {
     ) {
         let drive = match is_moneta {
             true => described("moneta", &[&parts, &moneta]),
-            // What the card's DRAM takes in has its turn in the chips after the run, and so may have a gap move, of which
-            // there is one in as many writes as the run has.
+            // Without these settings, writes in the card's DRAM cache would reach the chips only after the run, and so
+            // could a gap move, of which there is about one per run.
             false => {
                 let at_once = ["pss.cache_pages=0", "media.wear_levelling=none"].map(String::from);
                 described("pss", &[&parts, &pss, &at_once])

@@ -214,7 +214,7 @@ fn an_nvme_write_reads_its_data_from_the_host_before_the_media_programs_it() {
 
 #[test]
 fn a_dc_express_write_takes_the_way_of_nvme() {
-    // Queue reads go on all the while; they are no part of the write.
+    // Queue reads continue during the write, but are not part of it.
     let drive = drive("dc-express", &["media.program_ns=1000"]);
     check(
         &drive,

@@ -77,7 +77,7 @@ fn any_drive() -> impl Strategy<Value = Drive> {
         one_of(&["media.acknowledge=early", "media.acknowledge=late", "media.banks_per_channel=2"]),
         one_of(&["link.preset=gen1-x8", "link.preset=gen4-x4", "host.cores=2"]),
     );
-    // Flash behind a translation layer has a memory of its own.
+    // Flash with a translation layer has fixed memory keys, so these drives get no memory settings.
     (names, parts).prop_map(|(name, (memory, writes, link))| match name {
         "tlc-gen4" | "optane-p5800x" => drive(name, &[&link]),
         _ => drive(name, &[&memory, &writes, &link]),
@@ -103,10 +103,10 @@ proptest! {
         let ios = 120 * depth.max(16);
         let (loaded, outcome) = predicted_and_run(&drive, &format!("{mix} iodepth={depth} number_ios={ios}"));
         let found = format!("{}: {} IOPS, {} ns of {loaded:?}", drive.name, outcome.iops(), mean_ns(&outcome));
-        // What is under way at the start and the end of a run has used, or will use, its share at another time.
+        // Requests in flight at the start and the end of the run use the resources partly outside it.
         let allowed = loaded.most_iops * outcome.elapsed.as_s() * 1.001 + f64::from(depth);
         prop_assert!(outcome.ios() as f64 <= allowed, "{found}");
-        // The first requests meet fewer others, and so do the last; a slot is empty until its thread comes to it.
+        // The first and the last requests compete with fewer others, and a slot is empty until its thread fills it.
         let ends = 4.0 * f64::from(depth) / outcome.ios() as f64;
         prop_assert!(loaded.least_ns.is_none_or(|least_ns| mean_ns(&outcome) >= least_ns * (1.0 - ends)), "{found}");
         prop_assert!(loaded.balanced_iops.is_none_or(|iops| outcome.iops() >= EXPECTED_SHARE * iops), "{found}");

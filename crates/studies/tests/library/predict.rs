@@ -34,7 +34,7 @@ fn each_lone_request(mut check: impl FnMut(&str, &JobPrediction, &Outcome)) {
         for name in DRIVES {
             let drive = drive(name, &[&link, granularity, media]);
             for (rw, bytes) in ["randread", "randwrite"].iter().flat_map(|rw| sizes(name, rw).map(move |b| (rw, b))) {
-                // An endpoint has to learn the loop before its queue reads meet the commands.
+                // The endpoint must learn the request loop before its queue reads meet the commands.
                 let ios = match bytes {
                     ..=8192 if name.starts_with("dc-express") => 80,
                     _ => 5,
@@ -60,7 +60,7 @@ fn lone_request_takes_its_predicted_time_or_at_most_two_per_cent_beyond_its_boun
         assert!(found >= least, "{context}: {found} of at least {least}");
         assert!(found.as_ns() <= least.as_ns() * 1.02, "{context}: {found} is far above {least}");
     });
-    // Reads up to 128 KiB and writes up to 4 KiB over NVMe, on most of the links.
+    // Predictions are exact for NVMe reads up to 128 KiB and writes up to 4 KiB, on most links.
     assert!(exact >= 50, "only {exact} predictions claim to be exact");
 }
 
@@ -170,7 +170,7 @@ fn a_saturated_drive_gives_what_its_bottleneck_allows() {
 
 #[test]
 fn a_lock_that_all_threads_take_limits_them_together() {
-    // Lines that travel at once, so that handing the lock over takes no time.
+    // With a cache line transfer time of 0, handing over the lock takes no time.
     let text = "preset = \"nvme-polled\"\nhost.cache_line_transfer_ns = 0\n[nvme]\nqueue_pairs = 4\n[stack]\nstages = [{ name = \"block layer\", submit_ns = 800, lock = \"queue\" }]\n";
     let drive = Drive::from_toml("locked.toml", text, &[]).expect("a drive");
     let job = "bs=512 iodepth=8 numjobs=4 number_ios=3000";
@@ -305,7 +305,7 @@ proptest! {
         let latency = predicted(&drive, &job).latencies[0].clone().expect("a closed form");
         let (outcome, total) = (run(&drive, &job), latency.stages.total());
         prop_assert!(figures(&outcome).total.min() >= total, "{} of {}", figures(&outcome).total.min(), total);
-        // A write that is acknowledged before its cells are programmed makes the next one wait.
+        // An early acknowledged write makes the next one wait for its programming.
         if latency.certainty == Certainty::Exact && rw != "randwrite" {
             prop_assert_eq!(figures(&outcome).total.max(), total);
         }
@@ -320,7 +320,7 @@ proptest! {
         threads in 1..3u32,
     ) {
         let drive = described(&any);
-        // Each bank may be left with a unit of writes that were acknowledged early.
+        // At the end of the run, each bank may hold a unit of writes that were acknowledged early.
         let is_early = rw.ends_with("write") && drive.media.acknowledge == Acknowledge::Early;
         let (ios, left) = match bytes {
             262_144 => (60, 0.0),
@@ -330,7 +330,7 @@ proptest! {
         let job = format!("rw={rw} bs={bytes} iodepth={depth} numjobs={threads} number_ios={ios}");
         let (job_predicted, outcome) = (predicted(&drive, &job), run(&drive, &job));
         let loaded = job_predicted.loaded();
-        // What is under way at the start and the end of a run has used, or will use, its share at another time.
+        // Requests in flight at the start and the end of the run use the resources partly outside it.
         let allowed = loaded.most_iops * outcome.elapsed.as_s() * 1.001 + f64::from(depth * threads) + left;
         prop_assert!(outcome.ios() as f64 <= allowed, "{} of {:?}, {}", outcome.iops(), loaded, job_predicted.bottleneck().resource);
         let least = job_predicted.latencies[0].as_ref().expect("a closed form").least;

@@ -61,7 +61,7 @@ fn a_batch_tells_each_of_its_drives() {
         let drive = card("linux-6", &[&format!("drives={drives}")]);
         counter(&run(&drive, job), "doorbells")
     };
-    // A hundred batches, and as many words on completions.
+    // A hundred batches on each drive: one doorbell for the submissions and one for the completions of each.
     assert_eq!([1, 4].map(doorbells), [200, 800]);
 }
 
@@ -73,7 +73,7 @@ fn register_writes_leave_a_core_no_faster_than_they_can() {
     let threads = format!("{job} numjobs=2");
     let (one, two) = (predicted(&card("spdk", &set), job), predicted(&card("spdk", &set), &threads));
     assert!(close(two.bottleneck().bound_iops(), 2.0 * one.bottleneck().bound_iops(), 1e-9));
-    // Who rings seldom never notices.
+    // A thread that rings doorbells rarely is not limited by posted writes.
     let seldom = "iodepth=128 number_ios=6000 bs=512 iodepth_batch=64 iodepth_batch_complete_min=64";
     let (without, with) = (run(&card("spdk", &[]), seldom), run(&card("spdk", &set), seldom));
     assert!(close(with.iops(), without.iops(), 0.01), "{} {}", with.iops(), without.iops());
@@ -159,7 +159,7 @@ proptest! {
         let job = format!("{way} {together} rw={rw} bs={bs} iodepth={depth} numjobs={threads} number_ios=240");
         let (job_predicted, outcome) = (predicted(&drive, &job), run(&drive, &job));
         let loaded = job_predicted.loaded();
-        // What is under way at the start and the end of a run has used, or will use, its share at another time.
+        // Requests in flight at the start and the end of the run use the resources partly outside it.
         let allowed = loaded.most_iops * outcome.elapsed.as_s() * 1.001 + f64::from(depth * threads);
         prop_assert!(outcome.ios() as f64 <= allowed, "{} of {:?}, {}", outcome.iops(), loaded, job_predicted.bottleneck().resource);
         let figures = outcome.jobs[0].directions();

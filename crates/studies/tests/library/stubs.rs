@@ -137,7 +137,7 @@ fn kind(schema: &Value) -> String {
 fn united(kinds: impl Iterator<Item = String>) -> String {
     let mut kinds: Vec<String> = kinds.collect();
     kinds.dedup();
-    // A forward reference in a union has to be a text as a whole.
+    // In Python, a union with a forward reference must be quoted as a whole.
     match kinds.iter().any(|kind| kind.starts_with('"')) && kinds.len() > 1 {
         true => format!("\"{}\"", kinds.join(" | ").replace('"', "")),
         false => kinds.join(" | "),

@@ -35,7 +35,8 @@ const UPLINK: [&str; 3] = ["switch.drives=8", "switch.uplink_generation=4", "swi
 
 #[test]
 fn lone_request_takes_longer_by_each_crossing_of_the_switch_and_nothing_else() {
-    // A read: doorbell, fetch, command, data; a write: doorbell, fetch, command, request, data, completion.
+    // A read crosses the switch four times (doorbell, fetch, command, data), a write six times (doorbell, fetch,
+    // command, request, data, completion).
     for (rw, ways) in [("randread", 4), ("randwrite", 6)] {
         for lanes in ["switch.uplink_lanes=4", "switch.uplink_lanes=16"] {
             for granularity in ["link.granularity=train", "link.granularity=packet"] {
@@ -196,7 +197,7 @@ fn one_that_rings_for_all_outdoes_each_ringing_for_itself() {
     let job = [("rw", "randread"), ("bs", "512"), ("iodepth", "128"), ("number_ios", "4000")];
     let together = run(&settings, &job).iops();
     let each = run(&settings, &[&job[..], &[("iodepth_batch", "1")]].concat()).iops();
-    // A turn at the lock, a ticket and a doorbell: 450 + 4 + 20 ns.
+    // Each turn takes the lock, a ticket and a doorbell: 450 + 4 + 20 ns.
     let turns = each / (1e9 / 474.0);
     assert!((0.9..=1.0).contains(&turns), "{turns}");
     assert!(together > 2.0 * each, "{together} and {each}");

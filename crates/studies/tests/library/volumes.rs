@@ -42,7 +42,7 @@ fn every_request_of_a_run_on_gp2_is_done_at_the_tick_of_its_published_credits() 
     let gp2 = drive("ebs-gp2", &["volume.credit_operations=5400"]);
     for job in ["rw=randread bs=4k", "rw=randwrite bs=4k"] {
         let found = done(&gp2, &format!("{job} iodepth=32 number_ios=6400"), false);
-        // In ticks of 1/3,000 s, each of which earns a tenth of a credit.
+        // Count in ticks of 1/3,000 s: each tick earns a tenth of a credit.
         let (mut tenths, mut tick) = (54_000_u64, 0);
         for (number, found) in found.iter().enumerate() {
             while tenths < 10 {
@@ -79,7 +79,7 @@ fn every_request_of_a_replay_is_done_at_the_tick_of_the_volume() {
     let trace = trace::parse("t", &text).expect("an iolog").requests;
     let gp3 = drive("ebs-gp3", &[]);
     let job = Job { trace: Some(trace), iodepth: 64, steady: Some(false), ..Job::named("replay") };
-    // Recorded within 30 ms, which the volume stretches to a second; or as fast as it can.
+    // Replay the trace at its recorded pace (30 ms, which the volume stretches to a second), and as fast as possible.
     for replay_no_stall in [false, true] {
         let mut simulation = Simulation::new(&gp3, &[Job { replay_no_stall, ..job.clone() }], 1).expect("a replay");
         simulation.keep_requests(3000);

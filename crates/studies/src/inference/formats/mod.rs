@@ -87,7 +87,7 @@ impl TokenTraceFormat {
             _ if text.starts_with('{') && text.contains("\"chat_id\"") => Some(TokenTraceFormat::Bailian),
             _ if text.starts_with('{') && text.contains("\"hash_ids\"") => Some(TokenTraceFormat::Mooncake),
             _ if text == mlperf::HEADER => Some(TokenTraceFormat::Mlperf),
-            // Times are small numbers, so that a record begins with bytes of which the highest is no letter.
+            // The time at the start of a record is a small number, so its highest byte is zero, which no text contains.
             _ if start.len() >= oracle_general::RECORD_BYTES && start.contains(&0) => {
                 Some(TokenTraceFormat::OracleGeneral)
             }
@@ -141,7 +141,7 @@ impl LineMistake {
 /// Parses one line of JSON. The error leaves the allowed text empty; the caller fills in the description of the format.
 fn json<T: DeserializeOwned>(text: &str) -> Result<T, LineMistake> {
     serde_json::from_str(text).map_err(|error| {
-        // The reader counts lines in one line of the file.
+        // The JSON parser sees a single line, so its line number is always 1; report only the column.
         LineMistake::new(error.to_string().replace("at line 1 column", "at column"), "")
     })
 }
@@ -179,7 +179,7 @@ fn listed(ids: &[u64]) -> String {
     let mut text = String::with_capacity(8 * ids.len() + 2);
     text.push('[');
     for (place, id) in ids.iter().enumerate() {
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "{}{id}", if place > 0 { ", " } else { "" });
     }
     text + "]"

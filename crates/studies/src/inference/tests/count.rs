@@ -241,8 +241,8 @@ fn totals_of_every_format_rule_and_choice_of_writes_are_those_of_a_plain_count()
         let block_tokens = format.block_tokens();
         let bytes = file(format, block_tokens);
         let block = block_tokens * 327_680;
-        // Some 14,000 blocks of 512 tokens; those of 16 are 32 times as many, so that the plain lists would take
-        // minutes.
+        // The trace has about 14,000 blocks of 512 tokens. With blocks of 16 tokens there would be 32 times as many,
+        // and the naive model would take minutes.
         let tier_bytes = [300 * block, 900 * block, 3000 * block].map(|bytes| bytes / 2);
         let plan = |replacement, writes| CachePlan { replacement, writes, ..plan(block_tokens, tier_bytes) };
         if format == TokenTraceFormat::Bailian {

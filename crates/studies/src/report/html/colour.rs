@@ -21,10 +21,11 @@ pub fn of_stage(name: &str, stack: &[String]) -> String {
     let part = Stage::fixed().nth(place).map_or(SystemPart::Host, |(_, part)| part);
     let before = Stage::fixed().take(place).filter(|(_, other)| *other == part).count();
     match name {
-        // Greyish, as they come before whichever stage of the software stack is the first.
+        // Stages before the software stack are greyish, so that they differ from whichever stack stage comes first.
         "queued" => css((215, 16, 62)),
         "batch" => css((215, 16, 78)),
-        // Where the stages between are absent, these would be like the next one.
+        // If the stages in between are absent, these would get a colour like their neighbour's, so they have fixed
+        // places.
         "host read" => of_part(part, 0),
         "context switch" => of_part(part, 2),
         "interrupt" => of_part(part, 3),

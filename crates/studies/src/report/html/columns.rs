@@ -87,7 +87,7 @@ fn labels(x: &str, columns: &[Column], room: f64, foot: f64) -> String {
     let widest = columns.iter().map(|column| column.name.chars().count()).max().unwrap_or(1) as f64;
     let every = libm::ceil((widest * CHARACTER + 6.0) / room).max(1.0) as usize;
     let is_number = |column: &Column| column.name.starts_with(|first: char| first.is_ascii_digit());
-    // Names that fit in two rows alternate, in the place of the axis' title. Of numbers, a part is enough.
+    // Long names may alternate between two rows. Numbers need no second row, because every second number is enough.
     let rows = if every == 2 && !columns.iter().all(is_number) { 2 } else { 1 };
     let mut text = String::new();
     for (place, column) in columns.iter().enumerate().step_by(every / rows) {

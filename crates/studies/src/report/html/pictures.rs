@@ -37,7 +37,7 @@ pub fn pictures(page: &str) -> Vec<Picture> {
         let (head, rest) = rest.split_once('>')?;
         let (body, _) = rest.split_once("</svg>")?;
         let since = |tag: &str| before.rfind(tag).map_or("", |from| &before[from..]);
-        // A plot has a key of its own; bars share that of their section.
+        // A plot has its own key. Bars share the key of their section.
         let own = keys(since("<figure>"));
         let shared = attribute(head, "class") == "bars" && own.is_empty();
         Some(picture(place + 1, head, body, &if shared { keys(since("<h2>")) } else { own }))
@@ -84,7 +84,7 @@ pub fn with_links(page: &str, pictures: &[Picture]) -> String {
             linked.push_str(part);
             continue;
         };
-        // Below the caption, where there is one.
+        // Insert the links after the caption, if there is a figure.
         let (before, rest) = part.split_at(part.find("</figure>").unwrap_or(0));
         let link = |file: &str, kind: &str| format!("<a href=\"{file}\" download>{kind}</a>");
         let csv = if picture.csv.is_empty() { String::new() } else { link(&picture.csv_file, "CSV") };

@@ -31,7 +31,7 @@ pub use validate::*;
 
 /// Converts a document to JSON.
 pub fn value(document: &impl Serialize) -> serde_json::Value {
-    // Keys of documents are texts, and nothing else can fail.
+    // Conversion fails only for maps with keys that are not strings, and documents have none.
     serde_json::to_value(document).unwrap_or_default()
 }
 

@@ -110,7 +110,7 @@ impl PriceList {
 }
 
 fn lookup<'a>(resolved: &'a Json, key: &str) -> Option<&'a Json> {
-    // Sections may have dots in their paths: the last part is the key.
+    // The path of a section may contain dots, so the key is the part after the last dot.
     match key.rsplit_once('.') {
         Some((section, key)) => resolved.get(section)?.get(key),
         None => resolved.get(key),
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_drive_costs_what_its_parts_cost() {
         let costs = PriceList::parse("c", PRICES).expect("right");
-        // Four lanes of generation 2, 640 MiB.
+        // The drive has four lanes of generation 2 and 640 MiB.
         assert_eq!(costs.of("c", &Drive::shipped("nvme").expect("shipped")), Ok(10.0 + 8.0 + 2.5 + 1.0));
         let bare = PRICES.replace('"', "").replace("EUR", "\"EUR\"");
         assert_eq!(PriceList::parse("c", &bare), Ok(costs));

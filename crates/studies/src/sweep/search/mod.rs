@@ -127,7 +127,8 @@ impl Search {
         while wave.len() < WAVE {
             let Some(chosen) = choose(&open) else { break };
             wave.push(chosen.point);
-            // Whichever way the chosen one turns out, these stay open: cheaper, and somewhere faster.
+            // Keep only candidates that the result of the chosen one cannot rule out: they are cheaper, and faster in
+            // some part.
             open.retain(|other| is_before(other, chosen) && !other.is_nowhere_faster(chosen));
         }
         wave

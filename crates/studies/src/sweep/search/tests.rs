@@ -60,7 +60,7 @@ proptest! {
     ) {
         let candidates: Vec<Candidate> = parts.iter().enumerate()
             .map(|(point, (a, b, cost))| candidate(point, f64::from(*cost), &[f64::from(*a), f64::from(*b)])).collect();
-        // The faster the parts, the faster the whole.
+        // A drive with faster parts is faster as a whole.
         let meets = |point: usize| u32::from(parts[point].0) + u32::from(parts[point].1) >= needed;
         let by_cost = |a: &&Candidate, b: &&Candidate| a.cost.total_cmp(&b.cost).then(a.point.cmp(&b.point));
         let cheapest = candidates.iter().filter(|it| meets(it.point)).min_by(by_cost).map(|it| it.point);

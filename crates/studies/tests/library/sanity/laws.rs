@@ -103,7 +103,7 @@ fn lasting(noise: f64, broken_by: impl Fn(u64) -> f64) -> Option<f64> {
 /// By which share the throughput passes the bounds.
 fn over_bound(lab: &Lab, drive: &Drive, work: &Work, outcome: &Outcome) -> f64 {
     let Ok(jobs) = work.jobs(drive, 1) else { return 0.0 };
-    // What is drawn has other shares than what is asked for, by chance.
+    // The drawn share of reads differs from the wanted one by chance.
     let by_chance = if work.rw.ends_with("rw") { 1.5 / (outcome.ios() as f64).sqrt() } else { 0.0 };
     outcome.iops() / (lab.predict)(drive, &jobs).bottleneck().bound_iops() - 1.0 - by_chance
 }
@@ -112,9 +112,9 @@ fn over_bound(lab: &Lab, drive: &Drive, work: &Work, outcome: &Outcome) -> f64 {
 fn under_least(lab: &Lab, drive: &Drive, work: &Work, outcome: &Outcome) -> f64 {
     let Ok(jobs) = work.jobs(drive, 1) else { return 0.0 };
     let predicted = (lab.predict)(drive, &jobs);
-    // What waits in line for the bottleneck takes as long as that allows: a bound, with a law of its own.
+    // If the bottleneck's queue determines the latency, the law of the bottleneck checks it, so skip it here.
     let is_bound = outcome.iops() <= predicted.bottleneck().bound_iops() * (1.0 + DOUBT);
-    // Of several threads some are done before others, which then wait in shorter lines.
+    // With several threads, some finish early and the others then wait in shorter queues.
     let least_ns = predicted.loaded().least_ns.filter(|_| is_bound && work.threads == 1);
     least_ns.map_or(0.0, |least_ns| 1.0 - mean_ns(outcome) / least_ns - ends(work, outcome))
 }
@@ -122,7 +122,7 @@ fn under_least(lab: &Lab, drive: &Drive, work: &Work, outcome: &Outcome) -> f64 
 /// How far throughput times latency is from what is outstanding.
 fn off_little(_: &Lab, _: &Drive, work: &Work, outcome: &Outcome) -> f64 {
     let off = outcome.iops() * mean_ns(outcome) / 1e9 / f64::from(work.depth * work.threads) - 1.0;
-    // Of several threads some are done before others, and then have nothing outstanding.
+    // With several threads, some finish early and then have no requests in flight.
     if work.threads == 1 { off.abs() - 4.0 * ends(work, outcome) } else { off - 4.0 * ends(work, outcome) }
 }
 

@@ -64,13 +64,13 @@ type SteadyCase = (&'static str, &'static str, &'static str, &'static str);
 fn excess((name, setting, state, work): SteadyCase) -> Option<String> {
     let set = [String::from(setting), format!("translation.precondition={state}")];
     let drive = cases::describe(name, set.iter()).unwrap_or_else(|problems| panic!("{problems}"));
-    // Other states than that of random overwrites never become steady: requests count from the end of the ramp.
+    // Only random overwriting has a steady state. For other states, count requests from the end of the ramp.
     let burst = if state == "random" { "" } else { "burst=1" };
     let jobs = REQUESTS.map(|requests| {
         jobs(&drive, &format!("{work} iodepth=64 numjobs=4 {RAMP} {burst} number_ios={requests} io_size=1024p"))
     });
     let most = predict(&drive, &jobs[0]).jobs[0].loaded().most_iops;
-    // What is drawn has other shares than what is asked for, by chance.
+    // The drawn share of reads differs from the wanted one by chance.
     let by_chance = |ios: u64| if work.contains("randrw") { 1.5 / (ios as f64).sqrt() } else { 0.0 };
     let passes = |iops: f64, ios: u64| iops / most - 1.0 - by_chance(ios) > DOUBT;
     let run = |jobs: &[Job], seed| simulate(&drive, jobs, seed).unwrap_or_else(|problems| panic!("{problems}"));
