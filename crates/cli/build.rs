@@ -13,7 +13,7 @@ fn main() {
     let contents = fs::read_to_string(docs.join("SUMMARY.md")).expect("the documentation has a table of contents");
     let pages = contents.split("](").skip(1).filter_map(|rest| rest.split_once(".md)")).map(|(name, _)| name);
     let mut packed = GzEncoder::new(Vec::new(), Compression::best());
-    // The front page is the README of the repository, which is no page of the program.
+    // The front page of the book is the README of the repository, which the program does not contain.
     for name in pages.filter(|name| !name.contains('/')) {
         let text =
             fs::read_to_string(docs.join(name).with_extension("md")).expect("each page of the contents is a file");

@@ -56,7 +56,8 @@ pub(crate) fn run(
     mut hear: impl FnMut(&[u8]),
 ) -> io::Result<CommandEnd> {
     let mut child = command.spawn()?;
-    // Closes our copies of the pipe's writing ends: while they are open, reading has no end.
+    // Close the parent's copies of the pipe's writing ends. While they are open, reads do not see the end of the
+    // output.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     rustix::io::ioctl_fionbio(&output, true)?;
     let ended = listen(&mut child, output, limit, stopped, &mut hear);
@@ -124,7 +125,7 @@ fn drain(output: &mut PipeReader, hear: &mut impl FnMut(&[u8])) -> io::Result<bo
 /// Kills the remaining processes of a shell command's process group. The group's number is still in use, since the
 /// child has not been waited for.
 fn end_group(child: &Child) {
-    // A group without processes has ended already.
+    // If the group has no processes left, the call fails and nothing remains to do.
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
 }
 

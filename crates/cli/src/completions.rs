@@ -52,7 +52,7 @@ fn write_man_pages(folder: &Path) -> Result<(), Failure> {
     output::create_directory(folder)?;
     let program = crate::command().disable_help_subcommand(true);
     let commands = program.get_subcommands().map(|command| {
-        // The grammar borrows its words for ever; the process ends with the pages.
+        // The grammar needs names with a static lifetime. The program ends after writing the pages, so leak them.
         let name: &'static str = format!("phaselink-{}", command.get_name()).leak();
         command.clone().name(name).version(env!("CARGO_PKG_VERSION")).bin_name(name.replacen('-', " ", 1))
     });
@@ -87,7 +87,7 @@ fn names(argument: &str) -> Vec<&'static str> {
         "device" => shipped::devices().map(|device| device.name).chain(shipped::names()).collect(),
         "media" | "link" | "host" | "stack" => {
             let of_section = presets::all().into_iter().filter(|preset| preset.section == argument);
-            // The grammar borrows its words for ever; the process ends with the script.
+            // The grammar needs names with a static lifetime. The program ends after writing the script, so leak them.
             of_section.map(|preset| &*preset.name.leak()).collect()
         }
         "papers" => papers::all().map(|paper| paper.name).collect(),

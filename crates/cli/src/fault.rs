@@ -67,7 +67,7 @@ impl Arguments {
         if self.list || lines.is_empty() {
             lines.push(String::from("list"));
         }
-        // A rule of several lines is sent as one line.
+        // The control socket takes one rule per line, so join the lines of a rule.
         lines.iter().map(|line| line.replace(['\n', '\r'], " ")).collect()
     }
 }

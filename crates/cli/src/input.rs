@@ -183,7 +183,7 @@ fn text(path: &str, bytes_max: u64) -> Result<String, Problem> {
     if bytes.len() as u64 > bytes_max {
         return Err(Problem::new(path, None, "the file is too long", format!("at most {bytes_max} bytes")));
     }
-    // Text has no zero bytes, though UTF-8 allows them.
+    // UTF-8 allows zero bytes, but no text file contains them.
     let zero = bytes.iter().position(|byte| *byte == 0);
     let (wrong_at, text) = match String::from_utf8(bytes) {
         Ok(text) => (zero, text),

@@ -18,7 +18,7 @@ pub(crate) fn on_first(stop: impl Fn() + Send + 'static) {
         }
         stop();
     };
-    // Where no handler can be set, a signal ends the process as it does any other.
+    // If no handler can be set, a signal ends the process as usual.
     let _ = ctrlc::set_handler(handler);
 }
 

@@ -4,7 +4,7 @@
 //! The program is a library with one function, to build faster: cargo begins to compile a library once it knows the
 //! signatures of its dependencies, but a program only once they are compiled.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
-// Parts of the program that only the commands of Linux use.
+// Parts of the program that are used only by the commands for Linux.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
 
 #[cfg(target_os = "linux")]
@@ -139,12 +139,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             2
         }
         Err(error) => {
-            // Where nobody reads the help any more, nobody needs to be told.
+            // If standard output is closed, there is no reader to report to.
             let _ = error.print();
             u8::try_from(error.exit_code()).unwrap_or(2)
         }
     };
-    // A reader that has gone has seen what it wanted.
+    // If the reader has closed the pipe, it needs no more output.
     let _ = std::io::stdout().flush();
     code
 }

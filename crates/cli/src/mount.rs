@@ -119,7 +119,7 @@ impl Mount {
     }
 
     fn start(flag: &'static str, program: &'static str, mut command: Command, point: &Path) -> Result<Mount, Problem> {
-        // A process group of its own, so that Ctrl-C reaches only us, and we unmount.
+        // Put the program in its own process group. Then Ctrl-C reaches only this process, which unmounts first.
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0).spawn();
         let child = child.map_err(|error| failed(flag, program, &error))?;
         Ok(Mount { flag, program, child, point: point.into() })
@@ -165,7 +165,7 @@ impl Drop for Mount {
             return;
         }
         unmount(&self.point, &["-z"]);
-        // The program normally ends with its mount; end it in any case.
+        // The program normally ends when it is unmounted. Terminate it in any case.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let _ = self.child.wait();
     }

@@ -56,7 +56,7 @@ thread_local! {
 /// Runs `phaselink torture`. Ends with `Off` if an invariant broke.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let stopped = interrupt::flag();
-    // A panic is a finding, and reported as one.
+    // A panic counts as a finding and is reported like one.
     let usual = panic::take_hook();
     panic::set_hook(Box::new(|info| {
         let place = info.location().map_or(String::new(), |at| format!("{}:{}", at.file(), at.line()));
@@ -151,7 +151,7 @@ fn summary(found: &HuntResults, time: Duration) -> String {
     let mut broken: Vec<&(Broken, String)> = found.broken.iter().collect();
     broken.sort_by_key(|(broken, _)| broken.seed);
     for (broken, place) in broken {
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "{}", told(broken, place));
     }
     let rate = found.tried as f64 / time.as_secs_f64().max(1e-3);
@@ -216,7 +216,7 @@ fn ends(ladder: &str) -> String {
     let mut text = String::new();
     for (place, line) in lines.iter().enumerate() {
         let is_shown = left_out == 0 || place < LADDER_LINES || place >= LADDER_LINES + left_out;
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = match (is_shown, place == LADDER_LINES) {
             (true, _) => writeln!(text, "{line}"),
             (false, true) => writeln!(text, "… {left_out} lines left out …"),

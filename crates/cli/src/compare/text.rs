@@ -113,7 +113,7 @@ fn measured(comparison: &Comparison, groups: &[ComparedGroup]) -> Option<String>
     for (drive, cell) in groups.iter().flat_map(|group| comparison.drives.iter().zip(&group.cells)) {
         let state = match cell.as_ref().map(|cell| cell.outcome.measured) {
             None | Some(MeasuredState::Only) => continue,
-            // How long the warm-up was differs from drive to drive.
+            // The length of the warm-up differs between drives, so do not state it.
             Some(MeasuredState::Steady { .. }) => {
                 String::from("steady, the write buffer turned over first (--burst: not)")
             }
@@ -244,7 +244,7 @@ pub(super) fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table 
             let missing = if jobs.is_none() { "queues too short" } else { "not finished" };
             let figures = cell.as_ref().map_or_else(|| blank(&columns, missing), |cell| figures(cell, &columns));
             table.row(labels.iter().cloned().chain([drive.name.clone()]).chain(figures));
-            // The labels of a group stand in its first row alone.
+            // Print the labels of a group only in its first row.
             labels.fill(String::new());
         }
     }

@@ -160,7 +160,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         }
     };
     let Some(recording) = recorded else { return Ok(Ending::Interrupted) };
-    // Without a drive, the rules are those of every recording.
+    // If no drive is given, the recording determines the rules.
     let rules = match arguments.drive {
         Some(_) => LossRules::of(&drive),
         None => LossRules::of_recording(&recording),
@@ -367,7 +367,7 @@ impl Arguments {
                 "a drive before it, by its name or file",
             ));
         }
-        // Hosts over vfio-user find more of it than its name.
+        // A host over vfio-user sees the whole controller, so it needs a drive whose protocol is a PCI function.
         let is_meant = |drive: &Drive| !self.vfio_user || drive.protocol().attaches(Attachment::PciFunction);
         let drive = shipped::names().filter_map(Drive::shipped).find(is_meant);
         drive.ok_or_else(|| Problem::new("crash", None, "no drive is shipped", ""))
@@ -419,7 +419,7 @@ impl Arguments {
             Some(_) => image.clone(),
             None => shrink(checks.recording, checks.timeline, image.clone(), SHRINKING_CHECKS_MAX, &mut fails),
         };
-        // Runs the check once more on the smallest image: a different verdict is worth knowing, too.
+        // Check the smallest image once more, because it is worth reporting if the verdict changes.
         let verdict_again = worker.check(&image)?;
         if let Some(problem) = problem {
             return Err(problem);
@@ -436,7 +436,7 @@ impl Arguments {
     /// Returns the command line that checks a crash image of the recording in `file` again.
     fn again(&self, file: &Path, image: &str, rules: DurabilityRules) -> String {
         let file = quoted(&file.display().to_string());
-        // A recording contains the atomic write size of its drive.
+        // A recording includes the atomic write size of its drive, so repeat the option only if it overrides that.
         let is_other = self.replay.is_some() && self.atomic_write.is_some();
         let atomic = if is_other { format!(" --atomic-write {}", rules.atomic_bytes) } else { String::new() };
         let drive = if self.vfio_user { self.served_drive() } else { String::new() };

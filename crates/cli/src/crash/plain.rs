@@ -76,14 +76,14 @@ impl PlainFile {
         }
         let was_written = self.was_written()?;
         if was_written && self.file.metadata()?.len() != image.recording.capacity_bytes {
-            // Parts that are cut off here, or that a check has cut off, read as zeros.
+            // Parts that are cut off here, or that a check has cut off, read as zeros after the file has grown again.
             self.file.set_len(image.recording.capacity_bytes)?;
         }
         let written = self.write_differences(image, footprint)?;
         if was_written {
             self.mend(image, footprint, &written)?;
         }
-        // Consumes the events of our own writes.
+        // Discard the events that the writes above have caused.
         self.was_opened()?;
         self.stamps = stamped(&self.file)?;
         Ok(())
@@ -324,7 +324,7 @@ mod tests {
             file.watch = None;
         }
         for (number, check) in checks.iter().enumerate() {
-            // Some of the cuts lie between the parts.
+            // Some power cuts fall between the parts of a group.
             let shown = view.show(&Image::whole(3 * number + number % 4));
             file.hold(shown, &footprint).unwrap();
             let mut wanted = Vec::new();
@@ -393,7 +393,7 @@ mod tests {
         hold(
             &[
                 |path| {
-                    // Python maps files without a line of unsafe code here.
+                    // Use Python to write through a mapping, because this crate has no unsafe code.
                     let write = "import mmap, sys\nwith open(sys.argv[1], 'r+b') as f, mmap.mmap(f.fileno(), 0) as m: m[0] = m[600] = m[42000] = 77";
                     match std::process::Command::new("python3").args(["-c", write]).arg(path).status() {
                         Ok(status) => assert!(status.success()),

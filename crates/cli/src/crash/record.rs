@@ -119,7 +119,8 @@ impl RecordingPlan<'_> {
             });
         }
         let uri = Uri { place: Address::Unix(folder.join("drive.sock")), export: String::new() };
-        // A file may be written anywhere: partial blocks become whole ones, as in the page cache of a host.
+        // Applications write a file at any offset. The server completes partial blocks, as the page cache of a host
+        // does.
         let any = Geometry { block_bytes: 1, ..self.geometry() };
         let export = Export { name: String::new(), geometry: any, structured_replies: true };
         let front = Nbd(vec![ExportSocket { listener: Listener::bind(&uri)?, export }]);

@@ -134,7 +134,7 @@ pub(super) fn store_of(
     }
     let unwritable = |error: io::Error| Problem::new("crash", None, format!("no memory for an image: {error}"), "");
     let mut bytes = Vec::new();
-    // Everything that is no zero, by its difference from a drive of zeros.
+    // List all ranges that are not zero, as differences from a drive of zeros.
     let zeros = vec![BlockSource::ZEROS; image.sources.len()];
     let longest = (PIECE_BYTES / u64::from(block_bytes)) as usize;
     for range in image.differences(&zeros, footprint, 0, longest) {

@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let explorer = Explorer::bind(arguments.port)?;
     let failed = |error: std::io::Error| Problem::new("explore", None, format!("cannot go on: {error}"), "");
-    // Whoever has read the address may stop the server.
+    // A program that has read the address may stop the server at once, so install the handler before printing it.
     let stop = interrupt::flag();
     output::print(&format!("{}\n", explorer.address().map_err(failed)?))?;
     explorer.serve(&stop).map_err(failed)?;

@@ -72,7 +72,7 @@ impl Explorer {
     pub(super) fn serve(&self, stopped: &Arc<AtomicBool>) -> io::Result<()> {
         let address = self.listener.local_addr()?;
         thread::scope(|scope| {
-            // A connection of our own ends the wait for a client.
+            // The accept below blocks, so this thread ends it by connecting when the server is to stop.
             scope.spawn(|| {
                 while !stopped.load(Ordering::Relaxed) {
                     thread::sleep(STOP_POLL_INTERVAL);
@@ -89,7 +89,7 @@ impl Explorer {
         let clients = Arc::new(AtomicUsize::new(0));
         while !stopped.load(Ordering::Relaxed) {
             let Ok((stream, _)) = self.listener.accept() else {
-                // A client that has disconnected before it was accepted is no reason to stop.
+                // A client may disconnect before it is accepted, so try again after a pause.
                 thread::sleep(ACCEPT_PAUSE);
                 continue;
             };
@@ -101,7 +101,7 @@ impl Explorer {
                 continue;
             }
             let client = ExplorerClient::new(&clients, Arc::clone(&page), Arc::clone(stopped));
-            // If no thread can be started, the client sees its connection closed.
+            // If no thread can be started, the connection is closed.
             let _ = thread::Builder::new().spawn(move || client.answer(&stream));
         }
     }
@@ -127,7 +127,7 @@ impl ExplorerClient {
     }
 
     fn answer(&self, stream: &TcpStream) {
-        // A client that disconnects, or is too slow, gets no response.
+        // If the client disconnects or is too slow, it gets no response, so ignore the error.
         let _ = self.try_to_answer(stream);
     }
 

@@ -161,7 +161,7 @@ fn in_file(role: Role, path: &Path) -> io::Result<Option<&'static str>> {
     {
         return Ok(Some(words));
     }
-    // File systems without locks have no file that is locked.
+    // On a file system without locks, no file counts as locked.
     let is_locked = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
     Ok(is_locked.then_some("a file that a running program has locked"))
 }

@@ -84,9 +84,9 @@ pub(crate) fn errors(lines: impl IntoIterator<Item = String>) {
     let is_terminal = stderr.is_terminal();
     let label = paint("error:", Style::Red, is_terminal);
     for line in lines {
-        // A program reads a problem a line; a person reads lines that break between words.
+        // Programs expect one problem per line, so break lines only on a terminal.
         let line = if is_terminal { broken(&line) } else { line };
-        // If standard error is closed, there is nobody left to be told.
+        // If standard error is closed, the problem cannot be reported.
         let _ = writeln!(stderr, "{label} {line}");
     }
 }

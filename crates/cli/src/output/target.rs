@@ -94,7 +94,8 @@ impl Unfinished {
         let (WriteMethod::Beside(destination), Some(partial)) = (&self.target.way, &self.partial) else {
             return Ok(());
         };
-        // The file at the destination may have become something else meanwhile, such as a store.
+        // The file at the destination may have been replaced in the meantime, for example by a store, so check it
+        // again.
         let flag = self.target.flag;
         let checked = claims::check_contents(Role::Output(flag), flag, destination);
         checked.map_err(|problem| self.kept_beside(problem))?;
@@ -106,7 +107,7 @@ impl Unfinished {
     /// Removes the temporary file, and returns the problem of a failed write.
     pub(crate) fn give_up(self, error: &io::Error) -> Problem {
         if let Some(partial) = &self.partial {
-            // Best effort: the original error matters more than a file that stays.
+            // If the removal fails, report only the original error, which matters more.
             let _ = fs::remove_file(partial);
         }
         unwritable(&self.target.path, error)
@@ -148,7 +149,7 @@ fn write_method(flag: &'static str, path: &Path) -> Result<WriteMethod, Problem>
         found => found.is_ok(),
     };
     if exists {
-        // A file that is read-only is not replaced either.
+        // A rename would replace a read-only file, so check that the file can be written.
         OpenOptions::new().write(true).open(path).map_err(failed)?;
     } else if system::names_a_directory(path) {
         return Err(failed(io::ErrorKind::IsADirectory.into()));

@@ -29,7 +29,7 @@ pub(super) fn open(directory: Option<&Path>, workload: &Workload) -> Result<Vec<
     let names: Vec<String> = workload.jobs.iter().map(|job| file_name(&job.name)).collect();
     let all = (0..names.len()).flat_map(|job| [(job, false), (job, true)]);
     input::all(all.map(|(job, is_write)| {
-        // Jobs of one name are told apart by their places.
+        // Jobs with the same name get their number as a suffix.
         let place = if names.iter().filter(|name| **name == names[job]).count() > 1 {
             format!("-{}", job + 1)
         } else {

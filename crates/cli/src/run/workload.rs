@@ -221,7 +221,7 @@ impl JobFlags {
 
     fn one_job(&self, sizes: &[(&str, &str)]) -> Result<Told, Problems> {
         let mut given = self.given()?;
-        // In the order of the help.
+        // Insert the sizes after `rw`, in the order of the help text.
         let place = usize::from(self.rw.is_some());
         given.splice(place..place, sizes.iter().copied());
         let options = with_defaults(&given);

@@ -172,7 +172,7 @@ impl Session<'_> {
         let flag = if self.flags.file.is_some() { "--file" } else { "--folder" };
         let mounted = Mount::file(flag, path, &self.uri().to_string(), self.capacity_bytes);
         if mounted.is_err() {
-            // What was wrong is told; the file is empty.
+            // Report the failed mount. The file is still empty, so ignore errors of its removal.
             let _ = fs::remove_file(path);
         }
         mounted
@@ -189,7 +189,7 @@ impl Session<'_> {
                 }
             }
         } else if self.flags.folder.is_some() {
-            // The file system is made before the recording begins.
+            // Create the file system before the recording begins.
             self.with_folder(file, |_| Ok(()))?;
         }
         if let Some(record) = &environment.device.record {

@@ -126,7 +126,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let (summary, command) = run_with_commands(&server, session.as_ref(), arguments.run.as_deref());
     let failed = |error: io::Error| Problem::new("serve", None, error.to_string(), "");
     let (summary, command) = (summary.map_err(failed)?, command.transpose()?);
-    // A trace that could not be kept is no reason to lose the result as well.
+    // If the trace cannot be saved, print the result first and report the problem afterwards.
     let recorded = server.device.record.as_ref().zip(record).map(|(record, unfinished)| finish(record, unfinished));
     arguments.print(&server, &summary, targets.json)?;
     recorded.transpose()?;
@@ -144,7 +144,7 @@ fn run_with_commands(
     let (device, stopped) = (&server.device, Arc::new(AtomicBool::new(false)));
     let (stop, flag, unmounts) = (Arc::clone(&device.stop), Arc::clone(&stopped), session.is_some());
     interrupt::on_first(move || match unmounts {
-        // What is mounted is unmounted before the server stops.
+        // Unmount the file system before the server stops.
         true => flag.store(true, Ordering::Relaxed),
         false => stop.request(),
     });
@@ -273,7 +273,7 @@ impl Arguments {
     fn text(&self, server: &Server, summary: &Summary) -> String {
         let Summary { outcome, tally, exchanges } = summary;
         let mut counts = served::counts(tally);
-        // With timing on, the account of the model has them.
+        // With timing on, the outcome of the model includes these counters.
         for (name, count) in outcome.counters.iter().filter(|_| !server.timing) {
             counts.row([name.to_string(), units::grouped(*count)]);
         }

@@ -32,7 +32,7 @@ pub(super) fn show(device: &Device) {
 }
 
 fn draw(text: &str) {
-    // Errors of a terminal that has gone are ignored.
+    // If the terminal is closed, the status is not shown.
     let _ = write!(io::stderr(), "\r\x1b[K{text}");
 }
 

@@ -250,7 +250,8 @@ fn run(
     let failed = AtomicBool::new(false);
     let is_over = || stopped.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed);
     let shared = Mutex::new((state, Problems::default()));
-    // One queue for all threads: points near each other share drives, and none is left waiting behind a long one.
+    // All threads take points from one queue in order. Neighbouring points share drives, and no point waits behind a
+    // long run.
     rayon::broadcast(|_| {
         let mut resolver = sweep.resolver();
         while let Some(work) = pending.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !is_over()) {
@@ -258,7 +259,7 @@ fn run(
                 .simulation(&mut resolver, drawn)
                 .map(|simulation| ended(simulation, precision, &progress, is_over));
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            // What a trace that has changed leaves is no result to keep.
+            // If a trace has changed during the run, the result is wrong, so do not keep it.
             let ran = ran.and_then(|outcome| traces::failures().or(outcome));
             let kept = ran.and_then(|figures| figures.map_or(Ok(()), |figures| shared.0.add(work.hash, figures)));
             if let Err(problems) = kept {

@@ -83,7 +83,8 @@ impl StateFile {
                 Some(refusal) => return Err(refused(&self.path, refusal)),
                 None => {}
             }
-            // A line without an end was being written when the program was stopped, unless it is longer than any.
+            // A last line without an end was cut short when the program was stopped, unless it is too long for any
+            // record.
             let is_cut_short = !text.ends_with('\n') && (length as u64) < LINE_BYTES_MAX;
             if is_cut_short || (fresh && !is_header) {
                 break;

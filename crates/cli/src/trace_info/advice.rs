@@ -29,8 +29,8 @@ pub(super) fn of(info: &Info, path: &str, forced: Option<Format>) -> Advice {
         let (all, writes) = (info.summary.granule_bytes, info.summary.write_granule_bytes);
         all.is_multiple_of(limits.block_bytes.into()) && writes.is_multiple_of(limits.write_block_bytes.into())
     };
-    // The default drive if it accepts the trace's sizes and is large enough, else the smallest drive of those sold that
-    // is, else any, made larger.
+    // Choose the default drive if it accepts the trace's request sizes and is large enough, otherwise the smallest
+    // suitable drive on sale, otherwise a drive that is made larger.
     let sold = SETS_SOLD.iter().flat_map(|name| shipped::set(name)).filter_map(Drive::shipped);
     let mut sold: Vec<Drive> = sold.collect();
     sold.sort_by_key(|drive| drive.media.capacity_mib);
@@ -54,7 +54,7 @@ fn command(info: &Info, path: &str, forced: Option<Format>, drive: &Drive) -> St
     let most = info.depth.and_then(|depth| depth.most).unwrap_or(0).min(limits.queue_slots().into());
     words.extend((most > IODEPTH_DEFAULT).then(|| format!("--iodepth {most}")));
     let needed = info.summary.end_bytes;
-    // A power of two, as memories are built.
+    // Memories have capacities that are powers of two.
     let room_mib = needed.div_ceil(MIB).next_power_of_two();
     words.extend((needed > limits.capacity_bytes).then(|| format!("--set media.capacity_mib={room_mib}")));
     words.join(" ")

@@ -18,7 +18,7 @@ const INDENT: &str = "             ";
 pub(super) fn text(path: &str, info: &Info, advice: &Advice) -> String {
     let mut text = String::new();
     let mut line = |label: &str, value: String| {
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "{label:<13}{}", wrapped(&value, INDENT));
     };
     line("trace", format!("{path}: {}", info.format));
@@ -120,7 +120,7 @@ fn alignment(info: &Info) -> String {
 fn footprint(info: &Info) -> String {
     let Footprint { is_exact, blocks, read_blocks, written_blocks, .. } = info.footprint;
     let about = if is_exact { "" } else { "~" };
-    // An estimate may be larger than the trace's extent.
+    // An estimate may exceed the extent of the trace, so limit it.
     let most = if info.devices.len() == 1 { info.summary.end_bytes.div_ceil(4096) } else { u64::MAX };
     let [blocks, read_blocks, written_blocks] = [blocks, read_blocks, written_blocks].map(|blocks| blocks.min(most));
     let [all, read, written] =

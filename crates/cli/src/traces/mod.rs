@@ -56,7 +56,7 @@ pub(crate) fn files(path: &str) -> Vec<File> {
         return vec![file(path.into())];
     }
     let found = of_processors(path.strip_suffix(".blktrace").unwrap_or(path));
-    // Opening the file will report that it does not exist.
+    // If neither exists, opening the file reports that.
     if found.is_empty() { vec![file(path.into())] } else { found.into_iter().map(file).collect() }
 }
 

@@ -199,7 +199,7 @@ mod tests {
                     false => Box::new(MultiGzDecoder::new(&damaged[..])),
                 };
                 let mut unpacked = Vec::new();
-                // Reading ends, with an error or with bytes, and does not panic.
+                // Reading damaged data must return, with an error or with bytes, and not panic.
                 let _ = reader.by_ref().take(1 << 20).read_to_end(&mut unpacked);
             }
         }

@@ -1,5 +1,5 @@
 //! The built program, run as a user runs it.
-// Two programs of tests share this, and one of them needs little of it.
+// Two test programs include this module, and one of them uses only a part of it.
 #![allow(dead_code)]
 
 #[cfg(unix)]
@@ -40,7 +40,7 @@ impl From<Output> for Ran {
 /// The program, to run in the repository.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phaselink"));
-    // Results follow the width that a terminal gives.
+    // A terminal's width in COLUMNS would change the output.
     command.current_dir(ROOT).env_remove("COLUMNS");
     command
 }

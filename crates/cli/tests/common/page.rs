@@ -81,7 +81,7 @@ impl Folder {
     /// If it cannot be made.
     pub(crate) fn new(test: &str) -> Folder {
         let here = directory(test);
-        // Tests have their libraries beside them, whatever they are built for.
+        // Cargo puts the libraries of the workspace next to the test program, for each profile and target.
         let built = std::env::current_exe().unwrap().parent().unwrap().to_owned();
         fs::create_dir(here.join("target")).unwrap();
         symlink(built, here.join("target/dist")).unwrap();
@@ -137,7 +137,7 @@ impl Folder {
             let ran = self.shell(command);
             let mut printed = cut_like(&part[1..], &(ran.stdout + &ran.stderr.replace(CLOCKS_DIFFER, "")));
             lines.push(String::from(part[0]));
-            // A blank line sets the next command apart.
+            // A blank line separates the output from the next command.
             let is_last = part.as_ptr_range().end == block.as_ptr_range().end;
             if !is_last && printed.last().is_some_and(|line| !line.is_empty()) {
                 printed.push(String::new());
@@ -158,7 +158,7 @@ impl Folder {
         match block.kind() {
             _ if is_left_out || !has_what_it_needs(&place, block) => {}
             "console" => return self.rerun(&block.lines),
-            // A file may be wrong on purpose, or a script that a later command runs.
+            // An example file may be wrong on purpose, or a script that a later command runs.
             _ if block.value("file").is_some() => {}
             "sh" => self.must_run(&place, &format!("set -e\n{}", block.text())),
             "toml" => self.take_toml(&place, block),

@@ -84,7 +84,7 @@ fn every_page_of_the_folder_is_tested_and_stands_in_the_table_of_contents() {
 fn problem(file: &str, block: &Block) -> Option<&'static str> {
     match block.kind() {
         "console" | "sh" | "usage" | "toml" | "json" => None,
-        // Every page's, by the tests of the package.
+        // The tests of the Python package run the Python examples of all pages.
         "python" => None,
         "c" => block.value("file").is_none().then_some("C is compiled by a command, as a file"),
         "rust" => {
@@ -231,7 +231,7 @@ fn functions_that_pages_name_stand_in_the_files_that_they_name() {
         for (name, source) in named_in_code(&text).into_iter().filter(|(name, _)| !name.ends_with(".rs")) {
             let code = read(folder.join(source).to_str().unwrap());
             let owner = name.rsplit("::").nth(1).unwrap_or("");
-            // A folder is a module, too.
+            // A module may be a folder.
             let is_there = defines(&code, name) && code.contains(owner) || source.contains(&format!("/{name}/"));
             assert!(is_there, "{file}: {name} in {source}");
             seen += 1;

@@ -91,7 +91,7 @@ fn engine_that_changes_nothing_is_told_with_the_flag_that_makes_it_count() {
 fn one_flag_puts_a_polled_drive_under_linux() {
     let told = notes("run tlc-gen4 --stack linux-6 --number-ios 9");
     assert_eq!(told, ["tlc-gen4: nvme.interrupts = true, because the threads of the stack sleep until an interrupt"]);
-    // Interrupts are there for jobs that sleep; one that polls has none, with the key or without.
+    // With this stack, sleeping jobs use interrupts. A polling job has none, with or without the key.
     let polled = |set: &str| printed(&format!("-q run optane-p4800x --stack linux-6 -O hipri=1 --number-ios 99 {set}"));
     assert_eq!(polled(""), polled("--set nvme.interrupts=false"));
     let refused = refusal("run tlc-gen4 --stack linux-6 --set nvme.interrupts=false");
@@ -179,7 +179,7 @@ fn completions_know_the_names_that_ship_with_the_program() {
     for shell in ["bash", "zsh", "fish"] {
         let script = printed(&format!("completions {shell}"));
         let names = ["optane-p4800x", "linux-6", "zen4-9654p", "moneta-talk-2011", "which-interface"];
-        // fish completes options alone.
+        // fish completes only options.
         let known = if shell == "fish" { &names[1..3] } else { &names[..] };
         known.iter().for_each(|name| assert!(script.contains(name), "{shell}: {name}"));
     }

@@ -107,7 +107,7 @@ fn a_flush_covers_what_was_answered_before_it_and_not_what_came_with_it() {
         application.flush();
         application.write(1);
     };
-    // Neither, the first, both.
+    // Neither write, the first, or both.
     assert_eq!(images("crash-flush", &[], alone), 3);
     let together = |application: &mut Application| {
         application.ask(&[(command::WRITE, 0, 0, 1), (command::FLUSH, 0, 0, 0)]);
@@ -128,7 +128,7 @@ fn force_unit_access_keeps_its_own_write_and_long_writes_are_torn_in_blocks() {
     assert_eq!(images("crash-long", &[], long), 32);
     assert_eq!(images("crash-atomic", &["--atomic-write", "1k"], long), 16, "three blocks are no atomic write");
     assert_eq!(images("crash-atomic", &["--atomic-write", "1536"], long), 4);
-    // A drive whose buffer outlives power loses nothing that was answered.
+    // If the buffer is protected from power loss, no acknowledged write is lost.
     assert_eq!(images("crash-protected", &["tlc-gen5", "--atomic-write", "64k"], durable), 4);
     assert_eq!(images("crash-unprotected", &["tlc-gen4", "--atomic-write", "64k"], durable), 6);
 }
@@ -152,7 +152,7 @@ fn a_failure_names_the_rule_and_the_keys_of_the_drive_that_allow_it() {
 #[test]
 fn a_failure_names_the_command_that_repeats_it_and_the_check_reads_it() {
     let here = directory("crash-failure");
-    // What was reported has to be there: the second write is reported too early.
+    // Every block that was printed must be there. The application prints block 6 before its write is durable.
     let check = "for block in $(cat \"$printed\"); do \
         test $(dd if=\"$image\" bs=512 skip=$block count=1 2> /dev/null | tr -d '\\0' | wc -c) = 512 || \
         { echo block $block is lost; exit 1; }; done";
@@ -196,7 +196,7 @@ fn a_failure_names_the_command_that_repeats_it_and_the_check_reads_it() {
 fn a_check_that_never_ends_has_failed_and_what_it_has_started_ends_with_it() {
     let here = directory("crash-timeout");
     let pids = here.join("pids");
-    // It only works where nothing is missing.
+    // The check ends only if no write is missing.
     let check = format!(
         "test $(tr -d '\\0' < \"$image\" | wc -c) = 512 || {{ sleep 1000 & echo $! > {}; yes; }}",
         pids.display()
@@ -376,7 +376,7 @@ fn cost_of_images(test: &str, writes: usize, check: &str) -> (f64, f64) {
 /// Time that processors have spent on children which have ended, and on theirs.
 fn time_of_children() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap();
-    // Fields 16 and 17, in ticks of 10 ms; the second, a name, may have anything in it.
+    // Fields 16 and 17 hold the times in ticks of 10 ms. Field 2 is a name that may contain spaces, so start after it.
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     Duration::from_millis(fields[13..15].iter().map(|ticks| ticks.parse::<u64>().unwrap() * 10).sum())
 }
@@ -396,7 +396,7 @@ fn a_hundred_images_of_64_mib_are_tested_in_a_second() {
             println!(
                 "64 MiB written and {flushed}, a check that {does}: {rate:.0} images a second, {milliseconds:.1} ms of a processor each"
             );
-            // Of one processor, and where all has to be compared, of two.
+            // Limit for one processor, or for two if the whole image is compared.
             assert!(milliseconds < if check.starts_with("printf") { 20.0 } else { 10.0 });
         }
     }

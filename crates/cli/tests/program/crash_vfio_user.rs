@@ -108,7 +108,7 @@ with Zones(sys.argv[1]) as drive:
     assert found(drive, 1)[:2] == (1, 0), 'an open zone without data is empty'
     assert written == drive.append(0, blocks(9, 1)), 'the zone goes on at the write pointer'
 ";
-    // Nothing or the first block; then none to four further ones.
+    // None or the first block (2 images), then up to four further ones (4 images).
     let counted = images("crash-zones-pointer", ZONED, write, check);
     assert!(counted.is_none_or(|images| images == 6), "{counted:?}");
 }
@@ -137,7 +137,8 @@ with Zones(sys.argv[1]) as drive:
     assert others[0] == (0 if second == 1 else 1), others
     assert 'all' not in printed or (first, second) == (1, 1), (first, second)
 ";
-    // Before each flush and action one; the last ones: zone 0 at three lengths and zone 1 at two, then one by one.
+    // One image before each flush and each zone action. At the end, zone 0 has three possible lengths and zone 1 two,
+    // and then one each.
     let counted = images("crash-zones-actions", ZONED, write, check);
     assert!(counted.is_none_or(|images| images == 10), "{counted:?}");
 }
@@ -202,7 +203,8 @@ with BlockDrive(sys.argv[1]) as drive:
     assert not any(values[2:]) or values[1] == 2, values
 ";
     let (plain, placed): (&[&str], &[&str]) = (&["--size", "1m"], &["placed.toml", "--size", "1m"]);
-    // Nothing or the first write; the second without it; then both, and any of two further blocks and a deallocation.
+    // No write, the first, or the second without the first. After the flush both exist, with any of two further blocks
+    // and a deallocation.
     let counted = images("crash-vfio-blocks", plain, write, check);
     assert!(counted.is_none_or(|images| images == 11), "{counted:?}");
     if !programs::are_here(&["python3"]) {

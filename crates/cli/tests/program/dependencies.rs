@@ -73,7 +73,7 @@ fn licence_expressions_are_met_by_what_is_allowed_alone() {
 
 #[test]
 fn every_dependency_comes_under_a_licence_that_is_allowed() {
-    // What other platforms need need not have been fetched here.
+    // Dependencies of other platforms may not have been downloaded here.
     let host = Command::new("rustc").args(["--print", "host-tuple"]).current_dir(ROOT).output().unwrap();
     let host = String::from_utf8(host.stdout).unwrap();
     let mut cargo = Command::new(env!("CARGO"));
@@ -98,7 +98,7 @@ fn every_dependency_comes_from_a_registry_that_is_allowed_and_with_a_checksum() 
     let lock: toml::Table = fs::read_to_string(Path::new(ROOT).join("Cargo.lock")).unwrap().parse().unwrap();
     let allowed = allowed("sources", "allow-registry");
     let is_wrong = |package: &&toml::Value| match package.get("source").and_then(toml::Value::as_str) {
-        // One of the workspace.
+        // A package without a source is a member of the workspace.
         None => !package["name"].as_str().unwrap().starts_with("phaselink"),
         Some(source) => {
             let registry = source.strip_prefix("registry+");

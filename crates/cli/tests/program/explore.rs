@@ -103,7 +103,7 @@ fn what_others_send_and_what_is_none_is_refused_and_the_server_goes_on() {
     ] {
         assert_eq!(server.told(format!("{head}\r\n\r\n").as_bytes()).0, status, "{head}");
     }
-    // One that never asks whole holds up nobody.
+    // A client that never completes its request must not block others.
     let mut slow = TcpStream::connect(&host).unwrap();
     slow.write_all(b"GET / HT").unwrap();
     let wrong = server.ask(&json!({ "verb": "run", "drive": { "name": "nvmee" }, "job": [], "seed": 1 }));

@@ -17,7 +17,7 @@ const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/rig.sh");
 const BOOTS_S_MAX: u32 = 600;
 
 fn rig_is_here() -> bool {
-    // Not captured: its progress is of interest while it lasts.
+    // Do not capture the output, so that its progress can be followed.
     let ready = Command::new(RIG).arg("prepare").status().is_ok_and(|status| status.success());
     assert!(ready || env::var_os("CI").is_none(), "the guest cannot be prepared");
     if !ready {

@@ -71,7 +71,7 @@ fn check(client: &mut Client, versions: &mut [Versions]) {
         assert_eq!(answer.error, 0);
         let allowed = known.acknowledged..=known.sent;
         let version = allowed.clone().find(|version| found == block(number, *version));
-        // A write that was cut off may have got half-way, which is why its answer never came.
+        // A write that was interrupted may be torn. Then its completion has not been received.
         let torn = version.is_none() && known.sent > known.acknowledged;
         assert!(version.is_some() || torn, "block {number} holds none of the versions {allowed:?}");
         known.acknowledged = version.unwrap_or(known.acknowledged);

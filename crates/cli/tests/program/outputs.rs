@@ -164,7 +164,7 @@ fn no_output_of_any_command_overwrites_what_it_reads_or_serves_under_any_name() 
     let scene = Scene::new("outputs-own");
     for (command, files, flags) in COMMANDS {
         for flag in flags {
-            // The file of this sweep's own runs is where they are to be.
+            // A sweep may write its own state file.
             let others = files.iter().filter(|file| (*flag, **file) != ("--state FILE", "p.state.jsonl"));
             others.for_each(|file| scene.assert_refused(command, flag, file));
         }
@@ -177,7 +177,7 @@ fn no_output_of_any_command_overwrites_a_store_a_socket_runs_or_a_file_in_use() 
     let scene = Scene::new("outputs-precious");
     for (command, _, flags) in COMMANDS {
         for flag in flags {
-            // Another sweep's runs are of use to this one.
+            // A sweep may read and extend the state file of another sweep.
             let others = PRECIOUS.iter().filter(|file| (*flag, **file) != ("--state FILE", "other.state.jsonl"));
             others.for_each(|file| scene.assert_refused(command, flag, file));
         }
@@ -286,7 +286,7 @@ fn file_that_is_no_earlier_output_of_the_flag_is_not_overwritten() {
 fn a_result_that_cannot_be_written_whole_leaves_the_earlier_one() {
     let here = described("outputs-full");
     fs::write(here.join("result"), "{ \"earlier\": 1 }").unwrap();
-    // A file that grows beyond the limit is an error as on a full disk, where the signal is ignored.
+    // With SIGXFSZ ignored, exceeding the file size limit gives an error like a full disk.
     let ran = shell(&here, "trap '' XFSZ; ulimit -f 1; phaselink run nvme --number-ios 9 --json=result");
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.starts_with("error: result: cannot be written: "), "{}", ran.stderr);

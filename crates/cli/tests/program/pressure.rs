@@ -126,8 +126,8 @@ fn a_client_for_which_there_is_no_thread_is_sent_away_and_the_others_are_served(
     let server = Server::start("pressure-thread", "off");
     let mut honest = server.connect();
     is_served(&mut honest, 1);
-    // Less than the stack of a thread, which is 2 MiB. The stacks of threads that have ended are used again, so that
-    // a few more clients may be served before one is sent away.
+    // The limit is below the stack of a thread (2 MiB). Stacks of ended threads are reused, so a few more clients may
+    // be served before one is refused.
     server.limit(Some(1 << 20));
     let served: Vec<Client> = (0..32).map_while(|_| Client::connect(&server.uri).ok()).collect();
     assert!(served.len() < 32);
@@ -148,7 +148,7 @@ fn a_clock_that_jumps_makes_answers_late_and_none_wrong() {
             let data = vec![value + 100; BLOCK_BYTES as usize];
             let request = Request { flags: 0, command: command::WRITE, cookie: 9, offset: 8192, length: BLOCK_BYTES };
             client.ask(&request, &data);
-            // Before, behind or in the middle of its work.
+            // Stop the server before, during or after its work on the request.
             server.signal(Signal::STOP);
             client.send().unwrap();
             thread::sleep(Duration::from_millis(400));
@@ -159,7 +159,7 @@ fn a_clock_that_jumps_makes_answers_late_and_none_wrong() {
             }
             assert_eq!(ask(&mut client, command::READ, 8192, BLOCK_BYTES, b""), (data, 0));
         }
-        // Nobody is behind for good: what comes later is as soon as ever.
+        // The server has caught up: later requests are as fast as before.
         let asked = Instant::now();
         (0..10).for_each(|value| is_served(&mut client, value));
         assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());

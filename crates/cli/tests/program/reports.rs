@@ -182,7 +182,7 @@ fn each_drawing_is_a_file_with_its_values_beside_it_and_linked() {
         assert_eq!(links.len(), 2 * page.matches("<svg").count(), "{command}");
         for file in links {
             let text = fs::read_to_string(here.join(out).join(file)).unwrap();
-            // A figure that is unknown everywhere has a head alone.
+            // If a figure is unknown everywhere, its file has only a header line.
             assert!(text.contains(',') && (file.ends_with(".csv") || text.starts_with("<svg ")), "{file}: {text}");
         }
     }

@@ -447,7 +447,7 @@ fn every_document_begins_with_version_and_verb_and_has_the_keys_of_its_page() {
 
 #[test]
 fn published_results_are_judged_one_object_each() {
-    // The papers that take few seconds; the others take most of a minute (`make reproduce`).
+    // These papers take a few seconds. The others take nearly a minute (`make reproduce`).
     let papers = ["capi-pcm-openpower", "moneta-talk-2011"];
     let ran = phaselink(&format!("reproduce {} --json", papers.join(" ")));
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();

@@ -86,7 +86,7 @@ fn prometheus_gets_counts_and_latencies() {
         Client::connect(&Uri::parse(&format!("nbd+unix:///?socket={}", socket.display())).unwrap()).unwrap();
     (0..3).for_each(|block| assert_eq!(read_once(&mut client, block * 4096), 0));
     client.disconnect().unwrap();
-    // Closing is counted too, so that the last batch has been by then.
+    // The server counts the disconnection too, so once that is visible, the last batch has been counted.
     let mut answer = String::new();
     while !answer.contains("phaselink_requests_total{op=\"read\"} 3\n") {
         let mut stream = TcpStream::connect(address.trim_end_matches("/metrics")).unwrap();
@@ -134,7 +134,7 @@ impl Idle {
         let nbd = (address == "nbd").then(|| {
             Client::connect(&Uri::parse(&format!("nbd+unix:///?socket={}", socket.display())).unwrap()).unwrap()
         });
-        // A client of vfio-user that says its version and nothing more.
+        // A vfio-user client that sends only its version message.
         let mut version = vec![1, 0, 1, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
         let vfio = (address == "vfio-user").then(|| std::os::unix::net::UnixStream::connect(&socket).unwrap());
         vfio.iter().for_each(|mut socket| {
@@ -174,7 +174,7 @@ fn idle_server_uses_little_processor_time_and_wakes_for_the_next_request() {
 
 #[test]
 fn clients_that_say_nothing_hold_up_neither_metrics_nor_other_clients_for_long() {
-    // Both wait for a time-out of several seconds.
+    // Each of the two runs waits for a time-out of several seconds.
     thread::scope(|scope| {
         for timing in ["on", "off"] {
             scope.spawn(move || silent_clients_hold_up_nobody(timing));
@@ -259,7 +259,7 @@ fn flushes_of_a_benchmark_reach_the_modelled_drive_and_stand_apart_at_both_ends(
         for document in [&load, &serve] {
             let jobs = document["jobs"].as_array().unwrap();
             let counts = |op: &str| jobs.iter().map(|job| job[op]["total_ios"].as_u64().unwrap()).sum::<u64>();
-            // The twentieth write ends the job, as in a simulated run.
+            // The job ends with its twentieth write, as in a simulated run.
             assert_eq!((counts("write"), counts("sync")), (20, 9), "{front:?} {document}");
         }
         let mean = load["jobs"][0]["sync"]["lat_ns"]["mean"].as_f64().unwrap();
@@ -269,7 +269,8 @@ fn flushes_of_a_benchmark_reach_the_modelled_drive_and_stand_apart_at_both_ends(
         assert!(served["flush"]["latency_ns"]["mean"].as_f64().unwrap() > 300_000.0, "{served}");
         let iops = load["jobs"][0]["write"]["iops"].as_f64().unwrap();
         assert!(iops < 2.0 / 300e-6, "{front:?}: {iops}");
-        // With one request in flight, every completion but the last has a next request, flushes of the store apart.
+        // With one request in flight, every completion but the last is followed by a request. Flushes of the store may
+        // add some.
         let turnarounds = serve["phaselink"]["lag"]["turnaround"]["count"].as_u64().unwrap();
         assert!((19..=28).contains(&turnarounds), "{front:?}: {turnarounds}");
     }
@@ -447,7 +448,7 @@ fn application_writes_a_plain_file_and_its_requests_are_recorded_with_flushes() 
     assert!(!here.join("disk").exists(), "the mount is left behind");
     let requests = recorded(&here.join("app.log"));
     let written: Vec<&String> = requests.iter().filter(|line| !line.starts_with("read")).collect();
-    // Part of a block is written as the whole block, and what was prepared is not recorded.
+    // A partial block is written as a whole block. Writes before the recording are not part of it.
     assert!(written.first().is_some_and(|first| *first == "write 4608 512"), "{requests:?}");
     assert!(written.last().is_some_and(|last| *last == "sync 0 0"), "{requests:?}");
     let told = |arguments: &[&str]| -> Ran {

@@ -16,7 +16,7 @@ fn endless_run(test: &str, flags: &[&str]) -> Child {
     command.args(["run", "--runtime", "20d", "--report"]).arg(&report).args(flags);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for(&report);
-    // Let it get some requests done.
+    // Give the run time to complete some requests.
     thread::sleep(Duration::from_millis(300));
     child
 }
@@ -62,7 +62,7 @@ fn stopped_after(time: Duration, arguments: &str) -> Ran {
 
 #[test]
 fn ctrl_c_of_a_comparison_prints_the_runs_that_are_finished() {
-    // The first line takes a fraction of a second, the second minutes.
+    // The first row takes a fraction of a second, the second row minutes.
     let arguments = "compare nvme --numjobs 1 --bs 512,64m --ios 100000";
     let ran = stopped_after(Duration::from_secs(8), arguments);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(130), "stopped: 1 of 2 runs are finished\n"));

@@ -139,7 +139,7 @@ fn be_rude(server: &Server, random: &mut Random) {
         1 => scribble("shm.sock", random),
         2 => scribble("vfio.sock", random),
         3 => scribble("control.sock", random),
-        // Dies, or stalls, with requests under way and answers that it does not read.
+        // The client disconnects, or stalls, with requests in flight and replies that it does not read.
         kind @ (4 | 5) => {
             let Ok(mut client) = Client::connect(&server.uri) else { return };
             for _ in 0..64 {
@@ -150,7 +150,7 @@ fn be_rude(server: &Server, random: &mut Random) {
             let _ = client.send();
             thread::sleep(Duration::from_millis(if kind == 4 { 0 } else { random.bits() % 800 }));
         }
-        // Comes in shared memory, and goes in the middle of its work.
+        // A client connects over shared memory and disconnects with requests in flight.
         _ => {
             let Ok(mut client) = phaselink_client::Client::connect(&server.here.join("shm.sock"), &Options::default())
             else {
@@ -182,7 +182,7 @@ fn live(server: &Server, versions: &mut [Versions], until: Instant, seed: u64, f
         let mut client = server.connect();
         let mut asked = 0;
         while Instant::now() < until {
-            // It comes again as well.
+            // At random, the client reconnects.
             if random.bits().is_multiple_of(500) {
                 client = server.connect();
             }
@@ -219,7 +219,8 @@ fn a_server_outlives_rude_clients_a_full_disk_and_being_killed() {
     while begun.elapsed() < Duration::from_secs(seconds) {
         let full = can_be_full && generations % 4 == 3;
         let server = Server::start(&here, generations.is_multiple_of(2), full);
-        // What a full disk holds is gone with its file system.
+        // A full disk is simulated by a separate file system, whose contents end with this generation, so use separate
+        // versions.
         let mut own = vec![Versions::default(); BLOCKS];
         let versions = if full { &mut own } else { &mut versions };
         let taken = live(&server, versions, Instant::now() + GENERATION, generations, full);

@@ -55,7 +55,7 @@ fn a_sweep_that_lost_its_last_runs_goes_on_without_repeating_the_others() {
     let whole = plan.printed("--csv");
     assert_eq!((whole.lines().count(), plan.runs()), (13, 12));
     let text = fs::read_to_string(&plan.state).unwrap();
-    // The header, nine runs, and the beginning of a tenth.
+    // Keep the header, nine runs and the beginning of a tenth.
     let kept: String = text.split_inclusive('\n').take(10).collect();
     fs::write(&plan.state, format!("{kept}{{\"hash\":\"0123")).unwrap();
     let ran = plan.ran("--csv");
@@ -189,7 +189,7 @@ fn a_file_that_is_no_state_file_is_left_alone() {
         assert!(ran.stderr.starts_with("error: p.state.jsonl: is no file of"), "{}", ran.stderr);
         assert_eq!(fs::read_to_string(&plan.state).unwrap(), text);
     }
-    // What a program that was stopped in its first line has left is its own.
+    // A file with only an incomplete first line was left by a stopped sweep, so the sweep may overwrite it.
     fs::write(&plan.state, "{\"phaselink\":\"fin").unwrap();
     plan.printed("");
     assert_eq!(plan.runs(), 12);

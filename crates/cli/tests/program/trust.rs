@@ -51,7 +51,7 @@ fn a_constant_that_is_chosen_is_in_doubt_no_longer() {
 fn predict_run_compare_and_sweep_give_the_same_interval_for_the_same_figure() {
     let job = "--number-ios 100 --bs 4k --iodepth 1 --numjobs 1";
     let run = document(&format!("run nvme {job} --intervals=20 --json"))["phaselink"]["intervals"].clone();
-    // A lone request's closed form is exact where software takes as long each time.
+    // The closed form of a lone request is exact if software times do not vary.
     let even = format!("nvme {job} --set host.variation=0 --intervals=20 --json");
     let predicted = document(&format!("predict {even}"))["drives"][0]["intervals"].clone();
     assert_close(
@@ -70,7 +70,7 @@ fn predict_run_compare_and_sweep_give_the_same_interval_for_the_same_figure() {
     for name in ["mean_ns", "joules_per_io"] {
         assert_close(ends(&swept["rows"][0]["intervals"][name]), ends(&run[name]));
     }
-    // Draws are kept as points are.
+    // The state file stores the runs of draws like those of points.
     let again = sweep("--csv");
     assert!(again.stderr.starts_with("42 of 42 runs have run before"), "{}", again.stderr);
     let mut lines = again.stdout.lines();

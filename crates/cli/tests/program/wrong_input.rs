@@ -179,7 +179,7 @@ fn sizes_at_and_beyond_the_limits_of_integers_are_refused() {
         "--set media.read_ns=1e300",
         "--set link.bit_error_rate=nan",
     ] {
-        // The parser of flags adds advice on further lines to its own errors.
+        // The parser of flags adds advice to its errors on further lines, so check only the first line.
         let ran = phaselink(&format!("run {flags}"));
         assert_eq!(ran.code, Some(2), "{flags}");
         assert!(ran.stderr.starts_with("error: "), "{flags}: {}", ran.stderr);
@@ -209,7 +209,7 @@ fn all_wrong_options_of_a_job_are_told_at_once() {
 
 #[test]
 fn results_that_cannot_be_written_are_told_before_the_run() {
-    // The run itself would take days.
+    // The run would take days, so the test ends only if the error comes first.
     let lines = errors("run --runtime 20d --json=no/such/directory/x.json");
     assert!(lines[0].starts_with("no/such/directory/x.json: cannot be written: "), "{lines:?}");
 }
@@ -263,7 +263,7 @@ fn a_file_of_unknown_keys_or_one_long_line_is_told_soon_and_shortly() {
 
 #[test]
 fn more_under_way_than_memory_should_hold_is_refused() {
-    // The third asks for 4 GiB at once.
+    // The third command would allocate 4 GiB at once.
     for flags in [
         "run cxl --bs 512m",
         "run cxl --set media.capacity_mib=65536 --bs 1g",

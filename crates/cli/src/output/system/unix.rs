@@ -91,7 +91,7 @@ pub(in crate::output) fn own_stream(path: &Path) -> Option<File> {
 
 /// Gives a new file the owner and group of the file that it replaces, if the user may.
 pub(in crate::output) fn keep_owner(replaced: &fs::Metadata, file: &File) {
-    // Only the superuser may give files away, and only for the superuser does it make a difference.
+    // Only the superuser may change the owner, and only for the superuser the file would have another owner otherwise.
     let _ = fchown(file, Some(replaced.uid()), Some(replaced.gid()));
 }
 
