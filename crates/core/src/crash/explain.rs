@@ -142,8 +142,8 @@ impl LossRules {
             };
             format!("{} {lost}. {}", named(recording, place), self.of_loss(state, place, loss))
         };
-        // After a failed write, reads return the old data, so its absence after the power failure is nothing to
-        // explain.
+        // Reads return the old data after a write that failed. If that write is lost completely, reads see no
+        // difference.
         let is_missed = |(place, loss): &(&usize, &Loss)| !failed.contains(place) || !matches!(loss, Loss::All);
         let missed = image.lost.iter().filter(is_missed).map(explain);
         let appeared = failed.iter().filter(|place| !image.lost.contains_key(place));

@@ -312,8 +312,8 @@ impl DriveReader {
             let mut doubt: UncertainConstant = list::read_item(item, &mut self.problems);
             if self.problems.len() == known_problems {
                 doubt.key = full_name(path, &doubt.key);
-                // A test checks the marks of the shipped drives. A sweep reads those files thousands of times, so check
-                // only marks of users.
+                // A test checks the marks of uncertain constants in shipped drives. A sweep reads those drives
+                // thousands of times, so check only marks that users wrote.
                 if matches!(origin, Origin::File | Origin::Set) {
                     self.check_mark(&list.key, &doubt, &item.place);
                 }

@@ -30,9 +30,9 @@ fn threads_that_meet_at_a_lock_pass_it_on_at_the_cost_of_its_line() {
     let drive = stages("spin", "{ name = 'a', submit_ns = 1000, lock = 'x' }");
     let spent = |threads: u32| first_stage(&run(&drive, &format!("bs=512 numjobs={threads} number_ios=1")));
     assert_eq!(spent(1), ns(1000.0));
-    // One waits: 0 to 1000, then 1060 to 2060.
+    // The second thread waits: it holds the lock from 1060 to 2060 ns.
     assert_eq!(spent(2), ns(1000.0 + 2060.0));
-    // Two wait: the first has it after 30 + (30 + 60) / 2 = 75, the second 60 after that one's release.
+    // Two threads wait. The first gets the lock after 30 + (30 + 60) / 2 = 75 ns, the second 60 ns after that release.
     assert_eq!(spent(3), ns(1000.0 + 2075.0 + 3135.0));
 }
 
@@ -46,7 +46,7 @@ fn a_lock_between_sockets_travels_farther() {
 #[test]
 fn only_the_part_of_a_stage_under_the_lock_excludes_others() {
     let drive = stages("spin", "{ name = 'a', submit_ns = 1000, submit_held_ns = 200, lock = 'x' }");
-    // Both arrive at 800; one goes on at 1000, the other has the lock at 1060.
+    // Both threads reach the lock at 800 ns. One leaves it at 1000, the other gets it at 1060.
     assert_eq!(first_stage(&run(&drive, "bs=512 numjobs=2 number_ios=1")), ns(1000.0 + 1260.0));
 }
 
@@ -70,7 +70,7 @@ fn a_shared_line_costs_a_transfer_where_another_core_wrote_it_last() {
     };
     assert_eq!(spent(1, "bs=512 number_ios=50"), ns(100.0) * 50);
     assert_eq!(spent(1, "bs=512 numjobs=2 number_ios=1"), ns(100.0 + 130.0));
-    // The second line has arrived by the time that the first has.
+    // The two lines travel at the same time.
     assert_eq!(spent(2, "bs=512 numjobs=2 number_ios=1"), ns(100.0 + 160.0));
 }
 
@@ -78,7 +78,7 @@ fn a_shared_line_costs_a_transfer_where_another_core_wrote_it_last() {
 fn stages_on_the_way_back_contend_as_well() {
     let drive = stages("spin", "{ name = 'a', complete_ns = 2000, complete_held_ns = 2000, lock = 'x' }");
     let outcome = run(&drive, "bs=512 numjobs=8 number_ios=1000");
-    // 2000 under the lock and its hand-over: with 7 waiting 30 + 30 x 8 / 2.
+    // A request holds the lock for 2000 ns. With 7 waiting threads, the hand-over takes 30 + 30 x 8 / 2 ns.
     assert!(outcome.iops() < 1e9 / 2030.0 && outcome.iops() > 1e9 / 2200.0, "{}", outcome.iops());
 }
 
@@ -103,7 +103,7 @@ fn a_lock_held_until_the_request_is_back_lets_one_request_through_at_a_time() {
     let eight = run(&stack("request"), "bs=512 numjobs=8 number_ios=200");
     assert!(eight.iops() < one * 1.2, "{} of {one}", eight.iops());
     assert!(run(&stack("stage"), "bs=512 numjobs=8 number_ios=200").iops() > one * 4.0);
-    // Who waits sleeps.
+    // Waiting threads sleep, so none spins.
     assert_eq!(eight.cpu.spinning, Span::ZERO);
 }
 
@@ -125,7 +125,7 @@ fn moneta_host(stack: &str, set: &[&str]) -> Drive {
 #[test]
 fn the_no_op_scheduler_costs_two_switches_a_wake_up_and_its_queue() {
     let latency = |stack: &str| reads(&run(&moneta_host(stack, &[]), "bs=4k number_ios=50")).total.min();
-    // Two switches of 550 ns, a wake-up of 100, and the lock taken three times for 40.
+    // Two context switches of 550 ns, a wake-up of 100 ns, and three acquisitions of the lock at 40 ns.
     assert_eq!(latency("no-op") - latency("no-scheduler"), ns(2.0 * 550.0 + 100.0 + 3.0 * 40.0));
 }
 
@@ -141,7 +141,8 @@ fn the_stacks_software_is_that_of_its_parts() {
 fn the_scheduler_costs_processor_time_on_top_of_latency() {
     let cores = |stack: &str, threads: u32| {
         let outcome = run(&moneta_host(stack, &[]), &format!("bs=4k numjobs={threads} number_ios=300"));
-        // Eight cores of two hardware threads, each of which counts, as in the operating system's own figures.
+        // The host has eight cores of two hardware threads, and each hardware thread counts, as in the operating
+        // system's figures.
         assert!(outcome.busy_cores() <= 16.001, "{}", outcome.busy_cores());
         outcome.cores_per_gb_per_s()
     };
@@ -151,7 +152,7 @@ fn the_scheduler_costs_processor_time_on_top_of_latency() {
 
 #[test]
 fn work_under_the_queues_lock_costs_throughput_and_processor_time() {
-    // A driver that issues under the lock of the scheduler's queue, as request functions of Linux do.
+    // This driver submits requests while it holds the lock of the scheduler's queue, like request functions in Linux.
     let run = |lock: &str| {
         let mut drive = moneta_host("no-op", &[]);
         let mut issue = drive.stack.stages[5].clone();

@@ -69,7 +69,7 @@ fn two_hosts_at_equal_load_each_get_at_least_40_percent_of_a_cached_drive() {
 
 #[test]
 fn host_with_one_core_is_not_starved_by_a_host_with_many() {
-    // Threads go to the hosts in turn: those of the second job, at odd places, all load the second host.
+    // Threads alternate between the hosts, so each host runs eight of the sixteen threads.
     let drive = shared("switch.hosts=2", &["link.lanes=2"]);
     let alone = figures(&run(&drive, "bs=64 number_ios=200")).total.mean_ns();
     let beside = run(&drive, "bs=64 iodepth=16 numjobs=16 runtime=100us time_based=1");

@@ -153,7 +153,7 @@ fn data_that_ends_in_the_tag_is_found_by_the_time_out_and_read_again() {
     let run = run(&drive, &flags);
     run.assert_clean(1000);
     let collisions = run.count("tag_collisions");
-    // Half of the requests read 32 chunks each; once everything is written, one in eight of them collides.
+    // Half of the requests are reads of 32 chunks. Once all blocks are written, one read in eight has a tag collision.
     assert!((20..200).contains(&collisions), "{collisions}");
     assert!(run.count("tag_timeouts") >= collisions);
 }
@@ -179,7 +179,7 @@ fn tag_without_a_chunk_end_collides_only_in_reads_that_meet_its_write() {
             let run = run(&drive, &flags);
             run.assert_clean(1000);
             let (changes, collisions) = (run.count("tag_changes"), run.count("tag_collisions"));
-            // At most the reads under way at each change.
+            // At each tag change, at most the reads in flight can collide.
             assert!(collisions <= 4 * changes, "{choice} {bits}: {collisions} collisions, {changes} changes");
             assert_eq!(changes > 0, bits == "8", "{choice} {bits}: {changes} changes");
         }

@@ -36,7 +36,7 @@ fn around_a_change_of_mode(step: u64) -> u64 {
         engine.inject(at, Input::Request { thread, io, token: 0 });
         at += Span::from_us(100);
     }
-    // Before any time-out could come to the rescue.
+    // Stop before a time-out could repeat a read that was missed.
     engine.run_until(at);
     assert!(counter(&engine.outcome(&hybrid(), 1), "mode_switches") > 0);
     engine.completed()
@@ -60,7 +60,7 @@ fn without_prediction_a_tight_loop_takes_a_third_queue_read_and_longer() {
     });
     assert!(close(polling(&without).0, 3.0, 0.02), "{}", polling(&without).0);
     assert!(reads(&with).total.mean() + Span::from_ns(300) < reads(&without).total.mean());
-    // All of the difference is waiting for a queue read.
+    // The whole difference is the time until a queue read finds the command.
     let waited = |outcome: &Outcome| reads(outcome).stages.get(Stage::PollWait);
     let (total, wait) =
         (reads(&without).total.sum_ps() - reads(&with).total.sum_ps(), waited(&without) - waited(&with));
@@ -69,7 +69,7 @@ fn without_prediction_a_tight_loop_takes_a_third_queue_read_and_longer() {
 
 #[test]
 fn at_depth_few_queue_reads_find_nothing() {
-    // Most found: 2.4 % at 4 KiB and depth 32, 37.5 % at 512 B and depth 16.
+    // Highest shares measured: 2.4 % at 4 KiB and depth 32, 37.5 % at 512 B and depth 16.
     for (bytes, most) in [("4k", 0.05), ("512", 0.45)] {
         for depth in [8, 16, 32, 63] {
             let outcome = run(&drive("dc-express", &[]), &format!("bs={bytes} iodepth={depth} number_ios=4000"));
@@ -119,7 +119,7 @@ fn in_doorbell_mode_an_idle_endpoint_reads_nothing() {
     let mut engine = Engine::new(&drive, 1);
     engine.record(1 << 20);
     let thread = engine.add_client(1);
-    // Long enough for the endpoint to see that there is no load.
+    // Requests 1 ms apart give the endpoint time to notice that there is no load.
     let io = Io { op: Op::Read, offset: 0, bytes: 512 };
     let rounds = (1..20).map(|round| Time::ZERO + Span::from_ms(round));
     for at in rounds {
@@ -158,7 +158,7 @@ fn above_the_threshold_no_doorbell_is_rung() {
 
 #[test]
 fn a_read_sent_well_before_or_after_a_change_of_mode_is_served_at_once() {
-    // As the sweep below, but for the half microsecond in which both sides change.
+    // As the test below, but without the half microsecond in which both sides change mode.
     for step in [0, 20, 40, 60, 80, 100, 130, 150, 200] {
         assert_eq!(around_a_change_of_mode(step), 34, "step {step}");
     }
@@ -166,7 +166,7 @@ fn a_read_sent_well_before_or_after_a_change_of_mode_is_served_at_once() {
 
 #[test]
 fn polling_resumes_when_the_load_comes_back() {
-    // Slow, then as fast as it goes.
+    // First 1000 requests per second, then as many as possible.
     let jobs = |drive: &Drive| {
         let mut jobs = common::jobs(drive, "bs=512 rate_iops=1000 number_ios=50");
         jobs.extend(common::jobs(drive, "bs=512 number_ios=50000 ramp_time=0 thinktime=30ms thinktime_blocks=25000"));
@@ -176,7 +176,7 @@ fn polling_resumes_when_the_load_comes_back() {
     let outcome = phaselink_core::simulation::simulate(&drive, &jobs(&drive), 1).unwrap();
     assert_eq!(outcome.ios(), 50_050);
     assert!(outcome.finished);
-    // The queue is polled, left to doorbells in the pause, and polled again.
+    // The endpoint polls the queue, uses doorbells during the pause, and polls again.
     assert_eq!(counter(&outcome, "mode_switches"), 2);
     assert!((1..100).contains(&counter(&outcome, "doorbells")), "{}", counter(&outcome, "doorbells"));
 }
@@ -211,7 +211,7 @@ fn a_packet_that_is_late_is_waited_for_whichever_it_is() {
     let drive = drive("dc-express", &["root_complex.late_write_ratio=0.02", "root_complex.late_write_ns=10000"]);
     let outcome = run(&drive, "bs=4k number_ios=500");
     assert_eq!(outcome.ios(), 500);
-    // A third of all reads wait for a late packet that is not their last: the tail alone would have lied.
+    // In a third of all reads, a late packet is not the last one, so checking only the last chunk would have missed it.
     let oops = counter(&outcome, "oops");
     assert!((150..300).contains(&oops), "{oops}");
     let late = reads(&outcome).total.count_between(Span::from_us(9), Span::from_us(20));
@@ -226,7 +226,7 @@ fn a_read_whose_tag_is_what_was_stored_completes_after_its_time_out() {
     assert!(outcome.finished);
     assert_eq!(outcome.ios(), 1000);
     let (collisions, timeouts) = (counter(&outcome, "tag_collisions"), counter(&outcome, "tag_timeouts"));
-    // One of 256 tags for each of 32 packets, and again for those that are read again.
+    // A read collides if one of its 32 packets has the wrong tag out of 256. Reads that are repeated can collide again.
     let chance = 32.0 / 256.0;
     assert!(close(collisions as f64, 1000.0 * chance / (1.0 - chance), 0.3), "{collisions}");
     assert_eq!(collisions, timeouts);
@@ -234,7 +234,7 @@ fn a_read_whose_tag_is_what_was_stored_completes_after_its_time_out() {
     let late = total.count_between(timeout, Span::MAX);
     assert!(late > 0 && late <= timeouts, "{late} of {timeouts}");
     assert_eq!(late + total.count_between(Span::ZERO, Span::from_us(40)), 1000, "early, or after the time-out");
-    // Twice the time-out at the most before each is noticed.
+    // A collision is noticed after at most two time-outs.
     assert!(reads(&outcome).stages.get(Stage::Timeout) >= timeout * late);
 }
 
@@ -249,7 +249,7 @@ fn deterministic_tags_never_collide() {
 
 #[test]
 fn a_time_out_that_comes_too_early_reads_twice_and_completes_once() {
-    // A read behind a write of its bank waits 80 us, longer than the 64 us that the description allows.
+    // A read that waits for a write to its bank takes 80 us, but the time-out is only 64 us.
     let set = ["dc_express.max_latency_us=1", "dc_express.queue_entries=64", "media.program_ns=80000"];
     let outcome = run(&drive("dc-express", &set), "rw=randrw rwmixread=90 bs=4k iodepth=2 number_ios=400");
     assert!(outcome.finished);
@@ -259,7 +259,7 @@ fn a_time_out_that_comes_too_early_reads_twice_and_completes_once() {
 
 #[test]
 fn a_read_of_the_largest_size_is_not_given_up_while_its_data_is_on_the_wire() {
-    // The wire takes longer than all the rest together: this memory programs in no time.
+    // This memory programs in no time, so most of a read's latency is its transfer on the wire.
     let drive = drive("dc-express", &["media.preset=dram", "dc_express.queue_entries=8"]);
     let outcome = run(&drive, "bs=128k iodepth=7 number_ios=100");
     assert_eq!((outcome.ios(), counter(&outcome, "tag_timeouts"), counter(&outcome, "late_packets")), (100, 0, 0));
@@ -274,7 +274,7 @@ fn reads_that_are_tried_again_do_not_overrun_the_ring() {
 
 #[test]
 fn the_next_queue_reads_go_out_before_the_data_has_been_sent() {
-    // Figure 1c of the paper: look for a queue read on the wire between the two ends of a train of data.
+    // Figure 1c of the paper: find a queue read between the start and the end of a train of data.
     let simulation = traced(&drive("dc-express", &[]), "bs=4k iodepth=2 number_ios=100");
     let records = simulation.trace().in_order();
     let data: Vec<_> = records.iter().filter(|record| record.step.name() == "data").collect();
@@ -291,7 +291,7 @@ fn the_next_queue_reads_go_out_before_the_data_has_been_sent() {
 fn writes_go_through_nvme_and_reads_do_not() {
     let outcome = run(&drive("dc-express", &["media.program_ns=1000"]), "rw=randrw bs=4k iodepth=4 number_ios=400");
     let writes = outcome.jobs[0].write.ios;
-    // Tail and head of the NVMe queues, once for each write.
+    // Each write has two doorbells: submission queue tail and completion queue head.
     assert_eq!(counter(&outcome, "doorbells"), 2 * writes);
     assert_eq!(counter(&outcome, "commands"), 400);
 }
@@ -366,7 +366,7 @@ fn time_to_write_a_command_bounds_a_threads_rate_and_lengthens_no_lone_read() {
     let wide = ["link.preset=gen5-x4", "link.lanes=16", "media.preset=dram", "media.channels=16"];
     let most =
         |command_ns: u32| iops("iodepth=60", &[&wide[..], &[&format!("dc_express.command_ns={command_ns}")]].concat());
-    // Two packets of 256 bytes with a tag of 2.4 ns each, written and checked, and the command.
+    // The command and two packets of 256 bytes, each with a tag of 2.4 ns that is written and checked.
     assert!(most(480) < 1e9 / (480.0 + 9.6) * 1.001, "{}", most(480));
     assert!(most(480) > 1e9 / (480.0 + 9.6) * 0.9, "{}", most(480));
     assert!(most(48) > most(480) * 3.0);

@@ -83,7 +83,8 @@ fn commands_of_the_device_do_without_the_engine_and_its_time() {
 fn bandwidth_by_size_is_as_measured() {
     let measured = [(16, 7.64), (32, 15.06), (64, 28.65), (128, 42.96), (512, 55.11), (2048, 55.25)];
     compare("bandwidth of reads", &measured, |bytes| gigabits(of(Op::Read, bytes)));
-    // Haswell gives 41.83 and 46.89 Gb/s, and Broadwell these: what its root complex does to such sizes is not modelled.
+    // Haswell reaches 41.83 and 46.89 Gb/s, Broadwell these values. How their root complexes handle such sizes is not
+    // modelled.
     compare("bandwidth of reads", &[(192, 44.37), (256, 47.67)], |bytes| gigabits(of(Op::Read, bytes)));
     let measured = [(16, 6.09), (32, 12.17), (64, 24.27), (129, 27.16), (192, 40.42)];
     compare("bandwidth of writes", &measured, |bytes| gigabits(of(Op::Write, bytes)));
@@ -160,7 +161,7 @@ fn reads_and_writes_in_turns_share_the_memory_of_the_device_and_are_counted_apar
 
 #[test]
 fn a_transfer_is_cut_where_requests_end_and_arrives_once() {
-    // 192 bytes from 64 on end where the next request would begin; from 128 on they are cut in two.
+    // A transfer of 192 bytes ends at a request boundary if it starts at 64, and crosses one if it starts at 128.
     let mut device = device();
     device.dma.requests = 1;
     let question = Question { bytes: 192, window_bytes: 192, ..Question::default() };
@@ -188,8 +189,8 @@ fn opencapi(device: &str, op: Op) -> Outcome {
 
 #[test]
 fn an_accelerator_over_opencapi_is_held_by_its_flits_or_by_its_own_bus() {
-    // 128 bytes in two flits, and a fourth of a control flit: 144 bytes at 25 bytes a nanosecond. Half as wide a bus moves
-    // 64 bytes in 5 ns. Whole jobs of software, with their start, stay below (OpenCAPI oc-accel documentation).
+    // 128 bytes need two flits and a quarter of a control flit: 144 bytes at 25 bytes/ns. The narrower bus moves 64
+    // bytes in 5 ns. Measured jobs include their start, so they reach less (OpenCAPI oc-accel documentation).
     let measured = [
         ("opencapi-ad9h3", Op::Read, 128.0 / (144.0 / 25.0), 17.39),
         ("opencapi-ad9h3", Op::Write, 128.0 / (144.0 / 25.0), 19.32),

@@ -13,7 +13,7 @@ fn large_reads_take_no_longer_over_the_sixth_generation_than_over_the_fifth() {
         let job = format!("bs={bs} number_ios=50");
         let [fifth, sixth] =
             [5, 6].map(|generation| mean_ns("nvme-polled", &[&format!("link.generation={generation}")], &job));
-        // The completion entry may still wait for credits, which come back a round trip after the packets that had them.
+        // The completion entry may wait for credits, which return one round trip after they were spent.
         assert!(sixth <= fifth + 200.0, "{bs}: {fifth} {sixth}");
     }
 }
@@ -38,7 +38,7 @@ fn faster_links_and_cells_make_no_host_with_interrupts_slower() {
 
 #[test]
 fn an_interrupt_comes_in_between_while_its_core_is_at_work() {
-    // With a copy that keeps the core busy for longer than all else.
+    // The copy is so slow that the core is busy for most of the time.
     let interrupt = |depth: u32| {
         let outcome =
             run(&drive("nvme", &["stack.copy_bytes_per_ns=0.1"]), &format!("bs=4k iodepth={depth} number_ios=2000"));

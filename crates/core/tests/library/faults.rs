@@ -59,7 +59,7 @@ fn a_delayed_request_takes_that_much_longer_and_the_others_do_not() {
         let drive = with(name, r#"{ action = "delay", delay_us = 700, first = 50, times = 1 }"#);
         let [slowest, fastest] = latencies(&run(&drive, READS));
         let [well_slowest, well_fastest] = latencies(&run(&common::drive(name, &[]), READS));
-        // Behind a cache, a miss takes many times as long as a hit.
+        // With a cache, a miss takes many times as long as a hit, so the slowest requests vary more.
         let longest = (fastest * 3).max(well_slowest * 2);
         assert!(slowest >= Span::from_us(700) + fastest && slowest < Span::from_us(700) + longest, "{name}: {slowest}");
         assert_eq!(fastest, well_fastest, "{name}");
@@ -78,7 +78,7 @@ fn requests_that_hang_or_whose_completion_is_lost_are_given_up_after_their_time_
             let well = run(&common::drive(name, &[]), READS);
             let given_up = outcome.elapsed.as_ns() - well.elapsed.as_ns() * 0.98;
             assert!(common::close(given_up, 80e6, 0.2), "{name} {action}: {} and {}", outcome.elapsed, well.elapsed);
-            // What hangs is never begun; what is not heard of has been done.
+            // A request that hangs is never executed. A request whose completion is dropped has been executed.
             let not_read = (well.upstream.data_bytes - outcome.upstream.data_bytes) / 4096;
             assert_eq!(not_read, if action == "hang" { 2 } else { 0 }, "{name} {action}");
         }
@@ -198,7 +198,7 @@ fn a_link_trained_to_fewer_lanes_is_away_and_then_as_slow_as_one_that_was_built_
         assert_eq!(counter(&outcome, "fault_retrains"), 1);
         assert_eq!(outcome.upstream.bytes_per_ns, narrow.upstream.bytes_per_ns);
         assert_eq!(outcome.ios(), 400);
-        // What is done by then is as it was; the rest takes as long as on the narrow link.
+        // Requests before the fault are unaffected. The rest takes as long as on the narrow link.
         let before = Span::from_ms(2).as_ns() / well.elapsed.as_ns();
         let expected = Span::from_us(2300).as_ns() + (1.0 - before) * narrow.elapsed.as_ns();
         assert!(common::close(outcome.elapsed.as_ns(), expected, 0.02), "{name}: {} {expected}", outcome.elapsed);
@@ -319,7 +319,7 @@ fn packets_wait_while_their_credits_do_not_come_back_and_lose_nothing() {
     let later = outcome.elapsed - well.elapsed;
     assert!(later > Span::from_us(600) && later < Span::from_us(720), "{later}");
     let other = with("nvme-polled", r#"{ action = "starve-credits", direction = "to-device", outage_us = 5000 }"#);
-    // Doorbells down have credits for a while.
+    // Doorbells have credits of their own direction, so the run slows down only when these run out.
     assert!(run(&other, job).elapsed > Span::from_ms(5));
     for direction in ["to-host", "to-device"] {
         let fault =
@@ -342,7 +342,7 @@ fn a_device_that_is_reset_is_handed_again_what_it_had_and_nothing_is_lost() {
         let outcome = verified(&with(name, &resets.join(", ")), job);
         assert_eq!((outcome.failed(), outcome.ios()), (0, 150), "{name}");
         assert_eq!(counter(&outcome, "fault_resets"), 3, "{name}");
-        // Where a run is short, the device is still away when it is reset again.
+        // In a short run, the device is still away when the next reset comes.
         let later = outcome.elapsed.as_us() - well.as_us();
         assert!(later > 1500.0, "{name}: {later} us");
         assert!(latencies(&outcome)[0] >= Span::from_ms(2), "{name}: some had to wait");

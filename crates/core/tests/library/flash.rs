@@ -26,7 +26,7 @@ fn drives_take_what_their_descriptions_were_derived_from() {
         (lone("optane-p4800x", "randwrite", 4096), 7.03),
         (lone("tlc-gen4", "randread", 4096), 59.98),
         (lone("tlc-gen5", "randread", 4096), 70.0),
-        // VLD: 5.7 us with what its host takes, 1.2.
+        // VLD, the source, gives 5.7 us, of which its host takes 1.2 us.
         (lone("tlc-gen5", "randwrite", 4096), 4.6),
     ] {
         assert!(close(found, given, 0.03), "{found} us, not {given}");
@@ -61,7 +61,7 @@ fn steady_drive_writes_less_than_a_drive_written_once_and_counts_moved_pages() {
 fn sequential_writes_settle_at_the_rate_of_the_dies_and_reads_at_that_of_the_link() {
     let gen4 = drive("tlc-gen4", &[]);
     let written = run(&gen4, "rw=write bs=128k iodepth=16 number_ios=8000");
-    // 32 dies program 96 KiB in 1.35 ms; the buffer takes 32 MiB more of 1000.
+    // 32 dies program 96 KiB in 1.35 ms each. The buffer absorbs the first 32 of 1000 MiB.
     let dies = 32.0 * 98_304.0 / 1.35e-3;
     assert!(close(written.iops() * 131_072.0, dies, 0.1), "{} B/s, not {dies}", written.iops() * 131_072.0);
     let read = run(&gen4, "rw=read bs=128k iodepth=16 number_ios=4000");

@@ -51,7 +51,7 @@ fn there_is_a_flush_after_every_so_many_writes_but_the_last_and_one_at_the_end()
 #[test]
 fn a_flush_waits_for_the_cells_and_a_drive_that_is_safe_needs_none() {
     let job = "rw=randwrite number_ios=40 ioengine=psync fsync=1";
-    // A core that idles for long takes long to wake.
+    // Disable idle states, because a core that has been idle for long takes long to wake.
     let drive = volatile(&["host.idle_states=none"]);
     let (without, with) = (run(&drive, &job.replace("fsync=1", "")), run(&drive, job));
     let flush = &with.jobs[0].flush;

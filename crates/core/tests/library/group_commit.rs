@@ -33,7 +33,7 @@ fn clients_that_do_not_think_share_every_write_and_its_flush() {
         let outcome = simulation.outcome();
         let kept = simulation.take_requests().unwrap();
         assert!(kept.kept().iter().all(|write| write.io.bytes == 16 * 4096), "{}", drive.name);
-        // The last write is not followed by a flush, as with fsync=1 alone.
+        // As with fsync=1 alone, no flush follows the last write.
         assert_eq!((outcome.jobs[0].commit.count(), outcome.jobs[0].write.ios), (49 * 16, 50), "{}", drive.name);
         let offsets: Vec<u64> = kept.kept().iter().map(|write| write.io.offset).collect();
         assert!((0..50).zip(&offsets).all(|(number, offset)| *offset == number * 65536 % (1 << 20)), "{offsets:?}");

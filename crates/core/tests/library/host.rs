@@ -28,8 +28,8 @@ fn sleeping_costs_interrupt_handler_and_context_switch_and_saves_a_poll() {
     let host = &sleeping.host;
     let spinning = drive("nvme", &["host.wait=spin"]);
     let (sleep, spin) = (run(&sleeping, "bs=4k number_ios=100"), run(&spinning, "bs=4k number_ios=100"));
-    // The interrupt message follows the completion entry: 28 bytes on the wire, which the spinning thread does not
-    // wait for; skip ordered sets and DLLPs off would make it 14 ns.
+    // The interrupt message follows the completion entry: 28 bytes on the wire, for which a spinning thread does not
+    // wait. Without skip ordered sets and DLLPs it would take 14 ns.
     let message = phaselink_core::link::rate::WireRate::new(&sleeping.link).time(28);
     let extra = message + host.interrupt + host.interrupt_handler + host.context_switch;
     let expected = reads(&spin).total.min() - host.poll + extra;
@@ -48,7 +48,7 @@ fn a_sleeping_thread_takes_one_interrupt_and_two_switches_a_read() {
 #[test]
 fn a_spinning_thread_keeps_its_core_busy_from_the_first_read_to_the_last() {
     let outcome = run(&drive("nvme-polled", &[]), "bs=4k number_ios=500");
-    // The look at the queue that finds the completion is counted neither as spinning nor as work.
+    // The poll that finds the completion counts neither as spinning nor as work.
     let looks = ns(20.0) * 500;
     assert_eq!(outcome.cpu.working + outcome.cpu.spinning + looks, outcome.elapsed);
     assert_eq!((outcome.cpu.interrupts, outcome.cpu.context_switches), (0, 0));
@@ -58,9 +58,9 @@ fn a_spinning_thread_keeps_its_core_busy_from_the_first_read_to_the_last() {
 fn two_threads_on_one_core_alternate_while_each_other_sleeps() {
     let one = run(&drive("nvme", &[]), "bs=4k number_ios=200");
     let two = run(&drive("nvme", &["host.cores=1"]), "bs=4k numjobs=2 number_ios=200");
-    // A read leaves its core idle for most of its time, so that two threads do twice as much as one.
+    // A read leaves its core idle most of the time, so two threads do twice as much as one.
     assert!(close(two.iops(), one.iops() * 2.0, 2e-3), "{} of {}", two.iops(), one.iops());
-    // Away and back for every read.
+    // Two context switches for every read.
     assert!((800..=808).contains(&two.cpu.context_switches), "{}", two.cpu.context_switches);
     assert!(reads(&two).stages.get(Stage::CoreWait) > reads(&one).stages.get(Stage::CoreWait));
 }
@@ -87,7 +87,7 @@ fn two_spinning_threads_on_one_core_both_get_on() {
 
 #[test]
 fn a_hybrid_wait_costs_less_processor_than_spinning_and_less_time_than_sleeping() {
-    // A slow memory, so that there is something to sleep through.
+    // The memory is slow, so that there is time to sleep.
     let slow = |wait: &str, interrupts: bool| {
         let set = ["media.read_ns=20000", &format!("host.wait={wait}"), &format!("nvme.interrupts={interrupts}")];
         run(&drive("nvme", &set), "bs=4k number_ios=300")
@@ -96,7 +96,7 @@ fn a_hybrid_wait_costs_less_processor_than_spinning_and_less_time_than_sleeping(
     assert!(hybrid.cpu.busy() < spin.cpu.busy() * 8 / 10, "{} of {}", hybrid.cpu.busy(), spin.cpu.busy());
     assert!(sleep.cpu.busy() < hybrid.cpu.busy());
     assert!(latency_ns(&hybrid) < latency_ns(&sleep));
-    // It wakes in time: nothing but the poll is left when the read is done.
+    // The thread wakes in time: when the read completes, only the poll remains.
     assert!(close(latency_ns(&hybrid), latency_ns(&spin), 1e-3), "{} of {}", latency_ns(&hybrid), latency_ns(&spin));
     assert!(hybrid.cpu.spinning > Span::ZERO && hybrid.cpu.spinning < spin.cpu.spinning);
 }
@@ -115,7 +115,7 @@ fn processor_costs_scale_with_the_clock_and_nothing_else_does() {
     for stage in [Stage::Doorbell, Stage::Fetch, Stage::Parse, Stage::Media, Stage::Transfer, Stage::Settle] {
         assert_eq!(half.stages.get(stage), full.stages.get(stage), "{stage:?}");
     }
-    // Interrupt and handler scale; the message's 28 bytes on the wire do not.
+    // The interrupt and its handler take longer on a slow core. The message's 28 bytes on the wire do not.
     let drive = drive("nvme", &["host.nominal_ghz=4"]);
     let handled = drive.host.interrupt + drive.host.interrupt_handler;
     assert_eq!(half.stages.get(Stage::Interrupt) - full.stages.get(Stage::Interrupt), handled * 50);
@@ -138,7 +138,7 @@ fn a_lock_lets_one_thread_through_at_a_time_however_many_there_are() {
         (drive.host.cores, drive.nvme.queue_pairs, drive.media.banks_per_channel) = (8, 8, 64);
         run(&drive, &format!("bs=512 numjobs={threads} number_ios=2000")).iops()
     };
-    // Held for 2 us a request: half a million requests a second, whatever else happens.
+    // Each request holds the lock for 2 us, so the limit is 500,000 requests per second.
     assert!(close(rate(8, "queue"), 500_000.0, 2e-3), "{}", rate(8, "queue"));
     assert!(rate(8, "") > 1_000_000.0, "{}", rate(8, ""));
     assert!(close(rate(1, "queue"), rate(1, ""), 1e-9));

@@ -28,7 +28,7 @@ const FLASH: [&str; 5] = [
 #[test]
 fn lone_value_takes_as_long_as_a_block_and_the_time_to_find_its_key() {
     for (direction, bytes) in [("randread", 512), ("randread", 4096), ("randread", 8192), ("randwrite", 4096)] {
-        // A write would meet the cells that the one before it programs.
+        // A second write would wait for the programming of the first, so do only one.
         let ios = if direction == "randwrite" { 1 } else { 50 };
         let job = format!("rw={direction} bs={bytes} size=16m iodepth=1 number_ios={ios}");
         let block = run(&drive("nvme-polled", &[]), &job);
@@ -45,10 +45,10 @@ fn keys_of_pages_that_are_not_in_memory_cost_a_read_of_the_media_each() {
     let job = "rw=randread bs=4k size=128m iodepth=1 number_ios=2000";
     let (whole, part) = (run(&keyed(&[]), job), run(&keyed(&["key_value.index_cache_kib=64"]), job));
     let reads = counter(&part, "index_reads");
-    // 16 of 782 pages are in memory.
+    // 16 of 782 pages of the index are in memory.
     assert!((1_800..=2_100).contains(&reads), "{reads}");
     assert_eq!((counter(&part, "index_writes"), counter(&whole, "index_reads")), (0, 0), "reads change no page");
-    // A page takes 304 ns of the cells and 4 KiB at 2 bytes/ns.
+    // An index page takes 304 ns in the cells and 4 KiB at 2 bytes/ns on the bus.
     let expected = figures(&whole).total.mean() + Span::from_ns(304 + 2_048) / 2_000 * reads;
     let (found, tolerance) = (figures(&part).total.mean(), Span::from_ns(40));
     assert!(found.max(expected) - found.min(expected) < tolerance, "{found:?} {expected:?}");
@@ -67,7 +67,7 @@ fn replaced_values_leave_their_room_and_no_key_is_lost() {
     assert_eq!((of("keys"), of("key_refusals")), (131_072, 0));
     let (stores, retrieves) = (of("value_stores"), of("value_retrieves"));
     assert!(stores > 50_000 && retrieves > 50_000, "{stores} {retrieves}");
-    // A drive that is three quarters full has room for garbage collection to wait until much of a block is gone.
+    // The drive is three quarters full, so garbage collection can wait until most of a block is invalid.
     let amplification = of("write_amplification_percent");
     assert!((100..400).contains(&amplification), "{amplification}");
 }

@@ -143,7 +143,7 @@ fn a_train_arrives_with_its_last_packet_and_in_packets_one_by_one() {
 fn the_last_packet_of_a_burst_takes_the_time_of_what_is_left() {
     let mut bench = Bench::new(&plain());
     bench.send(0, Packet::write(Direction::Up, 0, 300, 128, token(1)));
-    // 128 + 128 + 44 bytes of payload, 24 more each.
+    // Packets of 128, 128 and 44 bytes of payload, with 24 bytes of overhead each.
     assert_eq!(bench.finish(), [(76 + 76 + 34 + 200, 1)]);
 }
 
@@ -171,7 +171,7 @@ fn a_train_can_be_cut_twice() {
     bench.send(0, data(1, 8));
     bench.send(10, read(2));
     bench.send(100, read(3));
-    // The second cut falls on the second packet, which runs from 88 to 164.
+    // The second cut falls within the second packet, which is on the wire from 88 to 164 ns.
     assert_eq!(bench.finish(), [(76 + 12 + 200, 2), (164 + 12 + 200, 3), (8 * 76 + 24 + 200, 1)]);
 }
 
@@ -234,7 +234,8 @@ fn each_hop_adds_its_time() {
 
 #[test]
 fn a_sender_without_credits_waits_for_the_first_to_come_back() {
-    // On the wire, accepted, and the update back: 76 + 50 + 2 x 200 + 4 on the wire for the update.
+    // A credit is back after the packet's time on the wire (76), its acceptance (50), two propagation delays (400) and
+    // the update's time on the wire (4).
     let back = 76 + 50 + 400 + 4;
     for config in [plain(), packets(plain())] {
         let mut bench = Bench::with_accept(&config::Link { posted_header_credits: 1, ..config }, Span::from_ns(50));
@@ -261,7 +262,7 @@ fn a_packet_sent_when_its_credit_is_back_waits_for_nothing() {
 
 #[test]
 fn data_credits_hold_a_packet_back_as_header_credits_do() {
-    // Eight credits of 16 bytes are one packet of 128.
+    // A packet of 128 bytes needs eight data credits of 16 bytes.
     for config in [plain(), packets(plain())] {
         let mut bench = Bench::new(&config::Link { posted_data_credits: 8, ..config });
         bench.send(0, data(1, 3));
@@ -288,7 +289,7 @@ fn completions_need_no_credits() {
     });
     let answer = Packet { kind: Kind::Completion, ..Packet::write(Direction::Down, 0, 640, 64, token(1)) };
     bench.send(0, answer);
-    // Ten packets of 64 + 20 bytes, back to back.
+    // Ten packets of 64 + 20 bytes without a gap.
     assert_eq!(bench.finish(), [(420 + 200, 1)]);
 }
 
@@ -297,7 +298,7 @@ fn an_acknowledgement_and_a_flow_control_update_answer_every_write() {
     let mut bench = Bench::new(&config::Link { dllps: true, ..plain() });
     bench.send(0, data(1, 14));
     bench.finish();
-    // One of 8 bytes for each 1.4 packets (the AckFactor of x4 and 128 bytes), and as many updates.
+    // One ACK of 8 bytes for every 1.4 packets (AckFactor for x4 and 128 bytes), and as many flow-control updates.
     let used = bench.link.usage(Direction::Down);
     assert!((used.dllp_bytes as f64 - 2.0 * 8.0 * 14.0 / 1.4).abs() <= 1.0, "{}", used.dllp_bytes);
     assert_eq!(bench.link.usage(Direction::Up).dllp_bytes, 0);
@@ -312,14 +313,14 @@ fn acknowledgements_go_before_a_packet_that_finds_no_gap_and_cost_nothing_in_one
         bench.finish();
         bench.seen.last().expect("the data").at - sent_at * 1000 - 276_000
     };
-    // The write arrives at 214 ns, when the wire up has been idle since time zero.
+    // The write arrives at 214 ns. Until then the upstream wire has been idle.
     assert_eq!(owing(214), 0);
     let mut bench = Bench::new(&config::Link { dllps: true, ..plain() });
     bench.send(0, data(1, 4));
     bench.send(0, Packet::write(Direction::Down, 0, 4, 4, token(2)));
     bench.send(250, data(3, 1));
     bench.finish();
-    // Two DLLPs of 8 bytes, 1.4 packets to each: 5714 ps before the data that follows at once.
+    // Two DLLPs of 8 bytes for every 1.4 packets delay the data by 5714 ps.
     assert_eq!(bench.seen.last(), Some(&Seen { at: (304 + 76 + 200) * 1000 + 5714, name: 3, first: 0, count: 1 }));
 }
 
@@ -330,7 +331,7 @@ fn a_corrupted_packet_costs_itself_a_round_trip_and_its_replay() {
         let mut bench = Bench::new(&config);
         bench.send(0, data(1, 40));
         bench.finish();
-        // Every replay is one packet lost and 404 ns until its NAK is back: no other delay is possible.
+        // Each replay costs one lost packet (76 ns) and 404 ns until its NAK arrives, so every delay is a multiple.
         let late = bench.seen.last().expect("an arrival").at / 1000 - (40 * 76 + 200);
         assert!(late > 0 && late.is_multiple_of(76 + 404), "{late}");
         let used = bench.link.usage(Direction::Up);
@@ -376,7 +377,7 @@ fn totals(used: [WireUse; 2]) -> (u64, u64) {
 #[test]
 fn some_packets_of_a_burst_take_as_long_as_they_are_the_last_shorter_one_or_not() {
     let link = Bench::new(&plain()).link;
-    // Packets of 128, 128 and 44 bytes.
+    // The packets have 128, 128 and 44 bytes.
     let burst = Packet::write(Direction::Up, 0, 300, 128, token(1));
     let times = [(0, 1), (0, 2), (1, 2), (2, 1), (0, 3)].map(|(first, count)| link.packets_time(&burst, first, count));
     assert_eq!(times, [76, 152, 110, 34, 186].map(Span::from_ns));
@@ -401,7 +402,7 @@ proptest! {
             at += after;
             bench.send(at, packet);
         }
-        // No credit is spent that is not there, and none is lost: both would panic, or leave packets behind.
+        // The run panics, or leaves packets behind, if a credit is spent twice or lost.
         bench.finish();
         prop_assert_eq!(totals([Direction::Up, Direction::Down].map(|way| bench.link.usage(way))), sent);
         for (name, kind) in kinds.iter().enumerate() {
@@ -426,7 +427,7 @@ proptest! {
 #[test]
 fn receiver_that_holds_a_packet_returns_the_credits_of_earlier_ones_in_time() {
     let few = config::Link { posted_header_credits: 2, ..plain() };
-    // It takes 100 ns for each packet, and the update 204 to come back.
+    // The receiver takes 100 ns per packet, and a credit update needs 204 ns to return.
     let mut bench = Bench::with_accept(&few, Span::from_ns(100));
     bench.send(0, data(1, 1));
     bench.send(150, data(2, 1));
@@ -434,7 +435,8 @@ fn receiver_that_holds_a_packet_returns_the_credits_of_earlier_ones_in_time() {
     bench.link.hold_posted(Direction::Up, ns(426), ns(5_000));
     bench.send(430, data(3, 1));
     bench.send(430, data(4, 1));
-    // Arrival of the first packet at 276, its credit at 580; the other credit once the receiver lets go.
+    // The first packet arrives at 276 ns, and its credit returns at 580 ns. The other credit returns when the receiver
+    // releases its packet.
     assert_eq!(bench.finish(), [(276, 1), (426, 2), (580 + 276, 3), (5_304 + 276, 4)]);
 }
 

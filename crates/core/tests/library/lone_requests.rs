@@ -23,8 +23,8 @@ const RAMDISK_COMMAND_BYTES: u32 = 24;
 /// Wire time of some bytes, rounded up to a picosecond, on the generations that these tests use.
 pub(crate) fn wire(drive: &Drive, bytes: u32) -> Span {
     let link = &drive.link;
-    // Picoseconds for so many bytes of a lane: 8b/10b at 5 GT/s, 128b/130b at 16 GT/s. Of every 1538 symbols, or 375 blocks, another 4
-    // symbols, or one block, are a skip ordered set.
+    // Time in picoseconds for that number of bytes per lane: 8b/10b at 5 GT/s, 128b/130b at 16 GT/s. After every 1538
+    // symbols (or 375 blocks), a skip ordered set takes 4 symbols (or 1 block).
     let (ps, lane_bytes, every, skip) = match link.generation {
         2 => (2_000, 1, 1538, 4),
         4 => (65_000, 128, 375, 1),
@@ -195,7 +195,7 @@ fn pss_write(drive: &Drive, bytes: u32) -> Span {
 
 #[test]
 fn lone_pss_request_takes_the_sum_of_its_parts() {
-    // Without what the card's memory does for other requests, and without moves of wear levelling.
+    // Disable work of the card's memory for other requests, and moves of wear levelling.
     let alone = ["pss.cache_pages=0", "pss.prefetch_pages=0", "media.acknowledge=late", "media.wear_levelling=none"];
     let host = [
         "pss.firmware_ns=9000",

@@ -35,7 +35,8 @@ const POLL_PS: u64 = 20_000;
 #[test]
 fn an_unloaded_read_takes_the_sum_of_its_parts() {
     let outcome = bare(&[], "bs=4k number_ios=50");
-    // 48 ns in the cells, 1024 out of the controller, 1024 over the ring, 32 packets of 152 bytes with the message behind.
+    // 48 ns in the cells, 1024 ns out of the controller, 1024 ns over the ring, and 32 packets of 152 bytes. The
+    // message follows.
     let device_ps = 48_000 + 1_024_000 + 1_024_000 + 32 * 76_000;
     let expected = Span::from_ps(around_ps() + device_ps + MESSAGE_PS + POLL_PS);
     assert_eq!((reads(&outcome).total.min(), reads(&outcome).total.max()), (expected, expected));
@@ -44,7 +45,8 @@ fn an_unloaded_read_takes_the_sum_of_its_parts() {
 #[test]
 fn an_unloaded_write_takes_the_sum_of_its_parts() {
     let outcome = bare(&[], "bs=4k rw=randwrite number_ios=50");
-    // The first request of 24 bytes there, 201 ns in the root complex, 64 packets of 84 bytes back; then ring, controller, cells.
+    // The first request has 24 bytes. It takes 201 ns in the root complex, and 64 packets of 84 bytes return. Then come
+    // ring, controller and cells.
     let host_ps = 12_000 + 300_000 + 201_000 + 64 * 42_000 + 300_000;
     let device_ps = 1_024_000 + 1_024_000 + 150_000;
     let expected = Span::from_ps(around_ps() + host_ps + device_ps + MESSAGE_PS + POLL_PS);
@@ -71,7 +73,7 @@ fn writes_of_many_threads_reach_the_bound_of_completions_of_64_bytes() {
 fn one_queue_uses_one_direction_at_a_time_and_two_use_both() {
     let mixed = |set: &[&str]| bare(set, "bs=512k rw=randrw numjobs=16 iodepth=4 number_ios=40").bytes_per_s();
     let (one, two) = (mixed(&["moneta.split_queues=false", "moneta.fair=false"]), mixed(&["moneta.fair=false"]));
-    // As much time for a byte as for half of one read and half of one written.
+    // With one queue, a byte takes as long as half a byte read and half a byte written.
     assert!(close(one, 2e9 * 2.0 / (152.0 / 128.0 + 84.0 / 64.0), 0.01), "{one}");
     assert!(two > 1.8 * one, "{two}");
 }

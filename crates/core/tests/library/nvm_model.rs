@@ -38,7 +38,7 @@ fn the_formula_holds_for_every_version_width_and_memory() {
     for (version, ps) in [(1, 4000), (2, 2000), (3, 1000), (4, 500)] {
         for lanes in [1, 2, 4, 8, 16, 32] {
             let set = [&*format!("link.preset=nvm-model-v{version}"), &format!("link.lanes={lanes}")];
-            // Packets and ACKs end on whole picoseconds.
+            // The times of packets and ACKs are rounded up to picoseconds.
             let time = |bytes: u64| (bytes * ps).div_ceil(lanes);
             let info = time(24) * 2 + time(20) * 3 + time(8) * 5;
             let block = run(&drive("nvm-model-block", &set), "bs=4k number_ios=5");

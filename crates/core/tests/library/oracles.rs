@@ -35,7 +35,7 @@ fn an_unloaded_nvme_read_is_the_sum_of_its_parts_to_the_picosecond() {
             + host.poll
             + host.mmio_write;
         let outcome = run(&drive, &format!("bs={bytes} number_ios=100"));
-        // Pages beyond the second come from a list that is read beside the media, and may take longer.
+        // A read of more than two pages also reads a page list from host memory, which may take longer than the media.
         let list = if bytes > 8192 {
             reads(&outcome).stages.get(phaselink_core::ledger::Stage::HostRead) / 100
         } else {
@@ -53,7 +53,7 @@ fn unloaded_dc_express_read_takes_the_sum_of_its_parts_and_a_queue_read_wait() {
         let (link, host, root) = (&drive.link, &drive.host, &drive.root_complex);
         let chunks = u64::from(bytes.div_ceil(128));
         let queue_read = root.cache_read + wire(&drive, 84) + link.one_way;
-        // At 4 KiB the anticipatory queue read goes out while the data is on the wire, and cuts in.
+        // At 4 KiB, the anticipatory queue read is sent while the data is on the wire, and delays it.
         let cut = if bytes == 4096 { wire(&drive, 24) } else { Span::ZERO };
         let expected = drive.dc_express.tag * (2 * chunks)
             + queue_read
@@ -80,7 +80,7 @@ fn every_transfer_takes_its_exact_time_with_skip_ordered_sets_off() {
 
 #[test]
 fn a_saturated_link_carries_what_its_wire_can() {
-    // A memory and a host that are never the bottleneck.
+    // Memory and host are so fast that they are never the bottleneck.
     let fast = ["media.preset=dram", "link.dllps=false", "host.mmio_write_ns=0", "stack.preset=user-space"];
     for (name, job) in [
         ("nvme-polled", "bs=4k iodepth=64 number_ios=20000"),
@@ -130,7 +130,7 @@ fn a_faster_wire_shortens_a_read_by_the_difference_of_its_packets() {
     let slow = drive("nvme-polled", &set);
     let fast = drive("nvme-polled", &[set[0], set[1], "link.lanes=8"]);
     let latency = |drive: &Drive| reads(&run(drive, "bs=4k number_ios=50")).total.min();
-    // All packets of one read that follow each other: doorbell, fetch, command, data, completion entry.
+    // Packets of one read that cannot overlap: doorbell, fetch, command, data and completion entry.
     let bytes = 28 + 24 + 84 + 32 * 152 + 40;
     assert_eq!(latency(&slow) - latency(&fast), Span::from_ps(bytes * 500 - bytes * 250));
 }
@@ -144,7 +144,7 @@ fn a_slower_memory_lengthens_a_read_by_as_much() {
 #[test]
 fn a_hop_costs_its_time_in_each_direction() {
     let latency = |set: &[&str]| reads(&run(&drive("nvme-polled", set), "bs=4k number_ios=50")).total.min();
-    // Doorbell, fetch and command, data: four times one way.
+    // Doorbell, fetch, command and data each cross the link once.
     assert_eq!(latency(&["link.hops=1", "link.hop_ns=1000"]) - latency(&[]), Span::from_us(4));
 }
 
@@ -190,7 +190,7 @@ fn package_is_awake_while_a_device_reads_and_until_it_has_fallen_asleep() {
     };
     let polling = awake_w("dc-express", "power.package_sleep_us=100", "bs=4k number_ios=200");
     assert!(close(polling, 6.0, 1e-3), "{polling}");
-    // One command in a millisecond, and an NVMe device reads for no other reason.
+    // There is one command per millisecond, and an NVMe device reads host memory for no other reason.
     let seldom = awake_w("nvme-polled", "power.package_sleep_us=100", "bs=4k number_ios=200 thinktime=990us");
     assert!(close(seldom, 0.6, 0.03), "{seldom}");
 }

@@ -60,13 +60,13 @@ fn what_buffers_hold_is_lost_without_protection_and_kept_with_it() {
     for name in DRIVES {
         let early = without_protection(name);
         let lost = |protection: &str| {
-            // Long enough that the next request comes before the cells are done.
+            // Programming takes so long that the next request arrives before it has ended.
             let changes = [&early[..early.len() - 1], &[protection, "media.program_ns=200000"]].concat();
             let cut = r#"{ action = "power-cut", at = "request", first = 120, delay_us = 0 }"#;
             let cut = cut.replace("first", "times = 1, first");
             counter(&verified(&with(name, &cut, &changes), job), "lost_units")
         };
-        // One request at a time: when the next one comes, those before have been acknowledged.
+        // With one request in flight, earlier ones have been acknowledged when the next one arrives.
         assert_eq!(lost("buffer.power_loss_protection=true"), 0, "{name}");
         assert!(lost("buffer.power_loss_protection=false") > 0, "{name}");
     }
@@ -113,7 +113,7 @@ fn lines_that_wait_for_the_rest_of_their_unit_are_kept_where_they_are_owed() {
 
 #[test]
 fn stores_that_were_not_flushed_yet_are_lost() {
-    // Lines of one request come one behind the other, and are flushed with the last.
+    // The lines of one request arrive one after another, and are flushed with the last one.
     let cut = r#"{ action = "power-cut", at = "event", first = 500, every = 37, times = 20 }"#;
     let drive = with("cxl-memory-gen5", cut, &["media.acknowledge=late"]);
     let outcome = verified(&drive, "rw=randwrite bs=4k size=64k io_size=1g number_ios=60 iodepth=1");
@@ -200,7 +200,7 @@ fn nobody_waits_for_what_was_under_way_when_power_failed() {
         let from = 0.6 * well;
         let cut = format!(r#"{{ action = "power-cut", from_us = {from}, outage_us = 0 }}, {faults}"#);
         let elapsed = run(&with(name, &cut, &changes), job).elapsed.as_us();
-        // What had been done is done; what was under way begins anew.
+        // Completed requests stay completed. Only requests in flight are repeated.
         assert!(elapsed < 1.25 * well, "{name} {changes:?}: {elapsed} us, {well} without a cut");
     }
 }

@@ -104,7 +104,7 @@ fn least(drive: &Drive, bytes: u32) -> Span {
     let software: Span = drive.stack.stages.iter().map(|stage| stage.submit + stage.complete).sum();
     let link = drive.link.one_way + drive.link.hop * u64::from(drive.link.hops);
     let wire = WireRate::new(&drive.link).time(bytes);
-    // Command and data; with NVMe the doorbell and the fetch before them.
+    // Command and data cross the link. With NVMe, doorbell and fetch cross it before.
     let ways = if drive.interface == Interface::Nvme { 4 } else { 2 };
     software + drive.media.command + drive.media.read + wire + link * ways + drive.root_complex.write
 }
@@ -128,7 +128,7 @@ proptest! {
 
     #[test]
     fn data_crosses_the_link_exactly_once(described in any_drive(), (job, _) in any_job()) {
-        // Only reads that are given up are read again.
+        // With this setting, no read is given up and repeated.
         let outcome = run(&described.drive(&["dc_express.tag_choice=compare"]), &job);
         prop_assert_eq!(outcome.upstream.data_bytes, outcome.jobs[0].read.bytes);
         prop_assert_eq!(outcome.downstream.data_bytes, outcome.jobs[0].write.bytes);
@@ -145,7 +145,7 @@ proptest! {
     fn littles_law_holds_for_reads_in_a_closed_loop(described in any_drive(), depth in 1..17u32) {
         let outcome = run(&described.drive(&[]), &format!("bs=4k iodepth={depth} number_ios=600"));
         let outstanding = outcome.iops() * common::reads(&outcome).total.mean_ns() / 1e9;
-        // Start and end of the run, where fewer are outstanding, are at most one depth of requests each.
+        // At the start and the end fewer requests are in flight, for at most one queue depth of requests each.
         prop_assert!(close(outstanding, f64::from(depth), 2.0 * f64::from(depth) / 600.0 + 1e-3), "{}", outstanding);
     }
 
@@ -161,7 +161,7 @@ proptest! {
                 format!("link.generation={generation}"),
                 format!("link.lanes={lanes}"),
                 format!("link.dllps={dllps}"),
-                // A memory that is faster than every wire.
+                // Make the memory faster than every link.
                 "media.bus_bytes_per_ns=1000".into(),
             ];
             unloaded_ns(&drive("nvme-polled", &set.each_ref().map(String::as_str)), bytes)
@@ -198,14 +198,15 @@ proptest! {
             format!("host.cores={cores}"),
             format!("host.hybrid_sleep_ratio={}", f64::from(ratio) / 10.0),
             format!("nvme.queue_pairs={pairs}"),
-            // A handler beside a spinning thread is counted for both: see the last test.
+            // The time of an interrupt handler next to a spinning thread counts twice, so use interrupts only with
+            // sleeping threads.
             format!("nvme.interrupts={}", wait == "sleep"),
         ];
         let job = format!("bs=4k iodepth={depth} numjobs={threads} number_ios=25");
         let outcome = run(&drive("nvme", &set.each_ref().map(String::as_str)), &job);
         prop_assert!(outcome.finished);
         prop_assert_eq!(outcome.ios(), u64::from(threads) * 25);
-        // Cores do one thing at a time.
+        // A core does one thing at a time.
         let busy = outcome.cpu.busy().as_ns();
         prop_assert!(busy <= outcome.elapsed.as_ns() * f64::from(cores) * 1.001 + 1e4, "{} of {}", busy, outcome.elapsed);
     }
@@ -334,7 +335,7 @@ fn jobs_one_after_the_other_each_give_what_they_give_alone() {
     }
     let elapsed = |outcome: &Outcome| outcome.elapsed.as_ns();
     assert!(close(elapsed(&both), alone.iter().map(elapsed).sum(), 0.001));
-    // The mean over the time that both have taken, and no sum.
+    // IOPS are the mean over the total time, not the sum.
     assert!(alone[1].iops() < both.iops() && both.iops() < alone[0].iops(), "{}", both.iops());
 }
 
@@ -346,7 +347,7 @@ fn a_delayed_job_starts_late_and_is_measured_from_its_start() {
     assert_eq!(late.ios(), prompt.ios());
     assert_eq!(late.elapsed, prompt.elapsed + Span::from_ms(5));
     assert_eq!(late.jobs[0].read.runtime, prompt.jobs[0].read.runtime);
-    // Who waits for others does so however long these have slept.
+    // A group with `stonewall` starts after the previous groups, whatever their start delay was.
     let after = "startdelay=5ms\n[b]\nrw=randread\nnumber_ios=10\nstonewall\n";
     assert!(job(&format!("runtime=2ms\n{after}")).elapsed > late.elapsed);
 }

@@ -34,7 +34,8 @@ fn a_lone_read_is_three_chips_on_each_bus_the_firmware_and_the_page_on_the_link(
     assert_eq!(each(Stage::Firmware), drive.pss.firmware);
     assert_eq!(each(Stage::Transfer), Span::from_ns(32 * 152 / 2));
     assert_eq!(each(Stage::MediaWait), Span::ZERO);
-    // Descriptor: request of 24 bytes, answer of 32 and 20, two ways, and the memory behind them.
+    // Fetch of a descriptor: a request of 24 bytes, completions of 32 and 20 bytes, two propagation delays, and the
+    // memory.
     let fetch = Span::from_ns((24 + 52) / 2) + drive.link.one_way * 2 + drive.root_complex.cache_read;
     assert_eq!(each(Stage::Fetch), fetch);
     assert_eq!(read.total.min(), read.total.max());
@@ -51,7 +52,7 @@ fn a_saturated_card_writes_two_pages_in_a_program_and_three_chips_on_each_bus() 
     let drive = drive("pss", &["media.wear_levelling=none", "pss.cache_pages=64"]);
     let outcome = run(&drive, "rw=randwrite bs=4k iodepth=32 ramp_time=20ms runtime=300ms");
     let cycle = clocks(3 * 288) + drive.media.program;
-    // Now and then all of the 64 pages in the cache are for one bank.
+    // Sometimes all 64 pages in the cache belong to one bank.
     assert!(common::close(outcome.iops(), 2e9 / cycle.as_ns(), 2e-2), "{}", outcome.iops());
 }
 
@@ -69,7 +70,7 @@ fn an_idle_card_acknowledges_writes_no_later_than_a_busy_one() {
     let mean = |job: &str| run(&drive, job).jobs[0].write.total.mean_ns();
     let busy = mean("rw=randwrite bs=4k number_ios=500");
     let idle = mean("rw=randwrite bs=4k number_ios=500 thinktime=1ms");
-    // A thread that has slept is switched to first.
+    // A thread that has slept needs a context switch first.
     assert!(idle <= busy + drive.host.context_switch.as_ns() + 1.0, "{idle} {busy}");
 }
 
@@ -109,7 +110,7 @@ fn descriptors_are_exchanged_by_the_number_that_is_pending() {
     };
     assert_eq!(exchanges("bs=4k number_ios=100"), (100, 100));
     let (exchanges, commands) = exchanges("bs=4k numjobs=8 iodepth=32 number_ios=500");
-    // A card that is full takes one for each that it completes.
+    // A full card fetches one command for each that it completes.
     assert!(commands == 4000 && exchanges < commands, "{exchanges}");
 }
 

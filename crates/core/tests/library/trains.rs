@@ -56,7 +56,7 @@ fn draw(random: &mut Random, sample: &Sample) -> Case {
         _ => &[512, 1024, 4096, 8192, 16_384, 131_072, 1 << 20],
     };
     let (bytes, depth) = (pick(random, sizes), pick(random, sample.depths));
-    // What writes is written in whole blocks.
+    // Writes must cover whole blocks.
     let bytes = if sample.directions == ["randread"] { bytes } else { bytes.next_multiple_of(512) };
     let depth = if name == "dc-express" { depth.min(63) } else { depth };
     let ios = if bytes > 100_000 { 6 } else { 80 };
@@ -64,9 +64,9 @@ fn draw(random: &mut Random, sample: &Sample) -> Case {
     set.push(format!("link.generation={}", pick(random, &[1, 2, 3, 4, 5, 6])));
     set.push(format!("link.lanes={}", pick(random, &[1, 2, 4, 8])));
     set.push(format!("link.max_payload_bytes={}", pick(random, &[128, 256, 512, 4096])));
-    // Writes must not hide the link, nor be taken for stuck reads.
+    // Writes must be fast enough not to hide the link, and not to be taken for lost reads.
     set.extend(["media.program_ns=1000", "dc_express.max_latency_us=10000"].map(String::from));
-    // Faster than any packet follows another; one test overrides it.
+    // The root complex accepts packets faster than they arrive. One test overrides this.
     set.push("root_complex.write_accept_ns=1".into());
     set.extend(Some(pick(random, sample.one_of)).filter(|text| !text.is_empty()).map(String::from));
     (name.into(), set, format!("rw={} bs={bytes} iodepth={depth} number_ios={ios}", pick(random, sample.directions)))

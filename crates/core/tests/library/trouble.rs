@@ -80,7 +80,7 @@ fn a_narrow_link_is_wide_again_after_its_time() {
     let (calm, narrow) = (with(&[], job), with(&["link lanes=1 outage=10us"], job));
     assert!(narrow.elapsed.as_us() / 1e3 > 3.0 * calm.elapsed.as_us() / 1e3, "one lane of four");
     let for_a_while = with(&["at=1ms for=5ms link lanes=1 outage=10us"], job);
-    // In 5 ms at a quarter of the rate, as much is sent as in 1.25 ms at the whole rate.
+    // In 5 ms, a quarter of the lanes sends as much as all lanes in 1.25 ms.
     let longer = for_a_while.elapsed.as_us() / 1e3 - calm.elapsed.as_us() / 1e3;
     assert!((3.0..4.5).contains(&longer), "{longer} ms longer");
     assert_eq!(for_a_while.trouble[0].count, 1);

@@ -92,7 +92,8 @@ fn writers_of_zones_on_dies_of_their_own_share_only_those() {
     let all = written(0, 1);
     let quarter = written(8, 1);
     assert!((0.25..0.30).contains(&(quarter / all)), "{quarter} of {all}");
-    // While the last 32 MiB of a zone of 384 MiB leave the buffer, the next zone takes as much on other dies.
+    // The last 32 MiB of a zone of 384 MiB leave the buffer while the next zone is written on other dies, which makes
+    // the rate higher than a quarter.
     let expected = 0.25 / (1.0 - 32.0 / 384.0);
     assert!((quarter / all / expected - 1.0).abs() < 0.02, "{quarter} of {all}, {expected} expected");
     let twice = written(8, 2) / quarter;
@@ -105,7 +106,7 @@ fn writers_of_zones_on_dies_of_their_own_share_only_those() {
 
 #[test]
 fn reads_wait_for_the_writers_of_zones_on_the_same_dies_alone() {
-    // The first zone is on dies 0 to 7, as is the fifth one, and the second is not.
+    // The first and the fifth zone are on dies 0 to 7. The second zone is on other dies.
     let latency = |read_zone: u64| {
         let drive = drive("tlc-gen4", &[ZONED, &["zones.dies=8"]].concat());
         let jobs = format!(
@@ -118,7 +119,7 @@ fn reads_wait_for_the_writers_of_zones_on_the_same_dies_alone() {
         simulate(&drive, &jobs, 1).unwrap_or_else(|problems| panic!("{problems}")).jobs[1].read.total.mean_ns()
     };
     let (beside, apart) = (latency(4), latency(1));
-    // Reads suspend programs, which takes them so long.
+    // A read has to suspend a program, which takes this time.
     assert!(beside > 1.1 * apart, "{beside} ns on the writer's dies, {apart} ns on others");
     let alone = run(&drive("tlc-gen4", &[ZONED, &["zones.dies=8"]].concat()), "bs=4k iodepth=1 size=384m");
     let alone = alone.jobs[0].read.total.mean_ns();
@@ -133,7 +134,8 @@ fn zones_on_dies_of_their_own_are_written_once_and_erased_as_often_as_reset() {
     assert_eq!((counter(&outcome, "erases"), counter(&outcome, "zone_refusals")), (resets, 0));
     assert_eq!(resets, 8);
     assert_eq!(counter(&outcome, "write_amplification_percent"), 100);
-    // Five of six flushes copy 128 KiB to the word lines of four dies, 96 KiB each, before the line of 768 KiB is programmed.
+    // Five of six flushes program 128 KiB into word lines of four dies (96 KiB each), before the line of 768 KiB is
+    // complete.
     let flushed = run(&drive, "rw=write bs=128k iodepth=1 size=384m io_size=256m fsync=1");
     let amplification = counter(&flushed, "write_amplification_percent");
     assert!((345..=350).contains(&amplification), "{amplification}");

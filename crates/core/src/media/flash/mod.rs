@@ -383,7 +383,8 @@ impl Flash {
     fn is_in_line(&self, unit: u32) -> bool {
         let place = self.translation.location(unit);
         match &self.placed {
-            // When a host writes a unit to another stream, the unit leaves the line of its old stream.
+            // A write to another stream takes the unit out of its old line, so look only in the line of this write's
+            // stream.
             Some(placed) => self.lines[usize::from(placed.stream())].holds(place),
             None => self.lines.iter().any(|line| line.holds(place)),
         }
