@@ -37,7 +37,7 @@ impl Connection {
 
     /// Wakes the device by a byte on the socket.
     pub(crate) fn wake_device(&self) {
-        // A full socket has enough wake-ups in it, and a broken one is noticed at the next time-out.
+        // If the socket is full, enough wake-ups are queued. If it is broken, the next time-out detects that.
         let _ = rustix::net::send(&self.socket, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
@@ -45,7 +45,8 @@ impl Connection {
     pub(crate) fn check(&self) -> io::Result<()> {
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
         match rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
-            // The server sends nothing more, so any byte or end of file means that it has gone.
+            // After its greeting the server sends nothing, so any byte or an end of file means that the connection has
+            // ended.
             Ok(1..) => Err(io::Error::new(io::ErrorKind::BrokenPipe, "the device has gone")),
             _ => Ok(()),
         }

@@ -41,13 +41,13 @@ pub(crate) unsafe extern "C" fn phaselink_connect(
     writes: c_int,
     client: *mut *mut Client,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let path = unsafe { CStr::from_ptr(path) };
     let options = Options { queues, depth, writes: writes != 0, ..Options::default() };
     match Client::connect(Path::new(OsStr::from_bytes(path.to_bytes())), &options) {
         Err(error) => number(&error),
         Ok(connected) => {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller, see `# Safety` above.
             unsafe { *client = Box::into_raw(Box::new(connected)) };
             0
         }
@@ -60,7 +60,7 @@ pub(crate) unsafe extern "C" fn phaselink_connect(
 /// `client` is one that [`phaselink_connect`] made and [`phaselink_close`] has not had.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn phaselink_capacity(client: *const Client) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     unsafe { &*client }.capacity_bytes()
 }
 
@@ -70,7 +70,7 @@ pub(crate) unsafe extern "C" fn phaselink_capacity(client: *const Client) -> u64
 /// As [`phaselink_capacity`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn phaselink_block(client: *const Client) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     unsafe { &*client }.block_bytes()
 }
 
@@ -80,7 +80,7 @@ pub(crate) unsafe extern "C" fn phaselink_block(client: *const Client) -> u32 {
 /// As [`phaselink_capacity`], and no other thread uses the client meanwhile.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn phaselink_queue(client: *mut Client) -> *mut Queue {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let queue = unsafe { &mut *client }.take_queue();
     queue.map_or(ptr::null_mut(), |queue| Box::into_raw(Box::new(queue)))
 }
@@ -92,7 +92,7 @@ pub(crate) unsafe extern "C" fn phaselink_queue(client: *mut Client) -> *mut Que
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn phaselink_close(client: *mut Client) {
     if !client.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller, see `# Safety` above.
         drop(unsafe { Box::from_raw(client) });
     }
 }
@@ -104,7 +104,7 @@ pub(crate) unsafe extern "C" fn phaselink_close(client: *mut Client) {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn phaselink_queue_close(queue: *mut Queue) {
     if !queue.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller, see `# Safety` above.
         drop(unsafe { Box::from_raw(queue) });
     }
 }
@@ -115,7 +115,7 @@ pub(crate) unsafe extern "C" fn phaselink_queue_close(queue: *mut Queue) {
 /// `queue` is one that [`phaselink_queue`] made and that no other thread uses, and `into` has room for `bytes`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn phaselink_read(queue: *mut Queue, offset: u64, into: *mut u8, bytes: usize) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let (queue, into) = unsafe { (&mut *queue, slice::from_raw_parts_mut(into, bytes)) };
     result(queue.read(offset, into))
 }
@@ -131,7 +131,7 @@ pub(crate) unsafe extern "C" fn phaselink_write(
     from: *const u8,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let (queue, from) = unsafe { (&mut *queue, slice::from_raw_parts(from, bytes)) };
     result(queue.write(offset, from))
 }
@@ -142,7 +142,7 @@ pub(crate) unsafe extern "C" fn phaselink_write(
 /// `queue` is one that [`phaselink_queue`] made and that no other thread uses.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn phaselink_flush(queue: *mut Queue) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     result(unsafe { &mut *queue }.flush())
 }
 
@@ -152,7 +152,7 @@ pub(crate) unsafe extern "C" fn phaselink_flush(queue: *mut Queue) -> c_int {
 /// As [`phaselink_flush`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn phaselink_submit_read(queue: *mut Queue, offset: u64, bytes: u32) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     submitted(unsafe { &mut *queue }.submit_read(offset, bytes))
 }
 
@@ -167,7 +167,7 @@ pub(crate) unsafe extern "C" fn phaselink_submit_write(
     from: *const u8,
     bytes: u32,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let (queue, from) = unsafe { (&mut *queue, slice::from_raw_parts(from, bytes as usize)) };
     submitted(queue.submit_write(offset, from))
 }
@@ -178,7 +178,7 @@ pub(crate) unsafe extern "C" fn phaselink_submit_write(
 /// As [`phaselink_flush`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn phaselink_submit_flush(queue: *mut Queue) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     submitted(unsafe { &mut *queue }.submit_flush())
 }
 
@@ -193,7 +193,7 @@ pub(crate) unsafe extern "C" fn phaselink_complete(
     into: *mut u8,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: the caller's promise; with no bytes, the pointer may be null and is not used.
+    // SAFETY: guaranteed by the caller, see `# Safety` above. If `bytes` is 0, the pointer may be null and is not used.
     let (queue, into) = unsafe {
         let into = if bytes == 0 { &mut [][..] } else { slice::from_raw_parts_mut(into, bytes) };
         (&mut *queue, into)

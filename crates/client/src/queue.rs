@@ -381,7 +381,8 @@ impl Queue {
         match status {
             Some(Status::Success) if operation != Operation::Read => Ok(false),
             Some(Status::Success) => {
-                // The status is written after the data, so the tags are checked here for the last time.
+                // The device writes the status after the data, so all tags must be complete by now. If not, the read is
+                // repeated.
                 if !chunk::is_complete(self.buffer(slot, bytes), self.tag(tag)) {
                     self.retry(slot);
                 }

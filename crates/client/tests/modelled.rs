@@ -64,7 +64,7 @@ fn read(test: &str, latency: Duration, status: Status) -> (Duration, bool) {
 fn data_that_is_there_is_handed_over_when_it_is_due() {
     let latency = Duration::from_millis(20);
     let (elapsed, is_fine) = read("due", latency, Status::Success);
-    // The caller's two looks at its clock are in what it measures.
+    // The measured time includes the two calls that read the clock.
     assert!(is_fine && elapsed >= latency, "{elapsed:?}");
 }
 

@@ -91,9 +91,9 @@ fn deliver(shared: &Shared) {
 
 fn explore(from_words: bool, host: fn(&Shared)) {
     let mut model = loom::model::Builder::new();
-    // More switches of threads than this show nothing that fewer do not, in a protocol with one hand-over each way.
+    // With one hand-over in each direction, more than two preemptions show no further behaviour.
     model.preemption_bound = Some(2);
-    // Each access of a word is one.
+    // Each access to a word counts as one branch.
     model.max_branches = 16 * WORDS;
     model.check(move || {
         let shared = shared(from_words);

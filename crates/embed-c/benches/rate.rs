@@ -30,7 +30,7 @@ fn offset(place: u64) -> u64 {
 fn simulated(count: u64) {
     let drive = CoreDrive::shipped(DRIVE).expect("a shipped drive");
     let (count, depth) = (count.to_string(), DEPTH.to_string());
-    // Without a size of its own, a job ends when it has read as much as the drive holds.
+    // Without a limit of its own, a job would end after reading as many bytes as the drive has.
     let options = [
         ("rw", "randread"),
         ("bs", "4k"),
@@ -62,7 +62,7 @@ fn in_c(count: u64) {
     let mut drive = ptr::null_mut();
     let name = c"nvme";
     let (mut submitted, mut in_flight) = (0, 0);
-    // SAFETY: every pointer is valid for its call, and the drive is open until it is closed.
+    // SAFETY: every pointer is valid for its call, and the drive is used only between opening and closing.
     unsafe {
         assert_eq!(phaselink_drive_open(name.as_ptr(), ptr::null(), 1, 1, &mut drive), 0);
         while submitted < count || in_flight > 0 {

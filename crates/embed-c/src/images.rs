@@ -25,7 +25,7 @@ pub unsafe extern "C" fn phaselink_drive_images(
     seed: u64,
     images: *mut *mut ImageList,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some((open, into)) = (unsafe { drive.as_ref().zip(images.as_mut()) }) else { return null() };
     let found = match open.drive.images(wanted, seed) {
         Err(error) => return misuse(&error),
@@ -68,9 +68,9 @@ pub unsafe extern "C" fn phaselink_drive_image(
     name: *const c_char,
     images: *mut *mut ImageList,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some((open, into)) = (unsafe { drive.as_ref().zip(images.as_mut()) }) else { return null() };
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     match unsafe { text(name) } {
         Ok(name) => give_one(open.drive.image(name), into),
         Err(error) => error,
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn phaselink_drive_drawn_image(
     seed: u64,
     images: *mut *mut ImageList,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some((open, into)) = (unsafe { drive.as_ref().zip(images.as_mut()) }) else { return null() };
     give_one(open.drive.drawn_image(seed), into)
 }
@@ -104,9 +104,9 @@ pub unsafe extern "C" fn phaselink_recording_images(
     seed: u64,
     images: *mut *mut ImageList,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some(into) = (unsafe { images.as_mut() }) else { return null() };
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let texts = unsafe { (text(file), if name.is_null() { Ok("") } else { text(name) }) };
     let (file, name) = match texts {
         (Ok(file), Ok(name)) => (file, name),
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn phaselink_drive_load_image(
     images: *const ImageList,
     place: usize,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some((open, list)) = (unsafe { drive.as_mut().zip(images.as_ref()) }) else { return null() };
     let Some((image, ..)) = list.images.get(place) else { return no_image() };
     result(open.drive.load_image(image))
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn phaselink_drive_load_image(
 /// `images` is null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn phaselink_images_count(images: *const ImageList) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     unsafe { images.as_ref() }.map_or(0, |list| list.images.len())
 }
 
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn phaselink_images_count(images: *const ImageList) -> usi
 /// `images` is null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn phaselink_images_name(images: *const ImageList, place: usize) -> *const c_char {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let list = unsafe { images.as_ref() };
     list.and_then(|list| list.images.get(place)).map_or(ptr::null(), |(_, name, _)| name.as_ptr())
 }
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn phaselink_images_name(images: *const ImageList, place: 
 /// `images` is null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn phaselink_images_explanation(images: *const ImageList, place: usize) -> *const c_char {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let list = unsafe { images.as_ref() };
     list.and_then(|list| list.images.get(place)).map_or(ptr::null(), |(_, _, text)| text.as_ptr())
 }
@@ -189,13 +189,13 @@ pub unsafe extern "C" fn phaselink_images_read(
     into: *mut c_void,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some(list) = (unsafe { images.as_ref() }) else { return null() };
     if into.is_null() {
         return null();
     }
     let Some((image, ..)) = list.images.get(place) else { return no_image() };
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let into = unsafe { slice::from_raw_parts_mut(into.cast(), bytes) };
     result(image.read(offset, into))
 }
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn phaselink_drive_cut_power_to(
     images: *const ImageList,
     place: usize,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some((open, list)) = (unsafe { drive.as_mut().zip(images.as_ref()) }) else { return null() };
     let Some((image, ..)) = list.images.get(place) else { return no_image() };
     result(open.drive.cut_power(Time::from_ps(now_ps), Survival::Image(image)))
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn phaselink_drive_cut_power_to(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn phaselink_images_free(images: *mut ImageList) {
     if !images.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller, see `# Safety` above.
         drop(unsafe { Box::from_raw(images) });
     }
 }

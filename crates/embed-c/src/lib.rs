@@ -123,7 +123,7 @@ unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, c_int> {
     if text.is_null() {
         return Err(null());
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map_err(|_| fail(ARGUMENT, "a text is no UTF-8"))
 }
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn phaselink_drive_open(
     if flags & !FLAGS != 0 {
         return fail(ARGUMENT, "the flags have a bit without a meaning");
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let texts = unsafe { (text(drive), if settings.is_null() { Ok("") } else { text(settings) }) };
     let (drive, settings) = match texts {
         (Ok(drive), Ok(settings)) => (drive, settings),
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn phaselink_drive_open(
         Err(problems) => fail(DESCRIPTION, &problems.to_string()),
         Ok(drive) => {
             let open = Box::new(OpenDrive::new(drive));
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller, see `# Safety` above.
             unsafe { *opened = Box::into_raw(open) };
             0
         }
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn phaselink_drive_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn phaselink_drive_close(drive: *mut OpenDrive) {
     if !drive.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller, see `# Safety` above.
         drop(unsafe { Box::from_raw(drive) });
     }
 }
@@ -216,7 +216,7 @@ macro_rules! properties {
         /// `drive` is null or an open drive.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(drive: *const OpenDrive) -> $type {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller, see `# Safety` above.
             unsafe { drive.as_ref() }.map_or($other, |open| {
                 let value: fn(&Drive) -> $type = $value;
                 value(&open.drive)
@@ -248,7 +248,7 @@ properties! {
 /// `drive` is null or an open drive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn phaselink_drive_supports(drive: *const OpenDrive, kind: u32) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let open = unsafe { drive.as_ref() };
     open.zip(kind_of(kind)).is_some_and(|(open, kind)| open.drive.supports(kind)).into()
 }
@@ -269,9 +269,9 @@ pub unsafe extern "C" fn phaselink_drive_submit(
     operation: *const OperationRecord,
     ticket: *mut u64,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some((open, record)) = (unsafe { drive.as_mut().zip(operation.as_ref()) }) else { return null() };
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let operation = match unsafe { operation_of(record) } {
         Ok(operation) => operation,
         Err(error) => return error,
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn phaselink_drive_submit(
         Err(error) => misuse(&error),
         Ok(given) => {
             if !ticket.is_null() {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller, see `# Safety` above.
                 unsafe { *ticket = given.number() };
             }
             0
@@ -305,7 +305,7 @@ unsafe fn operation_of<'a>(record: &OperationRecord) -> Result<Operation<'a>, c_
         OperationKind::Read => Operation::read(offset, length),
         OperationKind::Write if data.is_null() => Operation::write_without_data(offset, length),
         OperationKind::Write => {
-            // SAFETY: the caller promises so many bytes, and that they stay.
+            // SAFETY: the caller guarantees that `length` bytes can be read and stay valid.
             let data = unsafe { slice::from_raw_parts(data.cast(), length as usize) };
             Operation::write(offset, data)
         }
@@ -322,7 +322,7 @@ unsafe fn operation_of<'a>(record: &OperationRecord) -> Result<Operation<'a>, c_
 /// `drive` is null or an open drive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn phaselink_drive_advance(drive: *mut OpenDrive, to_ps: u64) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some(open) = (unsafe { drive.as_mut() }) else { return null() };
     result(open.drive.advance(Time::from_ps(to_ps)))
 }
@@ -333,7 +333,7 @@ pub unsafe extern "C" fn phaselink_drive_advance(drive: *mut OpenDrive, to_ps: u
 /// `drive` is null or an open drive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn phaselink_drive_advance_to_completion(drive: *mut OpenDrive, to_ps: u64) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some(open) = (unsafe { drive.as_mut() }) else { return null() };
     open.drive
         .advance_to_completion(Time::from_ps(to_ps).min(Time::NEVER))
@@ -373,7 +373,7 @@ pub unsafe extern "C" fn phaselink_drive_next_completion(
     drive: *mut OpenDrive,
     completion: *mut CompletionRecord,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some((open, into)) = (unsafe { drive.as_mut().zip(completion.as_mut()) }) else { return null() };
     let Some(done) = open.drive.next_completion() else { return 0 };
     *into = record_of(&done, &mut open.names, &mut open.stages);
@@ -390,7 +390,7 @@ pub unsafe extern "C" fn phaselink_drive_take(
     ticket: u64,
     completion: *mut CompletionRecord,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some((open, into)) = (unsafe { drive.as_mut().zip(completion.as_mut()) }) else { return null() };
     match open.drive.take(Ticket::from_number(ticket)) {
         Err(error) => misuse(&error),
@@ -411,7 +411,7 @@ pub unsafe extern "C" fn phaselink_drive_wait(
     ticket: u64,
     completion: *mut CompletionRecord,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some((open, into)) = (unsafe { drive.as_mut().zip(completion.as_mut()) }) else { return null() };
     match open.drive.wait(Ticket::from_number(ticket)) {
         Err(error) => misuse(&error),
@@ -433,9 +433,9 @@ pub unsafe extern "C" fn phaselink_drive_stage(
     name: *mut *const c_char,
     time_ps: *mut u64,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some(open) = (unsafe { drive.as_ref() }) else { return null() };
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some((name, time_ps)) = (unsafe { name.as_mut().zip(time_ps.as_mut()) }) else { return null() };
     let Some((stage, time)) = open.stages.get(place) else { return 0 };
     (*name, *time_ps) = (open.names[*stage].as_ptr(), *time);
@@ -453,12 +453,12 @@ pub unsafe extern "C" fn phaselink_drive_peek(
     into: *mut c_void,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some(open) = (unsafe { drive.as_ref() }) else { return null() };
     if into.is_null() {
         return null();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let into = unsafe { slice::from_raw_parts_mut(into.cast(), bytes) };
     result(open.drive.peek(0, offset, into))
 }
@@ -469,9 +469,9 @@ pub unsafe extern "C" fn phaselink_drive_peek(
 /// `drive` is null or an open drive, and `rule` is null or ends in a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn phaselink_drive_inject_fault(drive: *mut OpenDrive, rule: *const c_char) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some(open) = (unsafe { drive.as_mut() }) else { return null() };
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     match unsafe { text(rule) } {
         Ok(rule) => result(open.drive.inject_fault(rule)),
         Err(error) => error,
@@ -489,7 +489,7 @@ pub unsafe extern "C" fn phaselink_drive_cut_power(
     survival: u32,
     seed: u64,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some(open) = (unsafe { drive.as_mut() }) else { return null() };
     let survival = match survival {
         0 => Survival::Everything,
@@ -506,7 +506,7 @@ pub unsafe extern "C" fn phaselink_drive_cut_power(
 /// `drive` is null or an open drive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn phaselink_drive_snapshot(drive: *const OpenDrive) -> *mut Snapshot {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let open = unsafe { drive.as_ref() };
     open.map_or(ptr::null_mut(), |open| Box::into_raw(Box::new(open.drive.snapshot())))
 }
@@ -517,7 +517,7 @@ pub unsafe extern "C" fn phaselink_drive_snapshot(drive: *const OpenDrive) -> *m
 /// Each pointer is null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn phaselink_drive_restore(drive: *mut OpenDrive, snapshot: *const Snapshot) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some((open, snapshot)) = (unsafe { drive.as_mut().zip(snapshot.as_ref()) }) else { return null() };
     let restored = open.drive.restore(snapshot);
     if restored.is_ok() {
@@ -533,7 +533,7 @@ pub unsafe extern "C" fn phaselink_drive_restore(drive: *mut OpenDrive, snapshot
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn phaselink_snapshot_free(snapshot: *mut Snapshot) {
     if !snapshot.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller, see `# Safety` above.
         drop(unsafe { Box::from_raw(snapshot) });
     }
 }

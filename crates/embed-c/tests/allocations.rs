@@ -18,22 +18,22 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call goes on to the system's allocator as it came.
+// SAFETY: every call is passed on unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees what `GlobalAlloc` requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees what `GlobalAlloc` requires.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees what `GlobalAlloc` requires.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -72,7 +72,7 @@ unsafe fn load(drive: *mut OpenDrive, count: u64) {
 fn operations_with_stages_allocate_nothing_after_a_warm_up() {
     for name in [c"nvme", c"tlc-gen4", c"moneta", c"cxl"] {
         let mut drive = ptr::null_mut();
-        // SAFETY: every pointer is valid for its call, and the drive is open until it is closed.
+        // SAFETY: every pointer is valid for its call, and the drive is used only between opening and closing.
         let allocations = unsafe {
             assert_eq!(phaselink_drive_open(name.as_ptr(), ptr::null(), 1, 2, &mut drive), 0);
             load(drive, 40_000);

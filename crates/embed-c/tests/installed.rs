@@ -23,7 +23,7 @@ fn install(repository: &Path) -> PathBuf {
     let mut install = Command::new(env!("CARGO"));
     install.args(["cinstall", "--locked", "--offline", "--debug", "-p", "phaselink-embed-c", "--libdir", "lib"]);
     install.arg("--prefix").arg(&prefix);
-    // A folder of its own: cargo-c builds with flags that would make cargo build everything anew afterwards.
+    // Use a separate target folder. The flags of cargo-c would make cargo rebuild everything in a shared one.
     install.arg("--target-dir").arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("cargo-c"));
     printed(install.current_dir(repository));
     prefix

@@ -307,9 +307,10 @@ impl Drive {
             self.state.advance_to(now);
             return self.state.cut_power(survival);
         }
-        // Only at the instant of the cut is it known if the image is one of the drive.
+        // Whether the drive can have this image is known only at the instant of the cut. So try the cut on a copy.
         let mut state = self.state.clone();
-        // At the drive's own instant, other operations may complete as well: the image was taken before them.
+        // At the drive's current instant, further operations may complete. The image was taken before them, so do not
+        // advance.
         if now > self.now() {
             state.advance_to(now);
         }
@@ -440,7 +441,7 @@ impl State {
     /// Returns true if both drives were opened from the same description, with the same seed and options.
     fn is_opened_like(&self, other: &State) -> bool {
         let is_same = Arc::ptr_eq(&self.drive, &other.drive);
-        // Drives of the same description are the same once one has been restored to a state of the other.
+        // After a restore, two drives share one description. Before that, compare the descriptions.
         self.options == other.options && (is_same || self.drive == other.drive)
     }
 
@@ -511,7 +512,7 @@ impl State {
         slot.submitted = self.now;
         slot.data.clear();
         if self.options.keeps_data {
-            // Every place has room for the largest operation so far, whatever its own is, so that later ones need none.
+            // Reserve space for the largest operation so far in every slot, so that later operations allocate nothing.
             let has_bytes = matches!(operation.kind, OperationKind::Read | OperationKind::Write);
             self.largest = self.largest.max(if has_bytes { operation.bytes as usize } else { 0 });
             slot.data.reserve(self.largest);

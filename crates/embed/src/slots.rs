@@ -159,7 +159,7 @@ impl Slots {
         while self.completed.front().is_some_and(|ticket| self.place(*ticket).is_err()) {
             self.completed.pop_front();
         }
-        // One that is never taken must not keep all that follow it.
+        // A completion that is never taken must not keep all later ones in the queue.
         if self.completed.len() > 64 + 2 * self.slots.len() {
             let completed = std::mem::take(&mut self.completed);
             self.completed = completed.into_iter().filter(|ticket| self.place(*ticket).is_ok()).collect();

@@ -78,7 +78,7 @@ impl Store {
         self.zero_parts(end * PAGE_BYTES as u64, offset + bytes - end * PAGE_BYTES as u64);
         for bytes in self.pages.range_mut(first..end).filter_map(|(_, bytes)| bytes.take()) {
             if Arc::strong_count(&bytes) == 1 && self.spare.len() < SPARE_PAGES_MAX {
-                // Room for all at once: it would grow now and then otherwise.
+                // Reserve the maximum at once, so that the vector never grows again.
                 self.spare.reserve(SPARE_PAGES_MAX - self.spare.len());
                 self.spare.push(bytes);
             }

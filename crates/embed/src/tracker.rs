@@ -181,7 +181,8 @@ impl Tracker {
             let requests = &self.recording.requests;
             kept.retain(|older| requests[*older].is_flush() || !covers(request, &requests[*older]));
             if kept.iter().any(|older| requests[*older].is_change() && overlaps(request, &requests[*older])) {
-                // The flush that made it durable leaves the record.
+                // The flush that made this request durable is removed from the recording, so mark the request as
+                // durable.
                 self.recording.requests[place].durable = true;
                 kept.push(place);
             } else {

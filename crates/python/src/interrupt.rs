@@ -80,7 +80,7 @@ pub(crate) fn watched<T: Send>(
             let (done, over) = mpsc::channel::<()>();
             let stopped = &stopped;
             let worker = scope.spawn(move || {
-                // Dropped at the end, also of a panic.
+                // The sender is dropped when the work ends, also by a panic.
                 let _done = done;
                 work(stopped)
             });

@@ -55,9 +55,9 @@ impl Memory {
         let end = offset + (count * WORD_BYTES) as u64;
         assert!(end <= self.map.len() as u64 && offset.is_multiple_of(WORD_BYTES as u64), "{count} words at {offset}");
         let first = self.map.as_ptr().wrapping_add(offset as usize).cast::<AtomicU64>();
-        // SAFETY: the words lie within the mapping, which begins at a page and lives as long as `self`, and are aligned.
-        // The file is sealed against becoming shorter, so that they stay. Everything in this process reaches them as
-        // atomics, by this method alone; what another process does to them can only change their values.
+        // SAFETY: the words lie within the mapping and are aligned. The mapping begins at a page and lives as long as
+        // `self`, and the file is sealed against shrinking. In this process, only this method gives access to the
+        // words, as atomics. Another process can only change their values.
         unsafe { std::slice::from_raw_parts(first, count) }
     }
 

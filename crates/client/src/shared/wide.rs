@@ -32,7 +32,7 @@ pub(crate) unsafe fn copy(method: CopyMethod, from: *const u8, into: *mut u8, li
     if lines == 0 || !std::arch::is_x86_feature_detected!("avx") {
         return 0;
     }
-    // SAFETY: the caller's, and the processor has the instructions.
+    // SAFETY: the caller guarantees the ranges, and the check above the instructions.
     unsafe {
         match method {
             CopyMethod::Strings => copy_strings(from, into, lines),
@@ -61,12 +61,12 @@ macro_rules! copy_lines {
             "add rdi, 64",
             "dec rcx",
             "jnz 2b",
-            // Upper halves that are left behind slow the next instructions that know of lower ones alone.
+            // Nonzero upper halves of vector registers would slow down later SSE instructions, so clear them.
             "vzeroupper",
             inout("rsi") $from => _,
             inout("rdi") $into => _,
             inout("rcx") $lines => _,
-            // The vectors, all of whose upper halves are gone.
+            // All vector registers: `vzeroupper` clears their upper halves.
             clobber_abi("C"),
             options(nostack),
         )
@@ -80,7 +80,7 @@ macro_rules! copy_lines {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 unsafe fn copy_vectors(from: *const u8, into: *mut u8, lines: usize) {
-    // SAFETY: the caller's, for `lines` times 64 bytes.
+    // SAFETY: the caller guarantees that `lines` times 64 bytes can be read and written.
     unsafe { copy_lines!(from, into, lines, "vmovdqu") }
 }
 
@@ -91,7 +91,7 @@ unsafe fn copy_vectors(from: *const u8, into: *mut u8, lines: usize) {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 unsafe fn copy_streams(from: *const u8, into: *mut u8, lines: usize) {
-    // SAFETY: the caller's, for `lines` times 64 bytes.
+    // SAFETY: the caller guarantees that `lines` times 64 bytes can be read and written.
     unsafe { copy_lines!(from, into, lines, "vmovntdq") }
 }
 
@@ -101,7 +101,7 @@ unsafe fn copy_streams(from: *const u8, into: *mut u8, lines: usize) {
 #[inline]
 pub fn fence_streams() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every processor of this architecture has the instruction, which orders stores and does nothing else.
+    // SAFETY: every x86-64 processor has this instruction, which only orders stores.
     unsafe {
         std::arch::x86_64::_mm_sfence();
     }
@@ -114,7 +114,8 @@ pub fn fence_streams() {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 unsafe fn copy_strings(from: *const u8, into: *mut u8, lines: usize) {
-    // SAFETY: the caller's, for `lines` times eight words. The direction flag is clear, as the ABI demands.
+    // SAFETY: the caller guarantees that `lines` times eight words can be read and written. The direction flag is
+    // clear, as the ABI demands.
     unsafe {
         std::arch::asm!(
             "rep movsq",

@@ -30,16 +30,17 @@ impl Word for AtomicU64 {
     #[inline(always)]
     fn prefetch_to_write(&self) {
         let word = std::ptr::from_ref(self);
-        // The compiler's own hint becomes one to read unless it may assume that the processor has this one. Those that
-        // do not have it take it for nothing (Intel's manual, volume 2, PREFETCHW).
-        // SAFETY: as above.
+        // The compiler's prefetch for writing becomes one for reading unless PREFETCHW is enabled, so write the
+        // instruction here. Processors without it ignore it (Intel's manual, volume 2, PREFETCHW).
+        // SAFETY: a prefetch is a hint without effect on memory or registers.
         unsafe { std::arch::asm!("prefetchw [{}]", in(reg) word, options(nostack, preserves_flags)) }
     }
 
     #[inline]
     fn load_all(words: &[AtomicU64], into: &mut [u8]) {
         let lines = words.len().min(into.len() / WORD_BYTES) / LINE_WORDS;
-        // SAFETY: so many lines lie in both, and what is borrowed for writing is no part of what is shared.
+        // SAFETY: both ranges have at least `lines` cache lines. `into` is a mutable borrow, so it does not overlap the
+        // shared words.
         let done = unsafe { wide::copy(CopyMethod::Vectors, words.as_ptr().cast(), into.as_mut_ptr(), lines) };
         load_words(&words[done * LINE_WORDS..], &mut into[done * LINE_BYTES..]);
     }
@@ -60,8 +61,8 @@ impl Word for AtomicU64 {
 #[inline]
 pub fn copy(method: CopyMethod, from: &[AtomicU64], into: &[AtomicU64]) {
     let lines = from.len().min(into.len()) / LINE_WORDS;
-    // SAFETY: so many lines lie in both, and atomics may be written where they are shared; where both overlap, some words are
-    // copied before others, and all of them are words.
+    // SAFETY: both ranges have at least `lines` cache lines, and atomics may be written through a shared reference. If
+    // the ranges overlap, the result depends on the order of copies, but every word stays valid.
     let done = unsafe { wide::copy(method, from.as_ptr().cast(), into.as_ptr().cast::<u8>().cast_mut(), lines) };
     copy_words(&from[done * LINE_WORDS..], &into[done * LINE_WORDS..]);
 }
@@ -71,7 +72,7 @@ pub fn copy(method: CopyMethod, from: &[AtomicU64], into: &[AtomicU64]) {
 #[inline]
 pub fn copy_bytes(method: CopyMethod, from: &[u8], into: &[AtomicU64]) {
     let lines = into.len().min(from.len() / WORD_BYTES) / LINE_WORDS;
-    // SAFETY: so many lines lie in both, and atomics may be written where they are shared.
+    // SAFETY: both ranges have at least `lines` cache lines, and atomics may be written through a shared reference.
     let done = unsafe { wide::copy(method, from.as_ptr(), into.as_ptr().cast::<u8>().cast_mut(), lines) };
     store_words(&into[done * LINE_WORDS..], &from[done * LINE_BYTES..]);
 }

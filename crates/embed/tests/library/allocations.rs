@@ -12,22 +12,22 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call goes on to the system's allocator as it came.
+// SAFETY: every call is passed on unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees what `GlobalAlloc` requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees what `GlobalAlloc` requires.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees what `GlobalAlloc` requires.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -49,7 +49,7 @@ fn operation<'a>(drive: &Drive, place: u64, block: &'a [u8; 4096]) -> Operation<
         place if place % 2 == 0 => Operation::read(offset, 4096),
         _ => Operation::write(offset, block),
     };
-    // To ask with `check` would allocate the reason.
+    // A call of `check` would allocate the text of its error.
     let needs_flush = matches!(place % 11, 8..=10) && drive.is_volatile();
     let is_there = drive.supports(operation.kind()) && (!needs_flush || drive.supports(OperationKind::Flush));
     if is_there { operation } else { Operation::read(offset, 4096) }

@@ -64,7 +64,7 @@ fn public_interface_is_the_stored_one() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    // Types of the models that are public here, where the sources of the models are at hand.
+    // Compare with the types of the models that are re-exported here, if the sources of the models are available.
     let models = folder.join("../../core/src");
     if !models.exists() {
         println!("the sources of the models are no part of the package: run this test in the repository");

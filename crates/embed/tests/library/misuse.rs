@@ -65,7 +65,7 @@ fn misuse_of_lengths_and_of_several_drives_has_its_code() {
     let mut drive = Description::shipped("dram-card").unwrap().without_data().open().unwrap();
     #[cfg(target_pointer_width = "64")]
     {
-        // Zeroed memory that nobody touches takes none.
+        // Zeroed memory that is never touched takes no physical memory.
         let long = vec![0; 1 << 32];
         assert_eq!(drive.submit(drive.now(), 0, Operation::write(0, &long)).unwrap_err().code(), 7);
     }

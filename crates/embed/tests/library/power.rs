@@ -79,7 +79,7 @@ fn all_legal_images_are_listed_once_each_and_explain_themselves() {
             bytes.chunks(BLOCK as usize).map(|block| block[0]).collect()
         })
         .collect();
-    // A block is written atomically, and these writes are of one block or eight of 512 bytes.
+    // A block of 4 KiB is written atomically, or has eight pieces of 512 bytes.
     assert!(contents.contains(&vec![1, 0, 0]) && contents.contains(&vec![10, 11, 12]));
     assert!(images.len() == 100 || images.len() == 8, "{}", images.len());
     let lost = images.iter().find(|image| !image.explanation().is_empty()).unwrap();
@@ -259,7 +259,8 @@ fn record_stays_short_with_failed_and_lost_requests_and_its_bytes_right() {
     ] {
         let mut drive = open(name);
         drive.inject_fault(rule).unwrap();
-        // In flight until the host gives it up, after 30 s; or one that succeeds, as errors begin with the second.
+        // This write stays in flight until the host gives up after 30 s, or succeeds, because errors begin with the
+        // second request.
         drive.submit(drive.now(), 1, Operation::write(4 * BLOCK, &[200; 4 * BLOCK as usize])).unwrap();
         let (mut expected, mut longest) = ([0; 16], 0);
         for round in 0..3000u64 {
@@ -321,7 +322,7 @@ fn explanation_names_interface_rule_keys_and_how_to_replay_the_image() {
             format!("seed 7, make the same calls (operations, faults and power cuts) until {} ps", drive.now().as_ps());
         let last = lines.last().unwrap();
         assert!(last.contains(&replay) && last.contains(&lost.name()), "{name}: {last}");
-        // The name finds the image again, also in a drive that has done the same.
+        // The name selects the same image again, also in another drive that has executed the same operations.
         let mut again = volatile(name);
         write(&mut again, 0, 1);
         let found = again.image(&lost.name()).unwrap();
@@ -509,7 +510,7 @@ fn operations_of_one_instant_fail_in_the_order_of_their_submission() {
             .map(|block| drive.submit(drive.now(), 0, Operation::read(block * BLOCK, BLOCK as u32)).unwrap())
             .collect()
     };
-    // Places are used again in another order than that in which they were first used.
+    // The slots are reused in another order than at first.
     submit(&mut drive, 6);
     drive.advance(drive.now() + phaselink_embed::Span::from_ms(1)).unwrap();
     while drive.next_completion().is_some() {}

@@ -17,7 +17,7 @@ fn recorded(name: &str, settings: &[&str], job: &[(&str, &str)]) -> Vec<DriverRe
     let file = shipped::find(name).expect("a shipped drive");
     let settings: Vec<Override> = settings.iter().map(|text| Override::parse(text).unwrap()).collect();
     let described = CoreDrive::from_toml(file.file, file.text, &settings).unwrap();
-    // The embedding program polls for completions, and is the software above the driver.
+    // The embedding program takes the place of the software above the driver, and polls for completions.
     let drive = if can_poll(name) { described.polled() } else { described };
     let jobs = fio::from_flags(job).unwrap().resolve(&drive.limits(), &Default::default()).unwrap();
     let mut simulation = Simulation::new(&drive, &jobs, 1).unwrap();

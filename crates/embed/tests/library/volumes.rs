@@ -36,7 +36,7 @@ fn operations_on_a_volume_with_credits_complete_at_their_ticks() {
     let description = Description::shipped("ebs-gp2").unwrap().with("volume.credit_operations=5400").unwrap();
     let mut drive = description.without_data().open().unwrap();
     let found = completions(&mut drive, 6400, |place| Operation::read(offset(place), 4096));
-    // In ticks of 1/3,000 s, each of which earns a tenth of a credit.
+    // Count in ticks of 1/3,000 s: each tick earns a tenth of a credit.
     let (mut tenths, mut tick) = (54_000_u64, 0);
     for (number, found) in found.iter().enumerate() {
         while tenths < 10 {

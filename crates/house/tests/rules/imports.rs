@@ -120,7 +120,7 @@ fn re_exports(source: &Source) -> Vec<(Parts, Parts)> {
 
 /// The path that an item has where it is defined, if a file of the crate passes it on.
 fn followed(mut path: Parts, exported: &BTreeMap<Parts, Parts>, files: &BTreeSet<&str>) -> Parts {
-    // A chain of re-exports is short; the bound ends a module that exports its own name.
+    // Chains of re-exports are short. The bound ends the loop for a module that re-exports its own name.
     for _ in 0..5 {
         let lengths = (1..=path.len()).rev().filter(|length| module_file(&path[..*length], files).is_none());
         let Some((length, origin)) = lengths.filter_map(|length| Some((length, exported.get(&path[..length])?))).next()

@@ -68,7 +68,7 @@ impl TagSource {
     /// Records that a write replaced a chunk's trailer, and returns the new tag if that made one
     /// necessary or, where none was left, possible. [`TagSource::current`] is none if the tag was lost and none is left.
     pub fn on_write(&mut self, old_trailer: u64, new_trailer: u64) -> Option<u64> {
-        // New before old, so that a trailer written over itself is never unused in between.
+        // Count the new trailer before removing the old one. If both are equal, the trailer must never appear unused.
         match &mut self.strategy {
             Strategy::Random => return None,
             Strategy::Compare(stored) => {
@@ -124,7 +124,7 @@ mod tests {
         }
         let deviations = counts.map(|count| (f64::from(count) - 100.0).powi(2) / 100.0);
         let chi_squared: f64 = deviations.iter().sum();
-        // 255 degrees of freedom: mean 255, standard deviation 22.6.
+        // With 255 degrees of freedom, the mean is 255 and the standard deviation 22.6.
         assert!((170.0..340.0).contains(&chi_squared), "{chi_squared}");
     }
 
