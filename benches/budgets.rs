@@ -86,7 +86,7 @@ fn instructions_per_ns() -> f64 {
 /// Simulated requests per second of wall time.
 fn simulations() -> Vec<Measured> {
     let scenarios = scenarios::all();
-    // In turns, so that every scenario has its share of the machine's good moments.
+    // Alternate between the scenarios, so that each of them meets the same variations of the machine's speed.
     let mut rates = vec![Vec::new(); scenarios.len()];
     for _ in 0..RUNS {
         for (scenario, rates) in scenarios.iter().zip(&mut rates) {

@@ -243,7 +243,7 @@ fn each_front<T>(mut work: impl FnMut(&str, &mut dyn FnMut()) -> T) -> io::Resul
             client.ask(&Request { flags: 0, command: command::READ, cookie: 1, offset: 0, length: 512 }, b"");
             client.send().expect("a server");
             while client.answer(|_| 512).expect("an answer").is_none() {
-                // Looking, since the client's own waking up is not the server's.
+                // Poll, so that the measured time does not include a wake-up of the client.
                 client.receive().expect("a server");
             }
         })
@@ -261,7 +261,7 @@ fn each_front<T>(mut work: impl FnMut(&str, &mut dyn FnMut()) -> T) -> io::Resul
         driver.bring_up(0);
         work("vfio-user", &mut || {
             driver.transfer(opcode::READ, 0, 1);
-            // The device hears with the next request that this has been seen.
+            // The device learns with the next doorbell that this completion has been consumed.
             driver.see_answer(1);
         })
     })?;

@@ -8,7 +8,7 @@
 mod common;
 #[path = "common/vfio.rs"]
 mod vfio;
-// The tests use the rest of it.
+// The benchmark uses only a part of this module.
 #[allow(dead_code)]
 #[path = "../tests/common/vfio_client.rs"]
 mod vfio_client;

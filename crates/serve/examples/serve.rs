@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let job = fio::from_flags(&[("rw", "randrw"), ("bs", "4k"), ("iodepth", "4"), ("number_ios", "200")])?;
     let jobs = job.resolve(&drive.limits(), &Default::default())?;
 
-    // Port 0 is one that the system chooses; the listener knows which.
+    // With port 0 the system chooses a port, which the listener reports.
     let listener = Listener::bind(&Uri::parse("nbd://127.0.0.1:0/")?)?;
     let address = listener.uri().to_string();
     let export = Export { name: String::new(), geometry, structured_replies: true };

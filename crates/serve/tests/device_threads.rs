@@ -186,7 +186,7 @@ fn no_answer_comes_before_the_model_says_and_all_threads_wait_for_the_same_memor
             });
         }
     });
-    // All of them have read the same bank, one after the other whenever they came.
+    // All threads read the same bank, so their reads are served one after another.
     let all = begun.elapsed();
     assert!(all >= read * THREADS as u32, "{all:?}");
     assert_eq!(server.server.finish().tally.read.latency.count(), THREADS as u64);

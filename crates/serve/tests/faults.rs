@@ -1,6 +1,6 @@
 //! Faults of a drive that is being served, as hosts see them: through every front-end, with timing on and off.
 
-// Other tests use the rest of it.
+// These tests use only a part of this module.
 #[allow(dead_code)]
 #[path = "common/vfio_client.rs"]
 mod vfio_client;
@@ -226,7 +226,7 @@ impl Host for Queue {
 
 fn complete(mut is_complete: impl FnMut() -> io::Result<bool>, until: Instant) -> Result<(), Got> {
     while Instant::now() < until {
-        // A failure is heard of after many looks, between which others are not to have their turn.
+        // Poll many times before another thread gets its turn, because a failure is reported only after many polls.
         for _ in 0..1024 {
             match is_complete() {
                 Ok(true) => return Ok(()),
@@ -383,7 +383,7 @@ fn apply_faults(device_threads: usize, kind: Kind, timing: bool, wait: Wait) {
     server.add(r#"action = "repeat-completion", times = 2"#);
     for _ in 0..2 {
         assert_eq!(host.read(512, 512, PATIENCE), Got::Data(vec![2; 512]));
-        // In shared memory it is the same word again.
+        // In shared memory the repeated completion writes the same word, so the client does not see it.
         let again = if kind == Kind::SharedMemory { Got::Nothing } else { Got::Data(vec![2; 512]) };
         assert_eq!(host.again(512), again);
     }
@@ -449,7 +449,7 @@ fn lines_of_trouble_hold_through_every_front_end_with_timing_and_without() {
             let ms = Duration::from_millis;
             assert!(timed("for=30ms stall", 1) >= ms(29), "{kind:?} {timing}");
             assert!(timed("at=request:2 for=20ms stall", 2) >= ms(20), "{kind:?} {timing}");
-            // Ten intervals of 2 ms.
+            // Ten intervals of 2 ms each.
             assert!(timed("throttle iops=500", 11) >= ms(20), "{kind:?} {timing}");
             if timing {
                 let calm = timed("error operation=write", 20);
@@ -506,7 +506,7 @@ fn faults_of_banks_packets_and_link_slow_the_model_while_they_last() {
                 asked.elapsed()
             };
             read();
-            // 304 ns are 30.4 ms then.
+            // The slow bank takes 100,000 times 304 ns: 30.4 ms.
             let slow = server.add(r#"action = "slow-bank", bank = 0, factor = 100000"#);
             assert!(read() > Duration::from_millis(30), "{kind:?}");
             server.faults.clear(Some(slow));

@@ -134,7 +134,7 @@ fn write_with_force_unit_access_takes_as_long_as_write_and_flush() {
 
 #[test]
 fn operation_that_the_drive_does_not_need_or_have_takes_no_modelled_time() {
-    // A buffer with power-loss protection needs no flush; the interface of Moneta has reads and writes alone.
+    // A buffer with power-loss protection needs no flush. Moneta's interface has only reads and writes.
     for (drive, discards, zeroes) in [("tlc-gen5", 1, 1), ("moneta", 0, 0)] {
         let running = serve("nbd-none", drive, 1, None);
         running.ask(&one_of_each());

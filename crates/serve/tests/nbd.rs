@@ -271,7 +271,7 @@ fn block_status_tells_written_blocks_from_unwritten_and_trimmed_ones() {
         assert_eq!(server.status_of(0, 0, whole), [[8192, 3], [16384, 0], [whole - 24576, 3]]);
         assert_eq!(server.status_of(0, 8704, 1024), [[1024, 0]], "no extent is longer than the request");
         assert_eq!(server.status_of(flag::REQ_ONE, 512, whole - 512), [[7680, 3]]);
-        // The ends of this trim are parts of pages that keep their other data.
+        // This trim begins and ends within pages, whose other data must stay.
         assert_eq!(server.error_of(request(command::TRIM, 8704, 11776), b""), 0);
         assert_eq!(server.status_of(0, 8192, 16384), [[4096, 0], [8192, 3], [4096, 0]]);
         assert_eq!(server.error_of(request(command::TRIM, 0, whole), b""), 0);
@@ -304,7 +304,7 @@ fn block_status_is_for_clients_that_have_chosen_its_context_by_the_export_and_na
         assert_eq!(asked(&mut server, set, broken), [reply::INVALID]);
     }
     assert_eq!(asked(&mut server, set, &allocation), [reply::META_CONTEXT, reply::ACK]);
-    // The context was chosen for the export by its name, and not as the default export.
+    // The context was selected for the named export, so it does not apply to the default export.
     asked(&mut server, option::GO, &info_data(b""));
     let question = request(command::BLOCK_STATUS, 0, 512);
     server.say(&question.encode());

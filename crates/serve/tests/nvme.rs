@@ -61,7 +61,7 @@ fn a_namespace_has_a_uuid_of_version_8_and_the_controller_is_named_by_it() {
     for front in 0..16 {
         let identity = Identity::new("test", LIMITS, front);
         let uuid = identity_uuid(front);
-        // RFC 9562, sections 4.1 and 5.8.
+        // UUID version and variant, RFC 9562, sections 4.1 and 5.8.
         assert_eq!((uuid[6] >> 4, uuid[8] >> 6), (8, 0b10), "{uuid:x?}");
         let controller = identity.structure(selection(1, 0), &[]).unwrap();
         let name = String::from_utf8(controller[768..1024].to_vec()).unwrap();
@@ -221,7 +221,7 @@ fn a_host_may_want_to_be_watched_and_says_that_it_is_there() {
     };
     assert_eq!(bench.administer(ask(admin::GET_FEATURES, 0x0f, 0)).result, 0);
     assert_eq!(bench.controller.poll_keep_alive(), None);
-    // The unit is a tenth of a second.
+    // The granularity is 100 ms, so 250 ms are rounded up to 300 ms.
     assert_eq!(bench.administer(ask(admin::SET_FEATURES, 0x0f, 250)).status, Status::SUCCESS);
     assert_eq!(bench.administer(ask(admin::GET_FEATURES, 0x0f, 0)).result, 300);
     let time = std::time::Duration::from_millis(300);
@@ -239,7 +239,8 @@ fn a_host_may_want_to_be_watched_and_says_that_it_is_there() {
 fn data_goes_through_lists_of_pages_that_chain_and_begin_anywhere() {
     let mut bench = Bench::new();
     let bytes: Vec<u8> = (0..128 << 10_u32).map(|place| (place * 7 / 3) as u8).collect();
-    // The pages in reverse; the list begins two entries before the end of a page, so that it chains after one of them.
+    // The data pages are in reverse order. The list begins two entries before the end of a page, so it continues on
+    // another page.
     let pages: Vec<u64> = (0..32).map(|place| DATA + (31 - place) * PAGE).collect();
     let list = LISTS + PAGE - 16;
     let mut entries = pages[1..].to_vec();
@@ -260,7 +261,7 @@ fn data_goes_through_lists_of_pages_that_chain_and_begin_anywhere() {
     for (page, data) in pages.iter().zip(bytes.chunks(4096)) {
         assert_eq!(&bench.machine.memory[*page as usize..][..4096], data);
     }
-    // A page list that points at itself from its last entry would go on for ever, were that allowed.
+    // A page list whose last entry points at itself would never end, so it must be refused.
     let circle = LISTS + PAGE - 8;
     bench.machine.memory[circle as usize..][..8].copy_from_slice(&circle.to_le_bytes());
     assert_eq!(bench.ask(transfer(opcode::READ, 0, 24, [DATA, circle])).status, Status::INVALID_PRP_OFFSET);
@@ -365,7 +366,7 @@ fn unreadable_disk_blocks_are_an_unrecovered_read_error_for_every_command() {
     let _ = fs::remove_file(&path);
     let mut bench = Bench::new();
     bench.store = Store::open(&path, GEOMETRY).unwrap();
-    // Its blocks are the end of the file.
+    // The blocks are at the end of the file, so cut them off.
     let length = fs::metadata(&path).unwrap().len();
     File::options().write(true).open(&path).unwrap().set_len(length - GEOMETRY.capacity_bytes).unwrap();
     for opcode in [opcode::READ, opcode::COMPARE, opcode::VERIFY] {

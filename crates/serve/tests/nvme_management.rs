@@ -47,7 +47,7 @@ fn blocks_written_uncorrectable_cannot_be_read_until_they_are_written() {
     assert_eq!(status(&mut bench, opcode::WRITE_UNCORRECTABLE, ends - 1, 2), Status::LBA_OUT_OF_RANGE);
     let elsewhere = Fields { namespace: 2, ..transfer(opcode::WRITE_UNCORRECTABLE, 0, 1, [0, 0]) };
     assert_eq!(bench.ask(elsewhere).status, Status::INVALID_NAMESPACE);
-    // A reset of the controller changes no data.
+    // A reset of the controller changes no data, so the block stays unreadable.
     bench.set(0x14, 0);
     bench.enable();
     assert!(bench.store.read(13 * 512, &mut [0; 512]).is_err());
@@ -85,7 +85,7 @@ fn lba_status_lists_the_unreadable_blocks_of_a_range_as_far_as_there_is_room() {
         (Status::SUCCESS, list)
     };
     let all = [range(10, 4), range(20, 1), range(nvme_bench::BLOCKS - 2, 2)];
-    // A length of 0 ends with the namespace.
+    // A range length of 0 extends to the end of the namespace.
     assert_eq!(block_status(&mut bench, 0, 0, 0x11, 14), list(3, 2, &all, 14));
     assert_eq!(block_status(&mut bench, 0, 0, 0x10, 20), list(3, 2, &all, 20));
     assert_eq!(block_status(&mut bench, 0, 0, 0x11, 13), list(2, 1, &all[..2], 13), "half a descriptor is none");
@@ -119,7 +119,7 @@ fn log_page_of_lba_status_lists_namespaces_with_unreadable_blocks() {
         assert_eq!(bench.ask(transfer(opcode::WRITE_UNCORRECTABLE, slba, blocks, [DATA, 0])).status, Status::SUCCESS);
     }
     let page = read(&mut bench);
-    // Length, elements, blocks, changes.
+    // Bytes 0 to 15: length, number of elements, number of blocks, number of changes.
     assert_eq!(page[..16], [64, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 0, 0, 2, 0]);
     assert_eq!(page[16..32], [1, 0, 0, 0, 2, 0, 0, 0, 0x11, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(page[32..64], [range(10, 4), range(20, 1)].concat());
@@ -212,7 +212,7 @@ fn namespaces_are_created_attached_detached_and_deleted() {
         (touch(&mut bench, opcode::READ, 2, 0), touch(&mut bench, opcode::READ, 5, 0)),
         (Status::INVALID_FIELD, Status::INVALID_NAMESPACE)
     );
-    // What is left is half a mebibyte, and Identify says so.
+    // Half a mebibyte of unallocated capacity is left, as Identify Controller reports.
     assert_eq!(u64_at(&bench.identify(1, 0).1, 296), 512 << 10);
     assert_eq!(bench.identify(0, 2), (Status::SUCCESS, vec![0; 4096]));
     let made = create(&mut bench, 100, 100, 1);
@@ -228,7 +228,7 @@ fn namespaces_are_created_attached_detached_and_deleted() {
     assert_eq!(attach(&mut bench, 2, 0, ONE), Status::SUCCESS);
     assert_eq!(attach(&mut bench, 2, 0, ONE), Status::NAMESPACE_ALREADY_ATTACHED);
     assert_eq!((list(&mut bench, 2), bench.identify(0x12, 2).1[0]), (vec![1, 2, 4], 1));
-    // 100 blocks of 4 KiB where two namespaces of 256 KiB were.
+    // The new namespace has 100 blocks of 4 KiB, in the space of two namespaces of 256 KiB.
     bench.machine.memory[DATA as usize..][..4096].fill(7);
     assert_eq!(touch(&mut bench, opcode::WRITE, 2, 99), Status::SUCCESS);
     assert_eq!(touch(&mut bench, opcode::WRITE, 2, 100), Status::LBA_OUT_OF_RANGE);
@@ -242,7 +242,7 @@ fn namespaces_are_created_attached_detached_and_deleted() {
     assert_eq!(attach(&mut bench, 2, 1, ONE), Status::SUCCESS);
     assert_eq!((list(&mut bench, 2), touch(&mut bench, opcode::READ, 2, 0)), (vec![1, 3, 4], Status::INVALID_FIELD));
     assert_eq!((delete(&mut bench, u32::MAX), list(&mut bench, 0x10)), (Status::SUCCESS, vec![]));
-    // The whole drive as one, which reads as zeros.
+    // A single namespace takes the whole drive, and reads as zeros.
     assert_eq!(create(&mut bench, 2048, 2048, 0).result, 1);
     assert_eq!(attach(&mut bench, 1, 0, ONE), Status::SUCCESS);
     assert_eq!(touch(&mut bench, opcode::READ, 1, 2047), Status::SUCCESS);
@@ -289,7 +289,7 @@ fn namespaces_of_a_store_are_there_again_and_for_all_controllers() {
     again.controller = Controller::new(first);
     again.enable();
     assert_eq!((list(&mut again, 2), again.identify(0, 1).1), (vec![1, 3, 4], expected));
-    // To another controller, it is there and not attached.
+    // For another controller the namespace exists, but is not attached.
     again.controller = Controller::new(second);
     again.set(0x14, 0);
     again.enable();
@@ -319,7 +319,7 @@ fn namespace_is_formatted_with_blocks_of_4096_bytes_and_back() {
     assert_eq!(touch(&mut bench, opcode::READ, 2, 1), Status::SUCCESS);
     assert!(bench.machine.memory[DATA as usize..][..4096].iter().all(|byte| *byte == 0), "formatted blocks are zeros");
     assert_eq!(touch(&mut bench, opcode::READ, 2, 128), Status::LBA_OUT_OF_RANGE);
-    // A deallocation and a copy count in the blocks of the namespace.
+    // Deallocate and Copy use block numbers of the namespace.
     bench.machine.memory[DATA as usize..][..4096].fill(9);
     assert_eq!(
         (touch(&mut bench, opcode::WRITE, 2, 2), touch(&mut bench, opcode::WRITE, 2, 3)),
@@ -359,7 +359,7 @@ fn sanitize_erases_all_data_and_its_log_page_and_event_tell_of_it() {
     }
     bench.admin = bench.submit(bench.admin, Fields { opcode: admin::ASYNC_EVENT_REQUEST, id: 99, ..Fields::default() });
     bench.step();
-    // Commands that come with it, before it has ended, are aborted.
+    // Commands that arrive while the sanitize operation is in progress are aborted.
     bench.admin = bench.submit(bench.admin, sanitize(2));
     bench.admin = bench.submit(bench.admin, Fields { id: 5, ..sanitize(2) });
     bench.io = bench.submit(bench.io, transfer(opcode::READ, 5, 1, [DATA, 0]));

@@ -139,7 +139,7 @@ fn data_is_scattered_and_gathered_where_descriptors_say() {
         .collect();
     assert!(found == data);
     assert_eq!(bench.ask(gather(opcode::COMPARE)).status, Status::SUCCESS);
-    // One byte too few, and administrators' commands have none (section 4.1.2).
+    // The data block is one byte too short. Admin commands must not use SGLs at all (section 4.1.2).
     let short = Fields { flags: 0x40, ..transfer(opcode::READ, 5, 2, [DATA, 1023]) };
     assert_eq!(bench.ask(short).status, Status::INVALID_SGL_LENGTH);
     let identify = Fields { opcode: admin::IDENTIFY, flags: 0x40, prp: [DATA, 4096], ..Fields::default() };

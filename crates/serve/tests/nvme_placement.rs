@@ -145,7 +145,8 @@ fn hosts_learn_of_placement_from_identify_and_the_configuration() {
     assert_eq!((namespace[102], independent[12]), (1, 1), "both are in endurance group 1");
     let (status, page) = log(&mut bench, CONFIGURATIONS, 1, 0);
     assert_eq!((status, page[0], u32::from_le_bytes(page[4..8].try_into().unwrap())), (Status::SUCCESS, 0, 96));
-    // Valid, with a write cache, one bit of the identifier for the group; two groups, four handles, eight identifiers, two namespaces.
+    // Expected: valid, volatile write cache, one bit of the placement identifier for the group; two groups, four
+    // handles, eight identifiers, two namespaces.
     assert_eq!(page[16..34], [80, 0, 0x91, 0, 2, 0, 0, 0, 4, 0, 7, 0, 2, 0, 0, 0, 0, 0]);
     assert_eq!((u64_at(&page, 32), page[80], page[84]), (64 << 10, 1, 1), "initially isolated units of 64 KiB");
     let plain = &mut Bench::with(LIMITS);
@@ -166,7 +167,7 @@ fn writes_fill_the_reclaim_units_that_their_identifiers_name() {
     }
     let (status, found) = units(&mut bench, 1);
     assert_eq!(status, Status::SUCCESS);
-    // Blocks of 512 bytes; the identifier that there is not has gone to the first handle.
+    // Blocks have 512 bytes. The write with an invalid placement identifier went to the first handle.
     let left = |units: u64| (16 - units) * 8;
     let expected = [
         (0, 0, left(3)),
@@ -215,7 +216,7 @@ fn statistics_are_those_of_the_translation_layer() {
 #[test]
 fn events_are_logged_for_the_handles_that_have_them_enabled() {
     let mut bench = Bench::with(PLACED);
-    // Without any, nothing is logged.
+    // Without enabled events, nothing is logged.
     write(&mut bench, 0, Some(9));
     let types = feature(&mut bench, admin::GET_FEATURES, 1, [EVENTS, 0, 0]);
     assert_eq!((types.status, types.result), (Status::SUCCESS, 3));

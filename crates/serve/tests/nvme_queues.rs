@@ -21,7 +21,7 @@ fn a_full_completion_queue_holds_commands_back_until_the_host_has_read() {
             pair = bench.submit(pair, transfer(opcode::READ, 0, 1, [DATA, 0]));
         }
         bench.step();
-        // One more than there is room for waits for its turn.
+        // One command more than the completion queue can hold has to wait.
         pair = bench.submit(pair, transfer(opcode::READ, 0, 1, [DATA, 0]));
         bench.step();
         let mut reaped = 0;
@@ -87,7 +87,7 @@ fn doorbells_that_make_no_sense_are_told_once_until_the_log_has_been_read() {
     bench.machine.doorbells[1].0 = ENTRIES + 1;
     bench.step();
     let told = bench.reap(&mut pair).unwrap();
-    // An error, of a doorbell's value; page 1 says more.
+    // The event is an error: an invalid doorbell value. Log page 1 has the details.
     assert_eq!((told.command_id, told.status, told.result), (77, Status::SUCCESS, 0x0001_0100));
     assert!(bench.reap(&mut pair).is_none());
     bench.admin = pair;
@@ -103,10 +103,10 @@ fn doorbells_that_make_no_sense_are_told_once_until_the_log_has_been_read() {
     assert_eq!(bench.reap(&mut pair).unwrap().command_id, 0);
     assert_eq!(bench.reap(&mut pair).unwrap().command_id, 77);
     bench.admin = pair;
-    // The queue goes on where it was.
+    // The queue continues at its position.
     bench.machine.doorbells[1].0 = 0;
     assert_eq!(bench.ask(transfer(opcode::READ, 0, 1, [DATA, 0])).status, Status::SUCCESS);
-    // Aborting a request ends it, and says so.
+    // Aborting the event request completes it with a status.
     let abort = Fields { opcode: admin::ABORT, id: 9, dwords: [77 << 16, 0, 0, 0, 0, 0], ..Fields::default() };
     bench.admin = bench.submit(bench.admin, abort);
     bench.step();
@@ -121,7 +121,7 @@ fn what_is_told_between_commands_interrupts_too() {
     let mut bench = Bench::new();
     let wait = Fields { opcode: admin::ASYNC_EVENT_REQUEST, ..Fields::default() };
     bench.admin = bench.submit(bench.admin, wait);
-    // More answers than there is room for: the last one is held.
+    // With more completions than the queue can hold, the last one is held back.
     for place in 0..ENTRIES {
         let at = (QUEUE + u64::from(place) * 64) as usize;
         bench.machine.memory[at..at + 64].copy_from_slice(&transfer(opcode::READ, 0, 1, [DATA, 0]).bytes());
@@ -237,7 +237,7 @@ fn queues_are_served_by_their_priority_class_once_the_host_has_selected_that() {
         bench.get(0x1c)
     };
     assert_eq!([2, 7, 1].map(|arbitration| enable(&mut bench, arbitration)), [2, 2, 1], "fatal, fatal, ready");
-    // A burst of two commands, and weights of 3, 2 and 1 commands.
+    // Arbitration burst of two commands, and weights of 3, 2 and 1 commands.
     let dwords = [1, 2 << 24 | 1 << 16 | 1, 0, 0, 0, 0];
     assert_eq!(
         bench.administer(Fields { opcode: admin::SET_FEATURES, dwords, ..Fields::default() }).status,
@@ -302,7 +302,7 @@ fn host_step(bench: &mut Bench, kind: u8, [queue, other, noise]: [u8; 3]) {
         }
         2 => administer(bench, fields(admin::DELETE_SUBMISSION_QUEUE, 0, [number, 0, 0, 0, 0, 0])),
         3 => administer(bench, fields(admin::DELETE_COMPLETION_QUEUE, 0, [number, 0, 0, 0, 0, 0])),
-        // The driver of the admin queue is not to lose its place.
+        // Leave the admin queue's head alone, so that its driver stays in step.
         4.. if queue == 0 => {}
         4 => bench.machine.doorbells[usize::from(queue)].1 = u32::from(noise) % (ENTRIES + 1),
         5 if noise < 16 => {
@@ -310,7 +310,7 @@ fn host_step(bench: &mut Bench, kind: u8, [queue, other, noise]: [u8; 3]) {
             bench.enable();
         }
         _ => {
-            // A command, or a tail that is anywhere.
+            // Submit a command, or write any tail.
             let tail = bench.machine.doorbells[usize::from(queue)].0;
             let opcode = if noise % 2 == 0 { opcode::READ } else { opcode::WRITE };
             let at = (commands_of(queue.into()) + u64::from(tail % ENTRIES) * 64) as usize;
@@ -322,7 +322,7 @@ fn host_step(bench: &mut Bench, kind: u8, [queue, other, noise]: [u8; 3]) {
         }
     }
     bench.step();
-    // The host reads its admin queue, so that this never fills.
+    // The host consumes the admin completions, so that this queue never fills up.
     let mut pair = bench.admin;
     while bench.reap(&mut pair).is_some() {}
     bench.admin = pair;
@@ -348,7 +348,7 @@ proptest! {
             prop_assert_eq!(&one.machine.registers, &other.machine.registers);
             prop_assert!(one.machine.memory == other.machine.memory, "after {} {:?}", kind, numbers);
         }
-        // The health log counts for all sets.
+        // The health log counts the commands of all queue sets.
         let dwords = [2 | 127 << 16, 0, 0, 0, 0, 0];
         let health = Fields { opcode: admin::GET_LOG_PAGE, prp: [DATA, 0], dwords, ..Fields::default() };
         let [one, other] = &mut benches;
@@ -371,7 +371,7 @@ proptest! {
                 1 => bench.machine.doorbells[value as usize % 3] = (value % 20, value >> 8 & 31),
                 2 => bench.machine.memory[register as usize * 512..][..32].copy_from_slice(&noise),
                 _ => {
-                    // Mostly commands that exist, with numbers that are not far off.
+                    // Mostly existing opcodes, with values near the valid range.
                     bytes[0] %= 16;
                     bytes[1] &= 0x3c;
                     bytes[4..8].copy_from_slice(&(value % 3).to_le_bytes());

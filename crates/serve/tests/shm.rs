@@ -292,7 +292,7 @@ fn garbage_in_all_of_its_memory_harms_nobody_but_the_client_itself() {
             let (socket, memory) = raw(&server.paths[1], layout);
             for (place, word) in (0..).zip(memory.words(0, layout.memory_bytes() as usize / 8)) {
                 let draw = mix(round << 32 | place);
-                // Operations, marks of a pass and slots that are nearly right find more than pure noise does.
+                // Values close to valid operations, passes and slots find more bugs than random ones do.
                 let value = if draw & 3 == 0 { draw } else { draw & 0x0000_0c00_0007_0007 | 0x0100 };
                 word.store(value, Ordering::Relaxed);
             }
@@ -340,7 +340,8 @@ fn disturb(timing: bool) {
                 }
                 chunk::publish(memory.words(layout.places(0).entry(index), 8), &bytes);
                 (index, pass) = next_entry(index, pass, 4);
-                // A refusal may be for another slot or attempt, and an odd one none at all: the right command is answered.
+                // A refusal may name another slot or attempt, or be missing if the command is invalid. The valid
+                // command gets a completion.
                 let status = memory.word(layout.places(0).status(0));
                 while !is_wrong && status.load(Ordering::Acquire) >> 8 != u64::from(attempt) {
                     thread::yield_now();
@@ -358,7 +359,7 @@ fn greetings_that_are_none_are_sent_away_and_others_served() {
         let socket = UnixStream::connect(&server.paths[0]).unwrap();
         socket::send(socket.as_fd(), message, None).unwrap();
         let mut answer = [0; 64];
-        // The connection ends, with a reset if the server has left bytes unread.
+        // The server closes the connection, with a reset if it has left bytes unread.
         assert!(socket::receive(socket.as_fd(), &mut answer).map_or(0, |(bytes, _)| bytes) == 0);
     }
     for options in [Options { depth: u32::MAX, ..Options::default() }, Options { queues: 17, ..Options::default() }] {

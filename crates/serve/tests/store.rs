@@ -53,7 +53,7 @@ fn a_store_that_no_file_system_holds_leaves_nothing_behind() {
     let too_large = Geometry { capacity_bytes: 1 << 62, block_bytes: 512 };
     assert!(Store::open(&path, too_large).is_err());
     assert!(!path.exists());
-    // A file that was there is as empty as before.
+    // An empty file that existed before must stay empty.
     File::create(&path).unwrap();
     assert_eq!(refusal(&path, too_large).split(':').next(), Some("FILE"));
     Store::open(&path, GEOMETRY).unwrap();
@@ -88,7 +88,7 @@ fn a_file_that_is_no_store_is_refused() {
     let expected = "FILE: this is no store of phaselink, and has 8 bytes; \
                     allowed: a store, of 3145728 bytes, or a path where there is no file yet";
     assert_eq!(refusal(&path, GEOMETRY), expected);
-    // A file of the right size that holds something else is no store either.
+    // A file of the right size with other contents is not a store either.
     fs::write(&path, vec![1; 3 << 20]).unwrap();
     assert!(refusal(&path, GEOMETRY).contains("no store of phaselink, and has 3145728 bytes"));
 }
@@ -296,7 +296,7 @@ fn a_store_of_the_first_version_is_served_as_it_is() {
     let (head, checksum) = FIRST_VERSION;
     file.write_all_at(&head, 0).unwrap();
     file.write_all_at(&checksum, 4092).unwrap();
-    // State that the first version had room for, whole or damaged, is nobody's now.
+    // In the first version the space after the header was unused, so its contents must be ignored.
     file.write_all_at(&[0x5a; 100], 64 << 10).unwrap();
     file.write_all_at(&[7; 512], data_start + 4096).unwrap();
     file.set_len(data_start + geometry.capacity_bytes).unwrap();

@@ -1,6 +1,6 @@
 //! What hosts do that the NVMe specification leaves undefined, done over vfio-user and found by a strict server.
 
-// Other tests use the rest of it.
+// These tests use only a part of this module.
 #[allow(dead_code)]
 #[path = "common/vfio_client.rs"]
 mod vfio_client;
@@ -246,7 +246,7 @@ fn wrong_commands_are_caught_with_timing_off_and_with_timing_on() {
     for (place, (kind, act)) in cases.iter().enumerate() {
         let acted = |client| {
             let mut driver = driver(client);
-            // As often as that, and nothing else.
+            // Repeat the violation, so that the count must be two.
             (0..2).for_each(|_| act(&mut driver));
             driver
         };
@@ -315,7 +315,7 @@ fn driver_that_trusts_an_interrupt_without_looking_at_the_phase_tag_is_caught() 
             let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap();
             driver.client.set_vectors(&[event.as_fd()]).unwrap();
             driver.submit(0, admin::KEEP_ALIVE, 0, [0; 2], [0; 6]);
-            // The interrupt comes although the entry is not new yet, and again when it is.
+            // The device sends an interrupt before the entry is new, and another one when it is.
             for _ in 0..if looks { 2 } else { 1 } {
                 rustix::io::read(&event, &mut [0; 8]).unwrap();
             }
@@ -350,7 +350,7 @@ fn overwriting_commands_before_their_fetch_is_caught_by_a_late_doorbell_read() {
                 driver.submit(0, admin::KEEP_ALIVE, 0, [0; 2], [0; 6]);
                 match waits {
                     true => drop(driver.answer(0)),
-                    // The doorbell is a word in memory, whose values are seen when the device looks there.
+                    // The doorbell is a word in memory, so the device sees its values only when it polls it.
                     false => thread::sleep(Duration::from_millis(3)),
                 }
             }
@@ -384,7 +384,7 @@ fn queue_in_the_memory_of_another_queue_is_caught() {
     let setup = Setup { timing: false, is_strict: true, is_found: true, faults: &[], queue_entries: 1024 };
     let tally = tally_of(&setup, |client| {
         let mut driver = start(client);
-        // The admin queue's completions begin at page 2.
+        // The completion queue of the admin queue begins at page 2.
         driver.administer(admin::CREATE_COMPLETION_QUEUE, 0, 2, [1 | 63 << 16, 1, 0, 0, 0, 0]);
         driver
     });
@@ -413,7 +413,8 @@ fn taken(has_interrupts: bool) -> (u64, u64) {
         driver.administer(admin::CREATE_SUBMISSION_QUEUE, 0, 3, [1 | 63 << 16, 1 | 1 << 16, 0, 0, 0, 0]);
         for _ in 0..100 {
             driver.transfer(opcode::READ, 0, 1);
-            // The interrupt is sent behind the entry: a driver that looks at once would have polled.
+            // The device sends the interrupt after the entry. A driver that looks for the entry earlier would be
+            // polling.
             thread::sleep(Duration::from_millis(1));
             assert_eq!(driver.answer(1).status, Status::SUCCESS);
         }

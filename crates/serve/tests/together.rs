@@ -127,14 +127,14 @@ fn what_either_kind_of_client_writes_the_other_reads_and_one_model_has_seen_it_a
             queue.read(offset + 4096, &mut found).unwrap();
             assert!(found == data, "round {round}");
         }
-        // Whoever is asleep is woken.
+        // Let all threads fall asleep, so that this read has to wake them.
         drop(queue);
         thread::sleep(Duration::from_millis(5));
         connection.read(0, 512);
         let Summary { outcome, tally, exchanges } = server.finish();
         assert_eq!((tally.read.ios, tally.write.ios, tally.errors), (41, 40, 0));
         assert_eq!((outcome.ios(), tally.lag.count()), (81, 81));
-        // What clients see of their own way is known for both.
+        // The summary reports measured exchange times of the clients of both front-ends.
         let fronts: BTreeSet<&str> = exchanges.iter().map(|exchange| exchange.front).collect();
         assert_eq!(fronts, BTreeSet::from(["nbd", "shm"]));
         assert!(exchanges.iter().any(|exchange| exchange.takes.is_some()));
@@ -167,7 +167,8 @@ fn no_answer_comes_before_the_model_says_whoever_else_is_served() {
 
 #[test]
 fn requests_of_both_kinds_wait_for_the_same_bank() {
-    // Long beside what a machine that others use may put between the first request and the last.
+    // 20 ms is long compared to delays that other programs on the machine may cause between the first and the last
+    // request.
     let read = Duration::from_millis(20);
     for wait in WAITS {
         let server = serve("bank", read, wait);
@@ -213,7 +214,7 @@ fn an_nbd_client_that_vanishes_with_requests_under_way_harms_nobody() {
             queue.read(4096, &mut found).unwrap();
             assert_eq!(server.connection().read(4096, 512), found);
         }
-        // The last to be served is gone as well, with its request under way.
+        // The client whose requests were served last disconnects with a request in flight.
         drop(queue);
         server.connection().ask(command::READ, 0, 512, b"");
         thread::sleep(Duration::from_millis(20));

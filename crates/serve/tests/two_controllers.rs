@@ -232,7 +232,7 @@ fn placed(dice: &mut Dice) -> Drive {
     (drive.media, drive.buffer, drive.translation) = (flash.media, flash.buffer, flash.translation);
     (drive.media.capacity_mib, drive.media.block_pages) = (PLACED_MIB, 12);
     (drive.media.channels, drive.media.banks_per_channel) = (2, 1);
-    // As many blocks as so many handles keep open.
+    // Provide a spare block for each block that the handles keep open.
     drive.translation.over_provisioning = 20.0;
     drive.nvme.namespaces = dice.of(&[1, 1, 2]);
     drive.placement.handles = dice.of(&[1, 2, 3]);
@@ -367,8 +367,8 @@ impl Conversation {
     /// A few commands with one ring, through both.
     fn step(&mut self) -> usize {
         self.ring_nonsense();
-        // A refusal because of a list comes late in the timing controller, when another write may have followed.
-        // So does the room of a value, when another command may have come to the same key.
+        // The timing controller refuses a command for its list later than the served one, when it may have executed
+        // another write. The same holds for the size of a value. So send one command at a time.
         let is_alone = self.limits.zones.is_some() || self.limits.key_value.is_some();
         let room = if is_alone { 1 } else { u64::from(self.entries - 1).min(4) };
         let count = 1 + self.dice.below(room) as usize;
@@ -381,7 +381,8 @@ impl Conversation {
             format!("{:#x?}", commands.iter().map(|command| (command.entry(), &command.checked)).collect::<Vec<_>>())
         };
         self.compare(&commands, &served, &timed);
-        // Zones refuse before lists are read in the timing controller, and after that in the served one.
+        // For zones, the timing controller checks the zone before it reads lists, and the served controller the other
+        // way round.
         let is_fine = served.iter().all(|entry| CompletionEntry::decode(entry).status == Status::SUCCESS);
         if self.limits.zones.is_none() || is_fine {
             assert_eq!(timed_touched, served_touched, "{}", described());
@@ -433,7 +434,7 @@ impl Conversation {
                 self.served.complete_flushed(command, Ok(()), &mut self.machine);
             }
         }
-        // Entries that have found no room: the host's head is only looked at when it has to be.
+        // Deliver completions for which there was no room. The controller reads the host's head only when it must.
         self.served.update(&mut self.machine, &self.store);
         commands
     }
@@ -483,7 +484,7 @@ impl Conversation {
     fn compare(&self, commands: &[Command], served: &[[u8; 16]], timed: &[[u8; 16]]) {
         assert_eq!(served.len(), timed.len());
         if let ([command], [served], [timed]) = (commands, served, timed) {
-            // A zone and a list of pages are both wrong: the timing controller asks the zone first.
+            // If both the zone and the page list are wrong, the timing controller reports the zone.
             let is_list_wrong = command.checked.is_err() && command.lists.is_some();
             if self.limits.zones.is_some() && is_list_wrong && CompletionEntry::decode(timed).status != Status::SUCCESS
             {
@@ -492,7 +493,7 @@ impl Conversation {
             assert_eq!(*timed, without_contents(served, command), "{command:x?}");
             return;
         }
-        // They may overtake each other; each is the same but for how far its queue had been read by then.
+        // Completions may arrive in another order. They are equal apart from the queue head that they report.
         let decoded = |entries: &[[u8; 16]]| entries.iter().map(CompletionEntry::decode).collect::<Vec<_>>();
         let phases = |entries: &[CompletionEntry]| entries.iter().map(|entry| entry.phase).collect::<Vec<_>>();
         let by_id = |entries: &[CompletionEntry]| -> BTreeMap<u16, (u64, u16, Status)> {
@@ -587,7 +588,7 @@ impl Conversation {
             _ => dice.of(&known),
         };
         let most = if dice.one_in(20) { 1 << 18 } else { u64::from(keys.value_bytes_max) + 8 };
-        // Most are whole words, so that what is taken for a list later holds what others have put there.
+        // Most values have whole words, so that pages that are read as lists later contain what commands have written.
         let bytes = if dice.one_in(8) { dice.below(most) } else { dice.below(most / 8) * 8 };
         let key_bytes = match dice.below(20) {
             0 => dice.below(256),
@@ -622,7 +623,7 @@ impl Conversation {
             opcode::IO_MANAGEMENT_SEND => {
                 let most = if dice.one_in(10) { 300 } else { 4 };
                 let count = dice.below(most);
-                // What is taken for a list of pages later holds these, and no page may be where nothing can be reached.
+                // A later command may read these bytes as a page list, so no entry may point at inaccessible memory.
                 let fits = |at: u64, identifier: u16| if at % 8 < 6 { identifier } else { 0 };
                 let places = (0..=count).map(|place| entry.prp1 + 2 * place);
                 let list: Vec<u8> = places.flat_map(|at| fits(at, self.identifier()).to_le_bytes()).collect();
@@ -675,7 +676,8 @@ impl Conversation {
     fn with_zones(&mut self, entry: SubmissionEntry, slba: u64, blocks: u32) -> [u8; 64] {
         match entry.opcode {
             opcode::WRITE | opcode::ZONE_APPEND => {
-                // No lists: one that is wrong opens the zone in the timing controller, which asks zones before it reads lists.
+                // Use no SGLs here: with a wrong list, the timing controller would open the zone before it reads the
+                // list.
                 let entry = SubmissionEntry { flags: entry.flags & !spec::PSDT_SGL, ..entry };
                 entry.of_blocks(slba, blocks.min(4096 >> self.limits.block_shift)).encode()
             }
@@ -692,7 +694,7 @@ impl Conversation {
         let known =
             [opcode::ZONE_APPEND, opcode::ZONE_APPEND, opcode::ZONE_MANAGEMENT_SEND, opcode::ZONE_MANAGEMENT_RECEIVE];
         let opcode = if dice.one_in(2) { dice.of(&known) } else { opcode };
-        // Few zones, so that some become full.
+        // Use few zones, so that some become full.
         let zone = if dice.one_in(4) { dice.below(ZONED_MIB) } else { dice.below(3) } as u32;
         let (start, written) =
             self.store.zones().unwrap().with(|zones| (zones.layout().start(zone), zones.zone(zone).1));
@@ -700,7 +702,7 @@ impl Conversation {
         match dice.below(10) {
             0 => (opcode, slba),
             1 => (opcode, start + dice.below(64)),
-            // A zone has 1 MiB, which a few blocks cross.
+            // A zone has 1 MiB, and a few blocks cross its end.
             2 => (opcode, start + (1 << 20 >> self.limits.block_shift) - 1),
             _ if begins => (opcode, start),
             _ => (opcode, start + written),
@@ -750,9 +752,8 @@ impl Conversation {
             0 => second + dice.below(PAGE),
             1..8 => second + dice.below(PAGE / 8) * 8,
             8..12 => second + PAGE - 8 * (1 + dice.below(4)),
-            // The timing controller does not know that data cannot be reached, and so would move a write pointer.
-            // Nor does it know that a value could not be read.
-            // Nor that metadata is not read where data cannot be.
+            // The timing controller does not know that data is inaccessible. It would move a write pointer, store a
+            // value, or check metadata nevertheless.
             12 if self.limits.zones.is_none() && self.limits.key_value.is_none() && self.limits.metadata.is_none() => {
                 NOWHERE + second
             }
@@ -800,7 +801,7 @@ impl Conversation {
         let mut list = Vec::new();
         for _ in 0..count {
             let (slba, blocks) = if self.dice.one_in(30) { self.place() } else { (self.dice.below(16), 2) };
-            // A reference tag that the source cannot have.
+            // For metadata, use a reference tag that does not match the source.
             let tag = if self.limits.metadata.is_some() { (slba as u32).wrapping_add(1) } else { 0 };
             list.extend([0, slba, u64::from(blocks - 1), tag.into()].into_iter().flat_map(u64::to_le_bytes));
         }

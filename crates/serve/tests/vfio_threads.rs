@@ -303,7 +303,7 @@ fn data_that_has_to_be_asked_for_comes_and_goes_through_the_socket() {
                 queue.ring(&Bells(&driver));
                 let until = Instant::now() + PATIENCE;
                 let answer = loop {
-                    // Asking something oneself is how the server's requests are heard.
+                    // The server's requests are handled while a register is read.
                     client.register(0x1c);
                     if let Some(answer) = queue.look(&client.ram_words) {
                         break answer;
@@ -381,7 +381,7 @@ fn a_random_conversation_disturbs_no_queue_that_has_no_part_in_it() {
         let mut queues = create_all(&mut driver);
         let coming = queues.split_off(3);
         let (is_over, mut given_up) = (AtomicBool::new(false), 0);
-        // The steady queues ring through a page, or by messages of their own, which the socket keeps whole.
+        // The steady queues write doorbells to a page, or send them as messages, which the socket does not mix.
         let steady = |queue: &mut Queue, ram: &Memory, wakeups: &Bells| {
             while !is_over.load(Ordering::Relaxed) {
                 queue.exercise(ram, wakeups, 1);
@@ -440,7 +440,7 @@ fn converse(driver: &mut Driver, coming: Vec<Queue>, seed: u64) -> u64 {
         }
         match (draw % 5, there[place].take()) {
             (_, None) => there[place] = Some(Queue::create(driver, number)),
-            // With commands under way.
+            // Delete the queue with commands in flight.
             (1, Some(mut queue)) => {
                 let data = RAM + queue.at(Queue::DATA);
                 (0..9).for_each(|block| queue.submit(&driver.client.ram_words, opcode::READ, block, 8, data));

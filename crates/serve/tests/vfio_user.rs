@@ -1,6 +1,6 @@
 //! A served NVMe device over vfio-user, from the other side: what QEMU with Linux and what SPDK do to it, and worse.
 
-// The benchmark uses the rest of it.
+// The benchmark uses another part of this module.
 #[allow(dead_code)]
 #[path = "common/vfio_client.rs"]
 mod vfio_client;
@@ -142,7 +142,7 @@ fn what_linux_does_under_qemu_works_with_interrupts_and_the_data_is_right() {
     driver.write(5, &data);
     assert!(wait_for(&fds[1]) > 0);
     assert_eq!(driver.read(5, 8192), data);
-    // Around the ring more than once.
+    // Fill the rings more than once.
     for round in 0..100 {
         driver.write(round * 16, &pattern(8192, round as usize));
     }
@@ -165,7 +165,7 @@ fn queue_of_every_priority_class_is_served_with_weighted_arbitration() {
         driver.client.set_register(0x14, 1 | 1 << 11 | 6 << 16 | 4 << 20);
         driver.wait_for_status(1);
         driver.bring_up(0);
-        // A burst of two commands, and weights of one.
+        // Arbitration burst of two commands, and weights of one.
         driver.administer(admin::SET_FEATURES, 0, 0, [1, 1, 0, 0, 0, 0]);
         for class in 0..4 {
             driver.administer(admin::DELETE_SUBMISSION_QUEUE, 0, 0, [1, 0, 0, 0, 0, 0]);
@@ -187,7 +187,7 @@ fn spdk_rings_through_the_page_and_finds_the_socket_in_its_directory() {
     let server = serve("spdk", false, Wait::Spin);
     let client = Client::connect(&server.path);
     assert_eq!(client.agree(""), [0; 4]);
-    // Room for everything at once, padded with zeros.
+    // The buffer has room for the whole reply, which is padded with zeros.
     let (info, mut fds) = client.region_info(0, 128);
     assert_eq!((u32_at(&info, 4), u32_at(&info, 12)), (15, 32));
     assert_eq!((u32_at(&info, 32), u32_at(&info, 40), u32_at(&info, 48), u32_at(&info, 56)), (0x1_0001, 1, 4096, 4096));
@@ -390,7 +390,7 @@ fn a_client_that_has_left_its_neighbours_is_served_and_so_is_the_next_one() {
         for round in 0..3 {
             let client = attach(&paths[1]);
             client.map(ISLAND, 0, RAM_BYTES, None).unwrap();
-            // The last client has its memory mapped, as its neighbour has.
+            // In later rounds the client's memory is mapped, like its neighbour's.
             let base = if round < 2 { ISLAND } else { RAM };
             let mut driver = Driver::start(client, base, Rings::Messages);
             driver.bring_up(0);
@@ -399,7 +399,7 @@ fn a_client_that_has_left_its_neighbours_is_served_and_so_is_the_next_one() {
             }
             driver.write(64, &pattern(4096, round));
             assert_eq!(neighbour.read(64, 4096), pattern(4096, round));
-            // Commands in flight when their client goes.
+            // The client disconnects with commands in flight.
             for _ in 0..4 {
                 driver.transfer(opcode::READ, 0, 8);
             }
@@ -434,7 +434,7 @@ fn a_client_that_has_gone_leaves_its_data_to_the_next_one() {
             assert_eq!(driver.read(64, 4096), pattern(4096, round - 1));
         }
         driver.write(64, &pattern(4096, round));
-        // A command that nobody waits for, and in one round half a message behind it.
+        // Leave a command without waiting for it, and in one round half a message after it.
         driver.transfer(opcode::READ, 0, 8);
         if round == 1 {
             (&driver.client.socket).write_all(&[1, 2, 3]).unwrap();
@@ -446,7 +446,7 @@ fn a_client_that_has_gone_leaves_its_data_to_the_next_one() {
 fn what_the_drive_says_is_what_hosts_are_offered() {
     let server = serve("offer", false, Wait::Spin);
     let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
-    // CAP.MQES counts from 0, and so does Number of Queues.
+    // CAP.MQES and Number of Queues are 0-based values.
     assert_eq!(driver.client.register(0) & 0xffff, 63);
     assert_eq!(driver.administer(admin::SET_FEATURES, 0, 0, [7, 500 | 500 << 16, 0, 0, 0, 0]).result, 3 | 3 << 16);
     let queue = |number: u32, entries: u32| [number | (entries - 1) << 16, 1, 0, 0, 0, 0];
@@ -483,12 +483,12 @@ fn with_timing_on_answers_come_no_earlier_than_modelled() {
     for _ in 0..20 {
         let started = Instant::now();
         assert_eq!(driver.read(8, 4096), pattern(4096, 2));
-        // The link alone takes 2 us for so much, and the memory longer than that.
+        // The link alone takes 2 us for this size, and the memory takes longer.
         assert!(started.elapsed() > Duration::from_micros(3));
     }
     let summary = server.finish();
     assert_eq!((summary.tally.read.ios, summary.tally.lag.count(), summary.outcome.ios()), (20, 21, 21));
-    // The software that the model has for this drive takes 5 us by itself: it is not counted here.
+    // The modelled software of this drive takes 5 us, which is not included here.
     let median = summary.tally.read.latency.percentile(50.0);
     assert!((Span::from_us(3)..Span::from_us(9)).contains(&median), "{median:?}");
 }
@@ -504,7 +504,7 @@ fn memory_is_mapped_and_taken_away_as_often_as_firmware_likes() {
     assert_eq!(client.map(RAM + PAGE, 0, PAGE, None), Err(17));
     assert_eq!(client.unmap(RAM, PAGE), Err(22));
     assert_eq!(client.unmap(ISLAND, PAGE), Err(2));
-    // Longer than its file.
+    // The region is longer than its file.
     assert_eq!(client.map(ISLAND, PAGE, RAM_BYTES, Some(client.ram.as_fd())), Err(22));
     let all = [&words(&[24, 2])[..], &[0; 16]].concat();
     client.ask(command::DMA_UNMAP, &all, &[]).unwrap();
@@ -520,7 +520,7 @@ fn fifty_thousand_regions_are_mapped_used_and_taken_away() {
     driver.bring_up(0);
     let address = |region: u64| ISLAND + region * PAGE;
     let pages = RAM_BYTES / PAGE;
-    // None of them is answered, so that nobody waits 50,000 times.
+    // Ask for no replies, so that the test does not wait 50,000 times.
     let posted = 1 << 4;
     for region in 0..REGIONS {
         let mut payload = words(&[32, 3]);
@@ -529,7 +529,7 @@ fn fifty_thousand_regions_are_mapped_used_and_taken_away() {
     }
     assert_eq!(driver.client.map(address(REGIONS - 1), 0, PAGE, None), Err(17), "the last one is there");
     driver.write(9, &pattern(4096, 5));
-    // The page of the driver's data, in a region at the beginning, in the middle and at the end.
+    // Use the page with the driver's data in a region at the beginning, in the middle and at the end.
     for turn in [0, REGIONS / pages / 2, REGIONS / pages - 1] {
         driver.memory().write_all_at(&[0; 4096], DATA).unwrap();
         let data = address(turn * pages + DATA / PAGE);
@@ -590,16 +590,16 @@ fn requests_that_make_no_sense_are_refused_and_the_connection_goes_on() {
     ] {
         assert!(client.ask(command, &payload, &[]).is_err(), "{command}");
     }
-    // Whoever has room for more than there is to say is told how much that is.
+    // If the buffer is larger than the reply, the header states the length of the reply.
     let info = client.ask(command::DEVICE_GET_INFO, &words(&[24, 0, 0, 0]), &[]).unwrap().0;
     assert_eq!((info.len(), u32_at(&info, 0)), (16, 16));
     assert_eq!(client.register(8), 0x0002_0000);
-    // Two writes in one message.
+    // One message with two register writes.
     let one = |offset: u64, value: u32| [&Client::access(0, offset, 4)[..], &words(&[value, 0])].concat();
     let multi = [&2_u64.to_le_bytes()[..], &one(0x24, 0x1f_001f), &one(0x28, 0x5000)].concat();
     client.ask(command::REGION_WRITE_MULTI, &multi, &[]).unwrap();
     assert_eq!((client.register(0x24), client.register(0x28)), (0x1f_001f, 0x5000));
-    // A message of no length is the end of it, and the next client is served.
+    // A message with length 0 ends the connection. The next client is then served.
     (&client.socket).write_all(&[0; 16]).unwrap();
     assert!(client.next().is_err());
     attach(&server.path);
@@ -632,7 +632,7 @@ proptest! {
         let mut session = Session::new(true, &Limits::of_real_hosts(&drive())).unwrap();
         session.on_message(&[&Header::request(0, command::VERSION, 4).encode()[..], &[0; 4]].concat(), Vec::new());
         for (number, flags, mut payload, small) in messages {
-            // Half of them have numbers that are not far off.
+            // Half of the messages have values near the valid range.
             if flags & 1 == 0 && payload.len() >= 16 {
                 payload[..16].fill(0);
                 payload[0] = small as u8 * 4;

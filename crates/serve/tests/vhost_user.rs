@@ -3,7 +3,7 @@
 #[path = "common/background.rs"]
 mod background;
 
-// The benchmark uses it as well.
+// The benchmark uses this module too.
 #[allow(dead_code)]
 #[path = "common/vhost_guest.rs"]
 mod vhost_guest;
@@ -77,7 +77,7 @@ fn what_is_written_is_read_with_the_model_and_without_it_however_the_server_wait
         let data: Vec<u8> = (0..4096u32).map(|place| (place % 251) as u8).collect();
         guest.put(DATA, &data);
         assert_eq!(guest.exchange(WRITE, 8, &[(0, 4096)]), (0, 1));
-        // Cut where nobody would cut.
+        // Split the buffer at unusual positions.
         assert_eq!(guest.exchange(READ, 8, &[(8192, 1), (9000, 4000), (20_000, 95)]), (0, 4097));
         let read = [guest.get(DATA + 8192, 1), guest.get(DATA + 9000, 4000), guest.get(DATA + 20_000, 95)].concat();
         assert_eq!(read, data, "{timing} {wait:?}");
@@ -120,13 +120,13 @@ fn what_is_wrong_with_a_request_is_its_status_and_the_next_is_served() {
     assert_eq!(guest.exchange(99, 0, &[(0, 512)]).0, 2);
     guest.put(DATA, &range(0, 1, 1));
     assert_eq!(guest.exchange(DISCARD, 0, &[(0, 16)]).0, 2);
-    // Data where there is no memory.
+    // The data address is outside guest memory.
     assert_eq!(guest.exchange(WRITE, 0, &[(MEMORY_BYTES, 512)]).0, 1);
-    // A chain that has no room for a status.
+    // The descriptor chain has no room for a status.
     guest.describe(0, guest.asked % ENTRIES, GUEST + HEADERS, 16, 0, 0);
     guest.submit(guest.asked % ENTRIES);
     guest.wait();
-    // A chain that never ends.
+    // The descriptor chain is a loop.
     let head = guest.asked % ENTRIES;
     guest.describe(0, head, GUEST + HEADERS, 16, NEXT, head);
     guest.submit(head);
@@ -163,7 +163,8 @@ fn requests_without_data_take_modelled_time_and_so_do_durable_writes() {
         assert_eq!(guest.exchange(ZERO, 0, &[(0, 16)]), (0, 1));
         let summary = running.finish();
         let job = &summary.outcome.jobs[0];
-        // Each range of a discard is a command of the modelled drive; a driver without flushes gets one behind each change.
+        // Each range of a discard is a separate command of the modelled drive. For a driver without flushes, the device
+        // adds a flush after each change.
         let counts = [&job.write, &job.flush, &job.discard, &job.zeroes].map(|kind| kind.ios);
         assert_eq!(counts, [1, flushes, 2, 1]);
         let tally = &summary.tally;
@@ -182,7 +183,7 @@ fn a_ring_that_is_taken_away_goes_on_where_it_stood_and_the_next_client_is_serve
     for sector in 0..3 {
         guest.ask(&Ask { kind: READ, sector, parts: &[(0, 512)] });
     }
-    // What was taken is answered before the ring is given back.
+    // Requests that were taken complete before the ring is returned.
     let base = guest.frontend.get_vring_base(0).unwrap();
     assert_eq!(u32::from(guest.memory.load::<u16>(Guest::at(USED + 2), Ordering::Acquire).unwrap()), base);
     let region = guest.memory.find_region(GuestAddress(GUEST)).unwrap();
@@ -213,7 +214,7 @@ fn memory_that_goes_away_harms_nobody_but_its_client() {
 fn a_client_is_offered_rings_configuration_memory_by_the_region_and_resets() {
     let running = Running::in_memory("offered", false, Wait::Block);
     let mut guest = Guest::connect(&running.path, FEATURES);
-    // Bits of the vhost-user protocol: several queues, replies on demand, configuration, reset, slots of memory.
+    // Feature bits of the vhost-user protocol: multiple queues, REPLY_ACK, configuration, reset, memory slots.
     let expected = 1 | 1 << 3 | 1 << 9 | 1 << 13 | 1 << 15;
     assert_eq!(guest.frontend.get_protocol_features().unwrap().bits(), expected);
 }

@@ -111,7 +111,7 @@ fn model_that_cannot_catch_up_is_held_back_and_charges_requests_in_flight() {
     let thread = engine.add_client(1);
     let mut wall = Wall::new(engine, Clock::Set(Time::ZERO));
     let request = Input::Request { thread, io: Io { op: Op::Read, offset: 0, bytes: 512 }, token: 0 };
-    // The endpoint looks for work millions of times in this while, and nobody waits for it.
+    // The endpoint polls millions of times in this period. Nobody waits for it, so the clock skips that work.
     jump(&mut wall, Span::from_s(3));
     wall.arrive(request);
     jump(&mut wall, Span::from_us(20));
@@ -140,7 +140,7 @@ fn result_with_a_lead_is_known_early_and_has_no_lag_if_handed_over_when_due() {
     let (engine, thread) = engine(&drive);
     let request = |token| Input::Request { thread, io: Io { op: Op::Read, offset: 0, bytes: 512 }, token };
     let start = Time::ZERO + Span::from_us(10);
-    // Of two at the same instant, the first is not alone.
+    // With two requests at the same instant, the first does not get the lead of a lone request.
     for expected_lead in [Span::from_ns(600) + LONE_LEAD, Span::from_ns(600)] {
         let requests = if expected_lead > LONE_LEAD { 1 } else { 2 };
         let mut alone = engine.clone();

@@ -131,7 +131,8 @@ fn placement(input: &[u8]) {
     let placement = bench.subsystem.placement().expect("the drive has placement");
     assert_eq!(placement.inconsistency(), None);
     let statistics = placement.statistics();
-    // A write of a block programs a unit of eight; moves leave blocks that are erased, or are about to be.
+    // A write of one block programs a whole unit of eight blocks. Units that were moved leave blocks that are erased,
+    // or will be.
     let most = statistics.host_bytes * 8 + statistics.erased_bytes + u128::from(placement.reclaim_unit_bytes());
     assert!(statistics.media_bytes <= most, "{statistics:?}");
     let record = placement.encode();
@@ -157,7 +158,7 @@ fn protection(input: &[u8]) {
 }
 
 fn administer(input: &[u8]) {
-    // Of four inputs, one is for a drive whose hosts place data, and one for a drive that stores values.
+    // One input in four is for a drive with data placement, and one for a key-value drive.
     let limits = match input.first().map(|byte| byte & 3) {
         Some(1) => PLACED,
         Some(3) => KEYED,
@@ -234,7 +235,7 @@ impl Bench {
                 let written = zones.zone(zone).1;
                 assert!(written <= LAYOUT.capacity_blocks, "zone {zone} has {written} blocks");
                 let mut rest = vec![0; ((LAYOUT.zone_blocks - written) * 512) as usize];
-                // Blocks that were made unreadable are no zeros.
+                // Blocks that were marked as uncorrectable cannot be read.
                 let is_read = self.store.read((LAYOUT.start(zone) + written) * 512, &mut rest).is_ok();
                 assert!(!is_read || rest.iter().all(|byte| *byte == 0), "zone {zone} has data behind its pointer");
             }
@@ -285,7 +286,7 @@ impl Bench {
     fn work(&mut self) {
         self.controller.update(&mut self.machine, &self.store);
         for queue in self.controller.queues() {
-            // A host that writes doorbells during the poll is polled again later.
+            // If a host writes doorbells during the poll, it is polled again later.
             for _ in 0..2 * ENTRIES {
                 match self.controller.next_command(queue, &mut self.machine) {
                     NextCommand::None => break,
@@ -357,7 +358,7 @@ impl Bench {
             6 => self.execute(),
             7 => drop(self.controller.request_doorbells(&mut self.machine)),
             8 => {
-                // The completions have been read: there is room for more.
+                // The host has consumed the completions, so the queue has room again.
                 for pair in &mut self.machine.doorbells[..2] {
                     pair.1 = (pair.1 + 1) % ENTRIES;
                 }
@@ -458,7 +459,7 @@ fn protected_command(script: &mut Script<'_>) -> [u8; 64] {
     let mut bytes = io_command(script, false);
     let (information, tag) = (script.byte(), script.byte());
     bytes[51] |= (information % 16) << 2;
-    // Mostly the one that type 1 wants.
+    // Mostly the tag that protection type 1 expects.
     bytes[56] = if tag.is_multiple_of(8) { tag } else { bytes[40] };
     bytes[60..64].copy_from_slice(&[tag % 2, 0, tag, 0]);
     bytes[16..24].copy_from_slice(&address(script).to_le_bytes());
@@ -525,7 +526,7 @@ fn writers_of_zones() -> Vec<Vec<u8>> {
     let io = |operation: u8, block: u8, blocks: u8, action: u8| {
         [0, operation, block, blocks, 8, 0, 9, 0, action, FAIR, 9, 6, 10, 1, 8].to_vec()
     };
-    // The operations are places in the list of `io_command`: those of zones follow the others.
+    // The numbers are positions in the list of `io_command`, where operations on zones come last.
     let (write, append, send, receive) = (11, 12, 13, 14);
     let filled = [io(append, 16, 3, 0), io(append, 16, 7, 0), io(write, 0, 11, 0), io(receive, 0, 127, 0)].concat();
     let opened = [io(send, 32, 0, 3), io(send, 48, 0, 3), io(append, 64, 0, 0), io(send, 32, 0, 1)].concat();
@@ -560,7 +561,8 @@ fn protectors() -> Vec<Vec<u8>> {
     let io = |operation: u8, block: u8, blocks: u8, information: u8| {
         [0, operation, block, blocks, 8, 0, 9, 0, FAIR, information, 1, 12, 0, 9, 6, 10, 1, 8].to_vec()
     };
-    // Formats by the number of the LBA format with the type of protection above it, as far as `admin_command` lets one through.
+    // Formats use the number of the LBA format, with the type of protection above it, limited to what `admin_command`
+    // accepts.
     let format = |low: u8| {
         let place = ADMIN_COMMANDS.iter().position(|row| row.opcode == admin::FORMAT_NVM).unwrap_or(0) as u8;
         [1, place, low, 0, 0, 1, 12, 0, 13, 0, FAIR, 9, 8].to_vec()
@@ -581,7 +583,7 @@ fn storers() -> Vec<Vec<u8>> {
         let [low, high] = length.to_le_bytes();
         [0, operation, key, options, low, high, 8, 0, 9, 0, FAIR, 9, 6, 10, 1, 8].to_vec()
     };
-    // The operations are places in the list of `key_command`.
+    // The numbers are positions in the list of `key_command`.
     let (store, retrieve, list, delete, exist) = (0, 2, 3, 4, 5);
     let fill: Vec<u8> = (0..30).flat_map(|key| ask(store, key, 0, 4096 - u16::from(key))).collect();
     let ends =

@@ -27,7 +27,7 @@ pub(super) const GREETING: Target = Target { name: "shm-greeting", run: greeting
 
 fn greeting(input: &[u8]) {
     if let Some(hello) = Hello::decode(input) {
-        // Only reserved bits may differ.
+        // Only reserved bits may differ from the input.
         assert_eq!(Hello::decode(&hello.encode()), Some(hello));
         let _ = hello.layout.is_allowed();
     }
@@ -144,7 +144,7 @@ impl ShmPair {
             return;
         }
         let command = self.taken.remove(0);
-        // Another thread executes flushes, which are only completed here.
+        // Another thread executes flushes. This one only completes them.
         let status = match command.operation {
             Operation::Flush => {
                 let status = client::status(self.store.flush());

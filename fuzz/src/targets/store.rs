@@ -68,7 +68,7 @@ fn index(script: &mut Script<'_>) -> Vec<u8> {
     let damaged = usize::from(script.byte());
     index[damaged % INDEX_HEAD_BYTES] ^= script.byte();
     seal(&mut index, INDEX_HEAD_BYTES - 4);
-    // A half has room for so many bytes; longer ones reach into the other half.
+    // A half has room for this number of bytes, and longer input reaches into the other half.
     while !script.is_over() && index.len() < 9000 {
         let record = record(script);
         let mut checksum = crc32fast::Hasher::new();
@@ -101,7 +101,8 @@ fn record(script: &mut Script<'_>) -> Vec<u8> {
 
 fn key_seeds() -> Vec<Vec<u8>> {
     let fine = [0, 0];
-    // Key, its length, runs, length of the value; first granule and granules of each run; no damage.
+    // A record has the key, its length, the number of runs, the length of the value, and for each run its first granule
+    // and its number of granules. The last byte means no damage.
     let put = |key: u8, first: u8| [key, 4, 1, 0, 2, first, 1, 0].to_vec();
     let many: Vec<u8> = (0..16).flat_map(|key| put(key, key * 3)).collect();
     let deleted = [5, 4, 255, 0, 0, 0].to_vec();

@@ -51,7 +51,7 @@ fn exchange(session: &mut Session, message: &[u8], fds: Vec<OwnedFd>) {
     let before = session.registers.clone();
     let reply = session.on_message(message, fds);
     if Session::only_rings(message) {
-        // Other threads serve queues meanwhile.
+        // Other threads may serve queues in the meantime.
         let mut after = session.registers.clone();
         after.invalid_doorbell = before.invalid_doorbell;
         assert_eq!(after, before, "who only rings changes nothing else");

@@ -39,8 +39,8 @@ impl Way {
         assert_eq!(from.len(), into.len());
         let (source, target, bytes) =
             (from.as_ptr().cast::<u8>(), into.as_ptr().cast::<u8>().cast_mut(), from.len() * 8);
-        // SAFETY: so many bytes can be read and written, as they are words that may be changed where they are shared; the
-        // processor of a machine on which this is measured has AVX.
+        // SAFETY: `bytes` bytes can be read and written: they are words that may be changed through a shared reference.
+        // The benchmark runs only on processors with AVX.
         unsafe {
             match self {
                 Way::Library => std::ptr::copy_nonoverlapping(source, target, bytes),
@@ -93,7 +93,7 @@ unsafe fn lines(way: Way, source: *const u8, target: *mut u8, lines: usize) {
             )
         };
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees the ranges.
     unsafe {
         match way {
             Way::Streams => {

@@ -55,7 +55,7 @@ pub(crate) fn best(rounds: Vec<Measured>) -> Measured {
 pub(crate) fn pin(processor: usize) {
     let mut set = CpuSet::new();
     set.set(processor);
-    // With one processor the figures are worthless, and say so themselves.
+    // On a machine with one processor this fails. Its figures are useless anyway, which they show.
     let _ = sched_setaffinity(None, &set);
 }
 

@@ -131,7 +131,7 @@ pub(crate) fn deep(queue: &mut Queue, transfer: Transfer) -> f64 {
     let iops = rate_of_blocks(|mut done, until| {
         while done < until {
             let before = done;
-            // As many as stand in two lines, before the device hears of them.
+            // Handle up to eight completions (two cache lines) before the next doorbell.
             while done < until.min(before + 8) {
                 let Some(place) = queue.look() else { break };
                 queue.submit(done + DEPTH, place);

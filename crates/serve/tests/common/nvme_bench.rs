@@ -152,7 +152,7 @@ impl Bench {
         self.set(0x24, (ENTRIES - 1) | (ENTRIES - 1) << 16);
         self.set(0x28, ADMIN_QUEUE as u32);
         self.set(0x30, ADMIN_ANSWERS as u32);
-        // All command sets, where that of NVM is none of them.
+        // If the controller does not support the NVM command set alone, select all supported command sets.
         let sets = if self.get(4) >> 5 & 1 == 0 { 0b110 << 4 } else { 0 };
         self.set(0x14, 1 | sets | 6 << 16 | 4 << 20);
         assert_eq!(self.get(0x1c), 1);

@@ -137,7 +137,7 @@ impl Client {
         payload: &[u8],
         fds: &[BorrowedFd],
     ) -> Result<(Vec<u8>, Vec<OwnedFd>), Refused> {
-        // SPDK's client numbers nothing.
+        // SPDK's client uses message number 0 for every message.
         self.send(0, command, 0, payload, fds);
         let (header, payload, fds) = self.next().expect("an answer");
         assert_eq!((header.id, header.command), (0, command));
@@ -314,7 +314,8 @@ impl Driver {
                 break entry;
             }
             assert!(Instant::now() < until, "no answer comes");
-            // Where the server has to ask for memory, asking something oneself is how its requests are heard.
+            // If the server has to read guest memory over the socket, its requests are handled while a register is
+            // read.
             if self.base == ISLAND {
                 self.client.register(0x1c);
             } else {

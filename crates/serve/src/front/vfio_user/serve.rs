@@ -421,7 +421,8 @@ impl FrontEnd for ControllerGroup<'_> {
             let Some(mut entered) = borrowed.slot.enter() else { continue };
             let Some(lent) = &mut *entered else { continue };
             let LentQueues { set, host, rings_silently, .. } = &mut **lent;
-            // Queues may have been lent after the check for doorbells without a signal, so check these queues again.
+            // A client that writes doorbells without a signal may have lent queues since the last check, so check again
+            // before sleeping.
             has_work |= *rings_silently || set.request_doorbells(host) || set.has_work(host);
             limit(host.interrupt_again());
         }
