@@ -93,7 +93,7 @@ impl Simulator for DriveSim {
     fn reset_node(&self, node: NodeId) {
         if let Some(drive) = self.drive(node) {
             let seed = self.random.clone().next_u64();
-            // It fails 106 days after the start only, when every operation does.
+            // The call fails only later than 106 days after the start, when all operations fail as well.
             let _ = drive.cut_power(instant(self.time.elapsed()), seed);
         }
     }

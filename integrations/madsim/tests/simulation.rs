@@ -77,7 +77,7 @@ async fn cluster(flushes: bool) -> Outcome {
     let handle = Handle::current();
     let nodes = [0, 1, 2].map(|place| {
         let ip = format!("10.0.0.{}", place + 1).parse().unwrap();
-        // The node begins when it has its drive.
+        // The node starts to serve once it has its drive.
         let node = handle.create_node().ip(ip).init(move || async move { serve(flushes).await }).build();
         DriveSim::current().give(node.id(), &Description::shipped(DRIVES[place]).unwrap()).unwrap();
         node

@@ -71,7 +71,7 @@ impl Directory {
 
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         let is_it = |entry: &Entry| !entry.name.is_empty() && entry.name == name;
-        // While a file is renamed, two have its name: the younger one counts.
+        // While a file is being renamed, two entries may have its name: the younger one is valid.
         (0..FILES).filter(|place| is_it(&self.entries[*place])).max_by_key(|place| self.entries[*place].number)
     }
 

@@ -34,7 +34,7 @@ pub struct DriveFile<T> {
     pending: Mutex<Option<Pending>>,
 }
 
-// No field is pinned, whatever the clock is.
+// No field depends on being pinned, whatever the type of the clock is.
 impl<T> Unpin for DriveFile<T> {}
 
 impl<T> fmt::Debug for DriveFile<T> {

@@ -39,9 +39,9 @@ impl<T: TimeProvider> Clock for ProviderClock<T> {
     }
 
     async fn sleep_until(&self, instant: Time) {
-        // Timers count in nanoseconds; at least one, so that time goes on.
+        // Timers count nanoseconds. Wait for at least one, so that time advances.
         let wait = instant.as_ps().saturating_sub(self.now().as_ps()).div_ceil(1000).max(1);
-        // A simulation that has ended wakes nobody.
+        // If the simulation has ended, the timer fails, and nobody is waiting.
         let _ = self.0.sleep(Duration::from_nanos(wait)).await;
     }
 }
@@ -196,7 +196,7 @@ impl<T: TimeProvider> StorageProvider for DriveStorage<T> {
     async fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let place = self.directory().find(from).ok_or_else(|| not_found(from))?;
         let replaced = self.directory().find(to).filter(|replaced| *replaced != place);
-        // The younger of two entries of a name counts: the entry of the old file may follow.
+        // The younger of two entries with a name is valid, so the entry of the replaced file may be written later.
         self.directory().rename(place, to)?;
         self.keep_entry(place).await?;
         match replaced {

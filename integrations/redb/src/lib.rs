@@ -194,7 +194,8 @@ impl State {
     fn fail(&mut self, seed: u64) -> io::Result<()> {
         self.power = Power::Off;
         self.writes.clear();
-        // All that happens at this instant is over, so that the image is the one that the cut leaves.
+        // First handle all events of this instant, so that the image drawn here equals the one that the power cut
+        // leaves.
         self.drive.advance(self.drive.now()).map_err(error)?;
         let image = self.drive.drawn_image(seed).map_err(error)?;
         self.drive.cut_power(self.drive.now(), Survival::Drawn { seed }).map_err(error)?;
@@ -280,7 +281,7 @@ impl State {
             return Ok(());
         }
         self.wait_for_writes(0, u64::MAX)?;
-        // A drive without a volatile buffer has nothing to flush, and often no command for it.
+        // A drive without a volatile buffer needs no flush, and may not have the command.
         if !self.drive.supports(OperationKind::Flush) || !self.drive.is_volatile() {
             return Ok(());
         }

@@ -159,7 +159,7 @@ fn power_cut(storage: &Storage, committed: u64, requests: u64, seed: u64) -> Res
     drop(database);
     storage.restart().map_err(|error| error.to_string())?;
     let values = contents(storage)?;
-    // The transaction in flight may have been committed.
+    // The transaction that was in flight may have been committed.
     let is_right = values.iter().all(|value| *value == values[0]) && (last..=last + 1).contains(&values[0]);
     if is_right { Ok(values[0]) } else { Err(format!("the database holds {values:?} after {last} was committed")) }
 }
@@ -175,7 +175,7 @@ fn power_cuts(name: &str, rounds: u64, skips_sync: bool) -> Result<u64, (u64, St
     let mut committed = 0;
     for round in 0..rounds {
         let requests = 1 + round.wrapping_mul(0x9e37_79b9) % 40;
-        // redb panics on some damage.
+        // redb panics on some kinds of damage.
         let cut = catch_unwind(AssertUnwindSafe(|| power_cut(&storage, committed, requests, round)));
         committed = cut.unwrap_or(Err("redb panicked".into())).map_err(|reason| {
             let cut = storage.last_cut().expect("power has failed");

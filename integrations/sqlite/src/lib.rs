@@ -37,7 +37,7 @@ pub unsafe extern "C" fn sqlite3_phaselinksqlite_init(
     message: *mut *mut c_char,
     api: *mut ffi::sqlite3_api_routines,
 ) -> c_int {
-    // SAFETY: the table of functions is SQLite's.
+    // SAFETY: SQLite passes its table of functions.
     unsafe {
         if ffi::rusqlite_extension_init2(api).is_err() {
             return ffi::SQLITE_ERROR;
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn sqlite3_phaselinksqlite_init(
             return ffi::SQLITE_ERROR;
         }
         add_functions(connection, message, api);
-        // Later connections of the process have the functions, too.
+        // Register the functions for later connections of the process, too.
         let entry: unsafe extern "C" fn(*mut ffi::sqlite3, *mut *mut c_char, *mut ffi::sqlite3_api_routines) -> c_int =
             add_functions;
         ffi::sqlite3_auto_extension(Some(std::mem::transmute::<_, unsafe extern "C" fn()>(entry as *const ())));
@@ -111,7 +111,7 @@ unsafe extern "C" fn add_functions(
 /// `context` is that of a function call.
 unsafe fn give_text(context: *mut ffi::sqlite3_context, text: &str) {
     let text = CString::new(text).unwrap_or_default();
-    // SAFETY: SQLite copies the text (SQLITE_TRANSIENT).
+    // SAFETY: `context` is valid, and SQLite copies the text (SQLITE_TRANSIENT).
     unsafe { ffi::sqlite3_result_text(context, text.as_ptr(), -1, ffi::SQLITE_TRANSIENT()) };
 }
 
@@ -120,7 +120,8 @@ unsafe fn give_text(context: *mut ffi::sqlite3_context, text: &str) {
 /// # Safety
 /// `context` is that of a function call.
 unsafe fn with_volume(context: *mut ffi::sqlite3_context, give: impl FnOnce(&mut Volume)) {
-    // SAFETY: the caller's promise; the operation is this VFS's own, and its argument takes a volume.
+    // SAFETY: `context` is guaranteed by the caller. Only this VFS knows the operation, and stores a volume through the
+    // argument.
     unsafe {
         let mut volume: Option<Arc<Mutex<Volume>>> = None;
         let connection = ffi::sqlite3_context_db_handle(context);

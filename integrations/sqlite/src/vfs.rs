@@ -65,7 +65,7 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
 /// SQLite's functions are known.
 pub(crate) unsafe fn register() -> c_int {
     let name = c"phaselink";
-    // SAFETY: the default VFS stays for the whole process, and so does the new one, which is never freed.
+    // SAFETY: the default VFS exists as long as the process, and so does the new one, which is never freed.
     unsafe {
         if !ffi::sqlite3_vfs_find(name.as_ptr()).is_null() {
             return ffi::SQLITE_OK;
@@ -74,7 +74,7 @@ pub(crate) unsafe fn register() -> c_int {
         if default.is_null() {
             return ffi::SQLITE_ERROR;
         }
-        // Time, randomness and shared libraries are those of the default VFS.
+        // Use the time, randomness and shared libraries of the default VFS.
         let mut vfs = *default;
         vfs.iVersion = 1;
         vfs.szOsFile = size_of::<DriveFile>() as c_int;
@@ -134,7 +134,7 @@ unsafe fn text<'a>(text: *const c_char) -> Option<&'a str> {
 /// # Safety
 /// `name` is a name that SQLite has passed to `open`.
 unsafe fn volume_for(name: *const c_char) -> Option<Arc<Mutex<Volume>>> {
-    // SAFETY: the caller's promise; the names of the parameters end in a zero.
+    // SAFETY: `name` is guaranteed by the caller, and the names of the parameters end in a zero.
     let (database, drive, settings) = unsafe {
         let parameter = |word: &CStr| text(ffi::sqlite3_uri_parameter(name, word.as_ptr()));
         (text(name)?, parameter(c"drive"), parameter(c"set"))
@@ -174,7 +174,7 @@ unsafe extern "C" fn open(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite passes a file of this VFS's size, and a name that it has made or none.
+    // SAFETY: SQLite passes memory for a file of this VFS, and a name that it has created or a null pointer.
     unsafe {
         (*file).pMethods = ptr::null();
         // Temporary files have no name.
@@ -222,7 +222,7 @@ unsafe extern "C" fn delete(_: *mut ffi::sqlite3_vfs, name: *const c_char, sync_
 }
 
 unsafe extern "C" fn access(_: *mut ffi::sqlite3_vfs, name: *const c_char, _: c_int, result: *mut c_int) -> c_int {
-    // SAFETY: SQLite passes a name and a place for the result.
+    // SAFETY: SQLite passes a name and a pointer for the result.
     unsafe {
         let is_there =
             text(name).is_some_and(|name| volume_of(name).is_some_and(|it| locked(&it).find(name).is_some()));
@@ -237,7 +237,7 @@ unsafe extern "C" fn full_pathname(
     room: c_int,
     into: *mut c_char,
 ) -> c_int {
-    // SAFETY: SQLite passes a name, and room for so many bytes.
+    // SAFETY: SQLite passes a name, and a buffer of `room` bytes.
     unsafe {
         let bytes = CStr::from_ptr(name).to_bytes_with_nul();
         if bytes.len() > room as usize {
@@ -284,7 +284,7 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
 }
 
 unsafe extern "C" fn read(file: *mut ffi::sqlite3_file, into: *mut c_void, bytes: c_int, offset: i64) -> c_int {
-    // SAFETY: SQLite passes an open file, and room for so many bytes.
+    // SAFETY: SQLite passes an open file, and a buffer of `bytes` bytes.
     let read = unsafe {
         let into = slice::from_raw_parts_mut(into.cast(), bytes as usize);
         with(file, |volume, number| volume.read(number, offset as u64, into))
@@ -297,7 +297,7 @@ unsafe extern "C" fn read(file: *mut ffi::sqlite3_file, into: *mut c_void, bytes
 }
 
 unsafe extern "C" fn write(file: *mut ffi::sqlite3_file, from: *const c_void, bytes: c_int, offset: i64) -> c_int {
-    // SAFETY: SQLite passes an open file, and so many bytes.
+    // SAFETY: SQLite passes an open file, and `bytes` bytes of data.
     let written = unsafe {
         let from = slice::from_raw_parts(from.cast(), bytes as usize);
         with(file, |volume, number| volume.write(number, offset as u64, from))
@@ -317,7 +317,7 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, _flags: c_int) -> c_int 
 }
 
 unsafe extern "C" fn file_size(file: *mut ffi::sqlite3_file, size: *mut i64) -> c_int {
-    // SAFETY: SQLite passes an open file, and a place for the size.
+    // SAFETY: SQLite passes an open file and a pointer for the size.
     unsafe { *size = with(file, |volume, number| volume.length(number)) as i64 };
     ffi::SQLITE_OK
 }
@@ -338,7 +338,7 @@ unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, kind: c_int) -> c_int 
 }
 
 unsafe extern "C" fn check_reserved_lock(file: *mut ffi::sqlite3_file, result: *mut c_int) -> c_int {
-    // SAFETY: SQLite passes an open file, and a place for the result.
+    // SAFETY: SQLite passes an open file and a pointer for the result.
     unsafe { *result = with_owner(file, |volume, number, owner| volume.is_locked_by_another(number, owner)).into() };
     ffi::SQLITE_OK
 }
@@ -346,14 +346,14 @@ unsafe extern "C" fn check_reserved_lock(file: *mut ffi::sqlite3_file, result: *
 /// Answers `pragma phaselink` and [`GIVE_VOLUME`], and nothing else.
 unsafe extern "C" fn file_control(file: *mut ffi::sqlite3_file, operation: c_int, argument: *mut c_void) -> c_int {
     if operation == GIVE_VOLUME {
-        // SAFETY: SQLite passes an open file, and the argument is that of `with_volume`.
+        // SAFETY: SQLite passes an open file, and the argument comes from `with_volume`.
         unsafe { *argument.cast() = Some((*(*file.cast::<DriveFile>()).place).volume.clone()) };
         return ffi::SQLITE_OK;
     }
     if operation != ffi::SQLITE_FCNTL_PRAGMA {
         return ffi::SQLITE_NOTFOUND;
     }
-    // SAFETY: the argument of a pragma is an array whose second text is its name, and whose first takes the result.
+    // SAFETY: the argument of a pragma is an array of texts. The second is its name, and the first takes the result.
     unsafe {
         let words = argument.cast::<*mut c_char>();
         if text(*words.add(1)) != Some("phaselink") {

@@ -156,7 +156,8 @@ impl Volume {
         if let Some((_, seed)) = self.fails_at.take_if(|(at, _)| self.requests >= *at) {
             self.has_failed = true;
             self.writes.clear();
-            // All that happens at this instant is over, so that the image is the one that the cut leaves.
+            // First handle all events of this instant, so that the image drawn here equals the one that the power cut
+            // leaves.
             self.drive.advance(self.drive.now())?;
             let image = self.drive.drawn_image(seed)?;
             self.last_cut = Some(PowerCut { requests: self.requests, seed, image, files: self.files() });
@@ -241,7 +242,7 @@ impl Volume {
         bytes[..8].copy_from_slice(&length.to_le_bytes());
         bytes[8] = name.len() as u8;
         bytes[9..9 + name.len()].copy_from_slice(name.as_bytes());
-        // The entry's first block says everything; a block is written as a whole or not at all.
+        // The first block of an entry holds all of it, and a block is written atomically.
         let block_bytes = (self.drive.block_bytes() as usize).max(512);
         self.write_bytes((number * ENTRY_BYTES) as u64, &bytes[..block_bytes.min(ENTRY_BYTES)])?;
         let entry = &mut self.entries[number];

@@ -43,7 +43,7 @@ impl Clock for TurmoilClock {
     }
 
     async fn sleep_until(&self, instant: Time) {
-        // At least a step of the timer, so that time goes on.
+        // Wait for at least one step of the timer, so that time advances.
         let wait = instant.as_ps().saturating_sub(self.now().as_ps()).div_ceil(1000).max(1);
         tokio::time::sleep(Duration::from_nanos(wait)).await;
     }

@@ -46,10 +46,10 @@ async fn send_value(socket: &UdpSocket, server: &str, value: u64) -> turmoil::Re
     let mut answer = [0; 8];
     loop {
         socket.send_to(&value.to_le_bytes(), (server, PORT)).await?;
-        // A server that has crashed does not answer; the value is sent again.
+        // A crashed server does not reply, so the value is sent again.
         while let Ok(received) = timeout(Duration::from_millis(50), socket.recv_from(&mut answer)).await {
             let (_, sender) = received?;
-            // Answers to what was sent twice may come late.
+            // Replies to repeated values may arrive late.
             if sender.ip() == turmoil::lookup(server) && u64::from_le_bytes(answer) == value {
                 return Ok(());
             }
