@@ -307,7 +307,7 @@ impl Drive {
             self.state.advance_to(now);
             return self.state.cut_power(survival);
         }
-        // Whether the drive can have this image is known only at the instant of the cut. So try the cut on a copy.
+        // The drive's possible images are known only at the instant of the cut, so try the cut on a copy first.
         let mut state = self.state.clone();
         // At the drive's current instant, further operations may complete. The image was taken before them, so do not
         // advance.
