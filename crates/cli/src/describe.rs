@@ -15,18 +15,18 @@ use crate::output::width;
 /// Breaks a paragraph into lines of at most 100 columns, or of the terminal's width. `indent` precedes each line but
 /// the first.
 pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {
-    broken(paragraph, indent, width::prose())
+    wrap_paragraph(paragraph, indent, width::prose())
 }
 
 /// Breaks the lines of a text that are wider than the terminal. Without a known width, returns the text as it is.
 pub(crate) fn fitted(text: &str, indent: &str) -> String {
     match width::columns() {
-        Some(columns) => text.lines().map(|line| broken(line, indent, columns)).collect(),
+        Some(columns) => text.lines().map(|line| wrap_paragraph(line, indent, columns)).collect(),
         None => String::from(text),
     }
 }
 
-fn broken(paragraph: &str, indent: &str, width: usize) -> String {
+fn wrap_paragraph(paragraph: &str, indent: &str, width: usize) -> String {
     let (mut text, mut used) = (String::new(), 0);
     for word in paragraph.split(' ') {
         let length = word.chars().count();
@@ -126,14 +126,14 @@ pub(crate) fn host(drive: &Drive) -> String {
 pub(crate) fn interface(drive: &Drive, jobs: &[Job]) -> String {
     let protocol = drive.protocol();
     if let Some((engine, switches)) = engine(drive, jobs) {
-        let wait = if polls(engine, switches) { "polling" } else { waiting(Wait::Sleep) };
+        let wait = if polls(engine, switches) { "polling" } else { wait_method(Wait::Sleep) };
         return format!("{}, {wait}, {}", protocol.title(), software_of(drive, engine, switches));
     }
-    let wait = protocol.waiting(drive).unwrap_or_else(|| String::from(waiting(drive.host.wait)));
+    let wait = protocol.wait_description(drive).unwrap_or_else(|| String::from(wait_method(drive.host.wait)));
     format!("{}, {wait}, {}", protocol.title(), software(drive))
 }
 
-fn waiting(wait: Wait) -> &'static str {
+fn wait_method(wait: Wait) -> &'static str {
     match wait {
         Wait::Spin => "spinning",
         Wait::Sleep => "sleeping until the interrupt",

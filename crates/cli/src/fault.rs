@@ -51,7 +51,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     for line in arguments.lines() {
         let answer = control.ask(&line).map_err(unreachable)?;
         wrong.0.extend(problems(&answer));
-        text += &if arguments.json { format!("{answer}\n") } else { told(&answer) };
+        text += &if arguments.json { format!("{answer}\n") } else { response_text(&answer) };
     }
     output::print(&text)?;
     wrong.or(Ending::Fine).map_err(Failure::from)
@@ -102,7 +102,7 @@ fn problems(answer: &Value) -> Vec<Problem> {
 }
 
 /// Formats a response of the server for people.
-fn told(answer: &Value) -> String {
+fn response_text(answer: &Value) -> String {
     if let Some(number) = answer["added"].as_u64() {
         return format!("rule {number} holds\n");
     }

@@ -50,7 +50,7 @@ pub(crate) fn names_or(named: &[String], usual: &[&str]) -> Vec<String> {
 ///
 /// If the drive or an override is invalid; all problems are listed.
 pub(crate) fn drive(word: &str, overrides: &[Override]) -> Result<Described, Problems> {
-    Ok(told(vec![read_drive(word, overrides)?]).remove(0))
+    Ok(report_changed_parts(vec![read_drive(word, overrides)?]).remove(0))
 }
 
 fn read_drive(word: &str, overrides: &[Override]) -> Result<ReadDrive, Problems> {
@@ -66,7 +66,7 @@ fn read_drive(word: &str, overrides: &[Override]) -> Result<ReadDrive, Problems>
 }
 
 /// Reports on standard error which parts of the drives were replaced, assumed or set, and returns the drives.
-fn told(drives: Vec<ReadDrive>) -> Vec<Described> {
+fn report_changed_parts(drives: Vec<ReadDrive>) -> Vec<Described> {
     let tell = |note: String| notes::tell(&format!("note: {note}"));
     for ReadDrive { described, .. } in &drives {
         described.drive().notes().into_iter().chain(described.unstated()).for_each(tell);
@@ -108,7 +108,7 @@ pub(crate) fn device(word: &str, overrides: &[Override]) -> Result<Drive, Proble
 }
 
 /// Returns the drive with the constants of one random draw, or none if the drawn constants contradict each other.
-pub(crate) fn drawn(described: &Described, draws: &Draws, draw: usize) -> Option<Drive> {
+pub(crate) fn drive_of_draw(described: &Described, draws: &Draws, draw: usize) -> Option<Drive> {
     described.with(&draws.overrides(described.drive(), draw)).ok().map(Described::into_drive)
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn description(path: &str) -> Result<String, Problem> {
 ///
 /// If a drive of the list is invalid; all problems are listed.
 pub(crate) fn drives(words: &[String], overrides: &[Override]) -> Result<Vec<Described>, Problems> {
-    Ok(told(all(words.iter().map(|word| read_drive(word, overrides)))?))
+    Ok(report_changed_parts(all(words.iter().map(|word| read_drive(word, overrides)))?))
 }
 
 /// Returns the drives of a comparison, with overrides. A drive without I/O engines that the stack of the overrides
@@ -140,13 +140,13 @@ pub(crate) fn drives_side_by_side(words: &[String], overrides: &[Override]) -> R
     let read: Vec<_> = words.iter().map(|word| read_drive(word, overrides)).collect();
     let rest: Vec<Override> = overrides.iter().filter(|given| !given.is_of("stack")).cloned().collect();
     if rest.len() == overrides.len() || !read.iter().any(Result::is_ok) {
-        return Ok(told(all(read)?));
+        return Ok(report_changed_parts(all(read)?));
     }
     let beside = |(word, read): (&String, Result<ReadDrive, Problems>)| {
         let own = || read_drive(word, &rest).ok().filter(|own| !own.described.drive().protocol().takes_engines());
         read.or_else(|problems| own().map(|own| ReadDrive { keeps_stack: true, ..own }).ok_or(problems))
     };
-    Ok(told(all(words.iter().zip(read).map(beside))?))
+    Ok(report_changed_parts(all(words.iter().zip(read).map(beside))?))
 }
 
 /// Reads and parses a job file of fio.

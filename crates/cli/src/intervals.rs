@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use crate::describe;
 
-pub(crate) use phaselink_studies::uncertainty::{FigureIntervals, FigureWithInterval, Named, SEED, of_run};
+pub(crate) use phaselink_studies::uncertainty::{FigureIntervals, FigureWithInterval, NamedFigures, SEED, of_run};
 
 const DRAWS_DEFAULT: &str = "40";
 /// Maximum number of random draws of `--intervals`, each of which repeats the simulation or prediction.
@@ -53,7 +53,7 @@ pub(crate) struct Subject<T> {
     /// Values of all uncertain constants of the subject in each random draw.
     pub draws: Draws,
     /// Figures of the subject without random draws: with each constant as its drive file gives it.
-    pub central: Named,
+    pub central: NamedFigures,
     pub subject: T,
 }
 
@@ -61,15 +61,15 @@ pub(crate) struct Subject<T> {
 /// job cannot run then; it is called in parallel.
 pub(crate) fn intervals<T: Sync>(
     subjects: Vec<Subject<T>>,
-    drawn: impl Fn(&T, &Draws, usize) -> Option<Named> + Sync,
+    drawn: impl Fn(&T, &Draws, usize) -> Option<NamedFigures> + Sync,
 ) -> Vec<FigureIntervals> {
     let pairs = subjects.iter().flat_map(|subject| (0..subject.draws.count()).map(move |draw| (subject, draw)));
     let pairs: Vec<(&Subject<T>, usize)> = pairs.collect();
     let run = |(subject, draw): &(&Subject<T>, usize)| drawn(&subject.subject, &subject.draws, *draw);
-    let all: Vec<Option<Named>> = pairs.par_iter().map(run).collect();
+    let all: Vec<Option<NamedFigures>> = pairs.par_iter().map(run).collect();
     let mut all = all.into_iter();
     let of_subject = |Subject { draws, central, .. }: Subject<T>| {
-        let drawn: Vec<Option<Named>> = all.by_ref().take(draws.count()).collect();
+        let drawn: Vec<Option<NamedFigures>> = all.by_ref().take(draws.count()).collect();
         FigureIntervals::of(&draws, central, &drawn)
     };
     subjects.into_iter().map(of_subject).collect()

@@ -19,7 +19,7 @@ const EXAMPLES: &str = include_str!("../help/predict.txt");
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Drives whose latency and throughput limits are computed: drive files, or names of shipped drives
-    #[arg(value_name = "DRIVE", default_value = shipped::usual())]
+    #[arg(value_name = "DRIVE", default_value = shipped::default_name())]
     drives: Vec<String>,
     /// Print latency and throughput limits as JSON in place of tables
     #[arg(long)]
@@ -43,7 +43,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         .zip(&workloads)
         .map(|(described, workload)| predict::predict(described.drive(), &workload.jobs))
         .collect();
-    let doubted = arguments.doubted(&described, &workloads, &predictions);
+    let doubted = arguments.prediction_intervals(&described, &workloads, &predictions);
     match arguments.json {
         true => output::print_json(&document(&described, &predictions, &doubted))?,
         false => output::print(&format!("{}{}", text(&workloads, &predictions), doubts(&predictions, &doubted)))?,
@@ -53,7 +53,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 
 impl Arguments {
     /// Returns the prediction intervals of each drive's figures. Empty without `--intervals`.
-    fn doubted(
+    fn prediction_intervals(
         &self,
         described: &[Described],
         workloads: &[Workload],
@@ -65,7 +65,7 @@ impl Arguments {
             Some(Subject { draws, central: prediction.figures(), subject: (described, workload) })
         });
         intervals::intervals(subjects.collect(), |(described, workload), draws, draw| {
-            let drive = input::drawn(described, draws, draw)?;
+            let drive = input::drive_of_draw(described, draws, draw)?;
             let jobs = workload.on(&drive.limits())?;
             Some(predict::predict(&drive, &jobs).figures())
         })
@@ -92,7 +92,7 @@ fn text(workloads: &[Workload], predictions: &[Prediction]) -> String {
 }
 
 /// Formats a predicted figure in the unit that the figure's name implies, such as seconds for `mean_ns`.
-fn shown(name: &str, value: f64) -> String {
+fn figure_text(name: &str, value: f64) -> String {
     match name {
         name if name.contains("_ns") => units::quantity(value / 1e9, "s"),
         name if name.contains("bytes_per_s") => units::quantity(value, "B/s"),
@@ -104,7 +104,8 @@ fn shown(name: &str, value: f64) -> String {
 /// Returns a text with a table of prediction intervals for each drive; empty without `--intervals`.
 fn doubts(predictions: &[Prediction], doubted: &[FigureIntervals]) -> String {
     let one = |(prediction, doubted): (&Prediction, &FigureIntervals)| {
-        let rows = doubted.figures().map(|figure| (figure.name.clone(), figure, |value| shown(&figure.name, value)));
+        let rows =
+            doubted.figures().map(|figure| (figure.name.clone(), figure, |value| figure_text(&figure.name, value)));
         format!("\n{}\n{}", prediction.drive, intervals::table(rows))
     };
     predictions.iter().zip(doubted).map(one).collect()

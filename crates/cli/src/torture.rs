@@ -152,7 +152,7 @@ fn summary(found: &HuntResults, time: Duration) -> String {
     broken.sort_by_key(|(broken, _)| broken.seed);
     for (broken, place) in broken {
         // Writing to a `String` cannot fail.
-        let _ = writeln!(text, "{}", told(broken, place));
+        let _ = writeln!(text, "{}", failure_text(broken, place));
     }
     let rate = found.tried as f64 / time.as_secs_f64().max(1e-3);
     let _ = write!(
@@ -165,7 +165,7 @@ fn summary(found: &HuntResults, time: Duration) -> String {
         output::with_bold_head(&coverage_table(&found.coverage)),
         found.coverage.pairs(),
     );
-    let unreached = found.coverage.unreached();
+    let unreached = found.coverage.uncovered_cases();
     if !unreached.is_empty() && found.tried >= SEEDS_FOR_ALL {
         let _ = write!(text, "\nnot reached:\n  {}\n", unreached.join("\n  "));
     }
@@ -197,7 +197,7 @@ fn coverage_table(coverage: &Coverage) -> String {
 
 /// Describes a failed test case: command line to reproduce the failure, smallest failing case, and packets of a
 /// request.
-fn told(broken: &Broken, place: &str) -> String {
+fn failure_text(broken: &Broken, place: &str) -> String {
     let Broken { seed, finding, least, found, involved } = broken;
     let place = if found.kind == FailureKind::Panic { format!(" ({place})") } else { String::new() };
     let ladder = involved.as_ref().map_or(String::new(), |involved| {

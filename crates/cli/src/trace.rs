@@ -18,7 +18,7 @@ const EXAMPLES: &str = include_str!("../help/trace.txt");
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Drive file, or name of a shipped drive (`phaselink check` lists them), whose packets are drawn
-    #[arg(value_name = "DRIVE", default_value = shipped::usual())]
+    #[arg(value_name = "DRIVE", default_value = shipped::default_name())]
     drive: String,
     /// Block size of the drawn request in bytes, as in 4k (fio's bs)
     #[arg(long, value_name = "BYTES", default_value = "4k")]

@@ -233,7 +233,7 @@ impl Drive {
     }
 
     /// Returns a copy of this drive that is the only one in its host.
-    pub fn alone(&self) -> Drive {
+    pub fn as_only_drive(&self) -> Drive {
         Drive { drives: 1, ..self.clone() }
     }
 
@@ -341,7 +341,8 @@ impl Drive {
     /// limits. Random choices follow from `seed`.
     pub fn memory(&self, seed: u64) -> media::Media {
         let Drive { media, controller, buffer, translation, placement, zones, volume, .. } = self;
-        let memory = media::Media::of(media, seed).behind(media, controller, buffer, translation, placement, seed);
+        let memory =
+            media::Media::of(media, seed).with_processors(media, controller, buffer, translation, placement, seed);
         memory.with_zones(media, translation, zones).limited(volume, media.capacity_mib)
     }
 

@@ -46,7 +46,7 @@ impl Rule {
     }
 
     /// Counts an event that matches the rule at `now`. Returns true if the match triggers the fault.
-    pub fn meets(&mut self, now: Time) -> bool {
+    pub fn count_match(&mut self, now: Time) -> bool {
         if !self.is_time(now) {
             return false;
         }
@@ -57,14 +57,14 @@ impl Rule {
         if !is_turn || !is_left || (probability < 1.0 && self.random.unit() >= probability) {
             return false;
         }
-        self.happens_at(now);
+        self.count_effect_at(now);
         true
     }
 
     /// Counts a request of `thread` as a match, if the rule applies to it. Returns true if the match triggers the
     /// fault.
     pub fn meets_request(&mut self, now: Time, io: &Io, thread: u16) -> bool {
-        self.fault.is_about(io, thread) && self.meets(now)
+        self.fault.is_about(io, thread) && self.count_match(now)
     }
 
     /// True if the rule can match at `now`: it has begun and has not ended.
@@ -84,7 +84,7 @@ impl Rule {
     }
 
     /// Counts one effect of the fault, at the instant `now`.
-    pub fn happens_at(&mut self, now: Time) {
+    pub fn count_effect_at(&mut self, now: Time) {
         self.happened += 1;
         let first = self.span.map_or(now, |(first, _)| first);
         self.span = Some((first, now));
@@ -109,7 +109,7 @@ impl Rule {
     }
 
     /// Counts one effect of the fault without its time, for triggers that are decided elsewhere.
-    pub fn happens(&mut self) {
+    pub fn count_effect(&mut self) {
         self.happened += 1;
     }
 

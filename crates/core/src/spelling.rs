@@ -25,7 +25,7 @@ pub(crate) fn nearest_above<'a>(
     }
     let mut best = (likeness_min, None);
     for candidate in candidates {
-        let likeness = likeness(word, candidate);
+        let likeness = similarity(word, candidate);
         if likeness > best.0 {
             best = (likeness, Some(candidate));
         }
@@ -37,14 +37,14 @@ pub(crate) fn nearest_above<'a>(
 pub fn most_alike_first<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut candidates: Vec<&str> = candidates.into_iter().collect();
     if word.len() <= WORD_BYTES_MAX {
-        candidates.sort_by(|left, right| likeness(word, right).total_cmp(&likeness(word, left)));
+        candidates.sort_by(|left, right| similarity(word, right).total_cmp(&similarity(word, left)));
     }
     candidates
 }
 
 /// Returns the similarity of a word and a candidate, from 0 to 1. A word that is the beginning of the candidate gets at
 /// least the similarity that suggestions from many names need, and more, the less of the candidate is missing.
-fn likeness(word: &str, candidate: &str) -> f64 {
+fn similarity(word: &str, candidate: &str) -> f64 {
     let likeness = strsim::normalized_damerau_levenshtein(word, candidate);
     let is_beginning = word.len() >= BEGINNING_BYTES_MIN && candidate.starts_with(word);
     let from = if is_beginning { LIKENESS_AMONG_MANY_MIN } else { 0.0 };

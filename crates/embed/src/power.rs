@@ -88,7 +88,7 @@ impl CutState {
 
     /// Returns the image that a random power cut with `seed` leaves.
     pub(crate) fn drawn(self, seed: u64) -> LegalImage {
-        let image = sample::drawn(&self.recording, &self.timeline, self.recording.events.len(), seed);
+        let image = sample::random_image(&self.recording, &self.timeline, self.recording.events.len(), seed);
         LegalImage { image, state: Arc::new(self) }
     }
 

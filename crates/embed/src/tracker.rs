@@ -240,7 +240,9 @@ impl Tracker {
                 Image { cut, lost: failed.map(|place| (place, Loss::All)).collect() }
             }
             Survival::DurableOnly => sample::least(&self.recording, &CutTimeline::new(&self.recording), cut),
-            Survival::Drawn { seed } => sample::drawn(&self.recording, &CutTimeline::new(&self.recording), cut, seed),
+            Survival::Drawn { seed } => {
+                sample::random_image(&self.recording, &CutTimeline::new(&self.recording), cut, seed)
+            }
             Survival::Image(legal) if self.has_state(&legal.state) => legal.image.clone(),
             Survival::Image(_) => return None,
         };

@@ -120,7 +120,7 @@ fn add_intervals(
                 let jobs = point.written.on(&drive.limits()).ok()?;
                 Some(doubt::figures(Simulation::new(drive, &jobs, seed).ok()?, precision, stopped))
             };
-            cell.doubted = Some(doubt::doubted(described, draws, of_run(&cell.figures), drawn));
+            cell.doubted = Some(doubt::prediction_intervals(described, draws, of_run(&cell.figures), drawn));
         }
     }
 }

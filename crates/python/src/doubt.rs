@@ -7,30 +7,30 @@ use phaselink_core::drive_file::Described;
 use phaselink_core::simulation::Simulation;
 use phaselink_studies::precision;
 use phaselink_studies::results::Figures;
-use phaselink_studies::uncertainty::{Draws, FigureIntervals, Named, SEED, of_run};
+use phaselink_studies::uncertainty::{Draws, FigureIntervals, NamedFigures, SEED, of_run};
 use rayon::prelude::*;
 
 use crate::interrupt::outcome;
 
 /// Returns the prediction intervals of some figures. `drawn` returns the figures for a drive with drawn constants, or
 /// none if the job cannot run.
-pub(crate) fn doubted(
+pub(crate) fn prediction_intervals(
     described: &Described,
     draws: usize,
-    central: Named,
-    drawn: impl Fn(&Drive) -> Option<Named> + Sync,
+    central: NamedFigures,
+    drawn: impl Fn(&Drive) -> Option<NamedFigures> + Sync,
 ) -> FigureIntervals {
     let draws = Draws::of([described.drive()], draws, SEED);
     let in_draw = |draw: usize| {
         let drive = described.with(&draws.overrides(described.drive(), draw)).ok()?.into_drive();
         drawn(&drive)
     };
-    let all: Vec<Option<Named>> = (0..draws.count()).into_par_iter().map(in_draw).collect();
+    let all: Vec<Option<NamedFigures>> = (0..draws.count()).into_par_iter().map(in_draw).collect();
     FigureIntervals::of(&draws, central, &all)
 }
 
 /// Runs a simulation to its end, or to the precision `share`, and returns its figures.
-pub(crate) fn figures(mut simulation: Simulation, share: Option<f64>, stopped: &AtomicBool) -> Named {
+pub(crate) fn figures(mut simulation: Simulation, share: Option<f64>, stopped: &AtomicBool) -> NamedFigures {
     let outcome = match share {
         None => outcome(simulation, stopped),
         Some(share) => {

@@ -87,7 +87,7 @@ pub(crate) fn text(path: &str) -> Result<String, Problem> {
 pub(crate) fn trace(wanted: &NamedTrace) -> Result<Trace, Problems> {
     let path = &wanted.path;
     let bytes = fs::read(path).map_err(|error| Problem::new(path, None, format!("cannot be read: {error}"), ""))?;
-    trace::read(&[File::at_hand(path, &bytes)], &wanted.selection)
+    trace::read(&[File::in_memory(path, &bytes)], &wanted.selection)
 }
 
 /// Options of a job, as pairs of name and value.

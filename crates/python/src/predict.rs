@@ -24,7 +24,8 @@ pub(crate) fn predict(py: Python<'_>, drive: &Drive, jobs: &Jobs, draws: Option<
             let drawn = |drive: &phaselink_core::drive::Drive| {
                 Some(forms::predict(drive, &written.on(&drive.limits()).ok()?).figures())
             };
-            document.intervals = Some(doubt::doubted(&drive.0, draws, prediction.figures(), drawn).document());
+            document.intervals =
+                Some(doubt::prediction_intervals(&drive.0, draws, prediction.figures(), drawn).document());
         }
         let document = headed("predict", forms::document([document]));
         Ok((document.to_string(), forms::text(&prediction)))

@@ -14,7 +14,7 @@ use crate::interrupt::{interruptible, outcome};
 /// Returns the names of all papers.
 #[pyfunction]
 pub(crate) fn papers() -> Vec<&'static str> {
-    shipped::counted().map(|paper| paper.name).collect()
+    shipped::reproduction_papers().map(|paper| paper.name).collect()
 }
 
 /// Runs the experiments of some papers, on all processors, and returns the document that `phaselink reproduce --json`

@@ -8,7 +8,7 @@ use arrow_array::{
     ArrayRef, Float64Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StringArray, UInt64Array,
 };
 use arrow_schema::ArrowError;
-use phaselink_core::engine::requests::{Kept, KeptRequests};
+use phaselink_core::engine::requests::{KeptRequest, KeptRequests};
 use phaselink_core::ledger::{Outcome, Stage, StageTimes};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -87,14 +87,14 @@ impl Table {
     }
 
     fn batch(&self, place: usize) -> Result<RecordBatch, ArrowError> {
-        let requests: Vec<&Kept> = self.requests.kept().iter().skip(place * BATCH).take(BATCH).collect();
-        let whole = |of: fn(&Kept) -> u64| -> ArrayRef {
+        let requests: Vec<&KeptRequest> = self.requests.kept().iter().skip(place * BATCH).take(BATCH).collect();
+        let whole = |of: fn(&KeptRequest) -> u64| -> ArrayRef {
             Arc::new(requests.iter().map(|request| Some(of(request))).collect::<UInt64Array>())
         };
-        let ns = |of: &dyn Fn(&Kept) -> f64| -> ArrayRef {
+        let ns = |of: &dyn Fn(&KeptRequest) -> f64| -> ArrayRef {
             Arc::new(requests.iter().map(|request| Some(of(request))).collect::<Float64Array>())
         };
-        let text = |of: &dyn Fn(&Kept) -> String| -> ArrayRef {
+        let text = |of: &dyn Fn(&KeptRequest) -> String| -> ArrayRef {
             Arc::new(requests.iter().map(|request| Some(of(request))).collect::<StringArray>())
         };
         let mut columns = vec![

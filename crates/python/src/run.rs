@@ -90,7 +90,7 @@ pub(crate) fn run(
                 let simulation = Simulation::new(drive, &written.on(&drive.limits()).ok()?, seed).ok()?;
                 Some(doubt::figures(simulation, precision, stopped))
             };
-            doubt::doubted(described, draws, of_run(&Figures::of(&outcome)), drawn)
+            doubt::prediction_intervals(described, draws, of_run(&Figures::of(&outcome)), drawn)
         })?),
     };
     let requests = simulation.take_requests().map(|kept| Requests::of(kept, &outcome));

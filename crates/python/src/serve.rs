@@ -143,7 +143,7 @@ impl Drop for Server {
 /// Opens the store and binds all addresses, without serving yet.
 fn bound(drive: &Drive, options: &Options) -> Result<server::Server, Problems> {
     let drive = drive.0.drive();
-    let asked = asked(&options.fronts)?;
+    let asked = parse_front_ends(&options.fronts)?;
     let wait = WAITS.iter().find(|(word, _)| *word == options.wait).map(|(_, wait)| *wait);
     let wait = wait.ok_or_else(|| refused(format!("wait is {}", options.wait), "adaptive, spin, block"))?;
     let kinds: Vec<&FrontKind> = asked.iter().map(|(kind, _)| *kind).collect();
@@ -172,7 +172,7 @@ fn bound(drive: &Drive, options: &Options) -> Result<server::Server, Problems> {
     Ok(server::Server { device, timing, wait, device_threads: 1, seed, fronts, metrics: None, control: None })
 }
 
-fn asked(fronts: &[(String, Vec<String>)]) -> Result<Vec<(&'static FrontKind, FrontArguments)>, Problem> {
+fn parse_front_ends(fronts: &[(String, Vec<String>)]) -> Result<Vec<(&'static FrontKind, FrontArguments)>, Problem> {
     let find = |(flag, addresses): &(String, Vec<String>)| {
         let kind = KINDS.iter().find(|kind| kind.flag == flag);
         let flags = || KINDS.iter().map(|kind| kind.flag).collect::<Vec<_>>().join(", ");

@@ -21,7 +21,7 @@ use crate::interrupt::{Progress, interruptible, outcome, watched};
 pub struct Plan(Sweep);
 
 /// Drive that a plan names: its name in the plan, the file name for messages, and its text.
-type Named = (String, String, String);
+type NamedDriveText = (String, String, String);
 
 /// Valid points of a plan, each with its hash, and the problems of the other points.
 type Checked = (Vec<(usize, String)>, Vec<String>);
@@ -35,7 +35,7 @@ impl Plan {
         file: &str,
         text: &str,
         folder: &str,
-        drives: Vec<Named>,
+        drives: Vec<NamedDriveText>,
         columns: Option<Vec<String>>,
     ) -> PyResult<Plan> {
         let read = || -> Result<Sweep, Problems> {

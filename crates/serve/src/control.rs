@@ -119,7 +119,7 @@ impl Client {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             other => other?,
         };
-        self.conversation.hear(&bytes[..count]);
+        self.conversation.add_input(&bytes[..count]);
         while let Some(answer) = self.conversation.answer(&device.drive, &device.faults) {
             self.stream.write_all(format!("{answer}\n").as_bytes())?;
         }
@@ -137,7 +137,7 @@ pub struct Conversation {
 
 impl Conversation {
     /// Adds bytes that a control client has sent, once `answer` has returned none for the bytes before.
-    pub fn hear(&mut self, bytes: &[u8]) {
+    pub fn add_input(&mut self, bytes: &[u8]) {
         self.heard.extend(bytes);
     }
 
@@ -155,7 +155,7 @@ impl Conversation {
             return Some(self.break_off());
         }
         let answer = std::str::from_utf8(&line).map_err(|_| wrong("the line is no UTF-8"));
-        let answer = answer.and_then(|line| obey(line.trim(), drive, faults));
+        let answer = answer.and_then(|line| execute_line(line.trim(), drive, faults));
         Some(answer.unwrap_or_else(|problems| {
             let told: Vec<String> = problems.0.iter().map(Problem::to_string).collect();
             json!({ "problems": told })
@@ -179,7 +179,7 @@ fn wrong(found: impl Into<String>) -> Problems {
 }
 
 /// Executes one line (`add`, `list` or `clear`) on the fault rules, and returns the response.
-fn obey(line: &str, drive: &Drive, faults: &Faults) -> Result<Value, Problems> {
+fn execute_line(line: &str, drive: &Drive, faults: &Faults) -> Result<Value, Problems> {
     let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     match (verb, rest.trim()) {
         ("add", rule) => add(rule, drive, faults),
@@ -213,7 +213,7 @@ mod tests {
     fn answers(faults: &Faults, text: &str) -> Vec<Value> {
         let drive = Drive::shipped("nvme").unwrap();
         let mut conversation = Conversation::default();
-        conversation.hear(text.as_bytes());
+        conversation.add_input(text.as_bytes());
         std::iter::from_fn(|| conversation.answer(&drive, faults)).collect()
     }
 
@@ -252,13 +252,13 @@ mod tests {
     fn a_line_is_answered_when_it_is_whole_and_one_that_is_too_long_ends_it() {
         let (drive, faults) = (Drive::shipped("nvme").unwrap(), Faults::default());
         let mut conversation = Conversation::default();
-        conversation.hear(b"li");
+        conversation.add_input(b"li");
         assert_eq!(conversation.answer(&drive, &faults), None);
-        conversation.hear(b"st\n");
+        conversation.add_input(b"st\n");
         assert!(conversation.answer(&drive, &faults).is_some());
-        conversation.hear(&[b'x'; LINE_BYTES_MAX]);
+        conversation.add_input(&[b'x'; LINE_BYTES_MAX]);
         assert_eq!(conversation.answer(&drive, &faults), None);
-        conversation.hear(b"x\nlist\n");
+        conversation.add_input(b"x\nlist\n");
         let told = conversation.answer(&drive, &faults).unwrap();
         assert!(told["problems"][0].as_str().unwrap().contains("more than 4096 bytes"), "{told}");
         assert_eq!((conversation.answer(&drive, &faults), conversation.kept_bytes()), (None, 0));

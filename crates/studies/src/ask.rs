@@ -66,12 +66,12 @@ pub fn answer(question: &[u8], is_over: impl Fn() -> bool) -> Value {
     match read.and_then(|question| question.answer(is_over)) {
         Ok(answer) => json!({ "answer": answer }),
         Err(problems) => {
-            json!({ "problems": problems.0.iter().map(told).collect::<Vec<_>>(), "text": problems.to_string() })
+            json!({ "problems": problems.0.iter().map(problem_json).collect::<Vec<_>>(), "text": problems.to_string() })
         }
     }
 }
 
-fn told(problem: &Problem) -> Value {
+fn problem_json(problem: &Problem) -> Value {
     let Problem { file, line, found, allowed } = problem;
     json!({ "file": file, "line": line, "found": found, "allowed": allowed })
 }
@@ -150,7 +150,7 @@ fn catalog() -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "address": env!("CARGO_PKG_REPOSITORY"),
         "drives": shipped::names().filter_map(drive).collect::<Vec<_>>(),
-        "usual": shipped::usual(),
+        "usual": shipped::default_name(),
         "sets": shipped::sets().collect::<BTreeMap<_, _>>(),
         "presets": presets::all().into_iter().map(preset).collect::<Vec<_>>(),
         "stages": Stage::fixed().map(stage).collect::<Vec<_>>(),

@@ -48,7 +48,7 @@ impl RequestStream<'_> {
     /// Everything that keeps the requests from the drive, and a request that has left no steps.
     pub fn record(&self, drive: &Drive) -> Result<Steps, Problems> {
         let drives = drive.drives;
-        let mut drive = drive.alone();
+        let mut drive = drive.as_only_drive();
         drive.host.variation = 0.0;
         let mut simulation = self.simulation(&drive)?;
         simulation.record(STEPS_MAX);

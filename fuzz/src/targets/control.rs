@@ -16,7 +16,7 @@ fn run(input: &[u8]) {
     let faults = Faults::new(FaultScope { model: first & 1 == 0, interrupts: first & 2 == 0 });
     let (mut conversation, mut answers) = (Conversation::default(), 0);
     for piece in bytes.chunks(usize::from(*first).max(1)) {
-        conversation.hear(piece);
+        conversation.add_input(piece);
         while let Some(answer) = conversation.answer(&drive, &faults) {
             assert!(answer.is_object() && !answer.to_string().contains('\n'), "{answer}");
             answers += 1;

@@ -16,7 +16,7 @@ pub(super) const FILE: Target = Target { name: "trace", run: file, seeds };
 pub(super) const FORCED: Target = Target { name: "trace-forced", run: forced, seeds: forced_seeds };
 
 fn file(input: &[u8]) {
-    let info = trace::info(&[File::at_hand("fuzz", input)], &Selection::default());
+    let info = trace::info(&[File::in_memory("fuzz", input)], &Selection::default());
     let Some(read) = told(trace::parse("fuzz", input)) else { return };
     let info = info.unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!((info.format, &info.summary), (read.format, read.requests.summary()));
@@ -57,7 +57,7 @@ fn ios(trace: &Trace) -> Vec<Io> {
 
 fn in_pieces(bytes: &[u8], piece_bytes: usize) -> File {
     let pieces: Vec<Vec<u8>> = bytes.chunks(piece_bytes).map(<[u8]>::to_vec).collect();
-    File::lasting("fuzz", move || Ok(Box::new(pieces.clone().into_iter().map(Ok))))
+    File::reopenable("fuzz", move || Ok(Box::new(pieces.clone().into_iter().map(Ok))))
 }
 
 const BLKPARSE: &[u8] = b"\

@@ -45,7 +45,7 @@ struct Curve<'a> {
 pub(super) fn sections(compared: &Comparison, groups: &[ComparedGroup]) -> Vec<(String, String)> {
     let over = SIZES.iter().enumerate().flat_map(|(place, size)| {
         let curves = curves(groups, place);
-        let drawn: String = curves.iter().map(|curve| drawn(compared, size, curve)).collect();
+        let drawn: String = curves.iter().map(|curve| curve_plots(compared, size, curve)).collect();
         (!drawn.is_empty()).then(|| (format!("Over {}", size.name), drawn))
     });
     over.chain([(String::from("Percentiles"), tails(compared, groups))]).collect()
@@ -82,7 +82,7 @@ fn title(size: usize, label: &Label) -> String {
 }
 
 /// Returns the plots of one curve: throughput and latencies of all drives, and each drive's mean latency by cause.
-fn drawn(compared: &Comparison, size: &Size, curve: &Curve) -> String {
+fn curve_plots(compared: &Comparison, size: &Size, curve: &Curve) -> String {
     let x = PlotAxis { name: size.name, scale: Scale::Logarithmic, shown: &size.shown };
     let plot = |name: &str, scale, shown: &dyn Fn(f64) -> String, figure: fn(&Cell) -> f64| {
         lines(&x, &PlotAxis { name, scale, shown }, &of_drives(compared, curve, figure), "")

@@ -241,7 +241,7 @@ impl Comparison {
         let subjects: Vec<_> = subjects.collect();
         let progress = Progress::of(subjects.iter().map(|subject| subject.draws.count()).sum());
         let doubted = intervals::intervals(subjects, |(point, described), draws, draw| {
-            let drive = input::drawn(described, draws, draw).filter(|_| !stopped.load(Ordering::Relaxed))?;
+            let drive = input::drive_of_draw(described, draws, draw).filter(|_| !stopped.load(Ordering::Relaxed))?;
             let mut simulation = Simulation::new(&drive, &point.written.on(&drive.limits()).ok()?, self.seed).ok()?;
             self.run_one(&mut simulation, &progress, stopped);
             Some(intervals::of_run(&Figures::of(&simulation.outcome())))

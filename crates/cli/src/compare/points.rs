@@ -6,7 +6,7 @@ use phaselink_core::problem::Problems;
 use phaselink_studies::compare::{ComparedPoint, Grid};
 
 use crate::input;
-use crate::run::workload::{JobFlags, Told};
+use crate::run::workload::{DescribedJobs, JobFlags};
 
 /// Options of `phaselink compare` that list block sizes, queue depths and thread counts; every combination of values is
 /// a line with a result for each drive.
@@ -68,7 +68,7 @@ impl PointFlags {
     }
 
     fn line(&self, options: &[(&str, &str)], drives: &[Drive]) -> Result<Line, Problems> {
-        let Told { written, summary } = self.job.written(options)?;
+        let DescribedJobs { written, summary } = self.job.written(options)?;
         Ok(Line { point: ComparedPoint::new(written, drives)?, summary })
     }
 }

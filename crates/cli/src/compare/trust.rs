@@ -17,7 +17,7 @@ const COLUMNS: [&str; 7] = ["mean_ns", "p99_ns", "p99_9_ns", "iops", "bytes_per_
 /// without both options.
 pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let known = comparison.precision.map(|share| known(comparison, groups, share));
-    let doubted = comparison.intervals.draws().map(|_| doubted(comparison, groups));
+    let doubted = comparison.intervals.draws().map(|_| interval_table(comparison, groups));
     [known, doubted].into_iter().flatten().map(|part| format!("\n{part}")).collect()
 }
 
@@ -37,7 +37,7 @@ fn known(comparison: &Comparison, groups: &[ComparedGroup], share: f64) -> Strin
 }
 
 /// Returns a table of prediction intervals, and for each drive the constants that contribute most to them.
-fn doubted(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
+fn interval_table(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let of_means = || cells(groups).filter_map(|cell| interval(cell, "mean_ns"));
     let draws = of_means().map(|interval| interval.draws).max().unwrap_or(0);
     let model_error = of_means().find_map(|interval| interval.model_error);

@@ -184,7 +184,7 @@ impl Worker<'_> {
         let stop = Arc::new(Stop::new().map_err(|error| failed(error.to_string()))?);
         let server = served::server(drive, store, None, stop, front);
         let socket = self.socket.path();
-        let ran = served::during(&server, stopped, |stopped| self.run(Some(&socket), stopped));
+        let ran = served::serve_during(&server, stopped, |stopped| self.run(Some(&socket), stopped));
         ran.map_err(|error| failed(format!("an image cannot be served: {error}")))
     }
 

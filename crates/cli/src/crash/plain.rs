@@ -81,7 +81,7 @@ impl PlainFile {
         }
         let written = self.write_differences(image, footprint)?;
         if was_written {
-            self.mend(image, footprint, &written)?;
+            self.undo_check_writes(image, footprint, &written)?;
         }
         // Discard the events that the writes above have caused.
         self.was_opened()?;
@@ -136,7 +136,12 @@ impl PlainFile {
 
     /// Undoes the writes of a check command by comparing the image file with the crash image. `written` has byte ranges
     /// that were just written and need no comparison.
-    fn mend(&mut self, image: ImageBlocks<'_>, footprint: &[Range<usize>], written: &[Range<u64>]) -> io::Result<()> {
+    fn undo_check_writes(
+        &mut self,
+        image: ImageBlocks<'_>,
+        footprint: &[Range<usize>],
+        written: &[Range<u64>],
+    ) -> io::Result<()> {
         let pages = pages(footprint, image.recording);
         rest(&pages, written).into_iter().try_for_each(|range| self.mend_range(range, image))?;
         self.clear_but(&pages, image.recording.capacity_bytes)

@@ -99,7 +99,7 @@ pub(super) fn server(
 /// # Errors
 ///
 /// If the server fails.
-pub(super) fn during<T>(
+pub(super) fn serve_during<T>(
     server: &Server,
     stopped: &AtomicBool,
     work: impl FnOnce(&dyn Fn() -> bool) -> T,

@@ -9,7 +9,7 @@ use phaselink_studies::report::html::page::{Page, heading, side_by_side};
 use phaselink_studies::report::html::{LatencySeries, percentiles};
 use phaselink_studies::results::units;
 
-use super::text::{asked, table};
+use super::text::{conditions_sentence, table};
 use crate::describe;
 
 /// Maximum number of sizes in one plot of percentiles, which has as many colours.
@@ -24,7 +24,7 @@ struct Direction<'a> {
 /// Returns the HTML page of `phaselink dma`: latency and bandwidth of DMA transfers.
 pub(super) fn page(device: &Drive, measured: &[Measured]) -> String {
     let Some(first) = measured.first() else { return Page::new(&device.name, &[]).finish() };
-    let told = [device.summary.clone(), describe::link(device), asked(&first.question, device)];
+    let told = [device.summary.clone(), describe::link(device), conditions_sentence(&first.question, device)];
     let directions = directions(measured);
     let curves: String = directions.iter().map(|direction| curves(direction, first.question.outstanding)).collect();
     Page::new(&device.name, &told)

@@ -15,7 +15,7 @@ pub(super) fn text(device: &Drive, measured: &[Measured]) -> String {
     let Some(first) = measured.first() else { return String::new() };
     let title =
         if device.summary.is_empty() { device.name.clone() } else { format!("{}: {}", device.name, device.summary) };
-    let lines = [title, describe::link(device), asked(&first.question, device)];
+    let lines = [title, describe::link(device), conditions_sentence(&first.question, device)];
     let lines: String = lines.iter().map(|line| describe::wrapped(line, "")).collect();
     let table = table(measured);
     format!("{lines}\n{}", output::shown(&table))
@@ -40,7 +40,7 @@ pub(super) fn table(measured: &[Measured]) -> Table {
                 cells.push(String::from(name));
             }
             cells.push(format!("{:.1}", alone.total.mean_ns()));
-            cells.extend(in_tables().map(|it| shown(it.of_ns(&alone.total))));
+            cells.extend(in_tables().map(|it| time_text(it.of_ns(&alone.total))));
             cells.push(format!("{:.2}", loaded.bytes_per_s() * 8e-9));
             cells.push(format!("{:.2}", loaded.iops() * 1e-6));
             table.row(cells);
@@ -49,12 +49,12 @@ pub(super) fn table(measured: &[Measured]) -> Table {
     table
 }
 
-fn shown(ns: Option<f64>) -> String {
+fn time_text(ns: Option<f64>) -> String {
     ns.map_or(String::from("-"), |ns| format!("{ns:.1}"))
 }
 
 /// Returns a sentence on the conditions of a measurement: operation, DMA engine, cache state, NUMA node and IOMMU.
-pub(super) fn asked(question: &Question, device: &Drive) -> String {
+pub(super) fn conditions_sentence(question: &Question, device: &Drive) -> String {
     let root_complex = question.applied(device).root_complex;
     let transfers = match question.op {
         Op::Read => "reads of host memory",

@@ -105,7 +105,7 @@ pub(crate) fn check_contents(role: Role, flag: &str, path: &Path) -> Result<(), 
     let precious = match kind {
         kind if kind.is_dir() => Some("a directory"),
         kind if kind.is_file() => in_file(role, path).map_err(|error| unwritable(path, &error))?,
-        kind => system::precious(kind),
+        kind => system::protected_file_kind(kind),
     };
     match precious {
         Some(RUNS) if role == Role::Runs => Ok(()),

@@ -85,14 +85,14 @@ pub(crate) fn errors(lines: impl IntoIterator<Item = String>) {
     let label = paint("error:", Style::Red, is_terminal);
     for line in lines {
         // Programs expect one problem per line, so break lines only on a terminal.
-        let line = if is_terminal { broken(&line) } else { line };
+        let line = if is_terminal { break_line(&line) } else { line };
         // If standard error is closed, the problem cannot be reported.
         let _ = writeln!(stderr, "{label} {line}");
     }
 }
 
 /// Breaks an error message between words for the width of the terminal. Its first line follows the label `error: `.
-fn broken(line: &str) -> String {
+fn break_line(line: &str) -> String {
     let (width, mut text, mut used) = (width::prose(), String::new(), "error: ".len());
     for word in line.split(' ') {
         let length = word.chars().count();

@@ -60,7 +60,7 @@ fn moved_by<'a>(
         let overrides = |drive: &Drive| to_end(drive, *cause, key, end);
         let finish = |simulation| progress.outcome(simulation, || stopped.load(Ordering::Relaxed));
         let after = experiments.values_moved(outcomes, &needed, overrides, finish)?;
-        moved.extend(reproduction.moved(&before, &after));
+        moved.extend(reproduction.changed_rows(&before, &after));
     }
     Ok(moved)
 }
@@ -79,7 +79,7 @@ pub(super) fn check(experiments: &Experiments) -> Result<(), Problems> {
         let doubts = runs[0].drive.uncertain_constants().into_iter();
         let ends = doubts.flat_map(|(cause, doubt)| runs[0].drive.extremes(cause, doubt));
         let check = |end| {
-            let moved = runs[0].moved(&[end])?;
+            let moved = runs[0].with_overrides(&[end])?;
             input::all(runs[1..].iter().map(|run| run.check_on(&moved.drive))).map(drop)
         };
         input::all(ends.map(check)).map(drop)

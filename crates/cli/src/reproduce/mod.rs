@@ -73,7 +73,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     }
     let report = arguments.report.open()?;
     let stopped = interrupt::flag();
-    let judged = judged(&papers, arguments, &stopped)?;
+    let judged = judge_papers(&papers, arguments, &stopped)?;
     let is_stopped = stopped.load(Ordering::Relaxed);
     if is_stopped {
         notes::tell(&format!("stopped: {} of {} papers are finished", judged.len(), papers.len()));
@@ -102,7 +102,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 impl Arguments {
     fn papers(&self) -> Result<Vec<Paper>, Problems> {
         if self.papers.is_empty() {
-            return Ok(papers::counted().collect());
+            return Ok(papers::reproduction_papers().collect());
         }
         let papers = input::all(self.papers.iter().map(|name| papers::find(name)))?;
         if papers.iter().any(Paper::is_in_validation) {
@@ -115,7 +115,7 @@ impl Arguments {
 
     /// Judges the results of one paper, after measuring the influence of uncertain constants with `--depends` or
     /// `--intervals`. None if the user has stopped the measurement.
-    fn doubted(
+    fn judge_with_intervals(
         &self,
         experiments: &mut Experiments,
         outcomes: &[Outcome],
@@ -156,7 +156,7 @@ fn write(path: &Path, dependence: &Dependence) -> Result<(), Problems> {
 
 /// Runs all experiments of the papers in parallel, and judges the results of each paper whose experiments were finished
 /// when the user stopped it.
-fn judged(papers: &[Paper], arguments: &Arguments, stopped: &AtomicBool) -> Result<Vec<JudgedPaper>, Problems> {
+fn judge_papers(papers: &[Paper], arguments: &Arguments, stopped: &AtomicBool) -> Result<Vec<JudgedPaper>, Problems> {
     let reproductions = input::all(papers.iter().map(Paper::load))?;
     for note in reproductions.iter().flat_map(|reproduction| reproduction.notes()) {
         notes::tell(&format!("note: {note}"));
@@ -168,7 +168,7 @@ fn judged(papers: &[Paper], arguments: &Arguments, stopped: &AtomicBool) -> Resu
         let outcomes: Option<Vec<Outcome>> =
             outcomes.by_ref().take(paper.runs.len()).collect::<Vec<_>>().into_iter().collect();
         let Some(outcomes) = outcomes else { return Ok(None) };
-        let rows = arguments.doubted(paper, &outcomes, stopped)?;
+        let rows = arguments.judge_with_intervals(paper, &outcomes, stopped)?;
         Ok(rows.map(|rows| JudgedPaper { rows, figures: paper.figures(&outcomes) }))
     });
     Ok(input::all(judged)?.into_iter().flatten().collect())

@@ -1,7 +1,7 @@
 //! HTML page of `phaselink reproduce`, for `--report`: published beside simulated results of papers.
 
 use phaselink_studies::report::html::page::{Page, list, paragraph, side_by_side};
-use phaselink_studies::report::html::{Compared, published_plot};
+use phaselink_studies::report::html::{PublishedError, published_plot};
 use phaselink_studies::reproduce::{ClaimKind, Row, Verdict};
 
 use super::JudgedPaper;
@@ -34,20 +34,20 @@ pub(super) fn page(papers: &[JudgedPaper]) -> String {
 
 /// Returns a plot of published numbers with the relative errors of the simulated ones.
 fn numbers(rows: &[Row]) -> String {
-    let compared: Vec<Compared> = rows.iter().filter_map(compared).collect();
+    let compared: Vec<PublishedError> = rows.iter().filter_map(compared).collect();
     if compared.is_empty() {
         return paragraph("No numbers are published.");
     }
     published_plot(&compared)
 }
 
-fn compared(row: &Row) -> Option<Compared> {
+fn compared(row: &Row) -> Option<PublishedError> {
     if row.kind != ClaimKind::Number || is_statement(row) || row.published == 0.0 {
         return None;
     }
     let error_pct = |value: f64| 100.0 * (value - row.published) / row.published.abs();
     let figures = format!("{} of {} {}", value(row, row.simulated), value(row, Some(row.published)), row.unit);
-    Some(Compared {
+    Some(PublishedError {
         name: row.id.clone(),
         error_pct: row.error_pct?,
         accepted_pct: (error_pct(row.accepted.0), error_pct(row.accepted.1)),

@@ -45,7 +45,7 @@ const EXAMPLES: &str = include_str!("../../help/run.txt");
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Drive file, or name of a shipped drive (`phaselink check` lists them), to simulate
-    #[arg(value_name = "DRIVE", default_value = shipped::usual())]
+    #[arg(value_name = "DRIVE", default_value = shipped::default_name())]
     drive: String,
     /// Seed of the simulation's random numbers, such as offsets and service times; draws of --intervals always use seed
     /// 1
@@ -125,7 +125,8 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     progress.finish();
     let mut outcome = simulation.outcome();
     outcome.finished |= measurement.as_ref().is_some_and(Measurement::is_known);
-    let doubted = outcome.finished.then(|| arguments.doubted(&described, &workload, &outcome, &stopped)).flatten();
+    let doubted =
+        outcome.finished.then(|| arguments.prediction_intervals(&described, &workload, &outcome, &stopped)).flatten();
     outcome.finished &= !stopped.load(Ordering::Relaxed);
     let trust = Trust { measurement, doubted };
     let mut document = output::headed("run", report::json(&outcome, drive.resolved()));
@@ -145,12 +146,12 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
             output::print(&format!("{first}{}{tables}{trust}", workload.summary))?;
         }
     }
-    Ok(ending(&simulation, outcome.finished, stopped.load(Ordering::Relaxed)))
+    Ok(run_ending(&simulation, outcome.finished, stopped.load(Ordering::Relaxed)))
 }
 
 /// Prints errors of read data, and an error if the run has reached the maximum simulated time. Returns the ending of
 /// `phaselink run`.
-fn ending(simulation: &Simulation, is_finished: bool, is_stopped: bool) -> Ending {
+fn run_ending(simulation: &Simulation, is_finished: bool, is_stopped: bool) -> Ending {
     for problem in simulation.data_problems() {
         eprintln!("error: {problem}");
     }
@@ -208,7 +209,7 @@ impl Arguments {
     }
 
     /// Returns the prediction intervals of all figures of a run, or none without `--intervals`.
-    fn doubted(
+    fn prediction_intervals(
         &self,
         described: &Described,
         workload: &Workload,
@@ -218,7 +219,7 @@ impl Arguments {
         let draws = self.intervals.draws_of(described.drive())?;
         let progress = Progress::of(draws.count());
         let drawn = |_: &(), draws: &Draws, draw| {
-            let drive = input::drawn(described, draws, draw)?;
+            let drive = input::drive_of_draw(described, draws, draw)?;
             let mut simulation = Simulation::new(&drive, &workload.on(&drive.limits())?, self.seed).ok()?;
             self.run(&mut simulation, None, &progress, stopped);
             Some(intervals::of_run(&Figures::of(&simulation.outcome())))

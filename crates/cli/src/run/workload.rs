@@ -119,7 +119,7 @@ pub(crate) struct Workload {
 }
 
 /// Jobs as written in options or files, before a drive is known, with lines of text that describe the jobs.
-pub(crate) struct Told {
+pub(crate) struct DescribedJobs {
     pub written: UnresolvedJobs,
     /// Lines of text that describe the workload.
     pub summary: String,
@@ -140,7 +140,7 @@ impl WorkloadFlags {
     pub(crate) fn resolve(&self, limits: &Limits) -> Result<Workload, Problems> {
         let sizes = [("bs", &self.bs), ("iodepth", &self.iodepth), ("numjobs", &self.numjobs)];
         let sizes: Vec<_> = sizes.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect();
-        let Told { written, summary } = self.job.written(&sizes)?;
+        let DescribedJobs { written, summary } = self.job.written(&sizes)?;
         Ok(Workload { jobs: written.on(limits)?, summary, written })
     }
 
@@ -189,7 +189,7 @@ impl JobFlags {
     /// # Errors
     ///
     /// If options, job files or traces are invalid; all problems are listed.
-    pub(crate) fn written(&self, sizes: &[(&str, &str)]) -> Result<Told, Problems> {
+    pub(crate) fn written(&self, sizes: &[(&str, &str)]) -> Result<DescribedJobs, Problems> {
         match self.fio.is_empty() {
             true => self.one_job(sizes),
             false => self.job_files(),
@@ -210,16 +210,16 @@ impl JobFlags {
         !self.fio.is_empty()
     }
 
-    fn job_files(&self) -> Result<Told, Problems> {
+    fn job_files(&self) -> Result<DescribedJobs, Problems> {
         let files = input::all(self.fio.iter().map(|path| input::job_file(path)))?;
         let written = UnresolvedJobs::new(files, traces::read)?.as_bursts(self.burst);
         let names: Vec<String> = written.names().map(String::from).collect();
         let notes = notes(&written);
         let summary = format!("Jobs: {} of {}\n{notes}", describe::listed(&names), describe::listed(&self.fio));
-        Ok(Told { written, summary })
+        Ok(DescribedJobs { written, summary })
     }
 
-    fn one_job(&self, sizes: &[(&str, &str)]) -> Result<Told, Problems> {
+    fn one_job(&self, sizes: &[(&str, &str)]) -> Result<DescribedJobs, Problems> {
         let mut given = self.given()?;
         // Insert the sizes after `rw`, in the order of the help text.
         let place = usize::from(self.rw.is_some());
@@ -232,7 +232,7 @@ impl JobFlags {
             false => "",
         };
         let summary = format!("Job: {spelt}{hint}\n{}", notes(&written));
-        Ok(Told { written, summary })
+        Ok(DescribedJobs { written, summary })
     }
 
     /// Returns the names and values of all given workload options, in the order of `--help`. Options of `--option` come

@@ -314,7 +314,7 @@ fn open_store(path: Option<&Path>, drive: &Drive) -> Result<Store, Problem> {
 /// the trace is in `FILE.partial`.
 fn begin(target: Target, waits: bool) -> Result<(Arc<Record>, Unfinished), Problem> {
     let (file, unfinished) = target.begin()?;
-    let record = if waits { Record::waiting(file) } else { Record::new(file) };
+    let record = if waits { Record::paused(file) } else { Record::new(file) };
     let record = record.map_err(|error| claims::unwritable(unfinished.path(), &error))?;
     Ok((Arc::new(record), unfinished))
 }

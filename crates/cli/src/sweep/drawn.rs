@@ -21,7 +21,7 @@ pub(super) struct Work {
 }
 
 /// Random draws of a point's uncertain constants, with the hash of each draw that can run.
-pub(super) struct Drawn {
+pub(super) struct PointDraws {
     place: usize,
     point: usize,
     hash: Hash,
@@ -34,17 +34,17 @@ pub(super) struct Drawn {
 /// # Errors
 ///
 /// If a point cannot run; all problems are listed.
-pub(super) fn of(sweep: &Sweep, points: &Points, count: usize) -> Result<Vec<Drawn>, Problems> {
+pub(super) fn of(sweep: &Sweep, points: &Points, count: usize) -> Result<Vec<PointDraws>, Problems> {
     let of_point = |resolver: &mut Resolver, (place, (point, hash)): (usize, &(usize, Hash))| {
         let draws = resolver.draws(*point, count, intervals::SEED)?;
-        let hashes = (0..count).map(|draw| Some(resolver.drawn(*point, &draws, draw)?.0)).collect();
-        Ok(Drawn { place, point: *point, hash: *hash, draws, hashes })
+        let hashes = (0..count).map(|draw| Some(resolver.point_of_draw(*point, &draws, draw)?.0)).collect();
+        Ok(PointDraws { place, point: *point, hash: *hash, draws, hashes })
     };
     let drawn = points.par_iter().enumerate().map_init(|| sweep.resolver(), of_point);
     input::all(drawn.collect::<Vec<_>>())
 }
 
-impl Drawn {
+impl PointDraws {
     /// Returns the runs of all draws that can run.
     pub(super) fn work(&self) -> impl Iterator<Item = Work> {
         let runs = self.hashes.iter().enumerate().filter_map(|(draw, hash)| Some((draw, (*hash)?)));
@@ -65,7 +65,7 @@ impl Drawn {
 
 impl Work {
     /// Returns the simulation of a run of the sweep, ready to start.
-    pub(super) fn simulation(&self, resolver: &mut Resolver, drawn: &[Drawn]) -> Result<Simulation, Problems> {
+    pub(super) fn simulation(&self, resolver: &mut Resolver, drawn: &[PointDraws]) -> Result<Simulation, Problems> {
         let Some((place, draw)) = self.draw else { return resolver.simulation(self.point) };
         let simulation = resolver.drawn_simulation(self.point, &drawn[place].draws, draw);
         Ok(simulation.expect("only draws that can run have a hash"))

@@ -27,7 +27,7 @@ use crate::output::{Report, ReportFlags, Target};
 use crate::progress::Progress;
 use crate::{input, interrupt, notes, output, precision, traces};
 use choice::ChoiceFlags;
-use drawn::{Drawn, Work};
+use drawn::{PointDraws, Work};
 use search::{SearchFlags, SearchPoints};
 use state_file::StateFile;
 
@@ -107,15 +107,15 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let work: Vec<Work> = points
         .iter()
         .map(|(point, hash)| Work { point: *point, draw: None, hash: *hash })
-        .chain(drawn.iter().flat_map(Drawn::work))
+        .chain(drawn.iter().flat_map(PointDraws::work))
         .collect();
     let pending = pending(&work, &state);
     let noun = if drawn.is_empty() { "points" } else { "runs" };
-    tell_kept(work.len() - pending.len(), work.len(), noun, &state);
+    report_saved_runs(work.len() - pending.len(), work.len(), noun, &state);
     run(&sweep, arguments.precision, &drawn, &pending, &mut state, &stopped)?;
     let done = work.iter().filter(|work| state.figures(work.hash).is_some()).count();
     if done < work.len() {
-        tell_stopped(done, work.len(), noun, &state);
+        report_stop(done, work.len(), noun, &state);
         return Ok(Ending::Interrupted);
     }
     let intervals: Vec<_> = drawn.iter().map(|drawn| drawn.intervals(sweep.plan(), &state)).collect();
@@ -240,7 +240,7 @@ fn pending(work: &[Work], state: &StateFile) -> Vec<Work> {
 fn run(
     sweep: &Sweep,
     precision: Option<f64>,
-    drawn: &[Drawn],
+    drawn: &[PointDraws],
     pending: &[Work],
     state: &mut StateFile,
     stopped: &AtomicBool,
@@ -293,7 +293,7 @@ fn ended(
 }
 
 /// Reports on standard error how many runs of a sweep have saved results.
-fn tell_kept(kept: usize, points: usize, noun: &str, state: &StateFile) {
+fn report_saved_runs(kept: usize, points: usize, noun: &str, state: &StateFile) {
     if kept > 0 {
         let (kept, points) = (units::grouped(kept as u64), units::grouped(points as u64));
         notes::tell(&format!("{kept} of {points} {noun} have run before ({}; --fresh forgets them)", state.path()));
@@ -301,7 +301,7 @@ fn tell_kept(kept: usize, points: usize, noun: &str, state: &StateFile) {
 }
 
 /// Reports on standard error how many runs are finished, and how to continue.
-fn tell_stopped(done: usize, points: usize, noun: &str, state: &StateFile) {
+fn report_stop(done: usize, points: usize, noun: &str, state: &StateFile) {
     let (done, points) = (units::grouped(done as u64), units::grouped(points as u64));
     eprintln!("stopped: {done} of {points} {noun} are in {}; the same command goes on from there", state.path());
 }

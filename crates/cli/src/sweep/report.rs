@@ -25,7 +25,7 @@ pub(super) fn text(sweep: &Sweep, rows: &[RanPoint], is_explained: bool) -> Stri
     told.push('\n');
     let heading = text::heading(plan, rows.len());
     match is_explained {
-        true => told.push_str(&explained(sweep, rows, &heading)),
+        true => told.push_str(&assumptions_text(sweep, rows, &heading)),
         false => told.push_str(&assumed(&heading)),
     }
     told
@@ -44,7 +44,7 @@ fn assumed(heading: &str) -> String {
 
 /// Returns all assumptions of a sweep: plan and job, and the first point's drive with its interface, memory, link and
 /// host.
-fn explained(sweep: &Sweep, rows: &[RanPoint], heading: &str) -> String {
+fn assumptions_text(sweep: &Sweep, rows: &[RanPoint], heading: &str) -> String {
     let mut resolver = sweep.resolver();
     let first = rows.first().and_then(|row| resolver.resolve(row.point).ok());
     let drive = first.map_or_else(String::new, |(drive, jobs)| {

@@ -45,7 +45,7 @@ pub(super) struct SearchPoints<'a> {
 }
 
 /// State and result of a search for the cheapest point.
-struct Found<'a> {
+struct FoundPoint<'a> {
     among: &'a SearchPoints<'a>,
     target: &'a Target,
     search: Search,
@@ -82,7 +82,7 @@ impl SearchFlags {
         let (file, costs) = self.costs(among.plan)?;
         let candidates = candidates(among, target, &file, &costs)?;
         let ruled_out = among.points.len() - candidates.len();
-        let mut found = Found { among, target, search: Search::new(candidates), unit: costs.unit, ruled_out };
+        let mut found = FoundPoint { among, target, search: Search::new(candidates), unit: costs.unit, ruled_out };
         found.search(state, stopped)?;
         if stopped.load(Ordering::Relaxed) {
             let ran = found.search.ran().count();
@@ -133,7 +133,7 @@ fn candidates(
     Ok(input::all(priced.collect::<Vec<_>>())?.into_iter().flatten().collect())
 }
 
-impl Found<'_> {
+impl FoundPoint<'_> {
     /// Runs the points that the search asks for, step by step, until the result is known or `stopped` is set.
     fn search(&mut self, state: &mut StateFile, stopped: &AtomicBool) -> Result<(), Problems> {
         loop {
@@ -183,11 +183,15 @@ impl Found<'_> {
             None => format!("no point has {bounds}"),
         };
         let table = output::with_bold_head(&text::table(plan, &rows));
-        format!("{}\n{table}\n{}\n{answer}\n", text::heading(plan, self.among.points.len()), self.spared())
+        format!(
+            "{}\n{table}\n{}\n{answer}\n",
+            text::heading(plan, self.among.points.len()),
+            self.skipped_runs_sentence()
+        )
     }
 
     /// Returns a sentence on the number of runs that were not needed.
-    fn spared(&self) -> String {
+    fn skipped_runs_sentence(&self) -> String {
         let [slower, dearer] =
             [CandidateState::Slower, CandidateState::Dearer].map(|state| grouped(self.search.count(state) as u64));
         let (points, ruled_out) = (grouped(self.among.points.len() as u64), grouped(self.ruled_out as u64));

@@ -31,7 +31,7 @@ impl StateFile {
     ///
     /// If the state file cannot be read or written, has another kind of content, or is locked by another sweep.
     pub(super) fn open(path: &Path, fresh: bool) -> Result<StateFile, Problem> {
-        let failed = |error: io::Error| cannot(path, "opened", &error);
+        let failed = |error: io::Error| access_problem(path, "opened", &error);
         claims::check_contents(Role::Runs, "--state", path)?;
         if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
             return Err(refused(path, StateRefusal::NoStateFile));
@@ -57,7 +57,7 @@ impl StateFile {
     /// If the file cannot be written, for example because the disk is full.
     pub(super) fn add(&mut self, hash: Hash, figures: Figures) -> Result<(), Problems> {
         let written = self.file.write_all(line(hash, &figures).as_bytes());
-        written.map_err(|error| cannot(&self.path, "written", &error))?;
+        written.map_err(|error| access_problem(&self.path, "written", &error))?;
         self.runs.insert(hash, figures);
         Ok(())
     }
@@ -75,7 +75,7 @@ impl StateFile {
         for number in 1.. {
             bytes.clear();
             let length = reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
-            let length = length.map_err(|error| cannot(&self.path, "read", &error))?;
+            let length = length.map_err(|error| access_problem(&self.path, "read", &error))?;
             let text = String::from_utf8_lossy(&bytes);
             let is_header = number == 1;
             match StateRefusal::of(&text).filter(|_| is_header) {
@@ -116,7 +116,7 @@ fn lock(path: &Path, file: &File) -> Result<(), Problem> {
         TryLockError::WouldBlock => {
             Problem::new(path.display().to_string(), None, "another sweep is writing this file", "another --state FILE")
         }
-        TryLockError::Error(error) => cannot(path, "locked", &error),
+        TryLockError::Error(error) => access_problem(path, "locked", &error),
     })
 }
 
@@ -128,6 +128,6 @@ fn refused(path: &Path, refusal: StateRefusal) -> Problem {
     Problem::new(path.display().to_string(), None, refusal.text(), allowed)
 }
 
-fn cannot(path: &Path, done: &str, error: &io::Error) -> Problem {
+fn access_problem(path: &Path, done: &str, error: &io::Error) -> Problem {
     Problem::new(path.display().to_string(), None, format!("cannot be {done}: {error}"), "")
 }

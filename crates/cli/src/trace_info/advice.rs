@@ -34,7 +34,7 @@ pub(super) fn of(info: &Info, path: &str, forced: Option<Format>) -> Advice {
     let sold = SETS_SOLD.iter().flat_map(|name| shipped::set(name)).filter_map(Drive::shipped);
     let mut sold: Vec<Drive> = sold.collect();
     sold.sort_by_key(|drive| drive.media.capacity_mib);
-    let usual = Drive::shipped(shipped::usual());
+    let usual = Drive::shipped(shipped::default_name());
     let has_sectors = |drive: &Drive| drive.limits().block_bytes >= SECTOR_BYTES;
     sold.retain(has_sectors);
     let holds = |drive: &Drive| fits(drive) && drive.limits().capacity_bytes >= info.summary.end_bytes;

@@ -67,7 +67,7 @@ fn file(path: String) -> File {
         let path = path.clone();
         move || unpack::pieces(&path, is_lasting)
     };
-    if is_lasting { File::lasting(path, open) } else { File::passing(path, open) }
+    if is_lasting { File::reopenable(path, open) } else { File::single_use(path, open) }
 }
 
 /// Returns the paths of blktrace's files whose names begin with `device`, in the order of their processors.

@@ -97,7 +97,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let rows = validation.judge(&outcomes);
     if arguments.evidence {
         let left_out = data.calibration.as_ref().and_then(Calibration::interval);
-        let papers = all(papers::counted().map(|paper| paper.load()))?;
+        let papers = all(papers::reproduction_papers().map(|paper| paper.load()))?;
         output::print(&evidence::to_toml(&validation.evidence(&rows, &papers), left_out))?;
         return Ok(Ending::Fine);
     }

@@ -65,7 +65,7 @@ fn without_instants(replayed: ReplayedWindow) -> ReplayedWindow {
 fn drawn(described: &phaselink_core::drive_file::Described, draws: &Draws, draw: usize) -> Option<Drive> {
     match draw {
         0 => Some(described.drive().clone()),
-        draw => input::drawn(described, draws, draw - 1),
+        draw => input::drive_of_draw(described, draws, draw - 1),
     }
 }
 

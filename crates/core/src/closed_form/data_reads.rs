@@ -106,7 +106,7 @@ impl<'a> DataReads<'a> {
         let requests = self.parts.data_read(bytes);
         let (requested, end) = self.up.send(ready, CreditClass::NonPosted, self.parts.on_wire(&requests));
         let arrived = end + self.parts.link.one_way();
-        self.down.owe(arrived, self.parts, &requests);
+        self.down.add_ack_time(arrived, self.parts, &requests);
         self.requested.push_back(DataRead { bytes, asked, requested, arrived, answered: arrived, there: arrived });
     }
 
@@ -125,7 +125,7 @@ impl<'a> DataReads<'a> {
         let answers = self.parts.data_completions(read.bytes);
         let (answered, end) = self.down.send(ready, CreditClass::Completion, self.parts.on_wire(&answers));
         (read.answered, read.there) = (answered, end + self.parts.link.one_way());
-        self.up.owe(read.there, self.parts, &answers);
+        self.up.add_ack_time(read.there, self.parts, &answers);
         self.tags_back.push_back((read.there, self.tags(read.bytes)));
         Some(read)
     }
@@ -139,7 +139,7 @@ impl<'a> DataReads<'a> {
 impl WireDirection {
     /// Adds the acknowledgements and credit updates for packets that arrive at `arrived`. With granularity "packet",
     /// they fit into gaps between packets and cost nothing here.
-    fn owe(&mut self, arrived: Time, parts: &Parts, packet: &Packet) {
+    fn add_ack_time(&mut self, arrived: Time, parts: &Parts, packet: &Packet) {
         if parts.drive.link.granularity != Granularity::Packet {
             self.owed.push_back((arrived, parts.link.acknowledgement_time(packet.kind) * u64::from(packet.count())));
         }
@@ -151,7 +151,7 @@ impl WireDirection {
             && since <= ready
         {
             self.owed.pop_front();
-            self.wire.owe(span);
+            self.wire.add_ack_time(span);
         }
         let start = self.wire.start_time(ready);
         self.wire.occupy_single(class, start + length);

@@ -158,7 +158,7 @@ impl Parts<'_> {
         let pages = f64::from(class.bytes) / page_bytes;
         if workload.sequential && self.drive.buffer.read_ahead_kib > 0 {
             // Read-ahead fetches whole rows, and threads that read the same addresses share each row.
-            return (pages / workload.sharers(), page_bytes);
+            return (pages / workload.sharing_requests(), page_bytes);
         }
         let writes = workload.classes.iter().any(|class| class.direction == DataDirection::Write);
         let is_scattered = translation.precondition == Precondition::Random && !writes;

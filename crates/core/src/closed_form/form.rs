@@ -75,13 +75,13 @@ impl Latency {
     /// Returns the latency from the complete ledger of a lone request. `access` is its time in the memory.
     pub fn new(ledger: &Ledger, access: Access, certainty: Certainty) -> Latency {
         let stages = ledger.close(ledger.cursor()).clone();
-        let least = stages.total() - spared(&stages) - (access.idle - access.least);
+        let least = stages.total() - avoidable_time(&stages) - (access.idle - access.least);
         Latency { stages, certainty, least }
     }
 }
 
 /// Returns the part of a lone request's latency that a request among others may save: polls, interrupts and waits.
-fn spared(stages: &StageTimes) -> Span {
+fn avoidable_time(stages: &StageTimes) -> Span {
     let spared =
         [Stage::Poll, Stage::PollWait, Stage::Interrupt, Stage::ContextSwitch, Stage::CoreWait, Stage::LinkWait];
     spared.iter().map(|stage| stages.get(*stage)).sum()
@@ -167,7 +167,7 @@ impl Parts<'_> {
             ledger.close(ledger.cursor()).clone()
         };
         let bound = stages(None);
-        let least = bound.total() - spared(&bound);
+        let least = bound.total() - avoidable_time(&bound);
         let each: Vec<StageTimes> = offsets.into_iter().flatten().map(|offset| stages(Some(offset))).collect();
         let alike = !each.is_empty() && each.iter().all(|other| *other == each[0]);
         let unlike = match certainty {

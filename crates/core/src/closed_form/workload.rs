@@ -101,7 +101,7 @@ impl Workload {
 
     /// Returns the number of requests that may share one piece of cached or buffered data. Threads of a sequential job
     /// all start at the region's first address, and its writes use the same addresses as its reads. Otherwise it is 1.
-    pub fn sharers(&self) -> f64 {
+    pub fn sharing_requests(&self) -> f64 {
         let has = |direction| self.classes.iter().any(|class| class.direction == direction);
         match self.sequential {
             true => {

@@ -133,7 +133,7 @@ fn all(recording: &Recording) -> Vec<Image> {
     images(recording, &CutTimeline::new(recording), usize::MAX, 1)
 }
 
-fn counted(recording: &Recording) -> usize {
+fn image_count(recording: &Recording) -> usize {
     let images = all(recording);
     assert_eq!(possible(&CutTimeline::new(recording)), ImageCount::Exact(images.len() as u64));
     assert_eq!(states(recording, &images), legal_states(recording));
@@ -142,7 +142,7 @@ fn counted(recording: &Recording) -> usize {
 
 #[test]
 fn images_are_as_many_as_counting_by_hand_says() {
-    let count = |events: &[(&str, usize)]| counted(&recording(events, VOLATILE));
+    let count = |events: &[(&str, usize)]| image_count(&recording(events, VOLATILE));
     assert_eq!(count(&[]), 1, "an untouched drive");
     assert_eq!(count(&[("write", 0)]), 2, "there or not");
     assert_eq!(count(&[("write", 0), ("done", 0)]), 2, "an answer alone keeps nothing");
@@ -166,16 +166,16 @@ fn images_are_as_many_as_counting_by_hand_says() {
 fn power_loss_protection_keeps_what_was_answered_and_an_atomic_unit_is_whole() {
     let protected = DurabilityRules { durability: Durability::OnAcknowledgement, ..VOLATILE };
     let events = [("write", 0), ("done", 0), ("long", 1)];
-    assert_eq!(counted(&recording(&events, protected)), 5, "nothing, the first, and of the second any part");
+    assert_eq!(image_count(&recording(&events, protected)), 5, "nothing, the first, and of the second any part");
     let atomic = DurabilityRules { atomic_bytes: 2 * BLOCK, ..VOLATILE };
-    assert_eq!(counted(&recording(&[("long", 0)], atomic)), 2);
+    assert_eq!(image_count(&recording(&[("long", 0)], atomic)), 2);
 }
 
 #[test]
 fn what_has_prepared_the_drive_is_there() {
     let mut recording = recording(&[("write", 0), ("write", 1), ("done", 0), ("write", 2)], VOLATILE);
     recording.prepared = 3;
-    assert_eq!(counted(&recording), 2);
+    assert_eq!(image_count(&recording), 2);
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn recordings() -> impl Strategy<Value = Recording> {
 proptest! {
     #[test]
     fn every_legal_state_is_made_and_no_other(recording in recordings()) {
-        counted(&recording);
+        image_count(&recording);
     }
 
     #[test]

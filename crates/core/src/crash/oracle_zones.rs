@@ -236,7 +236,7 @@ fn states(recording: &Recording, images: &[Image]) -> BTreeSet<String> {
     images.iter().map(&mut state).collect()
 }
 
-fn counted(recording: &Recording) -> usize {
+fn image_count(recording: &Recording) -> usize {
     let timeline = CutTimeline::new(recording);
     let images = images(recording, &timeline, usize::MAX, 1);
     if recording.zones.unwrap().active_max == 0 {
@@ -247,7 +247,7 @@ fn counted(recording: &Recording) -> usize {
 }
 
 fn count(script: &[(&str, usize, usize)]) -> usize {
-    counted(&recording(script, 1, Durability::OnFlush, 0))
+    image_count(&recording(script, 1, Durability::OnFlush, 0))
 }
 
 #[test]
@@ -268,15 +268,15 @@ fn images_of_zones_are_as_many_as_counting_by_hand_says() {
 #[test]
 fn atomic_write_to_a_zone_is_whole_and_protected_buffer_keeps_what_was_answered() {
     let long = [("write", 0, 2), ("done", 0, 0), ("write", 0, 2)];
-    assert_eq!(counted(&recording(&long, 2, Durability::OnFlush, 0)), 3);
-    assert_eq!(counted(&recording(&long, 1, Durability::OnAcknowledgement, 0)), 5);
+    assert_eq!(image_count(&recording(&long, 2, Durability::OnFlush, 0)), 3);
+    assert_eq!(image_count(&recording(&long, 1, Durability::OnAcknowledgement, 0)), 5);
 }
 
 #[test]
 fn image_with_more_active_zones_than_there_can_be_is_left_out_and_refused() {
     let script = [("write", 0, 1), ("done", 0, 0), ("finish", 0, 0), ("write", 1, 1)];
     let recording = recording(&script, 1, Durability::OnFlush, 1);
-    counted(&recording);
+    image_count(&recording);
     let timeline = CutTimeline::new(&recording);
     let refused = Image::parse("cut=4,missing=2", &recording, &timeline).unwrap_err().to_string();
     assert!(refused.contains("2 zones would be active, of at most 1"), "{refused}");
@@ -310,7 +310,7 @@ fn recordings() -> impl Strategy<Value = Recording> {
 proptest! {
     #[test]
     fn every_legal_state_of_zones_is_made_and_no_other(recording in recordings()) {
-        counted(&recording);
+        image_count(&recording);
     }
 
     #[test]

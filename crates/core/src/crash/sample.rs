@@ -133,7 +133,7 @@ pub fn images_of_last_cut(recording: &Recording, timeline: &CutTimeline, wanted:
 }
 
 fn drawn_of(recording: &Recording, timeline: &CutTimeline, cut: usize, seed: u64, number: u64) -> Image {
-    drawn(recording, timeline, cut, mix(seed ^ mix(number)))
+    random_image(recording, timeline, cut, mix(seed ^ mix(number)))
 }
 
 /// Returns the crash image of a power cut in which every request is missing that may be missing.
@@ -143,7 +143,7 @@ pub fn least(recording: &Recording, timeline: &CutTimeline, cut: usize) -> Image
 
 /// Returns a random crash image of one power cut, that is, the state that one power failure leaves. The seed decides
 /// which open requests are lost.
-pub fn drawn(recording: &Recording, timeline: &CutTimeline, cut: usize, seed: u64) -> Image {
+pub fn random_image(recording: &Recording, timeline: &CutTimeline, cut: usize, seed: u64) -> Image {
     Sampler { recording, timeline, random: Random::stream(seed, "power cut") }.at_cut(cut)
 }
 

@@ -104,7 +104,7 @@ impl<'a> TransferMachine<'a> {
                     self.on_arrival(now, arrival);
                 }
             }
-            Event::Recheck(packet) => root_complex.on_look(now, packet, link, memory, shared),
+            Event::Recheck(packet) => root_complex.sample_memory(now, packet, link, memory, shared),
             Event::ReadDone(packet) => root_complex.on_answer(now, packet, link, shared),
             Event::Settle(packet) => {
                 let count = link.bursts[packet].count();

@@ -8,14 +8,14 @@ use crate::problem::BrokenCondition;
 /// Returns all conditions that the key-value section of the drive breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     if !drive.key_value.is_there() {
-        return inert(&drive.key_value).into_iter().collect();
+        return check_unused_keys(&drive.key_value).into_iter().collect();
     }
     let checks = [interface, value, room, cache, others];
     checks.iter().filter_map(|check| check(drive)).collect()
 }
 
 /// Checks that keys of the key-value section are given only if the drive stores values by key.
-fn inert(keys: &KeyValues) -> Option<BrokenCondition> {
+fn check_unused_keys(keys: &KeyValues) -> Option<BrokenCondition> {
     let usual = KeyValues::default();
     let given = [
         ("key_value.key_max_bytes", keys.key_max_bytes != usual.key_max_bytes),
@@ -23,7 +23,7 @@ fn inert(keys: &KeyValues) -> Option<BrokenCondition> {
         ("key_value.index_cache_kib", keys.index_cache_kib != usual.index_cache_kib),
         ("key_value.lookup_ns", keys.lookup != usual.lookup),
     ];
-    checks_sections::inert(&given, &["key_value.value_max_kib"], "for a drive with logical blocks")
+    checks_sections::check_unused_keys(&given, &["key_value.value_max_kib"], "for a drive with logical blocks")
 }
 
 /// Checks that the drive's protocol has commands for values that are stored by key.

@@ -12,19 +12,19 @@ const STREAMS_MAX: u32 = 127;
 /// Returns all conditions that the data placement of the drive breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     if !drive.placement.is_there() {
-        return inert(&drive.placement).into_iter().collect();
+        return check_unused_keys(&drive.placement).into_iter().collect();
     }
     let checks = [interface, mapping, streams, policy, caches, zones];
     checks.iter().filter_map(|check| check(drive)).collect()
 }
 
 /// Checks that keys of data placement are given only if the drive has placement handles.
-fn inert(placement: &DataPlacement) -> Option<BrokenCondition> {
+fn check_unused_keys(placement: &DataPlacement) -> Option<BrokenCondition> {
     let given = [
         ("placement.groups", placement.groups > 1),
         ("placement.isolation", placement.isolation != Isolation::Initial),
     ];
-    checks_sections::inert(&given, &["placement.handles"], "without handles")
+    checks_sections::check_unused_keys(&given, &["placement.handles"], "without handles")
 }
 
 /// Checks that commands of the drive's protocol can name a placement.

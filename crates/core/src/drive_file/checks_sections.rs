@@ -6,7 +6,7 @@ use crate::problem::BrokenCondition;
 
 /// Refuses the first key in `given` that is given, because the key `switch` of its section is 0. `without` describes
 /// such a drive in the message, as in "without zones".
-pub(super) fn inert(
+pub(super) fn check_unused_keys(
     given: &[(&str, bool)],
     switch: &'static [&'static str; 1],
     without: &str,

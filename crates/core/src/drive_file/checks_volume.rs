@@ -43,7 +43,7 @@ fn operations(drive: &Drive) -> Option<BrokenCondition> {
         ("volume.burst_iops", burst_iops > 0.0),
         ("volume.credit_operations", credit_operations > 0),
     ];
-    inert(drive.volume.rate_iops + drive.volume.iops_per_gib > 0.0, &others, OPERATION_KEYS)
+    refuse_limits_without_rate(drive.volume.rate_iops + drive.volume.iops_per_gib > 0.0, &others, OPERATION_KEYS)
 }
 
 /// Checks that further keys of a volume's limit of bandwidth are given only with a bandwidth.
@@ -57,12 +57,16 @@ fn bytes(drive: &Drive) -> Option<BrokenCondition> {
         ("volume.credit_mib", volume.credit_mib > 0.0),
         ("volume.credit_mib_per_gib", volume.credit_mib_per_gib > 0.0),
     ];
-    inert(volume.rate_mib_per_s + volume.mib_per_s_per_gib > 0.0, &others, BYTE_KEYS)
+    refuse_limits_without_rate(volume.rate_mib_per_s + volume.mib_per_s_per_gib > 0.0, &others, BYTE_KEYS)
 }
 
 /// Refuses the first key in `others` that is given if `has_rate` is false, because a volume's limit without a rate has
 /// no effect. `rates` are the keys that set the rate.
-fn inert(has_rate: bool, others: &[(&'static str, bool)], rates: &'static [&'static str]) -> Option<BrokenCondition> {
+fn refuse_limits_without_rate(
+    has_rate: bool,
+    others: &[(&'static str, bool)],
+    rates: &'static [&'static str],
+) -> Option<BrokenCondition> {
     let (key, _) = others.iter().find(|(_, is_given)| *is_given)?;
     BrokenCondition::when(
         !has_rate,

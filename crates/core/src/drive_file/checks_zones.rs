@@ -12,14 +12,14 @@ const ZONES_MAX: u64 = 100_000;
 /// Returns all conditions that the zones of the drive break.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     if !drive.zones.is_there() {
-        return inert(&drive.zones).into_iter().collect();
+        return check_unused_keys(&drive.zones).into_iter().collect();
     }
     let checks = [interface, sizes, number, limits, append, dies, dies_memory, blocks, unused];
     checks.iter().filter_map(|check| check(drive)).collect()
 }
 
 /// Checks that keys of zones are given only if the drive has zones.
-fn inert(zones: &Zoning) -> Option<BrokenCondition> {
+fn check_unused_keys(zones: &Zoning) -> Option<BrokenCondition> {
     let given = [
         ("zones.capacity_mib", zones.capacity_mib > 0),
         ("zones.active_max", zones.active_max > 0),
@@ -27,7 +27,7 @@ fn inert(zones: &Zoning) -> Option<BrokenCondition> {
         ("zones.append_max_kib", zones.append_max_kib > 0),
         ("zones.dies", zones.dies > 0),
     ];
-    checks_sections::inert(&given, &["zones.size_mib"], "without zones")
+    checks_sections::check_unused_keys(&given, &["zones.size_mib"], "without zones")
 }
 
 /// Checks that the drive's protocol has commands for zones.

@@ -77,7 +77,7 @@ pub(super) fn notes(drive: &Drive) -> Vec<String> {
 fn replaced(drive: &Drive, section: &str, which: fn(&ReplacedValue) -> bool) -> Option<String> {
     let of_section = drive.sources.replaced.iter().filter(|replaced| replaced.section == section && which(replaced));
     let keys: Vec<String> =
-        of_section.map(|replaced| format!("{} = {}", replaced.key, shown(&replaced.value, ""))).collect();
+        of_section.map(|replaced| format!("{} = {}", replaced.key, value_text(&replaced.value, ""))).collect();
     (!keys.is_empty()).then(|| keys.join(", "))
 }
 
@@ -85,7 +85,7 @@ fn replaced(drive: &Drive, section: &str, which: fn(&ReplacedValue) -> bool) -> 
 /// writes if a rule cuts the power.
 fn explain_faults(text: &mut String, drive: &Drive) {
     for (place, fault) in drive.faults.iter().enumerate() {
-        let keys = fault.said().into_iter().skip(1).map(|(key, value)| format!("{key} {}", shown(&value, key)));
+        let keys = fault.said().into_iter().skip(1).map(|(key, value)| format!("{key} {}", value_text(&value, key)));
         let keys: Vec<String> = keys.collect();
         let what = if keys.is_empty() { String::from("every match") } else { keys.join(", ") };
         let _ = writeln!(text, "      fault {}, {}: {what}", place + 1, fault.action.name());
@@ -125,11 +125,11 @@ fn row(drive: &Drive, path: &str, key: KeyDescription, value: &Json) -> KeyRow {
     let default = match origin {
         Origin::Default => String::new(),
         _ if *value == key.default || path.is_empty() => String::new(),
-        _ => format!(" (default {})", shown(&key.default, key.name)),
+        _ => format!(" (default {})", value_text(&key.default, key.name)),
     };
     KeyRow {
         name: key.name,
-        value: shown(value, key.name) + if is_fitted { " *" } else { "" },
+        value: value_text(value, key.name) + if is_fitted { " *" } else { "" },
         origin: origin.label(),
         meaning: format!("{}{default}", key.about),
         items: value
@@ -140,7 +140,7 @@ fn row(drive: &Drive, path: &str, key: KeyDescription, value: &Json) -> KeyRow {
 }
 
 /// Formats a value with the unit of its key; a list as its number of items.
-fn shown(value: &Json, key: &str) -> String {
+fn value_text(value: &Json, key: &str) -> String {
     match value {
         Json::Array(items) => format!("{} items", items.len()),
         Json::Number(_) => [&readable(value), unit(key)].join(" ").trim_end().into(),
@@ -151,7 +151,7 @@ fn shown(value: &Json, key: &str) -> String {
 /// Formats one item of a list as its keys and values: `name "fio", submit_ns 253 ns, …`.
 fn item(table: &Json) -> String {
     let keys = table.as_object().into_iter().flatten();
-    let keys: Vec<String> = keys.map(|(key, value)| format!("{key} {}", shown(value, key))).collect();
+    let keys: Vec<String> = keys.map(|(key, value)| format!("{key} {}", value_text(value, key))).collect();
     keys.join(", ")
 }
 

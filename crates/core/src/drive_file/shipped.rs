@@ -60,7 +60,7 @@ pub fn unknown_device(word: &str) -> Problem {
 }
 
 /// Returns the name of the drive on which commands run if the user names none.
-pub fn usual() -> &'static str {
+pub fn default_name() -> &'static str {
     set("usual").first().expect("the set names a drive")
 }
 
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn every_drive_of_a_set_is_shipped() {
-        assert!(find(usual()).is_some());
+        assert!(find(default_name()).is_some());
         for (name, drives) in sets() {
             assert!(!drives.is_empty() && drives.iter().all(|drive| find(drive).is_some()), "{name}: {drives:?}");
         }

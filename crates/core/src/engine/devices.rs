@@ -52,7 +52,7 @@ impl AttachedDevices {
             };
             return AttachedDevices { first, others: (1..drive.switch.hosts).map(other).collect(), is_shared: true };
         }
-        let one = drive.alone();
+        let one = drive.as_only_drive();
         let other = |number: u16| {
             memory.begin_area();
             AttachedDevice::new(&one, mix(seed.wrapping_add(number.into())), memory, shared)

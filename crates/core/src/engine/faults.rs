@@ -75,7 +75,7 @@ pub(super) struct Faults {
     refused: u64,
     /// Copies of the requests in flight in the device, as they were submitted, by request number.
     requests_in_device: BTreeMap<u64, Request>,
-    away: Away,
+    away: DeviceAbsence,
     /// Write pointers of the zones since the device was restarted; `None` if it has no zones, or was not restarted.
     pointers: Option<WritePointers>,
     /// Pending effects of faults, by the numbers of their events.
@@ -110,7 +110,7 @@ struct RequestFault {
 
 /// Absence of the device: it is there, being reset, without power, or removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Away {
+enum DeviceAbsence {
     /// The device is there and takes commands.
     #[default]
     No,
@@ -177,7 +177,7 @@ impl Faults {
             refused: 0,
             met: BTreeMap::new(),
             requests_in_device: BTreeMap::new(),
-            away: Away::No,
+            away: DeviceAbsence::No,
             pointers: None,
             due: BTreeMap::new(),
             next_due: 0,
@@ -210,7 +210,7 @@ impl Faults {
     ) -> SubmissionDecision {
         let request = &shared.requests[id];
         let (io, thread, number) = (request.io, request.thread, request.number);
-        if self.away == Away::ForGood {
+        if self.away == DeviceAbsence::ForGood {
             self.lose(now, id, number, shared);
             return SubmissionDecision::Keep;
         }
@@ -277,19 +277,19 @@ impl Faults {
         match self.away {
             // Events of the device's return may come after this one at the same instant, so submit the request through
             // the event queue.
-            Away::Off(until) => {
+            DeviceAbsence::Off(until) => {
                 self.at(until, DueEffect::Submit(id), shared);
                 return SubmissionDecision::Keep;
             }
-            Away::Until(until) if until > now => {
+            DeviceAbsence::Until(until) if until > now => {
                 self.at(until, DueEffect::Submit(id), shared);
                 return SubmissionDecision::Keep;
             }
-            Away::ForGood => {
+            DeviceAbsence::ForGood => {
                 self.lose(now, id, shared.requests[id].number, shared);
                 return SubmissionDecision::Keep;
             }
-            Away::No | Away::Until(_) => {}
+            DeviceAbsence::No | DeviceAbsence::Until(_) => {}
         }
         let number = shared.requests[id].number;
         if let Some(pointers) = &mut self.pointers {
@@ -314,7 +314,7 @@ impl Faults {
         if met.error.is_none() {
             met.error = Some(ENODEV);
             let removal = self.instants.iter_mut().find(|rule| rule.fault.action == FaultAction::Remove);
-            removal.into_iter().for_each(|rule| rule.happens_at(now));
+            removal.into_iter().for_each(|rule| rule.count_effect_at(now));
         }
         self.fail_at_host(now, id, number, shared);
     }
@@ -381,7 +381,7 @@ impl Faults {
 
     /// Applies the first matching rule to an interrupt message. Returns true if the message reaches the host now.
     fn on_message(&mut self, now: Time, vector: u16, shared: &mut Shared) -> bool {
-        let Some(place) = self.interrupts.iter_mut().position(|rule| rule.meets(now)) else { return true };
+        let Some(place) = self.interrupts.iter_mut().position(|rule| rule.count_match(now)) else { return true };
         let Fault { action, delay, timeout, .. } = self.interrupts[place].fault;
         let is_lost = action == FaultAction::LoseInterrupt;
         self.at(now + if is_lost { timeout } else { delay }, DueEffect::Look { vector }, shared);
@@ -530,7 +530,7 @@ impl Engine {
         let Some(faults) = self.faults.as_ref().filter(|_| settled.packet.user_data) else { return };
         let damage = faults.damage_of(settled, &self.shared);
         if let Some((damage, data)) = damage.zip(self.devices[0].data.as_ref()) {
-            damage.befall(settled, &data.contents, &mut self.memory);
+            damage.write_damaged_bytes(settled, &data.contents, &mut self.memory);
         }
     }
 
@@ -593,7 +593,7 @@ impl Engine {
         let rule = &mut faults.instants[place];
         // A removal is counted once for each request that it makes fail, and not here.
         if rule.fault.action != FaultAction::Remove {
-            rule.happens_at(now);
+            rule.count_effect_at(now);
         }
         if !rule.fault.until.is_zero() {
             let until = Time::ZERO + rule.fault.until;
@@ -603,8 +603,8 @@ impl Engine {
         let Fault { action, lanes, generation, outage, direction, .. } = rule.fault;
         match action {
             FaultAction::PowerCut => self.cut_power(now, outage),
-            FaultAction::Reset => self.reset(now, Away::Until(now + outage)),
-            FaultAction::Remove => self.reset(now, Away::ForGood),
+            FaultAction::Reset => self.reset(now, DeviceAbsence::Until(now + outage)),
+            FaultAction::Remove => self.reset(now, DeviceAbsence::ForGood),
             FaultAction::StarveCredits => {
                 let direction = match direction {
                     FaultDirection::ToHost => Direction::Up,
@@ -644,10 +644,11 @@ impl Engine {
 
     /// Resets the device: driver and controller start anew, and packets between them are gone. Requests that the device
     /// had are submitted again when it is back, or fail if it never is. Its memory keeps its contents.
-    fn reset(&mut self, now: Time, away: Away) {
+    fn reset(&mut self, now: Time, away: DeviceAbsence) {
         let Some(mut faults) = self.faults.take() else { return };
         // A device without power can be removed, but a reset has no effect on it.
-        if matches!((faults.away, away), (Away::ForGood, _) | (Away::Off(_), Away::Until(_))) {
+        if matches!((faults.away, away), (DeviceAbsence::ForGood, _) | (DeviceAbsence::Off(_), DeviceAbsence::Until(_)))
+        {
             self.faults = Some(faults);
             return;
         }
@@ -657,7 +658,7 @@ impl Engine {
         if let Some(data) = &mut self.devices[0].data {
             data.on_reset();
         }
-        let zones = self.connect_again(now, &faults.drive, faults.seed, matches!(away, Away::Off(_)));
+        let zones = self.connect_again(now, &faults.drive, faults.seed, matches!(away, DeviceAbsence::Off(_)));
         let zone_bytes = faults.drive.zones.size_mib << 20;
         faults.pointers = zones.map(|left| WritePointers::of(&left.zones, zone_bytes));
         for request in std::mem::take(&mut faults.requests_in_device).into_values() {
@@ -665,12 +666,14 @@ impl Engine {
             let id = self.shared.requests.insert(request);
             self.shared.requests.charge_late(Some(id), Stage::Timeout, now);
             match faults.away {
-                Away::ForGood => faults.lose(now, id, number, &mut self.shared),
-                Away::Until(until) | Away::Off(until) => faults.at(until, DueEffect::Submit(id), &mut self.shared),
-                Away::No => {}
+                DeviceAbsence::ForGood => faults.lose(now, id, number, &mut self.shared),
+                DeviceAbsence::Until(until) | DeviceAbsence::Off(until) => {
+                    faults.at(until, DueEffect::Submit(id), &mut self.shared)
+                }
+                DeviceAbsence::No => {}
             }
         }
-        if away == Away::ForGood {
+        if away == DeviceAbsence::ForGood {
             faults.lose_kept(now, &mut self.shared);
         }
         self.faults = Some(faults);

@@ -46,7 +46,7 @@ use std::collections::VecDeque;
 
 use crate::config::Wait;
 use crate::drive::Drive;
-use crate::host::{Done, Host};
+use crate::host::{FinishedWork, Host};
 use crate::ledger::StageTimes;
 use crate::ledger::record::RecordedBurst;
 use crate::ledger::trace::Trace;
@@ -251,7 +251,7 @@ impl Engine {
                 return false;
             }
             self.shared.scheduler.go_on(last);
-            while self.shared.scheduler.goes_on() {
+            while self.shared.scheduler.may_continue() {
                 if !self.shared.scheduler.is_due(until) {
                     return false;
                 }
@@ -317,8 +317,8 @@ impl Engine {
     }
 
     /// Returns the number of reads and writes counted so far, without those in a ramp.
-    pub fn counted(&self) -> u64 {
-        self.recorder.counted()
+    pub fn counted_requests(&self) -> u64 {
+        self.recorder.counted_requests()
     }
 
     /// Returns the latencies of all reads and writes counted so far.
@@ -355,7 +355,7 @@ impl Engine {
             Event::Dma(packet) => self.on_dma(now, packet, device),
             Event::Recheck(packet) => {
                 let AttachedDevice { root_complex, link, .. } = &mut devices[device];
-                root_complex.on_look(now, packet, link, memory, shared);
+                root_complex.sample_memory(now, packet, link, memory, shared);
             }
             Event::ReadDone(packet) => {
                 let AttachedDevice { root_complex, link, .. } = &mut devices[device];
@@ -395,16 +395,18 @@ impl Engine {
     #[inline(always)]
     fn on_work_done(&mut self, now: Time, thread: u16) {
         match self.host.on_work_done(now, thread, &mut self.shared) {
-            Done::Later(at) => return self.shared.scheduler.at(at, Event::WorkDone(thread)),
-            Done::Submitted(request) => self.submit(now, request),
-            Done::Completed(request) => self.on_done(now, request),
-            Done::CompletedAndSubmitted(done, at, request) => {
+            FinishedWork::Later(at) => return self.shared.scheduler.at(at, Event::WorkDone(thread)),
+            FinishedWork::Submitted(request) => self.submit(now, request),
+            FinishedWork::Completed(request) => self.on_done(now, request),
+            FinishedWork::CompletedAndSubmitted(done, at, request) => {
                 self.on_done(at, done);
                 self.submit(now, request);
             }
-            Done::SubmittedTogether => self.submit_together(now, thread),
-            Done::LeftToPoller => self.host.leave_to_poller(now, thread, &self.devices[0].driver, &mut self.shared),
-            Done::CompletedTogether => self.complete_together(thread),
+            FinishedWork::SubmittedTogether => self.submit_together(now, thread),
+            FinishedWork::LeftToPoller => {
+                self.host.leave_to_poller(now, thread, &self.devices[0].driver, &mut self.shared)
+            }
+            FinishedWork::CompletedTogether => self.complete_together(thread),
         }
         self.host.step(now, thread, &self.devices[0].driver, &mut self.shared);
     }

@@ -2,7 +2,7 @@
 
 use crate::drive::Drive;
 use crate::engine::power::PowerModel;
-use crate::engine::requests::{Kept, KeptRequests};
+use crate::engine::requests::{KeptRequest, KeptRequests};
 use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, MeasuredState, Outcome, PartUse, WireUse};
 use crate::request::Op;
 use crate::request::Request;
@@ -138,7 +138,7 @@ impl Recorder {
     }
 
     /// Returns the number of reads and writes counted so far, without those in the ramp.
-    pub(super) fn counted(&self) -> u64 {
+    pub(super) fn counted_requests(&self) -> u64 {
         self.jobs.iter().map(|job| job.outcome.read.ios + job.outcome.write.ios).sum()
     }
 
@@ -172,7 +172,7 @@ impl Recorder {
             return;
         }
         if let Some(kept) = self.kept.as_mut().filter(|_| request.io.op != Op::Flush) {
-            kept.keep(Kept {
+            kept.keep(KeptRequest {
                 number: request.number,
                 job: number,
                 io: request.io,

@@ -6,7 +6,7 @@ use crate::time::Time;
 
 /// Completed request of a run, with its latency and stages.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
+pub struct KeptRequest {
     /// Number of the request in the order of issue, from 1; requests of a ramp are numbered too.
     pub number: u64,
     /// Index of the request's job in [`Outcome::jobs`](crate::ledger::Outcome::jobs).
@@ -24,7 +24,7 @@ pub struct Kept {
 /// Completed requests of a run, up to a limit, in the order of completion.
 #[derive(Clone, Debug, Default)]
 pub struct KeptRequests {
-    kept: Vec<Kept>,
+    kept: Vec<KeptRequest>,
     limit: usize,
     left_out: u64,
 }
@@ -36,7 +36,7 @@ impl KeptRequests {
     }
 
     #[cold]
-    pub(super) fn keep(&mut self, request: Kept) {
+    pub(super) fn keep(&mut self, request: KeptRequest) {
         match self.kept.len() < self.limit {
             true => self.kept.push(request),
             false => self.left_out += 1,
@@ -44,7 +44,7 @@ impl KeptRequests {
     }
 
     /// Returns the completed requests that the run has kept, in the order of completion.
-    pub fn kept(&self) -> &[Kept] {
+    pub fn kept(&self) -> &[KeptRequest] {
         &self.kept
     }
 
@@ -78,7 +78,7 @@ mod tests {
         let (outcome, kept) = (simulation.outcome(), simulation.take_requests().unwrap());
         let job = &outcome.jobs[0];
         assert_eq!((kept.kept().len() as u64, kept.left_out()), (job.read.ios + job.write.ios, 0));
-        let latency = |kept: &Kept| kept.done.since(kept.wanted);
+        let latency = |kept: &KeptRequest| kept.done.since(kept.wanted);
         assert!(kept.kept().iter().all(|it| it.stages.total() == latency(it) && it.job == 0));
         let sum: u128 = kept.kept().iter().map(|it| u128::from(latency(it).as_ps())).sum();
         assert_eq!(sum, simulation.latency().sum_ps());
@@ -93,6 +93,6 @@ mod tests {
         assert_eq!(first.left_out(), all.kept().len() as u64 - 10);
         assert_eq!(short.outcome(), whole.outcome());
         // The Python package and docs/python.md state this size.
-        assert_eq!(size_of::<Kept>(), 408);
+        assert_eq!(size_of::<KeptRequest>(), 408);
     }
 }

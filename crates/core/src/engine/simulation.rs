@@ -130,7 +130,7 @@ impl Simulation {
 
     /// Returns the share of the run that is over (0 to 1), by requests or by time; `None` if the jobs tell neither.
     pub fn progress(&self) -> Option<f64> {
-        let by_ios = self.ios.map(|ios| self.engine.counted() as f64 / ios.max(1) as f64);
+        let by_ios = self.ios.map(|ios| self.engine.counted_requests() as f64 / ios.max(1) as f64);
         let by_time = self.runtime.map(|span| self.engine.now().as_ps() as f64 / span.as_ps().max(1) as f64);
         let share = by_ios
             .into_iter()
@@ -155,8 +155,8 @@ impl Simulation {
     }
 
     /// Returns the number of reads and writes counted so far, without those in a ramp.
-    pub fn counted(&self) -> u64 {
-        self.engine.counted()
+    pub fn counted_requests(&self) -> u64 {
+        self.engine.counted_requests()
     }
 
     /// Returns the latencies of all reads and writes counted so far.

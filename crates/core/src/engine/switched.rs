@@ -29,7 +29,7 @@ impl SwitchedLinks {
     }
 
     /// Returns a direction as the switches see it: all packets to the shared link go up.
-    fn turned(&self, direction: Direction) -> Direction {
+    fn shared_link_direction(&self, direction: Direction) -> Direction {
         if self.to_shared == Direction::Up { direction } else { direction.opposite() }
     }
 }
@@ -63,7 +63,7 @@ impl Engine {
             called.dedup();
         }
         for device in called.drain(..) {
-            while let Some(packets) = self.devices[device].link.take_coming() {
+            while let Some(packets) = self.devices[device].link.take_waiting_arrival() {
                 self.enter_switch(now, device, packets);
             }
         }
@@ -78,7 +78,7 @@ impl Engine {
         let beside = link.packets_time(&packet, packets.first, packets.count);
         let first_at = now - beside + link.packet_times(&packet).0;
         let Some(switched) = &mut self.switched else { return };
-        let direction = switched.turned(packet.direction);
+        let direction = switched.shared_link_direction(packet.direction);
         let coming = SwitchArrival { drive: device as u16, packets, direction, beside };
         let scheduler = &mut self.shared.scheduler;
         scheduler.set_source(SWITCHES);
@@ -112,7 +112,7 @@ impl Engine {
     pub(super) fn switch_counters(&self) -> Vec<(&'static str, u64)> {
         let Some(switched) = &self.switched else { return Vec::new() };
         let now = self.recorder.last();
-        let busy = |direction| switched.switches.busy_share(now, switched.turned(direction));
+        let busy = |direction| switched.switches.busy_share(now, switched.shared_link_direction(direction));
         let percent = |direction| (busy(direction) * 100.0).round() as u64;
         if switched.to_shared == Direction::Down {
             let [least, most] = self.devices.line_shares();

@@ -53,10 +53,10 @@ impl Timeline {
     fn watch(&mut self, simulation: &Simulation) {
         // Requests of the ramp are not counted, so the first window begins at the first counted request.
         let from = *self.from.get_or_insert(simulation.now());
-        if simulation.counted() == 0 {
+        if simulation.counted_requests() == 0 {
             self.from = None;
         }
-        if simulation.counted() < self.seen.count() + self.window_ios {
+        if simulation.counted_requests() < self.seen.count() + self.window_ios {
             return;
         }
         let now = simulation.latency();

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use super::interrupts::HandlerRun;
 use super::locks::Spinner;
 use super::poller::Poller;
-use super::posted::Posted;
-use super::processors::{Granted, Processors};
+use super::posted::PostedWrites;
+use super::processors::{LockGrant, Processors};
 use super::software::{Cost, LockCost, Software};
 use super::stack::Way;
 use super::thread::{State, Thread, Work};
@@ -82,7 +82,7 @@ pub(super) struct Batched {
     /// Batching state of each thread, by thread number.
     pub(super) batchers: Vec<Batcher>,
     /// Register writes that cores have posted; `None` if the room for them cannot fill up.
-    pub(super) posted: Option<Posted>,
+    pub(super) posted: Option<PostedWrites>,
     /// Number of interrupt vectors of each drive.
     vectors: usize,
     /// Core that handles each interrupt vector of a drive: that of the first thread that uses the vector's queue, or of
@@ -238,7 +238,13 @@ impl Batcher {
 
 /// Charges the last request of a batch for the doorbells of `drives` drives, with the waits for room among posted
 /// register writes.
-pub(super) fn ring(posted: &mut Option<Posted>, core: usize, drives: u32, driver: &AnyDriver, last: &mut Request) {
+pub(super) fn ring(
+    posted: &mut Option<PostedWrites>,
+    core: usize,
+    drives: u32,
+    driver: &AnyDriver,
+    last: &mut Request,
+) {
     for _ in 0..drives {
         let from = last.ledger.cursor();
         driver.submit_work(&last.io, last.thread, &mut last.ledger);
@@ -256,7 +262,7 @@ impl Batched {
         drive.stack.has_engines().then(|| Batched {
             drive: Arc::new(drive.clone()),
             batchers: Vec::new(),
-            posted: Posted::of(&drive.host),
+            posted: PostedWrites::of(&drive.host),
             vectors: drive.limits().queue_pairs.max(1) as usize,
             vector_cores: Vec::new(),
         })
@@ -469,7 +475,7 @@ impl Batched {
     }
 
     /// Charges a batch whose thread has spun for a lock, and has it now, for holding the lock.
-    pub(super) fn on_lock(&mut self, granted: &Granted, shared: &mut Shared) {
+    pub(super) fn on_lock(&mut self, granted: &LockGrant, shared: &mut Shared) {
         let batcher = &mut self.batchers[usize::from(granted.thread)];
         let Leg::Locked { member, .. } = batcher.legs[batcher.place - 1] else { unreachable!("it spins for a lock") };
         batcher.hold_lock(member, granted.stage, granted.until, shared);
@@ -579,7 +585,7 @@ impl Batched {
                 shared.requests.charge(Some(request), Stage::Interrupt, run.end());
                 shared.scheduler.at(run.end(), Event::Thread(thread));
             }
-            _ if processors.rouse(now, thread, shared) => self.step(now, thread, processors, driver, shared),
+            _ if processors.notify_thread(now, thread, shared) => self.step(now, thread, processors, driver, shared),
             _ => {}
         }
     }

@@ -5,7 +5,7 @@
 //! goes from one such place to the next (`path.rs`).
 
 use super::locks::{RequestLock, SharedLine};
-use super::path::Parked;
+use super::path::SleepingRequest;
 use super::processors::Processors;
 use super::stack::{Path, Stack, Way};
 use super::thread::{State, Thread, Work};
@@ -26,7 +26,7 @@ pub(super) struct Blocking {
     /// Cache lines that several cores write.
     pub(super) lines: Vec<SharedLine>,
     /// Locks that requests hold from their way down to their way up.
-    pub(super) request_locks: Vec<RequestLock<Parked>>,
+    pub(super) request_locks: Vec<RequestLock<SleepingRequest>>,
     /// Kernel worker of each core, which continues requests that threads hand over; `None` until it is needed.
     pub(super) workers: Vec<Option<u16>>,
     /// Size in bytes of the largest request for which a thread spins in the driver.
@@ -95,7 +95,7 @@ impl Blocking {
                 shared.requests.charge(Some(request), Stage::Interrupt, woken);
                 shared.scheduler.at(woken, Event::Thread(thread));
             }
-            _ if processors.rouse(now, thread, shared) => self.step(now, thread, processors, driver, shared),
+            _ if processors.notify_thread(now, thread, shared) => self.step(now, thread, processors, driver, shared),
             _ => {}
         }
     }
@@ -158,7 +158,7 @@ impl Blocking {
         shared: &mut Shared,
     ) {
         let request = &mut shared.requests[id];
-        processors.threads[usize::from(thread)].on_taken(&request.io);
+        processors.threads[usize::from(thread)].note_completion(&request.io);
         // A thread that was polling sees the completion after one poll. A thread that polls later finds it at once, but
         // not before the thread that woke it has finished.
         let seen = if request.visible == now { now + processors.poll } else { now };

@@ -34,7 +34,7 @@ pub use batched::Member;
 use blocking::Blocking;
 use processors::Processors;
 use stack::Way;
-pub use thread::Done;
+pub use thread::FinishedWork;
 use thread::{State, Thread, Work};
 
 /// Software of the host, by how requests enter and leave it.
@@ -117,7 +117,7 @@ impl Host {
     }
 
     /// True if a thread polls for completions by itself, on a host whose threads choose among engines.
-    pub fn looks(&self, thread: u16) -> bool {
+    pub fn polls_for_completions(&self, thread: u16) -> bool {
         match &self.submission {
             Submission::Blocking(_) => false,
             Submission::Batched(batched) => batched.batchers[usize::from(thread)].software.polls(),
@@ -158,7 +158,7 @@ impl Host {
             this.state = State::Away;
             self.processors.unfinished += 1;
         }
-        self.rouse(now, thread, driver, shared);
+        self.notify_thread(now, thread, driver, shared);
     }
 
     /// Lets a thread look for its next step: at the start, when its next request is due, after a nap, and when a
@@ -178,15 +178,15 @@ impl Host {
             }
             State::Busy if matches!(this.work, Work::None) => self.step(now, thread, driver, shared),
             State::Busy | State::Finished => {}
-            State::Watching | State::Away => self.rouse(now, thread, driver, shared),
+            State::Watching | State::Away => self.notify_thread(now, thread, driver, shared),
         }
     }
 
     /// Tells a thread that it has something to do: one that spins takes its next step now, another one when it gets its
     /// core.
     #[inline(always)]
-    fn rouse(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
-        if self.processors.rouse(now, thread, shared) {
+    fn notify_thread(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
+        if self.processors.notify_thread(now, thread, shared) {
             self.step(now, thread, driver, shared);
         }
     }
@@ -228,26 +228,26 @@ impl Host {
     /// Ends a thread's piece of work, and returns what becomes of its requests. The caller acts on that, and then lets
     /// the thread [step](Self::step).
     #[inline(always)]
-    pub fn on_work_done(&mut self, now: Time, thread: u16, shared: &mut Shared) -> Done {
+    pub fn on_work_done(&mut self, now: Time, thread: u16, shared: &mut Shared) -> FinishedWork {
         let this = &mut self.processors.threads[usize::from(thread)];
         if this.work_end > now {
-            return Done::Later(this.work_end);
+            return FinishedWork::Later(this.work_end);
         }
         match std::mem::replace(&mut this.work, Work::None) {
             Work::Submit(request) => {
                 this.issued_bytes = shared.requests[request].io.bytes;
                 shared.requests[request].submitted = now;
-                Done::Submitted(request)
+                FinishedWork::Submitted(request)
             }
             Work::Complete(request) => {
                 this.outstanding -= 1;
-                Done::Completed(request)
+                FinishedWork::Completed(request)
             }
             Work::CompleteAndSubmit(completed, at, submitted) => {
                 this.outstanding -= 1;
                 this.issued_bytes = shared.requests[submitted].io.bytes;
                 shared.requests[submitted].submitted = now;
-                Done::CompletedAndSubmitted(completed, at, submitted)
+                FinishedWork::CompletedAndSubmitted(completed, at, submitted)
             }
             Work::Together => self.end_batch(now, thread, shared),
             Work::None | Work::Path(_) | Work::Legs => unreachable!("a thread has finished what it has not done"),
@@ -256,13 +256,13 @@ impl Host {
 
     /// Ends a thread's piece of work on a batch, and returns what becomes of its requests.
     #[inline(never)]
-    fn end_batch(&mut self, now: Time, thread: u16, shared: &mut Shared) -> Done {
+    fn end_batch(&mut self, now: Time, thread: u16, shared: &mut Shared) -> FinishedWork {
         let Host { processors, submission, .. } = self;
         let batched = submission.batched();
         match batched.end_work(now, thread, processors, shared) {
-            Way::Down if batched.has_poller(thread) => Done::LeftToPoller,
-            Way::Down => Done::SubmittedTogether,
-            Way::Up => Done::CompletedTogether,
+            Way::Down if batched.has_poller(thread) => FinishedWork::LeftToPoller,
+            Way::Down => FinishedWork::SubmittedTogether,
+            Way::Up => FinishedWork::CompletedTogether,
         }
     }
 

@@ -20,7 +20,7 @@ use crate::time::{Span, Time};
 
 /// Request that sleeps for a lock, with the thread that will continue it and its stage.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Parked {
+pub(super) struct SleepingRequest {
     thread: u16,
     path: Path,
     stage: Stage,
@@ -125,7 +125,7 @@ impl Blocking {
             StackStep::Take { stage, lock } => {
                 let lock = &mut self.request_locks[lock];
                 let Some(start) = lock.take(now, core, distances) else {
-                    lock.wait(Parked { thread, path, stage });
+                    lock.wait(SleepingRequest { thread, path, stage });
                     processors.let_go(now, thread, shared);
                     return false;
                 };

@@ -12,7 +12,7 @@ use crate::time::{Span, Time};
 
 /// Posted register writes of all cores that have not left for the root port yet.
 #[derive(Clone, Debug)]
-pub(super) struct Posted {
+pub(super) struct PostedWrites {
     /// Time from one register write leaving a core to the next.
     drain: Span,
     /// Number of posted register writes that a core has room for.
@@ -21,12 +21,16 @@ pub(super) struct Posted {
     cores: Vec<VecDeque<Time>>,
 }
 
-impl Posted {
+impl PostedWrites {
     /// Creates the posted register writes of a host; `None` if they leave a core in no time. Their drain does not scale
     /// with the core's clock.
-    pub(super) fn of(host: &config::Host) -> Option<Posted> {
+    pub(super) fn of(host: &config::Host) -> Option<PostedWrites> {
         let cores = vec![VecDeque::new(); host.processors().into()];
-        (!host.mmio_drain.is_zero()).then(|| Posted { drain: host.mmio_drain, room: host.mmio_room.into(), cores })
+        (!host.mmio_drain.is_zero()).then(|| PostedWrites {
+            drain: host.mmio_drain,
+            room: host.mmio_room.into(),
+            cores,
+        })
     }
 
     /// Posts a register write of a core at `now`. Returns the time that the core waits for room.
@@ -48,9 +52,9 @@ impl Posted {
 mod tests {
     use super::*;
 
-    fn posted(drain_ns: u64, room: u16) -> Posted {
+    fn posted(drain_ns: u64, room: u16) -> PostedWrites {
         let host = config::Host { mmio_drain: Span::from_ns(drain_ns), mmio_room: room, ..config::Host::default() };
-        Posted::of(&host).expect("it can fill up")
+        PostedWrites::of(&host).expect("it can fill up")
     }
 
     fn at(ns: u64) -> Time {
@@ -85,9 +89,9 @@ mod tests {
     #[test]
     fn cores_have_room_of_their_own_and_writes_that_take_no_time_to_leave_are_not_kept() {
         let host = config::Host { cores: 2, mmio_drain: Span::from_ns(300), mmio_room: 1, ..config::Host::default() };
-        let mut posted = Posted::of(&host).expect("it can fill up");
+        let mut posted = PostedWrites::of(&host).expect("it can fill up");
         posted.write(at(0), 0);
         assert_eq!(posted.write(at(0), 1), Span::ZERO);
-        assert!(Posted::of(&config::Host::default()).is_none());
+        assert!(PostedWrites::of(&config::Host::default()).is_none());
     }
 }

@@ -21,7 +21,7 @@ use crate::time::{Span, Time};
 
 /// Time for which the poll threads of a processor have worked and slept.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Polled {
+pub(super) struct PollThreadTime {
     pub worked: Span,
     pub slept: Span,
 }
@@ -44,12 +44,12 @@ pub(super) struct Core {
     /// True if a poll thread of the kernel runs on the processor.
     pub polls: bool,
     /// Time for which the processor's poll threads have worked and slept.
-    pub polled: Polled,
+    pub polled: PollThreadTime,
     pub idles: Idles,
 }
 
 /// Thread that gets a released spinlock, and the stage in which it spun for the lock.
-pub(super) struct Granted {
+pub(super) struct LockGrant {
     pub thread: u16,
     pub stage: Stage,
     /// Instant up to which the thread will hold the lock.
@@ -274,7 +274,7 @@ impl Processors {
 
     /// Gives a released spinlock to the next thread that spins for it, once that thread has seen the release and no
     /// interrupt handler delays it. Returns that thread; `None` if none spins.
-    pub(super) fn pass_lock(&mut self, now: Time, lock: u16, shared: &mut Shared) -> Option<Granted> {
+    pub(super) fn pass_lock(&mut self, now: Time, lock: u16, shared: &mut Shared) -> Option<LockGrant> {
         let this = &mut self.spin_locks[usize::from(lock)];
         let (next, seen) = this.release(now, &self.distances)?;
         let Spinner { thread, core, hold, lines, stage } = next;
@@ -288,6 +288,6 @@ impl Processors {
         self.occupy(core, start, until);
         self.cores[core].mask(until);
         shared.scheduler.at(until, Event::Path(thread));
-        Some(Granted { thread, stage, until })
+        Some(LockGrant { thread, stage, until })
     }
 }

@@ -47,7 +47,7 @@ pub(super) enum Work {
 
 /// Piece of work that a thread has just finished, with the requests that it concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
+pub enum FinishedWork {
     /// The work is not over yet: interrupt handlers have delayed it, and it ends at this instant.
     Later(Time),
     /// The request goes to the driver now.
@@ -153,7 +153,7 @@ impl Thread {
     }
 
     /// Notes that the thread handles the completion of a request, which ends its wait if the request is a flush.
-    pub(super) fn on_taken(&mut self, io: &Io) {
+    pub(super) fn note_completion(&mut self, io: &Io) {
         self.is_flushing &= io.op != Op::Flush;
     }
 

@@ -91,7 +91,7 @@ impl Processors {
     /// Tells a thread that it has something to do. Returns true if the thread holds its core and is to take its next
     /// step now; otherwise its turn comes later.
     #[inline(always)]
-    pub(super) fn rouse(&mut self, now: Time, thread: u16, shared: &mut Shared) -> bool {
+    pub(super) fn notify_thread(&mut self, now: Time, thread: u16, shared: &mut Shared) -> bool {
         let this = &mut self.threads[usize::from(thread)];
         match this.state {
             State::Busy => false,
@@ -133,7 +133,7 @@ impl Processors {
         let switch = match self.wait {
             Wait::Spin if !others => Span::ZERO,
             _ if core.free_at <= now => self.reactivate,
-            _ => self.context_switch + crowding(self.context_switch_growth, core.ready.len()),
+            _ => self.context_switch + extra_switch_time(self.context_switch_growth, core.ready.len()),
         };
         core.free_at = from + switch;
         core.mask(core.free_at);
@@ -156,7 +156,7 @@ const CROWD: f64 = 8.0;
 
 /// Returns the extra time of a context switch while `ready` threads wait for the core: `growth` for each doubling of
 /// the crowd.
-fn crowding(growth: Span, ready: usize) -> Span {
+fn extra_switch_time(growth: Span, ready: usize) -> Span {
     match growth.is_zero() {
         true => Span::ZERO,
         false => growth.scale(libm::log2(1.0 + ready as f64 / CROWD)),
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn switch_takes_longer_by_the_same_for_each_doubling_of_a_crowd() {
         let growth = Span::from_ns(500);
-        assert_eq!([0, 8, 24].map(|ready| crowding(growth, ready)), [0, 500, 1000].map(Span::from_ns));
-        assert_eq!(crowding(Span::ZERO, 1000), Span::ZERO);
+        assert_eq!([0, 8, 24].map(|ready| extra_switch_time(growth, ready)), [0, 500, 1000].map(Span::from_ns));
+        assert_eq!(extra_switch_time(Span::ZERO, 1000), Span::ZERO);
     }
 }

@@ -67,7 +67,7 @@ impl Attachments {
     }
 
     /// Removes and returns the packets of one burst that have waited longest at the switch; `None` if none wait.
-    pub(super) fn take_coming(&mut self) -> Option<Arrival> {
+    pub(super) fn take_waiting_arrival(&mut self) -> Option<Arrival> {
         self.coming.pop_front()
     }
 }

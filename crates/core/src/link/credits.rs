@@ -59,7 +59,7 @@ impl ReturnRun {
     }
 
     /// Returns this run with the return of all its credits moved to the instant `until`.
-    fn held(self, until: Time) -> ReturnRun {
+    fn delayed_until(self, until: Time) -> ReturnRun {
         ReturnRun { first_at: until, last_at: until, every: Span::ZERO, ..self }
     }
 
@@ -153,7 +153,7 @@ impl ReturnRuns {
             for run in later {
                 let (before, rest) = run.split(from);
                 let (within, after) = rest.split(until);
-                let parts = [before, within.held(until), after];
+                let parts = [before, within.delayed_until(until), after];
                 parts.into_iter().filter(|run| run.packets > 0).for_each(|run| self.append(run));
             }
             return;
@@ -161,7 +161,7 @@ impl ReturnRuns {
         self.put = first;
         for number in first..end {
             let run = self.places[self.place(number)];
-            self.append(if returns_within(&run) { run.held(until) } else { run });
+            self.append(if returns_within(&run) { run.delayed_until(until) } else { run });
         }
     }
 

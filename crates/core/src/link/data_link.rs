@@ -166,7 +166,7 @@ impl DataLink {
         for (wire, used) in self.wires.iter_mut().zip(&mut self.used) {
             used.bytes_per_ns = self.rate.bytes_per_ns();
             wire.block(wire.free_at().max(now) + outage);
-            for id in wire.waiting().filter(|id| bursts[*id].sent == 0).collect::<Vec<_>>() {
+            for id in wire.waiting_bursts().filter(|id| bursts[*id].sent == 0).collect::<Vec<_>>() {
                 bursts[id].measure = self.measures.measure(&bursts[id].packet);
             }
         }
@@ -626,7 +626,7 @@ impl DataLink {
     fn count(&mut self, packet: &Packet, packets: u32, load: &WireLoad) {
         let opposite = packet.direction.opposite();
         let wire = self.wire_of(opposite);
-        self.wires[wire].owe(load.owed);
+        self.wires[wire].add_ack_time(load.owed);
         self.acknowledging[opposite as usize] += load.acknowledging;
         let used = &mut self.used[packet.direction as usize];
         match packet.user_data {
@@ -656,7 +656,7 @@ impl DataLink {
 /// Returns the wire time of all packets that wait for a wire.
 #[inline(never)]
 fn queued_time(wire: &Wire, bursts: &Bursts) -> Span {
-    wire.waiting().map(|id| bursts[id].time_left()).sum()
+    wire.waiting_bursts().map(|id| bursts[id].time_left()).sum()
 }
 
 /// Returns the number of packets of posted data, with `chunk_bytes` each, for which these header and data credits

@@ -59,7 +59,7 @@ impl Errors {
 
     #[cold]
     fn packets_before_corruption(&mut self, now: Time, packets: u32, bits: u64) -> (u32, bool) {
-        let faulty = (0..packets).find(|_| self.faults.iter_mut().any(|rule| rule.meets(now)));
+        let faulty = (0..packets).find(|_| self.faults.iter_mut().any(|rule| rule.count_match(now)));
         let left = faulty.unwrap_or(packets);
         match self.rate > 0.0 {
             true => {

@@ -86,7 +86,7 @@ impl Link {
     }
 
     /// Returns this link with a switch, if `config` has one: at its upper end, or at its lower end where hosts share a
-    /// device. Packets that come to the switch are collected by [`take_coming`](Self::take_coming).
+    /// device. Packets that come to the switch are collected by [`take_coming`](Self::take_waiting_arrival).
     pub fn with_switch(self, config: &config::Switch) -> Link {
         let Some(to_switch) = config.direction() else { return self };
         Link { attachments: Some(self.attachments.unwrap_or_default().with_switch(to_switch)), ..self }
@@ -204,8 +204,8 @@ impl Link {
 
     /// Removes and returns the packets of the burst that has waited longest at the switch of this link. They came over
     /// the link, or are on their way to it.
-    pub fn take_coming(&mut self) -> Option<Arrival> {
-        self.attachments.as_mut()?.take_coming()
+    pub fn take_waiting_arrival(&mut self) -> Option<Arrival> {
+        self.attachments.as_mut()?.take_waiting_arrival()
     }
 
     /// Sends a burst that has passed the switch over this link.

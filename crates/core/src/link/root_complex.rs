@@ -247,13 +247,20 @@ impl RootComplex {
             flight.first_arrival = settled_until;
             return shared.scheduler.at(settled_until, Event::Recheck(arrival.packet));
         }
-        self.on_look(now, arrival.packet, link, memory, shared);
+        self.sample_memory(now, arrival.packet, link, memory, shared);
     }
 
     /// Samples memory for a device's read now, and schedules its completion. The latency of the access counts from the
     /// arrival of the first packet.
     #[inline(always)]
-    pub fn on_look(&mut self, now: Time, id: PacketId, link: &mut Link, memory: &HostMemory, shared: &mut Shared) {
+    pub fn sample_memory(
+        &mut self,
+        now: Time,
+        id: PacketId,
+        link: &mut Link,
+        memory: &HostMemory,
+        shared: &mut Shared,
+    ) {
         let (serial, packet) = (link.bursts[id].serial(), link.bursts[id].packet);
         let region = match packet.user_data && self.cold_ratio > 0.0 && self.draw(serial, 0, 4) < self.cold_ratio {
             true => self.cold,

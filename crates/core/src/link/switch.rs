@@ -190,7 +190,7 @@ impl Switches {
         packet: &Packet,
         scheduler: &mut Scheduler,
     ) -> Option<Time> {
-        if self.waits_for_others(now, coming, packet, scheduler) {
+        if self.must_keep_order(now, coming, packet, scheduler) {
             self.in_order[usize::from(coming.drive)].held.push_back((coming, *packet));
             return None;
         }
@@ -215,7 +215,7 @@ impl Switches {
         match event {
             Event::Wire(way) => self.on_wire(now, way.into(), scheduler),
             Event::Recheck(drive) => self.release(now, drive as u16, scheduler),
-            Event::Arrive(id) => return self.on_there(now, id),
+            Event::Arrive(id) => return self.finish_passing(now, id),
             other => unreachable!("{other:?} happens elsewhere"),
         }
         None
@@ -238,7 +238,7 @@ impl Switches {
 
     /// True if packets must wait until earlier ones of the same drive have left by another link, so that a completion
     /// does not overtake its data. Schedules a later check if the time is known.
-    fn waits_for_others(
+    fn must_keep_order(
         &mut self,
         now: Time,
         coming: SwitchArrival,
@@ -248,7 +248,7 @@ impl Switches {
         if coming.direction == Direction::Down || !self.divides() {
             return false;
         }
-        let [way, _] = self.ways_of(coming.drive, self.holds.has(packet.user_data));
+        let [way, _] = self.shared_links_of(coming.drive, self.holds.has(packet.user_data));
         let InOrder { passing, held } = &mut self.in_order[usize::from(coming.drive)];
         passing.retain(|id| self.passing[*id as usize].left_at > now);
         let others = passing.iter().map(|id| self.passing[*id as usize]).filter(|other| other.way != way);
@@ -263,7 +263,7 @@ impl Switches {
     fn release(&mut self, now: Time, drive: u16, scheduler: &mut Scheduler) {
         let mut held = std::mem::take(&mut self.in_order[usize::from(drive)].held);
         while let Some((coming, packet)) = held.front().copied()
-            && !self.waits_for_others(now, coming, &packet, scheduler)
+            && !self.must_keep_order(now, coming, &packet, scheduler)
         {
             held.pop_front();
             self.start(now, coming, &packet, scheduler);
@@ -273,20 +273,20 @@ impl Switches {
 
     /// Returns the indices (up, down) of the shared link that a drive's packets take: the peer device's link, or the
     /// drive's uplink to the host.
-    fn ways_of(&self, drive: u16, to_peer: bool) -> [usize; 2] {
+    fn shared_links_of(&self, drive: u16, to_peer: bool) -> [usize; 2] {
         let up = if to_peer { self.ways.len() - 2 } else { usize::from(drive / self.sharing) * 2 };
         [up, up + 1]
     }
 
     fn take_in(&mut self, coming: SwitchArrival, packet: &Packet) -> u32 {
         let to_peer = self.holds.has(packet.user_data);
-        let ways = self.ways_of(coming.drive, to_peer);
+        let ways = self.shared_links_of(coming.drive, to_peer);
         let port = if to_peer { &mut self.peer } else { &mut self.uplink };
         let measure = port.measures.compute(packet);
         let Arrival { first, count, .. } = coming.packets;
         let has_last = first + count == measure.count;
         let last_on_wire = if has_last { measure.last } else { measure.each };
-        let kept = |on_wire| port.kept(coming.direction, packet, on_wire);
+        let kept = |on_wire| port.occupied_time(coming.direction, packet, on_wire);
         let (each, last) = (kept(measure.each), kept(last_on_wire));
         self.ways[ways[coming.direction.opposite() as usize]].owed +=
             measure.whole.owed / u64::from(measure.count) * u64::from(count);
@@ -417,7 +417,7 @@ impl Switches {
         }
     }
 
-    fn on_there(&mut self, now: Time, id: u32) -> Option<SwitchDeparture> {
+    fn finish_passing(&mut self, now: Time, id: u32) -> Option<SwitchDeparture> {
         let passing = &mut self.passing[id as usize];
         // The train has been cut since this event was scheduled, or the entry holds another burst.
         if passing.there_at != now {
@@ -450,7 +450,7 @@ impl Port {
 
     /// Returns how long a packet keeps the link: its wire time, or the far end's time to accept a posted packet if that
     /// is longer. Credits hold back the packets behind it.
-    fn kept(&self, direction: Direction, packet: &Packet, on_wire: Span) -> Span {
+    fn occupied_time(&self, direction: Direction, packet: &Packet, on_wire: Span) -> Span {
         if is_posted_up(direction, packet) { on_wire.max(self.accept) } else { on_wire }
     }
 }

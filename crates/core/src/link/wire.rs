@@ -186,7 +186,7 @@ impl Wire {
     }
 
     /// Returns all bursts that wait for the wire, class by class.
-    pub fn waiting(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn waiting_bursts(&self) -> impl Iterator<Item = u32> + '_ {
         self.queues.iter().flat_map(ClassQueue::iter)
     }
 
@@ -232,7 +232,7 @@ impl Wire {
     }
 
     /// Adds wire time of ACK and UpdateFC packets that acknowledge packets of the opposite direction.
-    pub fn owe(&mut self, span: Span) {
+    pub fn add_ack_time(&mut self, span: Span) {
         self.owed += span;
     }
 

@@ -76,7 +76,7 @@ impl FaultyBank {
         if !self.rule.is_time(now) {
             return now;
         }
-        self.rule.happens();
+        self.rule.count_effect();
         let Fault { action, factor, until, .. } = self.rule.fault;
         match action {
             FaultAction::StuckBank => Time::ZERO + until,

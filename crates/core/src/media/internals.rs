@@ -42,7 +42,7 @@ impl DriveInternals {
 impl Media {
     /// Returns this memory behind the drive's processors and, with a page-mapped translation layer, with flash in place
     /// of its banks. The configurations must have been checked.
-    pub fn behind(
+    pub fn with_processors(
         mut self,
         media: &config::Media,
         controller: &config::Controller,

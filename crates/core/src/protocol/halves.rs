@@ -93,7 +93,7 @@ pub trait Protocol {
 
     /// Returns a description, for a report, of how threads wait for completions; none if the key `host.wait` says it
     /// all.
-    fn waiting(&self, _drive: &Drive) -> Option<String> {
+    fn wait_description(&self, _drive: &Drive) -> Option<String> {
         None
     }
 

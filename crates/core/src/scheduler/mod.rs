@@ -178,7 +178,7 @@ impl Scheduler {
 
     /// True if the next event may be handled before the loop that handles events returns to its caller.
     #[inline]
-    pub fn goes_on(&self) -> bool {
+    pub fn may_continue(&self) -> bool {
         self.events < self.last
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::trial::Reached;
+use super::trial::RunCoverage;
 use crate::config::{Fault, FaultAction, FaultSubject};
 use crate::drive::{Drive, Interface};
 use crate::drive_file::shipped;
@@ -35,7 +35,7 @@ pub struct Coverage {
 
 impl Coverage {
     /// Adds the packets and faults that one run has covered.
-    pub fn add(&mut self, run: &Reached) {
+    pub fn add(&mut self, run: &RunCoverage) {
         if run.interface.is_empty() {
             return;
         }
@@ -76,7 +76,7 @@ impl Coverage {
 
     /// Returns texts for what no run has covered: faults that never occurred with a protocol, and messages that were
     /// never on the wire.
-    pub fn unreached(&self) -> Vec<String> {
+    pub fn uncovered_cases(&self) -> Vec<String> {
         let of = |interface: &Interface| {
             let name = interface.name();
             let drive = shipped::names().filter_map(Drive::shipped).find(|drive| drive.interface == *interface);

@@ -14,7 +14,7 @@ pub mod trial;
 mod tests;
 
 use case::Case;
-use trial::{InvolvedRequest, Reached, TrialFinding};
+use trial::{InvolvedRequest, RunCoverage, TrialFinding};
 
 /// Failing seed of a torture run, with the smallest case that fails in the same way.
 #[derive(Clone, Debug)]
@@ -35,13 +35,13 @@ pub struct Failure {
 ///
 /// # Errors
 /// The failure that was found, as input for [`explain`].
-pub fn try_seed(seed: u64) -> Result<Reached, TrialFinding> {
-    trial::trial(&Case::random(seed), &trial::plainly)
+pub fn try_seed(seed: u64) -> Result<RunCoverage, TrialFinding> {
+    trial::trial(&Case::random(seed), &trial::advance_without_bug)
 }
 
 /// Shrinks the failing case of a seed as far as possible, and adds the packets of a request that is involved.
 pub fn explain(seed: u64, finding: TrialFinding) -> Failure {
-    let (least, found) = shrink::shrink(&Case::random(seed), &finding, &trial::plainly);
-    let involved = trial::involved_request(&least, &trial::plainly);
+    let (least, found) = shrink::shrink(&Case::random(seed), &finding, &trial::advance_without_bug);
+    let involved = trial::involved_request(&least, &trial::advance_without_bug);
     Failure { seed, finding, least, found, involved }
 }

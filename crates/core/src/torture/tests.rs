@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use super::case::Case;
 use super::coverage::Coverage;
 use super::shrink::shrink;
-use super::trial::{FailureKind, Reached, TrialFinding, trial};
+use super::trial::{FailureKind, RunCoverage, TrialFinding, trial};
 use super::{draw, trial as trials};
 use crate::config::{Acknowledge, FaultAction};
 use crate::drive::{Drive, Interface};
@@ -44,7 +44,7 @@ fn first_seed(bug: Bug, may: impl Fn(&Case) -> bool) -> (Case, TrialFinding) {
     let (finding, case) = found.unwrap_or_else(|| panic!("{bug:?} is not found in {SEEDS} seeds"));
     eprintln!("{bug:?}: seed {}, {finding}", case.seed);
     // Check that the case passes without the bug.
-    assert_eq!(trial(&case, &trials::plainly).err(), None, "seed {}", case.seed);
+    assert_eq!(trial(&case, &trials::advance_without_bug).err(), None, "seed {}", case.seed);
     (case, finding)
 }
 
@@ -184,7 +184,7 @@ fn failing_case_is_shrunk() {
     let job = job.into_iter().filter_map(|option| option.split_once('='));
     let job = job.map(|(name, value)| (name, String::from(value))).collect();
     let case = Case { seed: 1, drive: "dram-card", set, job, faults };
-    assert_eq!(trial(&case, &trials::plainly).err(), None);
+    assert_eq!(trial(&case, &trials::advance_without_bug).err(), None);
     let finding = tried_with(bug, &case).expect_err("reads follow writes at once");
     let (least, found) = run_with(bug, |run| shrink(&case, &finding, run));
     assert_eq!(found.kind, finding.kind);
@@ -217,23 +217,23 @@ fn every_reachable_packet_and_fault_is_reached() {
     let mut coverage = Coverage::default();
     for seed in 1..=5000 {
         coverage.add(&super::try_seed(seed).unwrap_or_else(|finding| panic!("seed {seed}: {finding}")));
-        if seed % 500 == 0 && coverage.unreached().is_empty() {
+        if seed % 500 == 0 && coverage.uncovered_cases().is_empty() {
             return;
         }
     }
-    assert_eq!(coverage.unreached(), [""; 0]);
+    assert_eq!(coverage.uncovered_cases(), [""; 0]);
 }
 
 #[test]
 fn packets_and_faults_not_reached_are_listed() {
-    let unreached = Coverage::default().unreached();
+    let unreached = Coverage::default().uncovered_cases();
     let has = |what: &str| unreached.iter().any(|line| line == what);
     assert!(has("nvme: torn-write has happened in no run") && has("capi: no run has had \"claim lines\" on the wire"));
     assert!(has("nvme: lose-interrupt has happened in no run") && !has("cxl: lose-interrupt has happened in no run"));
     let mut coverage = Coverage::default();
     let packets = ["doorbell down", "status up"].map(String::from).into_iter().collect();
-    coverage.add(&Reached { interface: "capi", packets, faults: vec![FaultAction::TornWrite], ios: 1 });
-    let told = coverage.unreached();
+    coverage.add(&RunCoverage { interface: "capi", packets, faults: vec![FaultAction::TornWrite], ios: 1 });
+    let told = coverage.uncovered_cases();
     assert!(
         !told
             .iter()

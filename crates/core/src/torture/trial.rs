@@ -55,7 +55,7 @@ pub struct TrialFinding {
 
 /// Coverage of one run: its protocol, and the packets and faults that occurred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reached {
+pub struct RunCoverage {
     /// Name of the drive's protocol.
     pub interface: &'static str,
     /// Names of packets that were on the wire, each with its direction (`up` or `down`).
@@ -85,7 +85,7 @@ impl fmt::Display for TrialFinding {
 pub type Runner<'a> = &'a dyn Fn(&mut Simulation) -> bool;
 
 /// Advances a simulation by some events, without a planted bug. Returns false once its jobs are done.
-pub(super) fn plainly(simulation: &mut Simulation) -> bool {
+pub(super) fn advance_without_bug(simulation: &mut Simulation) -> bool {
     simulation.step(EVENTS)
 }
 
@@ -93,7 +93,7 @@ pub(super) fn plainly(simulation: &mut Simulation) -> bool {
 ///
 /// # Errors
 /// The failure that was found.
-pub fn trial(case: &Case, run: Runner) -> Result<Reached, TrialFinding> {
+pub fn trial(case: &Case, run: Runner) -> Result<RunCoverage, TrialFinding> {
     let (reached, _) = traced(case, STEPS, run);
     reached
 }
@@ -118,10 +118,10 @@ pub fn involved_request(case: &Case, run: Runner) -> Option<InvolvedRequest> {
 }
 
 /// Runs a test case with up to `steps` trace records, checks it, and returns its coverage or failure, and the trace.
-fn traced(case: &Case, steps: usize, run: Runner) -> (Result<Reached, TrialFinding>, Option<Trace>) {
+fn traced(case: &Case, steps: usize, run: Runner) -> (Result<RunCoverage, TrialFinding>, Option<Trace>) {
     let mut kept = None;
     let tried = catch_unwind(AssertUnwindSafe(|| {
-        let Some((drive, mut simulation)) = set_up(case) else { return Ok(Reached::default()) };
+        let Some((drive, mut simulation)) = set_up(case) else { return Ok(RunCoverage::default()) };
         simulation.record(steps);
         let simulation = kept.insert(simulation);
         to_the_end(case, simulation, run)?;
@@ -223,14 +223,14 @@ fn run_again(case: &Case, first: &Outcome, run: Runner) -> Result<(), TrialFindi
     Err(TrialFinding { kind: FailureKind::Differs, what, request: None })
 }
 
-fn reached(drive: &Drive, trace: &Trace, outcome: &Outcome) -> Reached {
+fn reached(drive: &Drive, trace: &Trace, outcome: &Outcome) -> RunCoverage {
     let packets = trace.records().iter().filter_map(|record| match &record.step {
         Step::Up { what, .. } => Some(format!("{what} up")),
         Step::Down { what, .. } => Some(format!("{what} down")),
         _ => None,
     });
     let happened = |action: &FaultAction| counter(outcome, action.counter()) > 0;
-    Reached {
+    RunCoverage {
         interface: drive.interface.name(),
         packets: packets.collect(),
         faults: FaultAction::ALL.into_iter().filter(happened).collect(),

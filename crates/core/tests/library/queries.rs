@@ -1,7 +1,7 @@
 //! Queries: rounds of reads that follow from one another.
 
 use crate::common::{drive, jobs, run};
-use phaselink_core::engine::requests::Kept;
+use phaselink_core::engine::requests::KeptRequest;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 use phaselink_core::workload::fio;
@@ -33,13 +33,13 @@ fn reads_of_a_round_overlap_and_rounds_do_not() {
         let mut kept = simulation.take_requests().unwrap().kept().to_vec();
         kept.sort_by_key(|read| read.number);
         let rounds: Vec<_> = kept.chunks(4).collect();
-        let overlaps = |round: &[_]| round.windows(2).any(|pair: &[Kept]| pair[1].wanted < pair[0].done);
+        let overlaps = |round: &[_]| round.windows(2).any(|pair: &[KeptRequest]| pair[1].wanted < pair[0].done);
         assert!(rounds.iter().filter(|round| overlaps(round)).count() > 90, "{name} {ways}");
         for pair in rounds.windows(2) {
             let (done, next) = (pair[0].iter().map(|it| it.done).max(), pair[1].iter().map(|it| it.wanted).min());
             assert!(done <= next, "{name} {ways}: a round begins before the one before it is done");
         }
-        let span = |query: &[Kept]| {
+        let span = |query: &[KeptRequest]| {
             let begin = query.iter().map(|it| it.wanted).min().unwrap();
             query.iter().map(|it| it.done).max().unwrap().since(begin).as_ps()
         };

@@ -14,7 +14,6 @@ const ROLES: &[&str] = &[
     "Controller",
     "Counts",
     "Data",
-    "Done",
     "Driver",
     "Host",
     "Latency",

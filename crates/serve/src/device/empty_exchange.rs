@@ -76,7 +76,7 @@ pub fn over_events(front: &'static str, message_bytes: Option<usize>) -> io::Res
     server.set_nonblocking(true)?;
     let (message, mut heard) = (vec![0; bytes], vec![0; bytes]);
     let ask = || client.write_all(&message).and_then(|()| hear());
-    let answer = || Ok(has_come(&mut server, &mut heard)? && ring().map(|()| true)?);
+    let answer = || Ok(receive_message(&mut server, &mut heard)? && ring().map(|()| true)?);
     Ok(EmptyExchange { front, over: "a message and an event", takes: median(ask, answer)? })
 }
 
@@ -94,7 +94,7 @@ fn over_streams(
     let (request, mut found) = (vec![0; there], vec![0; there]);
     let (reply, mut answer) = (vec![0; back], vec![0; back]);
     let ask = || client.write_all(&request).and_then(|()| client.read_exact(&mut answer));
-    let serve = || match has_come(&mut server, &mut found)? {
+    let serve = || match receive_message(&mut server, &mut found)? {
         true => server.write_all(&reply).map(|()| true),
         false => Ok(false),
     };
@@ -102,7 +102,7 @@ fn over_streams(
 }
 
 /// Reads a message from a non-blocking stream. Returns true if one was there; messages arrive whole or not at all.
-fn has_come(from: &mut impl Read, into: &mut [u8]) -> io::Result<bool> {
+fn receive_message(from: &mut impl Read, into: &mut [u8]) -> io::Result<bool> {
     match from.read(into) {
         Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
         Ok(_) => Ok(true),
@@ -214,7 +214,7 @@ mod tests {
         server.set_nonblocking(true).unwrap();
         let ask = || client.write_all(&[0]).and_then(|()| client.read_exact(&mut [0]));
         let answer = || {
-            let has_come = has_come(&mut server, &mut [0])?;
+            let has_come = receive_message(&mut server, &mut [0])?;
             if has_come {
                 thread::sleep(late);
                 server.write_all(&[0])?;

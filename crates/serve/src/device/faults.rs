@@ -282,11 +282,11 @@ impl Faults {
         if !self.of_requests.load(Ordering::Relaxed) {
             return None;
         }
-        self.meet_any(&data_access(io()?)?, thread)
+        self.find_match(&data_access(io()?)?, thread)
     }
 
     #[cold]
-    fn meet_any(&self, io: &Io, thread: u64) -> Option<FaultOutcome> {
+    fn find_match(&self, io: &Io, thread: u64) -> Option<FaultOutcome> {
         let thread = u16::try_from(thread).unwrap_or(u16::MAX - 1);
         let mut kept = locked(&self.kept);
         let own = kept.rules.iter_mut().filter(|active| active.is_about(FaultSubject::Request));
@@ -306,7 +306,7 @@ impl Faults {
         if !self.of_interrupts.load(Ordering::Relaxed) {
             return None;
         }
-        let fault = self.first(|active| active.is_about(FaultSubject::Interrupt), Rule::meets)?;
+        let fault = self.first(|active| active.is_about(FaultSubject::Interrupt), Rule::count_match)?;
         match fault.action {
             FaultAction::RepeatInterrupt => Some(InterruptFault::Repeated(duration(fault.delay))),
             _ => Some(InterruptFault::Lost),
@@ -339,7 +339,7 @@ impl Faults {
     /// Returns the first rule with one of these actions that the present event triggers.
     #[cold]
     fn first_of(&self, actions: &[FaultAction]) -> Option<Fault> {
-        self.first(|active| actions.contains(&active.rule.fault.action), Rule::meets)
+        self.first(|active| actions.contains(&active.rule.fault.action), Rule::count_match)
     }
 
     /// Returns the first rule, among those for which `is_own` is true, that `happens` says is triggered. Later rules do

@@ -27,16 +27,16 @@ pub(crate) const MAPPINGS_MAX: usize = 65_535;
 const PLACES: usize = MAPPINGS_MAX + 1;
 
 /// Mapping in the signal handler's list: its address, or 0 for an unused entry, and its length in bytes.
-struct Guarded {
+struct GuardedMapping {
     start: AtomicUsize,
     bytes: AtomicUsize,
     /// True once an access has found that a page of the mapping no longer exists.
     is_lost: AtomicBool,
 }
 
-static GUARDED: [Guarded; PLACES] =
-    [const { Guarded { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0), is_lost: AtomicBool::new(false) } };
-        PLACES];
+static GUARDED: [GuardedMapping; PLACES] = [const {
+    GuardedMapping { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0), is_lost: AtomicBool::new(false) }
+}; PLACES];
 
 /// Number of entries of the handler's list that have ever been used. The handler checks no others.
 static GUARDED_END: AtomicUsize = AtomicUsize::new(0);

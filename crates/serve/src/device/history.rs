@@ -135,7 +135,9 @@ impl History {
             ChangeKind::Finish => RecordedOp::Finish,
             ChangeKind::Zero if is_whole => RecordedOp::Zero,
             ChangeKind::Trim if is_whole => RecordedOp::Trim,
-            ChangeKind::Write | ChangeKind::Zero | ChangeKind::Trim => RecordedOp::Write(held(store, start, end)),
+            ChangeKind::Write | ChangeKind::Zero | ChangeKind::Trim => {
+                RecordedOp::Write(stored_bytes(store, start, end))
+            }
         };
         let place = recording.requests.len();
         self.count(if let RecordedOp::Write(data) = &kind { data.len() } else { 0 });
@@ -214,7 +216,7 @@ fn parts(made: MadeChange) -> impl Iterator<Item = MadeChange> {
 }
 
 /// Returns the bytes of the store from `start` to `end`.
-fn held(store: &Store, start: u64, end: u64) -> Box<[u8]> {
+fn stored_bytes(store: &Store, start: u64, end: u64) -> Box<[u8]> {
     let mut bytes = vec![0; (end - start) as usize];
     // A read from a store in memory cannot fail.
     let _ = store.read(start, &mut bytes);

@@ -33,7 +33,7 @@ impl Record {
     ///
     /// If the file cannot be written.
     pub fn new(file: File) -> io::Result<Record> {
-        let record = Record::waiting(file)?;
+        let record = Record::paused(file)?;
         record.begin();
         Ok(record)
     }
@@ -43,7 +43,7 @@ impl Record {
     /// # Errors
     ///
     /// If the file cannot be written.
-    pub fn waiting(file: File) -> io::Result<Record> {
+    pub fn paused(file: File) -> io::Result<Record> {
         let mut file = BufWriter::new(file);
         file.write_all(iolog::begin().as_bytes())?;
         Ok(Record { log: Mutex::new(Log { start: None, file, end_us: 0, error: None }) })

@@ -392,7 +392,7 @@ impl PlacementState {
     /// handles, that stream has data of all handles of its group, so the event names none.
     fn note_moves(&mut self, limits: &PlacementLimits, stream: u8, bytes: u64) {
         let Some(streams) = limits.shape.placement else { return };
-        let is_of_one = streams.moved() == streams.user();
+        let is_of_one = streams.moved_unit_streams() == streams.user();
         let first = if is_of_one { stream % streams.handles } else { 0 };
         let handles = if is_of_one { first..first + 1 } else { 0..streams.handles };
         let kind = PlacementEventKind::MediaReallocated;

@@ -68,7 +68,9 @@ fn send_zones(send: ZoneSend, place: (u64, u32), zones: &StoreZones, store: &Sto
         ZoneEffect::Emptied(emptied) => Ok(((), emptied)),
         _ => Ok(((), Vec::new())),
     };
-    zones.emptying(change, |offset, bytes| store.zero(offset, bytes, false).map_err(|error| write_status(&error)))
+    zones.empty_zones_with(change, |offset, bytes| {
+        store.zero(offset, bytes, false).map_err(|error| write_status(&error))
+    })
 }
 
 /// True if the command writes blocks and so moves the write pointer of their zone.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::causes::{means_ns, savings_ns};
 use super::judged::JudgedLatency;
-use super::{Cell, ComparedGroup, Label, Named, named};
+use super::{Cell, ComparedGroup, Label, NamedSizes, named};
 use crate::evidence;
 use crate::results::documents::{ResourceUse, value};
 use crate::results::units;
@@ -111,7 +111,7 @@ fn result(drive: &Drive, groups: &[ComparedGroup]) -> Option<Finding> {
 }
 
 /// Returns the finding about the resource that limits each drive of a group.
-fn limit(drives: &[Drive], group: &ComparedGroup, named: Named) -> Option<Finding> {
+fn limit(drives: &[Drive], group: &ComparedGroup, named: NamedSizes) -> Option<Finding> {
     let mut limits: Vec<DriveLimit> = Vec::new();
     for (drive, cell) in entries(drives, group) {
         let resource = cell.limit();
@@ -128,7 +128,7 @@ fn limit(drives: &[Drive], group: &ComparedGroup, named: Named) -> Option<Findin
         at: Some(group.label.place()),
         parts: limits.iter().map(|limit| FindingPart::new(&limit.drives, limit.resource, None)).collect(),
         sentence: match &entries(drives, group)[..] {
-            [(drive, cell)] => format!("At {place}, {}", limit_of_one(drive, cell, group)),
+            [(drive, cell)] => format!("At {place}, {}", limit_sentence(drive, cell, group)),
             _ => format!("What limits each at {place}: {}.", told.join("; ")),
         },
     })
@@ -158,7 +158,7 @@ impl DriveLimit<'_> {
 }
 
 /// Returns the end of the sentence about the resource that limits a drive: `nvme is limited by its cores, 98 % busy.`
-fn limit_of_one(drive: &Drive, cell: &Cell, group: &ComparedGroup) -> String {
+fn limit_sentence(drive: &Drive, cell: &Cell, group: &ComparedGroup) -> String {
     let busy = |used: &ResourceUse| format!("{:.0}{UNBROKEN}%{UNBROKEN}busy", 100.0 * used.share);
     if let Some(resource) = cell.limit() {
         let used = cell.usage.iter().find(|used| used.resource == resource);
@@ -267,7 +267,7 @@ impl<'a> Ranking<'a> {
 }
 
 /// Returns the finding that compares the fastest drive with the next one and with the slowest.
-fn fastest(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Finding> {
+fn fastest(group: &ComparedGroup, ranking: &Ranking, named: NamedSizes) -> Option<Finding> {
     let [.., (next, next_cell), (fast, fast_cell)] = ranking.entries.as_slice() else { return None };
     let mean_ns = |cell| ranking.judged.mean_ns(cell);
     let (next_ns, fast_ns) = (mean_ns(next_cell), mean_ns(fast_cell));
@@ -324,7 +324,7 @@ fn time(ns: f64) -> String {
 }
 
 /// Returns the finding that compares the fastest drive with the slowest, by cause.
-fn latency(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Finding> {
+fn latency(group: &ComparedGroup, ranking: &Ranking, named: NamedSizes) -> Option<Finding> {
     let [(slow, slow_cell), .., (fast, fast_cell)] = ranking.entries.as_slice() else { return None };
     let (slow_ns, fast_ns) = (ranking.judged.mean_ns(slow_cell), ranking.judged.mean_ns(fast_cell));
     let (ratio, place) = (slow_ns / fast_ns.max(f64::MIN_POSITIVE), named.place(&group.label));
@@ -396,7 +396,7 @@ fn steps(group: &ComparedGroup, ranking: &Ranking) -> Option<Finding> {
 }
 
 /// Returns the finding about the drives with the highest and the lowest request rate.
-fn throughput(drives: &[Drive], group: &ComparedGroup, named: Named) -> Option<Finding> {
+fn throughput(drives: &[Drive], group: &ComparedGroup, named: NamedSizes) -> Option<Finding> {
     let mut ranking = entries(drives, group);
     let iops = |cell: &Cell| cell.outcome.iops();
     ranking.sort_by(|left, right| iops(left.1).total_cmp(&iops(right.1)));

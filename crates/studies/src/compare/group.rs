@@ -16,23 +16,23 @@ pub struct ComparedGroup {
 /// Sizes of jobs that texts name: threads unless all groups have one thread, queue depth unless all have depth 1.
 /// Sentences always name the block size, tables only if it differs.
 #[derive(Clone, Copy, Debug)]
-pub struct Named {
+pub struct NamedSizes {
     block: bool,
     threads: bool,
     depth: bool,
 }
 
 /// Returns which sizes of jobs (threads, queue depth) texts about these groups must name.
-pub fn named(groups: &[ComparedGroup]) -> Named {
+pub fn named(groups: &[ComparedGroup]) -> NamedSizes {
     let blocks = || groups.iter().map(|group| group.label.bytes);
-    Named {
+    NamedSizes {
         block: blocks().any(|bytes| bytes.is_none() || Some(bytes) != blocks().next()),
         threads: groups.iter().any(|group| group.label.threads != 1),
         depth: groups.iter().any(|group| group.label.iodepth != Some(1)),
     }
 }
 
-impl Named {
+impl NamedSizes {
     /// Returns a table with the columns before that of the drive: block size, threads and depth, if they are named.
     pub fn table(self) -> Table {
         let table = if self.block { Table::new().left("block") } else { Table::new() };

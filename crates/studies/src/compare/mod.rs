@@ -19,7 +19,7 @@ pub use causes::means_ns;
 pub use cell::Cell;
 pub use findings::{RunConclusion, conclusion_of_run, findings};
 pub use grid::{Grid, Sizes};
-pub use group::{ComparedGroup, Named, named};
+pub use group::{ComparedGroup, NamedSizes, named};
 pub use json::document;
 pub use judged::JudgedLatency;
 pub use label::{Label, shared};

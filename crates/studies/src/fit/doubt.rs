@@ -98,7 +98,7 @@ pub enum FitFinding {
 
 /// Computes confidence intervals and remarks for a solution of the search.
 pub(super) fn judge(question: &FitTask, solution: &Solution, simulations: u64) -> Fit {
-    let alone = question.alone();
+    let alone = question.independent_errors();
     let seen: Vec<usize> = (0..question.keys.len()).filter(|key| is_seen(&solution.slopes.both[*key])).collect();
     let slopes: Rows = seen.iter().map(|key| solution.slopes.both[*key].clone()).collect();
     let misfit = Misfit::of(question, solution, &slopes, &alone);
@@ -235,7 +235,7 @@ fn findings(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows,
     let open = |it: &&Fitted| it.is_open_below || it.is_open_above;
     let one_sided = |it: &Fitted| FitFinding::OneSided { key: it.key.name.clone(), is_least: it.is_open_above };
     findings.extend(keys.iter().filter(open).map(one_sided));
-    findings.extend(together(solution, keys, seen, slopes));
+    findings.extend(interchangeable_keys(solution, keys, seen, slopes));
     let is_at = |bound: f64, value: f64| libm::log(bound / value).abs() < AT_BOUND;
     let ends = keys.iter().filter(|it| is_at(it.key.low, it.value) || is_at(it.key.high, it.value));
     findings.extend(ends.map(|it| FitFinding::AtBound(it.key.name.clone())));
@@ -244,7 +244,7 @@ fn findings(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows,
 }
 
 /// Returns remarks on groups of keys whose effects on the figures are nearly interchangeable.
-fn together(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows) -> Vec<FitFinding> {
+fn interchangeable_keys(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows) -> Vec<FitFinding> {
     let information = information(slopes, &solution.weights);
     let length = |key: usize| libm::sqrt(information[key][key]);
     let alike: Rows = (0..seen.len())

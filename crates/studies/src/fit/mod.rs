@@ -152,7 +152,7 @@ impl FitTask {
 
     /// Returns the relative error of each figure apart from randomness: the resolution of fio's percentile classes, and
     /// the model's error.
-    fn alone(&self) -> Vec<f64> {
+    fn independent_errors(&self) -> Vec<f64> {
         self.figures().map(|figure| libm::hypot(figure.resolution, self.effort.model_error)).collect()
     }
 }

@@ -251,7 +251,7 @@ impl<'a> FitSearch<'a> {
     }
 
     fn weights(&self, chance: &Rows) -> Vec<f64> {
-        let alone = self.question.alone();
+        let alone = self.question.independent_errors();
         let weight = |(place, figure): (usize, &super::MeasuredFigure)| {
             let noise = chance.iter().map(|seed| seed[place] * seed[place]).sum::<f64>() / chance.len() as f64;
             figure.share() / (noise + alone[place] * alone[place])

@@ -38,13 +38,13 @@ fn figures(fit: &Fit) -> Table {
     let mut table = Table::new().left("job").left("figure").right("measured").right("fitted").right("difference");
     for (figure, fitted) in &fit.figures {
         let difference = format!("{:+.1} %", 100.0 * (fitted / figure.value - 1.0));
-        let [measured, fitted] = [figure.value, *fitted].map(|value| shown(figure, value));
+        let [measured, fitted] = [figure.value, *fitted].map(|value| figure_text(figure, value));
         table.row([figure.name.clone(), figure.heading(), measured, fitted, difference]);
     }
     table
 }
 
-fn shown(figure: &MeasuredFigure, value: f64) -> String {
+fn figure_text(figure: &MeasuredFigure, value: f64) -> String {
     match figure.kind {
         FigureKind::Iops => units::count(value),
         FigureKind::Mean | FigureKind::P99 => units::span(Span::from_ns_f64(value)),

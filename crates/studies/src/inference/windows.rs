@@ -153,7 +153,7 @@ impl CacheDrive {
     /// Returns a drive ready to simulate windows. If the drive leaves preconditioning open, it is random for a cache
     /// that writes (steady state), sequential otherwise.
     pub fn new(drive: &Drive, writes: bool, seed: u64) -> CacheDrive {
-        let mut drive = drive.alone();
+        let mut drive = drive.as_only_drive();
         if drive.translation.precondition == Precondition::Auto {
             drive.translation.precondition = if writes { Precondition::Random } else { Precondition::Sequential };
         }

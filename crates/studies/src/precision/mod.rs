@@ -105,7 +105,7 @@ impl Measurement {
     pub fn advance(&mut self, simulation: &mut Simulation) -> bool {
         let goal = self.seen.count() + self.slices.ios_per_slice();
         let mut goes_on = true;
-        while goes_on && simulation.counted() < goal {
+        while goes_on && simulation.counted_requests() < goal {
             goes_on = simulation.step(EVENTS);
         }
         let now = simulation.latency();

@@ -60,11 +60,11 @@ fn class(class: &Class, latency: Option<&Latency>, stack: &[String]) -> Predicte
         op: if class.direction == DataDirection::Read { OpName::Read } else { OpName::Write },
         bytes: class.bytes,
         share: class.share,
-        alone: latency.map(|latency| alone(latency, stack)),
+        alone: latency.map(|latency| lone_latency(latency, stack)),
     }
 }
 
-fn alone(latency: &Latency, stack: &[String]) -> AloneLatency {
+fn lone_latency(latency: &Latency, stack: &[String]) -> AloneLatency {
     let (certainty, why) = match latency.certainty {
         Certainty::Exact => (CertaintyName::Exact, None),
         Certainty::Mean(why) => (CertaintyName::Mean, Some(String::from(why))),

@@ -84,7 +84,7 @@ impl FlashLifetime {
 /// A drive without a translation layer, cells without an endurance, and blocks that the drive does not take.
 pub fn flash_lifetime(drive: &Drive, pattern: WrittenPattern, block_bytes: u32) -> Result<FlashLifetime, Problems> {
     check(drive)?;
-    let mut drive = drive.alone();
+    let mut drive = drive.as_only_drive();
     drive.translation.precondition = match pattern {
         WrittenPattern::Sequential => Precondition::Sequential,
         WrittenPattern::Random => Precondition::Random,

@@ -31,7 +31,7 @@ pub use json::{document, json};
 pub use text::{table, text};
 pub use usage::usage;
 
-use crate::uncertainty::Named;
+use crate::uncertainty::NamedFigures;
 use phaselink_core::closed_form::{Certainty, Class, Demand, Demands, Form, Latency, Parts, Workload};
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::form::protocol_form;
@@ -69,7 +69,7 @@ pub struct JobPrediction {
 
 /// Throughput and latency of a job with all its requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Loaded {
+pub struct LoadBounds {
     /// Upper bound of the throughput in requests per second.
     pub most_iops: f64,
     /// Throughput of the job in requests per second if requests queue at the bottleneck as with random service times,
@@ -167,7 +167,7 @@ fn vary(mut latency: Latency, variation: f64) -> Latency {
 
 impl Prediction {
     /// Returns the predicted figures by name: those of each job, and the limit of each resource.
-    pub fn figures(&self) -> Named {
+    pub fn figures(&self) -> NamedFigures {
         let of_job = |(place, job): (usize, &JobPrediction)| {
             let loaded = job.loaded();
             let bytes = job.workload.mean_bytes();
@@ -206,7 +206,7 @@ impl JobPrediction {
     }
 
     /// Returns the bounds of throughput and latency with the job's requests in flight.
-    pub fn loaded(&self) -> Loaded {
+    pub fn loaded(&self) -> LoadBounds {
         let outstanding = self.workload.outstanding as f64;
         let bound = self.bottleneck().bound_iops();
         // With other requests in flight, a request may skip stages that a lone request has, such as a wake-up.
@@ -220,7 +220,7 @@ impl JobPrediction {
         let busiest_ns = 1e9 / bound;
         let balanced = self.round_ns.map(|round| self.balanced_iops(round + (outstanding - 1.0) * busiest_ns));
         let in_line_ns = if offered < bound { 0.0 } else { outstanding * busiest_ns };
-        Loaded {
+        LoadBounds {
             most_iops,
             balanced_iops: balanced.map(|iops| iops.min(most_iops)),
             least_ns: least_ns.map(|ns| ns.max(in_line_ns)),

@@ -18,7 +18,7 @@ pub fn text(prediction: &Prediction) -> String {
         let _ = writeln!(text, "{}, job {}, nothing simulated", prediction.drive, job.name);
         for (class, latency) in job.workload.classes.iter().zip(&job.latencies) {
             text.push('\n');
-            text.push_str(&alone(class, latency.as_ref(), &prediction.stack_stages));
+            text.push_str(&lone_latency_text(class, latency.as_ref(), &prediction.stack_stages));
         }
         let _ = write!(text, "\n{}\n{}", limits(job), loaded(job));
     }
@@ -34,7 +34,7 @@ fn what(class: &Class) -> String {
     }
 }
 
-fn alone(class: &Class, latency: Option<&Latency>, stack: &[String]) -> String {
+fn lone_latency_text(class: &Class, latency: Option<&Latency>, stack: &[String]) -> String {
     let Some(latency) = latency else {
         return format!(
             "A lone {}: no closed form of its latency, as the driver splits it into commands that overlap.\n",

@@ -58,7 +58,7 @@ pub(super) fn evaluate(
         Expression::Truth(truth) => Ok(ExpressionValue::Truth(*truth)),
         Expression::Measured(experiment, quantity) => Ok(measured(&experiments[*experiment], quantity, read)),
         Expression::Returned(form, values) => Ok(series_of(&experiments[*form], values.clone())),
-        Expression::Swept(experiment) => swept(&experiments[*experiment]),
+        Expression::Swept(experiment) => swept_values(&experiments[*experiment]),
         Expression::At(series, point) => at(value_of(series)?, *point),
         Expression::Negate(inner) => map(value_of(inner)?, "-", |number| -number),
         Expression::Not(inner) => truth(value_of(inner)?, "not").map(|truth| ExpressionValue::Truth(!truth)),
@@ -86,7 +86,7 @@ fn series_of(experiment: &PlanExperiment, values: Vec<f64>) -> ExpressionValue {
     }
 }
 
-fn swept(experiment: &PlanExperiment) -> Result<ExpressionValue, String> {
+fn swept_values(experiment: &PlanExperiment) -> Result<ExpressionValue, String> {
     let points = experiment.swept.clone();
     let points = points.ok_or_else(|| format!("x({}), but this experiment sweeps nothing", experiment.name))?;
     Ok(ExpressionValue::Series { values: points.clone(), points })
@@ -127,12 +127,12 @@ fn binary(operator: Operator, left: ExpressionValue, right: ExpressionValue) -> 
         Operator::Multiply => zip(left, right, symbol, |a, b| a * b),
         Operator::Divide => zip(left, right, symbol, |a, b| a / b),
         Operator::Power => zip(left, right, symbol, libm::pow),
-        Operator::Less => everywhere(left, right, symbol, |a, b| a < b),
-        Operator::LessOrEqual => everywhere(left, right, symbol, |a, b| a <= b),
-        Operator::Greater => everywhere(left, right, symbol, |a, b| a > b),
-        Operator::GreaterOrEqual => everywhere(left, right, symbol, |a, b| a >= b),
-        Operator::Equal => everywhere(left, right, symbol, |a, b| a == b),
-        Operator::NotEqual => everywhere(left, right, symbol, |a, b| a != b),
+        Operator::Less => compare_pointwise(left, right, symbol, |a, b| a < b),
+        Operator::LessOrEqual => compare_pointwise(left, right, symbol, |a, b| a <= b),
+        Operator::Greater => compare_pointwise(left, right, symbol, |a, b| a > b),
+        Operator::GreaterOrEqual => compare_pointwise(left, right, symbol, |a, b| a >= b),
+        Operator::Equal => compare_pointwise(left, right, symbol, |a, b| a == b),
+        Operator::NotEqual => compare_pointwise(left, right, symbol, |a, b| a != b),
     }
 }
 
@@ -160,7 +160,7 @@ fn zip(
     }
 }
 
-fn everywhere(
+fn compare_pointwise(
     left: ExpressionValue,
     right: ExpressionValue,
     symbol: &str,
@@ -177,8 +177,8 @@ fn everywhere(
 
 fn call(function: Function, arguments: Vec<ExpressionValue>) -> Result<ExpressionValue, String> {
     match function {
-        Function::Max => extreme(function, arguments, f64::max),
-        Function::Min => extreme(function, arguments, f64::min),
+        Function::Max => extreme_value(function, arguments, f64::max),
+        Function::Min => extreme_value(function, arguments, f64::min),
         _ => unary(function, arguments.into_iter().next().unwrap_or(ExpressionValue::Number(f64::NAN))),
     }
 }
@@ -202,7 +202,7 @@ fn of_series(function: Function, points: &[f64], values: &[f64]) -> ExpressionVa
         Function::Last => values[values.len() - 1],
         Function::Spread => range(values) / mean(values).abs(),
         Function::Slope => slope(points, values),
-        Function::Bend => bend(points, values),
+        Function::Bend => nonlinearity(points, values),
         Function::Argmin => points[place_of_least(values, f64::total_cmp)],
         Function::Argmax => points[place_of_least(values, |a, b| b.total_cmp(a))],
         Function::Saturation => saturation(points, values),
@@ -216,7 +216,7 @@ fn of_series(function: Function, points: &[f64], values: &[f64]) -> ExpressionVa
     })
 }
 
-fn extreme(
+fn extreme_value(
     function: Function,
     arguments: Vec<ExpressionValue>,
     choose: fn(f64, f64) -> f64,
@@ -264,7 +264,7 @@ fn slope(points: &[f64], values: &[f64]) -> f64 {
 
 /// Returns the non-linearity of a series: its largest distance from the least-squares line, divided by the rise of that
 /// line over the swept values.
-fn bend(points: &[f64], values: &[f64]) -> f64 {
+fn nonlinearity(points: &[f64], values: &[f64]) -> f64 {
     let (point_mean, value_mean, slope) = (mean(points), mean(values), slope(points, values));
     let line = |point: f64| value_mean + slope * (point - point_mean);
     let distances = points.iter().zip(values).map(|(point, value)| (value - line(*point)).abs());

@@ -83,7 +83,7 @@ impl ExperimentRun {
     ///
     /// # Errors
     /// Anything that keeps the run from starting with these overrides.
-    pub fn moved(&self, overrides: &[Override]) -> Result<ExperimentRun, Problems> {
+    pub fn with_overrides(&self, overrides: &[Override]) -> Result<ExperimentRun, Problems> {
         ExperimentRun::prepare(&self.spec, overrides)
     }
 
@@ -189,7 +189,7 @@ impl Experiments {
             fresh.push(match overrides.is_empty() {
                 true => None,
                 false => {
-                    let run = run.moved(&overrides)?;
+                    let run = run.with_overrides(&overrides)?;
                     Some((run.outcome(&finish), run.facts()))
                 }
             });

@@ -260,7 +260,7 @@ impl<'a> Parser<'a> {
     fn named(&mut self, name: &str) -> Result<Expression, Mistake> {
         match name {
             _ if !self.take("(") => Ok(self.measured(name)),
-            "x" => self.swept(),
+            "x" => self.parse_swept_values(),
             "at" => self.at_point(),
             _ => self.call(name),
         }
@@ -296,7 +296,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses `x(experiment)`, the swept values of an experiment.
-    fn swept(&mut self) -> Result<Expression, Mistake> {
+    fn parse_swept_values(&mut self) -> Result<Expression, Mistake> {
         let Some(ExpressionToken::Name(name)) = self.next() else {
             return Err(Mistake::new("x( ) without an experiment", "x(experiment)"));
         };

@@ -95,7 +95,7 @@ impl Reproduction {
 
     /// Returns the problems of figures that do not depend on results: expressions that are no series, curves over
     /// different points, published rows without a number, and stages of an experiment without a sweep.
-    pub(super) fn misdrawn(&self) -> Vec<Problem> {
+    pub(super) fn figure_problems(&self) -> Vec<Problem> {
         let problem = |figure: &PlanFigure| {
             let experiments = &self.plan.experiments;
             let mut over: Option<Vec<f64>> = None;
@@ -174,10 +174,10 @@ fn means_ns(outcome: &Outcome) -> Vec<(String, f64)> {
 impl PaperFigure {
     /// Draws the figure as HTML: stages as stacked columns, curves as lines.
     pub fn html(&self) -> String {
-        if self.is_stacked { self.stacked() } else { self.drawn() }
+        if self.is_stacked { self.stacked() } else { self.line_plot() }
     }
 
-    fn shown(&self, value: f64) -> String {
+    fn value_text(&self, value: f64) -> String {
         match self.unit.as_str() {
             "ns" => units::quantity(value / 1e9, "s"),
             "%" => format!("{value:.3}").trim_end_matches('0').trim_end_matches('.').to_string() + " %",
@@ -200,7 +200,7 @@ impl PaperFigure {
     }
 
     fn stacked(&self) -> String {
-        let shown = |value: f64| self.shown(value);
+        let shown = |value: f64| self.value_text(value);
         let names: Vec<String> = self.series.iter().map(|(name, _)| name.clone()).collect();
         let keys = names.iter().map(|name| LegendKey { name: name.clone(), colour: of_stage(name, &names) });
         let column = |(place, point): (usize, &f64)| {
@@ -212,8 +212,8 @@ impl PaperFigure {
         columns(&self.x, &y, &keys.collect::<Vec<_>>(), &stacked, 0.0, &self.title)
     }
 
-    fn drawn(&self) -> String {
-        let shown = |value: f64| self.shown(value);
+    fn line_plot(&self) -> String {
+        let shown = |value: f64| self.value_text(value);
         let plain = |value: f64| value.to_string();
         let line = |(name, values): &(String, Vec<f64>)| {
             let known = |value: &f64| Some(*value).filter(|value| value.is_finite());

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! Reproduction::load ── runs() ── caller resolves drives ── check() ── caller simulates ── judge()
-//!                                       └── with constants moved ── values() ── moved()
+//!                                       └── with constants moved ── values() ── changed_rows()
 //! ```
 
 mod dependence;
@@ -111,7 +111,7 @@ impl Reproduction {
             Reproduction { paper: String::from(paper), plan, expected, dependence: Dependence::default() };
         if problems.0.is_empty() {
             problems.0.extend(reproduction.unmatched_rows());
-            problems.0.extend(reproduction.misdrawn());
+            problems.0.extend(reproduction.figure_problems());
             problems.0.extend(reproduction.rows().filter_map(|(row, expected)| reproduction.misfit(row, expected)));
         }
         problems.0.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
@@ -214,7 +214,7 @@ impl Reproduction {
 
     /// Returns the ids of the rows whose simulated values differ between `before` and `after` by enough to count as
     /// moved, see [`Dependence`]. Rows of the kind input are left out, because they follow the description.
-    pub fn moved<'a>(&'a self, before: &[Option<f64>], after: &[Option<f64>]) -> Vec<&'a str> {
+    pub fn changed_rows<'a>(&'a self, before: &[Option<f64>], after: &[Option<f64>]) -> Vec<&'a str> {
         let rows = self.rows().zip(before.iter().zip(after));
         let moved = rows.filter(|((_, expected), (before, after))| is_moved(expected, **before, **after));
         moved.map(|((row, _), _)| row.id.as_str()).collect()
@@ -285,7 +285,7 @@ impl Reproduction {
         let value = evaluate(row.value.as_ref()?, &self.plan.experiments, &|_, _| 1.0);
         let (found, allowed) = match (value, expected.printed) {
             (Ok(ExpressionValue::Number(_)), Some(_)) | (Ok(ExpressionValue::Truth(_)), None) => {
-                return self.idleness(row, expected);
+                return self.missing_run_problem(row, expected);
             }
             (Err(found), _) => (found, ""),
             (Ok(value), Some(_)) => (format!("`{}` gives {}", row.id, value.kind()), "a number"),
@@ -296,7 +296,7 @@ impl Reproduction {
 
     /// Returns the problem of a row that reads no run but is not declared so. A value that follows from given numbers
     /// alone must have the kind input; one of a closed form must have the provenance returned.
-    fn idleness(&self, row: &PlanRow, expected: &Expected) -> Option<Problem> {
+    fn missing_run_problem(&self, row: &PlanRow, expected: &Expected) -> Option<Problem> {
         let mut reads_runs = false;
         self.visit(row, &mut |_, quantity| reads_runs |= !matches!(quantity, Quantity::Parameter(_)));
         if !reads_runs && self.reads_form(row) {

@@ -35,7 +35,7 @@ impl Paper {
 }
 
 /// Returns the papers that count as reproductions, which are all but those whose results `validate` has taken over.
-pub fn counted() -> impl Iterator<Item = Paper> {
+pub fn reproduction_papers() -> impl Iterator<Item = Paper> {
     all().filter(|paper| !paper.is_in_validation())
 }
 

@@ -163,7 +163,7 @@ impl Quantity {
             Quantity::Downstream(read) => read(&outcome.downstream, outcome.elapsed),
             Quantity::Run(read) => read(outcome),
             Quantity::Swept(figure) => Figures::of(outcome).get(figure).unwrap_or(f64::NAN),
-            Quantity::Counter(name) => counted(outcome, name),
+            Quantity::Counter(name) => counter_value(outcome, name),
             Quantity::Parameter(key) => facts.parameter(key).unwrap_or(f64::NAN),
         }
     }
@@ -179,7 +179,7 @@ fn groups() -> String {
     format!("read.…, write.…, upstream.…, downstream.…, {OPEN_GROUPS}")
 }
 
-fn counted(outcome: &Outcome, name: &str) -> f64 {
+fn counter_value(outcome: &Outcome, name: &str) -> f64 {
     let found = outcome.counters.iter().find(|(known, _)| *known == name);
     found.map_or(f64::NAN, |(_, count)| *count as f64)
 }

@@ -157,9 +157,9 @@ fn row_counts_as_moved_above_half_of_the_smallest_tolerance() {
     let rows = row("A", "a.mean_ns") + &row("B", "a.mean_ns > 1") + &row("C", "a.key.media.read_ns");
     let reproduction = load(&rows, "A,number,q,ns,2.0e3,,s,\nB,shape,q,,,,s,\nC,input,q,ns,110,,s,\n").unwrap();
     let before = [Some(2000.0), Some(1.0), Some(110.0)];
-    assert!(reproduction.moved(&before, &[Some(2019.0), Some(1.0), Some(90.0)]).is_empty());
-    assert_eq!(reproduction.moved(&before, &[Some(2021.0), Some(0.0), Some(90.0)]), ["A", "B"]);
-    assert_eq!(reproduction.moved(&before, &[None, Some(1.0), Some(110.0)]), ["A"]);
+    assert!(reproduction.changed_rows(&before, &[Some(2019.0), Some(1.0), Some(90.0)]).is_empty());
+    assert_eq!(reproduction.changed_rows(&before, &[Some(2021.0), Some(0.0), Some(90.0)]), ["A", "B"]);
+    assert_eq!(reproduction.changed_rows(&before, &[None, Some(1.0), Some(110.0)]), ["A"]);
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(super) fn judge(
     dependence: RowDependence,
 ) -> Row {
     let published = expected.published();
-    let (verdict, reason) = match (remarks.unexplained, objection(expected, simulated)) {
+    let (verdict, reason) = match (remarks.unexplained, rejection_reason(expected, simulated)) {
         (Some(reason), _) => (Verdict::Unexplained, String::from(reason)),
         (None, Some(reason)) => (Verdict::Off, with_cause(reason, remarks.because)),
         (None, None) if expected.kind == ClaimKind::Input => (Verdict::Given, String::new()),
@@ -68,7 +68,7 @@ pub(super) fn judge(
 }
 
 /// Returns the reason why a simulated value does not reproduce the published result; none if it does.
-fn objection(expected: &Expected, simulated: Option<f64>) -> Option<String> {
+fn rejection_reason(expected: &Expected, simulated: Option<f64>) -> Option<String> {
     let Some(value) = simulated else { return Some(String::from("no finite value comes out")) };
     let (low, high) = expected.accepted();
     match value {

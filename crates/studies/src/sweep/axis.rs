@@ -109,7 +109,7 @@ pub(super) fn range(from: f64, to: f64, spacing: Spacing) -> Result<Vec<f64>, Wr
         Spacing::Linear(_) => from + (to - from) * (place as f64 / last as f64),
         Spacing::Logarithmic(_) => from * libm::pow(to / from, place as f64 / last as f64),
     };
-    Ok((0..=last).map(|place| tidy(value(place))).collect())
+    Ok((0..=last).map(|place| round_to_digits(value(place))).collect())
 }
 
 /// Returns the number of values of a range. A last step that exceeds the end only by rounding errors counts as well.
@@ -135,7 +135,7 @@ pub(super) fn powers_of_two(from: i128, to: i128) -> Option<Vec<f64>> {
     (!exponents.is_empty()).then(|| exponents.map(|exponent| (1u64 << exponent) as f64).collect())
 }
 
-fn tidy(value: f64) -> f64 {
+fn round_to_digits(value: f64) -> f64 {
     format!("{value:.*e}", DIGITS - 1).parse().unwrap_or(value)
 }
 

@@ -29,7 +29,8 @@ pub struct SweepFindings {
 /// Returns the findings of a sweep's results. Columns with fewer than two known values have none.
 pub fn findings(plan: &Plan, rows: &[RanPoint]) -> SweepFindings {
     let mut columns = plan.columns().iter().filter_map(|column| {
-        let values: Vec<Valued> = rows.iter().filter_map(|row| Some((row.point, row.figures.get(column)?))).collect();
+        let values: Vec<PointValue> =
+            rows.iter().filter_map(|row| Some((row.point, row.figures.get(column)?))).collect();
         (values.len() > 1).then(|| sentences(plan, column, &values))
     });
     SweepFindings {
@@ -39,10 +40,10 @@ pub fn findings(plan: &Plan, rows: &[RanPoint]) -> SweepFindings {
 }
 
 /// Number of a sweep's point, and its value of one figure, such as p99 latency.
-type Valued = (usize, f64);
+type PointValue = (usize, f64);
 
-fn sentences(plan: &Plan, column: &Figure, values: &[Valued]) -> Vec<String> {
-    let by_value = |left: &&Valued, right: &&Valued| left.1.total_cmp(&right.1);
+fn sentences(plan: &Plan, column: &Figure, values: &[PointValue]) -> Vec<String> {
+    let by_value = |left: &&PointValue, right: &&PointValue| left.1.total_cmp(&right.1);
     let (Some(least), Some(most)) = (values.iter().min_by(by_value), values.iter().max_by(by_value)) else {
         return Vec::new();
     };
@@ -52,7 +53,7 @@ fn sentences(plan: &Plan, column: &Figure, values: &[Valued]) -> Vec<String> {
         return vec![format!("{}: {} at every point.", column.heading, shown(least.1))];
     }
     let ratio = if least.1 > 0.0 { format!(", {:.1} times the lowest", most.1 / least.1) } else { String::new() };
-    let at = |valued: &Valued, ratio: &str| format!("{} ({}{ratio})", place(plan, valued.0), shown(valued.1));
+    let at = |valued: &PointValue, ratio: &str| format!("{} ({}{ratio})", place(plan, valued.0), shown(valued.1));
     let (lowest, highest) = (format!("lowest at {}", at(least, "")), format!("highest at {}", at(most, &ratio)));
     // For times, energies and powers, the lowest value is the best.
     let range = match column.unit {
@@ -63,7 +64,7 @@ fn sentences(plan: &Plan, column: &Figure, values: &[Valued]) -> Vec<String> {
 }
 
 /// Returns a text on the number of points whose value is close to that of the best point; empty if there are none.
-fn close_to(best: &Valued, values: &[Valued]) -> String {
+fn close_to(best: &PointValue, values: &[PointValue]) -> String {
     let is_close = |value: f64| value.max(best.1) < value.min(best.1) * CLOSE;
     let count = values.iter().filter(|(point, value)| *point != best.0 && is_close(*value)).count();
     let points = if count == 1 { "one other point" } else { &format!("{count} other points") };
@@ -83,7 +84,7 @@ fn place(plan: &Plan, point: usize) -> String {
 }
 
 /// Returns a sentence about the axes that have the largest effect on a column. `None` unless several axes vary.
-fn influence(plan: &Plan, column: &Figure, values: &[Valued]) -> Option<String> {
+fn influence(plan: &Plan, column: &Figure, values: &[PointValue]) -> Option<String> {
     let axes = plan.text.axes.iter().enumerate().filter(|(_, axis)| axis.len() > 1);
     let mut ratios: Vec<(String, f64)> = axes
         .filter_map(|(number, axis)| {
@@ -103,7 +104,7 @@ fn influence(plan: &Plan, column: &Figure, values: &[Valued]) -> Option<String> 
 
 /// Returns the geometric mean of the ratio of largest to smallest value along an axis, with all else constant. `None`
 /// if a value is zero, or no two points differ in this axis alone.
-fn mean_ratio(plan: &Plan, values: &[Valued], axis: usize) -> Option<f64> {
+fn mean_ratio(plan: &Plan, values: &[PointValue], axis: usize) -> Option<f64> {
     let mut groups: BTreeMap<Vec<usize>, (f64, f64, u32)> = BTreeMap::new();
     for (point, value) in values {
         if *value <= 0.0 {
@@ -159,7 +160,7 @@ mod tests {
     fn points_close_to_the_best_are_counted_where_low_values_are_good_too() {
         let plan = Plan::parse("p.toml", PLAN).unwrap();
         let told = |name: &str, values: [f64; 4]| {
-            let values: Vec<Valued> = values.into_iter().enumerate().collect();
+            let values: Vec<PointValue> = values.into_iter().enumerate().collect();
             sentences(&plan, find(name).unwrap(), &values)[0].replace(UNBROKEN, " ")
         };
         let rate = told("iops", [100.0, 436.0, 110.0, 440.0]);

@@ -95,7 +95,7 @@ impl Plan {
     /// Returns the drives of the plan that are not shipped ones, and so have to be read from files.
     pub fn wanted_drives(&self) -> Vec<NamedFile<'_>> {
         let fixed = self.text.drive.iter().map(|Word { text, place }| NamedFile { name: text, place });
-        let swept = self.swept().filter(|swept| swept.target() == AxisTarget::Drive);
+        let swept = self.swept_keys().filter(|swept| swept.target() == AxisTarget::Drive);
         let swept = swept.flat_map(|swept| &swept.values).filter_map(|node| match &node.value {
             phaselink_core::config::document::Value::String(name) => Some(NamedFile { name, place: &node.place }),
             _ => None,
@@ -137,7 +137,7 @@ impl Plan {
             JobText::File(_) => &[],
         };
         let fixed = given.iter().filter(|given| given.name == option).map(|given| given.text.clone());
-        let swept = self.swept().filter(|swept| swept.target() == AxisTarget::Job(option));
+        let swept = self.swept_keys().filter(|swept| swept.target() == AxisTarget::Job(option));
         fixed.chain(swept.flat_map(|swept| (0..swept.values.len()).map(|place| swept.text(place)))).collect()
     }
 
@@ -182,7 +182,7 @@ impl Plan {
     }
 
     /// Returns all keys that the sweep varies, in the order of the axes.
-    fn swept(&self) -> impl Iterator<Item = &axis::SweptKey> {
+    fn swept_keys(&self) -> impl Iterator<Item = &axis::SweptKey> {
         self.text.axes.iter().flat_map(|axis| &axis.swept)
     }
 

@@ -29,7 +29,7 @@ pub fn page(plan: &Plan, rows: &[RanPoint]) -> String {
     let told: Vec<String> = heading(plan, rows.len()).lines().map(String::from).collect();
     let curves = Curves::of(plan);
     let columns = plan.columns().iter().enumerate();
-    let drawn: Vec<String> = columns.flat_map(|(place, column)| curves.drawn(rows, place, column)).collect();
+    let drawn: Vec<String> = columns.flat_map(|(place, column)| curves.column_plots(rows, place, column)).collect();
     let drawn = if drawn.is_empty() { String::new() } else { side_by_side(&drawn) };
     let shown = &rows[..rows.len().min(ROWS_MAX)];
     let table = rows_table(plan, shown);
@@ -60,7 +60,7 @@ type Name = (String, String);
 impl<'a> Curves<'a> {
     fn of(plan: &'a Plan) -> Curves<'a> {
         let numbers = plan
-            .swept()
+            .swept_keys()
             .filter(|swept| swept.varies() && (0..swept.values.len()).all(|it| number(swept, it).is_some()));
         // Of several axes with equal length, choose the first.
         let over = numbers.fold(None, |best: Option<&SweptKey>, swept| match best {
@@ -71,7 +71,7 @@ impl<'a> Curves<'a> {
     }
 
     /// Returns the plots of one column of the plan as HTML. `place` is the number of the column.
-    fn drawn(&self, rows: &[RanPoint], place: usize, column: &Figure) -> Vec<String> {
+    fn column_plots(&self, rows: &[RanPoint], place: usize, column: &Figure) -> Vec<String> {
         let Some(over) = self.over else { return Vec::new() };
         let mut plots: BTreeMap<usize, (String, Vec<Curve>)> = BTreeMap::new();
         let mut order: Vec<Name> = Vec::new();
@@ -102,7 +102,7 @@ impl<'a> Curves<'a> {
         self.plan.visit(row.point, |swept, place| {
             if std::ptr::eq(swept, over) {
                 x = number(swept, place).unwrap_or(0.0);
-            } else if swept.varies() && !self.goes_with(swept, over) {
+            } else if swept.varies() && !self.varies_with(swept, over) {
                 others.push(format!("{} = {}", swept.key, swept.text(place)));
             }
         });
@@ -118,7 +118,7 @@ impl<'a> Curves<'a> {
     }
 
     /// True if two keys vary together on one axis of the sweep.
-    fn goes_with(&self, one: &SweptKey, two: &SweptKey) -> bool {
+    fn varies_with(&self, one: &SweptKey, two: &SweptKey) -> bool {
         self.plan.text.axes.iter().any(|axis| has(axis, one) && has(axis, two))
     }
 }

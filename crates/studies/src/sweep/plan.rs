@@ -246,13 +246,13 @@ impl SweepReader {
 
     fn axis(&mut self, place: &Place, table: &Table) -> Option<Axis> {
         if document::entry(table, "zip").is_none() {
-            return Some(Axis { swept: vec![self.swept(place, table)?] });
+            return Some(Axis { swept: vec![self.parse_swept_key(place, table)?] });
         }
         self.refuse_others(table, &["zip"]);
         let mut swept = Vec::new();
         for node in self.array(table, "zip", "an array of tables, each with a key and its values") {
             match &node.value {
-                Value::Table(inner) => swept.push(self.swept(&node.place, inner)),
+                Value::Table(inner) => swept.push(self.parse_swept_key(&node.place, inner)),
                 _ => self.refuse(&node.place, format!("`{}` in zip", node.quote), "tables with a key and its values"),
             }
         }
@@ -277,7 +277,7 @@ impl SweepReader {
         }
     }
 
-    fn swept(&mut self, place: &Place, table: &Table) -> Option<SweptKey> {
+    fn parse_swept_key(&mut self, place: &Place, table: &Table) -> Option<SweptKey> {
         self.refuse_others(
             table,
             &["key", "values", "powers_of_two", "from", "to", "step", "count", "factor", "spacing", "round"],

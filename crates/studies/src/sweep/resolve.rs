@@ -84,7 +84,7 @@ impl Plan {
     pub(super) fn spelt_job(&self, given: &[PlanText]) -> Vec<(String, String)> {
         let mut options: Vec<(String, String)> =
             given.iter().map(|given| (given.name.clone(), given.text.clone())).collect();
-        for swept in self.swept() {
+        for swept in self.swept_keys() {
             if let AxisTarget::Job(option) = swept.target() {
                 options.retain(|(name, _)| name != option);
                 options.push((option.into(), swept.text(0)));
@@ -149,7 +149,7 @@ impl Resolver<'_> {
     ///
     /// # Panics
     /// If the sweep has no point of this number.
-    pub fn drawn(&mut self, point: usize, draws: &Draws, draw: usize) -> Option<(Hash, Drive, Vec<Job>)> {
+    pub fn point_of_draw(&mut self, point: usize, draws: &Draws, draw: usize) -> Option<(Hash, Drive, Vec<Job>)> {
         let seed = self.sweep.plan.seed(point);
         let overrides = draws.overrides(self.resolve(point).ok()?.0, draw);
         let drive = self.drive(point, &overrides).ok()?;
@@ -160,7 +160,7 @@ impl Resolver<'_> {
     /// Returns the simulation of a sweep's point with the uncertain constants of draw number `draw`. `None` if it
     /// cannot run.
     pub fn drawn_simulation(&mut self, point: usize, draws: &Draws, draw: usize) -> Option<Simulation> {
-        let (_, drive, jobs) = self.drawn(point, draws, draw)?;
+        let (_, drive, jobs) = self.point_of_draw(point, draws, draw)?;
         Simulation::new(&drive, &jobs, self.sweep.plan.seed(point)).ok()
     }
 

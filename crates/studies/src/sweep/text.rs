@@ -50,7 +50,7 @@ pub fn table(plan: &Plan, rows: &[RanPoint]) -> String {
 /// Returns a sweep's results as a table, one row for each point, for output in several forms.
 pub fn rows_table(plan: &Plan, rows: &[RanPoint]) -> Table {
     let mut table = Table::new();
-    let shown: Vec<&SweptKey> = plan.swept().filter(|swept| swept.varies()).collect();
+    let shown: Vec<&SweptKey> = plan.swept_keys().filter(|swept| swept.varies()).collect();
     for swept in &shown {
         table = if is_numeric(swept) { table.right(&swept.key) } else { table.left(&swept.key) };
     }
@@ -112,7 +112,7 @@ pub fn heading(plan: &Plan, rows: usize) -> String {
     if let [seed] = plan.text.seeds[..] {
         parts.push(format!("seed {seed}"));
     }
-    let constant = plan.swept().filter(|swept| !swept.varies());
+    let constant = plan.swept_keys().filter(|swept| !swept.varies());
     parts.extend(constant.map(|swept| format!("{} = {}", swept.key, swept.text(0))));
     format!("{}: {}\n{}\n", plan.text.file, parts.join(", "), job(plan))
 }
@@ -123,7 +123,7 @@ fn job(plan: &Plan) -> String {
         JobText::File(path) => return format!("Jobs of {}", path.text),
         JobText::Options(_, given) => given,
     };
-    let is_swept = |name: &str| plan.swept().any(|swept| swept.target() == AxisTarget::Job(name));
+    let is_swept = |name: &str| plan.swept_keys().any(|swept| swept.target() == AxisTarget::Job(name));
     let options = plan.spelt_job(given).into_iter().filter(|(name, _)| !is_swept(name));
     let options: Vec<(String, String)> = options.collect();
     format!("Job: {}", in_words(options.iter().map(|(name, text)| (name.as_str(), text.as_str()))))
@@ -137,7 +137,7 @@ fn is_numeric(swept: &SweptKey) -> bool {
 /// of the plan in full precision, and the hash. An unknown figure is empty.
 pub fn csv(plan: &Plan, rows: &[RanPoint]) -> String {
     let columns = &plan.text.columns;
-    let keys = plan.swept().map(|swept| swept.key.as_str());
+    let keys = plan.swept_keys().map(|swept| swept.key.as_str());
     let names = columns.iter().map(|column| column.name);
     let ends = columns.iter().filter(|_| has_intervals(rows));
     let ends = ends.flat_map(|column| ["low", "high"].map(|end| format!("{}_{end}", column.name)));
@@ -171,7 +171,7 @@ fn line(cells: impl IntoIterator<Item = String>) -> String {
 ///
 /// Each row is one line. Rows are written one at a time, so that the document needs no more memory than its text.
 pub fn json(plan: &Plan, rows: &[RanPoint]) -> String {
-    let axes: Vec<&str> = plan.swept().map(|swept| swept.key.as_str()).collect();
+    let axes: Vec<&str> = plan.swept_keys().map(|swept| swept.key.as_str()).collect();
     let columns: Vec<&str> = plan.text.columns.iter().map(|column| column.name).collect();
     let mut text = String::from("{\n");
     for (key, value) in [

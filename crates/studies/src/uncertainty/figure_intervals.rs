@@ -6,7 +6,7 @@ use crate::results::documents::{ByName, FigureInterval};
 use crate::results::{self, FIGURES, Figures, Unit};
 
 /// Names of figures with their values, in equal order for every draw; `None` for a figure that the run lacks.
-pub type Named = Vec<(String, Option<f64>)>;
+pub type NamedFigures = Vec<(String, Option<f64>)>;
 
 /// Figures of a run with their values and, where draws allow one, their prediction intervals.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct FigureWithInterval {
 }
 
 /// Returns all figures of a run by name; `None` for a figure that it does not have.
-pub fn of_run(figures: &Figures) -> Named {
+pub fn of_run(figures: &Figures) -> NamedFigures {
     FIGURES.iter().map(|figure| (String::from(figure.name), figures.get(figure))).collect()
 }
 
@@ -35,9 +35,9 @@ fn is_time_or_rate(name: &str) -> bool {
 impl FigureIntervals {
     /// Computes the interval of each figure. `central` has the figures with the nominal constants, `drawn` those of
     /// each draw in order; `None` for a draw in which the job cannot run.
-    pub fn of(draws: &Draws, central: Named, drawn: &[Option<Named>]) -> FigureIntervals {
+    pub fn of(draws: &Draws, central: NamedFigures, drawn: &[Option<NamedFigures>]) -> FigureIntervals {
         let figure = |(name, value): (String, Option<f64>)| {
-            let in_draw = |draw: &Option<Named>| draw.as_ref()?.iter().find(|(other, _)| *other == name)?.1;
+            let in_draw = |draw: &Option<NamedFigures>| draw.as_ref()?.iter().find(|(other, _)| *other == name)?.1;
             let values: Vec<Option<f64>> = drawn.iter().map(in_draw).collect();
             let model_error = draws.model_error.filter(|_| is_time_or_rate(&name));
             let interval = value.and_then(|value| {

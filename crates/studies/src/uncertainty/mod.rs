@@ -20,7 +20,7 @@ use phaselink_core::drive_file::Override;
 use phaselink_core::random::Random;
 
 pub use crate::results::documents::{Contribution, Interval};
-pub use figure_intervals::{FigureIntervals, FigureWithInterval, Named, of_run};
+pub use figure_intervals::{FigureIntervals, FigureWithInterval, NamedFigures, of_run};
 
 /// Default number of random draws of uncertain constants: two of them lie beyond each end of a 90 % interval.
 pub const DRAWS_DEFAULT: usize = 40;

@@ -13,7 +13,7 @@ use phaselink_core::drive::Drive;
 
 /// Measurements and reproduced papers whose runs use one shipped drive, stack or host.
 #[derive(Default)]
-struct Touching {
+struct RelatedEvidence {
     sources: BTreeSet<String>,
     errors_pct: Vec<f64>,
     papers: Vec<String>,
@@ -27,7 +27,7 @@ impl Validation {
     /// If the number of judged rows differs from the validation's.
     pub fn evidence(&self, rows: &[ValidatedRow], papers: &[Reproduction]) -> Vec<Evidence> {
         assert_eq!(rows.len(), self.rows.len(), "one judged row for each");
-        let mut found: BTreeMap<(usize, String), Touching> = BTreeMap::new();
+        let mut found: BTreeMap<(usize, String), RelatedEvidence> = BTreeMap::new();
         for (row, own) in rows.iter().zip(&self.rows) {
             let (Some(run), Some(error)) = (own.run, row.error_pct) else { continue };
             if matches!(row.provenance, Some(Provenance::Given | Provenance::Returned)) {
@@ -45,7 +45,7 @@ impl Validation {
                 drives.into_iter().filter_map(Drive::shipped).flat_map(|drive| keys(&drive)).collect();
             keys.into_iter().for_each(|key| found.entry(key).or_default().papers.push(String::from(paper.paper())));
         }
-        let row = |((part, name), touching): ((usize, String), Touching)| Evidence {
+        let row = |((part, name), touching): ((usize, String), RelatedEvidence)| Evidence {
             part: String::from(["drive", "stack", "host"][part]),
             name,
             sources: touching.sources.into_iter().collect(),

@@ -5,7 +5,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
 use phaselink_core::simulation::simulate;
 use phaselink_core::workload::{BlockShare, Job};
-use phaselink_studies::predict::{Loaded, predict};
+use phaselink_studies::predict::{LoadBounds, predict};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -36,7 +36,7 @@ fn draw_blocks(blocks: &mut [BlockShare], found: &DirectionOutcome) {
 }
 
 /// What is predicted of a job with the shares that were drawn in its run, and that.
-fn predicted_and_run(drive: &Drive, job: &str) -> (Loaded, Outcome) {
+fn predicted_and_run(drive: &Drive, job: &str) -> (LoadBounds, Outcome) {
     let jobs = jobs(drive, job);
     let outcome = simulate(drive, &jobs, 1).unwrap_or_else(|problems| panic!("{problems}"));
     (predict(drive, &[as_drawn(&jobs[0], &outcome)]).jobs.remove(0).loaded(), outcome)

@@ -20,7 +20,7 @@ pub(in crate::output) fn is_shared(kind: FileType) -> bool {
 }
 
 /// Returns the name of a kind of special file that must never be overwritten; none here.
-pub(in crate::output) fn precious(_kind: FileType) -> Option<&'static str> {
+pub(in crate::output) fn protected_file_kind(_kind: FileType) -> Option<&'static str> {
     None
 }
 

@@ -33,7 +33,7 @@ pub(in crate::output) fn is_shared(kind: FileType) -> bool {
 }
 
 /// Returns the name of a kind of special file that must never be overwritten, or none for other kinds.
-pub(in crate::output) fn precious(kind: FileType) -> Option<&'static str> {
+pub(in crate::output) fn protected_file_kind(kind: FileType) -> Option<&'static str> {
     match kind {
         kind if kind.is_socket() => Some("a socket"),
         kind if kind.is_block_device() => Some("a disk"),

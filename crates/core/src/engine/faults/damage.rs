@@ -61,7 +61,7 @@ impl Damage {
     }
 
     /// Replaces the bytes that packets have brought to host memory by those that a damaged read returns.
-    pub(super) fn befall(self, settled: &Settled, contents: &SparseBytes, memory: &mut HostMemory) {
+    pub(super) fn write_damaged_bytes(self, settled: &Settled, contents: &SparseBytes, memory: &mut HostMemory) {
         let Settled { packet, first, count, .. } = settled;
         let (start, end) = (first * packet.chunk_bytes, packet.bytes.min((first + count) * packet.chunk_bytes));
         let (from, to) = (packet.device_offset + u64::from(start), packet.device_offset + u64::from(end));

@@ -99,7 +99,7 @@ impl Planted {
     fn hold_data(&mut self, engine: &mut Engine) {
         let now = engine.now();
         let issued = engine.shared.requests.issued;
-        let newest = (self.number != issued).then(|| newest(engine, issued)).flatten();
+        let newest = (self.number != issued).then(|| request_in_flight(engine, issued)).flatten();
         if let Some(id) = newest {
             let request = &engine.shared.requests[id];
             // The driver fills the request's buffer when it takes the request; wait until then.
@@ -262,6 +262,6 @@ fn overlook_chunks(engine: &mut Engine) {
 }
 
 /// Returns the index of the request of this number, if it is in flight.
-fn newest(engine: &Engine, number: u64) -> Option<RequestId> {
+fn request_in_flight(engine: &Engine, number: u64) -> Option<RequestId> {
     (0..engine.shared.requests.places()).find(|id| engine.shared.requests[*id].number == number)
 }

@@ -4,7 +4,7 @@
 //! A run without power cuts never asks for them: its events are counted up to the next cut, and the memory notes which
 //! data outlives power only where a cut is described.
 
-use super::{Away, DueEffect, Faults};
+use super::{DeviceAbsence, DueEffect, Faults};
 use crate::data::Data;
 use crate::drive::Drive;
 use crate::engine::Engine;
@@ -60,7 +60,7 @@ impl Engine {
         let Some(faults) = &mut self.faults else { return };
         let is_due = |rule: &&mut Rule| rule.next_event().is_some_and(|next| next <= events);
         let Some(rule) = faults.events.iter_mut().find(is_due) else { return };
-        rule.happens_at(now);
+        rule.count_effect_at(now);
         let outage = rule.fault.outage;
         self.cut_power(now, outage);
     }
@@ -68,7 +68,7 @@ impl Engine {
     /// Cuts the power of the device, which takes commands again after `outage`. Another cut during that time starts the
     /// outage anew.
     pub(super) fn cut_power(&mut self, now: Time, outage: Span) {
-        let Some(faults) = self.faults.as_mut().filter(|faults| faults.away != Away::ForGood) else { return };
+        let Some(faults) = self.faults.as_mut().filter(|faults| faults.away != DeviceAbsence::ForGood) else { return };
         let until = now + outage;
         faults.at(until, DueEffect::PowerOn, &mut self.shared);
         let steps = self.devices[0].media.take_steps();
@@ -76,7 +76,7 @@ impl Engine {
             data.cut_power(now, steps);
         }
         self.devices[0].media.cut_power(now);
-        self.reset(now, Away::Off(until));
+        self.reset(now, DeviceAbsence::Off(until));
         // A device without power does not poll for commands either, so remove its remaining events.
         self.shared.scheduler.retain(Event::is_of_host);
     }
@@ -85,8 +85,8 @@ impl Engine {
     /// has been removed.
     pub(super) fn on_power(&mut self, now: Time) {
         let Some(mut faults) = self.faults.take() else { return };
-        if faults.away == Away::Off(now) {
-            faults.away = Away::No;
+        if faults.away == DeviceAbsence::Off(now) {
+            faults.away = DeviceAbsence::No;
             self.shared.scheduler.retain(Event::is_of_host);
             self.connect_again(now, &faults.drive, faults.seed, false);
         }

@@ -159,11 +159,11 @@ fn trial(codec: &SectorCodec, fault: SectorDamage, random: &mut Random) -> Decod
         SectorDamage::FailedChip => failed = Some(chip),
         SectorDamage::FailedChipAndBits => {
             failed = Some(chip);
-            flip_bits(&mut chips, positions_of(another(chip, random)), few, random);
+            flip_bits(&mut chips, positions_of(other_chip(chip, random)), few, random);
         }
         SectorDamage::SecondFailedChip => {
             failed = Some(chip);
-            break_chip(&mut chips, another(chip, random), random);
+            break_chip(&mut chips, other_chip(chip, random), random);
         }
     }
     if let Some(chip) = failed {
@@ -190,7 +190,7 @@ fn break_chip(chips: &mut Chips, chip: usize, random: &mut Random) {
     }
 }
 
-fn another(chip: usize, random: &mut Random) -> usize {
+fn other_chip(chip: usize, random: &mut Random) -> usize {
     (chip + from(random, 1, CHIPS - 1)) % CHIPS
 }
 

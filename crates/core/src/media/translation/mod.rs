@@ -716,7 +716,7 @@ impl TranslationShape {
 
     /// Returns the number of user streams and the number of streams of moved units.
     fn user_and_moved(&self) -> (u8, u8) {
-        self.placement.map_or(Policy::streams(self.policy), |streams| (streams.user(), streams.moved()))
+        self.placement.map_or(Policy::streams(self.policy), |streams| (streams.user(), streams.moved_unit_streams()))
     }
 
     /// Returns the number of streams in use on a drive whose hosts have not chosen any stream yet.

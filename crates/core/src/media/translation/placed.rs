@@ -32,7 +32,7 @@ impl PlacedStreams {
     }
 
     /// Returns the number of streams of moved units: one for each reclaim group, or one for each user stream.
-    pub fn moved(&self) -> u8 {
+    pub fn moved_unit_streams(&self) -> u8 {
         match self.isolation {
             Isolation::Initial => self.groups,
             Isolation::Persistent => self.user(),
@@ -88,7 +88,7 @@ pub(super) struct PlacedUnits {
 impl PlacedUnits {
     /// Creates the state of a drive on which no host has chosen a stream: every mapping unit belongs to stream 0.
     pub(super) fn new(streams: PlacedStreams) -> PlacedUnits {
-        let (user, moved) = (streams.user(), streams.moved());
+        let (user, moved) = (streams.user(), streams.moved_unit_streams());
         let mut is_kept = vec![false; usize::from(user) + usize::from(moved)];
         (is_kept[0], is_kept[usize::from(user)]) = (true, true);
         PlacedUnits { streams, counts: vec![PlacedCounts::default(); user.into()], of_units: Vec::new(), is_kept }

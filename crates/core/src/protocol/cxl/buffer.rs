@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 
 use super::LINE_BYTES;
-use super::fetched::Fetched;
+use super::fetched::LineInstants;
 use crate::media::Media;
 use crate::table::SortedMap;
 use crate::time::Time;
@@ -99,21 +99,21 @@ impl Buffer {
 
     /// Loads the cache line at byte `offset`, requested at `now`, from the device's buffer or memory. Returns the
     /// instants at which it reaches each stage. Calls come in the order of `now`.
-    pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> Fetched {
+    pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> LineInstants {
         let (unit, line) = self.place(offset);
         let written = self.writes.get(&unit).map_or(0, |written| written.lines);
         if written & line > 0 {
             self.counts.buffer_hits += 1;
-            return Fetched::within(now, now);
+            return LineInstants::within(now, now);
         }
         if let Some(ready_at) = self.take(unit, line) {
             self.counts.buffer_hits += 1;
-            return Fetched::within(now, ready_at.max(now));
+            return LineInstants::within(now, ready_at.max(now));
         }
         self.counts.unit_reads += 1;
         let timing = media.read_along(now, unit * u64::from(self.unit_bytes), self.unit_bytes);
         self.keep(unit, self.whole() & !line & !written, timing.last_at);
-        Fetched::from_memory(timing)
+        LineInstants::from_memory(timing)
     }
 
     /// Stores the cache line at byte `offset`, which arrives at `now`. Returns the time at which the line is in the

@@ -15,7 +15,7 @@ use crate::config::Acknowledge;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::media::Media;
-use crate::protocol::cxl::fetched::Fetched;
+use crate::protocol::cxl::fetched::LineInstants;
 use crate::protocol::cxl::{Buffer, LINE_BYTES};
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
@@ -124,7 +124,7 @@ fn line_least(parts: &Parts, direction: DataDirection) -> Span {
 }
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
-    let found = cached::found(parts, workload, class);
+    let found = cached::cached_pages(parts, workload, class);
     let doubt = match parts.drive.cxl.has_cache() {
         true => cached::doubt(parts, class, found),
         false => doubt(parts, workload, class),
@@ -252,7 +252,7 @@ struct Line {
     arrived: Time,
     /// Instants at which the cache line reaches each stage of the device. For a store, they hold its wait for buffer or
     /// cache.
-    fetched: Fetched,
+    fetched: LineInstants,
 }
 
 /// Memory of an idle device, which serves the lines of one request: buffer and media, or DRAM cache.
@@ -264,16 +264,16 @@ enum LoneMemory {
 impl LoneMemory {
     /// Returns the instants at which a load or store of the cache line at `offset` reaches each stage; it passes the
     /// controller at `at`.
-    fn serve(&mut self, direction: DataDirection, at: Time, offset: u64) -> Fetched {
+    fn serve(&mut self, direction: DataDirection, at: Time, offset: u64) -> LineInstants {
         match (self, direction) {
             (LoneMemory::Buffer(parts), DataDirection::Read) => parts.0.read(at, offset, &mut parts.1),
             (LoneMemory::Buffer(parts), DataDirection::Write) => {
                 let (buffer, media) = &mut **parts;
                 let admitted = buffer.write(at, offset, media);
-                Fetched { started: admitted, ..Fetched::within(at, admitted) }
+                LineInstants { started: admitted, ..LineInstants::within(at, admitted) }
             }
             (LoneMemory::Cache(cache), DataDirection::Read) => cache.read(at, offset),
-            (LoneMemory::Cache(_), DataDirection::Write) => Fetched::within(at, at),
+            (LoneMemory::Cache(_), DataDirection::Write) => LineInstants::within(at, at),
         }
     }
 
@@ -395,13 +395,13 @@ mod cached {
     use crate::closed_form::workload::{Class, Workload};
     use crate::protocol::cxl::LINE_BYTES;
     use crate::protocol::cxl::config::CacheStart;
-    use crate::protocol::cxl::fetched::Fetched;
+    use crate::protocol::cxl::fetched::LineInstants;
     use crate::request::DataDirection;
     use crate::time::{Span, Time};
 
     /// Share of a job's pages that is in the device's DRAM cache.
     #[derive(Clone, Copy, Debug, PartialEq)]
-    pub(super) enum Found {
+    pub(super) enum CachedPages {
         /// All of the job's pages are in the device's DRAM cache.
         All,
         /// A share of the job's pages below 1 is in the cache. The second value is true if all missing pages take the
@@ -419,15 +419,15 @@ mod cached {
     }
 
     /// Returns the share of a job's pages that is in the device's DRAM cache, if it is known.
-    pub(super) fn found(parts: &Parts, workload: &Workload, class: &Class) -> Found {
+    pub(super) fn cached_pages(parts: &Parts, workload: &Workload, class: &Class) -> CachedPages {
         let cxl = &parts.drive.cxl;
         let cached_bytes = u64::from(cxl.cache_pages()) * u64::from(cxl.unit_bytes);
         let page_bytes = u64::from(cxl.unit_bytes);
         if cxl.cache_start == CacheStart::Empty {
-            return Found::Unknown;
+            return CachedPages::Unknown;
         }
         if workload.offset.saturating_add(workload.region_bytes) <= cached_bytes {
-            return Found::All;
+            return CachedPages::All;
         }
         let in_one_page =
             class.aligned && class.bytes <= cxl.unit_bytes && page_bytes.is_multiple_of(class.bytes.into());
@@ -435,9 +435,9 @@ mod cached {
             true => {
                 let page = page_of(parts, class);
                 let is_regular = parts.access(workload, &page).regular;
-                Found::Share(cached_bytes as f64 / workload.region_bytes.max(1) as f64, is_regular)
+                CachedPages::Share(cached_bytes as f64 / workload.region_bytes.max(1) as f64, is_regular)
             }
-            false => Found::Unknown,
+            false => CachedPages::Unknown,
         }
     }
 
@@ -449,7 +449,7 @@ mod cached {
     /// Adds the demands on processors and memory of the pages that a request misses in the cache. Nothing is added for
     /// stores to a cache that begins clean, which may demand nothing, or for stores beside loads.
     pub(super) fn demand(parts: &Parts, workload: &Workload, class: &Class, demands: &mut Demands) {
-        let Found::Share(share, _) = found(parts, workload, class) else { return };
+        let CachedPages::Share(share, _) = cached_pages(parts, workload, class) else { return };
         let is_alone = workload.classes.iter().all(|other| other.direction == class.direction);
         let is_dirty = parts.drive.cxl.cache_start == CacheStart::Dirty;
         let page = Class { direction: class.direction, ..page_of(parts, class) };
@@ -466,7 +466,7 @@ mod cached {
 
     /// Returns the reason why a request to a device with a cache may take another time than the recurrence gives; none
     /// if there is none.
-    pub(super) fn doubt(parts: &Parts, class: &Class, found: Found) -> Option<Doubt> {
+    pub(super) fn doubt(parts: &Parts, class: &Class, found: CachedPages) -> Option<Doubt> {
         let lines = lines(class.bytes);
         let at_once = lines.min(parts.drive.cxl.lines_at_once(class.direction, lines)) * LINE_BYTES;
         match (class.direction, found) {
@@ -477,12 +477,14 @@ mod cached {
             (DataDirection::Write, _) => {
                 Some(Doubt::Longer("stores wait once replaced pages take all places of write-backs"))
             }
-            (_, Found::Unknown) => Some(Doubt::Longer("how many loads miss the device's cache depends on their order")),
-            (_, Found::Share(_, false)) => Some(Doubt::Longer("pages that are missing take different times")),
-            (_, Found::Share(_, true)) => {
+            (_, CachedPages::Unknown) => {
+                Some(Doubt::Longer("how many loads miss the device's cache depends on their order"))
+            }
+            (_, CachedPages::Share(_, false)) => Some(Doubt::Longer("pages that are missing take different times")),
+            (_, CachedPages::Share(_, true)) => {
                 Some(Doubt::Shorter("a load that finds its page in the device's cache takes less, another one more"))
             }
-            (_, Found::All) => parts.chance().map(Doubt::Longer),
+            (_, CachedPages::All) => parts.chance().map(Doubt::Longer),
         }
     }
 
@@ -501,10 +503,10 @@ mod cached {
     impl LoneCache {
         /// Returns the cache of an idle device that holds the share `found` of the job's pages. An unknown share counts
         /// as all.
-        pub(super) fn new(parts: &Parts, found: Found) -> LoneCache {
+        pub(super) fn new(parts: &Parts, found: CachedPages) -> LoneCache {
             let missing = match found {
-                Found::Share(share, _) => 1.0 - share,
-                Found::All | Found::Unknown => 0.0,
+                CachedPages::Share(share, _) => 1.0 - share,
+                CachedPages::All | CachedPages::Unknown => 0.0,
             };
             let cxl = &parts.drive.cxl;
             let memory = match parts.is_mapped() {
@@ -526,15 +528,15 @@ mod cached {
         /// Returns the times of a load of the line at `offset` that passes the controller at `at`. A line of the page
         /// read last waits only for that page. Any other line takes the mean time of a page in the processors and the
         /// memory, and its page then replaces the last one. Both add the access to the cache's DRAM.
-        pub(super) fn read(&mut self, at: Time, offset: u64) -> Fetched {
+        pub(super) fn read(&mut self, at: Time, offset: u64) -> LineInstants {
             let page = offset / self.page_bytes;
             if let Some((_, there_at)) = self.page.filter(|(other, _)| *other == page) {
-                return Fetched::within(at, there_at.max(at)).through(self.access);
+                return LineInstants::within(at, there_at.max(at)).through(self.access);
             }
             let admitted = at + self.firmware;
             let there_at = admitted + self.memory;
             self.page = Some((page, there_at));
-            Fetched { admitted, started: admitted, ..Fetched::within(at, there_at) }.through(self.access)
+            LineInstants { admitted, started: admitted, ..LineInstants::within(at, there_at) }.through(self.access)
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Memory of a CXL device as its controller uses it: media behind a buffer of units, or behind a DRAM cache.
 
-use super::fetched::Fetched;
+use super::fetched::LineInstants;
 use super::{Buffer, PageCache};
 use crate::drive::Drive;
 use crate::media::Media;
@@ -26,7 +26,7 @@ impl DeviceMemory {
 
     /// Loads the cache line at byte `offset`, requested at `now`. Returns the instants at which it reaches each stage
     /// of the device. Calls come in the order of `now`.
-    pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> Fetched {
+    pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> LineInstants {
         match self {
             DeviceMemory::Buffer(buffer) => buffer.read(now, offset, media),
             DeviceMemory::Cache(cache) => cache.read(now, offset, media),

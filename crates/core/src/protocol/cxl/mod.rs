@@ -132,7 +132,7 @@ impl Protocol for Cxl {
         sleeps.into_iter().chain(engine).chain(stream).chain(self.broken_cache(drive)).collect()
     }
 
-    fn waiting(&self, _drive: &Drive) -> Option<String> {
+    fn wait_description(&self, _drive: &Drive) -> Option<String> {
         Some(String::from("loads and stores"))
     }
 

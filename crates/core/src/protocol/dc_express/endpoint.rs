@@ -105,7 +105,7 @@ struct Read {
 
 impl Queue {
     /// Removes a completed queue read from those in flight, returns it, and measures its round trip.
-    fn land(&mut self, now: Time, name: PollName) -> Poll {
+    fn end_queue_read(&mut self, now: Time, name: PollName) -> Poll {
         let place = self.in_flight.iter().position(|poll| poll.name == name).expect("a read in flight");
         let poll = take(&mut self.in_flight, place);
         self.round_trip = now.since(poll.issued);
@@ -491,7 +491,7 @@ impl halves::Controller for Endpoint {
         }
         self.nvme.reads.answered(packet.bytes, ports.link, ports.shared);
         let name = PollName::unpack(packet.token.context);
-        let poll = self.queues[usize::from(name.queue)].land(now, name);
+        let poll = self.queues[usize::from(name.queue)].end_queue_read(now, name);
         let found = self.take_commands(now, poll, packet.sampled_at, payload, ports);
         if self.judge(now, poll, found, ports) {
             self.send_due_reads(now, name.queue, ports);

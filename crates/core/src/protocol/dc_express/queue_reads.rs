@@ -10,7 +10,7 @@ use phaselink_ring::command::COMMAND_BYTES;
 
 use super::Role;
 use super::endpoint::{Endpoint, Mode, Queue, timer};
-use super::window::Sent;
+use super::window::WindowedRead;
 use crate::protocol::ports::Ports;
 use crate::scheduler::Event;
 use crate::time::{Span, Time};
@@ -190,7 +190,7 @@ impl Endpoint {
     /// If that is before all data of `sent` has left, the queue read delays the rest of the data, and with it that
     /// command.
     #[inline(always)]
-    fn target(&self, queue: &Queue, sent: &Sent) -> Option<Time> {
+    fn target(&self, queue: &Queue, sent: &WindowedRead) -> Option<Time> {
         let at = queue.predictor.target(sent.size, sent.end)?;
         Some(if at < sent.end { at + self.request_time } else { at })
     }
@@ -206,14 +206,14 @@ impl Endpoint {
 
     /// Returns the number of commands that a queue read is likely to find now, without those that other queue reads are
     /// expected to bring.
-    fn waiting(&self, now: Time, queue: &Queue, number: u16, awaited: u32) -> u32 {
+    fn expected_commands(&self, now: Time, queue: &Queue, number: u16, awaited: u32) -> u32 {
         if queue.backlog {
             return self.fetch_entries;
         }
         if !self.predict || queue.mode != Mode::Poll {
             return 0;
         }
-        let is_there = |sent: &Sent| self.target(queue, sent).is_some_and(|at| at <= now);
+        let is_there = |sent: &WindowedRead| self.target(queue, sent).is_some_and(|at| at <= now);
         let is_one_there = self.window.next_expected(number, awaited).is_some_and(is_there);
         if !is_one_there || !self.window.has_several() {
             return u32::from(is_one_there);
@@ -228,7 +228,7 @@ impl Endpoint {
     pub(super) fn poll(&mut self, now: Time, number: u16, ports: &mut Ports) {
         let queue = &self.queues[usize::from(number)];
         let awaited = queue.awaited();
-        let expected = self.waiting(now, queue, number, awaited);
+        let expected = self.expected_commands(now, queue, number, awaited);
         let in_time = queue.overlap == 0 || self.is_due(now, queue, number, awaited);
         let wanted = if in_time { expected.max(1) } else { self.fetch_entries };
         let queue = &mut self.queues[usize::from(number)];

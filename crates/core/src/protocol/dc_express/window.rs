@@ -14,7 +14,7 @@ const MISSES_MAX: u8 = 3;
 
 /// Read in the window: its data is about to leave, leaves or has left the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sent {
+pub(super) struct WindowedRead {
     pub queue: u16,
     pub size: SizeClass,
     /// Earliest time at which the read's data can flow (next fields: time that it takes on the link, and time at which
@@ -29,7 +29,7 @@ pub(super) struct Sent {
 /// Window of all reads in flight, in the order of `start` (the earliest time at which their data can flow).
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReadWindow {
-    sent: Vec<Sent>,
+    sent: Vec<WindowedRead>,
     /// Number of changes to the window of reads in flight since the start of the run. A plan for queue reads is stale
     /// once this number has changed.
     pub changes: u32,
@@ -46,7 +46,7 @@ impl ReadWindow {
         match self.sent.last() {
             Some(last) if last.start > start => self.insert(queue, size, start, service),
             // Build the element in place. Copying a structure that was just written would stall the processor.
-            _ => self.sent.push(Sent { queue, size, start, service, end, misses: 0 }),
+            _ => self.sent.push(WindowedRead { queue, size, start, service, end, misses: 0 }),
         }
     }
 
@@ -54,7 +54,7 @@ impl ReadWindow {
     #[inline(never)]
     fn insert(&mut self, queue: u16, size: SizeClass, start: Time, service: Span) {
         let place = self.sent.partition_point(|other| other.start <= start);
-        self.sent.insert(place, Sent { queue, size, start, service, end: start, misses: 0 });
+        self.sent.insert(place, WindowedRead { queue, size, start, service, end: start, misses: 0 });
         self.line_up(place);
     }
 
@@ -98,7 +98,7 @@ impl ReadWindow {
 
     /// Removes and returns the oldest read of a queue, because the host's next command has been found. Returns none if
     /// the data of that read leaves later than `latest`, or if there is no read.
-    pub(super) fn answer(&mut self, queue: u16, latest: Time) -> Option<Sent> {
+    pub(super) fn answer(&mut self, queue: u16, latest: Time) -> Option<WindowedRead> {
         let place = self.sent.iter().position(|sent| sent.queue == queue)?;
         if self.sent[place].end > latest {
             return None;
@@ -110,7 +110,7 @@ impl ReadWindow {
     /// Counts a miss for the oldest `count` reads of a queue: the host's command after each should have been found by
     /// now. Removes and returns a read with too many misses, whose next command is no longer expected.
     #[inline(never)]
-    pub(super) fn miss(&mut self, queue: u16, count: u32) -> Option<Sent> {
+    pub(super) fn miss(&mut self, queue: u16, count: u32) -> Option<WindowedRead> {
         for sent in self.sent.iter_mut().filter(|sent| sent.queue == queue).take(count as usize) {
             sent.misses += 1;
             self.changes = self.changes.wrapping_add(1);
@@ -135,14 +135,14 @@ impl ReadWindow {
 
     /// Returns the reads of a queue whose next command is expected and not overdue, oldest first, without the `passed`
     /// oldest.
-    pub(super) fn expected(&self, queue: u16, passed: u32) -> impl Iterator<Item = &Sent> {
+    pub(super) fn expected(&self, queue: u16, passed: u32) -> impl Iterator<Item = &WindowedRead> {
         self.of(queue).filter(|sent| sent.misses == 0).skip(passed as usize)
     }
 
     /// Returns the first read that [`ReadWindow::expected`] would return. At depth 1, the window holds at most one
     /// read, and no search is needed.
     #[inline(always)]
-    pub(super) fn next_expected(&self, queue: u16, passed: u32) -> Option<&Sent> {
+    pub(super) fn next_expected(&self, queue: u16, passed: u32) -> Option<&WindowedRead> {
         match &self.sent[..] {
             [] => None,
             [only] => Some(only).filter(|only| passed == 0 && only.misses == 0 && only.queue == queue),
@@ -156,7 +156,7 @@ impl ReadWindow {
     }
 
     #[inline(never)]
-    fn next_of_several(&self, queue: u16, passed: u32) -> Option<&Sent> {
+    fn next_of_several(&self, queue: u16, passed: u32) -> Option<&WindowedRead> {
         self.expected(queue, passed).next()
     }
 
@@ -167,7 +167,7 @@ impl ReadWindow {
 
     /// Returns all reads in flight of a queue, in the order of `start` (the earliest time at which their data can
     /// flow).
-    fn of(&self, queue: u16) -> impl Iterator<Item = &Sent> {
+    fn of(&self, queue: u16) -> impl Iterator<Item = &WindowedRead> {
         self.sent.iter().filter(move |sent| sent.queue == queue)
     }
 }

@@ -111,7 +111,7 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
 
 /// Returns the shortest time for which a piece holds its transfer buffer. A read holds it until its data has been
 /// received by the host; a write holds it from its read of host memory until its data has crossed the ring.
-fn held(parts: &Parts, direction: DataDirection, bytes: u32) -> Span {
+fn buffer_hold_time(parts: &Parts, direction: DataDirection, bytes: u32) -> Span {
     let filled = match direction {
         DataDirection::Read => parts.least(DataDirection::Read, bytes) + parts.sent(&parts.data(bytes)),
         DataDirection::Write => {
@@ -129,7 +129,7 @@ fn demand_buffers(parts: &Parts, demands: &mut Demands, direction: DataDirection
         (true, DataDirection::Read) => "transfer buffers of reads",
         (true, DataDirection::Write) => "transfer buffers of writes",
     };
-    demands.add(name, buffers(parts) as f64, held(parts, direction, bytes), 1.0);
+    demands.add(name, buffers(parts) as f64, buffer_hold_time(parts, direction, bytes), 1.0);
 }
 
 /// Returns the latency of a lone request of this class, with its certainty.
@@ -238,8 +238,9 @@ fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) -> Time {
     let (first_bytes, last_bytes) = (first_bytes(parts, class.bytes), last_bytes(parts, class.bytes));
     let before_last = pieces(parts, class.bytes).count().saturating_sub(1);
-    let in_turn = held(parts, class.direction, first_bytes) * (before_last / buffers(parts)) as u64;
-    let lead = held(parts, class.direction, first_bytes) - held(parts, class.direction, last_bytes);
+    let in_turn = buffer_hold_time(parts, class.direction, first_bytes) * (before_last / buffers(parts)) as u64;
+    let lead =
+        buffer_hold_time(parts, class.direction, first_bytes) - buffer_hold_time(parts, class.direction, last_bytes);
     let on_wire = |bytes| match class.direction {
         DataDirection::Read => parts.on_wire(&parts.data(bytes)),
         DataDirection::Write => parts.on_wire(&parts.data_completions(bytes)),
@@ -283,7 +284,7 @@ fn complete(parts: &Parts, workload: &Workload, bytes: u32, submitted: Time, don
         parts.charge_wake_up(ledger, stalled);
     } else {
         parts.charge_poll(ledger);
-        let elsewhere = strays(parts, workload);
+        let elsewhere = may_interrupt_other_core(parts, workload);
         ledger.until(Stage::CoreWait, if elsewhere { found } else { stalled }.max(ledger.cursor()));
     }
     if bytes > parts.drive.moneta.spin_up_to_bytes {
@@ -292,7 +293,7 @@ fn complete(parts: &Parts, workload: &Workload, bytes: u32, submitted: Time, don
 }
 
 /// True if a request's interrupt may go to another core than that of its thread, one that idles.
-fn strays(parts: &Parts, workload: &Workload) -> bool {
+fn may_interrupt_other_core(parts: &Parts, workload: &Workload) -> bool {
     let (moneta, host) = (&parts.drive.moneta, &parts.drive.host);
     let cores = if host.interrupt_cores == 0 { host.processors() } else { host.interrupt_cores.min(host.processors()) };
     let reached = cores.min(moneta.tags.into()).min(moneta.interrupt_vectors.into());
@@ -308,7 +309,7 @@ fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<&'static s
     let soonest = moneta.pipeline + parts.sent(&word(parts)) + parts.sent(&message(parts));
     let own_idles = sleeps(parts, class.bytes) && parts.at_clock(parts.drive.host.context_switch) <= soonest;
     let idle = !own_idles && !parts.drive.host.idle_exit.is_zero();
-    let strays = strays(parts, workload) && (idle || !parts.drive.link.command_payload);
+    let strays = may_interrupt_other_core(parts, workload) && (idle || !parts.drive.link.command_payload);
     let words = parts.flows(&word(parts), u32::from(moneta.request_words) - 1);
     let doubts = [
         (split(parts, class.bytes).is_split(), OVERLAP),

@@ -66,7 +66,7 @@ impl Protocol for Moneta {
         [broken_wait(drive), self.broken_zero_copy(drive.stack.copy_bytes_per_ns)].into_iter().flatten().collect()
     }
 
-    fn waiting(&self, _drive: &Drive) -> Option<String> {
+    fn wait_description(&self, _drive: &Drive) -> Option<String> {
         let bytes = self.spin_up_to_bytes;
         (bytes > 0).then(|| match bytes.is_multiple_of(1024) {
             true => format!("spinning up to {} KiB", bytes / 1024),

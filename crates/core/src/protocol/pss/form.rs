@@ -73,7 +73,7 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     parts.demand_cores(&mut demands, workload, ledger.cursor().since(ledger.start()), true);
     let mut media = Demands::default();
     parts.demand_media(&mut media, workload, class);
-    let uncached = (1.0 - cached_share(parts, workload).min(1.0)) / workload.sharers();
+    let uncached = (1.0 - cached_share(parts, workload).min(1.0)) / workload.sharing_requests();
     demands.add_share(&media, uncached);
     if class.direction == DataDirection::Write {
         // A write of less than a page occupies the banks of its page for a whole program operation.

@@ -94,7 +94,7 @@ pub(super) fn poller(job: &Job, limits: &Limits) -> Option<JobFinding> {
     when(cpu >= processors, "sqthread_poll_cpu", format!("sqthread_poll_cpu={cpu}"), allowed)
 }
 
-pub(super) fn waiting(job: &Job, limits: &Limits) -> Option<JobFinding> {
+pub(super) fn check_completion_method(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let support = limits.engine_support.as_ref().filter(|support| !support.has_interrupts)?;
     let engine = support.engine(job)?;
     let found = format!("ioengine={} waits for interrupts, which the drive does not raise", engine.name());
@@ -132,7 +132,7 @@ pub(super) fn batches(job: &Job, limits: &Limits) -> Option<JobFinding> {
 
 /// Returns a finding about the I/O engines of jobs of one run: threads that share a queue but not a completion method,
 /// or too few processors for poll threads.
-pub(super) fn together(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
+pub(super) fn check_shared_queues(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
     let support = limits.engine_support.as_ref()?;
     mixed_queue(jobs, support, limits.queue_pairs).or_else(|| pollers(jobs, support))
 }

@@ -71,7 +71,7 @@ pub(super) fn values(job: &Job, limits: &Limits) -> Option<JobFinding> {
 
 /// Refuses jobs whose values differ in size, or whose keys are too many for the drive. Room counts both for all values
 /// and for those that writes in flight are replacing.
-pub(super) fn together(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
+pub(super) fn check_value_sizes(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
     let space = limits.keys?;
     let filled: Vec<FilledKeys> = jobs.iter().map(|job| job.filled_keys(limits.capacity_bytes)).collect();
     if filled.iter().any(|other| other.value_bytes != filled[0].value_bytes) {

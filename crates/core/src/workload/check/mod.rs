@@ -186,7 +186,7 @@ const CHECKS: [Check; 36] = [
     engines::engine,
     engines::switches,
     engines::poller,
-    engines::waiting,
+    engines::check_completion_method,
     engines::batches,
     zones::replay,
     zones::restarts,
@@ -206,7 +206,7 @@ impl Job {
 
     /// Returns the largest number of commands into which the job's requests in flight can be split, because of the
     /// drive's largest transfer.
-    fn parts_under_way(&self, limits: &Limits) -> u64 {
+    fn parts_in_flight(&self, limits: &Limits) -> u64 {
         let largest = self.sizes().into_iter().max().unwrap_or(0);
         let parts = u64::from(largest.div_ceil(limits.transfer_bytes).max(1));
         parts.saturating_mul(u64::from(self.threads) * u64::from(self.iodepth))
@@ -266,13 +266,13 @@ pub fn problems_together(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec
         let found = format!("all jobs together have {threads} threads (numjobs)");
         return vec![place.problem("numjobs", found, format!("at most {THREADS_MAX}"))];
     }
-    if let Some((option, found, allowed)) = engines::together(jobs, limits) {
+    if let Some((option, found, allowed)) = engines::check_shared_queues(jobs, limits) {
         return vec![place.problem(option, found, allowed)];
     }
-    if let Some((option, found, allowed)) = zones::together(jobs, limits) {
+    if let Some((option, found, allowed)) = zones::check_written_zones(jobs, limits) {
         return vec![place.problem(option, found, allowed)];
     }
-    if let Some((option, found, allowed)) = keys::together(jobs, limits) {
+    if let Some((option, found, allowed)) = keys::check_value_sizes(jobs, limits) {
         return vec![place.problem(option, found, allowed)];
     }
     let crowded = side_by_side(jobs).find_map(|jobs| too_many_parts(jobs, limits).or_else(|| full_queue(jobs, limits)));
@@ -281,7 +281,7 @@ pub fn problems_together(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec
 
 /// Refuses jobs whose requests in flight at one time have more parts than memory should hold.
 fn too_many_parts(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
-    let parts = jobs.iter().fold(0, |sum: u64, job| sum.saturating_add(job.parts_under_way(limits)));
+    let parts = jobs.iter().fold(0, |sum: u64, job| sum.saturating_add(job.parts_in_flight(limits)));
     let part_bytes = limits.transfer_bytes;
     let found = format!("all jobs together have up to {parts} parts of requests under way (bs, iodepth, numjobs)");
     let allowed = format!("at most {PARTS_MAX}, and this drive cuts requests into parts of {part_bytes} bytes");

@@ -71,7 +71,7 @@ pub(super) fn write_blocks(job: &Job, limits: &Limits) -> Option<JobFinding> {
 
 /// Refuses jobs that together write more zones at a time than exist or can be open, that write different regions, or
 /// that write one after the other.
-pub(super) fn together(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
+pub(super) fn check_written_zones(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
     let zones = limits.zones?;
     let writes = |job: &&Job| job.has_writes() && job.trace.is_none();
     let threads = |jobs: &[Job]| jobs.iter().filter(writes).map(|job| u64::from(job.threads)).sum::<u64>();

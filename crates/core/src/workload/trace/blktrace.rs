@@ -95,8 +95,8 @@ impl Order {
             return Ok(TraceRecord::Other);
         }
         match event.action & 0xffff & !CGROUP {
-            QUEUE => event.asked().map(TraceRecord::Asked),
-            ISSUE => Ok(TraceRecord::Issued(event.asked())),
+            QUEUE => event.recorded_request().map(TraceRecord::Asked),
+            ISSUE => Ok(TraceRecord::Issued(event.recorded_request())),
             COMPLETE => Ok(TraceRecord::Completed { at: event.at, device: event.device }),
             _ => Ok(TraceRecord::Other),
         }
@@ -128,7 +128,7 @@ struct BlktraceEvent {
 }
 
 impl BlktraceEvent {
-    fn asked(&self) -> Result<RecordedRequest<'static>, RecordMistake> {
+    fn recorded_request(&self) -> Result<RecordedRequest<'static>, RecordMistake> {
         let is = |category| self.action & category != 0;
         let what = match () {
             () if is(PASSTHROUGH) => RecordedOperation::LeftOut("passthrough commands"),

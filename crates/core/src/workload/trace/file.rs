@@ -25,7 +25,7 @@ pub struct File {
 
 impl File {
     /// Makes a file that can be opened any number of times; `open` returns its content.
-    pub fn lasting(
+    pub fn reopenable(
         name: impl Into<String>,
         open: impl Fn() -> Result<Pieces, Problem> + Send + Sync + 'static,
     ) -> File {
@@ -33,22 +33,22 @@ impl File {
     }
 
     /// Makes a file that can be opened only once, such as a pipe; `open` returns its content.
-    pub fn passing(
+    pub fn single_use(
         name: impl Into<String>,
         open: impl Fn() -> Result<Pieces, Problem> + Send + Sync + 'static,
     ) -> File {
-        File { is_lasting: false, ..File::lasting(name, open) }
+        File { is_lasting: false, ..File::reopenable(name, open) }
     }
 
     /// Makes a trace file from bytes in memory.
-    pub fn at_hand(name: impl Into<String>, bytes: &[u8]) -> File {
+    pub fn in_memory(name: impl Into<String>, bytes: &[u8]) -> File {
         let bytes: Arc<[u8]> = bytes.into();
         let open = move || -> Result<Pieces, Problem> {
             let bytes = bytes.clone();
             let starts = (0..bytes.len()).step_by(PIECE_BYTES);
             Ok(Box::new(starts.map(move |start| Ok(bytes[start..bytes.len().min(start + PIECE_BYTES)].to_vec()))))
         };
-        File::lasting(name, open)
+        File::reopenable(name, open)
     }
 
     /// Opens the file, and returns its content from the start, piece by piece.

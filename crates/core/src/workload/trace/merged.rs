@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// Merger of the events of several files: always returns the earliest of the files' next events.
-pub(super) struct Merged {
+pub(super) struct EventMerger {
     pub format: Format,
     files: Vec<Events>,
     /// Next event of each file; none for a file that has ended.
@@ -26,12 +26,12 @@ pub(super) struct Merged {
     places: Vec<Vec<u32>>,
 }
 
-impl Merged {
+impl EventMerger {
     /// Opens the files of a trace, which must all have the same format.
     ///
     /// # Errors
     /// If one of the files cannot be opened, or has another format than the first.
-    pub(super) fn open(files: &[File], format: Option<Format>) -> Result<Merged, Problems> {
+    pub(super) fn open(files: &[File], format: Option<Format>) -> Result<EventMerger, Problems> {
         let opened = all(files.iter().map(|file| Events::open(file, format).map_err(Problems::from)))?;
         let format = opened.first().map_or(Format::Blktrace, |events| events.format);
         if let Some((file, other)) = files.iter().zip(&opened).find(|(_, events)| events.format != format) {
@@ -39,7 +39,7 @@ impl Merged {
             return Err(Problem::new(&file.name, None, found, allowed).into());
         }
         let count = opened.len();
-        let mut merged = Merged {
+        let mut merged = EventMerger {
             format,
             files: opened,
             heads: (0..count).map(|_| None).collect(),
@@ -172,23 +172,23 @@ impl Disorder {
 #[derive(Debug)]
 pub(super) struct Sorted {
     held_back: usize,
-    held: BinaryHeap<Reverse<(u64, u64, Held)>>,
+    held: BinaryHeap<Reverse<(u64, u64, HeldRequest)>>,
     count: u64,
 }
 
 /// Request that is held back for sorting. All requests compare as equal, because time and sequence number already
 /// decide their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held(Io);
+struct HeldRequest(Io);
 
-impl PartialOrd for Held {
-    fn partial_cmp(&self, other: &Held) -> Option<std::cmp::Ordering> {
+impl PartialOrd for HeldRequest {
+    fn partial_cmp(&self, other: &HeldRequest) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Held {
-    fn cmp(&self, _: &Held) -> std::cmp::Ordering {
+impl Ord for HeldRequest {
+    fn cmp(&self, _: &HeldRequest) -> std::cmp::Ordering {
         std::cmp::Ordering::Equal
     }
 }
@@ -206,10 +206,10 @@ impl Sorted {
         }
         while self.held.len() <= self.held_back {
             let Some((at, io)) = more() else { break };
-            self.held.push(Reverse((at, self.count, Held(io))));
+            self.held.push(Reverse((at, self.count, HeldRequest(io))));
             self.count += 1;
         }
-        self.held.pop().map(|Reverse((at, _, Held(io)))| (at, io))
+        self.held.pop().map(|Reverse((at, _, HeldRequest(io)))| (at, io))
     }
 }
 

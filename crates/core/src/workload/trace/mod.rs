@@ -80,7 +80,7 @@ pub fn read_keeping(files: &[File], selection: &Selection, kept_max: usize) -> R
 /// # Errors
 /// As [`read`].
 pub fn parse(file_name: &str, bytes: impl AsRef<[u8]>) -> Result<Trace, Problems> {
-    read(&[File::at_hand(file_name, bytes.as_ref())], &Selection::default())
+    read(&[File::in_memory(file_name, bytes.as_ref())], &Selection::default())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::events::{TraceRequest, TraceStep};
 use super::file::File;
 use super::format::Format;
-use super::merged::{Merged, Sorted};
+use super::merged::{EventMerger, Sorted};
 use super::summary::Summary;
 use super::trace_io::TraceIo;
 use crate::problem::Problem;
@@ -147,7 +147,7 @@ struct Reading {
 
 /// Requests of a trace that is being read again, in the order of its files, before they are sorted.
 struct UnsortedReading {
-    merged: Merged,
+    merged: EventMerger,
     /// For each device of the trace, true if its requests are replayed.
     is_wanted: Vec<bool>,
     /// True once a read or write has been returned; flushes before it are left out.
@@ -211,7 +211,7 @@ impl Iter {
 
     fn read_on(&mut self, files: &TraceFiles) -> Result<Option<(u64, Io)>, Problem> {
         if self.reading.is_none() {
-            let merged = Merged::open(&files.files, Some(files.format))
+            let merged = EventMerger::open(&files.files, Some(files.format))
                 .map_err(|problems| problems.0.into_iter().next().unwrap_or_else(|| files.changed()))?;
             let sorted = Sorted::new(files.held_back);
             let unsorted = UnsortedReading { merged, is_wanted: Vec::new(), has_begun: false };

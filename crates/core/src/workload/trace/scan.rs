@@ -4,7 +4,7 @@ use super::Trace;
 use super::events::{TraceEvent, TraceRequest, TraceStep};
 use super::file::File;
 use super::format::Format;
-use super::merged::{Disorder, Merged};
+use super::merged::{Disorder, EventMerger};
 use super::requests::{ArrivalStep, TraceFiles, TraceRequests};
 use super::summary::Summary;
 use super::trace_io::TraceIo;
@@ -53,7 +53,7 @@ impl NamedTrace {
 /// Reads a trace, which has several files if there is one for each processor. Up to `kept_max` requests are kept in
 /// memory, or all of them if a file can be read only once.
 pub(super) fn scan(files: &[File], selection: &Selection, kept_max: usize) -> Result<Trace, Problems> {
-    let mut merged = Merged::open(files, selection.format)?;
+    let mut merged = EventMerger::open(files, selection.format)?;
     let name = files.first().map_or("trace", |file| file.name.as_str());
     let can_be_read_again = files.iter().all(|file| file.is_lasting);
     let mut scan = Scan {
@@ -190,7 +190,7 @@ impl Scan<'_> {
         self.wanted.is_none() && self.part.is_of_several() && self.part.counts.iter().sum::<u64>() >= UNCHOSEN_MAX
     }
 
-    fn finish(mut self, files: &[File], merged: &Merged) -> Result<Trace, Problems> {
+    fn finish(mut self, files: &[File], merged: &EventMerger) -> Result<Trace, Problems> {
         for problem in std::mem::take(&mut self.part.problems) {
             self.problem(problem);
         }

@@ -49,9 +49,9 @@ impl Summary {
         self.largest_bytes = self.largest_bytes.max(io.bytes);
         self.end_bytes = self.end_bytes.max(io.offset.saturating_add(io.bytes.into()));
         for amount in [io.offset, io.bytes.into()] {
-            self.granule_bytes = common(self.granule_bytes, amount);
+            self.granule_bytes = common_divisor(self.granule_bytes, amount);
             if io.op == Op::Write {
-                self.write_granule_bytes = common(self.write_granule_bytes, amount);
+                self.write_granule_bytes = common_divisor(self.write_granule_bytes, amount);
             }
         }
     }
@@ -77,7 +77,7 @@ impl Summary {
 }
 
 /// Returns the greatest common divisor of two numbers; if one of them is zero, returns the other.
-fn common(a: u64, b: u64) -> u64 {
+fn common_divisor(a: u64, b: u64) -> u64 {
     let (mut a, mut b) = (a, b);
     while a != 0 {
         (a, b) = (b % a, a);

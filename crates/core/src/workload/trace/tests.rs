@@ -72,7 +72,7 @@ fn flags_of_a_write_become_flushes_before_and_after_it() {
 #[test]
 fn flushes_before_the_first_read_or_write_are_dropped_in_every_pass() {
     let text = "fio version 3 iolog\n0 j add\n1 j sync 0 0\n2 j write 0 512\n3 j sync 0 0\n4 j write 0 512\n";
-    let files = [File::at_hand("t", text.as_bytes())];
+    let files = [File::in_memory("t", text.as_bytes())];
     let kept = read(text);
     let streamed = read_keeping(&files, &Selection::default(), 1).expect("an iolog");
     assert!(streamed.requests.are_streamed() && !kept.requests.are_streamed());
@@ -225,7 +225,7 @@ const TWO_DEVICES: &str = "fio version 3 iolog\n0 a read 0 1\n1 b write 1 1\n2 b
 
 fn of_device(text: &str, device: &str) -> Result<Trace, Problems> {
     let selection = Selection { device: Some(device.into()), format: None };
-    super::read(&[File::at_hand("t", text.as_bytes())], &selection)
+    super::read(&[File::in_memory("t", text.as_bytes())], &selection)
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn the_busiest_of_many_devices_are_told() {
 fn a_format_that_is_forced_is_not_guessed() {
     let forced = |text: &str, format| {
         let selection = Selection { device: None, format: Some(format) };
-        super::read(&[File::at_hand("t", text.as_bytes())], &selection).map_err(|problems| problems.to_string())
+        super::read(&[File::in_memory("t", text.as_bytes())], &selection).map_err(|problems| problems.to_string())
     };
     assert_eq!(forced("5 d read 0 1\n", Format::FioIolog3).expect("an iolog without its heading").requests.count(), 1);
     assert!(forced(MSR, Format::Alibaba).expect_err("MSR").contains("t:1: 7 fields; allowed: 5: device_id"));
@@ -262,7 +262,7 @@ fn a_format_that_is_forced_is_not_guessed() {
 /// Makes a trace file whose content comes in pieces of a few bytes.
 fn in_pieces(text: &str, bytes: usize) -> File {
     let pieces: Vec<Vec<u8>> = text.as_bytes().chunks(bytes).map(<[u8]>::to_vec).collect();
-    File::lasting("t", move || Ok(Box::new(pieces.clone().into_iter().map(Ok))))
+    File::reopenable("t", move || Ok(Box::new(pieces.clone().into_iter().map(Ok))))
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn a_trace_that_changes_while_it_is_replayed_is_found() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let opened = AtomicUsize::new(0);
     let texts = [MSR, "128166372003061629,usr,0,Read,7014609920,24576,41286\n"];
-    let file = File::lasting("t", move || {
+    let file = File::reopenable("t", move || {
         let text = texts[opened.fetch_add(1, Ordering::Relaxed).min(1)];
         Ok(Box::new(std::iter::once(Ok(text.as_bytes().to_vec()))))
     });
@@ -295,7 +295,7 @@ fn a_trace_that_changes_while_it_is_replayed_is_found() {
 
 #[test]
 fn a_trace_that_comes_only_once_is_kept_whatever_its_length() {
-    let file = File::passing("t", || Ok(Box::new(std::iter::once(Ok(MSR.as_bytes().to_vec())))));
+    let file = File::single_use("t", || Ok(Box::new(std::iter::once(Ok(MSR.as_bytes().to_vec())))));
     let trace = read_keeping(&[file], &Selection::default(), 1).expect("right");
     assert!(!trace.requests.are_streamed() && trace.requests.count() == 3);
 }

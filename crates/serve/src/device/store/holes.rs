@@ -34,7 +34,7 @@ impl Holes {
     }
 
     /// Locks for giving space back: until the guards are dropped, no thread copies.
-    pub(super) fn punching(&self) -> [RwLockWriteGuard<'_, ()>; LOCKS] {
+    pub(super) fn lock_for_punching(&self) -> [RwLockWriteGuard<'_, ()>; LOCKS] {
         self.0.each_ref().map(|lock| lock.0.write().expect("no thread panics with the lock"))
     }
 }
@@ -64,7 +64,7 @@ mod tests {
         let copying = holes.copying();
         assert!(thread::scope(|scope| scope.spawn(|| holes.0[here].0.try_write().is_err()).join().unwrap()));
         drop(copying);
-        let punching = holes.punching();
+        let punching = holes.lock_for_punching();
         let is_held = || holes.0[own()].0.try_read().is_err();
         assert!(thread::scope(|scope| scope.spawn(is_held).join().unwrap()));
         drop(punching);

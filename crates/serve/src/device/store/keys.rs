@@ -96,7 +96,7 @@ impl StoreKeys {
         self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn changing(&self) -> RwLockWriteGuard<'_, KeyTable> {
+    fn lock_table(&self) -> RwLockWriteGuard<'_, KeyTable> {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,7 +118,7 @@ impl StoreKeys {
     /// Errors of [`KeySpace::check_store`] and [`KeySpace::reserve`]. The refusal `Held` means that a flush frees
     /// enough space.
     pub fn reserve(&self, key: Key, bytes: u32, options: StoreOptions) -> Result<ReservedRoom, KeyRefusal> {
-        let mut table = self.changing();
+        let mut table = self.lock_table();
         table.space.check_store(key, options)?;
         Ok(ReservedRoom { value: table.space.reserve(bytes)?, clears: table.clears })
     }
@@ -130,7 +130,7 @@ impl StoreKeys {
     ///
     /// Errors of [`KeySpace::commit`].
     pub fn commit(&self, key: Key, room: ReservedRoom, options: StoreOptions) -> Result<(), KeyRefusal> {
-        let mut table = self.changing();
+        let mut table = self.lock_table();
         if room.clears == table.clears {
             table.space.commit(key, room.value, options)?;
             self.note(&mut table, key);
@@ -140,7 +140,7 @@ impl StoreKeys {
 
     /// Frees the reserved space of a value that could not be written.
     pub fn give_back(&self, room: &ReservedRoom) {
-        let mut table = self.changing();
+        let mut table = self.lock_table();
         if room.clears == table.clears {
             table.space.give_back(&room.value);
         }
@@ -152,7 +152,7 @@ impl StoreKeys {
     ///
     /// Errors of `change`.
     pub fn change<T, E>(&self, key: Key, change: impl FnOnce(&mut KeySpace) -> Result<T, E>) -> Result<T, E> {
-        let mut table = self.changing();
+        let mut table = self.lock_table();
         let changed = change(&mut table.space)?;
         self.note(&mut table, key);
         Ok(changed)
@@ -167,7 +167,7 @@ impl StoreKeys {
 
     /// Deletes all keys, after the caller has cleared the bytes of the store.
     pub fn clear(&self) {
-        let mut table = self.changing();
+        let mut table = self.lock_table();
         table.space.clear();
         table.changed.clear();
         table.clears += 1;
@@ -199,7 +199,7 @@ impl StoreKeys {
 
     /// Takes the changes that a flush is to make durable out of the table.
     fn begin_flush(&self, log: &IndexLog) -> FlushedChanges {
-        let mut table = self.changing();
+        let mut table = self.lock_table();
         let mut records = table.changes();
         // Each record has a head of 8 bytes in the log.
         let bytes = records.iter().map(|record| record.len() + 8).sum();
@@ -219,7 +219,7 @@ impl StoreKeys {
     /// Ends a flush. If it succeeded, frees space that the saved index no longer needs; otherwise keeps the changes for
     /// the next flush.
     fn end_flush(&self, changes: FlushedChanges, is_kept: bool) {
-        let mut table = self.changing();
+        let mut table = self.lock_table();
         match is_kept {
             // If all keys were deleted in the meantime, the space is free already.
             true if !table.is_cleared => table.space.release(changes.held),

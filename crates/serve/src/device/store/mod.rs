@@ -512,7 +512,7 @@ impl Store {
         }
         backing.check_length()?;
         let punched = {
-            let _guard = backing.holes.punching();
+            let _guard = backing.holes.lock_for_punching();
             backing.allocation.forget(offset, bytes);
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             rustix::fs::fallocate(&backing.file, flags, backing.data_start + offset, bytes)

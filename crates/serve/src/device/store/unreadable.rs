@@ -32,11 +32,11 @@ impl Unreadable {
     /// Returns true if one of `bytes` bytes from `offset` on is unreadable.
     #[inline]
     pub(super) fn touches(&self, offset: u64, bytes: u64) -> bool {
-        self.has_any.load(Ordering::Acquire) && self.finds(offset, bytes)
+        self.has_any.load(Ordering::Acquire) && self.has_range_in(offset, bytes)
     }
 
     #[cold]
-    fn finds(&self, offset: u64, bytes: u64) -> bool {
+    fn has_range_in(&self, offset: u64, bytes: u64) -> bool {
         let ranges = locked(&self.ranges);
         ranges.range(..offset + bytes).next_back().is_some_and(|(_, end)| *end > offset)
     }

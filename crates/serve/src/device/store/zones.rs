@@ -75,7 +75,7 @@ impl StoreZones {
     /// # Errors
     ///
     /// Errors of `change` and `clear`.
-    pub fn emptying<T, E>(
+    pub fn empty_zones_with<T, E>(
         &self,
         change: impl FnOnce(&mut Zones) -> Result<(T, Vec<u32>), E>,
         mut clear: impl FnMut(u64, u64) -> Result<(), E>,
@@ -263,7 +263,7 @@ mod tests {
                 cleared.push((offset, bytes));
                 Ok(())
             };
-            zones.emptying(reset, clear).unwrap();
+            zones.empty_zones_with(reset, clear).unwrap();
             zones.with(|zones| zones.write(8, 1)).unwrap();
         });
         assert_eq!((states(&reopened(&record))[1], cleared), ((ZoneState::Empty, 0), vec![(4096, 4096)]));

@@ -46,12 +46,12 @@ impl Client {
             return Err(io::Error::other("the server does not speak NBD's fixed newstyle"));
         }
         client.output.push(&u32::from(flags & (handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES)).to_be_bytes());
-        client.go(&uri.export)?;
+        client.choose_export(&uri.export)?;
         Ok(client)
     }
 
     /// Chooses the export `name` in the handshake (NBD_OPT_GO), and reads its size and transmission flags.
-    fn go(&mut self, name: &str) -> io::Result<()> {
+    fn choose_export(&mut self, name: &str) -> io::Result<()> {
         let mut data = Vec::from((name.len() as u32).to_be_bytes());
         data.extend(name.as_bytes());
         data.extend(0u16.to_be_bytes());

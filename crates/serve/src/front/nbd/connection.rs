@@ -267,7 +267,7 @@ impl<'a> NbdConnection<'a> {
         if effect == FaultEffect::default() {
             return self.change(wanted, data, device);
         }
-        let torn = wanted.torn(effect, data, self.export.geometry.block_bytes);
+        let torn = wanted.torn_part(effect, data, self.export.geometry.block_bytes);
         let changed = torn.map_or(Status::Ok, |(wanted, data)| self.change(&wanted, data, device));
         if effect.fails { Status::Io } else { changed }
     }

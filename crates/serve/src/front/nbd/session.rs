@@ -72,7 +72,7 @@ impl AcceptedRequest {
 
     /// Returns the part of a request that the effect of a fault lets reach the store, with its data; none if that part
     /// is empty.
-    pub fn torn<'a>(
+    pub fn torn_part<'a>(
         &self,
         effect: FaultEffect,
         data: &'a [u8],

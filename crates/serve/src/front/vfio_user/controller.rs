@@ -231,7 +231,7 @@ impl<'a> ServedController<'a> {
             return self.accept(device);
         }
         let any = self.answer_messages();
-        self.look_after(device);
+        self.check_connection(device);
         if !self.leave_if_needed() && !self.is_spare_thread {
             self.lend();
         }
@@ -261,7 +261,7 @@ impl<'a> ServedController<'a> {
 
     /// Executes what the host has asked for by register writes, and checks that host and client are still there. Powers
     /// the controller off if the client has gone.
-    fn look_after(&mut self, device: &Device) {
+    fn check_connection(&mut self, device: &Device) {
         let Some(client) = &mut self.client else { return };
         client.interrupt_again();
         // A fault may have hit a queue before it was lent to another thread, so take the queues back now.

@@ -59,14 +59,14 @@ pub(super) struct Shared {
     /// Notified when a stopped ring has no more requests in flight, and when the client's state is reset.
     pub quiet: Condvar,
     /// Socket of the connected client, by which another thread can end a wait for a message; none without a client.
-    heard: Mutex<Option<Heard>>,
+    heard: Mutex<Option<MonitoredClient>>,
     geometry: Geometry,
     name: String,
 }
 
 /// Socket of a connected client, for whose messages a thread waits.
 #[derive(Debug)]
-struct Heard {
+struct MonitoredClient {
     stream: UnixStream,
     /// Instant at which the message that is being received has begun; none between messages.
     since: Option<Instant>,
@@ -122,15 +122,15 @@ impl Shared {
     /// because the device stops.
     pub(super) fn watch(&self, goes: bool) {
         let heard = locked(&self.heard);
-        let is_over = |heard: &&Heard| goes || heard.since.is_some_and(|since| since.elapsed() > MESSAGE_MAX);
-        if let Some(Heard { stream, .. }) = heard.as_ref().filter(is_over) {
+        let is_over = |heard: &&MonitoredClient| goes || heard.since.is_some_and(|since| since.elapsed() > MESSAGE_MAX);
+        if let Some(MonitoredClient { stream, .. }) = heard.as_ref().filter(is_over) {
             // If the client has disconnected already, the call fails and nothing remains to do.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
     /// Sets the instant at which the client's present message has begun; none when the message has ended.
-    fn hears(&self, since: Option<Instant>) {
+    fn set_message_start(&self, since: Option<Instant>) {
         if let Some(heard) = locked(&self.heard).as_mut() {
             heard.since = since;
         }
@@ -155,12 +155,12 @@ pub(super) fn run(socket: &VhostSocket, shared: &Arc<Shared>, wakeup: &Wakeup, s
         else {
             continue;
         };
-        *locked(&shared.heard) = Some(Heard { stream: watched, since: None });
+        *locked(&shared.heard) = Some(MonitoredClient { stream: watched, since: None });
         let mut messages = BackendReqHandler::from_stream(stream, Arc::clone(shared));
         while wait(&waited, stop)? {
-            shared.hears(Some(Instant::now()));
+            shared.set_message_start(Some(Instant::now()));
             let heard = messages.handle_request();
-            shared.hears(None);
+            shared.set_message_start(None);
             wakeup.signal();
             if heard.is_err() {
                 break;
@@ -267,7 +267,7 @@ impl VhostUserBackendReqHandler for Shared {
     fn get_vring_base(&self, index: u32) -> Result<VhostUserVringState> {
         self.with_ring(index, |ring| ring.is_started = false)?;
         // The client's message is complete, so stop its timeout: from here on the server takes the time.
-        self.hears(None);
+        self.set_message_start(None);
         let is_busy = |client: &mut Client| client.rings[index as usize].in_flight > 0;
         let waited = self.quiet.wait_timeout_while(locked(&self.client), ANSWERS_MAX, is_busy);
         let (mut client, _) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -26,13 +26,13 @@ pub fn perform(
     let BlockRequest { command, offset, bytes } = request.wanted?;
     match command {
         Command::Read => {
-            told(effect)?;
+            check_fault(effect)?;
             each(&request.parts, bytes, |part, done| read(part, offset + done, memory, store, space)).map(|()| bytes)
         }
         Command::Write => {
             let kept = effect.kept_bytes(bytes, store.geometry().block_bytes);
             each(&request.parts, kept, |part, done| write(part, offset + done, memory, store, space))?;
-            told(effect).map(|()| 0)
+            check_fault(effect).map(|()| 0)
         }
         Command::Flush => Ok(0),
         Command::Name => {
@@ -48,7 +48,7 @@ pub fn perform(
                 store.zero(range.offset, range.bytes.into(), keep_space)
             })
             .map_err(io_error)
-            .and_then(|()| told(effect))
+            .and_then(|()| check_fault(effect))
             .map(|()| 0),
     }
 }
@@ -119,7 +119,7 @@ fn room(space: &mut Vec<u8>, bytes: u32) -> &mut [u8] {
 }
 
 /// Returns an error if the fault's effect makes the request fail.
-fn told(effect: FaultEffect) -> Result<(), Status> {
+fn check_fault(effect: FaultEffect) -> Result<(), Status> {
     if effect.fails { Err(Status::IoError) } else { Ok(()) }
 }
 

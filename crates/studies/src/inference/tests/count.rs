@@ -213,7 +213,7 @@ fn numbered(accesses: Vec<CountedAccess>) -> (Vec<NumberedAccess>, usize) {
 }
 
 fn compare(format: TokenTraceFormat, plan: &CachePlan, file_bytes: &[u8]) {
-    let file = File::at_hand("trace", file_bytes);
+    let file = File::in_memory("trace", file_bytes);
     let trace = TokenTrace::open(file, None, None).unwrap();
     assert_eq!(trace.format, format);
     let source = PromptSource::File(trace);

@@ -6,7 +6,7 @@ use crate::inference::generate::PromptMix;
 use phaselink_core::workload::trace::File;
 
 fn open(bytes: &[u8]) -> Result<TokenTrace, String> {
-    TokenTrace::open(File::at_hand("t", bytes), None, None).map_err(|problems| problems.to_string())
+    TokenTrace::open(File::in_memory("t", bytes), None, None).map_err(|problems| problems.to_string())
 }
 
 #[test]
@@ -90,6 +90,6 @@ fn evictions_of_the_recorded_tiers_are_left_out_and_counted() {
 #[test]
 fn every_problem_is_told_up_to_twenty() {
     let problems =
-        TokenTrace::open(File::at_hand("t", "{\"hash_ids\"}\n".repeat(100).as_bytes()), None, None).unwrap_err();
+        TokenTrace::open(File::in_memory("t", "{\"hash_ids\"}\n".repeat(100).as_bytes()), None, None).unwrap_err();
     assert_eq!(problems.0.len(), 21);
 }

@@ -17,7 +17,7 @@ const NAME_MAX: usize = 34;
 
 /// One published result with its error; all errors are in per cent of the published value.
 #[derive(Clone, Debug)]
-pub struct Compared {
+pub struct PublishedError {
     /// Identifier of the published result.
     pub name: String,
     /// Error of the simulated value in per cent of the published value.
@@ -35,7 +35,7 @@ pub struct Compared {
 
 /// Draws the results below each other: a mark at the error, hollow if not reproduced, grey for errors that count as
 /// reproduced, a line for the prediction interval.
-pub fn published_plot(results: &[Compared]) -> String {
+pub fn published_plot(results: &[PublishedError]) -> String {
     let height = TOP + results.len() as f64 * ROW + 10.0;
     let mut drawing = String::new();
     for error in [-50.0, -25.0, 0.0, 25.0, 50.0] {
@@ -46,7 +46,7 @@ pub fn published_plot(results: &[Compared]) -> String {
         let _ = writeln!(drawing, "<text x=\"{x:.1}\" y=\"14\" text-anchor=\"middle\">{label}</text>");
     }
     results.iter().enumerate().for_each(|(number, result)| draw(&mut drawing, result, TOP + number as f64 * ROW));
-    let row = |result: &Compared| {
+    let row = |result: &PublishedError| {
         let verdict = if result.is_reproduced { "reproduced" } else { "off" };
         vec![result.name.clone(), result.error_pct.to_string(), String::from(verdict), result.figures.clone()]
     };
@@ -64,7 +64,7 @@ fn place(error_pct: f64) -> f64 {
     LEFT + share * (RIGHT - LEFT)
 }
 
-fn draw(drawing: &mut String, result: &Compared, top: f64) {
+fn draw(drawing: &mut String, result: &PublishedError, top: f64) {
     let (middle, base) = (top + ROW / 2.0, top + ROW / 2.0 + 4.0);
     let (from, to) = (place(result.accepted_pct.0), place(result.accepted_pct.1));
     let (width, told) = ((to - from).max(1.0), escape(&result.figures));
@@ -92,8 +92,8 @@ fn draw(drawing: &mut String, result: &Compared, top: f64) {
 mod tests {
     use super::*;
 
-    fn result(error_pct: f64, interval_pct: Option<(f64, f64)>) -> Compared {
-        Compared {
+    fn result(error_pct: f64, interval_pct: Option<(f64, f64)>) -> PublishedError {
+        PublishedError {
             name: "<id>".into(),
             error_pct,
             accepted_pct: (-2.0, 2.0),

@@ -74,7 +74,7 @@ pub fn causes() -> Vec<LegendKey> {
 /// Returns the page of a comparison as an HTML document; `all` is the table with every figure.
 pub fn comparison(page: &Comparison, all: &Table) -> String {
     let heading: String = page.heading.iter().map(|line| format!("{}\n", escape(line))).collect();
-    let groups: String = page.groups.iter().map(|group| drawn(page, group)).collect();
+    let groups: String = page.groups.iter().map(|group| group_bars(page, group)).collect();
     let findings: String = page.findings.iter().map(|finding| format!("<li>{}</li>\n", escape(finding))).collect();
     let body = [
         format!("<h1>{}</h1>\n{}", escape(&page.title), conclusion(&page.conclusion)),
@@ -111,7 +111,7 @@ impl Comparison {
 
 /// Draws the bars of the drives of a group below each other, as HTML; the slowest drive's bar is as long as there is
 /// room.
-fn drawn(page: &Comparison, group: &BarGroup) -> String {
+fn group_bars(page: &Comparison, group: &BarGroup) -> String {
     let longest_ns = group.rows.iter().map(|row| row.mean_ns).fold(f64::MIN_POSITIVE, f64::max);
     let mut drawing = String::new();
     for (place, row) in group.rows.iter().enumerate() {

@@ -20,7 +20,7 @@ pub mod scatter;
 use super::csv::quoted;
 use super::table::{Alignment, Table, characters};
 
-pub use against::{Compared, published_plot};
+pub use against::{PublishedError, published_plot};
 pub use packets::packets;
 pub use page::Page;
 pub use pictures::{Picture, pictures, with_links};

@@ -83,10 +83,10 @@ fn draw(drawing: &mut String, record: &Record, start_ns: f64, top: f64) {
         Step::Device(_) => activity(SystemPart::Device, &format!("{name} ({long_ns:.1})"), top),
         Step::Media(_) => activity(SystemPart::Media, &format!("{name} ({long_ns:.1})"), top),
         Step::Up { packets, wire_bytes, .. } => {
-            arrow(record, (DEVICE, HOST), &told(&name, *packets, *wire_bytes, long_ns), top)
+            arrow(record, (DEVICE, HOST), &packet_label(&name, *packets, *wire_bytes, long_ns), top)
         }
         Step::Down { packets, wire_bytes, .. } => {
-            arrow(record, (HOST, DEVICE), &told(&name, *packets, *wire_bytes, long_ns), top)
+            arrow(record, (HOST, DEVICE), &packet_label(&name, *packets, *wire_bytes, long_ns), top)
         }
     };
     drawing.push_str(&step);
@@ -94,7 +94,7 @@ fn draw(drawing: &mut String, record: &Record, start_ns: f64, top: f64) {
 
 /// Returns the label of packets on the link, such as `data ×32, 4864 B (2720.0)`: name, number, bytes on the wire and
 /// time in ns.
-fn told(name: &str, packets: u32, wire_bytes: u32, long_ns: f64) -> String {
+fn packet_label(name: &str, packets: u32, wire_bytes: u32, long_ns: f64) -> String {
     let count = if packets > 1 { format!(" ×{packets}") } else { String::new() };
     format!("{name}{count}, {wire_bytes} B ({long_ns:.1})")
 }

@@ -34,15 +34,15 @@ pub struct LatencySeries<'a> {
 /// Draws the percentiles of all series as HTML, with a legend. A line ends at the percentile beyond which one request
 /// is left.
 pub fn percentiles(series: &[LatencySeries]) -> String {
-    super::page::side_by_side(&[drawn(series, "Latency that a share of the requests does not exceed")])
+    super::page::side_by_side(&[percentile_plot(series, "Latency that a share of the requests does not exceed")])
 }
 
 /// Draws the percentiles of all series as HTML with this caption, to be placed beside other plots.
 pub fn percentiles_beside(series: &[LatencySeries], caption: &str) -> String {
-    drawn(series, caption)
+    percentile_plot(series, caption)
 }
 
-fn drawn(series: &[LatencySeries], caption: &str) -> String {
+fn percentile_plot(series: &[LatencySeries], caption: &str) -> String {
     let (above, label) = (super::caption(caption), if caption.is_empty() { "" } else { ", " });
     let label = format!("{label}{}", escape(caption));
     let axes = Axes::around(series);

@@ -425,7 +425,7 @@ test = ["A-64-*"]
         let moved: Vec<ExperimentRun> = first
             .runs
             .iter()
-            .map(|run| run.moved(&[Override::parse("root_complex.dram_read_ns=300").unwrap()]).unwrap())
+            .map(|run| run.with_overrides(&[Override::parse("root_complex.dram_read_ns=300").unwrap()]).unwrap())
             .collect();
         let rows = first.judge(&simulate("", &moved).unwrap());
         at(&table([rows[0].predicted.unwrap(), rows[1].predicted.unwrap()]))

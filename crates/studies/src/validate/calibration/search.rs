@@ -139,7 +139,7 @@ impl CalibrationSearch<'_> {
         runs.sort_unstable();
         let moved = runs.iter().map(|(_, run)| {
             let run = &self.validation.runs[*run];
-            run.moved(&self.overrides(run, estimate)?)
+            run.with_overrides(&self.overrides(run, estimate)?)
         });
         let moved = all(moved)?;
         let Some(outcomes) = (self.simulate)(purpose, &moved) else { return Ok(None) };

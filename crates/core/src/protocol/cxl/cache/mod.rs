@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 
 use super::LINE_BYTES;
 use super::config::{CacheStart, Cxl};
-use super::fetched::Fetched;
+use super::fetched::LineInstants;
 use crate::media::Media;
 use crate::table::NumberMap;
 use crate::time::{Span, Time};
@@ -116,11 +116,11 @@ impl PageCache {
 
     /// Loads the cache line at byte `offset`, requested at `now`, from the device's DRAM cache or memory. Returns the
     /// instants at which it reaches each stage. Calls come in the order of `now`.
-    pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> Fetched {
+    pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> LineInstants {
         let (page, line) = self.place(offset);
         let Some(frame) = self.directory.find(page) else { return self.miss(now, page, media) };
         self.directory.touch(frame);
-        let content = self.content(frame);
+        let content = self.frame_content(frame);
         if content.is_ahead {
             self.counts.ahead_used += 1;
             self.frames.insert(frame, Frame { is_ahead: false, ..content });
@@ -136,7 +136,7 @@ impl PageCache {
         if content.is_ahead {
             self.read_ahead(now, page, media);
         }
-        Fetched::within(now, there_at.max(now)).through(self.access)
+        LineInstants::within(now, there_at.max(now)).through(self.access)
     }
 
     /// Stores the cache line at byte `offset`, which arrives at `now`. Returns the time at which the line is in the
@@ -147,7 +147,7 @@ impl PageCache {
             Some(frame) => {
                 self.counts.hits += 1;
                 self.directory.touch(frame);
-                (frame, self.content(frame))
+                (frame, self.frame_content(frame))
             }
             None => {
                 self.counts.misses += 1;
@@ -173,7 +173,7 @@ impl PageCache {
         let (last, _) = self.place(offset + u64::from(bytes.max(1)) - 1);
         for page in first..=last {
             let Some(frame) = self.directory.find(page) else { continue };
-            let content = self.content(frame);
+            let content = self.frame_content(frame);
             if content.dirty > 0 {
                 let written_at = self.write_to_memory(now, page, content, media);
                 done = done.max(written_at);
@@ -206,13 +206,13 @@ impl PageCache {
         (offset / page_bytes, 1 << (offset % page_bytes / u64::from(LINE_BYTES)))
     }
 
-    fn content(&self, frame: u32) -> Frame {
+    fn frame_content(&self, frame: u32) -> Frame {
         self.frames.get(&frame).copied().unwrap_or(self.first)
     }
 
     /// Loads a line whose page is not in the cache: reads the page into a frame, and reads ahead if the page before it
     /// is cached.
-    fn miss(&mut self, now: Time, page: u64, media: &mut Media) -> Fetched {
+    fn miss(&mut self, now: Time, page: u64, media: &mut Media) -> LineInstants {
         self.counts.misses += 1;
         let follows = page.checked_sub(1).is_some_and(|before| self.directory.find(before).is_some());
         let fetched = self.read_page(now, page, media, false);
@@ -223,10 +223,10 @@ impl PageCache {
     }
 
     /// Loads a line that is missing in a page of stored lines: reads the page's missing lines from the memory.
-    fn complete(&mut self, now: Time, page: u64, frame: u32, media: &mut Media) -> Fetched {
+    fn complete(&mut self, now: Time, page: u64, frame: u32, media: &mut Media) -> LineInstants {
         self.counts.misses += 1;
-        let fetched = Fetched::from_memory(self.read_from_memory(now, page, media));
-        let content = self.content(frame);
+        let fetched = LineInstants::from_memory(self.read_from_memory(now, page, media));
+        let content = self.frame_content(frame);
         let there_at = fetched.ready_at.max(content.free_at);
         self.frames.insert(frame, Frame { whole_at: there_at, ..content });
         fetched.until(there_at).through(self.access)
@@ -234,8 +234,8 @@ impl PageCache {
 
     /// Reads a page from the memory into a frame. The frame's former page is written back after the read, if it is
     /// dirty.
-    fn read_page(&mut self, now: Time, page: u64, media: &mut Media, is_ahead: bool) -> Fetched {
-        let fetched = Fetched::from_memory(self.read_from_memory(now, page, media));
+    fn read_page(&mut self, now: Time, page: u64, media: &mut Media, is_ahead: bool) -> LineInstants {
+        let fetched = LineInstants::from_memory(self.read_from_memory(now, page, media));
         let (frame, free_at) = self.admit(now, page, media);
         let whole_at = fetched.ready_at.max(free_at);
         self.frames.insert(frame, Frame { stored: 0, dirty: 0, free_at, whole_at, is_ahead });
@@ -267,7 +267,7 @@ impl PageCache {
     fn admit(&mut self, now: Time, page: u64, media: &mut Media) -> (u32, Time) {
         let admission = self.directory.admit(page);
         let Some(evicted) = admission.evicted else { return (admission.frame, now) };
-        let content = self.content(admission.frame);
+        let content = self.frame_content(admission.frame);
         if content.dirty == 0 {
             return (admission.frame, now);
         }

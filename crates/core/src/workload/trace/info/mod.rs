@@ -9,7 +9,7 @@ pub use footprint::{BLOCK_BYTES, Footprint};
 use super::events::{TraceEvent, TraceRequest, TraceStep};
 use super::file::File;
 use super::format::Format;
-use super::merged::Merged;
+use super::merged::EventMerger;
 use super::requests::ArrivalStep;
 use super::scan::Selection;
 use super::summary::Summary;
@@ -82,9 +82,10 @@ impl Info {
 /// # Errors
 /// All problems of the files at once; if they are many, the first ones and a note that there may be more.
 pub fn info(files: &[File], selection: &Selection) -> Result<Info, Problems> {
-    let mut merged = Merged::open(files, selection.format)?;
+    let mut merged = EventMerger::open(files, selection.format)?;
     let name = files.first().map_or("trace", |file| file.name.as_str());
-    let mut gathered = Gathered { wanted: selection.device.clone(), unit: merged.format.unit(), ..Gathered::default() };
+    let mut gathered =
+        TraceSums { wanted: selection.device.clone(), unit: merged.format.unit(), ..TraceSums::default() };
     let mut problems = Vec::new();
     while let Some(event) = merged.next() {
         match event {
@@ -108,7 +109,7 @@ pub fn info(files: &[File], selection: &Selection) -> Result<Info, Problems> {
 }
 
 #[derive(Default)]
-struct Gathered {
+struct TraceSums {
     wanted: Option<String>,
     unit: Span,
     chosen: Option<ArrivalStep>,
@@ -156,7 +157,7 @@ impl Default for Sums {
     }
 }
 
-impl Gathered {
+impl TraceSums {
     fn event(&mut self, event: TraceEvent, names: &[String]) {
         let TraceEvent { at, device, step } = event;
         let place = device as usize;

@@ -5,7 +5,7 @@ use crate::workload::trace::read;
 
 fn of(text: &str, device: Option<&str>) -> Result<Info, String> {
     let selection = Selection { device: device.map(String::from), format: None };
-    info(&[File::at_hand("t", text.as_bytes())], &selection).map_err(|problems| problems.to_string())
+    info(&[File::in_memory("t", text.as_bytes())], &selection).map_err(|problems| problems.to_string())
 }
 
 const TWO_DEVICES: &str = "\
@@ -43,7 +43,7 @@ fn figures_are_of_all_devices_or_of_the_one_that_is_chosen() {
 fn sums_are_those_of_the_trace_that_is_replayed() {
     let text = two_devices();
     let selection = Selection { device: Some("10".into()), format: None };
-    let trace = read(&[File::at_hand("t", text.as_bytes())], &selection).expect("right");
+    let trace = read(&[File::in_memory("t", text.as_bytes())], &selection).expect("right");
     assert_eq!(of(&text, Some("10")).expect("a trace").summary, *trace.requests.summary());
 }
 

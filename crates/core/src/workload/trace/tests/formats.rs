@@ -92,13 +92,13 @@ fn files_of_several_processors_are_merged_by_time() {
         vec![],
     ];
     let cpus = cpus.map(|records| blktrace(&records, 7, false));
-    let files: Vec<File> = cpus.iter().zip(["t.0", "t.1"]).map(|(bytes, name)| File::at_hand(name, bytes)).collect();
+    let files: Vec<File> = cpus.iter().zip(["t.0", "t.1"]).map(|(bytes, name)| File::in_memory(name, bytes)).collect();
     let selection = Selection { device: Some("8,16".into()), format: None };
     let trace = super::super::read(&files, &selection).expect("two files");
     let sectors = |trace: &Trace| trace.requests.iter().map(|entry| entry.io.offset / 512).collect::<Vec<_>>();
     assert_eq!(sectors(&trace), [1, 2, 3, 4, 5]);
     assert_eq!(sectors(&read_keeping(&files, &selection, 1).expect("streamed")), [1, 2, 3, 4, 5]);
-    let mixed = [files[0].clone(), File::at_hand("t.2", MSR.as_bytes())];
+    let mixed = [files[0].clone(), File::in_memory("t.2", MSR.as_bytes())];
     let problems = super::super::read(&mixed, &selection).expect_err("mixed").to_string();
     assert_eq!(problems, "t.2: MSR Cambridge CSV beside blktrace; allowed: files of one format");
 }
