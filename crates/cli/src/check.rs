@@ -6,7 +6,6 @@ use phaselink_core::drive_file::{presets, schema, shipped, stage_costs};
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_studies::evidence;
 use phaselink_studies::report::Table;
-use phaselink_studies::results::documents;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
@@ -45,7 +44,7 @@ pub(crate) struct Arguments {
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     if let Some(what) = &arguments.schema {
         output::print_json(&match what.as_str() {
-            "results" => documents::schema(),
+            "results" => phaselink_studies::schema::schema(),
             "sweep" => phaselink_studies::sweep::schema::schema(),
             _ => schema(),
         })?;

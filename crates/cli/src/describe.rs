@@ -8,7 +8,9 @@ use phaselink_core::time::Span;
 use phaselink_core::workload::Job;
 pub(crate) use phaselink_studies::compare::promise;
 use phaselink_studies::results::units::{self, grouped};
-pub(crate) use phaselink_studies::results::words::{UNBROKEN, capacity, counted, listed, requests, size};
+pub(crate) use phaselink_studies::results::words::{
+    UNBROKEN, capacity, counted, figure, listed, requests, size, wrap_paragraph,
+};
 
 use crate::output::width;
 
@@ -24,37 +26,6 @@ pub(crate) fn fitted(text: &str, indent: &str) -> String {
         Some(columns) => text.lines().map(|line| wrap_paragraph(line, indent, columns)).collect(),
         None => String::from(text),
     }
-}
-
-fn wrap_paragraph(paragraph: &str, indent: &str, width: usize) -> String {
-    let (mut text, mut used) = (String::new(), 0);
-    for word in paragraph.split(' ') {
-        let length = word.chars().count();
-        if used > 0 && used + 1 + length > width {
-            text.push('\n');
-            text.push_str(indent);
-            used = indent.len();
-        } else if used > 0 {
-            text.push(' ');
-            used += 1;
-        }
-        text.push_str(word);
-        used += length;
-    }
-    text.push('\n');
-    text.replace(UNBROKEN, " ")
-}
-
-/// Formats a value with three significant digits and no unit prefix, for columns whose heading names the unit: `0.125`,
-/// `3.67`, `2550`.
-pub(crate) fn figure(value: f64) -> String {
-    let decimals = match value.abs() {
-        size if size >= 99.95 => 0,
-        size if size >= 9.995 => 1,
-        size if size >= 0.9995 => 2,
-        _ => 3,
-    };
-    format!("{value:.decimals$}")
 }
 
 /// Describes the memory of a drive, or the volume, in one line.

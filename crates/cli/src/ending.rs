@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::io;
 
 use phaselink_core::problem::{Problem, Problems};
+use phaselink_studies::report::Answer;
 
 use crate::interrupt::INTERRUPTED;
-use crate::output;
+use crate::output::{self, Report};
 
 /// Maximum number of problems that a failed command prints. A file with more problems is hardly of the expected kind.
 const LINES_MAX: usize = 1000;
@@ -46,6 +47,21 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         Failure::Output(error)
     }
+}
+
+/// Writes the report of an answer, if there is one, and prints the answer: as JSON, or as text of the terminal's width.
+///
+/// # Errors
+///
+/// Errors of [`Report::write`] and [`output::print`].
+pub(crate) fn print_answer(answer: &impl Answer, is_json: bool, report: Option<Report>) -> Result<(), Failure> {
+    if let Some(report) = report {
+        report.write(&answer.page().unwrap_or_default(), &answer.document())?;
+    }
+    Ok(match is_json {
+        true => output::print_json(&answer.document())?,
+        false => output::print(&answer.text().within(output::width::prose(), output::shown))?,
+    })
 }
 
 /// Prints the problems of a failed command to standard error, one a line, and returns the exit code of the process.

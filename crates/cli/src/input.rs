@@ -9,6 +9,7 @@ use phaselink_core::drive_file::{Described, Override, shipped};
 pub(crate) use phaselink_core::problem::all;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::{JobFile, fio};
+use phaselink_studies::report::parse_block_size;
 use phaselink_studies::uncertainty::Draws;
 
 use crate::describe::listed;
@@ -165,6 +166,14 @@ pub(crate) fn job_file(path: &str) -> Result<JobFile, Problems> {
 /// If the file cannot be read, is too long or is no text.
 pub(crate) fn result(path: &str) -> Result<String, Problem> {
     text(path, RESULT_BYTES_MAX)
+}
+
+/// Parses a block size of a flag, such as `4k`, in bytes.
+///
+/// # Errors
+/// A text that is not a size, and a size of 0.
+pub(crate) fn block_size(text: &str) -> Result<u32, String> {
+    parse_block_size(text).ok_or_else(|| String::from("a size as in 4k"))
 }
 
 /// Returns true if a word of the command line means a file, not the name of a drive.

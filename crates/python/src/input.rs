@@ -31,7 +31,7 @@ pub(crate) fn sections() -> Vec<String> {
 /// Rewrites a problem for Python users, with keywords in place of command line flags.
 fn in_words_of_python(problem: &Problem) -> Problem {
     let file = match problem.file.as_str() {
-        "command line" => "arguments",
+        "command line" | "question" => "arguments",
         file => file.strip_prefix("--set ").or(file.strip_prefix("--keys ")).unwrap_or(file),
     };
     Problem::new(file, problem.line, without_flags(&problem.found), without_flags(&problem.allowed))

@@ -5,6 +5,7 @@
 //! `python/phaselink`. No simulation holds the interpreter's lock.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod answers;
 mod arrow;
 #[cfg(target_os = "linux")]
 mod client;
@@ -31,6 +32,8 @@ mod _native {
 
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::answers::breakeven;
     #[pymodule_export]
     use crate::arrow::Arrow;
     #[cfg(target_os = "linux")]

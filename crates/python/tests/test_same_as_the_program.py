@@ -110,6 +110,24 @@ def test_intervals_are_the_programs(printed):
         phaselink.run("nvme", number_ios=1, intervals="many")
 
 
+def test_break_even_times_are_the_programs(printed, program, tmp_path):
+    words = "breakeven slc-gpu --bs 512,4k --drives 4 --host-iops 40e6 --utilisation 0.5"
+    found = phaselink.breakeven("slc-gpu", bs=[512, "4k"], drives=4, host_iops=40e6, utilisation=0.5)
+    assert found.to_dict() == printed(*words.split(), "--json")
+    assert str(found) == program(*words.split()).rstrip("\n")
+    assert [row["block_bytes"] for row in found] == [512, 4096]
+    assert "</svg>" in found.to_html()
+    both = phaselink.breakeven(sensitivity=True, history=True)
+    assert str(both) == program("breakeven", "--sensitivity", "--history").rstrip("\n")
+    assert both.to_dict() == printed("breakeven", "--json")
+    with pytest.raises(phaselink.InputError, match="a file, or .*slc-cpu"):
+        phaselink.breakeven("slc")
+    with pytest.raises(phaselink.InputError, match="arguments: bs: size `4x`; allowed"):
+        phaselink.breakeven(bs="4x")
+    with pytest.raises(phaselink.InputError, match="prices.toml: cannot be read"):
+        phaselink.breakeven(tmp_path / "prices.toml")
+
+
 def test_transfers_of_a_device_are_the_programs(printed, tmp_path):
     words = "dma --size 64,256 --op both --transfers 500 --outstanding 8 --seed 3 --json"
     found = phaselink.dma(size=[64, 256], op="both", transfers=500, outstanding=8, seed=3)

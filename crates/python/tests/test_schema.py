@@ -34,6 +34,7 @@ COMMANDS = {
     "search": ["sweep", "plan.toml", "--target", "iops>200k", "--minimise", "link.lanes"],
     "search, none": ["sweep", "plan.toml", "--target", "iops>1G", "--minimise", "link.lanes"],
     "dma": ["dma", "--size", "8,64", "--op", "both", "--transfers", 200],
+    "breakeven": ["breakeven", "tlc-cpu", "--host-iops", "40e6"],
     "trace-info": ["trace-info", "t.csv"],
     "fit": ["fit", "result.json", "--drive", "nvme", "--keys", "nvme.parse_ns", "--number-ios", 1000],
     "reproduce": ["reproduce", "capi-pcm-openpower"],

@@ -33,6 +33,7 @@ pub mod whatif;
 
 // All questions as JSON.
 pub mod ask;
+pub mod schema;
 
 #[cfg(test)]
 mod tests;

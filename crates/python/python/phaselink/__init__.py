@@ -14,6 +14,7 @@ Units stand last in names: ``mean_ns`` is in nanoseconds, ``bytes_per_s`` in byt
 is wrong with an input raises :class:`InputError`, whose text tells all of it at once.
 """
 
+from ._answers import BreakEven, breakeven
 from ._drive import Drive, Preset, drives, load, presets
 from ._embed import BatchResult, Completion, EmbeddedDrive, OperationSummary, SimPyDrive, embed, recording_images
 from ._executors import RayExecutor
@@ -28,6 +29,7 @@ from ._verbs import compare, connect, dma, predict, run, trace
 
 __all__ = [
     "BatchResult",
+    "BreakEven",
     "Comparison",
     "Completion",
     "Drive",
@@ -48,6 +50,7 @@ __all__ = [
     "Sweep",
     "Transfers",
     "__version__",
+    "breakeven",
     "compare",
     "connect",
     "dma",

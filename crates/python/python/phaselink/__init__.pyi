@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from typing_extensions import Unpack
 
 from ._documents import (
+    BreakevenDocument,
     CompareDocument,
     DmaDocument,
     FigureInterval,
@@ -148,6 +149,15 @@ class Transfers(_Table):
     def to_dict(self) -> DmaDocument: ...
     def rows(self) -> list[dict[str, Any]]: ...
 
+class _Answer(_Table):
+    def rows(self) -> list[dict[str, Any]]: ...
+
+class _PagedAnswer(_Answer):
+    def to_html(self) -> str: ...
+
+class BreakEven(_PagedAnswer):
+    def to_dict(self) -> BreakevenDocument: ...
+
 class Served:
     drive: Drive
     addresses: list[str]
@@ -260,6 +270,16 @@ def trace(
     set: Overrides | None = None,
     **sections: Unpack[Sections],
 ) -> Steps: ...
+def breakeven(
+    description: str | os.PathLike[str] = "slc-cpu",
+    *,
+    bs: int | str | Sequence[int | str] | None = None,
+    utilisation: float | None = None,
+    host_iops: float | None = None,
+    drives: int | None = None,
+    sensitivity: bool = False,
+    history: bool = False,
+) -> BreakEven: ...
 def dma(
     device: str | os.PathLike[str] | Drive = "nfp6000-gen3-x8",
     *,

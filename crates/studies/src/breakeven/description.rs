@@ -1,7 +1,7 @@
 //! Description of prices, rates and hosts for the break-even time: a file of the user's, or a shipped one.
 
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use phaselink_core::problem::{Problem, Problems};
 
@@ -299,24 +299,54 @@ impl Description {
         }
         changed
     }
+}
 
-    /// Returns the description as JSON: utilisation, prices and rates on which all figures are based.
-    pub fn document(&self) -> Value {
-        let PartPrices { unit, core, core_iops, memory_die, memory_die_bytes, memory_bytes_per_ns, .. } = &self.costs;
-        json!({
-            "summary": self.summary,
-            "utilisation": self.utilisation,
-            "percentile": self.percentile,
-            "unit": unit,
-            "drive_cost": super::form::drive_cost(self),
-            "core": core,
-            "core_iops": core_iops,
-            "memory_die": memory_die,
-            "memory_die_bytes": memory_die_bytes,
-            "memory_bytes_per_ns": memory_bytes_per_ns,
-            "drives": self.host.drives,
-            "host_iops": self.host.iops,
-        })
+/// Prices and rates from which break-even times are computed; prices in one unit.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct BreakEvenInputs {
+    /// Sentence that says whose prices and rates these are.
+    pub summary: String,
+    /// Share of the drive's largest rate that is used.
+    pub utilisation: f64,
+    /// Share of the reads that are no slower than `tail_ns`.
+    pub percentile: f64,
+    /// Currency or other unit of all prices.
+    pub unit: String,
+    /// Price of the drive.
+    pub drive_cost: f64,
+    /// Price of a processor core.
+    pub core: f64,
+    /// Number of operations a second that a processor core submits and completes.
+    pub core_iops: f64,
+    /// Price of a die of the host's memory.
+    pub memory_die: f64,
+    /// Capacity of a die of the host's memory in bytes.
+    pub memory_die_bytes: f64,
+    /// Bandwidth of a die of the host's memory in bytes per ns.
+    pub memory_bytes_per_ns: f64,
+    /// Number of drives that share the operations of the host.
+    pub drives: u32,
+    /// Largest number of operations a second of the host; null if the host does not limit.
+    pub host_iops: Option<f64>,
+}
+
+impl From<&Description> for BreakEvenInputs {
+    fn from(description: &Description) -> BreakEvenInputs {
+        let (costs, host) = (&description.costs, &description.host);
+        BreakEvenInputs {
+            summary: description.summary.clone(),
+            utilisation: description.utilisation,
+            percentile: description.percentile,
+            unit: costs.unit.clone(),
+            drive_cost: super::form::drive_cost(description),
+            core: costs.core,
+            core_iops: costs.core_iops,
+            memory_die: costs.memory_die,
+            memory_die_bytes: costs.memory_die_bytes,
+            memory_bytes_per_ns: costs.memory_bytes_per_ns,
+            drives: host.drives,
+            host_iops: host.iops,
+        }
     }
 }
 

@@ -5,16 +5,21 @@
 //! the rates of a channel that both share, which overstates them by some per cent: a shared bus gives the harmonic
 //! mean.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::description::{Description, FlashCells, RatedDrive};
 
 /// Resource that limits the rate of a drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum RateLimit {
     /// The flash dies limit the drive's rate.
     Dies,
     /// The channels between flash dies and controller limit the drive's rate.
     Channels,
     /// The bandwidth of the memory that holds the mapping table limits the drive's rate.
+    #[serde(rename = "mapping table")]
     Mapping,
     /// The link to the host limits the drive's rate.
     Link,
@@ -36,11 +41,12 @@ impl RateLimit {
 }
 
 /// Largest number of operations a second of a drive, and the resource that limits it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DeviceRate {
-    /// Reads and writes of the host per second.
+    /// Largest number of operations a second of the drive: reads and writes of the host.
+    #[serde(rename = "drive_iops")]
     pub iops: f64,
-    /// Resource that limits the rate.
+    /// Resource that limits the drive's rate.
     pub limit: RateLimit,
 }
 

@@ -30,14 +30,14 @@ fn tails_are_those_of_the_paper_less_the_time_of_a_read_on_its_channel() {
 
 #[test]
 fn a_block_is_kept_for_longer_the_smaller_it_is_and_the_dearer_its_accesses() {
-    let [small, large] = [512, 4096].map(|bytes| break_even(&shipped("slc-cpu"), bytes).seconds());
+    let [small, large] = [512, 4096].map(|bytes| break_even(&shipped("slc-cpu"), bytes).break_even_s);
     assert!((33.0..37.0).contains(&small) && (10.0..11.5).contains(&large), "{small} {large}");
-    let gpu = break_even(&shipped("slc-gpu"), 512).seconds();
+    let gpu = break_even(&shipped("slc-gpu"), 512).break_even_s;
     assert!((4.5..5.5).contains(&gpu), "{gpu}");
     let limited = Description { host: Host { drives: 4, iops: Some(40e6) }, ..shipped("slc-cpu") };
     let found = break_even(&limited, 512);
     assert_eq!(found.used_iops, 10e6);
-    assert!((80.0..90.0).contains(&found.seconds()), "{found:?}");
+    assert!((80.0..90.0).contains(&found.break_even_s), "{found:?}");
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn the_sum_of_the_parts_is_what_both_places_cost_alike() {
     let description = shipped("tlc-cpu");
     let found = break_even(&description, 16_384);
     let costs = &description.costs;
-    let held = found.seconds() * 16_384.0 * costs.memory_die / costs.memory_die_bytes;
+    let held = found.break_even_s * 16_384.0 * costs.memory_die / costs.memory_die_bytes;
     let accessed = costs.core / costs.core_iops
         + 16_384.0 * costs.memory_die / (costs.memory_bytes_per_ns * 1e9)
         + form::drive_cost(&description) / found.used_iops;
@@ -69,7 +69,7 @@ fn more_of_an_input_changes_the_time_by_its_share() {
     let of = |name: &str| changes.iter().find(|(input, _)| *input == name).map(|(_, change)| *change);
     // The core contributes one part of the time. Drive and memory bandwidth contribute the others.
     let found = break_even(&shipped("slc-cpu"), 512);
-    assert!((of("costs.core").unwrap() / (0.1 * found.parts_s[0] / found.seconds()) - 1.0).abs() < 1e-9);
+    assert!((of("costs.core").unwrap() / (0.1 * found.parts_s[0] / found.break_even_s) - 1.0).abs() < 1e-9);
     assert!(of("costs.memory_die_bytes").unwrap() > 0.09);
     assert_eq!(of("rated.cost"), None);
     assert!(changes.windows(2).all(|pair| pair[0].1.abs() >= pair[1].1.abs()), "{changes:?}");

@@ -1,6 +1,7 @@
 //! Formats an [`Outcome`](phaselink_core::ledger::Outcome) or a [`Trace`](phaselink_core::ledger::Trace) for people and programs: tables,
 //! fio's JSON, ladders, timelines, pages with plots.
 
+mod answer;
 pub mod csv;
 mod fio;
 mod hgrm;
@@ -8,14 +9,17 @@ pub mod html;
 pub mod json;
 pub mod ladder;
 pub mod perfetto;
+mod prose;
 pub mod summary;
 pub mod table;
 pub use crate::results::units;
 
+pub use answer::{Answer, block_sizes, parse_block_size, read_question};
 pub use hgrm::hgrm;
 pub use html::html;
 pub use json::{headed, json, stage_means};
 pub use ladder::ladder;
 pub use perfetto::perfetto;
+pub use prose::Prose;
 pub use summary::{requests, summary, summary_within};
 pub use table::Table;

@@ -36,7 +36,7 @@ const QUANTITIES: [(&str, ReadQuantity); 8] = [
     ("iops", |form| form.result.device.iops),
     ("used_iops", |form| form.result.used_iops),
     ("tail_ns", |form| form.result.tail_ns.unwrap_or(f64::NAN)),
-    ("seconds", |form| form.result.seconds()),
+    ("seconds", |form| form.result.break_even_s),
     ("cores_s", |form| form.result.parts_s[0]),
     ("memory_s", |form| form.result.parts_s[1]),
     ("drive_s", |form| form.result.parts_s[2]),

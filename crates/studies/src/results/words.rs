@@ -9,6 +9,38 @@ pub use phaselink_core::words::{counted, listed};
 /// No-break space, for instance between a number and its unit.
 pub const UNBROKEN: &str = "\u{a0}";
 
+/// Breaks a paragraph between words into lines of at most `width` columns. `indent` precedes each line but the first.
+pub fn wrap_paragraph(paragraph: &str, indent: &str, width: usize) -> String {
+    let (mut text, mut used) = (String::new(), 0);
+    for word in paragraph.split(' ') {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            text.push('\n');
+            text.push_str(indent);
+            used = indent.len();
+        } else if used > 0 {
+            text.push(' ');
+            used += 1;
+        }
+        text.push_str(word);
+        used += length;
+    }
+    text.push('\n');
+    text.replace(UNBROKEN, " ")
+}
+
+/// Formats a value with three significant digits and no unit prefix, for columns whose heading names the unit: `0.125`,
+/// `3.67`, `2550`.
+pub fn figure(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.9995 => 2,
+        _ => 3,
+    };
+    format!("{value:.decimals$}")
+}
+
 /// Returns a number of bytes as text, such as `512 B` or `4 KiB`, in the largest unit of which it is a whole number.
 pub fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];

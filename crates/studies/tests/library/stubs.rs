@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use expect_test::expect_file;
 use phaselink_core::drive_file;
 use phaselink_core::workload::options::OPTIONS;
-use phaselink_studies::results::documents::schema;
 use phaselink_studies::results::{FIGURES, Figure};
+use phaselink_studies::schema::schema;
 
 const HEAD: &str = "\"\"\"Documents and figures as types. Made by a test from the schema of results and the registry of figures; `make snapshots`
 renews it.\"\"\"

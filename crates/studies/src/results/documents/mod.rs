@@ -1,4 +1,4 @@
-//! Documents that `--json` prints, as types. Their JSON Schema is derived from the types and their comments.
+//! Documents that `--json` prints, as types. `crate::schema` derives their JSON Schema from the types and their comments.
 
 mod compare;
 mod dma;
@@ -7,10 +7,7 @@ mod named;
 mod predict;
 mod reproduce;
 mod run;
-mod schema;
 mod sweep;
-#[cfg(test)]
-mod tests;
 mod trace_info;
 mod validate;
 
@@ -24,7 +21,6 @@ pub use named::*;
 pub use predict::*;
 pub use reproduce::*;
 pub use run::*;
-pub use schema::schema;
 pub use sweep::*;
 pub use trace_info::*;
 pub use validate::*;

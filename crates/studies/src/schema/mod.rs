@@ -4,7 +4,9 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
-use super::*;
+use crate::breakeven::BreakEvenAnswer;
+use crate::report::Answer;
+use crate::results::documents::*;
 use phaselink_core::shipped::SCHEMA_BASE;
 
 /// Returns the JSON Schema of results, in draft 7 as that of drive files.
@@ -24,6 +26,7 @@ pub fn schema() -> Value {
         document::<ReproduceDocument>(&mut generator, "reproduce", "reproduce"),
         document::<ValidateDocument>(&mut generator, "validate", "validate"),
         document::<FoldsDocument>(&mut generator, "folds", "validate"),
+        answer::<BreakEvenAnswer>(&mut generator),
         document::<TraceInfoDocument>(&mut generator, "trace-info", "trace-info"),
     ];
     let mut definitions = generator.take_definitions(true);
@@ -50,6 +53,11 @@ fn document<T: JsonSchema>(generator: &mut SchemaGenerator, name: &str, verb: &s
         add_head(&mut schema, verb);
     }
     (String::from(name), schema)
+}
+
+/// Returns the name and the JSON Schema of the document of an answer.
+fn answer<A: Answer>(generator: &mut SchemaGenerator) -> (String, Value) {
+    document::<A>(generator, A::VERB, A::VERB)
 }
 
 /// Adds the keys of the common header (`version` and `verb`) to the schema of a document.
@@ -90,3 +98,6 @@ fn close(schema: &mut Value) {
 fn is_schema(object: &serde_json::Map<String, Value>) -> bool {
     object.get("type").is_some_and(|kind| kind == "object")
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,29 @@
+//! Answers of verbs for Python: a question as JSON in, the answer as document, text and page out.
+
+use phaselink_core::problem::Problems;
+use phaselink_studies::breakeven::BreakEvenQuestion;
+use phaselink_studies::report::{Answer, Table, read_question};
+use pyo3::prelude::*;
+
+use crate::input;
+
+/// JSON document, text and HTML page of an answer; no page if the verb has none.
+pub(crate) type Renderings = (String, String, Option<String>);
+
+/// Width of the text of an answer in columns, which is that of the program's output into a file.
+const COLUMNS: usize = 100;
+
+/// Returns the renderings of an answer.
+pub(crate) fn rendered(answer: &impl Answer) -> Renderings {
+    (answer.document().to_string(), answer.text().within(COLUMNS, Table::to_string), answer.page())
+}
+
+/// Answers a question of `breakeven`.
+///
+/// # Errors
+/// Everything in the question that makes no sense.
+#[pyfunction]
+pub(crate) fn breakeven(py: Python<'_>, question: &str) -> PyResult<Renderings> {
+    let answered = || Ok(rendered(&read_question::<BreakEvenQuestion>(question)?.answer()?));
+    py.detach(answered).map_err(|problems: Problems| input::error(py, &problems))
+}

@@ -1,0 +1,46 @@
+//! Text of an answer: paragraphs and tables, which are broken into lines only when the width of the output is known.
+
+use super::Table;
+use crate::results::words::wrap_paragraph;
+
+/// Part of a text: a paragraph, a table, or an empty line.
+#[derive(Clone, Debug)]
+enum ProsePart {
+    Paragraph { text: String, indent: &'static str },
+    Table(Table),
+    Gap,
+}
+
+/// Text of an answer for people, in parts that each output fits to its width.
+#[derive(Clone, Debug, Default)]
+pub struct Prose(Vec<ProsePart>);
+
+impl Prose {
+    /// Adds a paragraph. `indent` precedes each of its lines but the first.
+    pub fn paragraph(mut self, text: impl Into<String>, indent: &'static str) -> Prose {
+        self.0.push(ProsePart::Paragraph { text: text.into(), indent });
+        self
+    }
+
+    /// Adds a table.
+    pub fn table(mut self, table: Table) -> Prose {
+        self.0.push(ProsePart::Table(table));
+        self
+    }
+
+    /// Adds an empty line.
+    pub fn gap(mut self) -> Prose {
+        self.0.push(ProsePart::Gap);
+        self
+    }
+
+    /// Returns the text with paragraphs of at most `width` columns. `shown` formats each table.
+    pub fn within(&self, width: usize, shown: impl Fn(&Table) -> String) -> String {
+        let part = |part: &ProsePart| match part {
+            ProsePart::Paragraph { text, indent } => wrap_paragraph(text, indent, width),
+            ProsePart::Table(table) => shown(table),
+            ProsePart::Gap => String::from("\n"),
+        };
+        self.0.iter().map(part).collect()
+    }
+}
