@@ -2,9 +2,11 @@
 
 use phaselink_core::problem::Problems;
 use phaselink_studies::breakeven::BreakEvenQuestion;
+use phaselink_studies::endurance::EnduranceQuestion;
 use phaselink_studies::report::{Answer, Table, read_question};
 use pyo3::prelude::*;
 
+use crate::drive::Drive;
 use crate::input;
 
 /// JSON document, text and HTML page of an answer; no page if the verb has none.
@@ -25,5 +27,15 @@ pub(crate) fn rendered(answer: &impl Answer) -> Renderings {
 #[pyfunction]
 pub(crate) fn breakeven(py: Python<'_>, question: &str) -> PyResult<Renderings> {
     let answered = || Ok(rendered(&read_question::<BreakEvenQuestion>(question)?.answer()?));
+    py.detach(answered).map_err(|problems: Problems| input::error(py, &problems))
+}
+
+/// Answers a question of `endurance` about the memory of a drive.
+///
+/// # Errors
+/// Everything in the question that does not suit the drive.
+#[pyfunction]
+pub(crate) fn endurance(py: Python<'_>, drive: &Drive, question: &str) -> PyResult<Renderings> {
+    let answered = || Ok(rendered(&read_question::<EnduranceQuestion>(question)?.answer(drive.0.drive())?));
     py.detach(answered).map_err(|problems: Problems| input::error(py, &problems))
 }

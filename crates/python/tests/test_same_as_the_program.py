@@ -128,6 +128,23 @@ def test_break_even_times_are_the_programs(printed, program, tmp_path):
         phaselink.breakeven(tmp_path / "prices.toml")
 
 
+def test_lifetimes_of_a_memory_are_the_programs(printed, program):
+    words = "endurance tlc-gen4 --per-day 500g --bs 4k,16k"
+    found = phaselink.endurance("tlc-gen4", per_day="500g", bs=["4k", 16384])
+    assert found.to_dict() == printed(*words.split(), "--json")
+    assert str(found) == program(*words.split()).rstrip("\n")
+    words = "endurance nvme --media pcm-p5q-card --workload hammer,uniform --seed 3"
+    found = phaselink.endurance("nvme", media="pcm-p5q-card", workload=["hammer", "uniform"], seed=3)
+    assert found.to_dict() == printed(*words.split(), "--json")
+    assert len(found) == 6
+    with pytest.raises(phaselink.InputError, match="bs has no effect on nvme"):
+        phaselink.endurance("nvme", media="pcm-p5q-card", bs="4k")
+    with pytest.raises(phaselink.InputError, match="hamer.*\n.*hammr"):
+        phaselink.endurance("dc-express", workload="hamer,hammr")
+    with pytest.raises(phaselink.InputError, match="per_day: size `0`; allowed"):
+        phaselink.endurance("tlc-gen4", per_day=0)
+
+
 def test_transfers_of_a_device_are_the_programs(printed, tmp_path):
     words = "dma --size 64,256 --op both --transfers 500 --outstanding 8 --seed 3 --json"
     found = phaselink.dma(size=[64, 256], op="both", transfers=500, outstanding=8, seed=3)

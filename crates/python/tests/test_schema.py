@@ -35,6 +35,8 @@ COMMANDS = {
     "search, none": ["sweep", "plan.toml", "--target", "iops>1G", "--minimise", "link.lanes"],
     "dma": ["dma", "--size", "8,64", "--op", "both", "--transfers", 200],
     "breakeven": ["breakeven", "tlc-cpu", "--host-iops", "40e6"],
+    "endurance, flash": ["endurance", "tlc-gen4", "--per-day", "1g"],
+    "endurance, lines": ["endurance", "dc-express", "--workload", "hammer"],
     "trace-info": ["trace-info", "t.csv"],
     "fit": ["fit", "result.json", "--drive", "nvme", "--keys", "nvme.parse_ns", "--number-ios", 1000],
     "reproduce": ["reproduce", "capi-pcm-openpower"],

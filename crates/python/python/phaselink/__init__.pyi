@@ -16,6 +16,7 @@ from ._documents import (
     BreakevenDocument,
     CompareDocument,
     DmaDocument,
+    EnduranceDocument,
     FigureInterval,
     Figures,
     Finding,
@@ -158,6 +159,9 @@ class _PagedAnswer(_Answer):
 class BreakEven(_PagedAnswer):
     def to_dict(self) -> BreakevenDocument: ...
 
+class Endurance(_Answer):
+    def to_dict(self) -> EnduranceDocument: ...
+
 class Served:
     drive: Drive
     addresses: list[str]
@@ -280,6 +284,16 @@ def breakeven(
     sensitivity: bool = False,
     history: bool = False,
 ) -> BreakEven: ...
+def endurance(
+    drive: DriveLike = "nvme",
+    *,
+    workload: str | Sequence[str] | None = None,
+    bs: int | str | Sequence[int | str] | None = None,
+    per_day: int | str | None = None,
+    seed: int | None = None,
+    set: Overrides | None = None,
+    **sections: Unpack[Sections],
+) -> Endurance: ...
 def dma(
     device: str | os.PathLike[str] | Drive = "nfp6000-gen3-x8",
     *,

@@ -4,7 +4,7 @@ import json
 import os
 
 from . import _native, _text
-from ._drive import read
+from ._drive import load, read
 from ._show import Table
 
 
@@ -53,6 +53,18 @@ class BreakEven(PagedAnswer):
     _ROWS = "times"
 
 
+class Endurance(Answer):
+    """Lifetimes of the memory of a drive.
+
+    Of flash, a row for each write pattern and size has ``workload``, ``block_bytes``, ``write_amplification``, ``written_bytes``,
+    ``drive_writes_per_day``, ``bytes_per_s``, ``years``, ``bytes_per_day`` and ``years_at_bytes_per_day``. Of other memories, a row for
+    each write pattern and wear levelling has ``workload``, ``wear_levelling``, ``line_writes``, ``ideal_share``, ``line_writes_per_s``
+    and ``years``.
+    """
+
+    _ROWS = "lifetimes"
+
+
 def breakeven(
     description="slc-cpu",
     *,
@@ -80,6 +92,26 @@ def breakeven(
     asked = {"description": name, "text": text, "utilisation": utilisation, "host_iops": host_iops, "drives": drives}
     asked |= {"bs": _text.listed(bs) or None, "sensitivity": sensitivity, "history": history}
     return BreakEven(_native.breakeven(_question(asked)))
+
+
+def endurance(drive="nvme", *, workload=None, bs=None, per_day=None, seed=None, set=None, **sections):
+    """Compute the lifetime of a drive's memory: an :class:`Endurance`.
+
+    ``drive``, ``set`` and sections are those of :func:`run`. ``workload`` is one write pattern or several: ``"sequential"`` and
+    ``"random"`` for flash behind a translation layer, ``"uniform"``, ``"hot-range"``, ``"zipf"`` and ``"hammer"`` for other memories;
+    all of them without it. For flash, ``bs`` is one size of writes or several, and ``per_day`` a number of bytes written a day
+    (``"500g"``), for which the lifetime is computed, too. For other memories, ``seed`` is that of the random order of lines in
+    randomised Start-Gap wear levelling.
+
+    Raises :class:`InputError` with everything that does not suit the drive.
+
+    >>> endurance("tlc-gen4").rows()[0]["workload"]
+    'sequential'
+    """
+    drive = load(drive, set=set, **sections)
+    asked = {"workload": _text.listed(workload) or None, "bs": _text.listed(bs) or None, "seed": seed}
+    asked["per_day"] = None if per_day is None else _text.option(per_day)
+    return Endurance(_native.endurance(drive._native, _question(asked)))
 
 
 def _described(description):

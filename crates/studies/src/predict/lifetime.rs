@@ -9,6 +9,8 @@ use phaselink_core::drive::Drive;
 use phaselink_core::media::flash::shape;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::fio;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// Days of a Julian year; `DAY_S` are the seconds of a day.
 const YEAR_DAYS: f64 = 365.25;
@@ -17,7 +19,8 @@ const DAY_S: f64 = 86_400.0;
 pub const WARRANTY_YEARS: f64 = 5.0;
 
 /// Pattern of the writes that wear a drive out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum WrittenPattern {
     /// Writes of the whole drive in order, again and again, so that garbage collection finds empty blocks.
     Sequential,
@@ -52,9 +55,10 @@ impl WrittenPattern {
 }
 
 /// Lifetime of the flash of one drive under one pattern of writes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FlashLifetime {
     /// Pattern of the writes, sequential or random.
+    #[serde(rename = "workload")]
     pub pattern: WrittenPattern,
     /// Size of a write in bytes.
     pub block_bytes: u32,
@@ -62,8 +66,7 @@ pub struct FlashLifetime {
     pub write_amplification: f64,
     /// Bytes that may be written until the cells have reached their endurance (terabytes written, TBW).
     pub written_bytes: f64,
-    /// Drive writes per day (DWPD): writes of the whole drive each day that come to as many bytes over
-    /// [`WARRANTY_YEARS`].
+    /// Drive writes per day (DWPD): writes of the whole drive each day that come to as many bytes over five years.
     pub drive_writes_per_day: f64,
     /// Largest number of bytes a second that the drive accepts in the steady state, alone on its host.
     pub bytes_per_s: f64,

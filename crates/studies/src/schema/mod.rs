@@ -5,6 +5,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
 use crate::breakeven::BreakEvenAnswer;
+use crate::endurance::EnduranceAnswer;
 use crate::report::Answer;
 use crate::results::documents::*;
 use phaselink_core::shipped::SCHEMA_BASE;
@@ -27,6 +28,7 @@ pub fn schema() -> Value {
         document::<ValidateDocument>(&mut generator, "validate", "validate"),
         document::<FoldsDocument>(&mut generator, "folds", "validate"),
         answer::<BreakEvenAnswer>(&mut generator),
+        answer::<EnduranceAnswer>(&mut generator),
         document::<TraceInfoDocument>(&mut generator, "trace-info", "trace-info"),
     ];
     let mut definitions = generator.take_definitions(true);
