@@ -33,7 +33,7 @@ mod _native {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::answers::{breakeven, endurance};
+    use crate::answers::{breakeven, ecc, endurance};
     #[pymodule_export]
     use crate::arrow::Arrow;
     #[cfg(target_os = "linux")]

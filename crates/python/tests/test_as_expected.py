@@ -46,6 +46,7 @@ def test_all_results_can_be_copied_and_equal_their_copies():
         phaselink.dma(size=64, transfers=200),
         phaselink.breakeven(bs="4k"),
         phaselink.endurance("tlc-gen4"),
+        phaselink.ecc(trials=10, inject=10),
         phaselink.sweep("dc-express", axes, number_ios=200),
     ):
         copied = pickle.loads(pickle.dumps(other))

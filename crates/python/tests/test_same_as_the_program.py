@@ -145,6 +145,17 @@ def test_lifetimes_of_a_memory_are_the_programs(printed, program):
         phaselink.endurance("tlc-gen4", per_day=0)
 
 
+def test_error_rates_of_the_sector_code_are_the_programs(printed, program):
+    words = "ecc --trials 50 --inject 60 --seed 3"
+    found = phaselink.ecc(trials=50, inject=60, seed=3)
+    assert found.to_dict() == printed(*words.split(), "--json")
+    assert str(found) == program(*words.split()).rstrip("\n")
+    assert len(found) == 8
+    with pytest.raises(phaselink.InputError, match="trials is 0; .*
+.*inject is 10000000000"):
+        phaselink.ecc(trials=0, inject=10**10)
+
+
 def test_transfers_of_a_device_are_the_programs(printed, tmp_path):
     words = "dma --size 64,256 --op both --transfers 500 --outstanding 8 --seed 3 --json"
     found = phaselink.dma(size=[64, 256], op="both", transfers=500, outstanding=8, seed=3)

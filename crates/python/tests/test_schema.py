@@ -37,6 +37,7 @@ COMMANDS = {
     "breakeven": ["breakeven", "tlc-cpu", "--host-iops", "40e6"],
     "endurance, flash": ["endurance", "tlc-gen4", "--per-day", "1g"],
     "endurance, lines": ["endurance", "dc-express", "--workload", "hammer"],
+    "ecc": ["ecc", "--trials", 10, "--inject", 10],
     "trace-info": ["trace-info", "t.csv"],
     "fit": ["fit", "result.json", "--drive", "nvme", "--keys", "nvme.parse_ns", "--number-ios", 1000],
     "reproduce": ["reproduce", "capi-pcm-openpower"],

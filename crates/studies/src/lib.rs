@@ -19,6 +19,7 @@ pub mod uncertainty;
 // Questions about one drive, one paper or one memory.
 pub mod breakeven;
 pub mod dma;
+pub mod ecc;
 pub mod endurance;
 pub mod fit;
 pub mod predict;

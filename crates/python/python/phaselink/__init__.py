@@ -14,7 +14,7 @@ Units stand last in names: ``mean_ns`` is in nanoseconds, ``bytes_per_s`` in byt
 is wrong with an input raises :class:`InputError`, whose text tells all of it at once.
 """
 
-from ._answers import BreakEven, Endurance, breakeven, endurance
+from ._answers import BreakEven, Endurance, ErrorCorrection, breakeven, ecc, endurance
 from ._drive import Drive, Preset, drives, load, presets
 from ._embed import BatchResult, Completion, EmbeddedDrive, OperationSummary, SimPyDrive, embed, recording_images
 from ._executors import RayExecutor
@@ -35,6 +35,7 @@ __all__ = [
     "Drive",
     "EmbeddedDrive",
     "Endurance",
+    "ErrorCorrection",
     "InputError",
     "MisuseError",
     "OperationSummary",
@@ -56,6 +57,7 @@ __all__ = [
     "connect",
     "dma",
     "drives",
+    "ecc",
     "embed",
     "endurance",
     "figures",

@@ -16,6 +16,7 @@ from ._documents import (
     BreakevenDocument,
     CompareDocument,
     DmaDocument,
+    EccDocument,
     EnduranceDocument,
     FigureInterval,
     Figures,
@@ -159,6 +160,9 @@ class _PagedAnswer(_Answer):
 class BreakEven(_PagedAnswer):
     def to_dict(self) -> BreakevenDocument: ...
 
+class ErrorCorrection(_Answer):
+    def to_dict(self) -> EccDocument: ...
+
 class Endurance(_Answer):
     def to_dict(self) -> EnduranceDocument: ...
 
@@ -284,6 +288,7 @@ def breakeven(
     sensitivity: bool = False,
     history: bool = False,
 ) -> BreakEven: ...
+def ecc(*, trials: int | None = None, inject: int | None = None, seed: int | None = None) -> ErrorCorrection: ...
 def endurance(
     drive: DriveLike = "nvme",
     *,

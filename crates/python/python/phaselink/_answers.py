@@ -65,6 +65,16 @@ class Endurance(Answer):
     _ROWS = "lifetimes"
 
 
+class ErrorCorrection(Answer):
+    """Error rates of the code of a sector: a row for each raw bit error rate, from formulas and from decoded sectors.
+
+    :meth:`to_dict` has also the outcomes of decoding sectors by the kind of damage (``injected``) and the endurance of cells
+    that the code allows.
+    """
+
+    _ROWS = "rates"
+
+
 def breakeven(
     description="slc-cpu",
     *,
@@ -112,6 +122,20 @@ def endurance(drive="nvme", *, workload=None, bs=None, per_day=None, seed=None, 
     asked = {"workload": _text.listed(workload) or None, "bs": _text.listed(bs) or None, "seed": seed}
     asked["per_day"] = None if per_day is None else _text.option(per_day)
     return Endurance(_native.endurance(drive._native, _question(asked)))
+
+
+def ecc(*, trials=None, inject=None, seed=None):
+    """Measure the error rates of the code of a sector in nine chips (``docs/ecc.md``): an :class:`ErrorCorrection`.
+
+    ``trials`` sectors with random bit errors are decoded for each of eight raw bit error rates, and ``inject`` damaged sectors for
+    each of eight kinds of damage (2,000 each), on all processors. ``seed`` is that of data and damage (1).
+
+    Raises :class:`InputError` for numbers below 1 or above a billion, and ``KeyboardInterrupt`` soon after Ctrl-C.
+
+    >>> ecc(trials=10, inject=10).to_dict()["injected"][0]["corrected"]
+    10
+    """
+    return ErrorCorrection(_native.ecc(_question({"trials": trials, "inject": inject, "seed": seed})))
 
 
 def _described(description):

@@ -3,11 +3,12 @@
 use super::Table;
 use crate::results::words::wrap_paragraph;
 
-/// Part of a text: a paragraph, a table, or an empty line.
+/// Part of a text: a paragraph, a table, lines that stay as they are, or an empty line.
 #[derive(Clone, Debug)]
 enum ProsePart {
     Paragraph { text: String, indent: &'static str },
     Table(Table),
+    Lines(String),
     Gap,
 }
 
@@ -28,6 +29,12 @@ impl Prose {
         self
     }
 
+    /// Adds lines that no width breaks.
+    pub fn lines(mut self, text: impl Into<String>) -> Prose {
+        self.0.push(ProsePart::Lines(text.into()));
+        self
+    }
+
     /// Adds an empty line.
     pub fn gap(mut self) -> Prose {
         self.0.push(ProsePart::Gap);
@@ -39,6 +46,7 @@ impl Prose {
         let part = |part: &ProsePart| match part {
             ProsePart::Paragraph { text, indent } => wrap_paragraph(text, indent, width),
             ProsePart::Table(table) => shown(table),
+            ProsePart::Lines(text) => format!("{text}\n"),
             ProsePart::Gap => String::from("\n"),
         };
         self.0.iter().map(part).collect()

@@ -5,6 +5,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
 use crate::breakeven::BreakEvenAnswer;
+use crate::ecc::EccAnswer;
 use crate::endurance::EnduranceAnswer;
 use crate::report::Answer;
 use crate::results::documents::*;
@@ -29,6 +30,7 @@ pub fn schema() -> Value {
         document::<FoldsDocument>(&mut generator, "folds", "validate"),
         answer::<BreakEvenAnswer>(&mut generator),
         answer::<EnduranceAnswer>(&mut generator),
+        answer::<EccAnswer>(&mut generator),
         document::<TraceInfoDocument>(&mut generator, "trace-info", "trace-info"),
     ];
     let mut definitions = generator.take_definitions(true);
