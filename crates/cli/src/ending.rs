@@ -58,10 +58,11 @@ pub(crate) fn print_answer(answer: &impl Answer, is_json: bool, report: Option<R
     if let Some(report) = report {
         report.write(&answer.page().unwrap_or_default(), &answer.document())?;
     }
-    Ok(match is_json {
-        true => output::print_json(&answer.document())?,
-        false => output::print(&answer.text().within(output::width::prose(), output::shown))?,
-    })
+    let printed = match is_json {
+        true => output::print_json(&answer.document()),
+        false => output::print(&answer.text().within(output::width::prose(), output::shown)),
+    };
+    printed.map_err(Failure::from)
 }
 
 /// Prints the problems of a failed command to standard error, one a line, and returns the exit code of the process.

@@ -704,6 +704,105 @@ ConfoundedPair = TypedDict(
         "correlation": float,
     },
 )
+BreakEven = TypedDict(
+    "BreakEven",
+    {
+        "block_bytes": int,
+        "break_even_s": float,
+        "parts_s": dict[str, float],
+        "drive_iops": float,
+        "limit": "RateLimit",
+        "used_iops": float,
+        "tail_ns": float | None,
+    },
+)
+RateLimit = Literal["dies"] | Literal["channels"] | Literal["mapping table"] | Literal["link"] | Literal["given"]
+BreakEvenInputs = TypedDict(
+    "BreakEvenInputs",
+    {
+        "summary": str,
+        "utilisation": float,
+        "percentile": float,
+        "unit": str,
+        "drive_cost": float,
+        "core": float,
+        "core_iops": float,
+        "memory_die": float,
+        "memory_die_bytes": float,
+        "memory_bytes_per_ns": float,
+        "drives": int,
+        "host_iops": float | None,
+    },
+)
+LifetimeRows = list["FlashLifetimeRow"] | list["LineLifetimeRow"]
+FlashLifetimeRow = TypedDict(
+    "FlashLifetimeRow",
+    {
+        "workload": "WrittenPattern",
+        "block_bytes": int,
+        "write_amplification": float,
+        "written_bytes": float,
+        "drive_writes_per_day": float,
+        "bytes_per_s": float,
+        "years": float,
+        "bytes_per_day": int | None,
+        "years_at_bytes_per_day": float | None,
+    },
+)
+WrittenPattern = Literal["sequential"] | Literal["random"]
+LineLifetimeRow = TypedDict(
+    "LineLifetimeRow",
+    {
+        "workload": str,
+        "wear_levelling": str,
+        "line_writes": float,
+        "ideal_share": float,
+        "line_writes_per_s": float,
+        "years": float,
+    },
+)
+ErrorRates = TypedDict(
+    "ErrorRates",
+    {
+        "raw_bit_error_rate": float,
+        "uncorrectable_sector_rate": float,
+        "uncorrectable_bit_error_rate": float,
+        "uncorrectable_sector_rate_sampled": "SampledProbability",
+        "miscorrected_sector_rate": float,
+        "miscorrected_sector_rate_sampled": "SampledProbability",
+        "decode_ns_mean": float,
+    },
+)
+SampledProbability = TypedDict(
+    "SampledProbability",
+    {
+        "mean": float,
+        "low": float,
+        "high": float,
+    },
+)
+InjectedDamage = TypedDict(
+    "InjectedDamage",
+    {
+        "fault": str,
+        "within_power": bool,
+        "corrected": int,
+        "reported": int,
+        "miscorrected": int,
+    },
+)
+CellSpread = TypedDict(
+    "CellSpread",
+    {
+        "claim": str,
+        "first_error_cycles": float,
+        "corrected_until_cycles": float,
+        "first_error_of": str,
+        "cells": float,
+        "lognormal_sigma_needed": float | None,
+        "weibull_shape_needed": float | None,
+    },
+)
 TraceDevice = TypedDict(
     "TraceDevice",
     {
@@ -871,6 +970,42 @@ FoldsDocument = TypedDict(
         "fitted": "Agreement",
         "version": str,
         "verb": Literal["validate"],
+    },
+)
+BreakevenDocument = TypedDict(
+    "BreakevenDocument",
+    {
+        "times": list["BreakEven"],
+        "change_by_tenth_more": dict[str, float],
+        "description": "BreakEvenInputs",
+        "version": str,
+        "verb": Literal["breakeven"],
+    },
+)
+EnduranceDocument = TypedDict(
+    "EnduranceDocument",
+    {
+        "seed": NotRequired[int | None],
+        "drive": str,
+        "lifetimes": "LifetimeRows",
+        "description": "Description",
+        "version": str,
+        "verb": Literal["endurance"],
+    },
+)
+EccDocument = TypedDict(
+    "EccDocument",
+    {
+        "corrected_bits": int,
+        "trials": int,
+        "seed": int,
+        "rates": list["ErrorRates"],
+        "injected": list["InjectedDamage"],
+        "raw_bit_error_rate_tolerated": float,
+        "uncorrectable_bit_error_rate_target": float,
+        "endurance": list["CellSpread"],
+        "version": str,
+        "verb": Literal["ecc"],
     },
 )
 TraceInfoDocument = TypedDict(
