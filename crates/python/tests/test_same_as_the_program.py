@@ -151,8 +151,7 @@ def test_error_rates_of_the_sector_code_are_the_programs(printed, program):
     assert found.to_dict() == printed(*words.split(), "--json")
     assert str(found) == program(*words.split()).rstrip("\n")
     assert len(found) == 8
-    with pytest.raises(phaselink.InputError, match="trials is 0; .*
-.*inject is 10000000000"):
+    with pytest.raises(phaselink.InputError, match="trials is 0; .*\n.*inject is 10000000000"):
         phaselink.ecc(trials=0, inject=10**10)
 
 
