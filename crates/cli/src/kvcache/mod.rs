@@ -232,7 +232,7 @@ impl CacheQuestion {
 
     /// Returns the cache plan with the capacity of these drives, or `--drive-size`, for the third tier.
     fn plan_on(&self, drive: &Drive) -> Result<CachePlan, Problem> {
-        // Chunks are whole on each drive.
+        // Each drive stores whole chunks, so round its capacity down.
         let capacity_bytes = drive.limits().capacity_bytes / self.io_bytes * self.io_bytes * self.drives;
         let bytes = self.drive_size.unwrap_or(capacity_bytes);
         if bytes > capacity_bytes {
@@ -250,7 +250,7 @@ impl CacheQuestion {
         let sums = self.source.sums();
         let drives = StripedDrives { count: self.drives, chunk_bytes: self.io_bytes };
         let walk_with = |windows: &[SampledWindow]| walk(&self.source, &plan, &self.accelerators, windows, drives);
-        // Windows are as long as what reaches the drive lets them be.
+        // The length of the windows depends on how much data reaches the drive, so count that first.
         let totals = walk_with(&[])?.totals;
         let pieces =
             (totals.hits[2].bytes + totals.written.bytes) as f64 / self.io_bytes.min(object_bytes(&plan)) as f64;
@@ -260,7 +260,8 @@ impl CacheQuestion {
         let cache = CacheDrive::new(&drive, has_writes(&walk.windows), self.seed);
         let closed = run(&walk, self.closed_windows(), progress, |work| cache.run_at_full_rate(work, CLOSED_PIECES));
         let load = CacheLoad::of(&walk, sums, drives, &closed);
-        // Where drives fall behind, waits in windows would be as long as the windows.
+        // If the drives cannot keep up, the waiting time in a window would only depend on its length, so skip these
+        // runs.
         let open = match load {
             Some(load) if load.is_too_much() => {
                 walk.windows.iter().for_each(|_| progress.one());

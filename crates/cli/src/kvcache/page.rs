@@ -41,7 +41,7 @@ fn first_tokens(question: &CacheQuestion, answered: &[AnsweredDrive]) -> String 
         let answer = &one.answer;
         let requests_per_s = answer.totals.requests as f64 / answer.duration_s;
         let prefill_s = answer.prefill_shares[0] / requests_per_s;
-        // A drive that falls behind has no column, as it has no mean.
+        // A drive that cannot keep up has no mean time to the first token, so it has no column.
         if let Some(first_token) = answer.first_token {
             drawn.push(column(title(question, one), prefill_s.min(first_token.mean_s), first_token.mean_s));
         }

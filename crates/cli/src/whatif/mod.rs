@@ -145,7 +145,7 @@ impl RankedCandidate {
     fn verdict(&self, now: usize) -> Verdict {
         match (self.gain.low, self.gain.high) {
             _ if self.place == now => Verdict::Now,
-            // Too few draws could run for an interval.
+            // Too few draws were valid for an interval.
             _ if self.gain.draws == 0 => Verdict::Unsure,
             (low, _) if low >= WORTH => Verdict::Pays,
             (_, high) if high < WORTH => Verdict::No,

@@ -41,7 +41,7 @@ pub(super) fn conclusion(asked: &WhatIf, ranked: &[RankedCandidate]) -> Vec<Stri
         candidate_name(asked, now),
         units::percent(share)
     )];
-    // A drive that would surely pay is told before a faster one of which that is unsure.
+    // Name a drive that certainly pays off before a faster one that may not.
     let with = |verdict| ranked.iter().find(|one| one.verdict(asked.now) == verdict);
     let best = with(Verdict::Pays).or_else(|| with(Verdict::Unsure)).or_else(|| with(Verdict::No));
     sentences.extend(best.map(|best| match best.verdict(asked.now) {

@@ -196,7 +196,7 @@ fn last(fault: &mut Fault, is_at_request: bool, length: Option<TroubleMeasure>) 
     let is_instant = matches!(fault.action, PowerCut | Reset | StarveCredits);
     match length {
         None if is_at_request && fault.action == PowerCut => return Err("for=TIME, as in for=500ms"),
-        // What begins at a request is over with it.
+        // Without a length, a fault that starts at a request ends with that request.
         None if is_at_request && !goes_on(fault.action) && fault.until.is_zero() => fault.times = 1,
         None => return Ok(fault.action == Remove),
         Some(TroubleMeasure::Time(span)) if span.is_zero() => return Err("for=TIME above 0"),
@@ -319,7 +319,7 @@ impl Fault {
     /// Returns the line of a fault timeline for this rule, which may fail to express all of it.
     fn words(&self) -> String {
         let is_instant = matches!(self.action, FaultAction::PowerCut | FaultAction::Reset | FaultAction::StarveCredits);
-        // A time counts from a request only behind that request.
+        // A length counts from a request only if the line names a request.
         let is_at_request =
             self.first > 1 || !self.lasts.is_zero() || self.subject() != self.action_at_time().subject();
         let mut words = Vec::new();

@@ -319,7 +319,7 @@ fn packets_wait_while_their_credits_do_not_come_back_and_lose_nothing() {
     let later = outcome.elapsed - well.elapsed;
     assert!(later > Span::from_us(600) && later < Span::from_us(720), "{later}");
     let other = with("nvme-polled", r#"{ action = "starve-credits", direction = "to-device", outage_us = 5000 }"#);
-    // Doorbells have credits of their own direction, so the run slows down only when these run out.
+    // The first doorbells use the remaining downstream credits. Later ones wait until the outage ends.
     assert!(run(&other, job).elapsed > Span::from_ms(5));
     for direction in ["to-host", "to-device"] {
         let fault =

@@ -22,8 +22,21 @@ const PHRASES: [&str; 14] = [
     "runs out first",
 ];
 /// Words with which no comment in code should begin.
-const BEGINNINGS: [&str; 9] =
-    ["The same", "Those", "That of", "Likewise", "All of them", "They ", "What ", "Whether ", "Nobody"];
+const BEGINNINGS: [&str; 13] = [
+    "The same",
+    "Those",
+    "That of",
+    "Likewise",
+    "All of them",
+    "They ",
+    "What ",
+    "Whether ",
+    "Nobody",
+    "Who",
+    "It ",
+    "Nor ",
+    "One that",
+];
 
 /// Comments of a file, each with all its lines, and whether it is documentation.
 fn comments(text: &str) -> Vec<(bool, String)> {

@@ -194,7 +194,8 @@ impl Controller {
     fn get_log_page(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, second, _, _, fourteen, ..] = command.dwords;
         let (log, command_set) = (first as u8, (fourteen >> 24) as u8);
-        // A refused command must not have made telemetry data or a context of the persistent event log.
+        // Check the command first: if it is refused, it must not have created telemetry data or a context of the
+        // persistent event log.
         let part = LogPart::of(command)?;
         if log == log_pages::BLOCK_STATUS && self.identity.limits.key_value.is_none() {
             self.pending.push_back(PendingWork::ReportBlocks { command: Box::new(*command) });
@@ -322,7 +323,7 @@ impl Controller {
         if first & SAVE != 0 {
             return Err(Status::FEATURE_NOT_SAVEABLE);
         }
-        // Every feature of the table has the scope of the controller, so that naming a namespace is an error.
+        // All features have controller scope, so a namespace identifier is an error.
         if !matches!(command.namespace_id, 0 | u32::MAX) {
             return Err(Status::FEATURE_NOT_OF_NAMESPACE);
         }
@@ -461,7 +462,7 @@ impl Controller {
             return Err(Status::INVALID_FIELD);
         }
         let format = self.identity.subsystem.choose(format, metadata_of_format(first)?)?;
-        // Metadata has a buffer of its own, and is no part of extended logical blocks (MSET).
+        // Metadata is always transferred in a separate buffer; extended logical blocks are not supported (MSET).
         if format.metadata.is_some() && first & METADATA_EXTENDED != 0 {
             return Err(Status::INVALID_FORMAT);
         }
@@ -480,7 +481,7 @@ impl Controller {
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
         let shadow = Shadow::check(command.prp1, command.prp2)?;
-        // Shadow doorbells are polled, so they have to be mapped here.
+        // The device polls shadow doorbells, so they must be in mapped memory.
         if host.peek(shadow.tail(0)).is_none() || host.peek(shadow.tail_event(0)).is_none() {
             return Err(Status::INVALID_FIELD);
         }

@@ -85,7 +85,7 @@ impl Host for ArrayHost {
     }
 
     fn poke(&mut self, address: u64, value: u32) {
-        // A word outside the memory has no reader.
+        // A write outside the memory has no effect.
         let _ = self.write(address, &value.to_le_bytes());
     }
 

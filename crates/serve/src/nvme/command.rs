@@ -126,7 +126,7 @@ impl Command {
         let mut entry = SubmissionEntry::decode(&self.bytes);
         let found = namespaces.find(entry.namespace_id);
         if found.is_ok() {
-            // To the rules, the namespace is a drive of its own.
+            // The rules treat each namespace as a drive of its own.
             entry.namespace_id = command::NAMESPACE;
         }
         let limits = found.map_or(namespaces.without_namespaces(), |namespace| &namespace.limits);
@@ -211,7 +211,7 @@ impl Command {
     /// of a value.
     pub fn io(&self) -> Option<Io> {
         let checked = self.checked.as_ref().ok().filter(|checked| !checked.action.is_management())?;
-        // A value without bytes moves nothing.
+        // An empty value transfers no data.
         let is_nothing = matches!(checked.action, Action::Key(_)) && checked.bytes == 0;
         (!is_nothing).then_some(Io { op: checked.op(), offset: checked.offset, bytes: checked.bytes })
     }
@@ -351,7 +351,7 @@ impl Command {
                     store.zero(*offset, *bytes, false).map_err(|error| write_status(&error))?;
                 }
             }
-            // The store has no zones or no keys, or the drive no data placement, although the controller says so.
+            // The store lacks zones, keys or data placement, although the controller reports them.
             _ => Err(Status::INTERNAL_ERROR)?,
         }
         Ok(())
@@ -580,7 +580,7 @@ mod tests {
         for opcode in [opcode::READ, opcode::WRITE, opcode::VERIFY, opcode::WRITE_ZEROES] {
             let entry = SubmissionEntry { opcode, namespace_id: 1, prp1: 4096, ..SubmissionEntry::default() };
             let mut entry = entry.of_blocks(8, 1);
-            // Bits that mean nothing there.
+            // Set bits that these commands do not define.
             entry.dwords[2] |= 0b0101 << 26;
             let mut command = Command { bytes: entry.encode(), ..Command::blank() };
             command.check(1, 1, &namespaces, &mut host);

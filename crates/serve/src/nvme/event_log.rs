@@ -90,7 +90,7 @@ impl EventLog {
         put(0, &[0x0d]);
         put(4, &(events.len() as u32).to_le_bytes());
         put(8, &(bytes as u64).to_le_bytes());
-        // Revision of the log page, and length of the header behind this field.
+        // Revision of the log page, and length of the header after this field.
         put(16, &[2]);
         put(18, &(HEADER_BYTES as u16 - 20).to_le_bytes());
         put(20, &reporter.timestamp);
@@ -98,7 +98,7 @@ impl EventLog {
         put(44, &1_u64.to_le_bytes());
         put(52, &reporter.vendor.to_le_bytes());
         put(54, &reporter.vendor.to_le_bytes());
-        // Serial number and model, and the subsystem's name, as Identify Controller has them.
+        // Serial number, model number and subsystem name, copied from Identify Controller.
         put(56, &reporter.controller[4..64]);
         put(116, &reporter.controller[768..1024]);
         put(372, &self.generation.to_le_bytes());
@@ -114,7 +114,7 @@ fn encode(kind: u8, timestamp: [u8; 8], data: &[u8]) -> Vec<u8> {
     let mut event = vec![0; EVENT_HEADER_BYTES];
     event[0] = kind;
     event[1] = 1;
-    // Length of the header behind this field.
+    // Length of the header after this field.
     event[2] = EVENT_HEADER_BYTES as u8 - 3;
     event[6..14].copy_from_slice(&timestamp);
     event[22..24].copy_from_slice(&(data.len() as u16).to_le_bytes());

@@ -168,7 +168,7 @@ impl QueueSet {
         let current = if self.is_outdated(command) { Some(self.checked_anew(command, host)?) } else { None };
         let command = current.as_ref().unwrap_or(command);
         let is_write = command.io().is_some_and(|io| io.op == Op::Write);
-        // A read that is executed but never completes still moves its data; a read that fails moves none.
+        // A read whose completion is dropped still transfers its data. A read that fails transfers none.
         if let Some(torn) = command.torn(effect, store.geometry().block_bytes).filter(|_| is_write || !effect.fails) {
             self.perform(&torn, host, store, space)?;
         }

@@ -130,7 +130,7 @@ impl Identity {
         match cns {
             cns::CONTROLLER => self.controller(admin_commands, &mut page),
             cns::COMMAND_SETS => page[0] = self.command_sets(),
-            // The capabilities that all namespaces have in common.
+            // Capabilities that are common to all namespaces.
             cns::NAMESPACE if namespace == ALL_NAMESPACES => self.capabilities(self.subsystem.own_format(), &mut page),
             cns::NAMESPACE => self.namespace(self.active(namespace)?, &mut page),
             cns::ALLOCATED_NAMESPACE => self.namespace(self.allocated(namespace)?, &mut page),
@@ -143,7 +143,8 @@ impl Identity {
                 self.structure_of_set(selected, &mut page)?;
             }
             cns::ACTIVE_NAMESPACES | cns::SET_ACTIVE_NAMESPACES => {
-                // Without a command set, and with that of NVM: a drive with zones or keys has no other namespaces.
+                // Both lists are equal for the NVM command set. A drive with zones or keys has no namespaces of that
+                // set.
                 let has_other_set = cns == cns::SET_ACTIVE_NAMESPACES && self.further_set() != 0;
                 let is_listed = |it: &Namespace| it.is_attached(self.number) && !has_other_set;
                 self.list_namespaces(namespace, is_listed, &mut page)?;
@@ -155,11 +156,11 @@ impl Identity {
             }
             cns::CONTROLLERS => list_controllers(first_controller == 0, &mut page),
             cns::ENDURANCE_GROUPS if self.limits.placement.is_some() => {
-                // A list of one, if the command asks for those from it on.
+                // The list has one group, if the command starts at or before it.
                 page[0] = u8::from(first_group <= ENDURANCE_GROUP);
                 put(&mut page, 2, ENDURANCE_GROUP.to_le_bytes());
             }
-            // No further limits, and protection information with guards of 16 bits alone.
+            // No further limits. Protection information has only guards of 16 bits.
             cns::SET_CONTROLLER => {}
             cns::SET_NAMESPACE => {
                 self.existing(namespace)?;
@@ -211,7 +212,7 @@ impl Identity {
             (cns::SET_CONTROLLER, Some(zones), _) => {
                 zones.identify_controller(self.limits.transfer_bytes_max, &mut page[..]);
             }
-            // A controller has no limits of its own for keys.
+            // The Key Value command set defines no limits for a controller.
             (cns::SET_CONTROLLER, None, _) => {}
             (_, zones, keys) => {
                 self.existing(namespace)?;
@@ -236,14 +237,15 @@ impl Identity {
         // Namespace Attribute Notices (OAES).
         put(page, 92, (1_u32 << 8).to_le_bytes());
         self.placement_capabilities(page);
-        // An I/O controller (CNTRLTYPE).
+        // Controller type: I/O controller (CNTRLTYPE).
         page[111] = 1;
         put(page, 256, optional_bits(admin_commands).to_le_bytes());
         page[258] = ABORTS_MAX - 1;
         page[259] = EVENT_REQUESTS_MAX - 1;
         // One firmware slot, which is read-only (FRMW).
         page[260] = 1 | 1 << 1;
-        // Commands Supported and Effects, log pages from an offset on, Telemetry, and Persistent Event Log (LPA, PELS).
+        // Log page attributes: Commands Supported and Effects, extended offsets, Telemetry, Persistent Event Log (LPA,
+        // PELS).
         page[261] = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4;
         put(page, 352, event_log::LOG_UNITS.to_le_bytes());
         put(page, 280, u128::from(self.subsystem.capacity_bytes()).to_le_bytes());
@@ -253,15 +255,15 @@ impl Identity {
         put(page, 266, WARNING_KELVIN.to_le_bytes());
         put(page, 268, CRITICAL_KELVIN.to_le_bytes());
         put(page, 320, KEEP_ALIVE_TENTHS.to_le_bytes());
-        // Binary logarithms of the smallest and the largest entry of queues (SQES, CQES).
+        // Smallest and largest sizes of queue entries, as powers of two (SQES, CQES).
         page[512] = 0x66;
         page[513] = 0x44;
         put(page, 516, self.limits.namespaces.to_le_bytes());
         put(page, 520, (self.optional_io_commands() | ONCS_TIMESTAMP).to_le_bytes());
-        // A volatile write cache; Flush may name all namespaces (VWC).
+        // Volatile write cache; Flush accepts the broadcast namespace identifier (VWC).
         page[525] = 1 | 0b11 << 1;
-        // Atomic write units in normal operation and when power fails (AWUN, AWUPF).
-        // They hold for every format: the one with the largest blocks has the fewest.
+        // Atomic write units in normal operation and at power failure (AWUN, AWUPF). They must hold for every format,
+        // so use the largest blocks, which give the fewest.
         let shifts = self.subsystem.formats().into_iter().map(|format| format.block_shift);
         let largest = shifts.max().unwrap_or(self.limits.block_shift);
         let atomic = self.atomic_field(largest);
@@ -319,8 +321,8 @@ impl Identity {
         page[33] = 0b001 | 1 << 3;
         let atomic = self.atomic_field(block_shift);
         if atomic > 0 {
-            // Atomic write units of the namespace, whose boundaries no atomic write crosses (NSABP; NAWUN, NAWUPF,
-            // NABSN, NABSPF).
+            // Atomic write units and boundaries of the namespace; no atomic write may cross a boundary (NSABP; NAWUN,
+            // NAWUPF, NABSN, NABSPF).
             page[24] = 1 << 1;
             for at in [34, 36, 40, 44] {
                 put(page, at, atomic.to_le_bytes());
@@ -354,7 +356,7 @@ impl Identity {
     fn namespace_ids(&self, id: u32, namespace: Namespace, page: &mut [u8; IDENTIFY_BYTES]) {
         page[..2].copy_from_slice(&[3, 16]);
         page[4..20].copy_from_slice(&self.uuid(id, namespace.generation));
-        // The command set (type 4): NVM, or that of zones or keys.
+        // Command set identifier (type 4): NVM, Zoned Namespace or Key Value.
         page[20..22].copy_from_slice(&[4, 1]);
         page[24] = self.further_set();
     }

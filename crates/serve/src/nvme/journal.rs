@@ -71,7 +71,7 @@ impl Journal {
         self.written_bytes += other.written_bytes;
         self.reads += other.reads;
         self.writes += other.writes;
-        // Failures that `other` counted but no longer lists.
+        // Count failures that `other` has counted but no longer lists.
         self.failures_since_power_on += other.failures_since_power_on - other.failures.len() as u64;
         other.failures.into_iter().rev().for_each(|failure| self.push_failure(failure));
     }

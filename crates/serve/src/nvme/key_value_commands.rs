@@ -48,7 +48,8 @@ pub(super) fn execute(
             Ok(0)
         }
         KeyOperation::Retrieve { buffer_bytes } => {
-            // The host may take its time, and others must not wait for it.
+            // Copy the value first and send it after the lock is released, because writing to host memory may take
+            // long.
             let value_bytes = keys.with(|found| retrieve(found, key, buffer_bytes, store, space))?;
             let bytes = value_bytes.min(buffer_bytes);
             copy_to_host(&cut(data, bytes), &space[..bytes as usize], host)?;

@@ -98,7 +98,8 @@ impl Controller {
         self.events = AsyncEvents::default();
         self.share_features();
         self.sets.iter_mut().for_each(|set| (set.shadow, set.arbitration) = (None, None));
-        // A sanitize operation goes on; commands that had not begun are lost with their queue.
+        // A sanitize operation continues after the reset. Other commands that have not started are lost with their
+        // queue.
         self.pending.retain(|work| matches!(work, PendingWork::Sanitize { .. } | PendingWork::SaveSanitize));
         self.changed_namespaces.clear();
         self.event_context = None;

@@ -160,11 +160,11 @@ impl Controller {
             }
             PendingWork::ReportBlocks { command } => (command.command_id, self.report_blocks(&command, host, store)),
             PendingWork::Sanitize { dword10 } => return self.sanitize(dword10, timestamp, store),
-            // If the store does not take it, the settings are gone with the server.
+            // If the store cannot save them, the settings are lost when the server ends.
             PendingWork::SavePlacement => return drop(self.identity.subsystem.save_placement(store)),
-            // If the store does not take it, the settings are gone with the server.
+            // If the store cannot save them, the settings are lost when the server ends.
             PendingWork::SaveKeyValue => return drop(self.identity.subsystem.save_key_value(store)),
-            // If the store does not take it, the failure is there again when the server starts.
+            // If the store cannot save the state, it still reports the failed operation at the next start.
             PendingWork::SaveSanitize => return drop(self.identity.subsystem.save_sanitize(store)),
         };
         match done {
@@ -195,7 +195,7 @@ impl Controller {
         })?;
         let completion = [&namespace.to_le_bytes()[..], &[0; 8]].concat();
         locked(&subsystem.events).push(event::FORMAT_COMPLETION, timestamp, &completion);
-        // Events are an account for people: a format that has happened is not undone because one is lost.
+        // The event log is informational, so a format succeeds even if its event cannot be saved.
         let _ = subsystem.save_events(store);
         Ok(0)
     }
@@ -238,7 +238,7 @@ impl Controller {
         if let Some(placement) = subsystem.placement() {
             placement.delete(|id| namespace == ALL_NAMESPACES || namespace == id);
             subsystem.note_change();
-            // The handles of a namespace that is gone are free when the server starts again, too.
+            // Save that the handles of the deleted namespace are free, for the next start of the server.
             let _ = subsystem.save_placement(store);
         }
         self.add_change_event(DELETE, namespace, 0, timestamp, store);
@@ -250,14 +250,14 @@ impl Controller {
     fn add_change_event(&self, selected: u32, namespace: u32, blocks: u64, timestamp: [u8; 8], store: &Store) {
         let mut data = [0; 48];
         data[..4].copy_from_slice(&selected.to_le_bytes());
-        // Size and capacity; between them eight bytes are reserved.
+        // Namespace size and capacity, with eight reserved bytes between them.
         for at in [8, 24] {
             data[at..at + 8].copy_from_slice(&blocks.to_le_bytes());
         }
         data[44..].copy_from_slice(&namespace.to_le_bytes());
         let subsystem = &self.identity.subsystem;
         locked(&subsystem.events).push(event::CHANGE_NAMESPACE, timestamp, &data);
-        // The change stands even if its event cannot be saved.
+        // The change is valid even if its event cannot be saved.
         let _ = subsystem.save_events(store);
     }
 
@@ -265,7 +265,7 @@ impl Controller {
     fn sanitize(&mut self, dword10: u32, timestamp: [u8; 8], store: &Store) {
         let subsystem = &self.identity.subsystem;
         let keeps_space = dword10 & NO_DEALLOCATE != 0;
-        // The store has to know that the operation runs before it changes: a server that ends meanwhile has failed.
+        // Save the state before changing any data: if the server ends during the operation, it counts as failed.
         let begun = subsystem.save_sanitize(store);
         let erased = begun.and_then(|()| store.zero(0, store.geometry().capacity_bytes, keeps_space)).and_then(|()| {
             store.zones().into_iter().for_each(StoreZones::empty_all);
@@ -278,7 +278,7 @@ impl Controller {
         subsystem.set_sanitize(Sanitize { state, dword10 });
         let completion = [u16::MAX, state as u16, 0, 0].map(u16::to_le_bytes).concat();
         locked(&subsystem.events).push(event::SANITIZE_COMPLETION, timestamp, &completion);
-        // If the store does not take the records, the state is on the log page only until the server ends.
+        // If the store cannot save the records, the state is lost when the server ends.
         let _ = subsystem.save_sanitize(store).and_then(|()| subsystem.save_events(store));
         self.events.raise(AsyncEvent::SanitizeEnd);
     }
@@ -324,7 +324,7 @@ fn new_namespace(
     if capacity != blocks {
         return Err(Status::THIN_PROVISIONING_NOT_SUPPORTED);
     }
-    // Metadata has a buffer of its own, and is no part of extended logical blocks (FLBAS).
+    // Metadata is always transferred in a separate buffer; extended logical blocks are not supported (FLBAS).
     if format & 1 << 4 != 0 {
         return Err(Status::INVALID_FORMAT);
     }
@@ -334,7 +334,7 @@ fn new_namespace(
     if group > if has_placement { ENDURANCE_GROUP } else { 0 } {
         return Err(Status::INVALID_FIELD);
     }
-    // The list has room for 128 (Placement Handle List).
+    // The Placement Handle List has 128 entries.
     if handles > 128 {
         return Err(Status::INVALID_PLACEMENT_HANDLES);
     }

@@ -98,7 +98,7 @@ impl Controller {
                 return Err(Status::FEATURE_NOT_OF_NAMESPACE);
             }
             check_group(second)?;
-            // There is one configuration.
+            // The drive has a single FDP configuration, number 0.
             if is_enabled && third >> 8 & 0xff != 0 {
                 return Err(Status::INVALID_FIELD);
             }

@@ -144,7 +144,7 @@ impl QueueSet {
             EndedFault::Completion(address) => address,
         };
         for queue in self.queues() {
-            // What the host has taken meanwhile is its own.
+            // Read the completion queue head first: entries that the host has consumed must not change.
             self.poll_head(queue, host);
             let Some(completion) = &mut self.completions[usize::from(queue)] else { continue };
             match completion.make_whole(address, host) {

@@ -90,7 +90,7 @@ impl SubmissionQueue {
     /// Sets the tail to the last doorbell value when the fault that hid the doorbell ends.
     pub fn read_late_doorbell(&mut self) {
         self.is_late = false;
-        // An invalid value has been reported when it was written.
+        // An invalid value was reported when the doorbell was written.
         let _ = self.ring.ring(self.last_doorbell);
     }
 

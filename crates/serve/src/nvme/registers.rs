@@ -212,7 +212,7 @@ impl Registers {
             at::AQA => value & !0x0fff_0fff,
             at::ASQ | at::ACQ => value & 0xfff,
             at::INTMS | at::INTMC | at::ASQ_HIGH | at::ACQ_HIGH => 0,
-            // A read-only register, or an offset without one.
+            // Read-only registers, and offsets without a register.
             _ => u32::MAX,
         };
         self.note(reserved != 0, &strict::RESERVED_REGISTER_BITS);

@@ -184,9 +184,9 @@ fn reserved_bits(queue: u16, opcode: u8) -> ReservedBits {
 fn reserved_bits_of_keys(opcode: u8) -> ReservedBits {
     match opcode {
         opcode::FLUSH => NO_PARAMETERS,
-        // Three options.
+        // Store defines three option bits.
         opcode::STORE => [0, 0xffff_f800, ALL_BITS, ALL_BITS, 0, 0],
-        // Raw data.
+        // Retrieve defines one option bit, for raw data.
         opcode::RETRIEVE => [0, 0xffff_fe00, ALL_BITS, ALL_BITS, 0, 0],
         opcode::LIST => [0, 0xffff_ff00, ALL_BITS, ALL_BITS, 0, 0],
         opcode::DELETE | opcode::EXIST => [ALL_BITS, 0xffff_ff00, ALL_BITS, ALL_BITS, 0, 0],
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn only_bits_without_a_definition_count_as_reserved() {
         let entry = |opcode, dwords| SubmissionEntry { opcode, dwords, ..SubmissionEntry::default() };
-        // FUA, limited retry, a directive, hints for the whole of dword 13's low byte.
+        // Use FUA, limited retry, a directive, and hints in the low byte of dword 13.
         for fine in [
             entry(opcode::WRITE, [1, 2, 7 | 0b1101 << 28 | 1 << 20, 0x12_0000_u32 | 0xff, 0, 0]),
             entry(opcode::READ, [1, 2, 7 | 1 << 24, 0xff, 0, 0]),

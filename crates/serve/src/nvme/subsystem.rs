@@ -118,7 +118,7 @@ impl Namespace {
 
     fn decode(record: &[u8; RECORD_BYTES]) -> Option<Namespace> {
         let [start, bytes, sizes, attached] = [0, 1, 2, 3].map(|place| u64::from_le_bytes(record.as_chunks().0[place]));
-        // A format that there is not has blocks of a size that no drive has.
+        // An unknown format gets a block size that no drive has, so later checks refuse it.
         let none = BlockFormat { block_shift: 0, metadata: None };
         let (format, generation) = (BlockFormat::decode(sizes as u32).unwrap_or(none), (sizes >> 32) as u32);
         (bytes > 0).then_some(Namespace { start, bytes, format, generation, attached })
@@ -210,7 +210,7 @@ impl Subsystem {
 
     /// Records the changes of all commands in `history` from now on. Queue sets that were made before do not record.
     pub fn record(&self, history: &Arc<History>) {
-        // The first history is that of the device.
+        // `set` keeps the first history, which is that of the device.
         let _ = self.history.set(Arc::clone(history));
     }
 
@@ -236,7 +236,7 @@ impl Subsystem {
         self.load_metadata(&state.namespaces, is_new, store)?;
         if let Some([kept, dword10 @ ..]) = store.record(StateTag::Sanitize).as_deref() {
             let states = [SanitizeState::Never, SanitizeState::Completed];
-            // An operation that the end of the server has cut short has failed.
+            // If the server ended during the operation, the operation counts as failed.
             let kept = states.get(usize::from(*kept)).copied().unwrap_or(SanitizeState::Failed);
             let dword10 = u32::from_le_bytes(dword10.first_chunk().copied().unwrap_or_default());
             state.sanitize = Sanitize { state: kept, dword10 };
@@ -253,7 +253,7 @@ impl Subsystem {
             self.reports_missing_keys.store(*reports_missing != 0, Ordering::Relaxed);
         }
         if let Some(keys) = store.keys() {
-            // A store that is loaded again is the same one.
+            // If the store is loaded again, its keys are already set.
             let _ = self.keys.set(Arc::clone(keys));
         }
         if let Some(record) = store.record(StateTag::Events) {
@@ -381,7 +381,7 @@ impl Subsystem {
     pub fn formats(&self) -> Vec<LbaFormat> {
         let own = self.own_format().lba_format();
         if self.limits.zones.is_some() || self.limits.key_value.is_some() {
-            // Zones are so many blocks of this size, and values have granules of it.
+            // Zones and values are multiples of this block size, so other formats are not possible.
             return vec![own];
         }
         let further = |has_metadata| FORMAT_SHIFTS.map(|block_shift| LbaFormat { block_shift, has_metadata });

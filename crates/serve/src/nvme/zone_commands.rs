@@ -85,7 +85,7 @@ fn undo_write((offset, bytes): (u64, u32), zones: &StoreZones, store: &Store) {
     let shift = zones.block_shift();
     let is_back = zones.with(|zones| zones.undo_write(offset >> shift, u64::from(bytes) >> shift));
     if is_back {
-        // A store that does not take zeros has failed, and says so to the next command.
+        // If the store cannot write zeros, it has failed and reports that to the next command.
         let _ = store.zero(offset, bytes.into(), false);
     }
 }

@@ -209,7 +209,7 @@ impl Driver {
             let request = queue.requests.complete(usize::from(entry.command_id));
             queue.free_ids.push(entry.command_id);
             ports.shared.requests.charge(Some(request), stage, now);
-            // Keys that are not there are an answer.
+            // For a key-value drive, a missing key is a valid result and not an error.
             match entry.status == Status::SUCCESS || self.stores_values {
                 true => ports.complete(request),
                 false => ports.complete_refused(request),
@@ -220,8 +220,8 @@ impl Driver {
         let later = queue.is_batch_polled && self.shadow.is_none();
         queue.collected += if later { reaped as u32 } else { 0 };
         match self.shadow {
-            // The waiting parts need room for their completions, and the thread collects nothing before the last of
-            // them.
+            // Write the doorbell now: parts that wait for submission need completion entries, and the thread collects
+            // nothing before the last of them.
             None if later && freed > 0 && self.completion_doorbells => {
                 queue.collected = 0;
                 self.ring(completion_doorbell(u32::from(number) + 1), head, ports);
@@ -278,7 +278,7 @@ impl Driver {
             true => {
                 let (opcode, slba) = match (io.op, &self.zones) {
                     (Op::Read, _) => (opcode::READ, slba),
-                    // Writes in flight together need no order among them.
+                    // Use Zone Append, because writes in flight at the same time may be executed in any order.
                     (_, Some(zones)) => (opcode::ZONE_APPEND, slba - slba % zones.layout.zone_blocks),
                     (_, None) => (opcode::WRITE, slba),
                 };
@@ -376,7 +376,8 @@ impl halves::Driver for Driver {
         if self.shadow.is_none() && self.completion_doorbells { self.mmio_write } else { Span::ZERO }
     }
 
-    #[inline(always)] // Every read's data and every completion entry come this way.
+    // Inlined: called for the data of every read and for every completion entry.
+    #[inline(always)]
     fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, ports: &mut HostPorts) {
         match Role::of(&settled.packet) {
             Role::DATA => settled.charge_data(now, ports.shared),

@@ -157,7 +157,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     ledger.spend(Stage::Fetch, parts.round_trip(COMMAND_BYTES));
     let fetched = ledger.cursor();
     ledger.spend(Stage::Parse, parts.drive.nvme.parse + key_lookup(parts));
-    // The list of a value's pages is read when its key is found, and that of blocks at once.
+    // The page list of a value is read after its key has been found, and that of a block command at once.
     let listed = if parts.drive.key_value.is_there() { ledger.cursor() } else { fetched };
     let access = parts.access_by(workload, class, split.commands);
     match class.direction {
@@ -206,7 +206,7 @@ fn answers(parts: &Parts, bytes: u32) -> Span {
 /// Charges the stages of a write: the read of the PRP list, then the data in pieces one after the other, then the media
 /// access.
 fn write(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access) {
-    // The last command may be the first to have its list, or need none.
+    // The last command may have its list first, or need none.
     if page_list_bytes(parts, split.last_bytes) > 0 {
         ledger.spend(Stage::HostRead, parts.round_trip(page_list_bytes(parts, split.last_bytes)));
     }
@@ -225,7 +225,7 @@ fn write(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access
     let least = |bytes| parts.least(DataDirection::Write, bytes);
     let media = match split.is_split() {
         false => access.idle - access.waited,
-        // The memory has begun with the shortest command's data while that of the others was still to come.
+        // While the data of the other commands is still arriving, the memory has started with the shortest command.
         true => {
             let others = answers(all_bytes) - answers(split.last_bytes);
             split.media_least(Span::ZERO, least, answers).max(access.idle.saturating_sub(others))
@@ -249,7 +249,7 @@ fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time, direction: Data
     }
     ledger.spend(Stage::Interrupt, parts.on_wire(&message(parts)));
     match parts.engaged {
-        // The processor of a poll thread is awake, and nobody is woken there.
+        // The processor of a poll thread is awake, so there is no wake-up.
         Some(_) if parts.has_poller() => {
             let handled = parts.handled(ledger.cursor(), None) + completion_write(parts);
             ledger.until(Stage::Interrupt, handled);
@@ -278,8 +278,8 @@ fn found_among_others(
         DataDirection::Read => parts.on_wire(&parts.data(bytes)),
         DataDirection::Write => answers(parts, bytes),
     };
-    // Data of the commands follow each other, and a memory that keeps up finishes one command's before it has those of
-    // the next.
+    // The commands' data arrives in sequence. A memory that keeps up finishes one command before it has the data of the
+    // next.
     let lag = match direction {
         DataDirection::Read => Span::ZERO,
         DataDirection::Write => {

@@ -43,7 +43,7 @@ impl RealHost {
     /// completion queue entries.
     pub(super) fn begin(&self, entries: u32, queue: &mut Queue, ports: &mut HostPorts) {
         (queue.entries, queue.tail, queue.completion_head, queue.phase) = (entries, 0, 0, true);
-        // No entry of the queue before may be taken for one of this one.
+        // Clear the entries, so that none of an earlier queue is taken for a new one.
         ports.memory.write(queue.completion_base, &vec![0; queue.entries as usize * COMPLETION_ENTRY_BYTES]);
     }
 
@@ -90,7 +90,7 @@ impl RealHost {
     pub(super) fn on_entry_settled(&mut self, now: Time, number: u16, queue: &mut Queue, ports: &mut HostPorts) {
         let in_flight = &mut self.queues[usize::from(number)];
         while let Some(entry) = queue.next_entry(ports.memory) {
-            // A host that uses an identifier twice has the older of the two answered first.
+            // If a host uses an identifier twice, the older command completes first.
             let place = in_flight.iter().position(|command| command.command_id == entry.command_id);
             let InFlightCommand { token, request, .. } =
                 in_flight.remove(place.expect("only commands in flight complete"));

@@ -106,8 +106,8 @@ impl Mapping {
         self.check(offset, count * 8);
         // SAFETY: the offset lies within the mapping.
         let first = unsafe { self.map.as_ptr().add(offset) }.cast::<AtomicU64>();
-        // SAFETY: as in `word`, for `count` words. In this process only copies of words and bytes access them, and all
-        // of these copies may be torn.
+        // SAFETY: the words are aligned and lie within the mapping, which lives as long as the reference. Only copies
+        // of words and bytes access them, and every value is valid, even if a copy is torn.
         first.is_aligned().then(|| unsafe { slice::from_raw_parts(first, count) })
     }
 

@@ -127,7 +127,7 @@ impl Controller {
             return;
         }
         match (is_read, &self.commands[id as usize].command) {
-            // The media access is in flight, too.
+            // The media access runs at the same time as the read of the list.
             (true, _) => self.on_ready(now, id, ports),
             (false, Ok(_)) => self.read_payload(id, ports),
             (false, Err(_)) => self.finish(id, ports),
@@ -154,13 +154,13 @@ impl Controller {
                 let piece = PAYLOAD_READ_BYTES.min(run - done);
                 let packet = Packet::read(address + u64::from(done), piece, self.reads.request_bytes_max(), token);
                 asked += piece;
-                // The last piece arrives last: its time is the request's.
+                // The last piece arrives last, so its travel time is charged to the request.
                 let request = accepted.request.filter(|_| asked == bytes);
                 let packet = match action {
                     Action::Write { .. } | Action::Append { .. } | Action::Key(_) => {
                         packet.user_data(offset + u64::from(asked - piece), request)
                     }
-                    // Nothing is written: the data is only compared or parsed.
+                    // The data is compared or parsed and not written, so it has no place in the memory.
                     _ => Packet { device_offset: u64::from(asked - piece), request, ..packet },
                 };
                 self.reads.request(packet, ports.link, ports.shared);
@@ -248,7 +248,7 @@ impl Controller {
             Some(Action::SendUnits(_)) => self.renew_units(now, id, &list, ports),
             _ => self.deallocate(id, &list, ports),
         });
-        // The list's memory waits for the next one.
+        // Keep the memory of the list for the next command.
         list.clear();
         self.spare_lists.push(list);
         if let Err(status) = done {
@@ -262,7 +262,7 @@ impl Controller {
     fn deallocate(&mut self, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
         let Ok(command) = &self.commands[id as usize].command else { return Ok(()) };
         let ranges = || command::each_range(list, command.namespace, &self.limits);
-        // One that is wrong lets all stay.
+        // If one range is invalid, deallocate none.
         ranges().find_map(Result::err).map_or(Ok(()), Err)?;
         if command.action != (Action::Deallocate { is_hint: true }) {
             ranges().flatten().for_each(|(offset, bytes)| ports.media.discard(offset, bytes));

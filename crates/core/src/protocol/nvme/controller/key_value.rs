@@ -105,7 +105,8 @@ impl SimulatedKeys {
     /// is still free.
     fn fill(&mut self, values: impl Iterator<Item = (Key, u32)>, ports: &mut Ports) {
         for (key, bytes) in values {
-            // A job finds no more keys than the drive has room for; a served drive may have been made for others.
+            // Jobs never use more keys than fit. A served drive may have been filled for other jobs, so ignore keys
+            // that do not fit.
             let _ = self.space.store(key, bytes, StoreOptions::default());
         }
         self.space.free_ranges().for_each(|(offset, bytes)| ports.media.discard(offset, bytes));
@@ -187,7 +188,7 @@ impl Controller {
             keys.counts.index_reads += u64::from(access.read.is_some());
             keys.counts.index_writes += u64::from(access.written.is_some());
             if let Some(offset) = access.written {
-                // Nobody waits for the page that gives way.
+                // No command waits for the write of the evicted index page.
                 let _ = ports.media.write(looked_up, offset, bytes);
             }
             found = access.read.map_or(looked_up, |offset| read_index((looked_up, offset, bytes), request, ports));
@@ -201,7 +202,7 @@ impl Controller {
     pub(super) fn on_key_found(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let Ok(Command { action: Action::Key(command), .. }) = self.commands[id as usize].command else { return };
         match command.operation {
-            // Its room is determined when the list of its pages has been read.
+            // The space for the value is allocated after its page list has been read.
             KeyOperation::Store { .. } => self.want_data(id, ports),
             KeyOperation::Retrieve { .. } | KeyOperation::List { .. } => self.bring(now, id, command, ports),
             KeyOperation::Delete | KeyOperation::Exist => {
@@ -247,7 +248,7 @@ impl Controller {
         let (Some(keys), request) = (&self.keys, self.commands[id as usize].request) else { return now };
         let Some(outcome) = keys.outcomes.get(&id) else { return now };
         if let (KeyOperation::List { .. }, Some(pages)) = (command.operation, &keys.pages) {
-            // Entries of a list are about as long as those of the index.
+            // An entry of a key list is assumed to be as long as an entry of the index.
             let (offset, bytes) = pages.listed(u64::from(outcome.sent_bytes / 4));
             return read_index((now, offset, bytes), request, ports);
         }

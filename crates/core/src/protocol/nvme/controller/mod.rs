@@ -456,7 +456,8 @@ impl halves::Controller for Controller {
         match self.queues[usize::from(queue)].watch {
             Watch::Armed if self.shadow.is_none() => {}
             Watch::Armed => self.watch(queue, Watch::Reading, ports),
-            // The host has reacted to the event index, which must be set again when the shadow has no more entries.
+            // The host has reacted to the event index. Set the index again once the shadow doorbell shows no more
+            // entries.
             _ => self.queues[usize::from(queue)].watch = Watch::Reading,
         }
     }

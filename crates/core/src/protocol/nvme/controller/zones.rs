@@ -39,7 +39,7 @@ impl DurableZones {
     fn reset(&mut self, start: u64) {
         let later = self.flushing.iter_mut().map(|(_, zones)| zones);
         for zones in std::iter::once(&mut self.flushed).chain(later) {
-            // A zone that the drive has reset is neither read-only nor offline.
+            // Reset fails only for read-only and offline zones, and the drive has reset this zone already.
             let _ = zones.act(ZoneAction::Reset, start);
         }
     }
@@ -114,7 +114,7 @@ impl SimulatedZones {
     /// Ends the command with this number: its write counts as completed, and a flush makes its recorded states durable.
     pub(super) fn end_command(&mut self, id: u32, command: Option<&Command>, block_shift: u32) {
         let Some(command) = command else { return };
-        // A read or a flush may name the block at which a write in flight begins.
+        // A read or a flush may have the same block number as a write in flight, so remove only writes.
         if moves_pointer(command.action)
             && let Some(place) = self.writing.iter().position(|(block, _)| *block == command.offset >> block_shift)
         {

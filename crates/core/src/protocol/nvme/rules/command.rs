@@ -346,7 +346,7 @@ fn transfer_bytes_max(action: Action, limits: &Limits) -> u32 {
 fn extent(entry: &SubmissionEntry, limits: &Limits) -> Result<(u64, u32), Status> {
     let blocks = entry.blocks();
     let offset = limits.place(entry.namespace_id, entry.slba(), blocks)?;
-    // Up to 65,536 blocks of up to 64 KiB can be one byte more than 32 bits hold.
+    // 65,536 blocks of 64 KiB are 2^32 bytes, which do not fit in 32 bits.
     let bytes = u32::try_from(u64::from(blocks) << limits.block_shift).map_err(|_| Status::INVALID_FIELD)?;
     Ok((offset, bytes))
 }

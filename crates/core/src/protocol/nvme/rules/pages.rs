@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_list_goes_on_where_the_last_entry_of_its_page_says() {
-        // Four pages, described from two entries before the end of a page.
+        // Four data pages. The list begins two entries before the end of a page, so it continues on another page.
         let mut data = Data::of_pages(0x1000, 0x8ff0, 0x4000).unwrap();
         assert_eq!(data.next_list_part(), Some((0x8ff0, 16)));
         data.on_list(&list(&[0x3000, 0x9000])).unwrap();

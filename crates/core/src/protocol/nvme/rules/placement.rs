@@ -106,7 +106,7 @@ impl PlacementLimits {
 
     /// Returns the placement identifier of a placement handle in a reclaim group.
     pub fn identifier(&self, group: u8, handle: u8) -> u16 {
-        // Without bits for groups, there is only group 0.
+        // If the identifier has no bits for groups, there is only group 0.
         u16::from(group).checked_shl(u16::BITS - self.group_bits()).unwrap_or(0) | u16::from(handle)
     }
 

@@ -97,7 +97,7 @@ impl PlacementEvent {
 pub fn configurations(limits: &PlacementLimits, namespaces: u32, unit_bytes: u64) -> Vec<u8> {
     let (handles, groups) = (limits.shape_handles(), limits.groups);
     let mut configuration = vec![0; 64];
-    // Valid, with a volatile write cache, and with so many bits for the reclaim group (FDPA).
+    // Valid, volatile write cache, and number of bits for the reclaim group (FDPA).
     configuration[2] = 1 << 7 | 1 << 4 | limits.group_bits() as u8;
     configuration[4..8].copy_from_slice(&u32::from(groups).to_le_bytes());
     configuration[8..10].copy_from_slice(&u16::from(handles).to_le_bytes());

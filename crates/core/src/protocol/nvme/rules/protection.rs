@@ -289,7 +289,7 @@ impl BlockMetadata {
             protection.check_first(entry.slba())?;
         }
         let is_buffered = is_transfer && !protection.is_some_and(BlockProtection::is_inserted);
-        // Addresses of pages are aligned to double words, those of segments need not be (Base Specification 2.0, figure
+        // The metadata address must be dword-aligned for PRPs, but not for SGL segments (Base Specification 2.0, figure
         // 86).
         if is_buffered && !entry.is_sgl() && !entry.metadata.is_multiple_of(4) {
             return Err(Status::INVALID_FIELD);
@@ -341,7 +341,8 @@ fn source_information(entry: &SubmissionEntry) -> u32 {
 /// Checks that the command's opcode allows its protection information action (PRACT) and checks (PRCHK).
 fn check_action(protection: BlockProtection, entry: &SubmissionEntry) -> Result<(), Status> {
     match entry.opcode {
-        // Both halves of a copy insert and strip, or none does (section 5.2.2.5).
+        // The read and the write part of Copy must either both insert and strip protection information, or neither
+        // (section 5.2.2.5).
         opcode::COPY if source_information(entry) & ACTION != protection.information & ACTION => {
             Err(Status::INVALID_FIELD)
         }

@@ -44,7 +44,7 @@ pub fn admit(
             zones.write(block, blocks).map_err(status)?;
         }
         Action::SendZones(send) => return act(zones, send, block),
-        // Zones have no say in others.
+        // Other commands do not depend on the state of zones.
         _ => {}
     }
     Ok(ZoneEffect::None)

@@ -53,7 +53,7 @@ impl ZoneLimits {
     /// zone descriptor extensions. Reads across the end of a zone are refused.
     pub fn identify_namespace(&self, page: &mut [u8]) {
         let ZoneLayout { zone_blocks, active_max, open_max, .. } = self.layout;
-        // Counted from 0; none is all ones.
+        // 0-based values; no limit is stored as all ones.
         page[4..8].copy_from_slice(&active_max.wrapping_sub(1).to_le_bytes());
         page[8..12].copy_from_slice(&open_max.wrapping_sub(1).to_le_bytes());
         page[FORMATS_AT..FORMATS_AT + 8].copy_from_slice(&zone_blocks.to_le_bytes());
@@ -148,7 +148,7 @@ impl ZoneReceive {
         let reported = report.len() as u32 / DESCRIPTION_BYTES - 1;
         let number = if self.is_partial { reported.into() } else { meant.count() as u64 };
         report[..8].copy_from_slice(&number.to_le_bytes());
-        // A report may be shorter than its head.
+        // The host's buffer may be shorter than the report's header.
         report.resize(self.bytes as usize, 0);
         Ok(report)
     }
