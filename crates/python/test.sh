@@ -30,10 +30,10 @@ wheel)
     export PHASELINK=$target/release/phaselink
     ;;
 quick)
-    if ! "$environment/bin/python" -c 'import jsonschema, numpy, pandas, pytest, simpy' 2> /dev/null; then
+    if ! "$environment/bin/python" -c 'import jsonschema, nanoarrow, numpy, pandas, pytest, simpy' 2> /dev/null; then
         fresh
         # What is not imported need not be compiled: in half the time.
-        "$environment/bin/pip" install --quiet --no-compile pytest numpy pandas jsonschema simpy ||
+        "$environment/bin/pip" install --quiet --no-compile pytest numpy pandas nanoarrow jsonschema simpy ||
             missing 'what the tests need cannot be installed'
     fi
     # Where only this crate is tested, nobody has built the program, or not since its sources have changed.

@@ -1,18 +1,15 @@
 //! Single requests of a run as an Arrow stream: batches are made on demand, so that writing a file never needs the
 //! whole table beside the kept requests.
 
+use std::ffi::CString;
 use std::sync::Arc;
 
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{
-    ArrayRef, Float64Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StringArray, UInt64Array,
-};
-use arrow_schema::ArrowError;
 use phaselink_core::engine::requests::{KeptRequest, KeptRequests};
 use phaselink_core::ledger::{Outcome, Stage, StageTimes};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+
+use crate::arrow::{Batch, Column, Values, capsule};
 
 /// Number of requests in an Arrow batch.
 const BATCH: usize = 1 << 14;
@@ -45,14 +42,15 @@ impl Requests {
 
     /// Returns the names of the columns.
     fn columns(&self) -> PyResult<Vec<String>> {
-        let schema = self.0.batch(0).map_err(refused)?.schema();
-        Ok(schema.fields().iter().map(|field| field.name().clone()).collect())
+        Ok(self.0.batch(0)?.iter().map(Column::name).collect())
     }
 
-    /// Returns an `ArrowArrayStream` in a capsule that releases it if it is not consumed.
+    /// Returns an `ArrowArrayStream` in a capsule that releases it if it is not consumed. Without requests, it has one
+    /// empty batch.
     fn stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let batches = self.0.clone().batches().map_err(refused)?;
-        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(batches), c"arrow_array_stream")
+        let count = self.0.requests.kept().len().div_ceil(BATCH).max(1);
+        let table = self.0.clone();
+        capsule(py, self.0.batch(0)?, (0..count).map(move |place| table.batch(place)))
     }
 }
 
@@ -74,40 +72,24 @@ fn column(stage: &str) -> String {
     format!("stage.{}_ns", stage.replace([' ', '-'], "_"))
 }
 
-fn refused(error: ArrowError) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
-
 impl Table {
-    /// Returns a reader of all batches, each made on demand. Without requests, there is one empty batch for its schema.
-    fn batches(self: Arc<Table>) -> Result<Box<dyn RecordBatchReader + Send>, ArrowError> {
-        let schema = self.batch(0)?.schema();
-        let count = self.requests.kept().len().div_ceil(BATCH).max(1);
-        Ok(Box::new(RecordBatchIterator::new((0..count).map(move |place| self.batch(place)), schema)))
-    }
-
-    fn batch(&self, place: usize) -> Result<RecordBatch, ArrowError> {
+    /// Returns a batch with its columns.
+    fn batch(&self, place: usize) -> PyResult<Batch> {
         let requests: Vec<&KeptRequest> = self.requests.kept().iter().skip(place * BATCH).take(BATCH).collect();
-        let whole = |of: fn(&KeptRequest) -> u64| -> ArrayRef {
-            Arc::new(requests.iter().map(|request| Some(of(request))).collect::<UInt64Array>())
-        };
-        let ns = |of: &dyn Fn(&KeptRequest) -> f64| -> ArrayRef {
-            Arc::new(requests.iter().map(|request| Some(of(request))).collect::<Float64Array>())
-        };
-        let text = |of: &dyn Fn(&KeptRequest) -> String| -> ArrayRef {
-            Arc::new(requests.iter().map(|request| Some(of(request))).collect::<StringArray>())
-        };
+        let counts = |of: fn(&KeptRequest) -> u64| Values::Counts(requests.iter().map(|request| of(request)).collect());
+        let ns = |of: &dyn Fn(&KeptRequest) -> f64| Values::Numbers(requests.iter().map(|request| of(request)).collect());
         let mut columns = vec![
-            (String::from("number"), whole(|it| it.number)),
-            (String::from("job"), text(&|it| self.jobs[it.job].clone())),
-            (String::from("direction"), text(&|it| it.io.op.name().into())),
-            (String::from("offset"), whole(|it| it.io.offset)),
-            (String::from("bytes"), whole(|it| it.io.bytes.into())),
+            (String::from("number"), counts(|it| it.number)),
+            (String::from("job"), Values::texts(requests.iter().map(|it| self.jobs[it.job].as_str()))?),
+            (String::from("direction"), Values::texts(requests.iter().map(|it| it.io.op.name()))?),
+            (String::from("offset"), counts(|it| it.io.offset)),
+            (String::from("bytes"), counts(|it| it.io.bytes.into())),
             (String::from("issued_ns"), ns(&|it| it.wanted.as_ns())),
             (String::from("latency_ns"), ns(&|it| it.done.since(it.wanted).as_ns())),
         ];
         let stages = self.stages.iter();
         columns.extend(stages.map(|(stage, name)| (name.clone(), ns(&|it| it.stages.get(*stage).as_ns()))));
-        RecordBatch::try_from_iter(columns)
+        let columns = columns.into_iter().map(|(name, values)| Ok(Column::new(CString::new(name)?, values, None)));
+        columns.collect::<PyResult<Vec<_>>>().map(Arc::new)
     }
 }
