@@ -11,6 +11,7 @@ use crate::media::flash::layout::FlashLayout;
 use crate::media::flash::{FlashCosts, shape};
 use crate::media::processors::DriveProcessors;
 use crate::media::spread::ArraySpread;
+use crate::number::{length, narrow, real, whole};
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
@@ -21,7 +22,56 @@ const SHARE_OF_SHORT: f64 = 0.01;
 /// Number of flash lines above which a region has every kind of page equally often, within 1 %.
 const LINES_ALIKE: f64 = 100.0;
 
+/// Random reads of a flash drive in the mean: the share that comes from the cells, their pages, and their time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlashReadMean {
+    /// Share of the reads that come from the cells, 0 to 1. The data of the other reads is in the write buffer.
+    pub cells_share: f64,
+    /// Array read time of each kind of page, all of which hold equally many data.
+    pub pages: Vec<Span>,
+    /// Number of pages of different dies that one request reads together; it waits for the slowest.
+    pub pages_together: u32,
+    /// Mean time of a lone read (queue depth 1) in the drive's memory, until its data can flow to the host.
+    pub access: Span,
+}
+
 impl Parts<'_> {
+    /// Returns the mean of lone random reads of flash. `None` for other requests, and where pages are not read equally
+    /// often: in small regions, with parts of the map in flash, or without data to begin with.
+    pub fn flash_read_mean(&self, workload: &Workload, class: &Class) -> Option<FlashReadMean> {
+        let translation = &self.drive.translation;
+        let is_random = class.direction == DataDirection::Read && !workload.sequential;
+        let is_known = self.is_mapped()
+            && translation.precondition != Precondition::None
+            && translation.map_cache_kib == 0
+            && real(workload.region_bytes) >= LINES_ALIKE * self.line_bytes();
+        if !is_random || !is_known {
+            return None;
+        }
+        let (costs, chunk) = (self.flash_costs(), self.drive.data_payload_bytes().min(class.bytes));
+        let mut pages = self.flash_reads();
+        pages.sort();
+        // A short job finds the units that random writes have scattered before it.
+        let is_scattered =
+            translation.precondition == Precondition::Random && self.overwritten_share(workload) < SHARE_OF_SHORT;
+        let together = match is_scattered {
+            true => class.bytes.div_ceil(translation.unit_bytes),
+            false => whole_pages(self.array_reads(workload, class).0),
+        };
+        let each_bytes = class.bytes.div_ceil(together);
+        let there = |array: Span, bytes: u32| {
+            Time::ZERO + costs.command + array + costs.bus.transfer_time(bytes) + costs.ecc_decode
+        };
+        let first = there(pages.iter().copied().sum::<Span>() / length(pages.len()).max(1), chunk.min(each_bytes));
+        let last = there(slowest_of(&pages, together), each_bytes);
+        let from_cells = self.link.stream_start_time(class.bytes, chunk, first, last.max(first)).since(Time::ZERO);
+        let from_buffer = self.drive.buffer.page * u64::from(class.bytes.min(translation.unit_bytes)) / 4096;
+        let cells_share = self.share_from_cells(workload);
+        let access =
+            from_cells.scale(cells_share) + from_buffer.scale(1.0 - cells_share) + self.network(class.direction);
+        Some(FlashReadMean { cells_share, pages, pages_together: together, access })
+    }
+
     /// True if the drive has a flash translation layer in front of its memory.
     pub fn is_mapped(&self) -> bool {
         self.drive.translation.mapping == Mapping::Page
@@ -342,4 +392,16 @@ impl Parts<'_> {
         let counted = of_ios.min(workload.runtime.map_or(f64::INFINITY, bytes_in));
         (counted + bytes_in(workload.ramp_time)) / workload.region_bytes.max(1) as f64
     }
+}
+
+/// Returns the mean of the longest of `count` array reads, each of a random kind of page; `pages` is in ascending order.
+fn slowest_of(pages: &[Span], count: u32) -> Span {
+    let share_below = |kinds: usize| libm::pow(real(length(kinds)) / real(length(pages.len())), f64::from(count));
+    let weighed = pages.iter().enumerate().map(|(kind, page)| page.scale(share_below(kind + 1) - share_below(kind)));
+    weighed.sum()
+}
+
+/// Returns a number of pages as a whole number, at least 1.
+fn whole_pages(pages: f64) -> u32 {
+    narrow(whole(pages.ceil().max(1.0)))
 }

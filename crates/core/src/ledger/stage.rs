@@ -287,6 +287,13 @@ impl StageTimes {
         queued.chain(stack).chain(below).filter(|(_, span)| !span.is_zero())
     }
 
+    /// Returns the stage times with another time in one stage.
+    pub fn with(&self, stage: Stage, span: Span) -> StageTimes {
+        let mut times = self.clone();
+        times.0[stage as usize] = span;
+        times
+    }
+
     /// Adds the times of another request or run, stage by stage.
     pub fn add(&mut self, other: &StageTimes) {
         self.add_up(other);

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::{JobPrediction, Prediction};
+use super::{JobPrediction, Prediction, mean_stages};
 use crate::results::documents::{
     AloneLatency, CertaintyName, Description, LoadedJob, OpName, PredictDocument, PredictedClass, PredictedDrive,
-    PredictedJob, ResourceLimit, StageName, StageTime, value,
+    PredictedFlashRead, PredictedJob, ResourceLimit, StageName, StageTime, value,
 };
+use phaselink_core::closed_form::flash::FlashReadMean;
 use phaselink_core::closed_form::{Certainty, Class, Latency};
 use phaselink_core::request::DataDirection;
 
@@ -26,7 +27,7 @@ pub fn json(prediction: &Prediction, description: Value) -> PredictedDrive {
 }
 
 fn entry(job: &JobPrediction, stack: &[String]) -> PredictedJob {
-    let classes = job.workload.classes.iter().zip(&job.latencies);
+    let classes = job.workload.classes.iter().zip(&job.latencies).zip(&job.flash_reads);
     let (loaded, bytes) = (job.loaded(), job.workload.mean_bytes());
     let limits = job.demands.iter().map(|demand| ResourceLimit {
         resource: demand.resource.clone(),
@@ -40,7 +41,9 @@ fn entry(job: &JobPrediction, stack: &[String]) -> PredictedJob {
         iodepth: job.iodepth,
         threads: job.workload.threads,
         mean_bytes: bytes,
-        classes: classes.map(|(of, latency)| class(of, latency.as_ref(), stack)).collect(),
+        classes: classes
+            .map(|((of, latency), read)| class(of, latency.as_ref().zip(Some(read.as_ref())), stack))
+            .collect(),
         limits: limits.collect(),
         bottleneck: job.bottleneck().resource.clone(),
         saturation_depth: job.saturation_depth(),
@@ -55,16 +58,16 @@ fn entry(job: &JobPrediction, stack: &[String]) -> PredictedJob {
     }
 }
 
-fn class(class: &Class, latency: Option<&Latency>, stack: &[String]) -> PredictedClass {
+fn class(class: &Class, latency: Option<(&Latency, Option<&FlashReadMean>)>, stack: &[String]) -> PredictedClass {
     PredictedClass {
         op: if class.direction == DataDirection::Read { OpName::Read } else { OpName::Write },
         bytes: class.bytes,
         share: class.share,
-        alone: latency.map(|latency| lone_latency(latency, stack)),
+        alone: latency.map(|(latency, read)| lone_latency(latency, read, stack)),
     }
 }
 
-fn lone_latency(latency: &Latency, stack: &[String]) -> AloneLatency {
+fn lone_latency(latency: &Latency, read: Option<&FlashReadMean>, stack: &[String]) -> AloneLatency {
     let (certainty, why) = match latency.certainty {
         Certainty::Exact => (CertaintyName::Exact, None),
         Certainty::Mean(why) => (CertaintyName::Mean, Some(String::from(why))),
@@ -79,5 +82,11 @@ fn lone_latency(latency: &Latency, stack: &[String]) -> AloneLatency {
         why,
         stages: latency.stages.named(stack).map(stage).collect(),
         total_ns: latency.stages.total().as_ns(),
+        flash_read: read.map(|read| PredictedFlashRead {
+            latency_ns: mean_stages(latency, read).total().as_ns(),
+            cells_share: read.cells_share,
+            page_read_ns: read.pages.iter().map(|page| page.as_ns()).collect(),
+            pages_together: read.pages_together,
+        }),
     }
 }

@@ -32,8 +32,10 @@ pub use text::{table, text};
 pub use usage::usage;
 
 use crate::uncertainty::NamedFigures;
+use phaselink_core::closed_form::flash::FlashReadMean;
 use phaselink_core::closed_form::{Certainty, Class, Demand, Demands, Form, Latency, Parts, Workload};
 use phaselink_core::drive::Drive;
+use phaselink_core::ledger::{Stage, StageTimes};
 use phaselink_core::protocol::form::protocol_form;
 use phaselink_core::request::DataDirection;
 use phaselink_core::workload::Job;
@@ -60,6 +62,9 @@ pub struct JobPrediction {
     pub workload: Workload,
     /// Latency of a lone request of each of the workload's classes; `None` for a class without a closed form.
     pub latencies: Vec<Option<Latency>>,
+    /// Means of lone reads of flash, in the order of the workload's classes, whose latency is only a lower bound; `None`
+    /// for other classes.
+    pub flash_reads: Vec<Option<FlashReadMean>>,
     /// Demands of the mean request on each resource, the bottleneck first; there is at least one.
     pub demands: Vec<Demand>,
     /// Mean time in ns until a lone request is complete and no resource works for it any more; none if requests do not
@@ -115,13 +120,14 @@ fn predict_workload(
 ) -> JobPrediction {
     let (uplink, uplinks, peer) = (parts.uplink(), parts.uplinks(&workload), parts.peer());
     let mut demands = Demands::default();
-    let (mut latencies, mut rounds) = (Vec::new(), Vec::new());
+    let (mut latencies, mut rounds, mut flash_reads) = (Vec::new(), Vec::new(), Vec::new());
     for class in &workload.classes {
         let form = parts.with_engine(form(parts, &workload, class), class);
         demands.add_share(&form.demands, class.share);
         let longest_ns = form.demands.iter().map(Demand::use_ns).fold(0.0, f64::max);
         let round = form.latency.as_ref().map(|latency| class.share * latency.stages.total().as_ns().max(longest_ns));
         rounds.push(round);
+        flash_reads.push(form.latency.as_ref().and_then(|latency| flash_read_mean(parts, &workload, class, latency)));
         latencies.push(form.latency.map(|latency| vary(latency, parts.drive.host.variation)));
         match (&peer, &uplink) {
             // With a peer device, only commands cross the uplinks, which are not modelled as a bound here.
@@ -143,7 +149,20 @@ fn predict_workload(
     // only rounds of one read.
     let is_foreseen = foresees_queues(parts, &workload) && (job.query_rounds == 0 || job.iodepth == 1);
     let round_ns = rounds.into_iter().sum::<Option<f64>>().filter(|_| is_foreseen);
-    JobPrediction { name: job.name.clone(), iodepth: job.iodepth, workload, latencies, demands, round_ns }
+    JobPrediction { name: job.name.clone(), iodepth: job.iodepth, workload, latencies, flash_reads, demands, round_ns }
+}
+
+/// Returns the mean of a lone read of flash whose `latency` is a lower bound. `None` if the request's time in the
+/// memory is not that of one command.
+fn flash_read_mean(parts: &Parts, workload: &Workload, class: &Class, latency: &Latency) -> Option<FlashReadMean> {
+    let is_bound = matches!(latency.certainty, Certainty::AtLeast(_));
+    let is_one = latency.stages.get(Stage::Media) == parts.access(workload, class).idle;
+    parts.flash_read_mean(workload, class).filter(|_| is_bound && is_one)
+}
+
+/// Returns the stages of the mean read of flash: those of the lower bound, with the mean time in the memory.
+fn mean_stages(latency: &Latency, read: &FlashReadMean) -> StageTimes {
+    latency.stages.with(Stage::Media, read.access)
 }
 
 /// True if queueing theory predicts how requests wait for each other. It does not for writes to flash: the write buffer

@@ -79,6 +79,22 @@ pub struct AloneLatency {
     pub stages: Vec<StageTime>,
     /// Predicted latency of a lone request, in ns.
     pub total_ns: f64,
+    /// Mean of lone random reads of flash, beside their lower bound in `total_ns`; absent for other requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flash_read: Option<PredictedFlashRead>,
+}
+
+/// Predicted mean of lone random reads of flash, and what it consists of.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PredictedFlashRead {
+    /// Mean latency of a lone read, in ns.
+    pub latency_ns: f64,
+    /// Share of the reads that come from the flash cells, 0 to 1; the write buffer has the data of the others.
+    pub cells_share: f64,
+    /// Array read time of each kind of page, in ns, in ascending order; every kind has the same share of the data.
+    pub page_read_ns: Vec<f64>,
+    /// Number of pages of different dies that a request reads together, the slowest of which it waits for.
+    pub pages_together: u32,
 }
 
 /// Relation of a predicted latency (closed form) to the simulated latencies of lone requests: equal to each, equal to
