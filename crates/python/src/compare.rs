@@ -6,7 +6,8 @@ use phaselink_core::drive;
 use phaselink_core::drive_file::Described;
 use phaselink_core::problem::{Problems, all};
 use phaselink_core::simulation::Simulation;
-use phaselink_studies::compare::{Cell, ComparedGroup, ComparedPoint, Grid, document};
+use phaselink_core::workload::Job;
+use phaselink_studies::compare::{Cell, ComparedGroup, ComparedPoint, EqualLoadGroup, Grid, document, equal_loads};
 use phaselink_studies::precision;
 use phaselink_studies::report::headed;
 use phaselink_studies::uncertainty::of_run;
@@ -45,11 +46,20 @@ pub(crate) fn compare(
     let points = points(&grid, jobs, &drives).map_err(|problems| input::error(py, &problems))?;
     let progress = Progress::new(progress, points.len() * drives.len());
     let ran = watched(py, &progress, |stopped| -> Result<String, Problems> {
-        let mut groups = groups(&points, &drives, (seed, precision), stopped, &progress)?;
+        let lines: Vec<&[Option<Vec<Job>>]> = points.iter().map(|point| &point.jobs[..]).collect();
+        let cells_of = |lines: &[&[Option<Vec<Job>>]]| cells(lines, &drives, (seed, precision), stopped, &progress);
+        let cells = cells_of(&lines)?;
+        let group = |(point, cells): (&ComparedPoint, _)| ComparedGroup { label: point.label.clone(), cells };
+        let mut groups: Vec<ComparedGroup> = points.iter().zip(cells).map(group).collect();
+        let loads = equal_loads(&points, &groups);
+        let lines: Vec<&[Option<Vec<Job>>]> = loads.iter().map(|load| &load.jobs[..]).collect();
+        let at_load = cells_of(&lines)?.into_iter();
+        let loaded: Vec<EqualLoadGroup> =
+            loads.into_iter().zip(at_load).map(|(load, cells)| load.with_cells(cells)).collect();
         if let Some(draws) = draws {
             add_intervals(&mut groups, &points, &described, draws, (seed, precision), stopped);
         }
-        let compared = document(seed, &options(jobs), &set, &drives, &groups);
+        let compared = document(seed, (&options(jobs), &set), &drives, &groups, &loaded);
         Ok(headed("compare", compared).to_string())
     })?;
     ran.map_err(|problems| input::error(py, &problems))
@@ -74,15 +84,15 @@ fn options(jobs: &Jobs) -> Vec<String> {
     others.map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-/// Runs all points on all drives, in parallel.
-fn groups(
-    points: &[ComparedPoint],
+/// Runs the jobs of several lines on all drives, in parallel, and returns the results of the drives for each line.
+fn cells(
+    lines: &[&[Option<Vec<Job>>]],
     drives: &[drive::Drive],
     (seed, precision): (u64, Option<f64>),
     stopped: &AtomicBool,
     progress: &Progress,
-) -> Result<Vec<ComparedGroup>, Problems> {
-    let pairs = || points.iter().flat_map(|point| drives.iter().zip(&point.jobs));
+) -> Result<Vec<Vec<Option<Cell>>>, Problems> {
+    let pairs = || lines.iter().flat_map(|jobs| drives.iter().zip(*jobs));
     let simulation = |(drive, jobs): (&drive::Drive, &Option<Vec<_>>)| {
         jobs.as_ref().map(|jobs| Simulation::new(drive, jobs, seed)).transpose()
     };
@@ -97,11 +107,7 @@ fn groups(
     };
     let pairs: Vec<_> = pairs().zip(simulations).collect();
     let mut cells = pairs.into_par_iter().map(cell).collect::<Vec<_>>().into_iter();
-    let group = |point: &ComparedPoint| ComparedGroup {
-        label: point.label.clone(),
-        cells: cells.by_ref().take(drives.len()).collect(),
-    };
-    Ok(points.iter().map(group).collect())
+    Ok(lines.iter().map(|_| cells.by_ref().take(drives.len()).collect()).collect())
 }
 
 /// Adds prediction intervals of the figures to every cell.

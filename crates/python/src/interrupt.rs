@@ -34,13 +34,14 @@ impl Progress {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Reports the completed share, by the number of completed parts, to the Python function.
+    /// Reports the completed share, by the number of completed parts, to the Python function. Runs that a result has
+    /// made necessary, such as those at equal load, count as parts beyond the last.
     ///
     /// # Errors
     ///
     /// What the function raises.
     pub(crate) fn tell_parts(&self, py: Python<'_>) -> PyResult<()> {
-        self.tell(py, self.done.load(Ordering::Relaxed) as f64 / self.parts as f64)
+        self.tell(py, (self.done.load(Ordering::Relaxed) as f64 / self.parts as f64).min(1.0))
     }
 
     /// Reports a share from 0 to 1 to the Python function.

@@ -15,7 +15,7 @@ use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problems;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::Job;
-use phaselink_studies::compare::{self, Cell, ComparedGroup, SET_DEFAULT};
+use phaselink_studies::compare::{self, Cell, ComparedGroup, EqualLoadGroup, SET_DEFAULT};
 use phaselink_studies::precision::Measurement;
 use phaselink_studies::results::Figures;
 use rayon::prelude::*;
@@ -102,6 +102,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let report = arguments.report.open()?;
     let stopped = interrupt::flag();
     let mut groups = comparison.run(&stopped)?;
+    let loaded = comparison.run_at_equal_load(&groups, &stopped)?;
     comparison.doubt(&mut groups, &stopped);
     let is_stopped = stopped.load(Ordering::Relaxed);
     if is_stopped {
@@ -109,14 +110,14 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         let is_text = !arguments.json && !arguments.markdown;
         comparison.keep_finished(&mut groups, is_text);
     }
-    let document = || output::headed("compare", comparison.document(&groups));
+    let document = || output::headed("compare", comparison.document(&groups, &loaded));
     if let Some(report) = report {
-        report.write(&page::page(&comparison, &groups), &document())?;
+        report.write(&page::page(&comparison, &groups, &loaded), &document())?;
     }
     match (arguments.json, arguments.markdown) {
         (true, _) => output::print_json(&document())?,
         (_, true) => output::print(&text::table(&comparison, &groups).markdown())?,
-        _ => output::print(&text::text(&comparison, &groups))?,
+        _ => output::print(&text::text(&comparison, &groups, &loaded))?,
     }
     Ok(if is_stopped { Ending::Interrupted } else { Ending::Fine })
 }
@@ -154,8 +155,8 @@ impl Arguments {
 }
 
 impl Comparison {
-    fn document(&self, groups: &[ComparedGroup]) -> Value {
-        compare::document(self.seed, &self.options, &self.set, &self.drives, groups)
+    fn document(&self, groups: &[ComparedGroup], loaded: &[EqualLoadGroup]) -> Value {
+        compare::document(self.seed, (&self.options, &self.set), &self.drives, groups, loaded)
     }
 
     fn tell_engine_without_effect(&self) {
@@ -164,9 +165,38 @@ impl Comparison {
         tell_engine_without_effect(jobs.filter_map(|(drive, jobs)| Some((drive, jobs.as_deref()?))));
     }
 
-    /// Simulates all lines of the comparison on all drives, in parallel. Runs that the user has stopped have no result.
+    /// Simulates all lines of the comparison on all drives.
     fn run(&self, stopped: &AtomicBool) -> Result<Vec<ComparedGroup>, Problems> {
-        let pairs = self.lines.iter().flat_map(|line| self.drives.iter().zip(&line.point.jobs));
+        let jobs: Vec<&[Option<Vec<Job>>]> = self.lines.iter().map(|line| &line.point.jobs[..]).collect();
+        let cells = self.run_jobs(&jobs, stopped)?;
+        let group = |(line, cells): (&Line, _)| ComparedGroup { label: line.point.label.clone(), cells };
+        Ok(self.lines.iter().zip(cells).map(group).collect())
+    }
+
+    /// Simulates the lines whose drives differ much in throughput once more, at equal load. Returns none of them if the
+    /// user stops that.
+    fn run_at_equal_load(
+        &self,
+        groups: &[ComparedGroup],
+        stopped: &AtomicBool,
+    ) -> Result<Vec<EqualLoadGroup>, Problems> {
+        let is_whole = self.lines.iter().zip(groups).all(|(line, group)| is_finished(line, group));
+        let points = self.lines.iter().map(|line| &line.point);
+        let loads = if is_whole { compare::equal_loads(points, groups) } else { Vec::new() };
+        let jobs: Vec<&[Option<Vec<Job>>]> = loads.iter().map(|load| &load.jobs[..]).collect();
+        let cells = self.run_jobs(&jobs, stopped)?;
+        let is_stopped = stopped.load(Ordering::Relaxed);
+        Ok(loads.into_iter().zip(cells).filter(|_| !is_stopped).map(|(load, cells)| load.with_cells(cells)).collect())
+    }
+
+    /// Simulates the jobs of several lines on all drives, in parallel. Returns the results of the drives for each line;
+    /// runs that the user has stopped have none.
+    fn run_jobs(
+        &self,
+        lines: &[&[Option<Vec<Job>>]],
+        stopped: &AtomicBool,
+    ) -> Result<Vec<Vec<Option<Cell>>>, Problems> {
+        let pairs = lines.iter().flat_map(|jobs| self.drives.iter().zip(*jobs));
         let simulation = |(drive, jobs): (_, &Option<Vec<Job>>)| {
             let Some(jobs) = jobs else { return Ok(None) };
             self.precision.map_or(Ok(()), |_| precision::check(jobs))?;
@@ -188,11 +218,7 @@ impl Comparison {
             let (outcome, measurement) = ran?;
             Some(Cell { measurement: measurement.zip(self.precision), ..Cell::new(drive, jobs.as_ref()?, outcome) })
         });
-        let group = |line: &Line| ComparedGroup {
-            label: line.point.label.clone(),
-            cells: cells.by_ref().take(self.drives.len()).collect(),
-        };
-        Ok(self.lines.iter().map(group).collect())
+        Ok(lines.iter().map(|_| cells.by_ref().take(self.drives.len()).collect()).collect())
     }
 }
 

@@ -5,11 +5,11 @@ use std::fmt::Write;
 use phaselink_core::config::origin::Origin;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::MeasuredState;
-use phaselink_studies::compare::{self, Cell, ComparedGroup, JudgedLatency, named, shared};
+use phaselink_studies::compare::{self, Cell, ComparedGroup, EqualLoadGroup, JudgedLatency, named, shared};
 use phaselink_studies::evidence;
 use phaselink_studies::report::Table;
 use phaselink_studies::results::documents::ResourceUse;
-use phaselink_studies::results::units::grouped;
+use phaselink_studies::results::units::{self, grouped};
 use phaselink_studies::results::{Figure, Finding, Unit, find, words};
 
 use super::points::Line;
@@ -46,14 +46,17 @@ pub(super) fn columns(names: &[&str]) -> Vec<&'static Figure> {
 }
 
 /// Returns the whole text of a comparison.
-pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
-    let findings = findings(comparison, groups);
+pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup], loaded: &[EqualLoadGroup]) -> String {
+    let findings = findings(comparison, groups, loaded);
     let (conclusion, others): (Vec<&Finding>, Vec<&Finding>) = findings.iter().partition(|it| it.kind.is_conclusion());
     let mut text = String::new();
     for finding in conclusion {
         text.push_str(&styled(&describe::wrapped(&finding.sentence, ""), Style::Bold));
     }
     let _ = write!(text, "\n{}", shown(&table(comparison, groups)));
+    for loaded in loaded {
+        let _ = write!(text, "\n{}\n{}", load(loaded), shown(&table_at_load(comparison, loaded)));
+    }
     for finding in others {
         let _ = write!(text, "\n{}", describe::wrapped(&finding.sentence, "  "));
     }
@@ -68,9 +71,9 @@ pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String 
 
 /// Returns the findings of a comparison. Empty if some lines are finished on only some drives, since findings would
 /// then be false.
-pub(super) fn findings(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<Finding> {
+pub(super) fn findings(comparison: &Comparison, groups: &[ComparedGroup], loaded: &[EqualLoadGroup]) -> Vec<Finding> {
     let is_whole = comparison.lines.iter().zip(groups).all(|(line, group)| is_finished(line, group));
-    if is_whole { compare::findings(&comparison.drives, groups) } else { Vec::new() }
+    if is_whole { compare::findings(&comparison.drives, groups, loaded) } else { Vec::new() }
 }
 
 /// Returns the assumptions of a comparison, in at most five lines.
@@ -247,6 +250,27 @@ pub(super) fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table 
             // Print the labels of a group only in its first row.
             labels.fill(String::new());
         }
+    }
+    table
+}
+
+/// Returns the heading of a table at equal load.
+pub(super) fn load(loaded: &EqualLoadGroup) -> String {
+    format!(
+        "At the same load of {} requests a second on each drive, at random times:",
+        units::count(loaded.offered_iops)
+    )
+}
+
+/// Returns the table of all figures at equal load: a row for each drive.
+pub(super) fn table_at_load(comparison: &Comparison, loaded: &EqualLoadGroup) -> Table {
+    let groups = std::slice::from_ref(&loaded.group);
+    let columns = columns_of(comparison, groups);
+    let table = columns.iter().fold(Table::new().left("drive").labels(), |table, figure| table.right(figure.column.0));
+    let mut table = table.left("busiest");
+    for (drive, cell) in comparison.drives.iter().zip(&loaded.group.cells) {
+        let figures = cell.as_ref().map_or_else(|| blank(&columns, "queues too short"), |cell| figures(cell, &columns));
+        table.row([drive.name.clone()].into_iter().chain(figures));
     }
     table
 }

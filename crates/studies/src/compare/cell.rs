@@ -99,7 +99,7 @@ impl Cell {
     }
 
     /// Returns the busiest part of a flash drive (dies or channels), in place of the banks of other memories.
-    fn busiest_of_flash(&self) -> Option<&str> {
+    pub(super) fn busiest_of_flash(&self) -> Option<&str> {
         let is_of_flash = |name: &str| self.outcome.parts.iter().any(|part| part.resource == name);
         self.usage.iter().map(|used| used.resource.as_str()).find(|name| is_of_flash(name))
     }

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 
 use super::causes::{means_ns, savings_ns};
 use super::judged::JudgedLatency;
-use super::{Cell, ComparedGroup, Label, NamedSizes, named};
+use super::waits::Wait;
+use super::{Cell, ComparedGroup, EqualLoadGroup, Label, NamedSizes, named};
 use crate::evidence;
 use crate::results::documents::{ResourceUse, value};
 use crate::results::units;
@@ -41,8 +42,8 @@ const LATENCY: &str = "too few requests in flight";
 type Entry<'a> = (&'a Drive, &'a Cell);
 
 /// Returns the findings of a comparison: drives whose queues are too short, the drive with the lowest latency and its
-/// reasons, the steps between drives, the highest rate under load, and the limit of each drive.
-pub fn findings(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
+/// reasons, the steps between drives, the highest rate under load, the limit of each drive, and latencies at equal load.
+pub fn findings(drives: &[Drive], groups: &[ComparedGroup], loaded: &[EqualLoadGroup]) -> Vec<Finding> {
     let named = named(groups);
     let mut findings: Vec<Finding> = short_queues(drives, groups);
     let lightest = groups.iter().min_by_key(|group| (group.label.outstanding(), Reverse(group.label.bytes)));
@@ -57,6 +58,9 @@ pub fn findings(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
     for group in most_loaded(groups) {
         findings.extend(throughput(drives, group, named));
         findings.extend(limit(drives, group, named));
+    }
+    for loaded in loaded {
+        findings.extend(judged.iter().filter_map(|judged| equal_load(drives, loaded, *judged, named)));
     }
     findings
 }
@@ -180,9 +184,21 @@ fn limit_sentence(drive: &Drive, cell: &Cell, group: &ComparedGroup) -> String {
     let longest = means_ns(requests).into_iter().max_by(|left, right| left.1.total_cmp(&right.1));
     let share = longest.filter(|(_, ns)| *ns > 0.0).map_or_else(String::new, |(cause, ns)| {
         let (percent, latency) = (100.0 * ns / requests.total.mean_ns(), judged.latency(&group.label));
-        format!(" {} takes {percent:.0}{UNBROKEN}% of the {latency}.", with_large_initial(cause.name()))
+        let wait = wait(cause, judged, cell);
+        let (name, verb) = wait.map_or_else(|| (String::from(cause.name()), "takes"), |wait| (wait.text(), "take"));
+        format!(" {} {verb} {percent:.0}{UNBROKEN}% of the {latency}.", with_large_initial(&name))
     });
     format!("no part of {} is saturated{busiest}: latency limits the rate.{share}", drive.name)
+}
+
+/// Returns the resource for which requests of a result wait longest, if the cause of their time is queueing.
+fn wait(cause: LatencyCause, judged: JudgedLatency, cell: &Cell) -> Option<Wait> {
+    (cause == LatencyCause::Queueing).then(|| Wait::longest(cell, judged.requests(cell))).flatten()
+}
+
+/// Returns a cause of latency as text, with what requests of a result wait for and why.
+fn cause_text(cause: LatencyCause, judged: JudgedLatency, cell: &Cell) -> String {
+    wait(cause, judged, cell).map_or_else(|| String::from(cause.name()), |wait| wait.text())
 }
 
 /// Returns a text with its first letter in upper case.
@@ -276,9 +292,12 @@ fn fastest(group: &ComparedGroup, ranking: &Ranking, named: NamedSizes) -> Optio
     let cause = ranking.savings_ns(next_cell, fast_cell).into_iter().next().filter(|(_, saved_ns)| *saved_ns > 0.0);
     let gap_ns = next_ns - fast_ns;
     // One cause may save more than the whole difference, if others cost time.
-    let why = cause.map_or(String::new(), |(cause, ns)| match ns < gap_ns {
-        true => format!("; of the {} more, {} are {}", time(gap_ns), time(ns), cause.name()),
-        false => format!("; the {} more are {}", time(gap_ns), cause.name()),
+    let why = cause.map_or(String::new(), |(cause, ns)| {
+        let cause = cause_text(cause, ranking.judged, next_cell);
+        match ns < gap_ns {
+            true => format!("; of the {} more, {} are {cause}", time(gap_ns), time(ns)),
+            false => format!("; the {} more are {cause}", time(gap_ns)),
+        }
     });
     let slowest = ranking.entries.first().filter(|(slow, _)| slow.name != next.name);
     let slowest = slowest.map_or(String::new(), |(slow, cell)| {
@@ -330,7 +349,11 @@ fn latency(group: &ComparedGroup, ranking: &Ranking, named: NamedSizes) -> Optio
     let (ratio, place) = (slow_ns / fast_ns.max(f64::MIN_POSITIVE), named.place(&group.label));
     let savings = ranking.savings_ns(slow_cell, fast_cell);
     let saved = |cause, ns| FindingPart::new(&[&fast.name, &slow.name], cause, Some((ns, FindingUnit::Ns)));
-    let by_cause = savings.iter().filter(|(_, ns)| *ns != 0.0).map(|(cause, ns)| saved(Some(cause.name()), *ns));
+    let by_cause = savings.iter().filter(|(_, ns)| *ns != 0.0).map(|(cause, ns)| {
+        let longer = if *ns > 0.0 { slow_cell } else { fast_cell };
+        let awaited = wait(*cause, ranking.judged, longer).map(|wait| wait.resource);
+        saved(Some(cause.name()), *ns).awaiting(awaited)
+    });
     Some(Finding {
         kind: FindingKind::Latency,
         at: Some(group.label.place()),
@@ -350,23 +373,26 @@ fn latency(group: &ComparedGroup, ranking: &Ranking, named: NamedSizes) -> Optio
                 slow.name,
                 times(ratio),
                 fast.name,
-                saved_in_words(&savings, slow_ns - fast_ns),
+                saved_in_words(&savings, slow_ns - fast_ns, |cause, ns| {
+                    cause_text(cause, ranking.judged, if ns > 0.0 { slow_cell } else { fast_cell })
+                }),
             ),
         },
     })
 }
 
-/// Returns the causes of a saving as text: `saves 5.76 us of interrupt and wake-up, …`.
-fn saved_in_words(savings: &[(LatencyCause, f64)], gap_ns: f64) -> String {
+/// Returns the causes of a saving as text: `saves 5.76 us of interrupt and wake-up, …`. `text` names a cause by which
+/// this many ns are saved.
+fn saved_in_words(savings: &[(LatencyCause, f64)], gap_ns: f64, text: impl Fn(LatencyCause, f64) -> String) -> String {
     // The requests of one commit overlap, so their savings add up to more than the commit saves. Scale them down.
     let saved_ns: f64 = savings.iter().map(|(_, ns)| ns).sum();
     let overlap = if saved_ns > 0.0 { (gap_ns / saved_ns).min(1.0) } else { 1.0 };
     let savings: Vec<(LatencyCause, f64)> = savings.iter().map(|(cause, ns)| (*cause, ns * overlap)).collect();
     let large = savings.iter().take(CAUSES_MAX).filter(|(_, ns)| *ns > CAUSE_SHARE_MIN * gap_ns);
-    let large: Vec<String> = large.map(|(cause, ns)| format!("{} of {}", time(*ns), cause.name())).collect();
+    let large: Vec<String> = large.map(|(cause, ns)| format!("{} of {}", time(*ns), text(*cause, *ns))).collect();
     let extra = savings.last().filter(|(_, ns)| -ns > RETURN_SHARE_MIN * gap_ns);
-    let extra =
-        extra.map_or(String::new(), |(cause, ns)| format!("; in return it spends {} on {}", time(-ns), cause.name()));
+    let extra = extra
+        .map_or(String::new(), |(cause, ns)| format!("; in return it spends {} on {}", time(-ns), text(*cause, *ns)));
     format!("saves {}{extra}", listed(&large))
 }
 
@@ -380,9 +406,12 @@ fn steps(group: &ComparedGroup, ranking: &Ranking) -> Option<Finding> {
         let (cause, saved_ns) = *ranking.savings_ns(slow, fast).first()?;
         let mostly = if saved_ns < WHOLE_CAUSE_MIN * gap_ns { "mostly " } else { "" };
         let names = [drive.name.as_str(), before.name.as_str()];
+        let wait = wait(cause, ranking.judged, slow);
+        let told = wait.as_ref().map_or_else(|| String::from(cause.name()), Wait::name);
         let part = FindingPart::new(&names, Some(cause.name()), Some((gap_ns, FindingUnit::Ns)));
+        let part = part.awaiting(wait.map(|wait| wait.resource));
         Some(match gap_ns > (RATIO_MIN - 1.0) * mean_ns(slow) {
-            true => (part, format!("{} saves {} ({mostly}{})", drive.name, time(gap_ns), cause.name())),
+            true => (part, format!("{} saves {} ({mostly}{told})", drive.name, time(gap_ns))),
             false => (part, format!("{} takes about as long", drive.name)),
         })
     };
@@ -392,6 +421,30 @@ fn steps(group: &ComparedGroup, ranking: &Ranking) -> Option<Finding> {
         at: Some(group.label.place()),
         parts,
         sentence: format!("Step by step from {}: {}.", slowest.name, listed(&told)),
+    })
+}
+
+/// Returns the finding that compares the latencies of the fastest and the slowest drive at the same offered load.
+fn equal_load(drives: &[Drive], loaded: &EqualLoadGroup, judged: JudgedLatency, named: NamedSizes) -> Option<Finding> {
+    let ranking = Ranking::new(judged, drives, &loaded.group);
+    let [(slow, slow_cell), .., (fast, fast_cell)] = ranking.entries.as_slice() else { return None };
+    let (slow_ns, fast_ns) = (judged.mean_ns(slow_cell), judged.mean_ns(fast_cell));
+    let part = |drive: &Drive, ns| FindingPart::new(&[&drive.name], None, Some((ns, FindingUnit::Ns)));
+    Some(Finding {
+        kind: FindingKind::EqualLoad,
+        at: Some(loaded.group.label.place()),
+        parts: vec![part(fast, fast_ns), part(slow, slow_ns)],
+        sentence: format!(
+            "At {} and the same load of {} IOPS on each, the {} is {} with {} and {} with {}, {} times as long.",
+            named.place(&loaded.group.label),
+            units::count(loaded.offered_iops).replace(' ', UNBROKEN),
+            judged.latency(&loaded.group.label),
+            time(fast_ns),
+            fast.name,
+            time(slow_ns),
+            slow.name,
+            times(slow_ns / fast_ns.max(f64::MIN_POSITIVE)),
+        ),
     })
 }
 

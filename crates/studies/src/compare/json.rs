@@ -2,30 +2,41 @@
 
 use serde_json::Value;
 
-use super::{Cell, ComparedGroup, Label, promise};
+use super::{Cell, ComparedGroup, EqualLoadGroup, Label, promise};
 use crate::evidence;
 use crate::precision;
 use crate::report::stage_means;
 use crate::results::documents::{
-    CellFigures, CellLabels, CompareDocument, ComparedCell, Description, MeasuredIn, RanCell, ShortCell, value,
+    CellFigures, CellLabels, CompareDocument, ComparedAtLoad, ComparedCell, Description, MeasuredIn, RanCell,
+    ShortCell, value,
 };
 use phaselink_core::drive::Drive;
 
 /// Returns the JSON document of a comparison, without the head that all documents have. `options` are those of the jobs
-/// besides their sizes, as `name=value`; `set` are the overrides of the drives as the user has typed them.
-pub fn document(seed: u64, options: &[String], set: &[String], drives: &[Drive], groups: &[ComparedGroup]) -> Value {
-    let cells = groups.iter().flat_map(|group| {
+/// besides their sizes, as `name=value`; `set` are the overrides of the drives as the user has typed them; `loaded` are
+/// the results at equal load.
+pub fn document(
+    seed: u64,
+    (options, set): (&[String], &[String]),
+    drives: &[Drive],
+    groups: &[ComparedGroup],
+    loaded: &[EqualLoadGroup],
+) -> Value {
+    let of_group = |group: &ComparedGroup| -> Vec<ComparedCell> {
         let cells = drives.iter().zip(&group.cells);
-        cells.map(|(drive, cell)| entry(&group.label, drive, cell.as_ref()))
-    });
+        cells.map(|(drive, cell)| entry(&group.label, drive, cell.as_ref())).collect()
+    };
+    let at_load =
+        |loaded: &EqualLoadGroup| ComparedAtLoad { offered_iops: loaded.offered_iops, cells: of_group(&loaded.group) };
     value(&CompareDocument {
         seed,
         rw: groups.first().and_then(|group| group.label.rw).map(String::from),
         options: options.to_vec(),
         set: set.to_vec(),
-        findings: super::findings(drives, groups),
+        findings: super::findings(drives, groups, loaded),
         evidence: evidence::of_drives(drives),
-        cells: cells.collect(),
+        cells: groups.iter().flat_map(of_group).collect(),
+        equal_load: loaded.iter().map(at_load).collect(),
         descriptions: drives.iter().map(|drive| Description(drive.resolved())).collect(),
     })
 }

@@ -7,6 +7,7 @@
 
 mod causes;
 mod cell;
+mod equal_load;
 mod findings;
 mod grid;
 mod group;
@@ -14,9 +15,11 @@ mod json;
 mod judged;
 mod label;
 mod point;
+mod waits;
 
 pub use causes::means_ns;
 pub use cell::Cell;
+pub use equal_load::{EqualLoad, EqualLoadGroup, equal_loads};
 pub use findings::{RunConclusion, conclusion_of_run, findings};
 pub use grid::{Grid, Sizes};
 pub use group::{ComparedGroup, NamedSizes, named};

@@ -42,6 +42,9 @@ pub enum FindingKind {
     Steps,
     /// Drives with the highest and the lowest throughput, one part for each, the highest first.
     Throughput,
+    /// Drives with the lowest and the highest mean latency at the same offered load, one part for each. Amount of a
+    /// part: mean latency.
+    EqualLoad,
     /// Resources that limit the throughput of drives, with a part for each resource. The cause of a part is the
     /// resource; null if only latency limits its drives.
     Limit,
@@ -68,6 +71,10 @@ pub struct FindingPart {
     /// Cause of the amount: a group of latency stages such as `queueing`, or a resource; null if no single cause is
     /// known.
     pub cause: Option<String>,
+    /// Resource for which requests wait longest, such as `flash dies`, if the cause of the amount is `queueing`; absent
+    /// otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub awaited: Option<String>,
     /// Amount of the finding's part, in `unit`; null for a part without an amount.
     pub amount: Option<f64>,
     /// Unit of the amount of a finding's part; null for a part without an amount.
@@ -91,7 +98,7 @@ pub enum FindingUnit {
 impl FindingKind {
     /// True if findings of this kind answer the question of a run or a comparison, so that they are printed first.
     pub fn is_conclusion(self) -> bool {
-        matches!(self, FindingKind::Result | FindingKind::Fastest | FindingKind::Throughput)
+        matches!(self, FindingKind::Result | FindingKind::Fastest | FindingKind::Throughput | FindingKind::EqualLoad)
     }
 }
 
@@ -108,7 +115,12 @@ impl FindingPart {
     pub fn new(drives: &[&str], cause: Option<&str>, amount: Option<(f64, FindingUnit)>) -> FindingPart {
         let drives = drives.iter().map(|name| String::from(*name)).collect();
         let (amount, unit) = amount.unzip();
-        FindingPart { drives, cause: cause.map(String::from), amount, unit }
+        FindingPart { drives, cause: cause.map(String::from), awaited: None, amount, unit }
+    }
+
+    /// Adds the resource for which requests wait longest.
+    pub fn awaiting(self, resource: Option<String>) -> FindingPart {
+        FindingPart { awaited: resource, ..self }
     }
 }
 

@@ -83,7 +83,7 @@ fn shortened(text: &str, characters_max: usize) -> String {
 const BROAD_MIN: usize = 10;
 
 /// Returns a text table as an HTML table.
-fn table(table: &Table) -> String {
+pub fn table(table: &Table) -> String {
     let cells = |tag: &str, cells: &mut dyn Iterator<Item = &str>| -> String {
         let cells = cells.zip(table.columns());
         cells.map(|(cell, column)| format!("<{tag}{}>{}</{tag}>", class(column, cell), escape(cell))).collect()

@@ -26,8 +26,22 @@ pub struct CompareDocument {
     pub evidence: Vec<Evidence>,
     /// Results of a comparison: one object for each drive at each block size, number of threads and queue depth.
     pub cells: Vec<ComparedCell>,
+    /// Results at equal offered load, for lines in which the throughputs of the drives differ at least three times;
+    /// absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub equal_load: Vec<ComparedAtLoad>,
     /// Compared drives with every key resolved, overrides applied, in the order in which the drives were named.
     pub descriptions: Vec<Description>,
+}
+
+/// Results of all drives in `phaselink compare` that are offered the same number of requests a second.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ComparedAtLoad {
+    /// Offered load in requests a second, whose times of arrival are random (Poisson process): 80 % of the throughput of
+    /// the slowest drive, rounded down to two digits.
+    pub offered_iops: f64,
+    /// Results of the drives at this load, in the order in which the drives were named.
+    pub cells: Vec<ComparedCell>,
 }
 
 /// Result of one drive in `phaselink compare` at one block size, number of threads and queue depth.
