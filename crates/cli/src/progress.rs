@@ -1,11 +1,13 @@
-//! Progress bar for simulations that take longer than 0.7 s. The bar is drawn only if standard output and standard
-//! error are terminals.
+//! Progress bar for simulations that take longer than 0.7 s, and how long all of them will take. The bar is drawn only if
+//! standard output and standard error are terminals; the expected time is told if standard error is one.
 
 use std::io::{self, IsTerminal};
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use phaselink_core::ledger::Outcome;
+use phaselink_core::number::real;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::timeline::Timeline;
 
@@ -17,6 +19,8 @@ const STEPS: u64 = 1000;
 const EVENTS: u64 = 1 << 17;
 /// Time after which the progress bar is first drawn.
 const PATIENCE: Duration = Duration::from_millis(700);
+/// Shortest expected time of all simulations together that is worth a note.
+const LONG: Duration = Duration::from_secs(5);
 
 /// Progress bar of several simulations, which may run in parallel.
 #[derive(Debug)]
@@ -24,6 +28,8 @@ pub(crate) struct Progress {
     bar: ProgressBar,
     started: Instant,
     wanted: bool,
+    /// Done as soon as the first simulation's worth of steps has told how long all will take.
+    expected: Once,
 }
 
 impl Progress {
@@ -34,7 +40,7 @@ impl Progress {
             .expect("the template is right");
         bar.set_style(style);
         let wanted = io::stdout().is_terminal() && io::stderr().is_terminal() && !notes::are_quiet();
-        Progress { bar, started: Instant::now(), wanted }
+        Progress { bar, started: Instant::now(), wanted, expected: Once::new() }
     }
 
     /// Runs a simulation to its end, or until `stop` returns true, and advances the progress bar.
@@ -78,10 +84,44 @@ impl Progress {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
         self.bar.inc(steps);
+        if self.bar.position() >= STEPS {
+            self.expected.call_once(|| self.tell_expected());
+        }
+    }
+
+    /// Tells how long all simulations will take, judged by those that are done.
+    fn tell_expected(&self) {
+        let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
+        let note = expected(self.started.elapsed(), done, all).filter(|_| io::stderr().is_terminal());
+        note.into_iter().for_each(|note| self.bar.suspend(|| notes::tell(&note)));
     }
 
     /// Removes the progress bar from the terminal.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Returns a note about the time that all steps will take, if `done` of them took `elapsed`; none if that is short, or
+/// if there is only one simulation.
+fn expected(elapsed: Duration, done: u64, all: u64) -> Option<String> {
+    let total = elapsed.mul_f64(real(all) / real(done.max(1)));
+    let (seconds, simulations) = (total.as_secs_f64(), all / STEPS);
+    let time = if seconds < 99.5 { format!("{seconds:.0} s") } else { format!("{:.0} minutes", seconds / 60.0) };
+    (total >= LONG && simulations > 1).then(|| format!("{simulations} simulations will take about {time}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_many_simulations_tells_how_long_all_will_take() {
+        let after = |ms, done, all| expected(Duration::from_millis(ms), done * STEPS, all * STEPS);
+        assert_eq!(after(2_600, 1, 20).unwrap(), "20 simulations will take about 52 s");
+        // Two at a time.
+        assert_eq!(after(2_600, 2, 40).unwrap(), "40 simulations will take about 52 s");
+        assert_eq!(after(3_000, 1, 100).unwrap(), "100 simulations will take about 5 minutes");
+        assert_eq!((after(100, 1, 20), after(60_000, 1, 1)), (None, None));
     }
 }
