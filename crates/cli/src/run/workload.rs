@@ -1,10 +1,9 @@
 //! Workload of a simulation or benchmark: fio job files, a block trace, or one job from options named as in fio.
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::workload::trace::{Format, NamedTrace};
+use phaselink_core::workload::trace::NamedTrace;
 use phaselink_core::workload::{
     Job, Limits, Trace, UnresolvedJobs, engine_without_effect, fio, has_end, in_words, with_defaults,
 };
@@ -43,6 +42,10 @@ pub(crate) struct WorkloadFlags {
     /// Number of threads that run the job at once (fio's numjobs) [default: 1]
     #[arg(long, value_name = "N")]
     numjobs: Option<String>,
+    /// Number of requests of the job over all its threads, which get equal shares; --number-ios limits each thread
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..),
+        conflicts_with_all = ["number_ios", "size", "runtime", "fio", "trace"])]
+    ios: Option<u64>,
     #[command(flatten)]
     job: JobFlags,
 }
@@ -100,7 +103,7 @@ pub(crate) struct JobFlags {
     #[arg(long, value_name = "ID", requires = "trace")]
     trace_device: Option<String>,
     /// Format of the block trace that is replayed [default: as its content tells]
-    #[arg(long, value_name = "FORMAT", requires = "trace", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::word)))]
+    #[arg(long, value_name = "FORMAT", requires = "trace", value_parser = traces::formats())]
     trace_format: Option<String>,
     /// Replay the block trace at a multiple of its recorded rate, as in 2 or 0.5 (1 % of fio's replay_time_scale)
     #[arg(long, value_name = "N", requires = "trace", conflicts_with = "trace_closed", value_parser = percent_of_rate)]
@@ -139,9 +142,18 @@ impl WorkloadFlags {
     /// If options, job files or traces are invalid, or the drive cannot run a job; all problems are listed.
     pub(crate) fn resolve(&self, limits: &Limits) -> Result<Workload, Problems> {
         let sizes = [("bs", &self.bs), ("iodepth", &self.iodepth), ("numjobs", &self.numjobs)];
-        let sizes: Vec<_> = sizes.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect();
+        let mut sizes: Vec<_> = sizes.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect();
+        let of_thread = self.ios.map(|ios| ios.div_ceil(self.threads()).to_string());
+        sizes.extend(of_thread.as_deref().map(|ios| ("number_ios", ios)));
         let DescribedJobs { written, summary } = self.job.written(&sizes)?;
         Ok(Workload { jobs: written.on(limits)?, summary, written })
+    }
+
+    /// Returns the number of threads that the options give the job.
+    fn threads(&self) -> u64 {
+        let of_options = self.job.options.iter().rev().find_map(|text| text.strip_prefix("numjobs="));
+        let threads = of_options.or(self.numjobs.as_deref()).and_then(|threads| threads.parse().ok());
+        threads.unwrap_or(1).max(1)
     }
 
     /// True if requests are to be counted from the first one on.
@@ -152,7 +164,9 @@ impl WorkloadFlags {
     /// Returns the workload options with a limit of `ios` requests for each thread, unless another option ends the job.
     pub(crate) fn ending_after(&self, ios: u64) -> WorkloadFlags {
         let mut flags = self.clone();
-        flags.job.end_after(ios);
+        if flags.ios.is_none() {
+            flags.job.end_after(ios);
+        }
         flags
     }
 }
