@@ -1,7 +1,8 @@
 //! Text of a sweep for people: conclusion, table, and assumptions.
 
+use phaselink_studies::results::find;
 use phaselink_studies::sweep::Sweep;
-use phaselink_studies::sweep::findings::findings;
+use phaselink_studies::sweep::findings::{findings, limiter};
 use phaselink_studies::sweep::text::{self, RanPoint};
 
 use crate::describe;
@@ -18,6 +19,8 @@ pub(super) fn text(sweep: &Sweep, rows: &[RanPoint], is_explained: bool) -> Stri
     for sentence in &found.conclusion {
         told.push_str(&styled(&describe::wrapped(sentence, ""), Style::Bold));
     }
+    let limit = found.best.and_then(|point| limit(sweep, rows, point));
+    limit.into_iter().for_each(|limit| told.push_str(&describe::wrapped(&limit, "")));
     if !told.is_empty() {
         told.push('\n');
     }
@@ -29,6 +32,14 @@ pub(super) fn text(sweep: &Sweep, rows: &[RanPoint], is_explained: bool) -> Stri
         false => told.push_str(&assumed(&heading)),
     }
     told
+}
+
+/// Returns a sentence about the resource that limits the drive at a point of the sweep.
+fn limit(sweep: &Sweep, rows: &[RanPoint], point: usize) -> Option<String> {
+    let iops = rows.iter().find(|row| row.point == point)?.figures.get(find("iops")?)?;
+    let mut resolver = sweep.resolver();
+    let (drive, jobs) = resolver.resolve(point).ok()?;
+    limiter(drive, &jobs, iops)
 }
 
 /// Returns the first lines of a sweep's assumptions, with a hint at `--explain`.

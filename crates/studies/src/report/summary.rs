@@ -34,6 +34,7 @@ pub fn summary_within(outcome: &Outcome, width: Option<usize>) -> String {
     }
     if !outcome.counters.is_empty() {
         write_block(&mut text, &shown(counters(outcome)));
+        text.push_str(without_erases(outcome));
     }
     text
 }
@@ -185,6 +186,15 @@ pub(super) fn counters(outcome: &Outcome) -> Table {
     table
 }
 
+/// Returns why a drive whose writes went to flash has erased nothing; empty if it has, or if there is nothing to say.
+fn without_erases(outcome: &Outcome) -> &'static str {
+    let count = |name: &str| outcome.counters.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+    match (count("erases"), count("write_amplification_percent")) {
+        (Some(0), Some(1..)) => "No block was erased: the writes of this run were too few to empty a whole block.\n",
+        _ => "",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,5 +276,14 @@ mod tests {
         let text = summary(&outcome);
         assert!(text.contains("stopped before its jobs were done"));
         assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    }
+
+    #[test]
+    fn a_run_without_erases_says_why_and_others_do_not() {
+        let told = |erases: u64, amplification: u64| {
+            let counters = vec![("write_amplification_percent", amplification), ("erases", erases)];
+            summary(&Outcome { counters, ..sample::outcome() }).contains("No block was erased")
+        };
+        assert_eq!([told(0, 250), told(3, 250), told(0, 0)], [true, false, false]);
     }
 }

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 
 use super::Plan;
 use super::text::RanPoint;
+use crate::predict::predict;
 use crate::results::words::{UNBROKEN, listed};
 use crate::results::{Figure, Unit, units};
+use phaselink_core::drive::Drive;
+use phaselink_core::workload::Job;
 
 /// Ratio of largest to smallest value of a column below which all its values count as equal.
 const RATIO_MIN: f64 = 1.005;
@@ -16,31 +19,65 @@ const CLOSE: f64 = 1.02;
 const CLOSE_PERCENT: u32 = 2;
 /// Largest number of axes that one sentence of a sweep's findings names.
 const AXES_MAX: usize = 3;
+/// Smallest share of a resource's bound at which it is said to limit the rate.
+const SATURATED_MIN: f64 = 0.85;
 
 /// Findings of a sweep as sentences: best and worst points, and axes with the largest effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SweepFindings {
     /// Sentences about the first column of the plan, which is the question of the sweep.
     pub conclusion: Vec<String>,
+    /// Number of the point with the best value of the first column; `None` if all its values are equal.
+    pub best: Option<usize>,
     /// Sentences about the other columns of the plan, joined to one text for each.
     pub others: Vec<String>,
 }
 
 /// Returns the findings of a sweep's results. Columns with fewer than two known values have none.
 pub fn findings(plan: &Plan, rows: &[RanPoint]) -> SweepFindings {
+    let values_of = |column: &Figure| -> Vec<PointValue> {
+        rows.iter().filter_map(|row| Some((row.point, row.figures.get(column)?))).collect()
+    };
     let mut columns = plan.columns().iter().filter_map(|column| {
-        let values: Vec<PointValue> =
-            rows.iter().filter_map(|row| Some((row.point, row.figures.get(column)?))).collect();
+        let values = values_of(column);
         (values.len() > 1).then(|| sentences(plan, column, &values))
     });
     SweepFindings {
         conclusion: columns.next().unwrap_or_default(),
+        best: plan.columns().first().and_then(|column| best(column, &values_of(column))),
         others: columns.map(|told| told.join(" ")).collect(),
     }
 }
 
 /// Number of a sweep's point, and its value of one figure, such as p99 latency.
 type PointValue = (usize, f64);
+
+/// Returns the point with the best value of a column: the lowest of times and energies, else the highest. `None` if all
+/// values are equal.
+fn best(column: &Figure, values: &[PointValue]) -> Option<usize> {
+    let by_value = |left: &&PointValue, right: &&PointValue| left.1.total_cmp(&right.1);
+    let (least, most) = (values.iter().min_by(by_value)?, values.iter().max_by(by_value)?);
+    let best = if is_better_low(column) { least } else { most };
+    (most.1 > least.1 * RATIO_MIN).then_some(best.0)
+}
+
+/// True for times and energies, of which the lowest value is the best one.
+fn is_better_low(column: &Figure) -> bool {
+    matches!(column.unit, Unit::Ns | Unit::J | Unit::W)
+}
+
+/// Returns a sentence about the resource that limits requests of a drive with this throughput, by its closed form.
+pub fn limiter(drive: &Drive, jobs: &[Job], iops: f64) -> Option<String> {
+    let prediction = predict(drive, jobs);
+    let [job] = &prediction.jobs[..] else { return None };
+    let demand = job.bottleneck();
+    let share = iops / demand.bound_iops();
+    let percent = format!("{:.0}{UNBROKEN}%", 100.0 * share);
+    Some(match share < SATURATED_MIN {
+        true => format!("At the best point no part is saturated; the busiest is {} ({percent}).", demand.resource),
+        false => format!("At the best point the limit is {} ({percent} busy).", demand.resource),
+    })
+}
 
 fn sentences(plan: &Plan, column: &Figure, values: &[PointValue]) -> Vec<String> {
     let by_value = |left: &&PointValue, right: &&PointValue| left.1.total_cmp(&right.1);
@@ -55,10 +92,9 @@ fn sentences(plan: &Plan, column: &Figure, values: &[PointValue]) -> Vec<String>
     let ratio = if least.1 > 0.0 { format!(", {:.1} times the lowest", most.1 / least.1) } else { String::new() };
     let at = |valued: &PointValue, ratio: &str| format!("{} ({}{ratio})", place(plan, valued.0), shown(valued.1));
     let (lowest, highest) = (format!("lowest at {}", at(least, "")), format!("highest at {}", at(most, &ratio)));
-    // For times, energies and powers, the lowest value is the best.
-    let range = match column.unit {
-        Unit::Ns | Unit::J | Unit::W => format!("{lowest}{}; {highest}", close_to(least, values)),
-        _ => format!("{highest}{}; {lowest}", close_to(most, values)),
+    let range = match is_better_low(column) {
+        true => format!("{lowest}{}; {highest}", close_to(least, values)),
+        false => format!("{highest}{}; {lowest}", close_to(most, values)),
     };
     [Some(format!("{}: {range}.", column.heading)), influence(plan, column, values)].into_iter().flatten().collect()
 }
@@ -178,5 +214,15 @@ mod tests {
         let plan = Plan::parse("p.toml", PLAN).unwrap();
         let told = sentences(&plan, find("iops").unwrap(), &[(0, 100.0), (1, 100.0)]);
         assert_eq!((told.len(), told[0].ends_with("100 at every point.")), (1, true), "{told:?}");
+    }
+
+    #[test]
+    fn the_limit_at_a_point_is_its_bottleneck_if_that_is_busy() {
+        let drive = Drive::shipped("nvme-polled").unwrap();
+        let jobs = [Job { iodepth: 32, ..Job::named("deep") }];
+        let bound = predict(&drive, &jobs).jobs[0].bottleneck().bound_iops();
+        let told = |share: f64| limiter(&drive, &jobs, share * bound).unwrap().replace(UNBROKEN, " ");
+        assert_eq!(told(0.97), "At the best point the limit is cores (97 % busy).");
+        assert_eq!(told(0.3), "At the best point no part is saturated; the busiest is cores (30 %).");
     }
 }
