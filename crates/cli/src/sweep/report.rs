@@ -1,6 +1,5 @@
 //! Text of a sweep for people: conclusion, table, and assumptions.
 
-use phaselink_studies::results::find;
 use phaselink_studies::sweep::Sweep;
 use phaselink_studies::sweep::findings::{findings, limiter};
 use phaselink_studies::sweep::text::{self, RanPoint};
@@ -36,7 +35,7 @@ pub(super) fn text(sweep: &Sweep, rows: &[RanPoint], is_explained: bool) -> Stri
 
 /// Returns a sentence about the resource that limits the drive at a point of the sweep.
 fn limit(sweep: &Sweep, rows: &[RanPoint], point: usize) -> Option<String> {
-    let iops = rows.iter().find(|row| row.point == point)?.figures.get(find("iops")?)?;
+    let iops = rows.iter().find(|row| row.point == point)?.figures.iops()?;
     let mut resolver = sweep.resolver();
     let (drive, jobs) = resolver.resolve(point).ok()?;
     limiter(drive, &jobs, iops)

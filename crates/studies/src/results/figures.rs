@@ -349,6 +349,11 @@ impl Figures {
         self
     }
 
+    /// Returns the throughput in requests a second; none if it is unknown.
+    pub fn iops(&self) -> Option<f64> {
+        self.get(find("iops")?)
+    }
+
     /// Returns the value of a figure; `None` if it is unknown in this run.
     pub fn get(&self, figure: &Figure) -> Option<f64> {
         FIGURES.iter().zip(self.0).find(|(known, _)| known.name == figure.name).and_then(|(_, value)| value)
