@@ -388,6 +388,47 @@ fn a_comparison_is_drawn_with_every_drive_and_every_figure() {
 }
 
 #[test]
+fn drives_of_unequal_throughput_are_also_compared_at_equal_load_in_text_json_and_page() {
+    let report = directory("equal-load").join("report").display().to_string();
+    let command = "compare tlc-gen3 optane-p5800x --rw randrw --rwmixread 70 --bs 16k --iodepth 32 --ios 3000";
+    let text = printed(&format!("{command} --report {report}"));
+    let document = document(&format!("{command} --json"));
+    let load = &document["equal_load"][0];
+    let offered = load["offered_iops"].as_f64().unwrap();
+    for cell in load["cells"].as_array().unwrap() {
+        assert!((0.8..1.2).contains(&(cell["iops"].as_f64().unwrap() / offered)), "{offered}: {}", cell["iops"]);
+    }
+    let sentence = document["findings"].as_array().unwrap().iter().find(|it| it["kind"] == "equal_load").unwrap();
+    let sentence = sentence["sentence"].as_str().unwrap();
+    assert!(text.replace('\n', " ").contains(sentence) && text.contains("At the same load of"), "{text}");
+    let page = fs::read_to_string(format!("{report}/index.html")).unwrap().replace('\u{a0}', " ");
+    assert!(page.contains(sentence) && page.contains("<h2>At the same load</h2>"), "{sentence}");
+}
+
+#[test]
+fn findings_name_what_requests_wait_for() {
+    let page = printed("compare tlc-gen3 optane-p5800x --rw randrw --rwmixread 70 --bs 16k --iodepth 32 --ios 3000");
+    let told = page.replace("\n  ", " ").replace('\n', " ");
+    assert!(told.contains("waits for room in the write buffer (") && told.contains("waits for flash "), "{page}");
+    assert!(told.contains("bytes programmed for each byte written") && !told.contains("queueing"), "{page}");
+}
+
+#[test]
+fn a_prediction_of_flash_begins_with_the_mean_and_states_the_bound_below() {
+    let page = printed("predict tlc-gen4 --rw randrw --rwmixread 70 --bs 16k --iodepth 16 --numjobs 4");
+    let lines: Vec<&str> = page.lines().take(3).collect();
+    assert!(lines[0].starts_with("On tlc-gen4, a lone read of 16,384 bytes (70.0 %) takes "), "{page}");
+    assert!(lines[0].ends_with(" on average") && lines[1].starts_with("The cells have "), "{page}");
+    assert!(lines[2].starts_with("None takes less than "), "{page}");
+}
+
+#[test]
+fn requests_of_a_run_are_counted_over_all_threads_if_asked_so() {
+    let run = document("run nvme --ios 1000 --numjobs 4 --json");
+    assert_eq!(run["jobs"][0]["read"]["total_ios"], 1000);
+}
+
+#[test]
 fn the_default_job_is_said_and_so_is_any_other() {
     let first = |arguments: &str| printed(arguments).lines().find(|line| line.starts_with("Job")).unwrap().to_string();
     assert_eq!(

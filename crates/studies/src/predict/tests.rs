@@ -1,11 +1,11 @@
 //! Tests of requests of which only the data is known.
 
-use super::{Form, Parts, predict, predict_job, text, usage};
+use super::{Form, Parts, mean_stages, predict, predict_job, text, usage};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
 use phaselink_core::simulation::simulate;
 use phaselink_core::time::Span;
-use phaselink_core::workload::Job;
+use phaselink_core::workload::{BlockShare, Job};
 
 #[test]
 fn a_request_without_a_closed_form_has_bounds_and_no_latency() {
@@ -22,6 +22,25 @@ fn a_request_without_a_closed_form_has_bounds_and_no_latency() {
     }
     prediction.jobs = vec![bare];
     assert!(text(&prediction).contains("no closed form of its latency"));
+}
+
+#[test]
+fn the_mean_of_a_lone_flash_read_is_the_simulated_one_and_the_bound_below_it() {
+    for name in ["tlc-gen3", "tlc-gen4", "tlc-gen5"] {
+        for bytes in [4096, 16_384] {
+            let overrides = [Override::parse("translation.precondition=random").unwrap()];
+            let shipped = phaselink_core::drive_file::shipped::find(name).unwrap();
+            let drive = Drive::from_toml(shipped.file, shipped.text, &overrides).unwrap();
+            let read_blocks = vec![BlockShare { bytes, percent: 100.0 }];
+            let jobs = [Job { ios: Some(4000), read_blocks, ..Job::named("lone") }];
+            let job = predict(&drive, &jobs).jobs.remove(0);
+            let (latency, read) = (job.latencies[0].as_ref().unwrap(), job.flash_reads[0].as_ref().unwrap());
+            let predicted_ns = mean_stages(latency, read).total().as_ns();
+            let simulated_ns = simulate(&drive, &jobs, 1).unwrap().jobs[0].read.total.mean_ns();
+            assert!((predicted_ns / simulated_ns - 1.0).abs() < 0.03, "{name} {bytes}: {predicted_ns} {simulated_ns}");
+            assert!(latency.stages.total().as_ns() < simulated_ns);
+        }
+    }
 }
 
 /// Returns the busiest resource of reads on a shipped drive, changed by `set`, and its utilisation.
