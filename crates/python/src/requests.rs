@@ -77,7 +77,8 @@ impl Table {
     fn batch(&self, place: usize) -> PyResult<Batch> {
         let requests: Vec<&KeptRequest> = self.requests.kept().iter().skip(place * BATCH).take(BATCH).collect();
         let counts = |of: fn(&KeptRequest) -> u64| Values::Counts(requests.iter().map(|request| of(request)).collect());
-        let ns = |of: &dyn Fn(&KeptRequest) -> f64| Values::Numbers(requests.iter().map(|request| of(request)).collect());
+        let ns =
+            |of: &dyn Fn(&KeptRequest) -> f64| Values::Numbers(requests.iter().map(|request| of(request)).collect());
         let mut columns = vec![
             (String::from("number"), counts(|it| it.number)),
             (String::from("job"), Values::texts(requests.iter().map(|it| self.jobs[it.job].as_str()))?),
