@@ -388,7 +388,7 @@ fn a_comparison_is_drawn_with_every_drive_and_every_figure() {
 }
 
 #[test]
-fn drives_of_unequal_throughput_are_also_compared_at_equal_load_in_text_json_and_page() {
+fn drives_of_unequal_throughput_also_run_at_equal_load_in_text_json_and_page() {
     let report = directory("equal-load").join("report").display().to_string();
     let command = "compare tlc-gen3 optane-p5800x --rw randrw --rwmixread 70 --bs 16k --iodepth 32 --ios 3000";
     let text = printed(&format!("{command} --report {report}"));

@@ -5,9 +5,9 @@
 //! needed of Arrow, whose crates take longer to compile than the core.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::fmt;
 use std::ptr::{null, null_mut};
 
+use phaselink_core::number::narrow;
 use pyo3::PyResult;
 
 use super::columns::{Batch, Column};
@@ -214,15 +214,9 @@ impl Stream {
     }
 }
 
-impl fmt::Debug for Stream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream").finish_non_exhaustive()
-    }
-}
-
 /// Returns a length as the interface has it.
 fn count<T>(items: &[T]) -> i64 {
-    phaselink_core::number::narrow(items.len())
+    narrow(items.len())
 }
 
 /// Returns what a stream makes batches of.
