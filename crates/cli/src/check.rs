@@ -1,7 +1,6 @@
 //! `phaselink check`: explains a drive key by key, or lists shipped drives and presets.
 
 use clap::Args;
-use clap::builder::PossibleValue;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{presets, schema, shipped, stage_costs};
 use phaselink_core::problem::{Problem, Problems};
@@ -31,7 +30,7 @@ pub(crate) struct Arguments {
     /// Print the JSON Schema of drive files, with which editors complete and check keys; with =sweep, the schema of
     /// sweep plans; with =results, of the --json output of all commands
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "drive",
-        value_parser = schemas(), conflicts_with = "drives")]
+        value_parser = ["drive", "sweep", "results"], conflicts_with = "drives")]
     schema: Option<String>,
     /// Compare two software stacks, as in linux-5,linux-6: processor time of each stage for one 4 KiB read on the host
     /// of --host, and the cost factor of all other hosts
@@ -39,12 +38,6 @@ pub(crate) struct Arguments {
     stages: Option<String>,
     #[command(flatten)]
     flags: DriveFlags,
-}
-
-/// Returns the values of `--schema`, each with its help text.
-fn schemas() -> [PossibleValue; 3] {
-    [("drive", "Drive files"), ("sweep", "Sweep plans"), ("results", "Documents of --json, of all commands")]
-        .map(|(name, help)| PossibleValue::new(name).help(help))
 }
 
 /// Runs `phaselink check`.

@@ -1,9 +1,10 @@
 //! Workload of a simulation or benchmark: fio job files, a block trace, or one job from options named as in fio.
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::workload::trace::NamedTrace;
+use phaselink_core::workload::trace::{Format, NamedTrace};
 use phaselink_core::workload::{
     Job, Limits, Trace, UnresolvedJobs, engine_without_effect, fio, has_end, in_words, with_defaults,
 };
@@ -103,7 +104,7 @@ pub(crate) struct JobFlags {
     #[arg(long, value_name = "ID", requires = "trace")]
     trace_device: Option<String>,
     /// Format of the block trace that is replayed [default: as its content tells]
-    #[arg(long, value_name = "FORMAT", requires = "trace", value_parser = traces::formats())]
+    #[arg(long, value_name = "FORMAT", requires = "trace", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::word)))]
     trace_format: Option<String>,
     /// Replay the block trace at a multiple of its recorded rate, as in 2 or 0.5 (1 % of fio's replay_time_scale)
     #[arg(long, value_name = "N", requires = "trace", conflicts_with = "trace_closed", value_parser = percent_of_rate)]

@@ -97,20 +97,15 @@ pub(crate) struct Arguments {
 /// possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Timing {
-    /// Each completion waits for its modelled time
     On,
-    /// Requests complete as soon as possible
     Off,
 }
 
 /// Setting of `--wait`: waiting of the server's threads for requests and modelled events, by polling or by sleeping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Idle {
-    /// Poll, and sleep after 200 us without requests
     Adaptive,
-    /// Poll while a client is connected
     Spin,
-    /// Sleep until there is work
     Block,
 }
 

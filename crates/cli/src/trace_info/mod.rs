@@ -5,6 +5,7 @@ mod json;
 mod text;
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use phaselink_core::workload::trace::{self, Format, Selection};
 
 use crate::ending::{Ending, Failure};
@@ -23,7 +24,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ID")]
     trace_device: Option<String>,
     /// Format of the block trace to describe [default: as its content tells]
-    #[arg(long, value_name = "FORMAT", value_parser = traces::formats())]
+    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::word)))]
     trace_format: Option<String>,
     /// Print the description of the block trace as JSON in place of text
     #[arg(long)]

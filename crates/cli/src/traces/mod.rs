@@ -4,10 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use clap::builder::PossibleValue;
 use phaselink_core::problem::Problems;
 use phaselink_core::workload::Trace;
-use phaselink_core::workload::trace::{self, File, Format, NamedTrace, TraceRequests};
+use phaselink_core::workload::trace::{self, File, NamedTrace, TraceRequests};
 
 use crate::ending::{Ending, Failure};
 use crate::notes;
@@ -17,11 +16,6 @@ mod unpack;
 
 /// Traces whose requests are read from their files during runs.
 static STREAMED: Mutex<Vec<TraceRequests>> = Mutex::new(Vec::new());
-
-/// Returns the values of `--trace-format`, each with its help text.
-pub(crate) fn formats() -> [PossibleValue; 9] {
-    Format::ALL.map(|format| PossibleValue::new(format.word()).help(format.to_string()))
-}
 
 /// Reads a block trace once. The requests of a long trace are not kept in memory, but read again for each replay.
 ///

@@ -66,27 +66,26 @@ fn lone_latency_text(request: &str, latency: Option<(&Latency, Option<&FlashRead
     format!("{request} takes {certainty}\n{table}")
 }
 
-/// Returns where a mean read of flash finds its data as text, such as `The cells have 99.9 % of the data, and read a
-/// page in 39.4 us, 45.0 us or 50.6 us (equal shares); the write buffer has the rest.`
+/// Returns where a mean read of flash finds its data as text, such as `The cells have 99.9 % of the data, and the write
+/// buffer the rest. A page takes 39.4 us, 45.0 us or 50.6 us, with equal shares.`
 fn origin(read: &FlashReadMean) -> String {
     let mut times: Vec<String> = read.pages.iter().map(|page| units::span(*page)).collect();
     times.dedup();
-    let pages = match &times[..] {
-        [all] => format!("a page in {all}"),
-        [others @ .., last] => format!("a page in {} or {last} (equal shares)", others.join(", ")),
-        [] => String::from("a page"),
+    let page = match &times[..] {
+        [others @ .., last] if !others.is_empty() => {
+            format!("A page takes {} or {last}, with equal shares", others.join(", "))
+        }
+        all => format!("A page takes {}", all.join(", ")),
     };
     let together = match read.pages_together {
         1 => String::new(),
-        pages => format!(", {pages} pages at a time"),
+        pages => format!("; {pages} pages are read at a time"),
     };
-    match read.cells_share {
-        1.0 => format!("The cells have all data, and read {pages}{together}."),
-        share => {
-            let percent = units::percent(share);
-            format!("The cells have {percent} of the data, and read {pages}{together}; the write buffer has the rest.")
-        }
-    }
+    let share = match read.cells_share {
+        1.0 => String::from("The cells have all data."),
+        share => format!("The cells have {} of the data, and the write buffer the rest.", units::percent(share)),
+    };
+    format!("{share}\n{page}{together}.")
 }
 
 fn limits(job: &JobPrediction) -> Table {
