@@ -27,7 +27,8 @@ fn a_request_without_a_closed_form_has_bounds_and_no_latency() {
 #[test]
 fn the_mean_of_a_lone_flash_read_is_the_simulated_one_and_the_bound_below_it() {
     for name in ["tlc-gen3", "tlc-gen4", "tlc-gen5"] {
-        for bytes in [4096, 16_384] {
+        // Pages of one read that lie on the same die wait for each other, which the mean leaves out.
+        for (bytes, tolerance) in [(4096, 0.01), (16_384, 0.08)] {
             let overrides = [Override::parse("translation.precondition=random").unwrap()];
             let shipped = phaselink_core::drive_file::shipped::find(name).unwrap();
             let drive = Drive::from_toml(shipped.file, shipped.text, &overrides).unwrap();
@@ -37,7 +38,10 @@ fn the_mean_of_a_lone_flash_read_is_the_simulated_one_and_the_bound_below_it() {
             let (latency, read) = (job.latencies[0].as_ref().unwrap(), job.flash_reads[0].as_ref().unwrap());
             let predicted_ns = mean_stages(latency, read).total().as_ns();
             let simulated_ns = simulate(&drive, &jobs, 1).unwrap().jobs[0].read.total.mean_ns();
-            assert!((predicted_ns / simulated_ns - 1.0).abs() < 0.03, "{name} {bytes}: {predicted_ns} {simulated_ns}");
+            assert!(
+                (predicted_ns / simulated_ns - 1.0).abs() < tolerance,
+                "{name} {bytes}: {predicted_ns} {simulated_ns}"
+            );
             assert!(latency.stages.total().as_ns() < simulated_ns);
         }
     }
