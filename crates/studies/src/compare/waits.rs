@@ -4,6 +4,7 @@ use super::Cell;
 use crate::results::words::UNBROKEN;
 use phaselink_core::ledger::DirectionOutcome;
 use phaselink_core::ledger::stage::{LatencyCause, Stage};
+use phaselink_core::number::real;
 
 /// Words for each stage of waiting, other than that for the memory and for wires, whose resource results tell.
 const WAITS: [(Stage, &str); 7] = [
@@ -86,7 +87,7 @@ fn detail(cell: &Cell, resource: &str) -> String {
     let amplification = cell.outcome.counters.iter().find(|(name, _)| *name == "write_amplification_percent");
     let amplification = amplification.filter(|(_, percent)| is_of_flash && *percent >= AMPLIFICATION_MIN);
     let collection = amplification.map(|(_, percent)| {
-        let bytes = *percent as f64 / 100.0;
+        let bytes = real(*percent) / 100.0;
         format!("garbage collection: {bytes:.2}{UNBROKEN}bytes programmed for each byte written")
     });
     share.into_iter().chain(collection).collect::<Vec<_>>().join("; ")
