@@ -157,7 +157,9 @@ fn predict_workload(
 fn flash_read_mean(parts: &Parts, workload: &Workload, class: &Class, latency: &Latency) -> Option<FlashReadMean> {
     let is_bound = matches!(latency.certainty, Certainty::AtLeast(_));
     let is_one = latency.stages.get(Stage::Media) == parts.access(workload, class).idle;
-    parts.flash_read_mean(workload, class).filter(|_| is_bound && is_one)
+    // The pages of an index of keys, which a read may need first, are not part of the mean.
+    let is_known = is_bound && is_one && !parts.drive.key_value.is_there();
+    parts.flash_read_mean(workload, class).filter(|_| is_known)
 }
 
 /// Returns the stages of the mean read of flash: those of the lower bound, with the mean time in the memory.
