@@ -299,7 +299,7 @@ Finding = TypedDict(
         "sentence": str,
     },
 )
-FindingKind = Literal["short_queues"] | Literal["volatile"] | Literal["result"] | Literal["fastest"] | Literal["latency"] | Literal["steps"] | Literal["throughput"] | Literal["limit"]
+FindingKind = Literal["short_queues"] | Literal["volatile"] | Literal["result"] | Literal["fastest"] | Literal["latency"] | Literal["steps"] | Literal["throughput"] | Literal["equal_load"] | Literal["limit"]
 FindingPlace = TypedDict(
     "FindingPlace",
     {
@@ -313,6 +313,7 @@ FindingPart = TypedDict(
     {
         "drives": list[str],
         "cause": str | None,
+        "awaited": NotRequired[str | None],
         "amount": float | None,
         "unit": "FindingUnit | None",
     },
@@ -439,6 +440,13 @@ ShortCell = TypedDict(
         "iodepth_max": int,
     },
 )
+ComparedAtLoad = TypedDict(
+    "ComparedAtLoad",
+    {
+        "offered_iops": float,
+        "cells": list["ComparedCell"],
+    },
+)
 PredictedDrive = TypedDict(
     "PredictedDrive",
     {
@@ -480,6 +488,7 @@ AloneLatency = TypedDict(
         "why": str | None,
         "stages": list["StageTime"],
         "total_ns": float,
+        "flash_read": NotRequired["PredictedFlashRead | None"],
     },
 )
 CertaintyName = Literal["exact"] | Literal["mean"] | Literal["at_least"]
@@ -488,6 +497,15 @@ StageTime = TypedDict(
     {
         "stage": "StageName",
         "ns": float,
+    },
+)
+PredictedFlashRead = TypedDict(
+    "PredictedFlashRead",
+    {
+        "latency_ns": float,
+        "cells_share": float,
+        "page_read_ns": list[float],
+        "pages_together": int,
     },
 )
 ResourceLimit = TypedDict(
@@ -870,6 +888,7 @@ CompareDocument = TypedDict(
         "findings": list["Finding"],
         "evidence": list["Evidence"],
         "cells": list["ComparedCell"],
+        "equal_load": NotRequired[list["ComparedAtLoad"]],
         "descriptions": list["Description"],
         "version": str,
         "verb": Literal["compare"],
