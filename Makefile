@@ -204,9 +204,10 @@ site:
 release-check:
 	release/check.sh
 
-# `unit` runs all but the blocks that take long.
+# `unit` runs all but the blocks that take long. `--workspace`, since with `-p` cargo turns on fewer features of dependencies, and
+# would compile these and all crates anew.
 docs-test:
-	PAGES=all cargo test -p phaselink --test program -- book::
+	PAGES=all cargo test --workspace --test program -- book::
 
 docs:
 	cargo doc --workspace --no-deps

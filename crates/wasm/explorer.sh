@@ -56,7 +56,8 @@ test | quick)
     page
     case $1 in
     test) cargo build --release -p phaselink && program=$target/release/phaselink ;;
-    quick) cargo build -p phaselink && program=$target/debug/phaselink ;;
+    # As tests build it: with `cargo build`, dependencies have other features, and all crates are compiled anew.
+    quick) cargo test --workspace --test program --no-run && program=$target/debug/phaselink ;;
     esac
     node crates/wasm/tests/figures.mjs "$target/explorer.wasm" "$program"
     node crates/wasm/tests/browser.mjs "$target/explorer.html" "$target/explorer.wasm" ${SCREENSHOTS:+"$SCREENSHOTS"}

@@ -29,7 +29,7 @@ use common::{DEPTH, GEOMETRY, PROCESSORS, Transfer, alone, empty_store, median, 
 use phaselink_client::{Client as ShmClient, Options};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};
-use phaselink_core::protocol::nvme::spec::opcode;
+use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::request::Op;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::fio;

@@ -8,7 +8,8 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use nvme_bench::*;
-use phaselink_core::protocol::nvme::spec::{Status, admin, opcode};
+use phaselink_core::protocol::nvme::commands::opcode;
+use phaselink_core::protocol::nvme::spec::{Status, admin};
 use phaselink_serve::device::store::Store;
 use phaselink_serve::nvme::Identity;
 use phaselink_serve::nvme::identify::IdentifySelection;
@@ -63,7 +64,7 @@ fn a_namespace_has_a_uuid_of_version_8_and_the_controller_is_named_by_it() {
         let uuid = identity_uuid(front);
         // UUID version and variant, RFC 9562, sections 4.1 and 5.8.
         assert_eq!((uuid[6] >> 4, uuid[8] >> 6), (8, 0b10), "{uuid:x?}");
-        let controller = identity.structure(selection(1, 0), &[]).unwrap();
+        let controller = identity.structure(selection(1, 0), 0).unwrap();
         let name = String::from_utf8(controller[768..1024].to_vec()).unwrap();
         let written = name.trim_end_matches('\0').strip_prefix("nqn.2014-08.org.nvmexpress:uuid:").unwrap();
         let lengths: Vec<usize> = written.split('-').map(str::len).collect();
@@ -79,7 +80,7 @@ fn selection(cns: u8, namespace: u32) -> IdentifySelection {
 }
 
 fn identity_uuid(front: usize) -> Vec<u8> {
-    Identity::new("test", LIMITS, front).structure(selection(3, 1), &[]).unwrap()[4..20].to_vec()
+    Identity::new("test", LIMITS, front).structure(selection(3, 1), 0).unwrap()[4..20].to_vec()
 }
 
 #[test]

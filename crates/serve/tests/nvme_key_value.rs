@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use nvme_bench::{Bench, DATA, Fields, GEOMETRY, LIMITS, LISTS, MEMORY, PAGE, u64_at};
 use phaselink_core::media::keys::{Key, KeyLayout, KeySpace};
+use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::rules::{KeyValueLimits, Limits};
-use phaselink_core::protocol::nvme::spec::{CompletionEntry, PSDT_SGL, Status, admin, opcode};
+use phaselink_core::protocol::nvme::spec::{CompletionEntry, PSDT_SGL, Status, admin};
 use phaselink_serve::device::store::{Store, StoreKind};
 
 const LAYOUT: KeyLayout = KeyLayout { capacity_bytes: GEOMETRY.capacity_bytes, granule_bytes: 512, keys_max: 64 };

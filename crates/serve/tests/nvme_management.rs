@@ -8,7 +8,8 @@ use std::fs;
 use std::path::Path;
 
 use nvme_bench::{Bench, DATA, Fields, GEOMETRY, LIMITS, PAGE, transfer, u64_at};
-use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
+use phaselink_core::protocol::nvme::commands::opcode;
+use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_serve::device::store::Store;
 use phaselink_serve::nvme::{Controller, Identity, NextCommand};
 

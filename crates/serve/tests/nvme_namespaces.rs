@@ -5,7 +5,8 @@
 mod nvme_bench;
 
 use nvme_bench::{Bench, DATA, Fields, LIMITS, LISTS, PAGE, transfer, u64_at};
-use phaselink_core::protocol::nvme::spec::{Status, admin, opcode};
+use phaselink_core::protocol::nvme::commands::opcode;
+use phaselink_core::protocol::nvme::spec::{Status, admin};
 
 const NAMESPACES: u32 = 4;
 const BLOCKS: u64 = nvme_bench::BLOCKS / NAMESPACES as u64;

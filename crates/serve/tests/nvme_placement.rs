@@ -9,8 +9,9 @@ use nvme_bench::{Bench, DATA, Fields, LIMITS, transfer, u64_at};
 use phaselink_core::config::{Isolation, PolicyName};
 use phaselink_core::media::translation::policy::PolicySettings;
 use phaselink_core::media::translation::{PlacedDrive, PlacedStreams, TranslationShape};
+use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::rules::{Limits, PlacementLimits};
-use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
+use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_core::random::Random;
 use phaselink_serve::nvme::{Controller, Identity};
 

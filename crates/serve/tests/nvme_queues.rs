@@ -7,7 +7,8 @@ mod nvme_bench;
 use std::io;
 
 use nvme_bench::*;
-use phaselink_core::protocol::nvme::spec::{Status, admin, opcode};
+use phaselink_core::protocol::nvme::commands::opcode;
+use phaselink_core::protocol::nvme::spec::{Status, admin};
 use phaselink_serve::nvme::arbitration::QueuePriority;
 use phaselink_serve::nvme::{CommandProgress, NextCommand};
 use proptest::prelude::*;

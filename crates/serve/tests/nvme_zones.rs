@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use nvme_bench::{BLOCKS, Bench, DATA, Fields, GEOMETRY, LIMITS, transfer, u64_at};
 use phaselink_core::media::zones::ZoneLayout;
+use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::rules::zones::ZoneLimits;
-use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
+use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_serve::device::store::{Store, StoreKind};
 
 /// Eight zones of 128 KiB, of which 100 KiB can be written.

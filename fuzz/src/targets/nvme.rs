@@ -10,9 +10,10 @@ use phaselink_core::media::keys::{KeyLayout, KeySpace};
 use phaselink_core::media::translation::policy::PolicySettings;
 use phaselink_core::media::translation::{PlacedStreams, TranslationShape};
 use phaselink_core::media::zones::ZoneLayout;
+use phaselink_core::protocol::nvme::commands::{CommandSet, DataUse, rows_of};
 use phaselink_core::protocol::nvme::rules::zones::ZoneLimits;
 use phaselink_core::protocol::nvme::rules::{KeyValueLimits, Limits, MetadataFormat, PlacementLimits, ProtectionType};
-use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
+use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::admin::ADMIN_COMMANDS;
 use phaselink_serve::nvme::array_host::ArrayHost;
@@ -300,7 +301,7 @@ impl Bench {
 
     fn keep(&mut self, command: Command) {
         if let Ok(checked) = &command.checked
-            && !checked.action.is_management()
+            && !checked.row.is_management()
         {
             let end = checked.offset.checked_add(u64::from(checked.bytes));
             assert!(end.is_some_and(|end| end <= GEOMETRY.capacity_bytes), "{command:?}");
@@ -406,23 +407,18 @@ fn command(opcode: u8, namespace: u32, prp: u64, dwords: [u32; 2]) -> [u8; 64] {
     bytes
 }
 
+/// Returns the opcodes of all commands of these command sets. Those that move data are twice in the list, so that they
+/// are tried more often.
+fn opcodes(sets: &[CommandSet]) -> Vec<u8> {
+    let rows = rows_of(sets);
+    let moving = rows.iter().filter(|row| matches!(row.data, DataUse::ToHost | DataUse::FromHost));
+    rows.iter().chain(moving).map(|row| row.opcode).collect()
+}
+
 /// Returns a command that is nearly correct.
 fn io_command(script: &mut Script<'_>, has_zones: bool) -> [u8; 64] {
-    let all: &[u8] = &[
-        opcode::FLUSH,
-        opcode::WRITE,
-        opcode::READ,
-        opcode::COMPARE,
-        opcode::WRITE_ZEROES,
-        opcode::DATASET_MANAGEMENT,
-        opcode::READ,
-        opcode::WRITE,
-        opcode::WRITE_UNCORRECTABLE,
-        opcode::VERIFY,
-        opcode::COPY,
-    ];
-    let of_zones = [opcode::WRITE, opcode::ZONE_APPEND, opcode::ZONE_MANAGEMENT_SEND, opcode::ZONE_MANAGEMENT_RECEIVE];
-    let all = if has_zones { &[all, &of_zones].concat() } else { all };
+    let zones: &[CommandSet] = if has_zones { &[CommandSet::Zones] } else { &[] };
+    let all = opcodes(&[&[CommandSet::Every, CommandSet::Blocks], zones].concat());
     let opcode = all[usize::from(script.byte()) % all.len()];
     let (block, blocks) = (u32::from(script.byte()), u32::from(script.byte()));
     let mut bytes = command(opcode, 1, address(script), [block % 132, 0]);
@@ -438,13 +434,12 @@ fn io_command(script: &mut Script<'_>, has_zones: bool) -> [u8; 64] {
 /// Returns a nearly correct command with a directive, or one that is about reclaim units.
 fn placed_command(script: &mut Script<'_>) -> [u8; 64] {
     let (operation, count) = (script.byte() % 3, script.byte());
-    let of_units = [opcode::IO_MANAGEMENT_RECEIVE, opcode::IO_MANAGEMENT_SEND];
-    let mut bytes = match of_units.get(usize::from(operation)).copied() {
+    let mut bytes = match rows_of(&[CommandSet::Placement]).get(usize::from(operation)) {
         None => io_command(script, false),
-        Some(opcode::IO_MANAGEMENT_SEND) => {
-            command(of_units[1], 1, address(script), [1 | u32::from(count % 8) << 16, 0])
+        Some(row) if row.list().is_some() => {
+            command(row.opcode, 1, address(script), [1 | u32::from(count % 8) << 16, 0])
         }
-        Some(opcode) => command(opcode, 1, address(script), [1, count.into()]),
+        Some(row) => command(row.opcode, 1, address(script), [1, count.into()]),
     };
     if operation == 2 {
         bytes[50] |= 2 << 4;
@@ -468,8 +463,7 @@ fn protected_command(script: &mut Script<'_>) -> [u8; 64] {
 
 /// Returns a command for one of a few keys, which is nearly correct.
 fn key_command(script: &mut Script<'_>) -> [u8; 64] {
-    let all =
-        [opcode::STORE, opcode::STORE, opcode::RETRIEVE, opcode::LIST, opcode::DELETE, opcode::EXIST, opcode::FLUSH];
+    let all = opcodes(&[CommandSet::Every, CommandSet::Keys]);
     let opcode = all[usize::from(script.byte()) % all.len()];
     let (key, options, length) = (script.byte(), u32::from(script.byte()), script.number(2) as u32);
     let dword11 = ((options % 4) << 8) | (1 + u32::from(key % 4));

@@ -7,7 +7,7 @@ use crate::touches::{product_files, words};
 /// Enum of the operations.
 const ENUM: &str = "Action";
 /// File of the table, which may ask what it likes.
-const TABLE: &str = "crates/core/src/protocol/nvme/rules/table.rs";
+const TABLE: &str = "crates/core/src/protocol/nvme/commands/mod.rs";
 
 /// Places that decide by an operation: by `match`, and otherwise (`matches!`, a pattern of `let`, a comparison).
 fn decisions(sources: &[Source]) -> [Vec<String>; 2] {

@@ -1,23 +1,22 @@
 //! Admin commands of an NVMe controller: their table, handlers and checks (Base Specification 2.0, section 5).
 
-use phaselink_core::protocol::nvme::rules::command::{ALL_NAMESPACES, check_flags};
-use phaselink_core::protocol::nvme::rules::{MetadataFormat, Shadow, key_value, zones};
+use phaselink_core::protocol::nvme::commands::command::{ALL_NAMESPACES, check_flags};
+use phaselink_core::protocol::nvme::commands::{ALL_BITS, CommandRow, CommandSet, ReservedBits, rows_of};
+use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat, Shadow};
 use phaselink_core::protocol::nvme::spec::{
     COMPLETION_ENTRY_BYTES, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, admin,
 };
 
 use super::arbitration::QueuePriority;
-use super::command::{
-    CommandRow, IO_COMMANDS, KEY_VALUE_COMMANDS, PLACEMENT_COMMANDS, ZONE_COMMANDS, copy_in, copy_out, effect,
-};
+use super::command::{copy_in, copy_out};
 use super::controller::{Controller, PendingWork};
 use super::event_log::LogReporter;
 use super::events::AsyncEvent;
 use super::features::{EVENTS_FEATURE, Features, KEY_VALUE_FEATURE, PLACEMENT_FEATURE};
 use super::host::AdminHost;
-use super::identify::{IDENTIFY_BYTES, IdentifySelection, VENDOR};
+use super::identify::{IDENTIFY_BYTES, IdentifySelection, VENDOR, optional_bits};
 use super::limits::interrupt_vectors;
-use super::log_pages::{self, FurtherPages, LogSources, log_page};
+use super::log_pages::{self, FurtherPages, LogSources, effect, log_page};
 use super::queues::{CompletionQueue, SubmissionQueue};
 use super::strict;
 use crate::device::tally::locked;
@@ -40,12 +39,63 @@ pub enum AdminOutcome {
     Pending,
 }
 
-/// Makes the table of admin commands and their dispatcher. Each row has an opcode, effects, the bit of OACS that
-/// announces the command, and a handler.
+/// Row of the table of admin commands: everything that Identify, log pages and strict checks ask about a command.
+#[derive(Clone, Copy, Debug)]
+pub struct AdminRow {
+    /// Opcode of the command.
+    pub opcode: u8,
+    /// Effects of the command, other than that it is supported, in the bits of the Commands Supported and Effects log
+    /// page (figure 212): see [`effect`](log_pages::effect).
+    pub effects: u8,
+    /// Bit of OACS that announces the command, or none if no bit does.
+    pub optional_bit: Option<u16>,
+    /// Reserved bits of command dwords 10 to 15 (sections 5.1 to 5.7); none are checked if all masks are 0.
+    pub reserved: ReservedBits,
+    /// Drives whose controllers have the command.
+    pub offered: Offered,
+}
+
+impl AdminRow {
+    /// Row of a command without effects that every controller has; the rows of the table say what differs.
+    const PLAIN: AdminRow =
+        AdminRow { opcode: 0, effects: effect::NONE, optional_bit: None, reserved: [0; 6], offered: Offered::Always };
+}
+
+/// Drives whose controllers have an admin command. Others refuse it with Invalid Command Opcode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offered {
+    /// All drives.
+    Always,
+    /// Drives whose capacity can be divided into namespaces: neither with zones nor with keys and values.
+    Divisible,
+    /// Drives with logical blocks.
+    WithBlocks,
+    /// Drives with data placement.
+    WithPlacement,
+}
+
+impl Offered {
+    /// Returns true if the controller of a drive with these limits has the command.
+    fn is_offered(self, limits: &Limits) -> bool {
+        match self {
+            Offered::Always => true,
+            Offered::Divisible => CommandSet::Blocks.is_offered(limits) && !CommandSet::Zones.is_offered(limits),
+            Offered::WithBlocks => CommandSet::Blocks.is_offered(limits),
+            Offered::WithPlacement => CommandSet::Placement.is_offered(limits),
+        }
+    }
+}
+
+/// Makes the table of admin commands and their dispatcher. Each row has an opcode, what differs from
+/// [`AdminRow::PLAIN`], and a handler.
 macro_rules! admin_commands {
-    ($($opcode:ident, $effects:expr, $bit:expr => |$controller:ident, $command:ident, $host:ident| $handler:expr;)*) => {
+    ($(
+        $opcode:ident { $($field:ident: $value:expr),* } =>
+            |$controller:ident, $command:ident, $host:ident| $handler:expr;
+    )*) => {
         /// Admin commands that controllers of some drive execute.
-        pub const ADMIN_COMMANDS: &[CommandRow] = &[$(CommandRow::new(admin::$opcode, $effects, $bit)),*];
+        pub const ADMIN_COMMANDS: &[AdminRow] =
+            &[$(AdminRow { opcode: admin::$opcode, $($field: $value,)* ..AdminRow::PLAIN }),*];
 
         /// Calls the handler of an admin command; refuses an unknown opcode with Invalid Command Opcode.
         fn dispatch(
@@ -64,26 +114,34 @@ macro_rules! admin_commands {
     };
 }
 
+/// Reserved bits of a command whose only parameter is a queue identifier in the low half of dword 10.
+const ONE_IDENTIFIER: ReservedBits = [0xffff_0000, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS];
+
 admin_commands! {
-    DELETE_SUBMISSION_QUEUE, effect::NONE, None => |controller, command, _host| controller.delete_submission_queue(command);
-    CREATE_SUBMISSION_QUEUE, effect::NONE, None => |controller, command, host| controller.create_submission_queue(command, host);
-    GET_LOG_PAGE, effect::NONE, None => |controller, command, host| controller.get_log_page(command, host);
-    DELETE_COMPLETION_QUEUE, effect::NONE, None => |controller, command, host| controller.delete_completion_queue(command, host);
-    CREATE_COMPLETION_QUEUE, effect::NONE, None => |controller, command, host| controller.create_completion_queue(command, host);
-    IDENTIFY, effect::NONE, None => |controller, command, host| controller.identify(command, host);
-    ABORT, effect::NONE, None => |controller, command, host| controller.abort(command, host);
-    SET_FEATURES, effect::NONE, None => |controller, command, host| controller.set_features(command, host);
-    GET_FEATURES, effect::NONE, None => |controller, command, host| controller.get_features(command, host);
-    ASYNC_EVENT_REQUEST, effect::NONE, None => |controller, command, _host| controller.request_event(command);
-    KEEP_ALIVE, effect::NONE, None => |controller, _command, _host| controller.keep_alive();
-    DOORBELL_BUFFER_CONFIG, effect::NONE, Some(8) => |controller, command, host| controller.share_doorbells(command, host);
-    FORMAT_NVM, effect::BLOCKS | effect::NAMESPACE, Some(1) => |controller, command, _host| controller.begin_format(command);
-    NAMESPACE_MANAGEMENT, effect::BLOCKS | effect::INVENTORY, Some(3) => |controller, command, host| controller.manage_namespaces(command, host);
-    NAMESPACE_ATTACHMENT, effect::INVENTORY, Some(3) => |controller, command, host| controller.attach_namespace(command, host);
-    GET_LBA_STATUS, effect::NONE, Some(9) => |controller, command, _host| controller.begin_block_status(command);
-    SANITIZE, effect::BLOCKS, None => |controller, command, host| controller.begin_sanitize(command, host);
-    DIRECTIVE_SEND, effect::NONE, Some(5) => |controller, command, _host| controller.send_directive(command);
-    DIRECTIVE_RECEIVE, effect::NONE, Some(5) => |controller, command, host| controller.receive_directive(command, host);
+    DELETE_SUBMISSION_QUEUE { reserved: ONE_IDENTIFIER } => |controller, command, _host| controller.delete_submission_queue(command);
+    CREATE_SUBMISSION_QUEUE {} => |controller, command, host| controller.create_submission_queue(command, host);
+    GET_LOG_PAGE {} => |controller, command, host| controller.get_log_page(command, host);
+    DELETE_COMPLETION_QUEUE { reserved: ONE_IDENTIFIER } => |controller, command, host| controller.delete_completion_queue(command, host);
+    CREATE_COMPLETION_QUEUE {} => |controller, command, host| controller.create_completion_queue(command, host);
+    IDENTIFY {} => |controller, command, host| controller.identify(command, host);
+    ABORT { reserved: [0, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS] } => |controller, command, host| controller.abort(command, host);
+    SET_FEATURES {} => |controller, command, host| controller.set_features(command, host);
+    GET_FEATURES {} => |controller, command, host| controller.get_features(command, host);
+    ASYNC_EVENT_REQUEST { reserved: [ALL_BITS; 6] } => |controller, command, _host| controller.request_event(command);
+    KEEP_ALIVE { reserved: [ALL_BITS; 6] } => |controller, _command, _host| controller.keep_alive();
+    DOORBELL_BUFFER_CONFIG { optional_bit: Some(8) } => |controller, command, host| controller.share_doorbells(command, host);
+    FORMAT_NVM { effects: effect::BLOCKS | effect::NAMESPACE, optional_bit: Some(1) } => |controller, command, _host| controller.begin_format(command);
+    NAMESPACE_MANAGEMENT { effects: effect::BLOCKS | effect::INVENTORY, optional_bit: Some(3), offered: Offered::Divisible } => |controller, command, host| controller.manage_namespaces(command, host);
+    NAMESPACE_ATTACHMENT { effects: effect::INVENTORY, optional_bit: Some(3), offered: Offered::Divisible } => |controller, command, host| controller.attach_namespace(command, host);
+    GET_LBA_STATUS { optional_bit: Some(9), offered: Offered::WithBlocks } => |controller, command, _host| controller.begin_block_status(command);
+    SANITIZE { effects: effect::BLOCKS } => |controller, command, host| controller.begin_sanitize(command, host);
+    DIRECTIVE_SEND { optional_bit: Some(5), offered: Offered::WithPlacement } => |controller, command, _host| controller.send_directive(command);
+    DIRECTIVE_RECEIVE { optional_bit: Some(5), offered: Offered::WithPlacement } => |controller, command, host| controller.receive_directive(command, host);
+}
+
+/// Returns the reserved bits of an admin command (sections 5.1 to 5.7). Unknown opcodes have none.
+pub(super) fn reserved_bits(opcode: u8) -> ReservedBits {
+    ADMIN_COMMANDS.iter().find(|row| row.opcode == opcode).map_or([0; 6], |row| row.reserved)
 }
 
 /// Byte offset and length of the part of a log page that one Get Log Page command returns.
@@ -121,12 +179,6 @@ impl LogPart {
     }
 }
 
-/// Opcodes of Namespace Management and Namespace Attachment. A drive with zones or with keys and values refuses them,
-/// since it always is one namespace.
-const DIVIDES: [u8; 2] = [admin::NAMESPACE_MANAGEMENT, admin::NAMESPACE_ATTACHMENT];
-
-/// Opcodes of Directive Send and Directive Receive. Only a controller with data placement lists them as supported.
-const DIRECTIVES: [u8; 2] = [admin::DIRECTIVE_SEND, admin::DIRECTIVE_RECEIVE];
 /// Optional log page of a drive with logical blocks: LBA Status Information.
 const BLOCK_PAGES: FurtherPages = FurtherPages { features: &[], logs: &[log_pages::BLOCK_STATUS] };
 
@@ -156,26 +208,20 @@ impl Controller {
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
         check_flags(command, false)?;
-        if self.is_one_namespace() && DIVIDES.contains(&command.opcode) {
+        if !self.admin_commands().any(|row| row.opcode == command.opcode) {
             return Err(Status::INVALID_OPCODE);
         }
         dispatch(self, command, host)
     }
 
-    /// Returns true if the drive always is one namespace: if it has zones, or stores values by their keys.
-    fn is_one_namespace(&self) -> bool {
-        self.identity.limits.zones.is_some() || self.identity.limits.key_value.is_some()
+    /// Iterates over the admin commands that this controller's drive supports.
+    pub(super) fn admin_commands(&self) -> impl Iterator<Item = &'static AdminRow> {
+        ADMIN_COMMANDS.iter().filter(|row| row.offered.is_offered(&self.identity.limits))
     }
 
-    /// Returns the admin commands that this controller's drive supports.
-    fn admin_commands(&self) -> Vec<CommandRow> {
-        let is_there = |row: &&CommandRow| match row.opcode {
-            opcode if DIVIDES.contains(&opcode) => !self.is_one_namespace(),
-            opcode if DIRECTIVES.contains(&opcode) => self.identity.limits.placement.is_some(),
-            admin::GET_LBA_STATUS => self.identity.limits.key_value.is_none(),
-            _ => true,
-        };
-        ADMIN_COMMANDS.iter().filter(is_there).copied().collect()
+    /// Returns OACS: the bits that announce the optional admin commands of this controller.
+    fn optional_admin_bits(&self) -> u16 {
+        optional_bits(self.admin_commands().map(|row| row.optional_bit))
     }
 
     /// Executes Identify (section 5.17): copies the data structure that CNS selects to the host.
@@ -184,7 +230,7 @@ impl Controller {
         let (cns, first_controller, command_set) = (first as u8, (first >> 16) as u16, (second >> 24) as u8);
         let (namespace, first_group) = (command.namespace_id, second as u16);
         let selected = IdentifySelection { cns, command_set, namespace, first_controller, first_group };
-        let page = self.identity.structure(selected, &self.admin_commands())?;
+        let page = self.identity.structure(selected, self.optional_admin_bits())?;
         copy_out(command, host, &page[..])?;
         Ok(DONE)
     }
@@ -205,7 +251,8 @@ impl Controller {
         let specific = first >> 8 & 0x7f;
         let page = match self.io_commands(command_set) {
             Some(io_commands) if log == log_pages::EFFECTS => {
-                log_pages::command_effects(&self.admin_commands(), &io_commands)
+                let admin_commands = self.admin_commands().map(|row| (row.opcode, row.effects));
+                log_pages::command_effects(admin_commands, &io_commands)
             }
             None if log == log_pages::EFFECTS => return Err(Status::INVALID_FIELD),
             _ if log_pages::PLACEMENT_LOGS.contains(&log) => self.placement_log(log, second >> 16, specific)?,
@@ -222,17 +269,20 @@ impl Controller {
         Ok(DONE)
     }
 
-    /// Returns the I/O commands of a command set, or none if the controller does not support the set.
-    fn io_commands(&self, command_set: u8) -> Option<Vec<CommandRow>> {
-        if self.identity.limits.key_value.is_some() {
-            return (command_set == key_value::COMMAND_SET).then(|| KEY_VALUE_COMMANDS.to_vec());
-        }
+    /// Returns the I/O commands of a command set, or none if the controller does not support the set. The NVM command
+    /// set of a drive with zones has no commands for zones.
+    fn io_commands(&self, command_set: u8) -> Option<Vec<&'static CommandRow>> {
+        let limits = &self.identity.limits;
+        let mut sets =
+            vec![CommandSet::Every, CommandSet::Blocks, CommandSet::Zones, CommandSet::Keys, CommandSet::Placement];
+        sets.retain(|set| set.is_offered(limits));
         match command_set {
-            0 if self.identity.limits.placement.is_some() => Some([IO_COMMANDS, PLACEMENT_COMMANDS].concat()),
-            0 => Some(IO_COMMANDS.to_vec()),
-            zones::COMMAND_SET if self.identity.limits.zones.is_some() => Some([IO_COMMANDS, ZONE_COMMANDS].concat()),
-            _ => None,
+            0 if CommandSet::Keys.is_offered(limits) => return None,
+            0 => sets.retain(|set| *set != CommandSet::Zones),
+            set if set != self.identity.further_set() => return None,
+            _ => {}
         }
+        Some(rows_of(&sets))
     }
 
     /// Returns a whole log page. `specific` is the Log Specific Field (LSP): it captures telemetry data, or establishes
@@ -264,7 +314,7 @@ impl Controller {
     fn report_events(&self, now_ms: u64) -> Result<Vec<u8>, Status> {
         let health = self.page(log_pages::HEALTH)?;
         let selected = IdentifySelection { cns: 1, ..IdentifySelection::default() };
-        let controller = self.identity.structure(selected, &self.admin_commands())?;
+        let controller = self.identity.structure(selected, self.optional_admin_bits())?;
         let timestamp = self.features.timestamp(now_ms);
         let reporter = LogReporter { timestamp, vendor: VENDOR, controller: &controller[..] };
         Ok(locked(&self.identity.subsystem.events).report(&reporter, &health))
@@ -274,7 +324,6 @@ impl Controller {
         let sources = LogSources {
             journal: &self.journal,
             features: &self.features,
-            admin_commands: &self.admin_commands(),
             changed_namespaces: &self.changed_namespaces,
             sanitize: self.identity.subsystem.sanitize(),
             telemetry: (&self.telemetry.0, self.telemetry.1),

@@ -2,7 +2,7 @@
 //! since a host has written them with Write Uncorrectable (NVM Command Set Specification 1.0, sections 4.1.4 and
 //! 4.2.1).
 
-use phaselink_core::protocol::nvme::rules::command::ALL_NAMESPACES;
+use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
 
 use super::admin::{AdminOutcome, LOG_BYTES_MAX, LogPart};
@@ -38,12 +38,9 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// Invalid Opcode if the drive stores values by their keys. Invalid Namespace, also for the identifier of all
+    /// Invalid Namespace, also for the identifier of all
     /// namespaces. Invalid Field for a reserved action type or a list beyond [`LOG_BYTES_MAX`]. LBA Out of Range.
     pub(super) fn begin_block_status(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
-        if self.identity.limits.key_value.is_some() {
-            return Err(Status::INVALID_OPCODE);
-        }
         if command.namespace_id == ALL_NAMESPACES {
             return Err(Status::INVALID_NAMESPACE);
         }

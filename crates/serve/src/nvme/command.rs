@@ -4,11 +4,14 @@
 use std::io;
 
 use phaselink_client::chunk::AHEAD_BYTES;
+use phaselink_core::protocol::nvme::commands::{
+    self, Action, Changes, CommandSet, DataUse, Extent, ListKind, MediaUse, command, opcode,
+};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::placement::directed_to;
 use phaselink_core::protocol::nvme::rules::protection::unchecked;
-use phaselink_core::protocol::nvme::rules::{self, Action, Data, Limits, command};
-use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, opcode};
+use phaselink_core::protocol::nvme::rules::{Data, Limits};
+use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 use phaselink_core::request::Io;
 
 use super::host::Host;
@@ -17,74 +20,6 @@ use super::queues::EntryBytes;
 use super::subsystem::{ActiveNamespace, NamespaceView};
 use crate::device::faults::FaultEffect;
 use crate::device::store::{Store, StoreAccess};
-
-/// Row of a table of commands, from which Identify Controller and the log page of command effects are made.
-#[derive(Clone, Copy, Debug)]
-pub struct CommandRow {
-    /// Opcode of the command.
-    pub opcode: u8,
-    /// Effects of the command, other than that it is supported, in the bits of the Commands Supported and Effects log
-    /// page (figure 212): see [`effect`].
-    pub effects: u8,
-    /// Bit of OACS (admin commands) or ONCS (I/O commands) that announces the command, or none if no bit does.
-    pub optional_bit: Option<u16>,
-}
-
-impl CommandRow {
-    /// Returns a row of the command table; its parameters are the fields in their order.
-    pub const fn new(opcode: u8, effects: u8, optional_bit: Option<u16>) -> CommandRow {
-        CommandRow { opcode, effects, optional_bit }
-    }
-}
-
-/// Bits of a command's effects in the Commands Supported and Effects log page (figure 212).
-pub mod effect {
-    /// Effect bits of a command that changes nothing on the drive that other commands see.
-    pub const NONE: u8 = 0;
-    /// Effect bit of a command that changes the content of logical blocks (LBCC).
-    pub const BLOCKS: u8 = 1 << 1;
-    /// Effect bit of a command that changes capabilities of a namespace (NCC).
-    pub const NAMESPACE: u8 = 1 << 2;
-    /// Effect bit of a command that creates, deletes, attaches or detaches namespaces (NIC).
-    pub const INVENTORY: u8 = 1 << 3;
-}
-
-/// I/O commands of the NVM command set that a controller of a drive with logical blocks executes.
-pub const IO_COMMANDS: &[CommandRow] = &[
-    CommandRow::new(opcode::FLUSH, effect::NONE, None),
-    CommandRow::new(opcode::WRITE, effect::BLOCKS, None),
-    CommandRow::new(opcode::READ, effect::NONE, None),
-    CommandRow::new(opcode::WRITE_UNCORRECTABLE, effect::BLOCKS, Some(1)),
-    CommandRow::new(opcode::COMPARE, effect::NONE, Some(0)),
-    CommandRow::new(opcode::WRITE_ZEROES, effect::BLOCKS, Some(3)),
-    CommandRow::new(opcode::DATASET_MANAGEMENT, effect::BLOCKS, Some(2)),
-    CommandRow::new(opcode::VERIFY, effect::NONE, Some(7)),
-    CommandRow::new(opcode::COPY, effect::BLOCKS, Some(8)),
-];
-
-/// Further I/O commands of a controller of a drive with zones (Zoned Namespace Command Set).
-pub const ZONE_COMMANDS: &[CommandRow] = &[
-    CommandRow::new(opcode::ZONE_MANAGEMENT_SEND, effect::BLOCKS, None),
-    CommandRow::new(opcode::ZONE_MANAGEMENT_RECEIVE, effect::NONE, None),
-    CommandRow::new(opcode::ZONE_APPEND, effect::BLOCKS, None),
-];
-
-/// I/O commands of a controller of a drive that stores values by their keys (Key Value Command Set). They replace the
-/// commands for blocks.
-pub const KEY_VALUE_COMMANDS: &[CommandRow] = &[
-    CommandRow::new(opcode::FLUSH, effect::NONE, None),
-    CommandRow::new(opcode::STORE, effect::BLOCKS, None),
-    CommandRow::new(opcode::RETRIEVE, effect::NONE, None),
-    CommandRow::new(opcode::LIST, effect::NONE, None),
-    CommandRow::new(opcode::DELETE, effect::BLOCKS, None),
-    CommandRow::new(opcode::EXIST, effect::NONE, None),
-];
-
-/// Further I/O commands of a controller of a drive with data placement.
-pub const PLACEMENT_COMMANDS: &[CommandRow] = &[
-    CommandRow::new(opcode::IO_MANAGEMENT_RECEIVE, effect::NONE, None),
-    CommandRow::new(opcode::IO_MANAGEMENT_SEND, effect::NONE, None),
-];
 
 /// I/O command that has been copied from its queue and checked, with its PRP lists, SGL segments and ranges. Host
 /// memory is not read for them again.
@@ -97,7 +32,7 @@ pub struct Command {
     /// Submission queue entry as the host wrote it.
     pub bytes: EntryBytes,
     /// Checked command, whose blocks lie within the namespace, or the status with which it is refused.
-    pub checked: Result<rules::Command, Status>,
+    pub checked: Result<commands::Command, Status>,
     /// Ranges of the drive that a Dataset Management command deallocates or a Copy reads: offset and length in bytes.
     pub ranges: Vec<(u64, u64)>,
     /// PRP lists, SGL segments and range lists in the order in which they were read, or none if the command has none.
@@ -130,7 +65,7 @@ impl Command {
             entry.namespace_id = command::NAMESPACE;
         }
         let limits = found.map_or(namespaces.without_namespaces(), |namespace| &namespace.limits);
-        self.checked = rules::Command::check(&entry, limits);
+        self.checked = commands::Command::check(&entry, limits);
         if let (Err(Status::INVALID_NAMESPACE), Err(other)) = (&self.checked, found) {
             self.checked = Err(other);
         }
@@ -153,7 +88,7 @@ impl Command {
             return;
         }
         let Ok(checked) = &mut self.checked else { return };
-        if !matches!(checked.action, Action::Flush | Action::Deallocate { .. }) {
+        if checked.row.extent != Extent::None {
             checked.offset += namespace.start;
         }
         self.ranges.iter_mut().for_each(|(offset, _)| *offset += namespace.start);
@@ -166,11 +101,7 @@ impl Command {
     #[inline]
     fn read_lists(&mut self, limits: &Limits, host: &mut impl Host) -> Result<(), Status> {
         let Ok(checked) = &mut self.checked else { return Ok(()) };
-        let is_list = match checked.action {
-            Action::Deallocate { .. } | Action::Copy { .. } => true,
-            Action::SendUnits(send) => send.identifiers > 0,
-            _ => false,
-        };
+        let is_list = checked.row.list().is_some() && !checked.data.is_empty();
         if checked.data.next_list_part().is_none() && !is_list {
             return Ok(());
         }
@@ -181,16 +112,22 @@ impl Command {
         }
         let list = read_data(&checked.data, host)?;
         lists.extend(&list);
-        match checked.action {
-            Action::Copy { .. } => {
+        match checked.row.list() {
+            Some(ListKind::Sources) => {
                 (self.ranges, checked.bytes) = command::sources(&list, checked.namespace, checked.offset, limits)?;
                 if let Some(metadata) = &mut checked.metadata {
                     metadata.take_sources(&list)?;
                 }
             }
-            Action::SendUnits(_) => drop(limits.placement.as_ref().map(|limits| limits.listed(&list)).transpose()?),
-            Action::Deallocate { is_hint: true } => drop(command::ranges(&list, checked.namespace, limits)?),
-            _ => self.ranges = command::ranges(&list, checked.namespace, limits)?,
+            Some(ListKind::Identifiers) => {
+                drop(limits.placement.as_ref().map(|limits| limits.listed(&list)).transpose()?);
+            }
+            Some(ListKind::Ranges) | None => {
+                self.ranges = command::ranges(&list, checked.namespace, limits)?;
+                if checked.action == (Action::Deallocate { is_hint: true }) {
+                    self.ranges.clear();
+                }
+            }
         }
         Ok(())
     }
@@ -210,9 +147,8 @@ impl Command {
     /// transfers neither blocks nor a value. The offset of a deallocation means nothing (see its ranges), nor does that
     /// of a value.
     pub fn io(&self) -> Option<Io> {
-        let checked = self.checked.as_ref().ok().filter(|checked| !checked.action.is_management())?;
-        // An empty value transfers no data.
-        let is_nothing = matches!(checked.action, Action::Key(_)) && checked.bytes == 0;
+        let checked = self.checked.as_ref().ok().filter(|checked| !checked.row.is_management())?;
+        let is_nothing = checked.row.set == CommandSet::Keys && checked.bytes == 0;
         (!is_nothing).then_some(Io { op: checked.op(), offset: checked.offset, bytes: checked.bytes })
     }
 
@@ -222,14 +158,12 @@ impl Command {
     pub fn torn(&self, effect: FaultEffect, block_bytes: u32) -> Option<Command> {
         let mut torn = self.clone();
         let Ok(checked) = &mut torn.checked else { return Some(torn) };
-        if matches!(checked.action, Action::Write { .. } | Action::Append { .. } | Action::Zero { .. }) {
+        if checked.row.changes == Changes::Keys {
+            return (effect.kept_bytes(checked.bytes, 1) == checked.bytes).then_some(torn);
+        }
+        if checked.row.writes_media() && checked.row.list().is_none() {
             checked.bytes = effect.kept_bytes(checked.bytes, block_bytes);
             checked.data.truncate(checked.bytes);
-        }
-        if let Action::Key(command) = checked.action
-            && command.changes_keys()
-        {
-            return (effect.kept_bytes(checked.bytes, 1) == checked.bytes).then_some(torn);
         }
         (checked.bytes > 0).then_some(torn)
     }
@@ -238,29 +172,12 @@ impl Command {
     /// posted.
     #[inline]
     pub(super) fn needs_flush(&self, write_cache: bool) -> bool {
-        let Ok(rules::Command { action, .. }) = &self.checked else { return false };
-        match action {
-            Action::Flush => true,
-            Action::Write { force }
-            | Action::Append { force }
-            | Action::Zero { force, .. }
-            | Action::Copy { force } => *force || !write_cache,
-            Action::SendZones(send) => send.must_last(),
-            Action::Key(command) => command.changes_keys() && !write_cache,
-            Action::Read
-            | Action::Compare
-            | Action::Verify
-            | Action::WriteUncorrectable
-            | Action::Deallocate { .. }
-            | Action::ReceiveZones(_)
-            | Action::ReceiveUnits(_)
-            | Action::SendUnits(_) => false,
-        }
+        self.checked.as_ref().is_ok_and(|checked| checked.must_be_durable(write_cache))
     }
 
     /// Returns the status of the command if the flush of the store before its completion fails.
     pub(super) fn flush_failure(&self) -> Status {
-        let is_flush = matches!(&self.checked, Ok(checked) if checked.action == Action::Flush);
+        let is_flush = self.checked.as_ref().is_ok_and(|checked| checked.row.media == MediaUse::Flush);
         if is_flush { Status::INTERNAL_ERROR } else { Status::WRITE_FAULT }
     }
 
@@ -288,11 +205,11 @@ impl Command {
     /// for a Write, of the store.
     #[inline]
     pub(super) fn prefetch(&self, host: &mut impl Host, store: &Store) {
-        let Ok(rules::Command { action, offset, bytes, data, .. }) = &self.checked else { return };
+        let Ok(commands::Command { row, offset, bytes, data, .. }) = &self.checked else { return };
         let ([(address, length), ..], ahead) = (data.runs(), (*bytes).min(AHEAD_BYTES as u32)) else { return };
-        match action {
-            Action::Read => host.prefetch_to_write(*address, ahead.min(*length)),
-            Action::Write { .. } => {
+        match (row.data, row.media) {
+            (DataUse::ToHost, MediaUse::Read) => host.prefetch_to_write(*address, ahead.min(*length)),
+            (DataUse::FromHost, MediaUse::Write) => {
                 store.prefetch_to_write(*offset, *bytes);
                 host.prefetch(*address, ahead.min(*length));
             }
@@ -314,37 +231,23 @@ impl Command {
         space: &mut [u8],
         journal: &mut Journal,
     ) -> Result<(), Status> {
-        let rules::Command { action, offset, bytes, data, .. } = match &self.checked {
+        let commands::Command { row, action, offset, bytes, data, .. } = match &self.checked {
             Ok(checked) => checked,
             Err(status) => return Err(*status),
         };
+        let (offset, bytes) = (*offset, *bytes);
         match action {
-            Action::Read => {
-                read(*offset, data, store, &mut space[..*bytes as usize], host)?;
-                journal.count_read((*bytes).into());
-            }
-            Action::Compare => {
-                compare(*offset, data, store, &mut space[..*bytes as usize], host)?;
-                journal.count_read((*bytes).into());
-            }
-            Action::Write { .. } => {
-                write(*offset, data, store, &mut space[..*bytes as usize], host)?;
-                journal.count_write((*bytes).into());
-            }
-            Action::Zero { keep_space, .. } => {
-                store.zero(*offset, (*bytes).into(), *keep_space).map_err(|error| write_status(&error))?;
-            }
-            Action::Verify => {
-                verify(*offset, (*bytes).into(), store, space)?;
-                journal.count_read((*bytes).into());
-            }
-            Action::Copy { .. } => {
-                copy(&self.ranges, *offset, store)?;
-                journal.count_write((*bytes).into());
+            Action::Read => read(offset, data, store, &mut space[..bytes as usize], host)?,
+            Action::Compare => compare(offset, data, store, &mut space[..bytes as usize], host)?,
+            Action::Write => write(offset, data, store, &mut space[..bytes as usize], host)?,
+            Action::Verify => verify(offset, bytes.into(), store, space)?,
+            Action::Copy => copy(&self.ranges, offset, store)?,
+            Action::Zero { keep_space } => {
+                store.zero(offset, bytes.into(), *keep_space).map_err(|error| write_status(&error))?;
             }
             Action::Flush => {}
             Action::WriteUncorrectable => {
-                store.make_unreadable(*offset, (*bytes).into()).map_err(|error| write_status(&error))?;
+                store.make_unreadable(offset, bytes.into()).map_err(|error| write_status(&error))?;
             }
             Action::Deallocate { .. } => {
                 for (offset, bytes) in &self.ranges {
@@ -354,6 +257,7 @@ impl Command {
             // The store lacks zones, keys or data placement, although the controller reports them.
             _ => Err(Status::INTERNAL_ERROR)?,
         }
+        journal.count(row, bytes);
         Ok(())
     }
 }
@@ -361,16 +265,13 @@ impl Command {
 /// Returns a command's entry with the placement identifier that the drive description's namespace has for its placement
 /// handle. A list of identifiers of another namespace means nothing there, so the entry's action becomes none.
 #[cold]
-fn placed(entry: &SubmissionEntry, checked: &rules::Command, namespaces: &NamespaceView) -> SubmissionEntry {
+fn placed(entry: &SubmissionEntry, checked: &commands::Command, namespaces: &NamespaceView) -> SubmissionEntry {
     let Some(placement) = namespaces.placement() else { return *entry };
     let mut dwords = entry.dwords;
-    match checked.action {
-        Action::ReceiveUnits(_) | Action::SendUnits(_) => dwords[0] = 0,
-        Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::WriteUncorrectable => {
-            let identifier = placement.plain_identifier(entry.namespace_id, checked.placement);
-            dwords = directed_to(dwords, identifier);
-        }
-        _ => {}
+    if checked.row.set == CommandSet::Placement {
+        dwords[0] = 0;
+    } else if checked.row.writes_media() {
+        dwords = directed_to(dwords, placement.plain_identifier(entry.namespace_id, checked.placement));
     }
     SubmissionEntry { dwords, ..*entry }
 }
@@ -378,7 +279,7 @@ fn placed(entry: &SubmissionEntry, checked: &rules::Command, namespaces: &Namesp
 /// Returns a command's entry with the namespace and blocks of the drive description that hold its bytes, for a model
 /// that knows only those. Bytes beyond the end of that namespace are cut.
 #[cold]
-fn modelled(entry: &SubmissionEntry, checked: &rules::Command, plain: &Limits) -> EntryBytes {
+fn modelled(entry: &SubmissionEntry, checked: &commands::Command, plain: &Limits) -> EntryBytes {
     if checked.bytes == 0 {
         return SubmissionEntry { namespace_id: command::NAMESPACE, ..*entry }.encode();
     }
@@ -389,7 +290,7 @@ fn modelled(entry: &SubmissionEntry, checked: &rules::Command, plain: &Limits) -
         (_, None) => entry,
         (metadata, Some(_)) => {
             let is_transferred = metadata.as_ref().is_some_and(|metadata| metadata.buffer.is_some());
-            unchecked(entry, is_transferred)
+            unchecked(entry, checked.row.metadata, is_transferred)
         }
     };
     entry.of_blocks(within >> plain.block_shift, blocks).encode()
@@ -585,7 +486,7 @@ mod tests {
             let mut command = Command { bytes: entry.encode(), ..Command::blank() };
             command.check(1, 1, &namespaces, &mut host);
             let modelled = SubmissionEntry::decode(&command.modelled.expect("the model has another format"));
-            let checked = rules::Command::check(&modelled, &limits).expect("the model accepts the command");
+            let checked = commands::Command::check(&modelled, &limits).expect("the model accepts the command");
             assert_eq!(checked.metadata.expect("blocks with metadata").buffer, None, "{opcode:x}");
         }
     }

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use phaselink_core::protocol::nvme::rules::Action;
+use phaselink_core::protocol::nvme::commands::Changes;
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::request::Op;
 
@@ -80,7 +80,7 @@ impl QueueSet {
             let changes = done.map(|()| recorded_commands::changes(command, placed, &before, store, needs_flush));
             (done, changes.unwrap_or_default())
         });
-        if matches!(&command.checked, Ok(checked) if checked.action == Action::WriteUncorrectable) {
+        if command.checked.as_ref().is_ok_and(|checked| checked.row.changes == Changes::MadeUnreadable) {
             history.give_up("make blocks unreadable");
         }
         if !tickets.is_empty() {

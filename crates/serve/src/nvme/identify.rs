@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
+use phaselink_core::protocol::nvme::commands::{Action, COPY_SOURCES_MAX};
 use phaselink_core::protocol::nvme::rules::Limits;
-use phaselink_core::protocol::nvme::rules::command::{ALL_NAMESPACES, COPY_SOURCES_MAX};
 use phaselink_core::protocol::nvme::rules::placement_logs::ENDURANCE_GROUP;
 use phaselink_core::protocol::nvme::rules::protection::{
     BYTE_ALIGNED_METADATA, METADATA_BYTES, METADATA_CAPABILITIES, PROTECTION_CAPABILITIES,
@@ -12,7 +13,6 @@ use phaselink_core::protocol::nvme::rules::protection::{
 use phaselink_core::protocol::nvme::rules::{key_value, zones};
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::command::{CommandRow, IO_COMMANDS};
 use super::event_log;
 use super::limits::{ABORTS_MAX, ERROR_LOG_ENTRIES, EVENT_REQUESTS_MAX, KEEP_ALIVE_TENTHS, VERSION};
 use super::subsystem::{BlockFormat, LbaFormat, Namespace, NamespaceView, Subsystem};
@@ -114,7 +114,7 @@ impl Identity {
         (self.atomic_bytes >> block_shift).saturating_sub(1) as u16
     }
 
-    /// Returns the data structure that an Identify command selects. `admin_commands` are the supported admin commands.
+    /// Returns the data structure that an Identify command selects. `optional_admin_bits` is OACS.
     ///
     /// # Errors
     /// Invalid Field if the controller does not support the structure, Invalid Namespace if the namespace does not
@@ -122,13 +122,13 @@ impl Identity {
     pub fn structure(
         &self,
         selected: IdentifySelection,
-        admin_commands: &[CommandRow],
+        optional_admin_bits: u16,
     ) -> Result<Box<[u8; IDENTIFY_BYTES]>, Status> {
         let IdentifySelection { cns, command_set, namespace, first_controller, first_group } = selected;
         let mut page = Box::new([0; IDENTIFY_BYTES]);
         self.check_blocks(cns, command_set)?;
         match cns {
-            cns::CONTROLLER => self.controller(admin_commands, &mut page),
+            cns::CONTROLLER => self.controller(optional_admin_bits, &mut page),
             cns::COMMAND_SETS => page[0] = self.command_sets(),
             // Capabilities that are common to all namespaces.
             cns::NAMESPACE if namespace == ALL_NAMESPACES => self.capabilities(self.subsystem.own_format(), &mut page),
@@ -183,7 +183,7 @@ impl Identity {
     }
 
     /// Returns the command set (CSI) of the drive's namespaces: zones, keys and values, or else NVM (0).
-    fn further_set(&self) -> u8 {
+    pub(super) fn further_set(&self) -> u8 {
         match (&self.limits.zones, &self.limits.key_value) {
             (Some(_), _) => zones::COMMAND_SET,
             (None, Some(_)) => key_value::COMMAND_SET,
@@ -225,7 +225,7 @@ impl Identity {
     }
 
     /// Fills the data structure of Identify Controller (figure 275).
-    fn controller(&self, admin_commands: &[CommandRow], page: &mut [u8; IDENTIFY_BYTES]) {
+    fn controller(&self, optional_admin_bits: u16, page: &mut [u8; IDENTIFY_BYTES]) {
         put(page, 0, VENDOR.to_le_bytes());
         put(page, 2, VENDOR.to_le_bytes());
         text(&mut page[4..24], &self.serial);
@@ -239,7 +239,7 @@ impl Identity {
         self.placement_capabilities(page);
         // Controller type: I/O controller (CNTRLTYPE).
         page[111] = 1;
-        put(page, 256, optional_bits(admin_commands).to_le_bytes());
+        put(page, 256, optional_admin_bits.to_le_bytes());
         page[258] = ABORTS_MAX - 1;
         page[259] = EVENT_REQUESTS_MAX - 1;
         // One firmware slot, which is read-only (FRMW).
@@ -282,10 +282,10 @@ impl Identity {
         if self.limits.takes_segments { 1 | BYTE_ALIGNED_METADATA } else { 0 }
     }
 
-    /// Returns the bits of ONCS that announce optional I/O commands; 0 on drives with keys and values, since all of
-    /// them are about logical blocks.
+    /// Returns the bits of ONCS that announce optional I/O commands.
     fn optional_io_commands(&self) -> u16 {
-        if self.limits.key_value.is_some() { 0 } else { optional_bits(IO_COMMANDS) }
+        let rows = Action::ROWS.iter().filter(|row| row.set.is_offered(&self.limits));
+        optional_bits(rows.map(|row| row.optional_bit))
     }
 
     /// Fills the fields of Identify Controller about data placement, if the drive has it: endurance groups and flexible
@@ -438,9 +438,9 @@ fn put<const N: usize>(page: &mut [u8; IDENTIFY_BYTES], at: usize, bytes: [u8; N
     page[at..at + N].copy_from_slice(&bytes);
 }
 
-/// Returns the bits of OACS or ONCS that announce commands of a table.
-fn optional_bits(commands: &[CommandRow]) -> u16 {
-    commands.iter().filter_map(|command| command.optional_bit).fold(0, |bits, bit| bits | 1 << bit)
+/// Returns OACS or ONCS from the numbers of the bits that announce commands.
+pub(super) fn optional_bits(bits: impl Iterator<Item = Option<u16>>) -> u16 {
+    bits.flatten().fold(0, |set, bit| set | 1 << bit)
 }
 
 /// Copies a text into a field of ASCII characters and pads it with spaces (section 1.4.2). Other characters become

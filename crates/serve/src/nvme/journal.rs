@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
+use phaselink_core::protocol::nvme::commands::{CommandRow, MediaUse};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
+use phaselink_core::request::Op;
 
 use super::limits::ERROR_LOG_ENTRIES;
 
@@ -32,16 +34,21 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Counts a Read, Compare or Verify command of `bytes` bytes.
-    pub fn count_read(&mut self, bytes: u64) {
-        self.reads += 1;
-        self.read_bytes += bytes;
-    }
-
-    /// Counts a Write or Copy command of `bytes` bytes, or the storing of a value.
-    pub fn count_write(&mut self, bytes: u64) {
-        self.writes += 1;
-        self.written_bytes += bytes;
+    /// Counts an executed command of `bytes` bytes, if it reads blocks or a value from the media, or writes data of the
+    /// host or copied data there.
+    #[inline]
+    pub fn count(&mut self, row: &CommandRow, bytes: u32) {
+        match (row.media, row.counts) {
+            (MediaUse::Read, _) => {
+                self.reads += 1;
+                self.read_bytes += u64::from(bytes);
+            }
+            (MediaUse::Write, Op::Write) => {
+                self.writes += 1;
+                self.written_bytes += u64::from(bytes);
+            }
+            _ => {}
+        }
     }
 
     /// Records a command of submission queue `queue` that was refused or failed with `status`.
@@ -80,6 +87,7 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phaselink_core::protocol::nvme::commands::Action;
 
     #[test]
     fn absorbed_journal_is_added_once_and_left_empty() {
@@ -89,8 +97,8 @@ mod tests {
         };
         let (mut all, mut other) = (Journal::default(), Journal::default());
         for journal in [&mut all, &mut other] {
-            (0..3).for_each(|_| journal.count_read(1_000_000));
-            (0..5).for_each(|_| journal.count_write(2_000_000));
+            (0..3).for_each(|_| journal.count(Action::Read.row(), 1_000_000));
+            (0..5).for_each(|_| journal.count(Action::Write.row(), 2_000_000));
             (0..2).for_each(|id| fail(journal, id));
         }
         all.absorb(&mut other);

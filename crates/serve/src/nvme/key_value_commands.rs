@@ -2,9 +2,10 @@
 //! [rules](phaselink_core::protocol::nvme::rules::key_value) decide on each, as they do for the simulated controller.
 
 use phaselink_core::media::keys::{Key, KeyRefusal, KeySpace, StoreOptions, StoredValue};
+use phaselink_core::protocol::nvme::commands::{self, Action};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::key_value::{delete, status};
-use phaselink_core::protocol::nvme::rules::{self, Action, Data, KeyCommand, KeyOperation};
+use phaselink_core::protocol::nvme::rules::{Data, KeyCommand, KeyOperation};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::command::{Command, copy_from_host, copy_to_host, write, write_status};
@@ -33,7 +34,7 @@ pub(super) fn execute(
     space: &mut [u8],
     journal: &mut Journal,
 ) -> Result<u64, Status> {
-    let rules::Command { action, data, .. } = command.checked.as_ref().map_err(|status| *status)?;
+    let commands::Command { row, action, data, .. } = command.checked.as_ref().map_err(|status| *status)?;
     let Action::Key(key_command) = *action else {
         return command.execute(host, store, space, journal).map(|()| 0);
     };
@@ -44,7 +45,7 @@ pub(super) fn execute(
             let written = write_value(&room.value, data, host, store, space);
             written.inspect_err(|_| keys.give_back(&room))?;
             keys.commit(key, room, options).map_err(|found| refusal(status(found)))?;
-            journal.count_write(bytes.into());
+            journal.count(row, bytes);
             Ok(0)
         }
         KeyOperation::Retrieve { buffer_bytes } => {
@@ -53,7 +54,7 @@ pub(super) fn execute(
             let value_bytes = keys.with(|found| retrieve(found, key, buffer_bytes, store, space))?;
             let bytes = value_bytes.min(buffer_bytes);
             copy_to_host(&cut(data, bytes), &space[..bytes as usize], host)?;
-            journal.count_read(bytes.into());
+            journal.count(row, bytes);
             Ok(value_bytes.into())
         }
         KeyOperation::Exist => keys.with(|found| found_value(found, key).map(|value| value.bytes.into())),

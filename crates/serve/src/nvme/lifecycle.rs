@@ -6,7 +6,7 @@ use std::time::Duration;
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 
-use super::admin::AdminOutcome;
+use super::admin::{self, AdminOutcome};
 use super::arbitration::Arbitration;
 use super::controller::{Controller, PendingWork};
 use super::events::{AsyncEvent, AsyncEvents};
@@ -192,7 +192,7 @@ impl Controller {
             return NextCommand::Io(set.accept(queue, generation, command, host));
         }
         let entry = SubmissionEntry::decode(bytes);
-        self.check_strictly(|checks| checks.on_command(queue, &entry, false));
+        self.check_strictly(|checks| checks.on_command(queue, &entry, admin::reserved_bits(entry.opcode)));
         let outcome = self.execute_admin(&entry, host);
         self.report_queue_errors(host);
         match outcome {

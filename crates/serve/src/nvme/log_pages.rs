@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::command::{CommandRow, IO_COMMANDS};
 use super::features::{FEATURES, Features};
 use super::journal::Journal;
 use super::limits::{ERROR_LOG_ENTRIES, TEMPERATURE_KELVIN};
 use super::subsystem::{Sanitize, SanitizeState};
+use phaselink_core::protocol::nvme::commands::{CommandRow, CommandSet, rows_of};
 use phaselink_core::protocol::nvme::spec::Status;
 
 /// Identifier of the log page Error Information (figure 202).
@@ -37,6 +37,18 @@ pub(super) const PLACEMENT_LOGS: [u8; 4] =
 /// Identifier of the log page Sanitize Status (figure 202).
 pub const SANITIZE_STATUS: u8 = 0x81;
 
+/// Bits of a command's effects in the Commands Supported and Effects log page (figure 212).
+pub mod effect {
+    /// Effect bits of a command that changes nothing on the drive that other commands see.
+    pub const NONE: u8 = 0;
+    /// Effect bit of a command that changes the content of logical blocks (LBCC).
+    pub const BLOCKS: u8 = 1 << 1;
+    /// Effect bit of a command that changes capabilities of a namespace (NCC).
+    pub const NAMESPACE: u8 = 1 << 2;
+    /// Effect bit of a command that creates, deletes, attaches or detaches namespaces (NIC).
+    pub const INVENTORY: u8 = 1 << 3;
+}
+
 /// Length in bytes of a block of telemetry data, and of the header before the first block.
 const TELEMETRY_BLOCK_BYTES: usize = 512;
 
@@ -52,8 +64,6 @@ pub struct LogSources<'a> {
     pub journal: &'a Journal,
     /// Current values of the features.
     pub features: &'a Features,
-    /// Admin commands that the controller supports.
-    pub admin_commands: &'a [CommandRow],
     /// Identifiers of the namespaces that have changed since the host read the log page Changed Namespace List.
     pub changed_namespaces: &'a BTreeSet<u32>,
     /// Latest sanitize operation.
@@ -85,7 +95,7 @@ const LOG_PAGES: &[LogPageRow] = &[
     (HEALTH, |sources| health_information(sources)),
     (0x03, |_| firmware_slots()),
     (CHANGED_NAMESPACES, |sources| changed_namespaces(sources.changed_namespaces)),
-    (EFFECTS, |sources| command_effects(sources.admin_commands, IO_COMMANDS)),
+    (EFFECTS, |_| command_effects([], &rows_of(&[CommandSet::Every, CommandSet::Blocks]))),
     (TELEMETRY, |sources| telemetry(TELEMETRY, sources.telemetry)),
     (0x08, |_| telemetry(0x08, (&[], 0))),
     (PERSISTENT_EVENTS, |sources| sources.persistent_events.to_vec()),
@@ -157,12 +167,18 @@ fn firmware_slots() -> Vec<u8> {
 }
 
 /// Returns the log page Commands Supported and Effects: CSUPP for each command, and its effects (figure 211).
-pub(super) fn command_effects(admin_commands: &[CommandRow], io_commands: &[CommandRow]) -> Vec<u8> {
+/// Admin commands are pairs of opcode and effects.
+pub(super) fn command_effects(
+    admin_commands: impl IntoIterator<Item = (u8, u8)>,
+    io_commands: &[&CommandRow],
+) -> Vec<u8> {
+    let of_io = |row: &&CommandRow| (row.opcode, if row.changes_content() { effect::BLOCKS } else { effect::NONE });
     let mut page = vec![0; 4096];
-    for (first, rows) in [(0, admin_commands), (1024, io_commands)] {
-        for row in rows {
-            page[first + usize::from(row.opcode) * 4] = 1 | row.effects;
-        }
+    for (opcode, effects) in admin_commands {
+        page[usize::from(opcode) * 4] = 1 | effects;
+    }
+    for (opcode, effects) in io_commands.iter().map(of_io) {
+        page[1024 + usize::from(opcode) * 4] = 1 | effects;
     }
     page
 }

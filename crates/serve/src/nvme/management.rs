@@ -1,8 +1,8 @@
 //! Admin commands that change namespaces, and Sanitize (Base Specification 2.0, sections 5.22 to 5.24 and 8.21). Their
 //! handlers check and queue them; [`Controller::update`], which has the store, executes them.
 
+use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::rules::MetadataFormat;
-use phaselink_core::protocol::nvme::rules::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::placement_logs::ENDURANCE_GROUP;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};

@@ -6,7 +6,8 @@
 
 use std::io;
 
-use phaselink_core::protocol::nvme::rules::{self, Action, BlockMetadata, BlockProtection};
+use phaselink_core::protocol::nvme::commands::{self, Action};
+use phaselink_core::protocol::nvme::rules::{BlockMetadata, BlockProtection};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::command::{Command, copy_from_host, copy_to_host, write_status};
@@ -29,7 +30,7 @@ pub(super) fn execute(
     journal: &mut Journal,
 ) -> Result<(), Status> {
     match &command.checked {
-        Ok(rules::Command { metadata: Some(metadata), .. }) => {
+        Ok(commands::Command { metadata: Some(metadata), .. }) => {
             let blocks = ProtectedBlocks { metadata, store };
             blocks.execute(command, host, space, journal)
         }
@@ -52,25 +53,23 @@ impl ProtectedBlocks<'_> {
         space: &mut [u8],
         journal: &mut Journal,
     ) -> Result<(), Status> {
-        let checked @ rules::Command { action, offset, bytes, .. } = command.checked.as_ref().map_err(|it| *it)?;
+        let checked @ commands::Command { row, action, offset, bytes, .. } =
+            command.checked.as_ref().map_err(|it| *it)?;
         let (offset, bytes) = (*offset, *bytes);
         match action {
             Action::Read => self.read(checked, host, &mut space[..bytes as usize])?,
             Action::Compare => self.compare(checked, host, &mut space[..bytes as usize])?,
             Action::Verify => self.verify(offset, bytes, space)?,
-            Action::Write { .. } => self.write(checked, host, &mut space[..bytes as usize])?,
-            Action::Zero { keep_space, .. } => return self.zero((offset, bytes.into()), *keep_space),
-            Action::Copy { .. } => self.copy(&command.ranges, offset)?,
+            Action::Write => self.write(checked, host, &mut space[..bytes as usize])?,
+            Action::Zero { keep_space } => self.zero((offset, bytes.into()), *keep_space)?,
+            Action::Copy => self.copy(&command.ranges, offset)?,
             _ => return command.execute(host, self.store, space, journal),
         }
-        match action {
-            Action::Write { .. } | Action::Copy { .. } => journal.count_write(bytes.into()),
-            _ => journal.count_read(bytes.into()),
-        }
+        journal.count(row, bytes);
         Ok(())
     }
 
-    fn read(&self, command: &rules::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
+    fn read(&self, command: &commands::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
         let metadata = self.load(command.offset, space, self.metadata.protection)?;
         copy_to_host(&command.data, space, host)?;
         if let Some(address) = self.metadata.buffer {
@@ -79,7 +78,7 @@ impl ProtectedBlocks<'_> {
         Ok(())
     }
 
-    fn write(&self, command: &rules::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
+    fn write(&self, command: &commands::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
         copy_from_host(&command.data, space, host)?;
         let metadata = self.metadata_of(space, host)?;
         self.save(command.offset, space, &metadata)
@@ -88,7 +87,7 @@ impl ProtectedBlocks<'_> {
     /// Executes Compare: checks protection information of the host and of the store (section 5.2.2.4), then compares
     /// data. Metadata is compared only if it has no protection information (NVM Command Set Specification 1.0, section
     /// 3.2.1).
-    fn compare(&self, command: &rules::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
+    fn compare(&self, command: &commands::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
         copy_from_host(&command.data, space, host)?;
         let metadata = self.metadata_of(space, host)?;
         let mut stored = vec![0; space.len()];

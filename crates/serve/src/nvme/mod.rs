@@ -13,8 +13,9 @@
 //!   send_interrupts             sends one interrupt for all completions that were posted since the last one
 //! ```
 //!
-//! The core's [rules](phaselink_core::protocol::nvme::rules) decide what is allowed: layouts, statuses, page lists,
-//! ring arithmetic, limits. The timing controller of simulations uses them too. This module adds the host's memory, the
+//! The core's [table of commands](phaselink_core::protocol::nvme::commands) says what each I/O command is, and its
+//! [rules](phaselink_core::protocol::nvme::rules) decide what is allowed: layouts, statuses, page lists, ring
+//! arithmetic, limits. The timing controller of simulations uses them too. This module adds the host's memory, the
 //! bytes of the drive, and administration.
 //!
 //! A host can write anything anywhere at any time. Each command is therefore copied once, and only the copy is checked
@@ -36,13 +37,17 @@
 //!
 //! # Adding something
 //!
+//! - An I/O command: a row of the table in the core's [`commands`](phaselink_core::protocol::nvme::commands), and its
+//!   execution on the bytes of a store in [`command`], or in `zone_commands`, `placement_commands` or
+//!   `key_value_commands`. Checks, the simulated controller, strict mode, ONCS, the log page of command effects and the
+//!   fuzz targets follow from the row.
 //! - An admin command: its opcode in the core's [`spec`](phaselink_core::protocol::nvme::spec::admin), a row of the table in
 //!   [`admin`], and its handler there.
 //! - A feature: a row of the table in [`features`], with its functions. Get Features, Set Features and the log page that
 //!   lists features follow from the row.
 //! - A feature that only some drives have: its answer in [`admin`], and its entry in the log page of features.
 //! - A log page: a row of the table in [`log_pages`], and the function that fills the page.
-//! - A bit of Identify, such as one of ONCS: [`identify`], once the command or feature that it announces is there.
+//! - A bit of Identify, [`identify`], once the feature that it announces is there. Those of ONCS follow from the rows of commands.
 
 pub mod admin;
 pub mod arbitration;

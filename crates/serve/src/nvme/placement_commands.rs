@@ -1,8 +1,8 @@
 //! Executes commands on a drive with data placement: counts writes where they are placed, and reports or renews reclaim
 //! units. The core's [rules](phaselink_core::protocol::nvme::rules::placement) decide on the latter.
 
+use phaselink_core::protocol::nvme::commands::{self, Action, MediaUse};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
-use phaselink_core::protocol::nvme::rules::{self, Action};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::command::{Command, copy_to_host};
@@ -29,7 +29,7 @@ pub(super) fn execute(
     let checked = command.checked.as_ref().map_err(|status| *status)?;
     let entry = command.entry();
     let namespace = entry.namespace_id;
-    let rules::Command { action, offset, bytes, data, placement: place, .. } = checked;
+    let commands::Command { row, action, offset, bytes, data, placement: place, .. } = checked;
     match action {
         Action::ReceiveUnits(receive) => {
             let report = placement.report(*receive, namespace, command.block_shift);
@@ -45,14 +45,12 @@ pub(super) fn execute(
         _ => {}
     }
     metadata_commands::execute(command, host, store, space, journal)?;
-    match action {
-        Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::WriteUncorrectable => {
+    match row.media {
+        MediaUse::Write => {
             let identifier = (entry.dwords[3] >> 16) as u16;
             placement.write(namespace, *place, identifier, (*offset, (*bytes).into()));
         }
-        Action::Deallocate { .. } => {
-            command.ranges.iter().for_each(|(offset, bytes)| placement.discard(*offset, *bytes))
-        }
+        MediaUse::Discard => command.ranges.iter().for_each(|(offset, bytes)| placement.discard(*offset, *bytes)),
         _ => {}
     }
     Ok(())

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use phaselink_client::chunk::AHEAD_BYTES;
+use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::rules::Shadow;
 use phaselink_core::protocol::nvme::rules::completion::Done;
-use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, opcode};
+use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 use smallvec::SmallVec;
 
 use super::arbitration::{Arbitration, QueuePriority};
@@ -361,8 +362,10 @@ impl QueueSet {
         mut command: Box<Command>,
         host: &mut impl Host,
     ) -> Box<Command> {
-        let has_keys = self.strict.is_some() && self.namespaces.plain_limits().key_value.is_some();
-        self.check_strictly(|checks| checks.on_command(queue, &command.entry(), has_keys));
+        if let Some(checks) = &mut self.strict {
+            let entry = command.entry();
+            checks.on_command(queue, &entry, strict::reserved_bits(entry.opcode, self.namespaces.plain_limits()));
+        }
         self.in_flight[usize::from(queue)] += 1;
         self.namespaces.follow();
         command.check(queue, generation, &self.namespaces, host);

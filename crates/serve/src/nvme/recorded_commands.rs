@@ -2,7 +2,7 @@
 //! which the states after power cuts are made.
 
 use phaselink_core::media::zones::{ZoneAction, ZoneState};
-use phaselink_core::protocol::nvme::rules::{self, Action};
+use phaselink_core::protocol::nvme::commands::{Action, Changes};
 
 use super::command::Command;
 use crate::device::history::{ChangeKind, MadeChange};
@@ -16,7 +16,7 @@ impl ZonesBefore {
     /// Returns the current zones of the store if the command is a Zone Management Send, and an empty list for other
     /// commands.
     pub(super) fn note(command: &Command, store: &Store) -> ZonesBefore {
-        let is_action = matches!(&command.checked, Ok(rules::Command { action: Action::SendZones(_), .. }));
+        let is_action = command.checked.as_ref().is_ok_and(|checked| checked.row.changes == Changes::Zones);
         ZonesBefore(store.zones().filter(|_| is_action).map_or_else(Vec::new, states))
     }
 
@@ -43,15 +43,15 @@ pub(super) fn changes(
     let Ok(checked) = &command.checked else { return Vec::new() };
     let change = |kind, offset, bytes| MadeChange { kind, durable: needs_flush, offset, bytes };
     let bytes = u64::from(checked.bytes);
-    match checked.action {
-        Action::Flush => vec![MadeChange { durable: false, ..change(ChangeKind::Flush, 0, 0) }],
-        Action::Write { .. } | Action::Copy { .. } => vec![change(ChangeKind::Write, checked.offset, bytes)],
-        Action::Append { .. } => vec![change(ChangeKind::Write, placed << block_shift(store), bytes)],
-        Action::Zero { .. } => vec![change(ChangeKind::Zero, checked.offset, bytes)],
-        Action::Deallocate { .. } => {
+    match (checked.row.changes, checked.action) {
+        (Changes::Flushed, _) => vec![MadeChange { durable: false, ..change(ChangeKind::Flush, 0, 0) }],
+        (Changes::Written, Action::Append) => vec![change(ChangeKind::Write, placed << block_shift(store), bytes)],
+        (Changes::Written, _) => vec![change(ChangeKind::Write, checked.offset, bytes)],
+        (Changes::Zeroed, _) => vec![change(ChangeKind::Zero, checked.offset, bytes)],
+        (Changes::Deallocated, _) => {
             command.ranges.iter().map(|(offset, bytes)| change(ChangeKind::Trim, *offset, *bytes)).collect()
         }
-        Action::SendZones(send) => zone_changes(send.action, before, store),
+        (Changes::Zones, Action::SendZones(send)) => zone_changes(send.action, before, store),
         _ => Vec::new(),
     }
 }

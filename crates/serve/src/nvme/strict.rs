@@ -6,8 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use phaselink_core::protocol::nvme::rules;
-use phaselink_core::protocol::nvme::spec::{FLAGS, PAGE_BYTES, Status, SubmissionEntry, admin, opcode};
+use phaselink_core::protocol::nvme::commands::{self, Action, ReservedBits};
+use phaselink_core::protocol::nvme::rules::Limits;
+use phaselink_core::protocol::nvme::spec::{FLAGS, PAGE_BYTES, Status, SubmissionEntry};
 
 use crate::device::tally::UndefinedBehaviour;
 
@@ -106,17 +107,17 @@ impl StrictChecks {
         std::mem::take(&mut self.counts)
     }
 
-    /// Checks a fetched command for reserved bits and for a command identifier that is in use. `has_keys` is true if
-    /// I/O commands are those of the Key Value command set.
-    pub fn on_command(&mut self, queue: u16, entry: &SubmissionEntry, has_keys: bool) {
-        self.count_if(has_reserved_bits(queue, entry, has_keys), &RESERVED_COMMAND_BITS);
+    /// Checks a fetched command for reserved bits and for a command identifier that is in use. `reserved` are the
+    /// reserved bits of its row in the table of admin or I/O commands.
+    pub fn on_command(&mut self, queue: u16, entry: &SubmissionEntry, reserved: ReservedBits) {
+        self.count_if(has_reserved_bits(entry, reserved), &RESERVED_COMMAND_BITS);
         let is_new = self.in_flight.insert((queue, entry.command_id));
         self.count_if(!is_new, &COMMAND_IDENTIFIER);
     }
 
     /// Checks the PRP entries of a command after its PRP lists have been read. `checked` is the result of the command's
     /// check.
-    pub fn on_checked(&mut self, entry: &SubmissionEntry, checked: &Result<rules::Command, Status>) {
+    pub fn on_checked(&mut self, entry: &SubmissionEntry, checked: &Result<commands::Command, Status>) {
         let data = match checked {
             Ok(command) => command.data.runs(),
             Err(Status::INVALID_PRP_OFFSET) if !entry.prp1.is_multiple_of(4) => return self.count(&PRP_NOT_ALIGNED),
@@ -145,61 +146,15 @@ impl StrictChecks {
     }
 }
 
-/// Masks of the reserved bits in command dwords 10 to 15.
-type ReservedBits = [u32; 6];
-
-const ALL_BITS: u32 = u32::MAX;
-/// Masks for a command that uses none of the dwords 10 to 15.
-const NO_PARAMETERS: ReservedBits = [ALL_BITS; 6];
-/// Reserved bits in dword 12 of a Write; bits 20 to 23 are the directive type.
-const WRITE_DWORD_12: u32 = 0x020f_0000;
-/// Reserved bits in dword 12 of Read, Compare and Verify.
-const READ_DWORD_12: u32 = 0x02ff_0000;
-/// Reserved bits in dword 12 of Write Zeroes; bit 25 is DEAC.
-const ZERO_DWORD_12: u32 = 0x00ff_0000;
-
-/// Returns the reserved bits of a command (NVM Command Set Specification 1.0, sections 3.2.1 to 3.2.8; Base
-/// Specification 2.0, sections 5.1 to 5.7). Opcodes that are not listed are not checked.
-fn reserved_bits(queue: u16, opcode: u8) -> ReservedBits {
-    match (queue, opcode) {
-        (0, admin::DELETE_SUBMISSION_QUEUE | admin::DELETE_COMPLETION_QUEUE) => {
-            [0xffff_0000, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS]
-        }
-        (0, admin::ABORT) => [0, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS],
-        (0, admin::ASYNC_EVENT_REQUEST | admin::KEEP_ALIVE) => NO_PARAMETERS,
-        (0, _) => [0; 6],
-        (_, opcode::FLUSH) => NO_PARAMETERS,
-        (_, opcode::READ) => [0, 0, READ_DWORD_12, 0xffff_ff00, 0, 0],
-        (_, opcode::WRITE) => [0, 0, WRITE_DWORD_12, 0x0000_ff00, 0, 0],
-        (_, opcode::WRITE_UNCORRECTABLE) => [0, 0, 0xffff_0000, ALL_BITS, ALL_BITS, ALL_BITS],
-        (_, opcode::COMPARE | opcode::VERIFY) => [0, 0, READ_DWORD_12, ALL_BITS, 0, 0],
-        (_, opcode::WRITE_ZEROES) => [0, 0, ZERO_DWORD_12, ALL_BITS, 0, 0],
-        (_, opcode::DATASET_MANAGEMENT) => [0xffff_ff00, 0xffff_fff8, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS],
-        _ => [0; 6],
-    }
-}
-
-/// Returns the reserved bits of a command of the Key Value command set (Key Value Command Set Specification 1.0,
-/// sections 3.2.1 to 3.2.5).
-fn reserved_bits_of_keys(opcode: u8) -> ReservedBits {
-    match opcode {
-        opcode::FLUSH => NO_PARAMETERS,
-        // Store defines three option bits.
-        opcode::STORE => [0, 0xffff_f800, ALL_BITS, ALL_BITS, 0, 0],
-        // Retrieve defines one option bit, for raw data.
-        opcode::RETRIEVE => [0, 0xffff_fe00, ALL_BITS, ALL_BITS, 0, 0],
-        opcode::LIST => [0, 0xffff_ff00, ALL_BITS, ALL_BITS, 0, 0],
-        opcode::DELETE | opcode::EXIST => [ALL_BITS, 0xffff_ff00, ALL_BITS, ALL_BITS, 0, 0],
-        _ => [0; 6],
-    }
+/// Returns the reserved bits of an I/O command on namespaces with these limits (NVM Command Set Specification 1.0,
+/// sections 3.2.1 to 3.2.8, and the other command sets). Unknown opcodes have none.
+pub fn reserved_bits(opcode: u8, limits: &Limits) -> ReservedBits {
+    let row = Action::ROWS.iter().find(|row| row.opcode == opcode && row.set.is_offered(limits));
+    row.map_or([0; 6], |row| row.reserved)
 }
 
 /// Returns true if the command has a reserved bit set in dword 0 or in dwords 10 to 15.
-fn has_reserved_bits(queue: u16, entry: &SubmissionEntry, has_keys: bool) -> bool {
-    let reserved = match has_keys && queue > 0 {
-        true => reserved_bits_of_keys(entry.opcode),
-        false => reserved_bits(queue, entry.opcode),
-    };
+fn has_reserved_bits(entry: &SubmissionEntry, reserved: ReservedBits) -> bool {
     let of_dwords = reserved.iter().zip(entry.dwords).any(|(reserved, dword)| reserved & dword != 0);
     of_dwords || entry.flags & !FLAGS != 0
 }
@@ -207,6 +162,10 @@ fn has_reserved_bits(queue: u16, entry: &SubmissionEntry, has_keys: bool) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phaselink_core::drive::Drive;
+    use phaselink_core::media::keys::KeyLayout;
+    use phaselink_core::protocol::nvme::commands::opcode;
+    use phaselink_core::protocol::nvme::rules::KeyValueLimits;
 
     #[test]
     fn every_behaviour_has_a_unique_kind_and_cites_a_section() {
@@ -217,6 +176,11 @@ mod tests {
 
     #[test]
     fn only_bits_without_a_definition_count_as_reserved() {
+        let blocks = Limits::of(&Drive::shipped("nvme").expect("a shipped drive"));
+        let layout = KeyLayout { capacity_bytes: 1 << 20, granule_bytes: 512, keys_max: 24 };
+        let key_value = KeyValueLimits { layout, key_bytes_max: 16, value_bytes_max: 4096, reports_missing: true };
+        let keys = Limits { key_value: Some(key_value), ..blocks };
+        let has = |entry: &SubmissionEntry, limits| has_reserved_bits(entry, reserved_bits(entry.opcode, limits));
         let entry = |opcode, dwords| SubmissionEntry { opcode, dwords, ..SubmissionEntry::default() };
         // Use FUA, limited retry, a directive, and hints in the low byte of dword 13.
         for fine in [
@@ -225,7 +189,7 @@ mod tests {
             entry(opcode::WRITE_ZEROES, [0, 0, 1 << 25, 0, 0, 0]),
             entry(opcode::DATASET_MANAGEMENT, [255, 7, 0, 0, 0, 0]),
         ] {
-            assert!(!has_reserved_bits(1, &fine, false), "{fine:?}");
+            assert!(!has(&fine, &blocks), "{fine:?}");
         }
         for wrong in [
             entry(opcode::FLUSH, [1, 0, 0, 0, 0, 0]),
@@ -233,7 +197,7 @@ mod tests {
             entry(opcode::WRITE, [0, 0, 0, 1 << 8, 0, 0]),
             SubmissionEntry { flags: 1 << 2, ..entry(opcode::READ, [0; 6]) },
         ] {
-            assert!(has_reserved_bits(1, &wrong, false), "{wrong:?}");
+            assert!(has(&wrong, &blocks), "{wrong:?}");
         }
         for (fine, wrong) in [
             (entry(opcode::STORE, [9, 0x0710, 0, 0, 1, 2]), entry(opcode::STORE, [9, 1 << 11, 0, 0, 0, 0])),
@@ -241,9 +205,7 @@ mod tests {
             (entry(opcode::LIST, [9, 0x10, 0, 0, 1, 2]), entry(opcode::LIST, [9, 1 << 8, 0, 0, 0, 0])),
             (entry(opcode::EXIST, [0, 0x10, 0, 0, 1, 2]), entry(opcode::EXIST, [1, 0, 0, 0, 0, 0])),
         ] {
-            assert!(!has_reserved_bits(1, &fine, true) && has_reserved_bits(1, &wrong, true), "{fine:?} {wrong:?}");
+            assert!(!has(&fine, &keys) && has(&wrong, &keys), "{fine:?} {wrong:?}");
         }
-        assert!(has_reserved_bits(0, &entry(admin::KEEP_ALIVE, [0, 0, 0, 0, 0, 1]), true));
-        assert!(!has_reserved_bits(0, &entry(admin::IDENTIFY, [1, 0, 0, 0, 0, 0]), true));
     }
 }

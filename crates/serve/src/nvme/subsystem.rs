@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use phaselink_core::protocol::nvme::rules::command::ALL_NAMESPACES;
+use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat};
 use phaselink_core::protocol::nvme::spec::Status;
 

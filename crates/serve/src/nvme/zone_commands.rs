@@ -1,12 +1,12 @@
 //! Executes commands on a namespace with zones. The core's
-//! [rules](phaselink_core::protocol::nvme::rules::zone_commands) admit or refuse each one first, by the state of its
+//! [rules](phaselink_core::protocol::nvme::commands::zones) admit or refuse each one first, by the state of its
 //! zones.
 
 use phaselink_core::media::zones::ZoneAction;
+use phaselink_core::protocol::nvme::commands::zones::{ZoneEffect, admit};
+use phaselink_core::protocol::nvme::commands::{self, Action};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
-use phaselink_core::protocol::nvme::rules::zone_commands::{ZoneEffect, admit};
 use phaselink_core::protocol::nvme::rules::zones::ZoneSend;
-use phaselink_core::protocol::nvme::rules::{self, Action};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::command::{Command, copy_to_host, write, write_status};
@@ -29,7 +29,8 @@ pub(super) fn execute(
     space: &mut [u8],
     journal: &mut Journal,
 ) -> Result<u64, Status> {
-    let rules::Command { action, offset, bytes, data, .. } = command.checked.as_ref().map_err(|status| *status)?;
+    let commands::Command { row, action, offset, bytes, data, .. } =
+        command.checked.as_ref().map_err(|status| *status)?;
     let (shift, place) = (zones.block_shift(), (*offset, *bytes));
     match action {
         Action::SendZones(send) => return send_zones(*send, place, zones, store).map(|()| 0),
@@ -44,11 +45,11 @@ pub(super) fn execute(
         let offset = block << shift;
         let written = write(offset, data, store, &mut space[..*bytes as usize], host);
         written.inspect_err(|_| undo_write((offset, *bytes), zones, store))?;
-        journal.count_write((*bytes).into());
+        journal.count(row, *bytes);
         return Ok(block);
     }
     let executed = command.execute(host, store, space, journal);
-    if executed.is_err() && moves_write_pointer(*action) {
+    if executed.is_err() && row.writes_media() {
         undo_write(place, zones, store);
     }
     executed.map(|()| 0)
@@ -71,11 +72,6 @@ fn send_zones(send: ZoneSend, place: (u64, u32), zones: &StoreZones, store: &Sto
     zones.empty_zones_with(change, |offset, bytes| {
         store.zero(offset, bytes, false).map_err(|error| write_status(&error))
     })
-}
-
-/// True if the command writes blocks and so moves the write pointer of their zone.
-fn moves_write_pointer(action: Action) -> bool {
-    matches!(action, Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::WriteUncorrectable)
 }
 
 /// Moves the write pointer back after a write whose data has not arrived in full, and clears its blocks. Does nothing

@@ -12,7 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phaselink_client::shared::memory::Memory;
-use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
+use phaselink_core::protocol::nvme::commands::opcode;
+use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_serve::front::vfio_user::wire::{Header, command};
 use rustix::fs::MemfdFlags;
 use rustix::net::{

@@ -11,8 +11,10 @@ use crate::protocol::real_hosts::{HostCommand, HostQueues};
 use crate::request::Io;
 use std::collections::VecDeque;
 
+use super::commands::command::{NAMESPACE, encode_range};
+use super::commands::opcode;
+use super::commands::{ATTRIBUTE_DEALLOCATE, RANGE_BYTES};
 use super::real_host::RealHost;
-use super::rules::command::{ATTRIBUTE_DEALLOCATE, NAMESPACE, RANGE_BYTES, encode_range};
 use super::rules::key_value::with_key;
 use super::rules::placement::{PlacementLimits, directed};
 use super::rules::protection::protected;
@@ -21,7 +23,7 @@ use super::rules::zones::{RESET, ZoneLimits};
 use super::rules::{Shadow, shadow};
 use super::spec::{
     COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, PSDT_SGL, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry,
-    completion_doorbell, opcode, submission_doorbell,
+    completion_doorbell, submission_doorbell,
 };
 use super::{Role, controller::Controller};
 use crate::ledger::Stage;

@@ -19,6 +19,7 @@
 //! doorbells (Doorbell Buffer Config) the driver writes its tail into host memory, and writes the register only when
 //! the controller has asked for it.
 
+pub mod commands;
 pub mod config;
 pub mod controller;
 pub mod driver;

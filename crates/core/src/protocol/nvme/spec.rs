@@ -13,52 +13,6 @@ const DOORBELL_OFFSET: u64 = 0x1000;
 /// Bus address at which the simulated host maps the controller's registers (BAR0).
 pub const REGISTERS: u64 = 0xe000_0000;
 
-/// Opcodes of the NVM command set (NVM Command Set Specification 1.0, figure 18).
-pub mod opcode {
-    /// Opcode of the Flush command.
-    pub const FLUSH: u8 = 0x00;
-    /// Opcode of the Write command.
-    pub const WRITE: u8 = 0x01;
-    /// Opcode of the Read command.
-    pub const READ: u8 = 0x02;
-    /// Opcode of the Write Uncorrectable command, which marks logical blocks as unreadable.
-    pub const WRITE_UNCORRECTABLE: u8 = 0x04;
-    /// Opcode of the Compare command.
-    pub const COMPARE: u8 = 0x05;
-    /// Opcode of the Write Zeroes command.
-    pub const WRITE_ZEROES: u8 = 0x08;
-    /// Opcode of the Dataset Management command, which deallocates ranges of logical blocks.
-    pub const DATASET_MANAGEMENT: u8 = 0x09;
-    /// Opcode of the Verify command, which reads logical blocks without a transfer of data.
-    pub const VERIFY: u8 = 0x0c;
-    /// Opcode of the I/O Management Receive command, which reports reclaim unit handles (Base Specification 2.1,
-    /// section 7.3).
-    pub const IO_MANAGEMENT_RECEIVE: u8 = 0x12;
-    /// Opcode of the I/O Management Send command, which lets placement handles refer to new reclaim units (Base
-    /// Specification 2.1, section 7.4).
-    pub const IO_MANAGEMENT_SEND: u8 = 0x1d;
-    /// Opcode of the Copy command, which copies ranges of logical blocks within a namespace.
-    pub const COPY: u8 = 0x19;
-    /// Opcode of the Zone Management Send command, which changes the states of zones (Zoned Namespace Command Set
-    /// Specification 1.1).
-    pub const ZONE_MANAGEMENT_SEND: u8 = 0x79;
-    /// Opcode of the Zone Management Receive command, which reports zones.
-    pub const ZONE_MANAGEMENT_RECEIVE: u8 = 0x7a;
-    /// Opcode of the Zone Append command, which writes at the write pointer of a zone.
-    pub const ZONE_APPEND: u8 = 0x7d;
-    /// Opcode of the Store command, which stores a value by its key (Key Value Command Set Specification 1.0, figure
-    /// 5).
-    pub const STORE: u8 = 0x01;
-    /// Opcode of the Retrieve command, which retrieves the value of a key.
-    pub const RETRIEVE: u8 = 0x02;
-    /// Opcode of the List command, which lists keys.
-    pub const LIST: u8 = 0x06;
-    /// Opcode of the Delete command, which deletes a key and its value.
-    pub const DELETE: u8 = 0x10;
-    /// Opcode of the Exist command, which tells whether a key exists.
-    pub const EXIST: u8 = 0x14;
-}
-
 /// Opcodes of the admin command set (Base Specification 2.0, figure 138).
 pub mod admin {
     /// Opcode of the Delete I/O Submission Queue command.
@@ -410,6 +364,7 @@ pub fn doorbell(address: u64) -> Option<(u32, bool)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::commands::opcode;
     use super::*;
 
     #[test]

@@ -14,7 +14,7 @@
 
 use std::io;
 
-use phaselink_core::protocol::nvme::rules::Action;
+use phaselink_core::protocol::nvme::commands::{Changes, CommandSet, MediaUse};
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
@@ -63,9 +63,9 @@ impl Request for CommandRequest {
 
     #[inline]
     fn class(&self) -> Option<RequestClass> {
-        let checked = self.command.checked.as_ref().ok().filter(|checked| !checked.action.is_management())?;
-        let bytes = match checked.action {
-            Action::Deallocate { .. } => self.command.ranges.iter().map(|(_, bytes)| bytes).sum(),
+        let checked = self.command.checked.as_ref().ok().filter(|checked| !checked.row.is_management())?;
+        let bytes = match checked.row.media {
+            MediaUse::Discard => self.command.ranges.iter().map(|(_, bytes)| bytes).sum(),
             _ => checked.bytes.into(),
         };
         Some(RequestClass { op: checked.op(), bytes })
@@ -81,17 +81,18 @@ impl Request for CommandRequest {
     fn note(&self, record: &Record) {
         let Command { checked: Ok(checked), ranges, .. } = &*self.command else { return };
         let note_all = |op| ranges.iter().for_each(|(offset, bytes)| record.note_long(op, *offset, *bytes));
-        match checked.action {
-            Action::Deallocate { .. } => return note_all(Op::Discard),
-            Action::Copy { .. } => note_all(Op::Read),
-            // Traces have no operations for unreadable blocks, zones, reclaim units and keys. A write of zeros would
-            // replay differently, so add nothing.
-            Action::WriteUncorrectable | Action::Key(_) => return,
-            action if action.is_management() => return,
-            _ => {}
+        let row = checked.row;
+        // Traces have no operations for unreadable blocks, zones, reclaim units and keys. A write of zeros would replay
+        // differently, so add nothing.
+        if row.is_management() || row.changes == Changes::MadeUnreadable || row.set == CommandSet::Keys {
+            return;
         }
+        if row.media == MediaUse::Discard {
+            return note_all(Op::Discard);
+        }
+        note_all(Op::Read);
         record.note_long(checked.op(), checked.offset, checked.bytes.into());
-        if checked.action.is_forced() {
+        if checked.is_forced {
             record.note(Io::flush());
         }
     }

@@ -4,7 +4,7 @@
 use super::{ActiveCommand, Controller, PAYLOAD_READ_BYTES, timer};
 use crate::ledger::Stage;
 use crate::protocol::nvme::Role;
-use crate::protocol::nvme::rules::{Action, Command, command};
+use crate::protocol::nvme::commands::{Action, Changes, Command, CommandSet, DataUse, ListKind, MediaUse, command};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 use crate::protocol::ports::{Ports, start_read};
 use crate::request::RequestId;
@@ -39,22 +39,17 @@ impl Controller {
     fn start(&mut self, parsed: Time, id: u32, ports: &mut Ports) {
         let accepted = &self.commands[id as usize];
         ports.shared.requests.charge(accepted.request, Stage::Parse, parsed);
-        let kind = match accepted.command.as_ref().map(|command| command.action) {
-            Ok(Action::Read) => return self.read(parsed, id, ports),
-            Ok(
-                Action::Write { .. }
-                | Action::Append { .. }
-                | Action::Compare
-                | Action::Deallocate { .. }
-                | Action::Copy { .. },
-            ) => timer::DATA_WANTED,
-            Ok(Action::SendUnits(send)) if send.identifiers > 0 => timer::DATA_WANTED,
-            Ok(Action::Zero { .. } | Action::WriteUncorrectable | Action::Verify) => timer::MEDIA_WANTED,
-            Ok(Action::Flush) => return self.flush(parsed, id, ports),
-            Ok(Action::Key(command)) => return self.find_key(parsed, id, command, ports),
-            Ok(Action::ReceiveUnits(receive)) if receive.bytes == 0 => timer::FINISHED,
-            Ok(Action::ReceiveZones(_) | Action::ReceiveUnits(_)) => return self.report(parsed, id, ports),
-            Ok(Action::SendZones(_) | Action::SendUnits(_)) | Err(_) => timer::FINISHED,
+        let kind = match &accepted.command {
+            Ok(command) if command.row.set == CommandSet::Keys => return self.find_key(parsed, id, ports),
+            Ok(command) => match (command.row.data, command.row.media) {
+                (DataUse::ToHost, MediaUse::Read) => return self.read(parsed, id, ports),
+                (DataUse::ToHost, _) if command.bytes > 0 => return self.report(parsed, id, ports),
+                (DataUse::FromHost | DataUse::List(_), _) if !command.data.is_empty() => timer::DATA_WANTED,
+                (DataUse::None, MediaUse::Read | MediaUse::Write) => timer::MEDIA_WANTED,
+                (DataUse::None, MediaUse::Flush) => return self.flush(parsed, id, ports),
+                _ => timer::FINISHED,
+            },
+            Err(_) => timer::FINISHED,
         };
         ports.shared.scheduler.at(parsed, Event::Controller { kind, context: id });
     }
@@ -118,7 +113,7 @@ impl Controller {
         let id = packet.token.context;
         let accepted = &mut self.commands[id as usize];
         let Ok(command) = &mut accepted.command else { return };
-        let is_read = command.action.brings_data();
+        let is_read = command.row.brings_data();
         let part = self.host_lists.part(id, &payload.bytes()[..packet.bytes as usize]);
         if let Err(status) = part.and_then(|part| command.data.on_list(&part)) {
             let refused = std::mem::replace(&mut accepted.command, Err(status));
@@ -141,11 +136,11 @@ impl Controller {
             return;
         }
         let accepted = &mut self.commands[id as usize];
-        let Ok(Command { action, offset, data, metadata, .. }) = &accepted.command else { return };
+        let Ok(Command { row, offset, data, metadata, .. }) = &accepted.command else { return };
         let has_metadata = metadata.is_some();
         let bytes = data.runs().iter().map(|(_, bytes)| bytes).sum();
         accepted.bytes_missing = bytes;
-        let is_list = matches!(action, Action::Deallocate { .. } | Action::Copy { .. } | Action::SendUnits(_));
+        let is_list = row.list().is_some();
         let token = if is_list { Role::RANGES } else { Role::PAYLOAD }.token(id);
         let mut asked = 0;
         for (address, run) in data.runs().iter().copied() {
@@ -156,12 +151,11 @@ impl Controller {
                 asked += piece;
                 // The last piece arrives last, so its travel time is charged to the request.
                 let request = accepted.request.filter(|_| asked == bytes);
-                let packet = match action {
-                    Action::Write { .. } | Action::Append { .. } | Action::Key(_) => {
-                        packet.user_data(offset + u64::from(asked - piece), request)
-                    }
-                    // The data is compared or parsed and not written, so it has no place in the memory.
-                    _ => Packet { device_offset: u64::from(asked - piece), request, ..packet },
+                let packet = if row.writes_media() && !is_list {
+                    packet.user_data(offset + u64::from(asked - piece), request)
+                } else {
+                    // Because the data is only compared or parsed, no user data is stored.
+                    Packet { device_offset: u64::from(asked - piece), request, ..packet }
                 };
                 self.reads.request(packet, ports.link, ports.shared);
                 done += piece;
@@ -172,26 +166,23 @@ impl Controller {
         }
     }
 
-    /// Handles data that has arrived from the host. When all of it is there, starts the media access: a read for a
-    /// Compare, a write otherwise.
+    /// Handles data that has arrived from the host. When all of it is there, starts the media access.
     pub(super) fn on_payload(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         let id = packet.token.context;
         let accepted = &mut self.commands[id as usize];
         accepted.take_data(packet.bytes);
-        if accepted.bytes_missing > 0 {
-            return;
-        }
-        match &accepted.command {
-            Ok(Command { action: Action::Compare, .. }) => self.read_media(now, id, ports),
-            Ok(Command { action: Action::Key(_), .. }) => self.write_value(now, id, ports),
-            _ => self.write_media(now, id, ports),
+        if accepted.bytes_missing == 0 {
+            self.use_media(now, id, ports);
         }
     }
 
-    /// Starts the media access of a command without a data transfer: a read for a Verify, a write otherwise.
+    /// Starts the media access of a command whose data is there or that transfers none: a read of blocks that are only
+    /// compared or verified, a write otherwise.
+    #[inline]
     pub(super) fn use_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
         match &self.commands[id as usize].command {
-            Ok(Command { action: Action::Verify, .. }) => self.read_media(now, id, ports),
+            Ok(command) if command.row.media == MediaUse::Read => self.read_media(now, id, ports),
+            _ if self.keys.is_some() => self.write_value(now, id, ports),
             _ => self.write_media(now, id, ports),
         }
     }
@@ -199,15 +190,15 @@ impl Controller {
     /// Writes a command's bytes to the media, in the stream of its placement handle. Schedules the end of the command
     /// for the media's acknowledgement; a write with FUA is flushed first.
     fn write_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let ActiveCommand { request, command: Ok(Command { action, offset, bytes, placement, .. }), .. } =
+        let ActiveCommand { request, command: Ok(Command { row, is_forced, offset, bytes, placement, .. }), .. } =
             self.commands[id as usize]
         else {
             return;
         };
-        if matches!(action, Action::Zero { .. }) {
+        if row.changes == Changes::Zeroed {
             store_zeroes(now, id, offset, bytes, ports);
         }
-        let kind = if action.is_forced() { timer::DURABILITY_WANTED } else { timer::FINISHED };
+        let kind = if is_forced { timer::DURABILITY_WANTED } else { timer::FINISHED };
         let timing = match &mut self.placement {
             Some(placed) => ports.media.write_placed(now, offset, bytes, placed.take(placement)),
             None => ports.media.write(now, offset, bytes),
@@ -242,11 +233,11 @@ impl Controller {
         }
         let mut list = self.ranges.remove(&id).unwrap_or_default();
         ports.shared.requests.charge(accepted.request, Stage::Parse, now);
-        let action = accepted.command.as_ref().ok().map(|command| command.action);
-        let done = self.host_lists.part(id, &list).and_then(|list| match action {
-            Some(Action::Copy { .. }) => self.copy(now, id, &list, ports),
-            Some(Action::SendUnits(_)) => self.renew_units(now, id, &list, ports),
-            _ => self.deallocate(id, &list, ports),
+        let kind = accepted.command.as_ref().ok().and_then(|command| command.row.list());
+        let done = self.host_lists.part(id, &list).and_then(|list| match kind {
+            Some(ListKind::Sources) => self.copy(now, id, &list, ports),
+            Some(ListKind::Identifiers) => self.renew_units(now, id, &list, ports),
+            Some(ListKind::Ranges) | None => self.deallocate(id, &list, ports),
         });
         // Keep the memory of the list for the next command.
         list.clear();

@@ -19,8 +19,9 @@ use crate::ledger::Stage;
 use crate::media::WriteTiming;
 use crate::media::keys::{GranuleRun, IndexPages, Key, KeyRefusal, KeySpace, StoreOptions, StoredValue};
 use crate::number::short_length;
+use crate::protocol::nvme::commands::{Action, Changes, Command, CommandRow, DataUse};
 use crate::protocol::nvme::rules::key_value::{delete, status};
-use crate::protocol::nvme::rules::{Action, Command, KeyCommand, KeyOperation};
+use crate::protocol::nvme::rules::{KeyCommand, KeyOperation};
 use crate::protocol::nvme::spec::Status;
 use crate::protocol::ports::Ports;
 use crate::request::RequestId;
@@ -174,17 +175,26 @@ impl SimulatedKeys {
 }
 
 impl Controller {
+    /// Returns row and parameters of an accepted Key Value command; none for a command of another set.
+    fn key_command(&self, id: u32) -> Option<(&'static CommandRow, KeyCommand)> {
+        let Ok(Command { row, action: Action::Key(command), .. }) = self.commands[id as usize].command else {
+            return None;
+        };
+        Some((row, command))
+    }
+
     /// Looks up a command's key in the index, from `parsed` on: in memory, or in a page that is first read from the
     /// media. Schedules the continuation of the command for the end of the lookup.
     #[cold]
-    pub(super) fn find_key(&mut self, parsed: Time, id: u32, command: KeyCommand, ports: &mut Ports) {
+    pub(super) fn find_key(&mut self, parsed: Time, id: u32, ports: &mut Ports) {
+        let Some((row, command)) = self.key_command(id) else { return };
         let Some(keys) = &mut self.keys else { return };
-        let request = self.commands[id as usize].request;
+        let (request, changes_keys) = (self.commands[id as usize].request, row.changes == Changes::Keys);
         let looked_up = parsed + keys.lookup;
         ports.shared.requests.charge(request, Stage::Parse, looked_up);
         let mut found = looked_up;
         if let Some(pages) = &mut keys.pages {
-            let (access, bytes) = (pages.access(command.key, command.changes_keys()), pages.page_bytes());
+            let (access, bytes) = (pages.access(command.key, changes_keys), pages.page_bytes());
             keys.counts.index_reads += u64::from(access.read.is_some());
             keys.counts.index_writes += u64::from(access.written.is_some());
             if let Some(offset) = access.written {
@@ -200,12 +210,12 @@ impl Controller {
     /// List, or ends a Delete or Exist.
     #[cold]
     pub(super) fn on_key_found(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let Ok(Command { action: Action::Key(command), .. }) = self.commands[id as usize].command else { return };
-        match command.operation {
-            // The space for the value is allocated after its page list has been read.
-            KeyOperation::Store { .. } => self.want_data(id, ports),
-            KeyOperation::Retrieve { .. } | KeyOperation::List { .. } => self.bring(now, id, command, ports),
-            KeyOperation::Delete | KeyOperation::Exist => {
+        let Some((row, command)) = self.key_command(id) else { return };
+        match row.data {
+            // The space for the value is reserved when the list of its pages has been read.
+            DataUse::FromHost | DataUse::List(_) => self.want_data(id, ports),
+            DataUse::ToHost => self.bring(now, id, command, ports),
+            DataUse::None => {
                 if let Err(status) = self.execute_key_command(id, command, ports) {
                     self.commands[id as usize].command = Err(status);
                 }
@@ -268,7 +278,7 @@ impl Controller {
     /// command has ended: it was refused, or the value has no bytes.
     #[cold]
     pub(super) fn begin_store(&mut self, id: u32, ports: &mut Ports) -> bool {
-        let Ok(Command { action: Action::Key(command), .. }) = self.commands[id as usize].command else { return true };
+        let Some((_, command)) = self.key_command(id) else { return true };
         if let Err(status) = self.execute_key_command(id, command, ports) {
             self.commands[id as usize].command = Err(status);
         } else if command.data_bytes() > 0 {

@@ -4,7 +4,7 @@
 use super::{ActiveCommand, Controller, PAYLOAD_READ_BYTES};
 use crate::ledger::Stage;
 use crate::protocol::nvme::Role;
-use crate::protocol::nvme::rules::Command;
+use crate::protocol::nvme::commands::Command;
 use crate::protocol::ports::Ports;
 use crate::time::Time;
 use crate::tlp::{Direction, Packet};

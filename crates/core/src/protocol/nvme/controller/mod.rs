@@ -10,10 +10,11 @@ mod zones;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Role;
+use super::commands::Command;
 use super::host_lists::HostLists;
 use super::rules::completion::{Done, refusal};
 use super::rules::queues::{CompletionRing, SubmissionRing, wrapped};
-use super::rules::{Command, Limits, Shadow, shadow};
+use super::rules::{Limits, Shadow, shadow};
 use super::spec::{self, COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 use crate::drive::Drive;
 use crate::ledger::Stage;

@@ -3,8 +3,8 @@
 use super::{Controller, Fetch};
 use crate::drive::Drive;
 use crate::media::zones::{ZoneAction, Zones, ZonesLeft};
-use crate::protocol::nvme::rules::zone_commands::{ZoneEffect, admit};
-use crate::protocol::nvme::rules::{Action, Command};
+use crate::protocol::nvme::commands::zones::{ZoneEffect, admit};
+use crate::protocol::nvme::commands::{Command, ListKind, ReturnedValue};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 use crate::protocol::ports::Ports;
 use crate::time::Time;
@@ -114,8 +114,8 @@ impl SimulatedZones {
     /// Ends the command with this number: its write counts as completed, and a flush makes its recorded states durable.
     pub(super) fn end_command(&mut self, id: u32, command: Option<&Command>, block_shift: u32) {
         let Some(command) = command else { return };
-        // A read or a flush may have the same block number as a write in flight, so remove only writes.
-        if moves_pointer(command.action)
+        // A read or a flush may name the block at which a write in flight begins.
+        if moves_pointer(command)
             && let Some(place) = self.writing.iter().position(|(block, _)| *block == command.offset >> block_shift)
         {
             self.writing.swap_remove(place);
@@ -152,8 +152,7 @@ impl Controller {
     #[inline(never)]
     fn check_zoned(&mut self, entry: &SubmissionEntry, ports: &mut Ports) -> Result<Command, Status> {
         let command = Command::check(entry, &self.limits)?;
-        let is_copy = matches!(command.action, Action::Copy { .. });
-        if is_copy { Ok(command) } else { self.ask_zones(command, &[], ports) }
+        if command.row.list() == Some(ListKind::Sources) { Ok(command) } else { self.ask_zones(command, &[], ports) }
     }
 
     /// Checks a command against the states of its zones and changes them. Returns the command, with the logical block
@@ -181,7 +180,7 @@ impl Controller {
                 }
             }
         }
-        if moves_pointer(command.action) {
+        if moves_pointer(&command) {
             writing.push((command.offset >> shift, u64::from(command.bytes) >> shift));
         }
         Ok(command)
@@ -211,7 +210,7 @@ impl Controller {
     /// Undoes the effect of a write on its zone, after the zone has accepted it and its PRP list or SGL is wrong.
     #[cold]
     pub(super) fn undo_write(&mut self, command: &Command) {
-        let zones = self.zones.as_deref_mut().filter(|_| moves_pointer(command.action));
+        let zones = self.zones.as_deref_mut().filter(|_| moves_pointer(command));
         let Some(SimulatedZones { zones, writing, .. }) = zones else { return };
         let shift = self.limits.block_shift;
         writing.retain(|(block, _)| *block != command.offset >> shift);
@@ -222,26 +221,26 @@ impl Controller {
     /// the length of a key's value.
     #[inline(always)]
     pub(super) fn result_of(&self, command: &Command, value_bytes: u64) -> u64 {
-        match command.action {
-            Action::Append { .. } => command.offset >> self.limits.block_shift,
-            Action::Key(_) => value_bytes,
-            _ => 0,
+        match command.row.returns {
+            ReturnedValue::FirstBlock => command.offset >> self.limits.block_shift,
+            ReturnedValue::ValueBytes => value_bytes,
+            ReturnedValue::None => 0,
         }
     }
 }
 
-/// True if a command with this action moves the write pointer to the end of its blocks once its zone has accepted it.
-/// Copies are left out, since the modelled host sends none to zones.
-fn moves_pointer(action: Action) -> bool {
-    matches!(action, Action::Write { .. } | Action::Append { .. } | Action::Zero { .. })
+/// True if the command moves the write pointer to the end of its blocks once its zone has accepted it. A Copy has no
+/// blocks before its sources are known, and its zone has not accepted it until then.
+fn moves_pointer(command: &Command) -> bool {
+    command.row.writes_media() && command.bytes > 0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::media::zones::ZoneLayout;
+    use crate::protocol::nvme::commands::opcode;
     use crate::protocol::nvme::rules::Limits;
-    use crate::protocol::nvme::spec::opcode;
 
     #[test]
     fn a_write_in_flight_has_not_completed_when_a_flush_or_a_read_of_its_block_has() {

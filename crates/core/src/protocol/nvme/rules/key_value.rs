@@ -8,8 +8,7 @@
 use crate::drive::Drive;
 use crate::media::keys::{KEY_BYTES_MAX, Key, KeyLayout, KeyRefusal, KeySpace, StoreOptions, StoredValue};
 use crate::number::low_u32;
-use crate::protocol::nvme::spec::{Status, SubmissionEntry, opcode};
-use crate::request::Op;
+use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 
 /// Command Set Identifier (CSI) of the Key Value Command Set.
 pub const COMMAND_SET: u8 = 1;
@@ -92,6 +91,15 @@ pub enum KeyOperation {
     Exist,
 }
 
+impl KeyOperation {
+    /// Returns the Store that a submission queue entry encodes, with its length and conditions.
+    pub(in crate::protocol::nvme) fn store(entry: &SubmissionEntry) -> KeyOperation {
+        let [bytes, dword11, ..] = entry.dwords;
+        let options = StoreOptions { must_exist: dword11 & MUST_EXIST != 0, must_be_new: dword11 & MUST_BE_NEW != 0 };
+        KeyOperation::Store { bytes, options }
+    }
+}
+
 /// Key Value command: an operation and its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyCommand {
@@ -102,29 +110,20 @@ pub struct KeyCommand {
 }
 
 impl KeyCommand {
-    /// Returns the Key Value command that a submission queue entry encodes.
+    /// Returns the Key Value command with this operation and the key of a submission queue entry.
     ///
     /// # Errors
-    /// - Invalid Opcode for a command of another command set.
     /// - Invalid Field for a key length of more than 16 bytes, or a List buffer too small for the number of keys.
     /// - Invalid Key Size for a key longer than the namespace allows, or without bytes. SPDK and FEMU return it for
     ///   Delete and Exist, too; figure 4 lists the status for the other commands alone. A List may have a key without
     ///   bytes: it begins with the first key.
     /// - Invalid Value Size for a value longer than the namespace allows.
-    pub(super) fn of(entry: &SubmissionEntry, limits: &KeyValueLimits) -> Result<KeyCommand, Status> {
-        let [bytes, dword11, ..] = entry.dwords;
-        let operation = match entry.opcode {
-            opcode::STORE => {
-                let options =
-                    StoreOptions { must_exist: dword11 & MUST_EXIST != 0, must_be_new: dword11 & MUST_BE_NEW != 0 };
-                KeyOperation::Store { bytes, options }
-            }
-            opcode::RETRIEVE => KeyOperation::Retrieve { buffer_bytes: bytes },
-            opcode::LIST => KeyOperation::List { buffer_bytes: bytes },
-            opcode::DELETE => KeyOperation::Delete,
-            opcode::EXIST => KeyOperation::Exist,
-            _ => return Err(Status::INVALID_OPCODE),
-        };
+    pub(in crate::protocol::nvme) fn of(
+        entry: &SubmissionEntry,
+        operation: KeyOperation,
+        limits: &KeyValueLimits,
+    ) -> Result<KeyCommand, Status> {
+        let dword11 = entry.dwords[1];
         let key = key_of(entry, dword11 & 0xff)?;
         let is_list = matches!(operation, KeyOperation::List { .. });
         if key.length() > limits.key_bytes_max || key.length() == 0 && !is_list {
@@ -146,33 +145,6 @@ impl KeyCommand {
             KeyOperation::Store { bytes, .. } => bytes,
             KeyOperation::Retrieve { buffer_bytes } | KeyOperation::List { buffer_bytes } => buffer_bytes,
             KeyOperation::Delete | KeyOperation::Exist => 0,
-        }
-    }
-
-    /// True if the command moves a value between the host and the media (Store, Retrieve).
-    #[inline]
-    pub fn moves_value(&self) -> bool {
-        matches!(self.operation, KeyOperation::Store { .. } | KeyOperation::Retrieve { .. })
-    }
-
-    /// True if the command transfers data to the host (Retrieve, List).
-    #[inline]
-    pub fn brings_data(&self) -> bool {
-        matches!(self.operation, KeyOperation::Retrieve { .. } | KeyOperation::List { .. })
-    }
-
-    /// True if the command changes keys or values, so that other commands see the change (Store, Delete).
-    #[inline]
-    pub fn changes_keys(&self) -> bool {
-        matches!(self.operation, KeyOperation::Store { .. } | KeyOperation::Delete)
-    }
-
-    /// Returns the kind of request that counters file this command under.
-    pub(super) fn op(&self) -> Op {
-        match self.operation {
-            KeyOperation::Store { .. } => Op::Write,
-            KeyOperation::Delete => Op::Discard,
-            KeyOperation::Retrieve { .. } | KeyOperation::List { .. } | KeyOperation::Exist => Op::Read,
         }
     }
 
@@ -241,8 +213,9 @@ pub fn delete(space: &mut KeySpace, key: Key, reports_missing: bool) -> Result<O
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Action, Command, Limits};
+    use super::super::Limits;
     use super::*;
+    use crate::protocol::nvme::commands::{Action, Command, opcode};
 
     const LAYOUT: KeyLayout = KeyLayout { capacity_bytes: 1 << 20, granule_bytes: 512, keys_max: 100 };
     const KEYS: KeyValueLimits =

@@ -5,13 +5,11 @@
 //! packets; the served one reads them from a real host's memory and moves data. For both, the rules decide
 //!
 //! - which submission queue entry is next, and when a queue is full ([`queues`]),
-//! - whether a command is valid and what it does, or with which status it is refused ([`command`]),
 //! - which pages of host memory a command's data uses ([`pages`]),
 //! - the contents of a completion queue entry ([`completion`]),
 //! - the meaning of shadow doorbells ([`shadow`]),
 //! - how many queues and entries there are, and how much data a command may transfer ([`limits`]),
 //! - the meaning of zone management commands, and the reports of zones ([`zones`]),
-//! - which commands a zone accepts in its state ([`zone_commands`]),
 //! - the meaning of key-value commands, and the lists of keys ([`key_value`]),
 //! - which protection information is inserted, stripped and checked ([`protection`]),
 //! - the reclaim group and placement handle of writes, and the reports of reclaim units ([`placement`]),
@@ -21,7 +19,6 @@
 //! Set Specification 1.0, the Zoned Namespace Command Set Specification 1.1 or the Key Value Command Set Specification
 //! 1.0.
 
-pub mod command;
 pub mod completion;
 pub mod key_value;
 pub mod limits;
@@ -31,10 +28,8 @@ pub mod placement_logs;
 pub mod protection;
 pub mod queues;
 pub mod shadow;
-pub mod zone_commands;
 pub mod zones;
 
-pub use command::{Action, Command};
 pub use key_value::{KeyCommand, KeyOperation, KeyValueLimits};
 pub use limits::Limits;
 pub use pages::Data;

@@ -51,6 +51,12 @@ impl Data {
         Data::default()
     }
 
+    /// True if the data has no bytes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.next_list_part().is_none()
+    }
+
     /// Returns the host memory of `bytes` of data as far as the data pointer in the command describes it without a
     /// list.
     ///

@@ -5,7 +5,6 @@
 //! A placement identifier has the reclaim group in its upper bits (RGIF is their number) and the placement handle in
 //! the lower bits. The namespace maps placement handles to reclaim unit handles.
 
-use super::Action;
 use crate::config::Isolation;
 use crate::drive::Drive;
 use crate::media::flash::placed_shape;
@@ -131,14 +130,14 @@ impl PlacementLimits {
     ///
     /// # Errors
     /// Invalid Field for a directive type that is not enabled (section 8.1.8).
-    pub(super) fn place(&self, entry: &SubmissionEntry, action: Action) -> Result<WritePlacement, Status> {
-        let writes = matches!(
-            action,
-            Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::WriteUncorrectable
-        );
+    pub(in crate::protocol::nvme) fn place(
+        &self,
+        entry: &SubmissionEntry,
+        is_write: bool,
+    ) -> Result<WritePlacement, Status> {
         let (kind, identifier) = (entry.dwords[2] >> TYPE_SHIFT & 0xf, (entry.dwords[3] >> 16) as u16);
         match kind {
-            _ if !writes || !self.is_enabled || !self.is_directed => Ok(WritePlacement::default()),
+            _ if !is_write || !self.is_enabled || !self.is_directed => Ok(WritePlacement::default()),
             0 => Ok(WritePlacement::default()),
             DATA_PLACEMENT => Ok(match self.find(identifier) {
                 Some((group, handle)) => WritePlacement { group, handle, is_invalid: false },
@@ -172,7 +171,10 @@ impl UnitReceive {
     ///
     /// # Errors
     /// Invalid Field for a reserved management operation; FDP Disabled if data placement is disabled.
-    pub(super) fn of(entry: &SubmissionEntry, limits: &PlacementLimits) -> Result<UnitReceive, Status> {
+    pub(in crate::protocol::nvme) fn of(
+        entry: &SubmissionEntry,
+        limits: &PlacementLimits,
+    ) -> Result<UnitReceive, Status> {
         match entry.dwords[0] & 0xff {
             0 => Ok(UnitReceive { bytes: 0 }),
             UNITS => {
@@ -211,7 +213,7 @@ impl UnitSend {
     /// # Errors
     /// Invalid Field for a reserved management operation or too many placement identifiers; FDP Disabled if data
     /// placement is disabled.
-    pub(super) fn of(entry: &SubmissionEntry, limits: &PlacementLimits) -> Result<UnitSend, Status> {
+    pub(in crate::protocol::nvme) fn of(entry: &SubmissionEntry, limits: &PlacementLimits) -> Result<UnitSend, Status> {
         match entry.dwords[0] & 0xff {
             0 => Ok(UnitSend { identifiers: 0 }),
             UNITS => {
@@ -245,12 +247,12 @@ pub fn directed_to(dwords: [u32; 6], identifier: u16) -> [u32; 6] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Command, Limits};
+    use super::super::Limits;
     use super::*;
     use crate::config::PolicyName;
     use crate::media::translation::PlacedStreams;
     use crate::media::translation::policy::PolicySettings;
-    use crate::protocol::nvme::spec::opcode;
+    use crate::protocol::nvme::commands::{Command, opcode};
     use crate::random::Random;
 
     const PLACEMENT: PlacementLimits = PlacementLimits {

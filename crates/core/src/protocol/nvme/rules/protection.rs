@@ -5,7 +5,7 @@
 //! is not supported.
 
 use crate::protocol::nvme::config::{self, DriveProtection, Nvme};
-use crate::protocol::nvme::spec::{Status, SubmissionEntry, opcode};
+use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 
 /// Size of the metadata of a logical block in bytes.
 pub const METADATA_BYTES: usize = config::METADATA_BYTES as usize;
@@ -244,6 +244,30 @@ impl BlockProtection {
     }
 }
 
+/// Use of the metadata of logical blocks by a command, with what the command allows protection information to ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataUse {
+    /// No use.
+    None,
+    /// Transferred between host memory and drive (Read, Write).
+    Transferred,
+    /// Transferred from host memory and compared with the drive's; the controller cannot insert it (Compare).
+    Compared,
+    /// Read on the drive and checked; the controller cannot strip it (Verify).
+    Verified,
+    /// Written with zeroed blocks, without checks (Write Zeroes).
+    Zeroed,
+    /// Copied on the drive, with an action and checks for the source blocks, too (Copy).
+    Copied,
+}
+
+impl MetadataUse {
+    /// True if metadata crosses the link with the data, unless the controller inserts and strips it.
+    fn is_transferred(self) -> bool {
+        matches!(self, MetadataUse::Transferred | MetadataUse::Compared)
+    }
+}
+
 /// Metadata of the logical blocks of one command: its format, its buffer, and the protection information fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockMetadata {
@@ -264,8 +288,7 @@ pub struct BlockMetadata {
 }
 
 impl BlockMetadata {
-    /// Returns the metadata of a command's logical blocks; none if the command does not read, write, compare, verify,
-    /// zero or copy blocks.
+    /// Returns the metadata of a command's logical blocks; none if the row of the command says that it uses none.
     ///
     /// # Errors
     /// Invalid Protection Information for checks or tags that the command or the protection type does not allow.
@@ -273,23 +296,22 @@ impl BlockMetadata {
     #[cold]
     pub fn of(
         entry: &SubmissionEntry,
+        metadata: MetadataUse,
         format: MetadataFormat,
         block_shift: u32,
     ) -> Result<Option<Box<BlockMetadata>>, Status> {
-        let is_transfer = match entry.opcode {
-            opcode::READ | opcode::WRITE | opcode::COMPARE => true,
-            opcode::VERIFY | opcode::WRITE_ZEROES | opcode::COPY => false,
-            _ => return Ok(None),
-        };
+        if metadata == MetadataUse::None {
+            return Ok(None);
+        }
         let information = entry.dwords[2] >> 26;
         let fields = |kind| BlockProtection::of(kind, information, entry.dwords[4], entry.dwords[5]);
         let protection = format.protection.map(fields);
         if let Some(protection) = protection {
-            check_action(protection, entry)?;
+            check_action(protection, metadata, entry)?;
             protection.check_first(entry.slba())?;
         }
-        let is_buffered = is_transfer && !protection.is_some_and(BlockProtection::is_inserted);
-        // The metadata address must be dword-aligned for PRPs, but not for SGL segments (Base Specification 2.0, figure
+        let is_buffered = metadata.is_transferred() && !protection.is_some_and(BlockProtection::is_inserted);
+        // Addresses of pages are aligned to double words, those of segments need not be (Base Specification 2.0, figure
         // 86).
         if is_buffered && !entry.is_sgl() && !entry.metadata.is_multiple_of(4) {
             return Err(Status::INVALID_FIELD);
@@ -338,20 +360,19 @@ fn source_information(entry: &SubmissionEntry) -> u32 {
     entry.dwords[2] >> 12 & 0xf
 }
 
-/// Checks that the command's opcode allows its protection information action (PRACT) and checks (PRCHK).
-fn check_action(protection: BlockProtection, entry: &SubmissionEntry) -> Result<(), Status> {
-    match entry.opcode {
-        // The read and the write part of Copy must either both insert and strip protection information, or neither
-        // (section 5.2.2.5).
-        opcode::COPY if source_information(entry) & ACTION != protection.information & ACTION => {
+/// Checks that the command allows its protection information action (PRACT) and checks (PRCHK).
+fn check_action(protection: BlockProtection, metadata: MetadataUse, entry: &SubmissionEntry) -> Result<(), Status> {
+    match metadata {
+        // Both halves of a copy insert and strip, or none does (section 5.2.2.5).
+        MetadataUse::Copied if source_information(entry) & ACTION != protection.information & ACTION => {
             Err(Status::INVALID_FIELD)
         }
         // Figure 55.
-        opcode::VERIFY if protection.is_inserted() => Err(Status::INVALID_FIELD),
+        MetadataUse::Verified if protection.is_inserted() => Err(Status::INVALID_FIELD),
         // Figure 23.
-        opcode::COMPARE if protection.is_inserted() => Err(Status::INVALID_PROTECTION_INFORMATION),
+        MetadataUse::Compared if protection.is_inserted() => Err(Status::INVALID_PROTECTION_INFORMATION),
         // Figure 73.
-        opcode::WRITE_ZEROES if protection.has_check(CHECKS) => Err(Status::INVALID_PROTECTION_INFORMATION),
+        MetadataUse::Zeroed if protection.has_check(CHECKS) => Err(Status::INVALID_PROTECTION_INFORMATION),
         _ => Ok(()),
     }
 }
@@ -375,12 +396,12 @@ pub(in crate::protocol::nvme) fn protected(
 /// `is_transferred`; otherwise the controller inserts and strips it. For a model whose blocks have other protection
 /// information or other numbers.
 #[cold]
-pub fn unchecked(entry: SubmissionEntry, is_transferred: bool) -> SubmissionEntry {
+pub fn unchecked(entry: SubmissionEntry, metadata: MetadataUse, is_transferred: bool) -> SubmissionEntry {
     let mut dwords = entry.dwords;
     dwords[2] &= !(0xf << 26);
-    match entry.opcode {
-        opcode::COPY => dwords[2] &= !(0xf << 12),
-        opcode::READ | opcode::WRITE if !is_transferred => dwords[2] |= ACTION << 26,
+    match metadata {
+        MetadataUse::Copied => dwords[2] &= !(0xf << 12),
+        MetadataUse::Transferred if !is_transferred => dwords[2] |= ACTION << 26,
         _ => {}
     }
     SubmissionEntry { dwords, ..entry }
@@ -433,8 +454,9 @@ fn guard(block: &[u8]) -> u16 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Command, Limits};
+    use super::super::Limits;
     use super::*;
+    use crate::protocol::nvme::commands::{Command, opcode};
 
     const TYPES: [ProtectionType; 3] = [ProtectionType::Type1, ProtectionType::Type2, ProtectionType::Type3];
 
@@ -575,7 +597,9 @@ mod tests {
     #[test]
     fn metadata_pointer_beside_pages_is_aligned_to_double_words() {
         let read = SubmissionEntry { opcode: opcode::READ, namespace_id: 1, metadata: 2, ..SubmissionEntry::default() };
-        let of = |entry: SubmissionEntry| BlockMetadata::of(&entry, limits(0).metadata.unwrap(), 9);
+        let of = |entry: SubmissionEntry| {
+            BlockMetadata::of(&entry, MetadataUse::Transferred, limits(0).metadata.unwrap(), 9)
+        };
         assert_eq!(of(read), Err(Status::INVALID_FIELD));
         assert!(of(SubmissionEntry { flags: 0x40, ..read }).is_ok());
         assert!(of(SubmissionEntry { metadata: 4, ..read }).is_ok());
@@ -588,7 +612,7 @@ mod tests {
         let source =
             |slba: u64, tag: u32| [0, slba, 0, 0xffff_0007 << 32 | u64::from(tag)].map(u64::to_le_bytes).concat();
         let of = |list: &[u8]| {
-            let metadata = BlockMetadata::of(&entry, limits(1).metadata.unwrap(), 9);
+            let metadata = BlockMetadata::of(&entry, MetadataUse::Zeroed, limits(1).metadata.unwrap(), 9);
             let mut metadata = metadata.unwrap().unwrap();
             metadata.take_sources(list).map(|()| metadata.sources)
         };
@@ -615,8 +639,11 @@ mod tests {
         assert_eq!((inserted.metadata, inserted.dwords[2] >> 26), (0, ACTION | CHECKS));
         assert_eq!(protected(read, None, false).dwords[2] >> 26, ACTION);
         assert_eq!((sent.slba(), sent.blocks()), (read.slba(), read.blocks()));
-        assert_eq!([true, false].map(|is_sent| unchecked(inserted, is_sent).dwords[2] >> 26), [0, ACTION]);
+        assert_eq!(
+            [true, false].map(|is_sent| unchecked(inserted, MetadataUse::Transferred, is_sent).dwords[2] >> 26),
+            [0, ACTION]
+        );
         let copy = SubmissionEntry { opcode: opcode::COPY, dwords: [0, 0, u32::MAX, 0, 0, 0], ..read };
-        assert_eq!(unchecked(copy, false).dwords[2], !(0xf << 26 | 0xf << 12));
+        assert_eq!(unchecked(copy, MetadataUse::Copied, false).dwords[2], !(0xf << 26 | 0xf << 12));
     }
 }

@@ -74,7 +74,7 @@ impl ZoneSend {
     ///
     /// # Errors
     /// Invalid Field for an action that is reserved or not supported.
-    pub(super) fn of(entry: &SubmissionEntry) -> Result<ZoneSend, Status> {
+    pub(in crate::protocol::nvme) fn of(entry: &SubmissionEntry) -> Result<ZoneSend, Status> {
         let dword = entry.dwords[3];
         let action = match dword & 0xff {
             0x01 => ZoneAction::Close,
@@ -112,7 +112,7 @@ impl ZoneReceive {
     ///
     /// # Errors
     /// Invalid Field for an action or a zone state filter that is reserved or not supported; extended reports are not.
-    pub(super) fn of(entry: &SubmissionEntry) -> Result<ZoneReceive, Status> {
+    pub(in crate::protocol::nvme) fn of(entry: &SubmissionEntry) -> Result<ZoneReceive, Status> {
         let dword = entry.dwords[3];
         let state = match dword >> 8 & 0xff {
             0 => None,
@@ -198,9 +198,9 @@ pub fn status(refusal: ZoneRefusal) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Action, Command, Limits};
+    use super::super::Limits;
     use super::*;
-    use crate::protocol::nvme::spec::opcode;
+    use crate::protocol::nvme::commands::{Action, Command, opcode};
 
     const LAYOUT: ZoneLayout =
         ZoneLayout { zones: 4, zone_blocks: 512, capacity_blocks: 500, active_max: 3, open_max: 0 };

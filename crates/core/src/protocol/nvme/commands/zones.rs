@@ -1,9 +1,9 @@
 //! Admission of commands on a zoned namespace: the states of its zones decide, before execution, whether a command is
 //! accepted. The simulated and the served controller use the same check, so they return the same statuses.
 
-use super::Action;
-use super::zones::{ZoneSend, status};
+use super::{Action, MediaUse};
 use crate::media::zones::{ZoneAction, Zones};
+use crate::protocol::nvme::rules::zones::{ZoneSend, status};
 use crate::protocol::nvme::spec::Status;
 
 /// Effect that a command on a zoned namespace has beside changes of zone states.
@@ -32,19 +32,17 @@ pub fn admit(
     block_shift: u32,
 ) -> Result<ZoneEffect, Status> {
     let (block, blocks) = (offset >> block_shift, u64::from(bytes) >> block_shift);
-    match action {
-        Action::Write { .. } | Action::Zero { .. } | Action::WriteUncorrectable => {
-            zones.write(block, blocks).map_err(status)?
-        }
-        Action::Append { .. } => return zones.append(block, blocks).map(ZoneEffect::Placed).map_err(status),
-        Action::Read | Action::Compare | Action::Verify => zones.check_read(block, blocks).map_err(status)?,
-        Action::Copy { .. } => {
+    let row = action.row();
+    match (row.media, action) {
+        (_, Action::Append) => return zones.append(block, blocks).map(ZoneEffect::Placed).map_err(status),
+        (_, Action::SendZones(send)) => return act(zones, send, block),
+        (MediaUse::Read, _) => zones.check_read(block, blocks).map_err(status)?,
+        (MediaUse::Write, _) => {
             let mut sources = sources.iter().map(|(offset, bytes)| (offset >> block_shift, bytes >> block_shift));
             sources.try_for_each(|(block, blocks)| zones.check_read(block, blocks)).map_err(status)?;
             zones.write(block, blocks).map_err(status)?;
         }
-        Action::SendZones(send) => return act(zones, send, block),
-        // Other commands do not depend on the state of zones.
+        // The states of zones do not affect other commands.
         _ => {}
     }
     Ok(ZoneEffect::None)

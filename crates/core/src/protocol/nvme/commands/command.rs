@@ -1,0 +1,313 @@
+//! Validation and meaning of a command of an I/O submission queue (NVM Command Set Specification 1.0, section 3).
+
+use super::{Action, CommandRow, CommandSet, DataUse, DurabilityRule, Extent, MediaUse, RANGE_BYTES, SOURCE_BYTES};
+use crate::protocol::nvme::rules::zones::ZoneSend;
+use crate::protocol::nvme::rules::{BlockMetadata, Data, Limits, WritePlacement};
+use crate::protocol::nvme::spec::{FLAGS, Status, SubmissionEntry};
+use crate::request::Op;
+
+/// Namespace identifier that the modelled driver uses in all commands.
+pub const NAMESPACE: u32 = 1;
+/// Namespace identifier FFFFFFFFh (broadcast), which means all namespaces in a command that allows it.
+pub const ALL_NAMESPACES: u32 = u32::MAX;
+/// Bit FUA in dword 12 of a write: the data must be durable when the command completes.
+const FORCE_UNIT_ACCESS: u32 = 1 << 30;
+
+/// Command whose fields are valid; ranges in its list and the data in host memory are not checked yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Row of the command in the table of I/O commands.
+    pub row: &'static CommandRow,
+    /// Operation that the command asks for, with its parameters.
+    pub action: Action,
+    /// True if bit FUA is set: the data that the command writes must be durable when it completes.
+    pub is_forced: bool,
+    /// Identifier of the command's namespace; a flush may name all namespaces.
+    pub namespace: u32,
+    /// Offset in bytes on the drive of the command's first byte; for a Copy, of the first byte written. 0 if the row's
+    /// extent is none.
+    pub offset: u64,
+    /// Length in bytes of the command's access to the drive; 0 for a flush or deallocation, and for a Copy until its
+    /// list has been read. For a report or a key, the length of the report, of the value or of the host's buffer.
+    pub bytes: u32,
+    /// Host memory of the command's data, or of its list of ranges.
+    pub data: Data,
+    /// Reclaim group and placement handle of the data that the command writes; both 0 without data placement.
+    pub placement: WritePlacement,
+    /// Metadata of the command's logical blocks, with their protection information; none if the blocks have no
+    /// metadata.
+    pub metadata: Option<Box<BlockMetadata>>,
+}
+
+impl Command {
+    /// Returns the command that a submission queue entry encodes, after all checks that its own fields allow.
+    ///
+    /// # Errors
+    /// The status of the first invalid field, in the order of the checks: flags, opcode, namespace, placement,
+    /// metadata, blocks, length, data pointer.
+    #[inline]
+    pub fn check(entry: &SubmissionEntry, limits: &Limits) -> Result<Command, Status> {
+        check_flags(entry, limits.takes_segments)?;
+        let action = Action::of(entry, limits)?;
+        let row = action.row();
+        check_namespace(entry, row, limits)?;
+        let placement = match &limits.placement {
+            Some(limits) => limits.place(entry, row.writes_media())?,
+            None => WritePlacement::default(),
+        };
+        let metadata = match limits.metadata {
+            Some(format) => BlockMetadata::of(entry, row.metadata, format, limits.block_shift)?,
+            None => None,
+        };
+        let named_bytes = action.named_bytes();
+        let list_bytes = match row.list() {
+            Some(list) => list.bytes(entry, named_bytes)?,
+            None => 0,
+        };
+        let (offset, bytes) = match row.extent {
+            Extent::Blocks => blocks_of(entry, limits)?,
+            extent => (start_of(extent, entry, action, limits)?, if list_bytes > 0 { 0 } else { named_bytes }),
+        };
+        let transferred = match row.data {
+            DataUse::None => 0,
+            DataUse::List(_) => list_bytes,
+            DataUse::ToHost | DataUse::FromHost if bytes > transfer_bytes_max(row, limits) => {
+                return Err(Status::INVALID_FIELD);
+            }
+            DataUse::ToHost | DataUse::FromHost => bytes,
+        };
+        let data = if transferred > 0 { Data::of(entry, transferred)? } else { Data::none() };
+        let is_forced = row.durability == DurabilityRule::ForcedOrUncached && entry.dwords[2] & FORCE_UNIT_ACCESS != 0;
+        Ok(Command { row, action, is_forced, namespace: entry.namespace_id, offset, bytes, data, placement, metadata })
+    }
+
+    /// Returns the kind of request that counters file this command under, chosen by its access to the media.
+    #[inline]
+    pub fn op(&self) -> Op {
+        self.row.counts
+    }
+
+    /// True if the command's completion promises that its changes are durable, so that write buffers are flushed before
+    /// it is posted. `write_cache` is true if the volatile write cache is enabled.
+    #[inline]
+    pub fn must_be_durable(&self, write_cache: bool) -> bool {
+        match self.row.durability {
+            DurabilityRule::None => false,
+            DurabilityRule::ForcedOrUncached => self.is_forced || !write_cache,
+            DurabilityRule::Uncached => !write_cache,
+            DurabilityRule::ByZoneAction => matches!(self.action, Action::SendZones(send) if send.must_last()),
+            DurabilityRule::Always => true,
+        }
+    }
+}
+
+/// Checks the flags of a submission queue entry. Fused commands are never supported, and SGLs only if `takes_segments`
+/// is set (figure 86).
+///
+/// # Errors
+/// Invalid Field if the flags are not supported.
+#[inline]
+pub fn check_flags(entry: &SubmissionEntry, takes_segments: bool) -> Result<(), Status> {
+    if entry.flags & FLAGS == 0 || takes_segments && entry.is_sgl() { Ok(()) } else { Err(Status::INVALID_FIELD) }
+}
+
+/// Checks that the command's namespace exists. Only a flush may name all namespaces (section 7.1 of the Base
+/// Specification).
+#[inline]
+fn check_namespace(entry: &SubmissionEntry, row: &CommandRow, limits: &Limits) -> Result<(), Status> {
+    let may_be_all = row.media == MediaUse::Flush && entry.namespace_id == ALL_NAMESPACES;
+    if limits.has_namespace(entry.namespace_id) || may_be_all { Ok(()) } else { Err(Status::INVALID_NAMESPACE) }
+}
+
+/// Returns the maximum number of bytes that a command transfers: Zone Append has a limit of its own.
+#[inline]
+fn transfer_bytes_max(row: &CommandRow, limits: &Limits) -> u32 {
+    match &limits.zones {
+        Some(zones) if row.set == CommandSet::Zones && row.writes_media() => zones.append_bytes_max,
+        _ => limits.transfer_bytes_max,
+    }
+}
+
+/// Returns the offset in bytes on the drive at which a command that names no range of blocks begins. The first logical
+/// block is ignored if the action is on all zones.
+#[inline]
+fn start_of(extent: Extent, entry: &SubmissionEntry, action: Action, limits: &Limits) -> Result<u64, Status> {
+    let is_about_all = matches!(action, Action::SendZones(ZoneSend { all: true, .. }));
+    match extent {
+        Extent::None | Extent::Blocks => Ok(0),
+        Extent::FirstBlock => limits.place(entry.namespace_id, if is_about_all { 0 } else { entry.slba() }, 1),
+        Extent::Namespace => Ok(limits.start(entry.namespace_id)),
+    }
+}
+
+/// Returns offset and length in bytes, on the drive, of a command's logical blocks.
+#[inline]
+fn blocks_of(entry: &SubmissionEntry, limits: &Limits) -> Result<(u64, u32), Status> {
+    let blocks = entry.blocks();
+    let offset = limits.place(entry.namespace_id, entry.slba(), blocks)?;
+    // Up to 65,536 blocks of up to 64 KiB can be one byte more than 32 bits hold.
+    let bytes = u32::try_from(u64::from(blocks) << limits.block_shift).map_err(|_| Status::INVALID_FIELD)?;
+    Ok((offset, bytes))
+}
+
+/// Returns one range of a Dataset Management list as the command stores it: context attributes 0, length in logical
+/// blocks, first logical block (figure 39).
+pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; RANGE_BYTES as usize] {
+    let mut range = [0; RANGE_BYTES as usize];
+    range[4..8].copy_from_slice(&blocks.to_le_bytes());
+    range[8..].copy_from_slice(&slba.to_le_bytes());
+    range
+}
+
+/// Returns offset and length in bytes on the drive of each range in a Dataset Management list (NVM Command Set
+/// Specification, section 3.2.3).
+///
+/// # Errors
+/// LBA Out of Range if any range ends beyond the namespace.
+pub fn ranges(list: &[u8], namespace: u32, limits: &Limits) -> Result<Vec<(u64, u64)>, Status> {
+    each_range(list, namespace, limits).collect()
+}
+
+/// Iterates over the ranges in a Dataset Management list: offset and length in bytes on the drive, or LBA Out of Range
+/// if the range ends beyond the namespace.
+pub fn each_range(list: &[u8], namespace: u32, limits: &Limits) -> impl Iterator<Item = Result<(u64, u64), Status>> {
+    list.as_chunks().0.iter().map(move |range: &[u8; RANGE_BYTES as usize]| {
+        let [_, blocks, low, high] = [0, 1, 2, 3].map(|word| u32::from_le_bytes(range.as_chunks().0[word]));
+        let offset = limits.place(namespace, u64::from(low) | u64::from(high) << 32, blocks)?;
+        Ok((offset, u64::from(blocks) << limits.block_shift))
+    })
+}
+
+/// Returns the source ranges in the list of a Copy, each as offset and length in bytes on the drive, and the bytes of
+/// all ranges together. `offset` is the destination, in the same namespace (NVM Command Set Specification, section
+/// 3.2.2).
+///
+/// # Errors
+/// Command Size Limit Exceeded if a range or the whole copy has more blocks than the limits allow. LBA Out of Range if
+/// a source or the destination ends beyond the namespace.
+pub fn sources(list: &[u8], namespace: u32, offset: u64, limits: &Limits) -> Result<(Vec<(u64, u64)>, u32), Status> {
+    let source = |source: &[u8; SOURCE_BYTES as usize]| {
+        let [_, slba, blocks, _] = [0, 1, 2, 3].map(|word| u64::from_le_bytes(source.as_chunks().0[word]));
+        (slba, (blocks as u32 & 0xffff) + 1)
+    };
+    let sources: Vec<(u64, u32)> = list.as_chunks().0.iter().map(source).collect();
+    let blocks = sources.iter().map(|(_, blocks)| blocks).sum();
+    let is_long = sources.iter().any(|(_, blocks)| *blocks > limits.copy_source_blocks_max());
+    if is_long || blocks > limits.copy_blocks_max() {
+        return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED);
+    }
+    limits.place(namespace, (offset - limits.start(namespace)) >> limits.block_shift, blocks)?;
+    let place = |&(slba, blocks)| Ok((limits.place(namespace, slba, blocks)?, u64::from(blocks) << limits.block_shift));
+    Ok((sources.iter().map(place).collect::<Result<_, _>>()?, blocks << limits.block_shift))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::nvme::commands::opcode;
+
+    const LIMITS: Limits = Limits::SMALL;
+
+    fn entry(opcode: u8, slba: u64, blocks: u32) -> SubmissionEntry {
+        SubmissionEntry { opcode, namespace_id: 1, prp1: 0x1000, ..SubmissionEntry::default() }.of_blocks(slba, blocks)
+    }
+
+    #[test]
+    fn each_wrong_field_has_its_status() {
+        let read = entry(opcode::READ, 0, 8);
+        for (entry, expected) in [
+            (SubmissionEntry { opcode: 0x77, ..read }, Status::INVALID_OPCODE),
+            (SubmissionEntry { flags: 0x40, ..read }, Status::INVALID_FIELD),
+            (SubmissionEntry { flags: 0x01, ..read }, Status::INVALID_FIELD),
+            (SubmissionEntry { namespace_id: 0, ..read }, Status::INVALID_NAMESPACE),
+            (SubmissionEntry { namespace_id: ALL_NAMESPACES, ..read }, Status::INVALID_NAMESPACE),
+            (entry(opcode::READ, 2041, 8), Status::LBA_OUT_OF_RANGE),
+            (entry(opcode::WRITE, 0, 129), Status::INVALID_FIELD),
+            (SubmissionEntry { prp1: 2, ..read }, Status::INVALID_PRP_OFFSET),
+        ] {
+            assert_eq!(Command::check(&entry, &LIMITS), Err(expected), "{entry:?}");
+        }
+    }
+
+    #[test]
+    fn a_flush_may_name_all_namespaces_and_zeroes_may_be_many() {
+        let flush = SubmissionEntry { namespace_id: ALL_NAMESPACES, ..entry(opcode::FLUSH, 0, 1) };
+        assert_eq!(Command::check(&flush, &LIMITS).map(|command| command.action), Ok(Action::Flush));
+        let zeroes = Command::check(&entry(opcode::WRITE_ZEROES, 0, 2048), &LIMITS).expect("it moves no data");
+        assert_eq!((zeroes.bytes, &zeroes.data, zeroes.op()), (1 << 20, &Data::none(), Op::WriteZeroes));
+    }
+
+    /// NVM Command Set Specification 1.0, section 3.2.8: DEAC lets Write Zeroes deallocate, FUA makes the zeros
+    /// durable.
+    #[test]
+    fn write_zeroes_deallocates_if_deac_is_set_and_is_durable_if_fua_is_set() {
+        let (deallocate, force) = (1 << 25, 1 << 30);
+        for (bits, keep_space, is_forced) in [(0, true, false), (deallocate, false, false), (force, true, true)] {
+            let mut entry = entry(opcode::WRITE_ZEROES, 0, 8);
+            entry.dwords[2] |= bits;
+            let found = Command::check(&entry, &LIMITS).map(|command| (command.action, command.is_forced));
+            assert_eq!(found, Ok((Action::Zero { keep_space }, is_forced)), "{bits:x}");
+        }
+    }
+
+    #[test]
+    fn segments_are_taken_where_they_are_offered() {
+        let limits = Limits { takes_segments: true, ..LIMITS };
+        let entry = SubmissionEntry { flags: 0x40, prp2: 4096, ..entry(opcode::READ, 0, 8) };
+        assert!(Command::check(&entry, &limits).is_ok());
+        for (prp2, expected) in [(4095, Status::INVALID_SGL_LENGTH), (4096 | 4 << 60, Status::INVALID_SGL_TYPE)] {
+            assert_eq!(Command::check(&SubmissionEntry { prp2, ..entry }, &limits), Err(expected));
+        }
+    }
+
+    /// NVM Command Set Specification 1.0, figure 40: the access hints of Dataset Management may accompany the
+    /// deallocate attribute (AD).
+    #[test]
+    fn ranges_are_deallocated_where_the_attribute_says_so_and_are_a_hint_elsewhere() {
+        for (attributes, is_hint) in [(0, true), (0b011, true), (0b100, false), (0b111, false)] {
+            let mut entry = entry(opcode::DATASET_MANAGEMENT, 0, 1);
+            (entry.dwords[0], entry.dwords[1]) = (0, attributes);
+            let action = Command::check(&entry, &LIMITS).map(|command| command.action);
+            assert_eq!(action, Ok(Action::Deallocate { is_hint }), "{attributes:b}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_a_part_of_the_drive_for_every_command() {
+        let limits = LIMITS.divided(2);
+        let second = 1024 * 512;
+        let read = |namespace_id, slba| SubmissionEntry { namespace_id, ..entry(opcode::READ, slba, 8) };
+        let offset = |namespace, slba| Command::check(&read(namespace, slba), &limits).map(|command| command.offset);
+        assert_eq!((offset(1, 0), offset(2, 8)), (Ok(0), Ok(second + 4096)));
+        assert_eq!((offset(1, 1017), offset(2, 1017)), (Err(Status::LBA_OUT_OF_RANGE), Err(Status::LBA_OUT_OF_RANGE)));
+        assert_eq!((offset(0, 0), offset(3, 0)), (Err(Status::INVALID_NAMESPACE), Err(Status::INVALID_NAMESPACE)));
+        let range = [[0; 4], 1_u32.to_le_bytes(), 7_u32.to_le_bytes(), [0; 4]].concat();
+        assert_eq!(ranges(&range, 2, &limits), Ok(vec![(second + 7 * 512, 512)]));
+        let source = [[0; 8], 1023_u64.to_le_bytes(), [0; 8], [0; 8]].concat();
+        assert_eq!(sources(&source, 2, second, &limits), Ok((vec![(second + 1023 * 512, 512)], 512)));
+    }
+
+    #[test]
+    fn ranges_lie_within_the_namespace() {
+        let range = |blocks: u32, slba: u32| [[0; 4], blocks.to_le_bytes(), slba.to_le_bytes(), [0; 4]].concat();
+        let list = [range(1, 10), range(2, 2046)].concat();
+        assert_eq!(ranges(&list, 1, &LIMITS), Ok(vec![(5120, 512), (2046 * 512, 1024)]));
+        assert_eq!(ranges(&range(3, 2046), 1, &LIMITS), Err(Status::LBA_OUT_OF_RANGE));
+    }
+
+    #[test]
+    fn sources_of_a_copy_lie_within_the_namespace_and_its_limits() {
+        let source =
+            |slba: u64, blocks: u16| [[0; 8], slba.to_le_bytes(), u64::from(blocks - 1).to_le_bytes(), [0; 8]].concat();
+        let list = [source(10, 1), source(2046, 2)].concat();
+        assert_eq!(sources(&list, 1, 0, &LIMITS), Ok((vec![(5120, 512), (2046 * 512, 1024)], 1536)));
+        assert_eq!(sources(&list, 1, 2046 * 512, &LIMITS), Err(Status::LBA_OUT_OF_RANGE), "no room behind it");
+        assert_eq!(sources(&source(2047, 2), 1, 0, &LIMITS), Err(Status::LBA_OUT_OF_RANGE));
+        assert_eq!(sources(&source(0, 129), 1, 0, &LIMITS), Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED));
+        assert_eq!(sources(&source(0, 128).repeat(9), 1, 0, &LIMITS), Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED));
+        let copy = entry(opcode::COPY, 0, 1);
+        let with = |twelve| SubmissionEntry { dwords: [0, 0, twelve, 0, 0, 0], ..copy };
+        assert_eq!(Command::check(&with(1 << 8), &LIMITS), Err(Status::INVALID_FIELD), "another format");
+        assert_eq!(Command::check(&with(128), &LIMITS), Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED));
+    }
+}

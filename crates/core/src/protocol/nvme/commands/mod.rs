@@ -1,0 +1,375 @@
+//! Table of I/O commands. A row says everything that is the same for all commands with its opcode; [`Action`] holds what
+//! one submission queue entry adds. The simulated and the served controller, strict checks, the log page of command
+//! effects, ONCS, fuzz targets and the page on served drives read the rows.
+//!
+//! A new command is a row of the table below, a variant of [`Action`] if it has parameters of its own, and its execution
+//! on real bytes in the served controller. The simulated controller acts on the fields of the row.
+
+pub mod command;
+mod row;
+pub mod zones;
+
+pub use command::Command;
+pub use row::{
+    ALL_BITS, COPY_SOURCES_MAX, Changes, CommandRow, CommandSet, DataUse, DurabilityRule, Extent, ListKind, MediaUse,
+    ReservedBits, ReturnedValue, rows_of,
+};
+pub(in crate::protocol::nvme) use row::{RANGE_BYTES, SOURCE_BYTES};
+
+use super::rules::key_value::{KeyCommand, KeyOperation};
+use super::rules::placement::{UnitReceive, UnitSend};
+use super::rules::protection::MetadataUse;
+use super::rules::zones::{ZoneReceive, ZoneSend};
+use super::rules::{KeyValueLimits, Limits, PlacementLimits};
+use super::spec::{Status, SubmissionEntry};
+use crate::request::Op;
+
+/// Bit DEAC in dword 12 of Write Zeroes: the controller may deallocate the blocks.
+const DEALLOCATE: u32 = 1 << 25;
+/// Bit AD in dword 11 of Dataset Management: the ranges are to be deallocated.
+pub(in crate::protocol::nvme) const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
+
+/// Operation of a valid command, with the parameters that are specific to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Makes all data written before durable (Flush).
+    Flush,
+    /// Transfers data from the device to the host (Read).
+    Read,
+    /// Transfers data from the host to the device (Write).
+    Write,
+    /// Compares data from the host with the data on the device (Compare).
+    Compare,
+    /// Reads data from the media without a transfer and reports whether that succeeded (Verify).
+    Verify,
+    /// Fills logical blocks with zeros (Write Zeroes).
+    Zero {
+        /// True if the zeroed blocks stay allocated (DEAC is 0).
+        keep_space: bool,
+    },
+    /// Marks logical blocks as unreadable until they are written (Write Uncorrectable).
+    WriteUncorrectable,
+    /// Deallocates the ranges in the command's list, or only accepts them as a hint if AD is 0 (Dataset Management).
+    Deallocate {
+        /// True if the command does not ask for deallocation (AD is 0); its other attributes are accepted and change
+        /// nothing.
+        is_hint: bool,
+    },
+    /// Writes at the write pointer of a zone (Zone Append); the command's place is the start of the zone.
+    Append,
+    /// Changes the state of a zone, or of all zones (Zone Management Send).
+    SendZones(ZoneSend),
+    /// Reports zones (Zone Management Receive); the command's data is the report.
+    ReceiveZones(ZoneReceive),
+    /// Reports reclaim unit handles (I/O Management Receive); the command's data is the report.
+    ReceiveUnits(UnitReceive),
+    /// Points placement handles to new reclaim units (I/O Management Send); the command's data is their list.
+    SendUnits(UnitSend),
+    /// Copies source ranges, in order, to one contiguous destination (Copy); the command's data is the list of source
+    /// ranges.
+    Copy,
+    /// Stores, retrieves, lists, deletes or looks for a key (Key Value command set); the command has no place on the
+    /// drive.
+    Key(KeyCommand),
+}
+
+impl Action {
+    /// Returns the length in bytes of a report, a value, a host's buffer or a list of placement identifiers that the
+    /// parameters give; 0 if other fields give the length.
+    #[inline]
+    pub(in crate::protocol::nvme) fn named_bytes(self) -> u32 {
+        match self {
+            Action::ReceiveZones(receive) => receive.bytes,
+            Action::ReceiveUnits(receive) => receive.bytes,
+            Action::SendUnits(send) => send.bytes(),
+            Action::Key(command) => command.data_bytes(),
+            _ => 0,
+        }
+    }
+}
+
+/// Makes opcodes, rows, and the way from an entry to its [`Action`] and from that to its row.
+macro_rules! commands {
+    ($(
+        $(#[doc = $doc:literal])+
+        $opcode:ident = $code:literal, $name:literal, $set:ident, $pattern:pat,
+            |$entry:pat_param, $limits:pat_param| $action:expr => { $($field:ident: $value:expr),* $(,)? }
+    )*) => {
+        /// Opcodes of I/O commands (NVM Command Set Specification 1.0, figure 18, and the other command sets).
+        pub mod opcode {
+            $(
+                $(#[doc = $doc])+
+                pub const $opcode: u8 = $code;
+            )*
+        }
+
+        impl Action {
+            /// Rows of all I/O commands.
+            pub const ROWS: &[&CommandRow] = &[$({
+                static ROW: CommandRow = CommandRow {
+                    name: $name,
+                    opcode: $code,
+                    set: CommandSet::$set,
+                    $($field: $value,)*
+                    ..CommandRow::PLAIN
+                };
+                &ROW
+            }),*];
+
+            /// Returns the row of the command in the table.
+            #[inline]
+            pub const fn row(self) -> &'static CommandRow {
+                match self {
+                    $($pattern => const { find(CommandSet::$set, $code) },)*
+                }
+            }
+
+            /// Returns the operation that the opcode of a submission queue entry names, with its parameters, if the
+            /// namespace has its command set.
+            ///
+            /// # Errors
+            /// Invalid Command Opcode if no command of the namespace has the opcode. Otherwise the status of the first
+            /// parameter that is invalid.
+            #[inline]
+            pub(in crate::protocol::nvme) fn of(entry: &SubmissionEntry, limits: &Limits) -> Result<Action, Status> {
+                match entry.opcode {
+                    $($code if CommandSet::$set.is_offered(limits) => {
+                        let ($entry, $limits) = (entry, limits);
+                        $action
+                    })*
+                    _ => Err(Status::INVALID_OPCODE),
+                }
+            }
+        }
+    };
+}
+
+/// Returns the row of a command set with this opcode.
+const fn find(set: CommandSet, opcode: u8) -> &'static CommandRow {
+    let mut place = 0;
+    while Action::ROWS[place].opcode != opcode || Action::ROWS[place].set as u8 != set as u8 {
+        place += 1;
+    }
+    Action::ROWS[place]
+}
+
+commands! {
+    /// Opcode of the Flush command, which makes all data written before durable.
+    FLUSH = 0x00, "Flush", Every, Action::Flush, |_, _| Ok(Action::Flush) => {
+        media: MediaUse::Flush,
+        durability: DurabilityRule::Always,
+        changes: Changes::Flushed,
+        reserved: [ALL_BITS; 6],
+    }
+    /// Opcode of the Write command.
+    WRITE = 0x01, "Write", Blocks, Action::Write, |_, _| Ok(Action::Write) => {
+        extent: Extent::Blocks,
+        data: DataUse::FromHost,
+        media: MediaUse::Write,
+        metadata: MetadataUse::Transferred,
+        durability: DurabilityRule::ForcedOrUncached,
+        counts: Op::Write,
+        changes: Changes::Written,
+        // Bits 20 to 23 of dword 12 are the directive type.
+        reserved: [0, 0, 0x020f_0000, 0x0000_ff00, 0, 0],
+    }
+    /// Opcode of the Read command.
+    READ = 0x02, "Read", Blocks, Action::Read, |_, _| Ok(Action::Read) => {
+        extent: Extent::Blocks,
+        data: DataUse::ToHost,
+        media: MediaUse::Read,
+        metadata: MetadataUse::Transferred,
+        counts: Op::Read,
+        reserved: [0, 0, 0x02ff_0000, 0xffff_ff00, 0, 0],
+    }
+    /// Opcode of the Write Uncorrectable command, which marks logical blocks as unreadable.
+    WRITE_UNCORRECTABLE = 0x04, "Write Uncorrectable", Blocks, Action::WriteUncorrectable, |_, _| Ok(Action::WriteUncorrectable) => {
+        extent: Extent::Blocks,
+        media: MediaUse::Write,
+        counts: Op::WriteZeroes,
+        changes: Changes::MadeUnreadable,
+        optional_bit: Some(1),
+        reserved: [0, 0, 0xffff_0000, ALL_BITS, ALL_BITS, ALL_BITS],
+    }
+    /// Opcode of the Compare command.
+    COMPARE = 0x05, "Compare", Blocks, Action::Compare, |_, _| Ok(Action::Compare) => {
+        extent: Extent::Blocks,
+        data: DataUse::FromHost,
+        media: MediaUse::Read,
+        metadata: MetadataUse::Compared,
+        counts: Op::Read,
+        optional_bit: Some(0),
+        reserved: [0, 0, 0x02ff_0000, ALL_BITS, 0, 0],
+    }
+    /// Opcode of the Write Zeroes command.
+    WRITE_ZEROES = 0x08, "Write Zeroes", Blocks, Action::Zero { .. },
+        |entry, _| Ok(Action::Zero { keep_space: entry.dwords[2] & DEALLOCATE == 0 }) => {
+        extent: Extent::Blocks,
+        media: MediaUse::Write,
+        metadata: MetadataUse::Zeroed,
+        durability: DurabilityRule::ForcedOrUncached,
+        counts: Op::WriteZeroes,
+        changes: Changes::Zeroed,
+        optional_bit: Some(3),
+        reserved: [0, 0, 0x00ff_0000, ALL_BITS, 0, 0],
+    }
+    /// Opcode of the Dataset Management command, which deallocates ranges of logical blocks.
+    DATASET_MANAGEMENT = 0x09, "Dataset Management", Blocks, Action::Deallocate { .. },
+        |entry, _| Ok(Action::Deallocate { is_hint: entry.dwords[1] & ATTRIBUTE_DEALLOCATE == 0 }) => {
+        data: DataUse::List(ListKind::Ranges),
+        media: MediaUse::Discard,
+        counts: Op::Discard,
+        changes: Changes::Deallocated,
+        optional_bit: Some(2),
+        reserved: [0xffff_ff00, 0xffff_fff8, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS],
+    }
+    /// Opcode of the Verify command, which reads logical blocks without a transfer of data.
+    VERIFY = 0x0c, "Verify", Blocks, Action::Verify, |_, _| Ok(Action::Verify) => {
+        extent: Extent::Blocks,
+        media: MediaUse::Read,
+        metadata: MetadataUse::Verified,
+        counts: Op::Read,
+        optional_bit: Some(7),
+        reserved: [0, 0, 0x02ff_0000, ALL_BITS, 0, 0],
+    }
+    /// Opcode of the Copy command, which copies ranges of logical blocks within a namespace.
+    COPY = 0x19, "Copy", Blocks, Action::Copy, |_, _| Ok(Action::Copy) => {
+        extent: Extent::FirstBlock,
+        data: DataUse::List(ListKind::Sources),
+        media: MediaUse::Write,
+        metadata: MetadataUse::Copied,
+        durability: DurabilityRule::ForcedOrUncached,
+        counts: Op::Write,
+        changes: Changes::Written,
+        optional_bit: Some(8),
+    }
+    /// Opcode of the Zone Management Send command, which changes the states of zones (Zoned Namespace Command Set
+    /// Specification 1.1).
+    ZONE_MANAGEMENT_SEND = 0x79, "Zone Management Send", Zones, Action::SendZones(_),
+        |entry, _| ZoneSend::of(entry).map(Action::SendZones) => {
+        extent: Extent::FirstBlock,
+        durability: DurabilityRule::ByZoneAction,
+        changes: Changes::Zones,
+    }
+    /// Opcode of the Zone Management Receive command, which reports zones.
+    ZONE_MANAGEMENT_RECEIVE = 0x7a, "Zone Management Receive", Zones, Action::ReceiveZones(_),
+        |entry, _| ZoneReceive::of(entry).map(Action::ReceiveZones) => {
+        extent: Extent::FirstBlock,
+        data: DataUse::ToHost,
+        counts: Op::Read,
+    }
+    /// Opcode of the Zone Append command, which writes at the write pointer of a zone.
+    ZONE_APPEND = 0x7d, "Zone Append", Zones, Action::Append, |_, _| Ok(Action::Append) => {
+        extent: Extent::Blocks,
+        data: DataUse::FromHost,
+        media: MediaUse::Write,
+        durability: DurabilityRule::ForcedOrUncached,
+        counts: Op::Write,
+        returns: ReturnedValue::FirstBlock,
+        changes: Changes::Written,
+    }
+    /// Opcode of the I/O Management Receive command, which reports reclaim unit handles (Base Specification 2.1,
+    /// section 7.3).
+    IO_MANAGEMENT_RECEIVE = 0x12, "I/O Management Receive", Placement, Action::ReceiveUnits(_),
+        |entry, limits| with_placement(limits, |placement| UnitReceive::of(entry, placement)).map(Action::ReceiveUnits) => {
+        extent: Extent::Namespace,
+        data: DataUse::ToHost,
+        counts: Op::Read,
+    }
+    /// Opcode of the I/O Management Send command, which lets placement handles refer to new reclaim units (Base
+    /// Specification 2.1, section 7.4).
+    IO_MANAGEMENT_SEND = 0x1d, "I/O Management Send", Placement, Action::SendUnits(_),
+        |entry, limits| with_placement(limits, |placement| UnitSend::of(entry, placement)).map(Action::SendUnits) => {
+        extent: Extent::Namespace,
+        data: DataUse::List(ListKind::Identifiers),
+    }
+    /// Opcode of the Store command, which stores a value by its key (Key Value Command Set Specification 1.0, figure
+    /// 5).
+    STORE = 0x01, "Store", Keys, Action::Key(KeyCommand { operation: KeyOperation::Store { .. }, .. }),
+        |entry, limits| with_keys(limits, |keys| KeyCommand::of(entry, KeyOperation::store(entry), keys)) => {
+        data: DataUse::FromHost,
+        media: MediaUse::Write,
+        durability: DurabilityRule::Uncached,
+        counts: Op::Write,
+        changes: Changes::Keys,
+        // Three options.
+        reserved: [0, 0xffff_f800, ALL_BITS, ALL_BITS, 0, 0],
+    }
+    /// Opcode of the Retrieve command, which retrieves the value of a key.
+    RETRIEVE = 0x02, "Retrieve", Keys, Action::Key(KeyCommand { operation: KeyOperation::Retrieve { .. }, .. }),
+        |entry, limits| with_keys(limits, |keys| {
+            KeyCommand::of(entry, KeyOperation::Retrieve { buffer_bytes: entry.dwords[0] }, keys)
+        }) => {
+        data: DataUse::ToHost,
+        media: MediaUse::Read,
+        counts: Op::Read,
+        returns: ReturnedValue::ValueBytes,
+        // One option: raw data.
+        reserved: [0, 0xffff_fe00, ALL_BITS, ALL_BITS, 0, 0],
+    }
+    /// Opcode of the List command, which lists keys.
+    LIST = 0x06, "List", Keys, Action::Key(KeyCommand { operation: KeyOperation::List { .. }, .. }),
+        |entry, limits| with_keys(limits, |keys| {
+            KeyCommand::of(entry, KeyOperation::List { buffer_bytes: entry.dwords[0] }, keys)
+        }) => {
+        data: DataUse::ToHost,
+        counts: Op::Read,
+        reserved: [0, 0xffff_ff00, ALL_BITS, ALL_BITS, 0, 0],
+    }
+    /// Opcode of the Delete command, which deletes a key and its value.
+    DELETE = 0x10, "Delete", Keys, Action::Key(KeyCommand { operation: KeyOperation::Delete, .. }),
+        |entry, limits| with_keys(limits, |keys| KeyCommand::of(entry, KeyOperation::Delete, keys)) => {
+        durability: DurabilityRule::Uncached,
+        counts: Op::Discard,
+        changes: Changes::Keys,
+        reserved: [ALL_BITS, 0xffff_ff00, ALL_BITS, ALL_BITS, 0, 0],
+    }
+    /// Opcode of the Exist command, which tells whether a key exists.
+    EXIST = 0x14, "Exist", Keys, Action::Key(KeyCommand { operation: KeyOperation::Exist, .. }),
+        |entry, limits| with_keys(limits, |keys| KeyCommand::of(entry, KeyOperation::Exist, keys)) => {
+        counts: Op::Read,
+        returns: ReturnedValue::ValueBytes,
+        reserved: [ALL_BITS, 0xffff_ff00, ALL_BITS, ALL_BITS, 0, 0],
+    }
+}
+
+/// Decodes parameters with the limits of keys and values, which a namespace with the Key Value command set has.
+#[cold]
+fn with_keys(
+    limits: &Limits,
+    decode: impl FnOnce(&KeyValueLimits) -> Result<KeyCommand, Status>,
+) -> Result<Action, Status> {
+    limits.key_value.as_ref().map_or(Err(Status::INVALID_OPCODE), decode).map(Action::Key)
+}
+
+/// Decodes parameters with the limits of flexible data placement, which a namespace with its commands has.
+#[cold]
+fn with_placement<T>(limits: &Limits, decode: impl FnOnce(&PlacementLimits) -> Result<T, Status>) -> Result<T, Status> {
+    limits.placement.as_ref().map_or(Err(Status::INVALID_OPCODE), decode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_opcode_of_a_command_set_has_one_row() {
+        let names: Vec<_> = Action::ROWS.iter().map(|row| (row.set as u8, row.opcode)).collect();
+        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len());
+    }
+
+    #[test]
+    fn rows_are_consistent() {
+        for row in Action::ROWS {
+            let name = row.name;
+            assert!(!name.is_empty());
+            assert!(row.set == CommandSet::Keys || !row.writes_media() || row.extent != Extent::None, "{name}");
+            let is_read_back = row.brings_data() && row.changes_content();
+            assert!(!is_read_back, "{name} returns data and changes the drive");
+            let is_forced = row.durability == DurabilityRule::ForcedOrUncached;
+            assert!(!is_forced || row.writes_media(), "{name} has FUA without a write");
+            assert!(row.metadata == MetadataUse::None || row.set == CommandSet::Blocks, "{name}");
+        }
+    }
+}

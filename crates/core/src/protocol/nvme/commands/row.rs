@@ -1,0 +1,258 @@
+//! Row of the table of I/O commands: everything that controllers, strict checks, log pages and fuzz targets ask about a
+//! command, apart from the parameters of one submission queue entry.
+
+use super::Action;
+use crate::protocol::nvme::rules::Limits;
+use crate::protocol::nvme::rules::protection::MetadataUse;
+use crate::protocol::nvme::spec::{Status, SubmissionEntry};
+use crate::request::Op;
+
+/// Size in bytes of a range in the list of Dataset Management (NVM Command Set Specification 1.0, figure 39).
+pub(in crate::protocol::nvme) const RANGE_BYTES: u32 = 16;
+/// Size in bytes of a source range of Copy in format 0, the only accepted format (figure 30).
+pub(in crate::protocol::nvme) const SOURCE_BYTES: u32 = 32;
+/// Bits of the source range format in dword 12 of Copy (DESFMT).
+const SOURCE_FORMAT: u32 = 0xf << 8;
+/// Maximum number of source ranges of a Copy, MSRC (assumed: one page of them).
+pub const COPY_SOURCES_MAX: u32 = 128;
+
+/// Masks of the reserved bits in command dwords 10 to 15.
+pub type ReservedBits = [u32; 6];
+
+/// Mask of a command dword whose bits are all reserved.
+pub const ALL_BITS: u32 = u32::MAX;
+
+/// Row of the table of I/O commands.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CommandRow {
+    /// Name of the command in its specification.
+    pub name: &'static str,
+    /// Opcode of the command.
+    pub opcode: u8,
+    /// Command set that a namespace needs for the command.
+    pub set: CommandSet,
+    /// Part of the namespace that the fields of the entry name.
+    pub extent: Extent,
+    /// Direction and content of the transfer between host memory and controller.
+    pub data: DataUse,
+    /// Access to the media, which takes time there.
+    pub media: MediaUse,
+    /// Metadata of logical blocks that the command uses.
+    pub metadata: MetadataUse,
+    /// Condition under which the command's completion promises that its changes are durable.
+    pub durability: DurabilityRule,
+    /// Kind of request that counters file the command under. A command that only manages zones or reclaim units counts
+    /// as a flush.
+    pub counts: Op,
+    /// State of the drive that the command changes.
+    pub changes: Changes,
+    /// Value in dwords 0 and 1 of the completion queue entry.
+    pub returns: ReturnedValue,
+    /// Bit of ONCS that announces the command, or none if no bit does.
+    pub optional_bit: Option<u16>,
+    /// Reserved bits of command dwords 10 to 15; none are checked if all masks are 0.
+    pub reserved: ReservedBits,
+}
+
+impl CommandRow {
+    /// Row of a command that transfers nothing and changes nothing; the rows of the table say what differs.
+    pub(super) const PLAIN: CommandRow = CommandRow {
+        name: "",
+        opcode: 0,
+        set: CommandSet::Every,
+        extent: Extent::None,
+        data: DataUse::None,
+        media: MediaUse::None,
+        metadata: MetadataUse::None,
+        durability: DurabilityRule::None,
+        counts: Op::Flush,
+        changes: Changes::Nothing,
+        returns: ReturnedValue::None,
+        optional_bit: None,
+        reserved: [0; 6],
+    };
+
+    /// True if the command transfers data to the host and none from the host.
+    #[inline]
+    pub fn brings_data(&self) -> bool {
+        self.data == DataUse::ToHost
+    }
+
+    /// True if the command only reports or changes zones, reclaim units or keys: it moves no blocks or values, and no
+    /// data on the media becomes durable or deallocated.
+    #[inline]
+    pub fn is_management(&self) -> bool {
+        self.media == MediaUse::None
+    }
+
+    /// True if the command writes blocks or a value that the media stores.
+    #[inline]
+    pub fn writes_media(&self) -> bool {
+        self.media == MediaUse::Write
+    }
+
+    /// True if the command changes the content of the drive (effect LBCC of the log page of command effects).
+    pub fn changes_content(&self) -> bool {
+        !matches!(self.changes, Changes::Nothing | Changes::Flushed)
+    }
+
+    /// Returns the list that the command's data pointer describes; none if it describes other data.
+    #[inline]
+    pub fn list(&self) -> Option<ListKind> {
+        if let DataUse::List(kind) = self.data { Some(kind) } else { None }
+    }
+}
+
+/// Command set that a command belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandSet {
+    /// All command sets (Base Specification).
+    Every,
+    /// NVM command set: logical blocks, with or without zones.
+    Blocks,
+    /// Zoned Namespace command set.
+    Zones,
+    /// Key Value command set, which replaces the commands for logical blocks.
+    Keys,
+    /// Commands of flexible data placement (Base Specification 2.1).
+    Placement,
+}
+
+impl CommandSet {
+    /// True if a namespace with these limits has the commands of this set.
+    #[inline]
+    pub fn is_offered(self, limits: &Limits) -> bool {
+        match self {
+            CommandSet::Every => true,
+            CommandSet::Blocks => limits.key_value.is_none(),
+            CommandSet::Zones => limits.zones.is_some(),
+            CommandSet::Keys => limits.key_value.is_some(),
+            CommandSet::Placement => limits.placement.is_some(),
+        }
+    }
+}
+
+/// Part of a namespace that the fields of a submission queue entry name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// No part: the whole namespace, ranges of a list, or a key.
+    None,
+    /// Logical blocks: the first one (SLBA) and their number (NLB).
+    Blocks,
+    /// First logical block (SLBA) of a zone, or of a destination whose length follows from a list.
+    FirstBlock,
+    /// Start of the namespace.
+    Namespace,
+}
+
+/// Transfer between host memory and controller that a command's data pointer describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataUse {
+    /// No transfer.
+    None,
+    /// Blocks, a value or a report, from the device to the host.
+    ToHost,
+    /// Blocks or a value, from the host to the device.
+    FromHost,
+    /// List of parameters, from the host to the device.
+    List(ListKind),
+}
+
+/// Content of a list that a command reads from host memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListKind {
+    /// Ranges of Dataset Management.
+    Ranges,
+    /// Source ranges of Copy.
+    Sources,
+    /// Placement identifiers of I/O Management Send.
+    Identifiers,
+}
+
+impl ListKind {
+    /// Returns the length in bytes of the list that a submission queue entry announces. `named_bytes` is the length
+    /// that the command's parameters give.
+    ///
+    /// # Errors
+    /// Invalid Field for a format of source ranges other than 0, Command Size Limit Exceeded for more than
+    /// [`COPY_SOURCES_MAX`] source ranges.
+    #[inline]
+    pub(in crate::protocol::nvme) fn bytes(self, entry: &SubmissionEntry, named_bytes: u32) -> Result<u32, Status> {
+        match self {
+            ListKind::Ranges => Ok(((entry.dwords[0] & 0xff) + 1) * RANGE_BYTES),
+            ListKind::Identifiers => Ok(named_bytes),
+            ListKind::Sources if entry.dwords[2] & SOURCE_FORMAT != 0 => Err(Status::INVALID_FIELD),
+            ListKind::Sources => match (entry.dwords[2] & 0xff) + 1 {
+                sources if sources > COPY_SOURCES_MAX => Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED),
+                sources => Ok(sources * SOURCE_BYTES),
+            },
+        }
+    }
+}
+
+/// Access of a command to the media.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediaUse {
+    /// No access: tables of the controller hold everything that the command reads or changes.
+    None,
+    /// Reads blocks or a value.
+    Read,
+    /// Writes blocks or a value.
+    Write,
+    /// Writes the content of volatile write buffers to the media.
+    Flush,
+    /// Gives space back.
+    Discard,
+}
+
+/// Condition under which a command's completion promises that its changes are durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DurabilityRule {
+    /// Never.
+    None,
+    /// If bit FUA of the entry is set, or the volatile write cache is disabled.
+    ForcedOrUncached,
+    /// If the volatile write cache is disabled.
+    Uncached,
+    /// If the action on a zone discards data or makes data read-only.
+    ByZoneAction,
+    /// Always.
+    Always,
+}
+
+/// State of the drive that a command changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// None that another command or a power cut could show.
+    Nothing,
+    /// Data written before becomes durable.
+    Flushed,
+    /// Blocks hold new data.
+    Written,
+    /// Blocks read as zeros.
+    Zeroed,
+    /// Blocks are marked as unreadable.
+    MadeUnreadable,
+    /// Ranges are deallocated.
+    Deallocated,
+    /// Zones change their states.
+    Zones,
+    /// Keys or values change.
+    Keys,
+}
+
+/// Value in dwords 0 and 1 of the completion queue entry of a successful command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReturnedValue {
+    /// No value: both dwords are 0.
+    None,
+    /// First logical block of the data: the write pointer at which the command was placed.
+    FirstBlock,
+    /// Length in bytes of the value that the command's key has on the drive.
+    ValueBytes,
+}
+
+/// Returns the rows of the command sets in `sets`, in the order of the table.
+pub fn rows_of(sets: &[CommandSet]) -> Vec<&'static CommandRow> {
+    Action::ROWS.iter().copied().filter(|row| sets.contains(&row.set)).collect()
+}
