@@ -165,7 +165,7 @@ validation:
 	{ printf '# Measurements beside the model\n\n%s, commit %s. Renewed by `make validation`.\n\n## Shipped descriptions\n\n' "$$(date -u +%F)" "$$(git rev-parse --short HEAD)"; \
 	  target/release/phaselink validate --markdown; printf '\n## Folds\n\n'; \
 	  target/release/phaselink validate --folds --curve --markdown; } > target/validation.md
-	mv target/validation.md crates/cli/validation/README.md
+	mv target/validation.md crates/studies/validation/README.md
 	target/release/phaselink validate --evidence > target/evidence.toml
 	mv target/evidence.toml crates/studies/src/evidence.toml
 

@@ -60,7 +60,7 @@ pub(crate) fn print_answer(answer: &impl Answer, is_json: bool, report: Option<R
     }
     let printed = match is_json {
         true => output::print_json(&answer.document()),
-        false => output::print(&answer.text().within(output::width::prose(), output::shown)),
+        false => output::print(&output::prose(&answer.text())),
     };
     printed.map_err(Failure::from)
 }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, Override, shipped};
 pub(crate) use phaselink_core::problem::all;
@@ -34,6 +35,15 @@ struct ReadDrive {
     interrupts: Option<&'static str>,
     /// True if the stack of the overrides does not fit the drive's interface, so that the drive keeps its own.
     keeps_stack: bool,
+}
+
+/// Returns the parser of an option whose value is one of `all`, each under its name.
+pub(crate) fn choice<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: [T; N],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let named = move |word: String| all.into_iter().find(|value| name(*value) == word);
+    PossibleValuesParser::new(all.map(name)).map(move |word| named(word).expect("the parser knows the names"))
 }
 
 /// Returns the drive names of a command line, or the default names if the command line has none.

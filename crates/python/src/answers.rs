@@ -23,7 +23,7 @@ const COLUMNS: usize = 100;
 
 /// Returns the renderings of an answer.
 pub(crate) fn rendered(answer: &impl Answer) -> Renderings {
-    (answer.document().to_string(), answer.text().within(COLUMNS, Table::to_string), answer.page())
+    (answer.document().to_string(), answer.text().within(COLUMNS, str::to_owned, Table::to_string), answer.page())
 }
 
 /// Answers a question of `breakeven`.

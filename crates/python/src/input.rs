@@ -34,6 +34,7 @@ fn in_words_of_python(problem: &Problem) -> Problem {
         "command line" | "question" => "arguments",
         file => file.strip_prefix("--set ").or(file.strip_prefix("--keys ")).unwrap_or(file),
     };
+    let file = if file.starts_with("--") { without_flags(file) } else { String::from(file) };
     Problem::new(file, problem.line, without_flags(&problem.found), without_flags(&problem.allowed))
 }
 

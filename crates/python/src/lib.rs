@@ -16,6 +16,7 @@ mod drive;
 mod embed;
 mod input;
 mod interrupt;
+mod kvcache;
 mod predict;
 mod reproduce;
 mod requests;
@@ -24,6 +25,8 @@ mod run;
 mod serve;
 mod sweep;
 mod trace;
+mod validate;
+mod whatif;
 
 /// Module `phaselink._native`.
 #[pyo3::pymodule]
@@ -50,6 +53,8 @@ mod _native {
     #[pymodule_export]
     use crate::input::{InputError, Jobs, sections};
     #[pymodule_export]
+    use crate::kvcache::kvcache;
+    #[pymodule_export]
     use crate::predict::predict;
     #[pymodule_export]
     use crate::reproduce::{papers, reproduce};
@@ -64,6 +69,10 @@ mod _native {
     use crate::sweep::{Plan, Rows, figures, is_run, state_refusal};
     #[pymodule_export]
     use crate::trace::{Steps, trace};
+    #[pymodule_export]
+    use crate::validate::{packed_measurements, validate};
+    #[pymodule_export]
+    use crate::whatif::whatif;
 
     /// Runs a command of the program, and returns the exit code of its process.
     #[pyfunction]

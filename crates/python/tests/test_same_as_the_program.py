@@ -1,5 +1,6 @@
 """Figures are those of the command line, to the last bit: documents are equal, with floats read exactly."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,86 @@ def test_transfers_of_a_device_are_the_programs(printed, tmp_path):
     with pytest.raises(phaselink.InputError, match="allowed"):
         phaselink.dma(size=0)
     assert phaselink.dma(phaselink.load("nvme"), size=64, transfers=100).rows()[0]["bytes"] == 64
+
+
+def test_a_cache_on_drives_is_the_programs(printed, program, tmp_path):
+    words = "kvcache optane-p5800x --duration 20 --host-memory 0 --windows 2 --drives-per-host 2".split()
+    found = phaselink.kvcache("optane-p5800x", duration=20, host_memory=0, windows=2, drives_per_host=2)
+    assert found.to_dict() == printed(*words, "--json")
+    assert str(found) == program(*words).rstrip("\n")
+    assert [row["drive"] for row in found] == ["optane-p5800x"] and "</svg>" in found.to_html()
+    trace = tmp_path / "trace.jsonl"
+    program("kvcache", "--mix", "tool-agent", "--duration", 60, "--save-trace", trace)
+    words = ["kvcache", "dc-express", "--trace", trace, "--host-memory", "1g", "--drives-per-host", 64, "--windows", 2, "--json"]
+    read = phaselink.kvcache("dc-express", trace=trace, host_memory=1 << 30, drives_per_host=64, windows=2)
+    assert read.to_dict() == printed(*words)
+    packed = tmp_path / "trace.jsonl.gz"
+    packed.write_bytes(gzip.compress(trace.read_bytes()))
+    assert phaselink.kvcache("dc-express", trace=packed, host_memory="1g", drives_per_host=64, windows=2) == read
+
+
+def test_wrong_questions_of_a_cache_are_refused_in_words_of_python(tmp_path):
+    for wrong, told in [
+        ({"windows": 1}, "arguments: windows 1; allowed: 2 to 1000"),
+        ({"accelerator_memory": "x"}, "arguments: accelerator_memory: size `x`; allowed: a size as in 160g"),
+        ({"kv_model": "lama-3.1-70b"}, "kv_model: there is no model `lama-3.1-70b`, did you mean llama-3.1-70b"),
+        ({"layout": "row"}, "layout: unknown variant `row`, expected one of `block`"),
+        ({"rate": 1, "trace": __file__}, "rate with trace"),
+        ({"trace_format": "bailian"}, "trace_format without a file"),
+        ({"trace": tmp_path}, "cannot be read"),
+        ({"drive_size": "1p"}, "drive_size 1125899906842624 on"),
+    ]:
+        with pytest.raises(phaselink.InputError) as refused:
+            phaselink.kvcache("nvme", **{"duration": None if "trace" in wrong else 20, **wrong})
+        assert told in str(refused.value)
+
+
+def test_a_replayed_application_is_the_programs(printed, program):
+    trace = ROOT / "examples/recordings/git.iolog.gz"
+    words = ["whatif", "tlc-gen4", "optane-p5800x", "dc-express", "--trace", trace, "--requests", 100, "--seed", 3]
+    found = phaselink.whatif(trace, ["tlc-gen4", "optane-p5800x", "dc-express"], requests=100, seed=3)
+    assert found.to_dict() == printed(*words, "--json")
+    assert str(found) == program(*words).rstrip("\n")
+    assert {row["pays"] for row in found} >= {"now"} and "</svg>" in found.to_html()
+    words = ["whatif", "tlc-gen4", "--now", "optane-p5800x", "--stack", "user-space", "--trace", trace, "--requests", 100]
+    given = {"now": "optane-p5800x", "stack": "user-space", "requests": 100}
+    for recorded in ["instant", "tlc-gen3"]:
+        replayed = phaselink.whatif(trace, "tlc-gen4", recorded_on=recorded, **given)
+        assert replayed.to_dict() == printed(*words, "--recorded-on", recorded, "--json")
+    for wrong, told in [
+        ({"draws": 3}, "draws 3; allowed: 20 to 10000"),
+        ({"stack": "linux-7"}, "linux-7"),
+        ({"trace_format": "x"}, "there is no trace_format `x`; allowed: "),
+    ]:
+        with pytest.raises(phaselink.InputError, match=told):
+            phaselink.whatif(trace, "tlc-gen4", **wrong)
+
+
+def test_a_validation_is_the_programs(printed, program, tmp_path):
+    found = phaselink.validate("BDV", worst=2)
+    assert found.to_dict() == printed("validate", "BDV", "--json")
+    assert str(found) == program("validate", "BDV", "--worst", 2).rstrip("\n")
+    assert {row["source"] for row in found} == {"BDV"} and "</svg>" in found.to_html()
+    with pytest.raises(phaselink.InputError, match="there is no source `BDW`, did you mean BDV"):
+        phaselink.validate("BDW")
+    with pytest.raises(phaselink.InputError, match="measurements.csv: cannot be read"):
+        phaselink.validate(data=tmp_path)
+    (tmp_path / "measurements.csv").write_text(TABLE)
+    with pytest.raises(phaselink.InputError, match="no plan; allowed: a file NAME.toml for each source"):
+        phaselink.validate(data=tmp_path)
+    (tmp_path / "lab.toml").write_text(PLAN)
+    assert phaselink.validate(data=tmp_path).to_dict() == printed("validate", "--data", tmp_path, "--json")
+
+
+TABLE = """id,source,machine,device,link,software,workload,quantity,value,unit,kind,note
+LAB-1,,,,,,read 64 B,"latency, mean",600,ns,result,
+"""
+PLAN = """source = "LAB"
+title = "a bench"
+[[rule]]
+when = { quantity = "latency, mean", workload = "read {size} B" }
+drive = "nfp6000-gen3-x8"
+set = ["transfers.op=read; transfers.size={size}", "transfers.transfers=200"]
+value = "run.mean_ns"
+unit = "ns"
+"""

@@ -10,6 +10,7 @@ mod shipped;
 // Types of figures, documents and findings; measurements of real drives.
 pub mod evidence;
 pub mod results;
+pub mod simulations;
 
 // Tables, JSON and HTML; uncertainty of figures.
 pub mod precision;
@@ -28,7 +29,7 @@ pub mod validate;
 
 // Questions that need several runs.
 pub mod compare;
-pub mod inference;
+pub mod kvcache;
 pub mod stream;
 pub mod sweep;
 pub mod whatif;

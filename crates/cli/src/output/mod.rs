@@ -9,8 +9,8 @@ pub(crate) mod width;
 
 use std::io::{self, IsTerminal, Write};
 
-use phaselink_studies::report::Table;
 pub(crate) use phaselink_studies::report::headed;
+use phaselink_studies::report::{Prose, Table};
 use serde_json::Value;
 
 pub(crate) use report::{Report, ReportFlags};
@@ -68,6 +68,11 @@ pub(crate) fn styled(text: &str, style: Style) -> String {
 /// Formats a table for the width of the terminal, with a bold heading if standard output is a terminal.
 pub(crate) fn shown(table: &Table) -> String {
     with_bold_head(&width::columns().map_or_else(|| table.to_string(), |columns| table.within(columns)))
+}
+
+/// Formats the text of an answer for the width of the terminal, with bold headings if standard output is a terminal.
+pub(crate) fn prose(text: &Prose) -> String {
+    text.within(width::prose(), |heading| styled(heading, Style::Bold), shown)
 }
 
 /// Returns a formatted table with a bold heading if standard output is a terminal.

@@ -1,8 +1,6 @@
 //! `phaselink validate`: compares measurements of many machines with the model's values.
 
-mod page;
-mod shipped;
-mod text;
+mod files;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -11,18 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::{Problem, Problems, all};
-use phaselink_core::spelling;
 use phaselink_studies::evidence;
+use phaselink_studies::report::{Answer, Table};
 use phaselink_studies::reproduce::experiment::ExperimentRun;
 use phaselink_studies::reproduce::papers;
-use phaselink_studies::validate::{Calibration, MeasuredValue, SourcePlan, ValidatedRow, ValidatedSource, Validation};
+use phaselink_studies::validate::{Calibration, ValidateQuestion, Validation};
 use rayon::prelude::*;
 
-use crate::ending::{Ending, Failure};
+use crate::ending::{Ending, Failure, print_answer};
 use crate::output::{self, ReportFlags};
 use crate::progress::Progress;
 use crate::{interrupt, notes};
-use shipped::DataSet;
 
 const EXAMPLES: &str = include_str!("../../help/validate.txt");
 
@@ -66,52 +63,39 @@ pub(crate) struct Arguments {
     report: ReportFlags,
 }
 
-/// Measurements beside the model's values, with summaries by source and in total.
-pub(crate) struct Validated {
-    rows: Vec<ValidatedRow>,
-    sources: Vec<ValidatedSource>,
-    total: ValidatedSource,
-}
-
 /// Runs `phaselink validate`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
-    let data = arguments.data.as_deref().map_or_else(DataSet::shipped, DataSet::of)?;
-    let plans = chosen(&data.plans, &arguments.sources)?;
+    let set = arguments.data.as_deref().map_or_else(files::shipped, files::of_folder)?;
+    let question = ValidateQuestion { sources: arguments.sources.clone(), worst: arguments.worst };
     if arguments.list {
-        output::print(&text::list(&plans, &data.measurements))?;
+        output::print(&output::shown(&set.list(&question.plans(&set)?)))?;
         return Ok(Ending::Fine);
     }
     let report = arguments.report.open()?;
-    let mut validation = Validation::prepare(&data.measurements, &plans)?;
     let stopped = interrupt::flag();
     if arguments.folds {
-        return folds(arguments, &validation, data.calibration.as_ref(), &stopped);
+        let validation = Validation::prepare(&set.measurements, &question.plans(&set)?)?;
+        return folds(arguments, &validation, set.calibration.as_ref(), &stopped);
     }
-    if let Some(calibration) = &data.calibration {
-        validation = validation.with_calibration(calibration);
-    }
+    let validation = question.study(&set)?;
     let Some(outcomes) = outcomes(&validation.runs, &stopped) else {
         notes::tell("stopped: no measurement is judged");
         return Ok(Ending::Interrupted);
     };
-    let rows = validation.judge(&outcomes);
+    let answer = validation.answer(&outcomes, question.worst);
     if arguments.evidence {
-        let left_out = data.calibration.as_ref().and_then(Calibration::interval);
+        let left_out = set.calibration.as_ref().and_then(Calibration::interval);
         let papers = all(papers::reproduction_papers().map(|paper| paper.load()))?;
-        output::print(&evidence::to_toml(&validation.evidence(&rows, &papers), left_out))?;
+        output::print(&evidence::to_toml(&validation.evidence(&answer.rows, &papers), left_out))?;
         return Ok(Ending::Fine);
     }
-    let (sources, total) = validation.summaries(&rows);
-    let document = output::headed("validate", validation.document(&rows));
-    let validated = Validated { rows, sources, total };
-    if let Some(report) = report {
-        report.write(&page::page(&validated), &document)?;
+    match (arguments.csv, arguments.markdown) {
+        (false, false) => return print_answer(&answer, arguments.json, report).map(|()| Ending::Fine),
+        (true, _) => output::print(&answer.csv())?,
+        (false, true) => output::print(&answer.markdown())?,
     }
-    match (arguments.json, arguments.csv) {
-        (true, _) => output::print_json(&document)?,
-        (_, true) => output::print(&text::csv(&validated.rows))?,
-        _ if arguments.markdown => output::print(&text::markdown(&validated))?,
-        _ => output::print(&text::text(&validated, arguments.worst))?,
+    if let Some(report) = report {
+        report.write(&answer.page().unwrap_or_default(), &answer.document())?;
     }
     Ok(Ending::Fine)
 }
@@ -139,26 +123,15 @@ fn folds(
         notes::tell("stopped: no fold is judged");
         return Ok(Ending::Interrupted);
     };
-    match arguments.json {
-        true => {
-            let document = serde_json::to_value(&found).unwrap_or_default();
-            output::print_json(&output::headed("validate", document))?;
-        }
-        false => output::print(&text::folds(&found, arguments.markdown))?,
+    match arguments.markdown {
+        true => output::print(&found.text().within(output::width::prose(), markdown_heading, Table::markdown))?,
+        false => print_answer(&found, arguments.json, None)?,
     }
     Ok(Ending::Fine)
 }
 
-/// Returns the plans of the named sources, or all plans if none is named.
-fn chosen(plans: &[SourcePlan], names: &[String]) -> Result<Vec<SourcePlan>, Problems> {
-    let known: Vec<&str> = plans.iter().map(|plan| plan.source.as_str()).collect();
-    let unknown = names.iter().filter(|name| !known.contains(&name.as_str())).map(|name| {
-        let meant = spelling::question(spelling::nearest(&name.to_uppercase(), known.iter().copied()));
-        Problem::new("command line", None, format!("there is no source `{name}`{meant}"), known.join(", "))
-    });
-    let problems = Problems(unknown.collect());
-    let is_chosen = |plan: &&SourcePlan| names.is_empty() || names.contains(&plan.source);
-    problems.or(plans.iter().filter(is_chosen).cloned().collect())
+fn markdown_heading(text: &str) -> String {
+    format!("### {text}\n")
 }
 
 /// Runs all experiments in parallel, and returns their outcomes in order. None if the user has stopped them.
@@ -178,9 +151,4 @@ fn outcomes(runs: &[ExperimentRun], stopped: &AtomicBool) -> Option<Vec<Outcome>
     let outcomes: Option<Vec<Outcome>> = runs.par_iter().map(run).collect();
     progress.finish();
     outcomes
-}
-
-/// Returns the number of measurements of a source.
-fn count(measurements: &[MeasuredValue], source: &str) -> usize {
-    measurements.iter().filter(|measurement| measurement.source() == source).count()
 }

@@ -14,7 +14,20 @@ Units stand last in names: ``mean_ns`` is in nanoseconds, ``bytes_per_s`` in byt
 is wrong with an input raises :class:`InputError`, whose text tells all of it at once.
 """
 
-from ._answers import BreakEven, Endurance, ErrorCorrection, breakeven, ecc, endurance
+from ._answers import (
+    BreakEven,
+    Endurance,
+    ErrorCorrection,
+    KvCache,
+    Validation,
+    WhatIf,
+    breakeven,
+    ecc,
+    endurance,
+    kvcache,
+    validate,
+    whatif,
+)
 from ._drive import Drive, Preset, drives, load, presets
 from ._embed import BatchResult, Completion, EmbeddedDrive, OperationSummary, SimPyDrive, embed, recording_images
 from ._executors import RayExecutor
@@ -37,6 +50,7 @@ __all__ = [
     "Endurance",
     "ErrorCorrection",
     "InputError",
+    "KvCache",
     "MisuseError",
     "OperationSummary",
     "Optimum",
@@ -51,6 +65,8 @@ __all__ = [
     "Steps",
     "Sweep",
     "Transfers",
+    "Validation",
+    "WhatIf",
     "__version__",
     "breakeven",
     "compare",
@@ -61,6 +77,7 @@ __all__ = [
     "embed",
     "endurance",
     "figures",
+    "kvcache",
     "load",
     "optimize",
     "papers",
@@ -72,4 +89,6 @@ __all__ = [
     "serve",
     "sweep",
     "trace",
+    "validate",
+    "whatif",
 ]

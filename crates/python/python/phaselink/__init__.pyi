@@ -21,12 +21,15 @@ from ._documents import (
     FigureInterval,
     Figures,
     Finding,
+    KvcacheDocument,
     PredictDocument,
     PredictedJob,
     ReproduceDocument,
     ReproducedRow,
     RunDocument,
     SweepDocument,
+    ValidateDocument,
+    WhatifDocument,
 )
 from ._options import CompareOptions, RunOptions, Sections
 
@@ -166,6 +169,15 @@ class ErrorCorrection(_Answer):
 class Endurance(_Answer):
     def to_dict(self) -> EnduranceDocument: ...
 
+class KvCache(_PagedAnswer):
+    def to_dict(self) -> KvcacheDocument: ...
+
+class Validation(_PagedAnswer):
+    def to_dict(self) -> ValidateDocument: ...
+
+class WhatIf(_PagedAnswer):
+    def to_dict(self) -> WhatifDocument: ...
+
 class Served:
     drive: Drive
     addresses: list[str]
@@ -299,6 +311,57 @@ def endurance(
     set: Overrides | None = None,
     **sections: Unpack[Sections],
 ) -> Endurance: ...
+def kvcache(
+    drives: DriveLike | Iterable[DriveLike] = ("tlc-gen4", "tlc-gen5", "xl-flash"),
+    *,
+    trace: str | os.PathLike[str] | None = None,
+    trace_format: str | None = None,
+    block_tokens: int | None = None,
+    mix: str | None = None,
+    rate: float | None = None,
+    duration: float | None = None,
+    kv_model: str | os.PathLike[str] = "llama-3.1-70b",
+    layout: str = "block",
+    accelerator_memory: int | str = "160g",
+    host_memory: int | str = "1t",
+    drive_size: int | str | None = None,
+    drives_per_host: int = 1,
+    replacement: str = "lru",
+    drive_writes: str = "evicted",
+    io_size: int | str = "1m",
+    accelerator: str = "h100",
+    accelerators: int = 8,
+    utilisation: float | None = None,
+    windows: int = 20,
+    seed: int = 1,
+    progress: Progress = None,
+    set: Overrides | None = None,
+) -> KvCache: ...
+def validate(
+    *sources: str, data: str | os.PathLike[str] | None = None, worst: int = 5, progress: Progress = None
+) -> Validation: ...
+def whatif(
+    trace: str | os.PathLike[str],
+    drives: DriveLike | Iterable[DriveLike] = (
+        "tlc-gen4",
+        "tlc-gen5",
+        "xl-flash",
+        "optane-p5800x",
+        "optane-p4800x",
+        "tlc-gen3",
+    ),
+    *,
+    stack: str | Sequence[str] = ("linux-6", "user-space"),
+    now: DriveLike | None = None,
+    recorded_on: DriveLike | None = None,
+    trace_device: str | None = None,
+    trace_format: str | None = None,
+    draws: int = 20,
+    requests: int = 4000,
+    seed: int = 1,
+    progress: Progress = None,
+    set: Overrides | None = None,
+) -> WhatIf: ...
 def dma(
     device: str | os.PathLike[str] | Drive = "nfp6000-gen3-x8",
     *,

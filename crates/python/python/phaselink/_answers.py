@@ -1,10 +1,12 @@
 """Answers of verbs: a table with the document, the text and the page that the program prints."""
 
+import gzip
 import json
 import os
+from pathlib import Path
 
-from . import _native, _text
-from ._drive import load, read
+from . import _native, _progress, _text
+from ._drive import load, many, read
 from ._show import Table
 
 
@@ -136,6 +138,165 @@ def ecc(*, trials=None, inject=None, seed=None):
     10
     """
     return ErrorCorrection(_native.ecc(_question({"trials": trials, "inject": inject, "seed": seed})))
+
+
+class KvCache(PagedAnswer):
+    """What drives give as the last tier of an inference server's key-value cache: a row for each drive.
+
+    Rows have hits, computed and written blocks (each with ``blocks``, ``tokens`` and ``bytes``), ``load``, ``read_wait``,
+    ``first_token`` with and without drive and cache, ``drive_writes_per_day`` and ``lifetime``. :meth:`to_dict` has also the totals
+    of the requests.
+    """
+
+    _ROWS = "drives"
+
+
+def kvcache(
+    drives=("tlc-gen4", "tlc-gen5", "xl-flash"),
+    *,
+    trace=None,
+    trace_format=None,
+    block_tokens=None,
+    mix=None,
+    rate=None,
+    duration=None,
+    kv_model="llama-3.1-70b",
+    layout="block",
+    accelerator_memory="160g",
+    host_memory="1t",
+    drive_size=None,
+    drives_per_host=1,
+    replacement="lru",
+    drive_writes="evicted",
+    io_size="1m",
+    accelerator="h100",
+    accelerators=8,
+    utilisation=None,
+    windows=20,
+    seed=1,
+    progress=None,
+    set=None,
+):
+    """Simulate drives with the key-value cache of an inference server (``docs/inference.md``): a :class:`KvCache`.
+
+    ``drives`` are whatever :func:`load` takes, each simulated by itself as ``drives_per_host`` equal ones; ``set`` changes all of
+    them. Requests come from the file ``trace`` (Mooncake, Qwen-Bailian, MLPerf Storage, oracleGeneral; also packed by gzip), or
+    are generated: ``mix`` (``"conversation"`` or ``"tool-agent"``), ``rate`` a second (1), for ``duration`` seconds (3600).
+    ``kv_model`` is the name of a language model or the path of a file with its dimensions. Sizes (``accelerator_memory``,
+    ``host_memory``, ``drive_size``, ``io_size``) are numbers of bytes or texts; a tier of 0 is left out. ``progress`` is that of
+    :func:`run`.
+
+    Raises :class:`InputError` with everything that makes no sense.
+
+    >>> found = kvcache("optane-p5800x", duration=20, host_memory=0, windows=2)
+    >>> found.rows()[0]["drive_hits"]["blocks"]
+    0
+    """
+    model, text = _described(kv_model)
+    sizes = {"accelerator_memory": accelerator_memory, "host_memory": host_memory, "drive_size": drive_size, "io_size": io_size}
+    asked = {name: _text.option(size) for name, size in sizes.items() if size is not None}
+    asked |= {"trace_format": trace_format, "block_tokens": block_tokens, "mix": mix, "rate": rate, "duration": duration}
+    asked |= {"kv_model": model, "kv_model_text": text, "layout": layout, "drives_per_host": drives_per_host}
+    asked |= {"replacement": replacement, "drive_writes": drive_writes, "accelerator": accelerator}
+    asked |= {"accelerators": accelerators, "utilisation": utilisation, "windows": windows, "seed": seed}
+    natives = [load(drive, set=set)._native for drive in many(drives)]
+    with _progress.shown(progress, "kvcache") as told:
+        return KvCache(_native.kvcache(natives, _trace(trace), _question(asked), told))
+
+
+class WhatIf(PagedAnswer):
+    """Drives and software stacks on which a recorded application was replayed, the fastest first: a row for each.
+
+    Rows have ``drive``, ``stack``, ``gain`` (times as fast as now) with the ends of its 90 % interval, ``pays`` (``"yes"``, ``"no"``,
+    ``"unsure"``, or ``"now"`` for the present drive), ``elapsed_s``, ``waited_s`` and mean latencies.
+    """
+
+    _ROWS = "ranked"
+
+
+def whatif(
+    trace,
+    drives=("tlc-gen4", "tlc-gen5", "xl-flash", "optane-p5800x", "optane-p4800x", "tlc-gen3"),
+    *,
+    stack=("linux-6", "user-space"),
+    now=None,
+    recorded_on=None,
+    trace_device=None,
+    trace_format=None,
+    draws=20,
+    requests=4000,
+    seed=1,
+    progress=None,
+    set=None,
+):
+    """Replay a recorded application on other drives and software stacks (``docs/what-if.md``): a :class:`WhatIf`.
+
+    ``trace`` is the path of a block trace, also packed by gzip. ``drives`` are whatever :func:`load` takes, and ``set`` changes all of
+    them; each is tried under every ``stack``. ``now`` is the drive that the application uses now (the first of ``drives``), under
+    the first stack. ``recorded_on`` is the drive of the recording (that of ``now``), or ``"instant"`` for one that took no time.
+    ``draws`` is the number of draws of all uncertain constants, and ``requests`` the largest number of replayed requests.
+    ``progress`` is that of :func:`run`.
+
+    Raises :class:`InputError` with everything that makes no sense.
+    """
+    chosen = [load(drive, set=set) for drive in many(drives)]
+    present = chosen[0] if now is None else load(now, set=set)
+    natives = [drive._native for drive in [present, *(drive for drive in chosen if drive != present)]]
+    instant = recorded_on is None or isinstance(recorded_on, str) and recorded_on == "instant"
+    recorded = recorded_on if instant else load(recorded_on)._native
+    asked = {"stack": _text.listed(stack), "draws": draws, "requests": requests, "seed": seed}
+    with _progress.shown(progress, "whatif") as told:
+        recording = (*_trace(trace), trace_device, trace_format)
+        return WhatIf(_native.whatif(natives, recording, recorded, _question(asked), told))
+
+
+class Validation(PagedAnswer):
+    """Measurements of real machines, each with the value that the model predicts: a row for each.
+
+    Rows have ``id``, ``source``, ``quantity``, ``unit``, ``measured``, ``predicted``, ``error_pct`` and more. :meth:`to_dict` has also the
+    errors of each source and of all sources.
+    """
+
+
+def validate(*sources, data=None, worst=5, progress=None):
+    """Compare measurements of real machines with the model's values (``docs/validation.md``): a :class:`Validation`.
+
+    ``sources`` are short names such as ``"CHE"``; without one, all sources are compared, which takes a minute or more. ``data`` is
+    a folder with measurements and plans of your own, in place of those that come with the package. The text lists the ``worst``
+    measurements of each source. ``progress`` is that of :func:`run`.
+
+    Raises :class:`InputError` with everything that makes no sense.
+    """
+    if data is None:
+        table, folder = ("measurements.csv", gzip.decompress(_native.packed_measurements()).decode()), None
+    else:
+        table, folder = _measurements(Path(data))
+    with _progress.shown(progress, "validate") as told:
+        return Validation(_native.validate(table, folder, _question({"sources": sources, "worst": worst}), told))
+
+
+def _measurements(folder):
+    """The table of measurements of a folder, and the texts of its plans and folds, each with its name."""
+    packed, folds = folder / "measurements.csv.gz", folder / "folds.toml"
+    path = packed if packed.exists() else folder / "measurements.csv"
+    name, content = _trace(path)
+    try:
+        table = name, content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _native.InputError(f"{name}: no text in UTF-8") from error
+    plans = [(str(plan), read(plan)) for plan in sorted(folder.glob("*.toml")) if plan != folds]
+    return table, (str(folder), plans, (str(folds), read(folds)) if folds.exists() else None)
+
+
+def _trace(path):
+    """The name of a trace and its bytes, unpacked if gzip has packed them."""
+    if path is None:
+        return None
+    try:
+        content = Path(path).read_bytes()
+        return os.fspath(path), gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+    except (OSError, EOFError) as error:
+        raise _native.InputError(f"{os.fspath(path)}: cannot be read: {error}") from error
 
 
 def _described(description):

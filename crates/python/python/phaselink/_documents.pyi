@@ -821,6 +821,88 @@ CellSpread = TypedDict(
         "weibull_shape_needed": float | None,
     },
 )
+KvLayout = Literal["block"] | Literal["layer"] | Literal["token"]
+TierReplacement = Literal["lru"] | Literal["fifo"] | Literal["clock"]
+DriveWrites = Literal["evicted"] | Literal["reused"] | Literal["all"]
+KvCacheDrive = TypedDict(
+    "KvCacheDrive",
+    {
+        "drive": str,
+        "tier_bytes": list[int],
+        "accelerator_hits": "BlockCount",
+        "host_hits": "BlockCount",
+        "drive_hits": "BlockCount",
+        "computed": "BlockCount",
+        "used": "BlockCount",
+        "distinct": "BlockCount",
+        "ideal": "BlockCount",
+        "written": "BlockCount",
+        "evicted_blocks": list[int],
+        "unnamed_tokens": int,
+        "output_tokens": int,
+        "read_bytes_per_s": float,
+        "written_bytes_per_s": float,
+        "most_bytes_per_s": float | None,
+        "load": float | None,
+        "load_low": float | None,
+        "load_high": float | None,
+        "drives_needed": float | None,
+        "read_wait": "SampledTime | None",
+        "first_token": "SampledTime | None",
+        "first_token_without_drive": "SampledTime",
+        "first_token_without_cache": "SampledTime",
+        "prefill_shares": list[float],
+        "sampled_requests": int,
+        "drive_writes_per_day": float,
+        "lifetime": "CacheLifetime",
+    },
+)
+BlockCount = TypedDict(
+    "BlockCount",
+    {
+        "blocks": int,
+        "tokens": int,
+        "bytes": int,
+    },
+)
+SampledTime = TypedDict(
+    "SampledTime",
+    {
+        "mean_s": float,
+        "low_s": float,
+        "high_s": float,
+        "p50_s": float,
+        "p99_s": float,
+    },
+)
+CacheLifetime = CellLifetime | dict[str, Any] | None
+CellLifetime = TypedDict(
+    "CellLifetime",
+    {
+        "years": float,
+        "write_amplification": float,
+        "placed_years": float | None,
+        "rated_writes_per_day": float,
+    },
+)
+RankedDrive = TypedDict(
+    "RankedDrive",
+    {
+        "drive": str,
+        "stack": str,
+        "gain": float,
+        "gain_low": float,
+        "gain_high": float,
+        "most_of_it_from": list[str],
+        "pays": "DrivePays",
+        "elapsed_s": float,
+        "waited_s": float,
+        "read_mean_s": float | None,
+        "write_mean_s": float | None,
+        "flush_mean_s": float | None,
+    },
+)
+DrivePays = Literal["now"] | Literal["yes"] | Literal["unsure"] | Literal["no"]
 TraceDevice = TypedDict(
     "TraceDevice",
     {
@@ -1025,6 +1107,40 @@ EccDocument = TypedDict(
         "endurance": list["CellSpread"],
         "version": str,
         "verb": Literal["ecc"],
+    },
+)
+KvcacheDocument = TypedDict(
+    "KvcacheDocument",
+    {
+        "requests": int,
+        "input_tokens": int,
+        "duration_s": float,
+        "token_bytes": int,
+        "block_tokens": int,
+        "layout": "KvLayout",
+        "replacement": "TierReplacement",
+        "drive_writes": "DriveWrites",
+        "drives_per_host": int,
+        "windows": int,
+        "seed": int,
+        "drives": list["KvCacheDrive"],
+        "version": str,
+        "verb": Literal["kvcache"],
+    },
+)
+WhatifDocument = TypedDict(
+    "WhatifDocument",
+    {
+        "file": str,
+        "recorded_requests": int,
+        "replayed_requests": int,
+        "windows": int,
+        "draws": int,
+        "seed": int,
+        "ranked": list["RankedDrive"],
+        "cannot": list[str],
+        "version": str,
+        "verb": Literal["whatif"],
     },
 )
 TraceInfoDocument = TypedDict(

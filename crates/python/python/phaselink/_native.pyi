@@ -174,6 +174,26 @@ def predict(drive: Drive, jobs: Jobs, draws: int | None) -> tuple[str, str]: ...
 def breakeven(question: str) -> tuple[str, str, str | None]: ...
 def ecc(question: str) -> tuple[str, str, str | None]: ...
 def endurance(drive: Drive, question: str) -> tuple[str, str, str | None]: ...
+def kvcache(
+    drives: list[Drive],
+    trace: tuple[str, bytes] | None,
+    question: str,
+    progress: Callable[[float], object] | None,
+) -> tuple[str, str, str | None]: ...
+def packed_measurements() -> bytes: ...
+def validate(
+    table: tuple[str, str],
+    folder: tuple[str, list[tuple[str, str]], tuple[str, str] | None] | None,
+    question: str,
+    progress: Callable[[float], object] | None,
+) -> tuple[str, str, str | None]: ...
+def whatif(
+    drives: list[Drive],
+    recording: tuple[str, bytes, str | None, str | None],
+    recorded_on: Drive | str | None,
+    question: str,
+    progress: Callable[[float], object] | None,
+) -> tuple[str, str, str | None]: ...
 def transfers(
     device: str,
     text: str | None,

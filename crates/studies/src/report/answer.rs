@@ -1,5 +1,8 @@
 //! Questions and answers of verbs: reads a question from JSON, renders an answer as JSON, text and page.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload;
 use schemars::JsonSchema;
@@ -45,6 +48,13 @@ pub fn read_question<Q: DeserializeOwned>(text: &str) -> Result<Q, Problems> {
     });
     Problems(problems.collect()).or(())?;
     Ok(serde_json::from_value(Value::Object(keys)).map_err(wrong)?)
+}
+
+/// Returns a problem if the value of an option lies outside its range.
+pub fn outside<T: PartialOrd + Display>(option: &str, value: T, range: RangeInclusive<T>) -> Option<Problem> {
+    let allowed = || format!("{} to {}", range.start(), range.end());
+    let problem = || Problem::new("command line", None, format!("{option} {value}"), allowed());
+    (!range.contains(&value)).then(problem)
 }
 
 /// Parses the size of a block in bytes, such as `4k`; none for a text that is not a size, or for 0.

@@ -3,10 +3,11 @@
 use super::Table;
 use crate::results::words::wrap_paragraph;
 
-/// Part of a text: a paragraph, a table, lines that stay as they are, or an empty line.
+/// Part of a text: a paragraph, a heading, a table, lines that stay as they are, or an empty line.
 #[derive(Clone, Debug)]
 enum ProsePart {
     Paragraph { text: String, indent: &'static str },
+    Heading(String),
     Table(Table),
     Lines(String),
     Gap,
@@ -20,6 +21,17 @@ impl Prose {
     /// Adds a paragraph. `indent` precedes each of its lines but the first.
     pub fn paragraph(mut self, text: impl Into<String>, indent: &'static str) -> Prose {
         self.0.push(ProsePart::Paragraph { text: text.into(), indent });
+        self
+    }
+
+    /// Adds several paragraphs without empty lines between them.
+    pub fn paragraphs(self, texts: impl IntoIterator<Item = String>, indent: &'static str) -> Prose {
+        texts.into_iter().fold(self, |prose, text| prose.paragraph(text, indent))
+    }
+
+    /// Adds a heading of the part that follows.
+    pub fn heading(mut self, text: impl Into<String>) -> Prose {
+        self.0.push(ProsePart::Heading(text.into()));
         self
     }
 
@@ -41,10 +53,11 @@ impl Prose {
         self
     }
 
-    /// Returns the text with paragraphs of at most `width` columns. `shown` formats each table.
-    pub fn within(&self, width: usize, shown: impl Fn(&Table) -> String) -> String {
+    /// Returns the text with paragraphs of at most `width` columns. `heading` and `shown` format headings and tables.
+    pub fn within(&self, width: usize, heading: impl Fn(&str) -> String, shown: impl Fn(&Table) -> String) -> String {
         let part = |part: &ProsePart| match part {
             ProsePart::Paragraph { text, indent } => wrap_paragraph(text, indent, width),
+            ProsePart::Heading(text) => heading(text) + "\n",
             ProsePart::Table(table) => shown(table),
             ProsePart::Lines(text) => format!("{text}\n"),
             ProsePart::Gap => String::from("\n"),

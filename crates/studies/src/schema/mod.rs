@@ -7,8 +7,10 @@ use serde_json::{Value, json};
 use crate::breakeven::BreakEvenAnswer;
 use crate::ecc::EccAnswer;
 use crate::endurance::EnduranceAnswer;
+use crate::kvcache::KvCacheAnswer;
 use crate::report::Answer;
 use crate::results::documents::*;
+use crate::whatif::WhatIfAnswer;
 use phaselink_core::shipped::SCHEMA_BASE;
 
 /// Returns the JSON Schema of results, in draft 7 as that of drive files.
@@ -31,6 +33,8 @@ pub fn schema() -> Value {
         answer::<BreakEvenAnswer>(&mut generator),
         answer::<EnduranceAnswer>(&mut generator),
         answer::<EccAnswer>(&mut generator),
+        answer::<KvCacheAnswer>(&mut generator),
+        answer::<WhatIfAnswer>(&mut generator),
         document::<TraceInfoDocument>(&mut generator, "trace-info", "trace-info"),
     ];
     let mut definitions = generator.take_definitions(true);

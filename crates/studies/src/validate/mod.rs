@@ -5,32 +5,34 @@
 //! simulations.
 //!
 //! ```text
-//! read(table) + SourcePlan::read ── Validation::prepare ── runs() ── caller simulates ── judge() ── document()
+//! read(table) + SourcePlan::read ── Validation::prepare ── runs() ── caller simulates ── answer()
 //! ```
 
 mod agreement;
 mod calibration;
+mod data;
 mod evidence;
 mod measurement;
 mod pattern;
 mod plan;
+mod question;
 mod unit;
+mod words;
 
 use std::collections::{BTreeMap, HashMap};
-
-use serde_json::Value;
 
 pub use crate::results::documents::{
     Agreement, MeasuredKind, Provenance, ValidateDocument, ValidatedRow, ValidatedSource,
 };
 pub use crate::results::documents::{ConfoundedPair, FoldsDocument};
 pub use calibration::{Calibration, SimulateRuns};
+pub use data::{MeasurementSet, NamedText, PACKED_MEASUREMENTS};
 pub use measurement::{COLUMNS, MeasuredValue, read};
 pub use plan::SourcePlan;
+pub use question::ValidateQuestion;
 
 use crate::reproduce::RunSpec;
 use crate::reproduce::experiment::ExperimentRun;
-use crate::results::documents::value;
 use agreement::agreement_of;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::{Problem, Problems, all};
@@ -150,10 +152,15 @@ impl Validation {
         (sources.collect(), of(ALL_SOURCES, "all sources", &rows.iter().collect::<Vec<_>>()))
     }
 
-    /// Returns the JSON document of the results, without the header that all documents share.
-    pub fn document(&self, rows: &[ValidatedRow]) -> Value {
-        let (sources, total) = self.summaries(rows);
-        value(&ValidateDocument { sources, total, rows: rows.to_vec() })
+    /// Returns the answer from the outcome of each run, in order. Its text lists the `worst` measurements with the largest
+    /// errors of each source.
+    ///
+    /// # Panics
+    /// If the numbers of outcomes and runs differ.
+    pub fn answer(&self, outcomes: &[Outcome], worst: usize) -> ValidateDocument {
+        let rows = self.judge(outcomes);
+        let (sources, total) = self.summaries(&rows);
+        ValidateDocument { sources, total, rows, worst }
     }
 }
 

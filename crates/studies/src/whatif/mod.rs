@@ -7,8 +7,15 @@
 //! drive. A faster drive thus makes the application faster; pauses stay, and requests that were in flight together
 //! still are.
 
+mod answer;
+mod question;
+mod words;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+pub use answer::{DrivePays, RankedDrive, WhatIfAnswer};
+pub use question::{RecordedDrive, Recording, WhatIfQuestion, WhatIfStudy};
 
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Engine, Input};

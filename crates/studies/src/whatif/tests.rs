@@ -1,5 +1,9 @@
 use super::*;
-use phaselink_core::workload::trace::TraceRequests;
+use crate::report::{Answer, Table};
+use phaselink_core::drive_file::{Described, Override, no_files};
+use phaselink_core::problem::{Problems, all};
+use phaselink_core::workload::Trace;
+use phaselink_core::workload::trace::{Format, TraceRequests};
 
 const US: u64 = 1_000_000;
 
@@ -87,4 +91,57 @@ fn weights_of_windows_sum_to_their_number() {
         assert_eq!(window_weights(5, draw, 1).iter().sum::<f64>(), 5.0);
     }
     assert_ne!(window_weights(5, 1, 1), window_weights(5, 2, 1));
+}
+
+/// Returns the study of lone reads of 4 KiB, 100 us apart, that were recorded on a drive without latency.
+fn study(question: WhatIfQuestion, names: &[&str]) -> Result<WhatIfStudy, Problems> {
+    let requests: TraceRequests = recorded(&(0..200).map(|read| 100 * read).collect::<Vec<_>>()).into_iter().collect();
+    let trace = Trace { format: Format::MsrCambridge, device: String::from("disk"), requests, left_out: Vec::new() };
+    let recording = Recording { file: "t.csv", trace: &trace, drive: RecordedDrive::Instant };
+    question.study(recording, |stack| {
+        let stack = Override::parse(&format!("stack.preset={stack}"))?;
+        all(names.iter().map(|words| {
+            let (name, set) = words.split_once(' ').unwrap_or((words, "drives=1"));
+            Described::shipped(name, &[stack.clone(), Override::parse(set)?], no_files)
+        }))
+    })
+}
+
+#[test]
+fn present_drive_is_the_measure_and_a_faster_one_pays_and_comes_first() {
+    let question = WhatIfQuestion { stack: vec![String::from("linux-6")], ..Default::default() };
+    let study = study(question, &["tlc-gen4", "optane-p5800x"]).unwrap();
+    let each = |count: usize, replay: &(dyn Fn(usize) + Sync)| (0..count).for_each(replay);
+    let answer = study.answer(&each).unwrap();
+    let verdicts: Vec<_> = answer.ranked.iter().map(|one| (one.drive.as_str(), one.pays)).collect();
+    assert_eq!(verdicts, [("optane-p5800x", DrivePays::Yes), ("tlc-gen4", DrivePays::Now)]);
+    let now = &answer.ranked[1];
+    assert!([now.gain, now.gain_low, now.gain_high].iter().all(|gain| (gain - 1.0).abs() < 1e-9), "{now:?}");
+    let text = answer.text().within(100, str::to_owned, Table::to_string);
+    assert!(text.starts_with("On tlc-gen4 with linux-6, requests are in flight for "), "{text}");
+    assert!(text.contains("It would pay: optane-p5800x with linux-6 makes it "), "{text}");
+}
+
+#[test]
+fn replays_that_a_caller_leaves_out_leave_no_answer() {
+    let question = WhatIfQuestion { stack: vec![String::from("linux-6")], ..Default::default() };
+    let study = study(question, &["tlc-gen4"]).unwrap();
+    assert!(study.answer(&|_, _| ()).is_none());
+}
+
+#[test]
+fn wrong_questions_and_a_present_drive_that_does_not_fit_are_refused() {
+    let told = |question: WhatIfQuestion, names: &[&str]| study(question, names).map(drop).unwrap_err().to_string();
+    let wrong = WhatIfQuestion { draws: 19, requests: 99, stack: Vec::new(), ..Default::default() };
+    let all = told(wrong, &["tlc-gen4"]);
+    for problem in ["--draws 19; allowed: 20 to 10000", "--requests 99; allowed: 100 to", "--stack is empty"] {
+        assert!(all.contains(problem), "{problem}: {all}");
+    }
+    let several = told(WhatIfQuestion::default(), &["tlc-gen4 drives=2"]);
+    assert!(
+        several.contains(
+            "tlc-gen4 stands for 2 drives, and a recording is of one; allowed: a drive that it fits, with --now"
+        ),
+        "{several}"
+    );
 }

@@ -15,6 +15,9 @@ pub struct ValidateDocument {
     pub total: ValidatedSource,
     /// Measured values, each with the model's value, or with the reason why the model has none.
     pub rows: Vec<ValidatedRow>,
+    /// Number of measurements with the largest errors that the text lists for each source.
+    #[serde(skip)]
+    pub worst: usize,
 }
 
 /// Source of measurements (a publication or data set) with counts of its values and errors of the model.
