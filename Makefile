@@ -175,7 +175,7 @@ depends:
 
 # Whether `make depends` has been run since presets, drives or plans changed what is in doubt.
 depends-check:
-	cargo test -p phaselink --lib -- --ignored dependence_is_measured
+	cargo test -p phaselink-cli --lib -- --ignored dependence_is_measured
 
 # A workspace of its own, with its target in target/integrations.
 integrations:

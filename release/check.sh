@@ -44,13 +44,13 @@ crates() {
     local folder=$out/crates name
     quietly cargo package --workspace "${private[@]}" --no-verify --allow-dirty
     rm -rf "$folder" && mkdir -p "$folder"
-    for name in phaselink-ring phaselink-client phaselink-core phaselink-studies phaselink-embed phaselink-embed-c phaselink-serve phaselink; do
+    for name in phaselink-ring phaselink-client phaselink-core phaselink-studies phaselink-embed phaselink-embed-c phaselink-serve phaselink-cli phaselink; do
         tar -C "$folder" -xzf "$target/package/$name-$version.crate"
         line "crate $name" "$(size "$target/package/$name-$version.crate")" 'cargo package'
     done
     {
         echo "[workspace]" && echo 'resolver = "3"' && echo 'members = ["*"]' && echo '[patch.crates-io]'
-        for name in ring client core studies embed embed-c serve; do echo "phaselink-$name = { path = \"phaselink-$name-$version\" }"; done
+        for name in ring client core studies embed embed-c serve cli; do echo "phaselink-$name = { path = \"phaselink-$name-$version\" }"; done
         # The profiles of the repository, so that dependencies are compiled once.
         sed -n '/^\[profile/,$p' Cargo.toml | grep -v '^phaselink-\(python\|wasm\)'
     } > "$folder/Cargo.toml"

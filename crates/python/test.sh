@@ -37,7 +37,7 @@ quick)
             missing 'what the tests need cannot be installed'
     fi
     # Where only this crate is tested, nobody has built the program, or not since its sources have changed.
-    if ! test -x "$PHASELINK" || test -n "$(find crates/core crates/studies crates/cli -name '*.rs' -newer "$PHASELINK")"; then
+    if ! test -x "$PHASELINK" || test -n "$(find crates/core crates/studies crates/cli crates/phaselink -name '*.rs' -newer "$PHASELINK")"; then
         cargo build --quiet -p phaselink
     fi
     export PYTHONPATH=$environment/package

@@ -77,7 +77,7 @@ mod _native {
     /// Runs a command of the program, and returns the exit code of its process.
     #[pyfunction]
     fn main(py: Python<'_>, words: Vec<OsString>) -> u8 {
-        py.detach(|| phaselink::run(words))
+        py.detach(|| phaselink_cli::run(words))
     }
 
     #[pymodule_export]

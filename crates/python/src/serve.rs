@@ -5,16 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use phaselink::served;
+use phaselink_cli::served;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::time::Span;
-use phaselink_serve::device::faults::{FaultScope, Faults};
+use phaselink_serve::device::Stop;
 use phaselink_serve::device::report::lag_json;
-use phaselink_serve::device::store::Store;
-use phaselink_serve::device::{self, Device, Stop};
-use phaselink_serve::front::{self, Front, FrontArguments, FrontKind, KINDS};
 use phaselink_serve::model::wall::Wait;
-use phaselink_serve::server::{self, Summary};
+use phaselink_serve::server::{self, ServerOptions, Summary};
 use phaselink_studies::report;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -142,44 +139,11 @@ impl Drop for Server {
 
 /// Opens the store and binds all addresses, without serving yet.
 fn bound(drive: &Drive, options: &Options) -> Result<server::Server, Problems> {
-    let drive = drive.0.drive();
-    let asked = parse_front_ends(&options.fronts)?;
     let wait = WAITS.iter().find(|(word, _)| *word == options.wait).map(|(_, wait)| *wait);
     let wait = wait.ok_or_else(|| refused(format!("wait is {}", options.wait), "adaptive, spin, block"))?;
-    let kinds: Vec<&FrontKind> = asked.iter().map(|(kind, _)| *kind).collect();
-    let interrupts = kinds.iter().any(|kind| kind.sends_interrupts);
-    let faults = Faults::new(FaultScope { model: options.timing, interrupts });
-    drive.faults.iter().try_for_each(|fault| faults.add(&drive.name, fault.clone()).map(drop))?;
-    front::check(&kinds, drive, options.timing)?;
-    let geometry = device::geometry(drive);
-    let store = match &options.store {
-        Some(path) => Store::open(path, geometry)?,
-        None => Store::in_memory(geometry)?,
-    };
-    let fronts = asked.iter().map(|(kind, asked)| (kind.bind)(asked, drive, geometry));
-    let fronts = fronts.collect::<Result<Vec<Box<dyn Front>>, Problems>>()?;
-    let stop = Stop::new().map_err(|error| refused(error.to_string(), ""))?;
-    let device = Device {
-        drive: Arc::new(drive.clone()),
-        store: Arc::new(store),
-        tallies: Arc::default(),
-        record: None,
-        history: None,
-        faults: Arc::new(faults),
-        stop: Arc::new(stop),
-    };
-    let Options { timing, seed, .. } = *options;
-    Ok(server::Server { device, timing, wait, device_threads: 1, seed, fronts, metrics: None, control: None })
-}
-
-fn parse_front_ends(fronts: &[(String, Vec<String>)]) -> Result<Vec<(&'static FrontKind, FrontArguments)>, Problem> {
-    let find = |(flag, addresses): &(String, Vec<String>)| {
-        let kind = KINDS.iter().find(|kind| kind.flag == flag);
-        let flags = || KINDS.iter().map(|kind| kind.flag).collect::<Vec<_>>().join(", ");
-        let kind = kind.ok_or_else(|| Problem::new("serve", None, format!("no front-end {flag}"), flags()))?;
-        Ok((kind, FrontArguments { addresses: addresses.clone(), ..FrontArguments::default() }))
-    };
-    fronts.iter().map(find).collect()
+    let Options { fronts, timing, store, seed, .. } = options;
+    let (fronts, store) = (fronts.clone(), store.clone());
+    server::Server::bind(drive.0.drive(), &ServerOptions { fronts, timing: *timing, wait, store, seed: *seed })
 }
 
 fn refused(found: String, allowed: &str) -> Problem {

@@ -3,18 +3,25 @@
 
 use std::io;
 use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
+use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
+use phaselink_core::problem::{Problem, Problems};
 
 use crate::clock::{Wait, span};
 use crate::control::{self, ControlSocket};
+use crate::device::faults::{FaultScope, Faults};
 use crate::device::report::EmptyExchange;
+use crate::device::store::Store;
 use crate::device::tally::Tally;
-use crate::device::{Device, metrics, report};
-use crate::front::kind::Front;
+use crate::device::{self, Device, Stop, metrics, report};
+use crate::front::kind::{Front, FrontKind};
 use crate::front::service::Service;
+use crate::front::{self, FrontArguments, KINDS};
 use crate::model::engine_thread;
 use crate::model::exchange::Exchange;
 use crate::model::shared::SharedEngine;
@@ -41,6 +48,21 @@ pub struct Server {
     pub control: Option<ControlSocket>,
 }
 
+/// Options of a server that a program starts in its own process.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Front-ends by the name of their option of `phaselink serve`, such as `vfio-user`, each with its addresses.
+    pub fronts: Vec<(String, Vec<String>)>,
+    /// True if requests complete at the modelled time.
+    pub timing: bool,
+    /// Way in which the server's threads wait for work.
+    pub wait: Wait,
+    /// File that keeps the bytes of the drive; none keeps them in memory.
+    pub store: Option<PathBuf>,
+    /// Seed of all random numbers of the server and its model.
+    pub seed: u64,
+}
+
 /// Maximum number of device threads of each front-end. Clients have few queues, so that more threads would be idle.
 pub const DEVICE_THREADS_MAX: usize = 16;
 
@@ -57,6 +79,40 @@ pub struct Summary {
 }
 
 impl Server {
+    /// Opens the store of a drive and binds all addresses, without serving yet.
+    ///
+    /// # Errors
+    /// Every reason why the drive cannot be served at its addresses.
+    pub fn bind(drive: &Drive, options: &ServerOptions) -> Result<Server, Problems> {
+        let kinds: Vec<&FrontKind> = options.fronts.iter().map(|(flag, _)| kind(flag)).collect::<Result<_, _>>()?;
+        let interrupts = kinds.iter().any(|kind| kind.sends_interrupts);
+        let faults = Faults::new(FaultScope { model: options.timing, interrupts });
+        drive.faults.iter().try_for_each(|fault| faults.add(&drive.name, fault.clone()).map(drop))?;
+        front::check(&kinds, drive, options.timing)?;
+        let geometry = device::geometry(drive);
+        let store = match &options.store {
+            Some(path) => Store::open(path, geometry)?,
+            None => Store::in_memory(geometry)?,
+        };
+        let fronts = kinds.iter().zip(&options.fronts).map(|(kind, (_, addresses))| {
+            let arguments = FrontArguments { addresses: addresses.clone(), ..FrontArguments::default() };
+            (kind.bind)(&arguments, drive, geometry)
+        });
+        let fronts = fronts.collect::<Result<Vec<Box<dyn Front>>, Problems>>()?;
+        let stop = Stop::new().map_err(|error| Problem::new("serve", None, error.to_string(), ""))?;
+        let device = Device {
+            drive: Arc::new(drive.clone()),
+            store: Arc::new(store),
+            tallies: Arc::default(),
+            record: None,
+            history: None,
+            faults: Arc::new(faults),
+            stop: Arc::new(stop),
+        };
+        let ServerOptions { timing, wait, seed, .. } = *options;
+        Ok(Server { device, timing, wait, device_threads: 1, seed, fronts, metrics: None, control: None })
+    }
+
     /// Runs all front-ends until the device is told to stop, and returns their results. Every acknowledged write is on
     /// the disk when this returns.
     ///
@@ -140,4 +196,11 @@ impl Server {
 
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
     thread.join().unwrap_or_else(|_| Err(io::Error::other("a front-end has failed")))
+}
+
+/// Returns the kind of front-end whose option of `phaselink serve` has this name.
+fn kind(flag: &str) -> Result<&'static FrontKind, Problem> {
+    let flags = || KINDS.iter().map(|kind| kind.flag).collect::<Vec<_>>().join(", ");
+    let kind = KINDS.iter().find(|kind| kind.flag == flag);
+    kind.ok_or_else(|| Problem::new("serve", None, format!("no front-end {flag}"), flags()))
 }

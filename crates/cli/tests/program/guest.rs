@@ -11,7 +11,7 @@ use std::process::Command;
 
 use crate::common::{Ran, directory, program};
 
-const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/rig.sh");
+const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/guest/rig.sh");
 
 /// A boot takes 10 s of processor time; this is for machines that are busy with much else.
 const BOOTS_S_MAX: u32 = 600;

@@ -68,7 +68,7 @@ fn below(folder: &str) -> Vec<Source> {
 fn only_the_folders_of_a_protocol_name_it() {
     let mut sources = below("crates/core/src");
     sources.retain(|source| !source.path.starts_with("crates/core/src/protocol/"));
-    for folder in ["studies", "embed", "embed-c", "serve", "cli", "ring", "client", "python", "wasm"] {
+    for folder in ["studies", "embed", "embed-c", "serve", "cli", "phaselink", "ring", "client", "python", "wasm"] {
         sources.extend(below(&format!("crates/{folder}/src")));
     }
     sources.extend(below("benches"));

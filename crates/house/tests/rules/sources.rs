@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates to which all rules apply, by their folders below `crates/`.
-pub(crate) const CRATES: [&str; 10] =
-    ["core", "studies", "embed", "embed-c", "serve", "cli", "ring", "client", "python", "wasm"];
+pub(crate) const CRATES: [&str; 11] =
+    ["core", "studies", "embed", "embed-c", "serve", "cli", "phaselink", "ring", "client", "python", "wasm"];
 
 /// One source file.
 #[derive(Clone, Debug)]
