@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn drives_of_unequal_throughput_also_run_at_a_rate_that_the_slower_keeps_up_with() {
-        let (drives, point, group) = compared(["tlc-gen3", "dc-express"], &[("numjobs", "2"), ("bs", "16k")]);
+        let (drives, point, group) = compared(["tlc-gen3", "optane-p5800x"], &[("numjobs", "2"), ("bs", "4k")]);
         let slow = group.cells[0].as_ref().unwrap().outcome.iops();
         let load = equal_loads([&point], std::slice::from_ref(&group)).remove(0);
         assert!((0.7..=0.8).contains(&(load.offered_iops / slow)), "{} of {slow}", load.offered_iops);
