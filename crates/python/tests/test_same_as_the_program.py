@@ -227,7 +227,7 @@ def test_a_validation_is_the_programs(printed, program, tmp_path):
     found = phaselink.validate("BDV", worst=2)
     assert found.to_dict() == printed("validate", "BDV", "--json")
     assert str(found) == program("validate", "BDV", "--worst", 2).rstrip("\n")
-    assert {row["source"] for row in found} == {"BDV"} and "</svg>" in found.to_html()
+    assert {row["source"] for row in found} == {"BDV"} and "</table>" in found.to_html()
     with pytest.raises(phaselink.InputError, match="there is no source `BDW`, did you mean BDV"):
         phaselink.validate("BDW")
     with pytest.raises(phaselink.InputError, match="measurements.csv: cannot be read"):
