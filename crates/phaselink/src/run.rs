@@ -36,7 +36,7 @@ pub fn simulate(drive: &Drive, job: &Job) -> Result<Run, Problems> {
 /// Simulates a job as [`simulate`] does, with other random numbers.
 ///
 /// # Errors
-/// Those of [`simulate`].
+/// All problems of the job, and what the drive cannot run.
 pub fn simulate_with_seed(drive: &Drive, job: &Job, seed: u64) -> Result<Run, Problems> {
     let jobs = job.on(drive)?;
     let outcome = outcome(Simulation::new(drive.model(), &jobs, seed)?);
