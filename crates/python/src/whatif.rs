@@ -80,8 +80,7 @@ fn named(word: &str) -> Result<Format, Problem> {
     })
 }
 
-/// Returns the drives with a software stack. A drive whose interface takes no I/O engines may keep its own; a stack whose
-/// threads sleep turns interrupts on.
+/// Returns the drives with a software stack. A drive whose interface takes no I/O engines may keep its own.
 fn on_stack(drives: &[Py<Drive>], stack: &str) -> Result<Vec<Described>, Problems> {
     let given = Override::parse_given_as(&format!("stack {stack}"), &format!("stack.preset={stack}"))?;
     let read: Vec<_> = drives.iter().map(|drive| drive.get().0.with(std::slice::from_ref(&given))).collect();
@@ -90,9 +89,6 @@ fn on_stack(drives: &[Py<Drive>], stack: &str) -> Result<Vec<Described>, Problem
         let own = &drive.get().0;
         let keeps_own = is_known && !own.drive().protocol().takes_engines();
         let described = read.or_else(|problems| if keeps_own { Ok(own.clone()) } else { Err(problems) })?;
-        Ok(match described.with_interrupts() {
-            Some((with_interrupts, _)) => with_interrupts,
-            None => described,
-        })
+        Ok(described)
     }))
 }

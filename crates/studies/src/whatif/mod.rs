@@ -161,15 +161,16 @@ impl AttachedDrive {
     }
 
     /// Issues each request at its recorded time, whether or not earlier ones have completed, and returns the completion
-    /// times and latencies.
-    pub fn replay_at_recorded_times(&self, requests: &[TraceIo]) -> ReplayedWindow {
+    /// times and latencies. `None` if the drive leaves requests incomplete.
+    pub fn replay_at_recorded_times(&self, requests: &[TraceIo]) -> Option<ReplayedWindow> {
         let at_start =
             |entry: &TraceIo| DependentRequest { io: entry.io, waits_for: None, pause: entry.at.since(Time::ZERO) };
         self.replay(&requests.iter().map(at_start).collect::<Vec<_>>())
     }
 
-    /// Issues each request once the completion for which it waits has happened and its pause has passed.
-    pub fn replay(&self, requests: &[DependentRequest]) -> ReplayedWindow {
+    /// Issues each request once the completion for which it waits has happened and its pause has passed. `None` if the
+    /// drive leaves requests incomplete.
+    pub fn replay(&self, requests: &[DependentRequest]) -> Option<ReplayedWindow> {
         let AttachedDrive { mut engine, thread, has_flush } = self.clone();
         let start = Time::ZERO + START;
         let mut replay = DependentReplay::new(requests, start);
@@ -216,14 +217,15 @@ impl<'a> DependentReplay<'a> {
         DependentReplay { requests, waiting, due, issued, done, open: requests.len() }
     }
 
-    /// Runs the drive until the next request is due, and returns that time; none if all requests have completed.
+    /// Runs the drive until the next request is due, and returns that time. `None` if all requests have completed, or if
+    /// nothing is left that could complete one.
     fn next_due(&mut self, engine: &mut Engine) -> Option<Time> {
         while self.open > 0 {
             let until = self.due.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
             let (is_through, completed) = engine.run_some_until_completed(until, u64::MAX);
             match completed {
                 Some(completed) => self.complete(completed.token, completed.at),
-                None if is_through && until < Time::NEVER => return Some(until),
+                None if is_through => return (until < Time::NEVER).then_some(until),
                 None => {}
             }
         }
@@ -244,8 +246,8 @@ impl<'a> DependentReplay<'a> {
         }
     }
 
-    fn result(&self, start: Time) -> ReplayedWindow {
-        let done: Vec<Time> = self.done.iter().map(|at| at.expect("every request is done")).collect();
+    fn result(&self, start: Time) -> Option<ReplayedWindow> {
+        let done = self.done.iter().copied().collect::<Option<Vec<Time>>>()?;
         let mut result = ReplayedWindow { waited: self.waited(&done), ..ReplayedWindow::default() };
         for ((request, issued), done) in self.requests.iter().zip(&self.issued).zip(&done) {
             let sums = &mut result.latencies[kind(request.io.op)];
@@ -254,7 +256,7 @@ impl<'a> DependentReplay<'a> {
             result.elapsed = result.elapsed.max(done.since(start));
         }
         result.done = done.into_iter().map(|at| Time::ZERO + at.since(start)).collect();
-        result
+        Some(result)
     }
 
     /// Returns the time in which at least one request was in flight: the length of the union of all intervals from

@@ -8,10 +8,11 @@ use crate::report::outside;
 use crate::results::words::{capacity, size};
 use crate::simulations::{SimulateEach, simulated};
 use crate::uncertainty::{DRAWS_MIN, Draws, SEED};
+use phaselink_core::config::engine::{EngineOptions, polls};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Described;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::workload::Trace;
+use phaselink_core::workload::{Limits, Trace};
 
 /// Software stacks with which each drive is tried if the question names none.
 const STACKS: [&str; 2] = ["linux-6", "user-space"];
@@ -121,6 +122,12 @@ impl WhatIfQuestion {
                 }
             }
         }
+        if let RecordedDrive::Other(described) = &recording.drive {
+            let drive = described.drive();
+            if let Some(reason) = reason_against_sleep(&drive.name, &drive.limits()) {
+                return Err(Problem::new(recording.file, None, reason, "a drive that raises interrupts").into());
+            }
+        }
         cannot.dedup();
         let requests = &recording.trace.requests;
         Ok(WhatIfStudy {
@@ -147,8 +154,9 @@ impl WhatIfQuestion {
         Problems(problems).or(())
     }
 
-    /// Returns each drive with each stack. The pair of the present drive and the first stack comes first, and is marked
-    /// true. A drive that keeps its own stack occurs once.
+    /// Returns each drive with each stack, with interrupts where the threads of the stack sleep until an interrupt. The
+    /// pair of the present drive and the first stack comes first, and is marked true. A drive that keeps its own stack
+    /// occurs once.
     fn candidates(
         &self,
         mut on_stack: impl FnMut(&str) -> Result<Vec<Described>, Problems>,
@@ -156,6 +164,7 @@ impl WhatIfQuestion {
         let mut candidates: Vec<(bool, ReplayCandidate)> = Vec::new();
         for (place, stack) in self.stack.iter().enumerate() {
             for (drive, described) in on_stack(stack)?.into_iter().enumerate() {
+                let described = described.with_interrupts().map_or(described, |(raised, _)| raised);
                 let takes_stack = described.drive().protocol().takes_engines();
                 let stack = if takes_stack { stack.clone() } else { String::from(OWN_STACK) };
                 let is_known = |other: &(bool, ReplayCandidate)| *other.1.described.drive() == *described.drive();
@@ -182,7 +191,18 @@ fn reason_against(drive: &Drive, trace: &Trace) -> Option<String> {
         let block = size(limits.write_block_bytes.max(limits.block_bytes).into());
         return Some(format!("{name} takes blocks of {block}, of which the recording's requests are no multiples"));
     }
+    if let Some(reason) = reason_against_sleep(name, &limits) {
+        return Some(reason);
+    }
     (drive.drives > 1).then(|| format!("{name} stands for {} drives, and a recording is of one", drive.drives))
+}
+
+/// Returns the reason why threads of a drive's stack would sleep for ever: they wait for interrupts that the drive does
+/// not raise.
+fn reason_against_sleep(name: &str, limits: &Limits) -> Option<String> {
+    let support = limits.engine_support.as_ref().filter(|support| !support.has_interrupts)?;
+    let polls = polls(support.default, EngineOptions::default());
+    (!polls).then(|| format!("threads of {name} wait for interrupts, which the drive does not raise"))
 }
 
 impl WhatIfStudy {
@@ -231,19 +251,19 @@ impl WhatIfStudy {
         };
         let of_window = |window: &RecordedWindow| {
             let done = match &drive {
-                Some(drive) => drive.replay_at_recorded_times(&window.requests).done,
+                Some(drive) => drive.replay_at_recorded_times(&window.requests)?.done,
                 None => window.requests.iter().map(|entry| entry.at).collect(),
             };
-            depend(&window.requests, &done)
+            Some(depend(&window.requests, &done))
         };
-        Some(self.windows.iter().map(of_window).collect())
+        self.windows.iter().map(of_window).collect()
     }
 
     /// Replays all windows on a drive. Drops the completion times of single requests, to save memory.
     fn replayed(&self, drive: &Drive, dependent: &Dependent) -> Option<Vec<ReplayedWindow>> {
         let drive = AttachedDrive::new(drive, self.question.seed);
         let without_times = |replayed: ReplayedWindow| ReplayedWindow { done: Vec::new(), ..replayed };
-        Some(dependent.iter().map(|window| without_times(drive.replay(window))).collect())
+        dependent.iter().map(|window| Some(without_times(drive.replay(window)?))).collect()
     }
 
     /// Returns the result of the candidate at index `place`, from its own replays and those of the present drive.
