@@ -9,10 +9,10 @@ mod common;
 #[path = "common/vfio.rs"]
 mod vfio;
 #[allow(dead_code)]
-#[path = "../tests/common/vfio_client.rs"]
+#[path = "../tests/served/vfio_client.rs"]
 mod vfio_client;
 #[allow(dead_code)]
-#[path = "../tests/common/vhost_guest.rs"]
+#[path = "../tests/served/vhost_guest.rs"]
 mod vhost_guest;
 
 use std::hint;

@@ -10,7 +10,7 @@ mod common;
 mod vfio;
 // The benchmark uses only a part of this module.
 #[allow(dead_code)]
-#[path = "../tests/common/vfio_client.rs"]
+#[path = "../tests/served/vfio_client.rs"]
 mod vfio_client;
 
 use std::io;

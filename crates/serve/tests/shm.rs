@@ -1,6 +1,6 @@
 //! A served device in shared memory, from the other side: what clients get, and what they cannot do to each other.
 
-#[path = "common/background.rs"]
+#[path = "served/background.rs"]
 mod background;
 
 use std::env;

@@ -5,11 +5,13 @@ use std::path::Path;
 
 use crate::sources::root;
 
-const TEST_PROGRAMS: [&str; 4] = [
+const TEST_PROGRAMS: [&str; 6] = [
     "crates/core/tests/library",
     "crates/studies/tests/library",
     "crates/house/tests/rules",
     "crates/cli/tests/program",
+    "crates/serve/tests/conversations",
+    "crates/serve/tests/served",
 ];
 
 /// Names of files and folders beside a program's `main.rs` that it does not declare as modules.

@@ -1,17 +1,5 @@
 //! Faults of a drive that is being served, as hosts see them: through every front-end, with timing on and off.
 
-// These tests use only a part of this module.
-#[allow(dead_code)]
-#[path = "common/vfio_client.rs"]
-mod vfio_client;
-
-#[allow(dead_code)]
-#[path = "common/vhost_guest.rs"]
-mod vhost_guest;
-
-#[path = "common/background.rs"]
-mod background;
-
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -21,7 +9,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use background::{Background, alone, device};
+use crate::background::{Background, alone, device};
+use crate::vfio_client::{Client, DATA, Driver, ENTRIES, PAGE, RAM, RAM_BYTES, Rings};
+use crate::vhost_guest::Ask;
 use phaselink_client::{Options, Queue};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{JobOutcome, Outcome};
@@ -42,8 +32,6 @@ use phaselink_serve::front::{Front, FrontArguments, vhost_user};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 use rustix::event::EventfdFlags;
-use vfio_client::{Client, DATA, Driver, ENTRIES, PAGE, RAM, RAM_BYTES, Rings};
-use vhost_guest::Ask;
 use vm_memory::Bytes;
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };

@@ -1,12 +1,8 @@
 //! The NVMe controller between commands: queues, doorbells, interrupts, events, resets, and hosts that keep to nothing.
 
-#[allow(dead_code)]
-#[path = "common/nvme_bench.rs"]
-mod nvme_bench;
-
 use std::io;
 
-use nvme_bench::*;
+use crate::nvme_bench::*;
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{Status, admin};
 use phaselink_serve::nvme::arbitration::QueuePriority;

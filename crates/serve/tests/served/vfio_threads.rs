@@ -1,12 +1,5 @@
 //! One controller over vfio-user whose queues are divided among device threads: data, resets, deletions, random conversations.
 
-#[allow(dead_code)]
-#[path = "common/vfio_client.rs"]
-mod vfio_client;
-
-#[path = "common/background.rs"]
-mod background;
-
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -15,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use background::{Background, alone, device};
+use crate::background::{Background, alone, device};
+use crate::vfio_client::{Client, Driver, ENTRIES, ISLAND, PAGE, RAM, RAM_BYTES, Rings};
 use phaselink_client::chunk;
 use phaselink_client::shared::memory::Memory;
 use phaselink_core::drive::Drive;
@@ -28,7 +22,6 @@ use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
-use vfio_client::{Client, Driver, ENTRIES, ISLAND, PAGE, RAM, RAM_BYTES, Rings};
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
 const QUEUES: u16 = 6;

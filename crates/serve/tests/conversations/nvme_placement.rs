@@ -1,11 +1,7 @@
 //! Data placement of a served drive, as an NVMe driver meets it: identification, features, directives, log pages, reclaim units, and
 //! namespaces with handles of their own.
 
-#[allow(dead_code)]
-#[path = "common/nvme_bench.rs"]
-mod nvme_bench;
-
-use nvme_bench::{Bench, DATA, Fields, LIMITS, transfer, u64_at};
+use crate::nvme_bench::{Bench, DATA, Fields, LIMITS, transfer, u64_at};
 use phaselink_core::config::{Isolation, PolicyName};
 use phaselink_core::media::translation::policy::PolicySettings;
 use phaselink_core::media::translation::{PlacedDrive, PlacedStreams, TranslationShape};

@@ -1,15 +1,12 @@
 //! One modelled drive over NBD and in shared memory at once: both kinds of clients share its bytes and its time.
 
-#[path = "common/background.rs"]
-mod background;
-
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use background::{Background, alone, device};
+use crate::background::{Background, alone, device};
 use phaselink_client::{Client, Options, Queue};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};

@@ -1,13 +1,9 @@
 //! Zones of a served drive, as an NVMe driver meets them: identification, writes, appends, states, reports, and what is kept.
 
-#[allow(dead_code)]
-#[path = "common/nvme_bench.rs"]
-mod nvme_bench;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nvme_bench::{BLOCKS, Bench, DATA, Fields, GEOMETRY, LIMITS, transfer, u64_at};
+use crate::nvme_bench::{BLOCKS, Bench, DATA, Fields, GEOMETRY, LIMITS, transfer, u64_at};
 use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::rules::Limits;

@@ -1,13 +1,6 @@
 //! A served NVMe device over vfio-user, from the other side: what QEMU with Linux and what SPDK do to it, and worse.
 
 // The benchmark uses another part of this module.
-#[allow(dead_code)]
-#[path = "common/vfio_client.rs"]
-mod vfio_client;
-
-#[path = "common/background.rs"]
-mod background;
-
 use std::fs;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +8,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use background::{Background, alone, device};
+use crate::background::{Background, alone, device};
+use crate::vfio_client::{Client, DATA, Driver, ISLAND, PAGE, RAM, RAM_BYTES, Rings, u32_at, words};
 use phaselink_client::shared::memory::Memory;
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::commands::opcode;
@@ -30,7 +24,6 @@ use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 use proptest::prelude::*;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
-use vfio_client::{Client, DATA, Driver, ISLAND, PAGE, RAM, RAM_BYTES, Rings, u32_at, words};
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
 

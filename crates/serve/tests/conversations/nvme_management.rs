@@ -1,13 +1,9 @@
 //! Optional commands of NVMe, as a driver meets them: unreadable blocks, namespaces, formats, Sanitize, and the logs about them.
 
-#[allow(dead_code)]
-#[path = "common/nvme_bench.rs"]
-mod nvme_bench;
-
 use std::fs;
 use std::path::Path;
 
-use nvme_bench::{Bench, DATA, Fields, GEOMETRY, LIMITS, PAGE, transfer, u64_at};
+use crate::nvme_bench::{Bench, DATA, Fields, GEOMETRY, LIMITS, PAGE, transfer, u64_at};
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_serve::device::store::Store;

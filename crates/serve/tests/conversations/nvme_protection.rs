@@ -1,13 +1,9 @@
 //! Metadata and protection information of a served drive, as an NVMe driver meets them: formats, checks, statuses, and what is kept.
 
-#[allow(dead_code)]
-#[path = "common/nvme_bench.rs"]
-mod nvme_bench;
-
 use std::fs;
 use std::path::Path;
 
-use nvme_bench::{Bench, DATA, Fields, GEOMETRY, LIMITS, LISTS, transfer, u64_at};
+use crate::nvme_bench::{Bench, DATA, Fields, GEOMETRY, LIMITS, LISTS, transfer, u64_at};
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{PSDT_SGL, Status, admin};
 use phaselink_serve::device::store::Store;

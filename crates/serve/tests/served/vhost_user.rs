@@ -1,19 +1,13 @@
 //! A virtio block device over vhost-user, as the driver of a virtual machine meets it.
 
-#[path = "common/background.rs"]
-mod background;
-
 // The benchmark uses this module too.
-#[allow(dead_code)]
-#[path = "common/vhost_guest.rs"]
-mod vhost_guest;
-
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use background::{Background, alone, device};
+use crate::background::{Background, alone, device};
+use crate::vhost_guest::*;
 use phaselink_core::drive::Drive;
 use phaselink_core::time::Span;
 use phaselink_serve::device::store::{Geometry, Store};
@@ -25,7 +19,6 @@ use phaselink_serve::server::{Server, Summary};
 use vhost::VhostBackend;
 use vhost::vhost_user::VhostUserFrontend;
 use vhost::vhost_user::message::VhostUserConfigFlags;
-use vhost_guest::*;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };

@@ -1,13 +1,10 @@
 //! Requests without data while timing is on: they take modelled time and change the modelled drive, as its interface has them.
 
-#[path = "common/background.rs"]
-mod background;
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use background::{Background, alone, device};
+use crate::background::{Background, alone, device};
 use phaselink_client::{Client, Options};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::JobOutcome;

@@ -1,13 +1,9 @@
 //! Values of a served drive by their keys, as an NVMe driver meets them: identification, commands, statuses, and what is kept.
 
-#[allow(dead_code)]
-#[path = "common/nvme_bench.rs"]
-mod nvme_bench;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nvme_bench::{Bench, DATA, Fields, GEOMETRY, LIMITS, LISTS, MEMORY, PAGE, u64_at};
+use crate::nvme_bench::{Bench, DATA, Fields, GEOMETRY, LIMITS, LISTS, MEMORY, PAGE, u64_at};
 use phaselink_core::media::keys::{Key, KeyLayout, KeySpace};
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::rules::{KeyValueLimits, Limits};

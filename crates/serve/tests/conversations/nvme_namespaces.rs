@@ -1,10 +1,6 @@
 //! Several namespaces and scatter-gather lists, as a driver of NVMe meets them.
 
-#[allow(dead_code)]
-#[path = "common/nvme_bench.rs"]
-mod nvme_bench;
-
-use nvme_bench::{Bench, DATA, Fields, LIMITS, LISTS, PAGE, transfer, u64_at};
+use crate::nvme_bench::{Bench, DATA, Fields, LIMITS, LISTS, PAGE, transfer, u64_at};
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{Status, admin};
 

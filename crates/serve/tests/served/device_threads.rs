@@ -1,14 +1,11 @@
 //! Several device threads behind each front-end: the same bytes and the same model for all of them.
 
-#[path = "common/background.rs"]
-mod background;
-
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use background::{Background, alone, device};
+use crate::background::{Background, alone, device};
 use phaselink_client::{Client, Options, Queue};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};

@@ -1,13 +1,5 @@
 //! What hosts do that the NVMe specification leaves undefined, done over vfio-user and found by a strict server.
 
-// These tests use only a part of this module.
-#[allow(dead_code)]
-#[path = "common/vfio_client.rs"]
-mod vfio_client;
-
-#[path = "common/background.rs"]
-mod background;
-
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -15,7 +7,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use background::{Background, alone, device};
+use crate::background::{Background, alone, device};
+use crate::vfio_client::{Client, DATA, Driver, ENTRIES, PAGE, RAM, RAM_BYTES, Rings, words};
 use phaselink_client::shared::memory::Memory;
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::commands::opcode;
@@ -30,7 +23,6 @@ use phaselink_serve::model::wall::Wait;
 use phaselink_serve::nvme::strict;
 use phaselink_serve::server::Server;
 use rustix::event::EventfdFlags;
-use vfio_client::{Client, DATA, Driver, ENTRIES, PAGE, RAM, RAM_BYTES, Rings, words};
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
 const ENABLED: u32 = 1 | 6 << 16 | 4 << 20;

@@ -1,13 +1,9 @@
 //! What the NVMe controller answers: what each malformed field gets, and what commands do.
 
-#[allow(dead_code)]
-#[path = "common/nvme_bench.rs"]
-mod nvme_bench;
-
 use std::fs::{self, File};
 use std::path::Path;
 
-use nvme_bench::*;
+use crate::nvme_bench::*;
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{Status, admin};
 use phaselink_serve::device::store::Store;
