@@ -102,8 +102,8 @@ fn controller_starts_only_with_all_command_sets() {
     let start = |command_sets: u32| {
         let mut bench = Bench::off_with(KEYED);
         bench.set(0x24, 15 | 15 << 16);
-        bench.set(0x28, nvme_bench::ADMIN_QUEUE as u32);
-        bench.set(0x30, nvme_bench::ADMIN_ANSWERS as u32);
+        bench.set(0x28, crate::nvme_bench::ADMIN_QUEUE as u32);
+        bench.set(0x30, crate::nvme_bench::ADMIN_ANSWERS as u32);
         bench.set(0x14, 1 | command_sets << 4 | 6 << 16 | 4 << 20);
         bench.get(0x1c)
     };

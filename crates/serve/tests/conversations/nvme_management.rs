@@ -40,7 +40,7 @@ fn blocks_written_uncorrectable_cannot_be_read_until_they_are_written() {
     assert_eq!(status(&mut bench, opcode::READ, 12, 1), Status::UNRECOVERED_READ_ERROR);
     assert_eq!(status(&mut bench, opcode::WRITE_ZEROES, 12, 1), Status::SUCCESS);
     assert_eq!(status(&mut bench, opcode::READ, 12, 1), Status::SUCCESS);
-    let ends = nvme_bench::BLOCKS;
+    let ends = crate::nvme_bench::BLOCKS;
     assert_eq!(status(&mut bench, opcode::WRITE_UNCORRECTABLE, ends - 1, 2), Status::LBA_OUT_OF_RANGE);
     let elsewhere = Fields { namespace: 2, ..transfer(opcode::WRITE_UNCORRECTABLE, 0, 1, [0, 0]) };
     assert_eq!(bench.ask(elsewhere).status, Status::INVALID_NAMESPACE);
@@ -72,7 +72,7 @@ fn range(slba: u64, blocks: u32) -> [u8; 16] {
 fn lba_status_lists_the_unreadable_blocks_of_a_range_as_far_as_there_is_room() {
     let mut bench = Bench::new();
     assert_eq!(u16_at(&bench.identify(1, 0).1, 256) >> 9 & 1, 1, "OACS");
-    for (slba, blocks) in [(10, 4), (20, 1), (nvme_bench::BLOCKS - 2, 2)] {
+    for (slba, blocks) in [(10, 4), (20, 1), (crate::nvme_bench::BLOCKS - 2, 2)] {
         assert_eq!(bench.ask(transfer(opcode::WRITE_UNCORRECTABLE, slba, blocks, [DATA, 0])).status, Status::SUCCESS);
     }
     let list = |count: u32, condition: u8, ranges: &[[u8; 16]], dwords: usize| {
@@ -81,7 +81,7 @@ fn lba_status_lists_the_unreadable_blocks_of_a_range_as_far_as_there_is_room() {
         list.resize(dwords * 4, 0);
         (Status::SUCCESS, list)
     };
-    let all = [range(10, 4), range(20, 1), range(nvme_bench::BLOCKS - 2, 2)];
+    let all = [range(10, 4), range(20, 1), range(crate::nvme_bench::BLOCKS - 2, 2)];
     // A range length of 0 extends to the end of the namespace.
     assert_eq!(block_status(&mut bench, 0, 0, 0x11, 14), list(3, 2, &all, 14));
     assert_eq!(block_status(&mut bench, 0, 0, 0x10, 20), list(3, 2, &all, 20));
@@ -92,8 +92,8 @@ fn lba_status_lists_the_unreadable_blocks_of_a_range_as_far_as_there_is_room() {
     for action in [0, 0xb, 0x12] {
         assert_eq!(block_status(&mut bench, 0, 0, action, 2).0, Status::INVALID_FIELD, "{action}");
     }
-    assert_eq!(block_status(&mut bench, nvme_bench::BLOCKS as u32, 0, 0x11, 2).0, Status::LBA_OUT_OF_RANGE);
-    assert_eq!(block_status(&mut bench, 1, nvme_bench::BLOCKS as u32, 0x11, 2).0, Status::LBA_OUT_OF_RANGE);
+    assert_eq!(block_status(&mut bench, crate::nvme_bench::BLOCKS as u32, 0, 0x11, 2).0, Status::LBA_OUT_OF_RANGE);
+    assert_eq!(block_status(&mut bench, 1, crate::nvme_bench::BLOCKS as u32, 0x11, 2).0, Status::LBA_OUT_OF_RANGE);
     for namespace in [0, 2, u32::MAX] {
         let fields = Fields { opcode: admin::GET_LBA_STATUS, namespace, prp: [DATA, 0], ..Fields::default() };
         let fields = Fields { dwords: [0, 0, 1, 0x11 << 24, 0, 0], ..fields };

@@ -5,7 +5,7 @@ use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{Status, admin};
 
 const NAMESPACES: u32 = 4;
-const BLOCKS: u64 = nvme_bench::BLOCKS / NAMESPACES as u64;
+const BLOCKS: u64 = crate::nvme_bench::BLOCKS / NAMESPACES as u64;
 
 fn bench() -> Bench {
     Bench::with(LIMITS.divided(NAMESPACES))

@@ -348,8 +348,9 @@ fn handles_and_settings_outlive_the_server() {
     identity.subsystem.load(&bench.store).unwrap();
     bench.controller = Controller::new(identity);
     bench.enable();
-    let mut bench = Bench { io: nvme_bench::pair(1, bench.io.commands, bench.io.answers), ..bench };
-    for fields in [nvme_bench::create_completion_queue(1, 16), nvme_bench::create_submission_queue(1, 16)] {
+    let mut bench = Bench { io: crate::nvme_bench::pair(1, bench.io.commands, bench.io.answers), ..bench };
+    for fields in [crate::nvme_bench::create_completion_queue(1, 16), crate::nvme_bench::create_submission_queue(1, 16)]
+    {
         assert_eq!(bench.administer(fields).status, Status::SUCCESS);
     }
     let found = units(&mut bench, 1).1;

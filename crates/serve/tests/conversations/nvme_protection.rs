@@ -349,8 +349,14 @@ fn opened(path: &Path) -> Bench {
     identity.subsystem.load(&bench.store).unwrap();
     bench.controller = Controller::new(identity);
     bench.enable();
-    assert_eq!(bench.administer(nvme_bench::create_completion_queue(1, nvme_bench::ENTRIES)).status, Status::SUCCESS);
-    assert_eq!(bench.administer(nvme_bench::create_submission_queue(1, nvme_bench::ENTRIES)).status, Status::SUCCESS);
+    assert_eq!(
+        bench.administer(crate::nvme_bench::create_completion_queue(1, crate::nvme_bench::ENTRIES)).status,
+        Status::SUCCESS
+    );
+    assert_eq!(
+        bench.administer(crate::nvme_bench::create_submission_queue(1, crate::nvme_bench::ENTRIES)).status,
+        Status::SUCCESS
+    );
     bench
 }
 

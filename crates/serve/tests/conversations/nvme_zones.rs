@@ -107,8 +107,8 @@ fn controller_starts_with_all_command_sets_if_it_has_several() {
     let start = |limits| {
         let mut bench = Bench::off_with(limits);
         bench.set(0x24, 15 | 15 << 16);
-        bench.set(0x28, nvme_bench::ADMIN_QUEUE as u32);
-        bench.set(0x30, nvme_bench::ADMIN_ANSWERS as u32);
+        bench.set(0x28, crate::nvme_bench::ADMIN_QUEUE as u32);
+        bench.set(0x30, crate::nvme_bench::ADMIN_ANSWERS as u32);
         bench.set(0x14, 1 | 0b110 << 4 | 6 << 16 | 4 << 20);
         bench.get(0x1c)
     };
@@ -218,7 +218,7 @@ fn other_writes_and_copies_move_the_pointer_too() {
 fn write_whose_data_is_out_of_reach_leaves_the_pointer_where_it_was() {
     let mut bench = Bench::with(ZONED);
     assert_eq!(write(&mut bench, FIRST, 8, 1), Status::SUCCESS);
-    let beyond = nvme_bench::MEMORY as u64 * 2;
+    let beyond = crate::nvme_bench::MEMORY as u64 * 2;
     for opcode in [opcode::WRITE, opcode::ZONE_APPEND] {
         let slba = if opcode == opcode::WRITE { FIRST + 8 } else { FIRST };
         assert_eq!(bench.ask(transfer(opcode, slba, 16, [DATA, beyond])).status, Status::DATA_TRANSFER_ERROR);

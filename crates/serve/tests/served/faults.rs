@@ -121,7 +121,7 @@ impl Running {
                 Box::new(client.unwrap().take_queue().unwrap())
             }
             Kind::VfioUser => Box::new(self.guest().0),
-            Kind::VhostUser => Box::new(Virtual(vhost_guest::Guest::connect(&self.place, FEATURES))),
+            Kind::VhostUser => Box::new(Virtual(crate::vhost_guest::Guest::connect(&self.place, FEATURES))),
         }
     }
 
@@ -280,7 +280,7 @@ impl Host for Guest {
 }
 
 /// A host over vhost-user.
-struct Virtual(vhost_guest::Guest);
+struct Virtual(crate::vhost_guest::Guest);
 
 impl Virtual {
     /// Ask, and wait for what the device has to say.
@@ -292,7 +292,7 @@ impl Virtual {
     /// An answer to the request that was asked last.
     fn answer(&mut self, bytes: usize, patience: Duration) -> Got {
         let (guest, until) = (&mut self.0, Instant::now() + patience);
-        let used = vhost_guest::Guest::at(vhost_guest::USED + 2);
+        let used = crate::vhost_guest::Guest::at(crate::vhost_guest::USED + 2);
         while guest.memory.load::<u16>(used, Ordering::Acquire).unwrap() == guest.answered {
             if Instant::now() > until {
                 return Got::Nothing;
@@ -300,11 +300,11 @@ impl Virtual {
             thread::yield_now();
         }
         let (entry, slot) =
-            (u64::from(guest.answered % vhost_guest::ENTRIES), (guest.asked - 1) % vhost_guest::ENTRIES);
+            (u64::from(guest.answered % crate::vhost_guest::ENTRIES), (guest.asked - 1) % crate::vhost_guest::ENTRIES);
         guest.answered += 1;
-        assert_eq!(guest.get(vhost_guest::USED + 4 + 8 * entry, 4), u32::from(slot).to_le_bytes());
-        match guest.get(vhost_guest::STATUS + u64::from(slot), 1)[0] {
-            0 => Got::Data(guest.get(vhost_guest::DATA, bytes)),
+        assert_eq!(guest.get(crate::vhost_guest::USED + 4 + 8 * entry, 4), u32::from(slot).to_le_bytes());
+        match guest.get(crate::vhost_guest::STATUS + u64::from(slot), 1)[0] {
+            0 => Got::Data(guest.get(crate::vhost_guest::DATA, bytes)),
             _ => Got::Failed,
         }
     }
@@ -312,13 +312,13 @@ impl Virtual {
 
 impl Host for Virtual {
     fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> Got {
-        self.0.put(vhost_guest::DATA, &vec![0xee; bytes]);
-        self.exchange(vhost_guest::READ, offset, bytes, patience)
+        self.0.put(crate::vhost_guest::DATA, &vec![0xee; bytes]);
+        self.exchange(crate::vhost_guest::READ, offset, bytes, patience)
     }
 
     fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> Got {
-        self.0.put(vhost_guest::DATA, data);
-        let got = self.exchange(vhost_guest::WRITE, offset, data.len(), patience);
+        self.0.put(crate::vhost_guest::DATA, data);
+        let got = self.exchange(crate::vhost_guest::WRITE, offset, data.len(), patience);
         if let Got::Data(_) = got { Got::Data(Vec::new()) } else { got }
     }
 

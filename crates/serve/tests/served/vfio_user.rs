@@ -164,7 +164,7 @@ fn queue_of_every_priority_class_is_served_with_weighted_arbitration() {
         for class in 0..4 {
             driver.administer(admin::DELETE_SUBMISSION_QUEUE, 0, 0, [1, 0, 0, 0, 0, 0]);
             driver.tails[1] = 0;
-            let size = (vfio_client::ENTRIES - 1) << 16;
+            let size = (crate::vfio_client::ENTRIES - 1) << 16;
             let dwords = [1 | size, 1 | class << 1 | 1 << 16, 0, 0, 0, 0];
             driver.administer(admin::CREATE_SUBMISSION_QUEUE, 0, 3, dwords);
             (0..20).for_each(|place| driver.write(place, &pattern(512, place as usize)));
