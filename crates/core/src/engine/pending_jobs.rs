@@ -76,7 +76,10 @@ impl Engine {
             let generator = generator.over(self.devices.count() as u16, number).flushing(job.flushes, is_volatile);
             let generator = generator.placing(job, number, placement_identifiers, seed);
             let generator = match zones {
-                Some(space) => generator.filling_zones(space, writers.0 + number, writers.1),
+                Some(space) => {
+                    let generator = generator.reading_zones(job, space, seed);
+                    generator.filling_zones(space, writers.0 + number, writers.1)
+                }
                 None => generator,
             };
             let generator = if warms_up { generator.warming_up() } else { generator };

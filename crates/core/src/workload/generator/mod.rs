@@ -14,14 +14,14 @@ use super::check::ZonedSpace;
 use super::flushes::FlushState;
 use super::pace::RatePace;
 use super::trace::{self, TraceIo};
-use super::{BlockShare, Distribution, Flushes, Job, Pattern};
+use super::{BlockShare, Flushes, Job, Pattern};
 use crate::request::{DataDirection, Io, Next, Op};
 use crate::time::{Span, Time};
 use group_commit::GroupCommit;
 use handles::HandleTurns;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use zones::ZoneTurns;
+use zones::{WritableRegion, ZoneTurns};
 
 /// Generator of the requests of one thread, one at a time.
 #[derive(Clone, Debug)]
@@ -94,15 +94,29 @@ impl Generator {
     }
 
     /// Returns the generator of a thread whose writes fill zones of the job's region one after the other, each after a
-    /// reset, whatever the order of addresses. The thread is number `thread` of `threads` that share the zones. Reads
-    /// stay as they are.
+    /// reset, whatever the order of addresses. The thread is number `thread` of `threads` that share the zones.
     ///
     /// Panics if there are fewer zones than threads.
     pub fn filling_zones(mut self, space: ZonedSpace, thread: u32, threads: u32) -> Generator {
         if let RequestSource::Mix(mix) = &mut self.source
             && let Some(write) = &mut mix.write
         {
-            write.zones = Some(Box::new(ZoneTurns::new(space, write.region_bytes, thread, threads)));
+            let turns = ZoneTurns::new(space, write.region_bytes, thread, threads);
+            write.zones = Some(Box::new(ZoneUse::Fill(turns)));
+        }
+        self
+    }
+
+    /// Returns the generator of a thread whose reads go to the writable part of each zone alone, as fio's do: the blocks
+    /// behind it never hold data.
+    pub fn reading_zones(mut self, job: &Job, space: ZonedSpace, seed: u64) -> Generator {
+        if let RequestSource::Mix(mix) = &mut self.source
+            && let Some(read) = &mut mix.read
+        {
+            let region = WritableRegion::new(space, job.offset, read.region_bytes);
+            if region.bytes() >= read.sizes.iter().map(|size| u64::from(size.bytes)).max().unwrap_or(0) {
+                read.limit_to(region, job, seed);
+            }
         }
         self
     }
@@ -222,9 +236,10 @@ impl Mix {
         }?;
         let due = direction.take_due(now, &mut self.random);
         let (offset, bytes, drive) = direction.draw(&mut self.random);
-        let (op, offset, bytes) = match &mut direction.zones {
+        let (op, offset, bytes) = match direction.zones.as_deref_mut() {
             None => (chosen.into(), offset, bytes),
-            Some(zones) => zones.take(bytes),
+            Some(ZoneUse::Fill(zones)) => zones.take(bytes),
+            Some(ZoneUse::Read(region)) => (chosen.into(), region.offset(offset, bytes), bytes),
         };
         let io = Io { op, offset: self.first_byte + offset, bytes };
         Some(Next { io, due, drive, ends_commit: false, placement: None })
@@ -263,8 +278,17 @@ struct DirectionState {
     position: u64,
     turns: Turns,
     pace: Option<RatePace>,
-    /// Zones that the thread fills one after the other with its writes, on a drive that has zones.
-    zones: Option<Box<ZoneTurns>>,
+    /// Use of the zones, on a drive that has zones.
+    zones: Option<Box<ZoneUse>>,
+}
+
+/// Use of a drive's zones by the reads, or by the writes, of a thread.
+#[derive(Clone, Debug)]
+enum ZoneUse {
+    /// Writes fill zones of the thread one after the other.
+    Fill(ZoneTurns),
+    /// Reads go to the writable part of each zone.
+    Read(WritableRegion),
 }
 
 /// Round-robin choice among several drives for the reads, or the writes, of a thread.
@@ -287,20 +311,27 @@ struct Size {
 impl DirectionState {
     fn new(job: &Job, blocks: &[BlockShare], pace: Option<RatePace>, capacity_bytes: u64, seed: u64) -> DirectionState {
         let region_bytes = job.region_bytes(capacity_bytes);
-        // All threads and directions use the same key, so that they share their hot blocks, as fio jobs on one file do.
-        let key = stream_seed(seed, "", 0);
         let mut percent = 0.0;
         let sizes: Vec<Size> = blocks
             .iter()
             .filter(|share| share.percent > 0.0)
             .map(|share| {
                 percent += share.percent;
-                Size::new(*share, percent, region_bytes, job.distribution, key)
+                Size::new(*share, percent, addresses(job, region_bytes, share.bytes, seed))
             })
             .collect();
         assert!(!sizes.is_empty(), "job {} has no block size", job.name);
         let turns = Turns::over(1, 0);
         DirectionState { sizes, pattern: job.pattern, region_bytes, position: 0, turns, pace, zones: None }
+    }
+
+    /// Limits the requests to the writable parts of zones, on which their order and distribution are those of the job.
+    fn limit_to(&mut self, region: WritableRegion, job: &Job, seed: u64) {
+        self.region_bytes = region.bytes();
+        for size in &mut self.sizes {
+            size.addresses = addresses(job, self.region_bytes, size.bytes, seed);
+        }
+        self.zones = Some(Box::new(ZoneUse::Read(region)));
     }
 
     /// Returns the time at which the next request is due, by its rate; `now` if there is no rate.
@@ -354,11 +385,15 @@ impl Turns {
 }
 
 impl Size {
-    fn new(share: BlockShare, percent: f64, region_bytes: u64, distribution: Distribution, key: u64) -> Size {
-        let blocks = region_bytes / u64::from(share.bytes);
-        let addresses = Addresses::new(distribution, blocks, key);
+    fn new(share: BlockShare, percent: f64, addresses: Addresses) -> Size {
         Size { bytes: share.bytes, threshold: threshold(percent), addresses }
     }
+}
+
+/// Returns the addresses of blocks of `bytes` bytes in a region, distributed as the job says. All threads and directions
+/// use the same key, so that they share their hot blocks, as fio jobs on one file do.
+fn addresses(job: &Job, region_bytes: u64, bytes: u32, seed: u64) -> Addresses {
+    Addresses::new(job.distribution, region_bytes / u64::from(bytes), stream_seed(seed, "", 0))
 }
 
 /// Chooses a block size at random by the shares of the sizes; the last one takes what rounding leaves.

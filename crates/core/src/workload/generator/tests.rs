@@ -57,6 +57,24 @@ fn sequential_requests_follow_each_other_and_wrap() {
 }
 
 #[test]
+fn reads_of_zones_go_to_their_writable_parts_alone() {
+    let space =
+        ZonedSpace { zone_bytes: 1 << 20, writable_bytes: 640 << 10, open_max: 0, active_max: 0, restarts: false };
+    for pattern in [Pattern::Random, Pattern::Sequential] {
+        let job = Job { pattern, ..job() };
+        let mut generator = Generator::new(&job, 0, CAPACITY, 1).reading_zones(&job, space, 1);
+        let offsets: Vec<u64> =
+            (0..1000).map_while(|_| generator.next(Time::ZERO)).map(|next| next.io.offset).collect();
+        let is_written = |offset: &u64| offset % space.zone_bytes + 4096 <= space.writable_bytes;
+        assert!(offsets.len() == 1000 && offsets.iter().all(is_written), "{pattern:?}: {offsets:?}");
+        let zones: std::collections::BTreeSet<u64> = offsets.iter().map(|offset| offset / space.zone_bytes).collect();
+        // 160 blocks of a zone in sequence, or 1024 zones at random, of which 1000 draws meet some 640.
+        let expected = if pattern == Pattern::Sequential { 7..=7 } else { 600..=680 };
+        assert!(expected.contains(&zones.len()), "{pattern:?}: {} zones", zones.len());
+    }
+}
+
+#[test]
 fn sequential_reads_and_writes_each_have_their_own_position() {
     let job = Job { pattern: Pattern::Sequential, read_percent: 50.0, ..job() };
     let nexts = take(&job, 0, 1, 100);

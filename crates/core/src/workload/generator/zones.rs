@@ -1,5 +1,5 @@
-//! Writes of a thread on a drive with zones, as with fio's `zonemode=zbd`: one zone after the other, each from its
-//! first block on.
+//! Requests of a thread on a drive with zones, as with fio's `zonemode=zbd`: writes fill one zone after the other, each
+//! from its first block on, and reads stay within what can be written of a zone.
 
 use crate::number::narrow;
 use crate::request::Op;
@@ -51,9 +51,57 @@ impl ZoneTurns {
     }
 }
 
+/// Writable parts of the zones in a region, joined without the gaps at the zones' ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WritableRegion {
+    space: ZonedSpace,
+    /// First byte of the region on the drive.
+    start: u64,
+    /// Number of writable bytes of the drive before the region, and before its end.
+    before: [u64; 2],
+}
+
+impl WritableRegion {
+    /// Makes the writable parts of a region that starts at byte `start` of the drive.
+    pub(super) fn new(space: ZonedSpace, start: u64, region_bytes: u64) -> WritableRegion {
+        let writable_before =
+            |at: u64| at / space.zone_bytes * space.writable_bytes + (at % space.zone_bytes).min(space.writable_bytes);
+        WritableRegion { space, start, before: [start, start + region_bytes].map(writable_before) }
+    }
+
+    /// Returns the length of all writable parts together.
+    pub(super) fn bytes(&self) -> u64 {
+        self.before[1] - self.before[0]
+    }
+
+    /// Returns the offset in the region of `bytes` bytes at `place` of the joined parts. Bytes that would continue in
+    /// the next zone end with the writable part of the first one instead.
+    pub(super) fn offset(&self, place: u64, bytes: u32) -> u64 {
+        let ZonedSpace { zone_bytes, writable_bytes, .. } = self.space;
+        let (zone, within) = ((self.before[0] + place) / writable_bytes, (self.before[0] + place) % writable_bytes);
+        let within = within.min(writable_bytes.saturating_sub(bytes.into()));
+        (zone * zone_bytes + within).saturating_sub(self.start)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_of_a_region_stay_in_the_writable_part_of_each_zone() {
+        let space =
+            ZonedSpace { zone_bytes: 16384, writable_bytes: 12288, open_max: 0, active_max: 0, restarts: false };
+        let whole = WritableRegion::new(space, 0, 3 * 16384);
+        assert_eq!(whole.bytes(), 3 * 12288);
+        let places = [0, 8192, 12288, 24576, 32768];
+        assert_eq!(places.map(|place| whole.offset(place, 4096)), [0, 8192, 16384, 32768, 40960]);
+        // From 8192 of the first zone: 4096 bytes of it can be written, and then the second zone follows.
+        let part = WritableRegion::new(space, 8192, 16384);
+        assert_eq!((part.bytes(), part.offset(0, 4096), part.offset(4096, 4096)), (12288, 0, 8192));
+        // 8 KiB from the last 4 KiB of a zone on would reach into the gap.
+        assert_eq!(whole.offset(8192, 8192), 4096);
+    }
 
     #[test]
     fn zones_are_reset_and_filled_in_turn_and_no_two_threads_share_one() {
