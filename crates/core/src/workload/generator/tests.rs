@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::request::Op;
-use crate::workload::{JobPlace, Limits, RateProcess};
+use crate::workload::{Distribution, JobPlace, Limits, RateProcess};
 use proptest::prelude::*;
 
 const CAPACITY: u64 = 1 << 30;
