@@ -473,11 +473,18 @@ impl Controller {
         }
     }
 
-    /// Executes Abort (section 5.1), which aborts Asynchronous Event Requests only. Bit 0 of the result is 1 if nothing
-    /// was aborted.
+    /// Executes Abort (section 5.1), which aborts Asynchronous Event Requests, and I/O commands that an injected fault
+    /// has left without a completion. Other I/O commands end by themselves. Bit 0 of the result is 1 if nothing was
+    /// aborted.
     fn abort(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let (queue, command_id) = (command.dwords[0] as u16, (command.dwords[0] >> 16) as u16);
-        self.set_of_submission_queue(queue).check_strictly(|checks| checks.on_abort(queue, command_id));
+        let set = self.set_of_submission_queue(queue);
+        set.check_strictly(|checks| checks.on_abort(queue, command_id));
+        if set.abort_unanswered(queue, |id, _| id == command_id, host) > 0 {
+            set.write_completions(host);
+            self.report_queue_errors(host);
+            return Ok(DONE);
+        }
         if queue != 0 || !self.events.cancel_request(command_id) {
             return Ok(AdminOutcome::Done(1));
         }

@@ -190,13 +190,36 @@ impl QueueSet {
         }
     }
 
-    /// Ends a command without a completion, as an injected fault demands. Its queue entry counts as free.
+    /// Ends a command without a completion, as an injected fault demands. Its queue entry counts as free. The host may
+    /// still [abort](QueueSet::abort_unanswered) the command.
     #[cold]
     pub fn drop_command(&mut self, command: &Command) {
+        let entry = command.entry();
         if self.has_queue_of(command) {
             self.in_flight[usize::from(command.queue)] -= 1;
+            self.unanswered.insert((command.queue, entry.command_id), entry.namespace_id);
         }
         self.take_result(command);
+    }
+
+    /// Completes commands of a submission queue that a fault has left without a completion, with the status Command
+    /// Abort Requested: those for whose command identifier and namespace `is_meant` is true. Returns their number.
+    /// [`QueueSet::write_completions`] writes the completions.
+    #[cold]
+    pub(super) fn abort_unanswered(
+        &mut self,
+        queue: u16,
+        is_meant: impl Fn(u16, u32) -> bool,
+        host: &mut impl Host,
+    ) -> u16 {
+        let is_aborted = |of: &(u16, u16), namespace: &u32| of.0 == queue && is_meant(of.1, *namespace);
+        let unanswered = self.unanswered.iter().filter(|(of, namespace)| is_aborted(of, namespace));
+        let aborted: Vec<u16> = unanswered.map(|((_, id), _)| *id).collect();
+        for id in &aborted {
+            self.unanswered.remove(&(queue, *id));
+            self.place(queue, *id, Status::ABORT_REQUESTED, 0, host);
+        }
+        u16::try_from(aborted.len()).unwrap_or(u16::MAX)
     }
 
     /// Completes an executed command, whose completion queue entry [`QueueSet::write_completions`] writes. Does nothing

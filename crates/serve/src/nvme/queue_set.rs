@@ -80,6 +80,8 @@ pub struct QueueSet {
     /// Tickets of the changes that executed commands have made, in the drive's recorded history, by submission queue
     /// and command identifier.
     pub(super) recorded: BTreeMap<(u16, u16), Vec<Ticket>>,
+    /// Namespaces of the commands that get no completion because of a fault, by submission queue and command identifier.
+    pub(super) unanswered: BTreeMap<(u16, u16), u32>,
     /// Entries of completion queues that [`QueueSet::write_completions`] is going to write, the oldest first.
     placed: Vec<PlacedEntry>,
     /// Memory of completed commands, for the next ones. A command is written there once, and only its address moves.
@@ -110,6 +112,7 @@ impl QueueSet {
             taken: CompletionsTaken::default(),
             results: BTreeMap::new(),
             recorded: BTreeMap::new(),
+            unanswered: BTreeMap::new(),
             placed: Vec::new(),
             spare: Vec::new(),
         }
@@ -239,6 +242,7 @@ impl QueueSet {
         completion.into_iter().for_each(|completion| completion.users -= 1);
         self.results.retain(|(of, _), _| *of != queue);
         self.recorded.retain(|(of, _), _| *of != queue);
+        self.unanswered.retain(|(of, _), _| *of != queue);
         self.check_strictly(|checks| checks.forget_queue(Some(queue)));
         self.update_queues_end();
     }
@@ -258,6 +262,7 @@ impl QueueSet {
         self.placed.clear();
         self.results.clear();
         self.recorded.clear();
+        self.unanswered.clear();
         self.check_strictly(|checks| checks.forget_queue(None));
         self.update_queues_end();
     }

@@ -46,6 +46,40 @@ fn commands_that_are_never_answered_keep_no_place_in_their_queue() {
     }
 }
 
+/// Lets the next commands of the I/O queue hang, as a fault does: they are fetched, and get no completion.
+fn hang(bench: &mut Bench, commands: &[Fields]) {
+    for fields in commands {
+        bench.io = bench.submit(bench.io, *fields);
+        let NextCommand::Io(command) = bench.controller.next_command(1, &mut bench.machine) else {
+            panic!("a command")
+        };
+        bench.controller.set_of_submission_queue(1).drop_command(&command);
+    }
+}
+
+#[test]
+fn abort_completes_a_command_that_hangs_and_no_other_one() {
+    let mut bench = Bench::new();
+    let read = |id| Fields { id, ..transfer(opcode::READ, 0, 1, [DATA, 0]) };
+    let abort =
+        |queue: u32, id: u32| Fields { opcode: admin::ABORT, dwords: [queue | id << 16, 0, 0, 0, 0, 0], ..read(0) };
+    hang(&mut bench, &[read(5), read(6)]);
+    assert_eq!(bench.administer(abort(1, 7)).result, 1, "no such command");
+    assert_eq!(bench.administer(abort(2, 5)).result, 1, "another queue");
+    assert_eq!(bench.administer(abort(1, 5)).result, 0);
+    let mut pair = bench.io;
+    let aborted = bench.reap(&mut pair).expect("a completion");
+    assert_eq!((aborted.command_id, aborted.status), (5, Status::ABORT_REQUESTED));
+    assert!(bench.reap(&mut pair).is_none());
+    bench.io = pair;
+    assert_eq!(bench.administer(abort(1, 5)).result, 1, "it has ended");
+    // A new queue has no commands of the old one.
+    let delete = Fields { opcode: admin::DELETE_SUBMISSION_QUEUE, dwords: [1, 0, 0, 0, 0, 0], ..Fields::default() };
+    assert_eq!(bench.administer(delete).status, Status::SUCCESS);
+    assert_eq!(bench.administer(create_submission_queue(1, ENTRIES)).status, Status::SUCCESS);
+    assert_eq!(bench.administer(abort(1, 6)).result, 1);
+}
+
 /// A host that polls the oldest entry must find a whole batch there, and not take the cache line away after each entry.
 #[test]
 fn completions_of_a_batch_are_written_together() {

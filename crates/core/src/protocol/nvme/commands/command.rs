@@ -1,6 +1,6 @@
 //! Validation and meaning of a command of an I/O submission queue (NVM Command Set Specification 1.0, section 3).
 
-use super::{Action, CommandRow, CommandSet, DataUse, DurabilityRule, Extent, MediaUse, RANGE_BYTES, SOURCE_BYTES};
+use super::{Action, CommandRow, CommandSet, DataUse, DurabilityRule, Extent, RANGE_BYTES, SOURCE_BYTES};
 use crate::protocol::nvme::rules::zones::ZoneSend;
 use crate::protocol::nvme::rules::{BlockMetadata, Data, Limits, WritePlacement};
 use crate::protocol::nvme::spec::{FLAGS, Status, SubmissionEntry};
@@ -111,11 +111,10 @@ pub fn check_flags(entry: &SubmissionEntry, takes_segments: bool) -> Result<(), 
     if entry.flags & FLAGS == 0 || takes_segments && entry.is_sgl() { Ok(()) } else { Err(Status::INVALID_FIELD) }
 }
 
-/// Checks that the command's namespace exists. Only a flush may name all namespaces (section 7.1 of the Base
-/// Specification).
+/// Checks that the command's namespace exists, or that the command may name all of them.
 #[inline]
 fn check_namespace(entry: &SubmissionEntry, row: &CommandRow, limits: &Limits) -> Result<(), Status> {
-    let may_be_all = row.media == MediaUse::Flush && entry.namespace_id == ALL_NAMESPACES;
+    let may_be_all = row.takes_all_namespaces && entry.namespace_id == ALL_NAMESPACES;
     if limits.has_namespace(entry.namespace_id) || may_be_all { Ok(()) } else { Err(Status::INVALID_NAMESPACE) }
 }
 

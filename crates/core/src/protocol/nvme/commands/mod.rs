@@ -156,6 +156,7 @@ const fn find(set: CommandSet, opcode: u8) -> &'static CommandRow {
 commands! {
     /// Opcode of the Flush command, which makes all data written before durable.
     FLUSH = 0x00, "Flush", Every, Action::Flush, |_, _| Ok(Action::Flush) => {
+        takes_all_namespaces: true,
         media: MediaUse::Flush,
         durability: DurabilityRule::Always,
         changes: Changes::Flushed,

@@ -31,6 +31,9 @@ pub struct CommandRow {
     pub opcode: u8,
     /// Command set that a namespace needs for the command.
     pub set: CommandSet,
+    /// True if the command may be about all namespaces, with the identifier FFFFFFFFh (section 7.1 of the Base
+    /// Specification).
+    pub takes_all_namespaces: bool,
     /// Part of the namespace that the fields of the entry name.
     pub extent: Extent,
     /// Direction and content of the transfer between host memory and controller.
@@ -46,7 +49,7 @@ pub struct CommandRow {
     pub counts: Op,
     /// State of the drive that the command changes.
     pub changes: Changes,
-    /// Value in dwords 0 and 1 of the completion queue entry.
+    /// Value that blocks or a key give for dwords 0 and 1 of the completion queue entry.
     pub returns: ReturnedValue,
     /// Bit of ONCS that announces the command, or none if no bit does.
     pub optional_bit: Option<u16>,
@@ -60,6 +63,7 @@ impl CommandRow {
         name: "",
         opcode: 0,
         set: CommandSet::Every,
+        takes_all_namespaces: false,
         extent: Extent::None,
         data: DataUse::None,
         media: MediaUse::None,
