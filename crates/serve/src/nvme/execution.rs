@@ -4,7 +4,9 @@
 use std::io;
 use std::sync::Arc;
 
-use phaselink_core::protocol::nvme::commands::Changes;
+use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
+use phaselink_core::protocol::nvme::commands::{Cancellation, Changes};
+use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::request::Op;
 
@@ -102,6 +104,11 @@ impl QueueSet {
         }
         let current = if self.is_outdated(command) { Some(self.checked_anew(command, host)?) } else { None };
         let command = current.as_ref().unwrap_or(command);
+        if let Ok(checked) = &command.checked
+            && let Some(cancellation) = checked.action.cancellation()
+        {
+            return self.cancel(command, cancellation, host);
+        }
         if let Some(placement) = self.namespaces.placement() {
             return placement_commands::execute(command, placement, host, store, space, &mut self.journal);
         }
@@ -116,6 +123,28 @@ impl QueueSet {
         };
         if result > 0 {
             self.results.insert((command.queue, command.entry().command_id), result);
+        }
+        Ok(())
+    }
+
+    /// Executes Cancel: aborts commands of its submission queue that an injected fault has left without a completion.
+    /// Other commands end by themselves, and count as not eligible. The completion returns the number of aborted
+    /// commands.
+    ///
+    /// # Errors
+    /// Invalid Field for another submission queue, or if the command to be aborted is of another namespace.
+    #[cold]
+    fn cancel(&mut self, command: &Command, cancelled: Cancellation, host: &mut impl Host) -> Result<(), Status> {
+        let (queue, entry) = (command.queue, command.entry());
+        let is_of_namespace = |of: u32| [of, ALL_NAMESPACES].contains(&entry.namespace_id);
+        let named = cancelled.command_id.and_then(|id| self.unanswered.get(&(queue, id)));
+        if cancelled.queue != queue || named.is_some_and(|of| !is_of_namespace(*of)) {
+            return Err(refusal(Status::INVALID_FIELD));
+        }
+        let is_meant = |id, of| cancelled.command_id.is_none_or(|named| named == id) && is_of_namespace(of);
+        let aborted = self.abort_unanswered(queue, is_meant, host);
+        if aborted > 0 {
+            self.results.insert((queue, entry.command_id), aborted.into());
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::nvme_bench::*;
-use phaselink_core::protocol::nvme::commands::opcode;
+use phaselink_core::protocol::nvme::commands::{INVALID_COMMAND_ID, opcode};
 use phaselink_core::protocol::nvme::spec::{Status, admin};
 use phaselink_serve::nvme::arbitration::QueuePriority;
 use phaselink_serve::nvme::{CommandProgress, NextCommand};
@@ -78,6 +78,63 @@ fn abort_completes_a_command_that_hangs_and_no_other_one() {
     assert_eq!(bench.administer(delete).status, Status::SUCCESS);
     assert_eq!(bench.administer(create_submission_queue(1, ENTRIES)).status, Status::SUCCESS);
     assert_eq!(bench.administer(abort(1, 6)).result, 1);
+}
+
+#[test]
+fn cancel_completes_the_commands_of_its_queue_that_hang() {
+    let mut bench = Bench::new();
+    let read = |id| Fields { id, ..transfer(opcode::READ, 0, 1, [DATA, 0]) };
+    let cancel = |id: u32, dword11, namespace| Fields {
+        opcode: opcode::CANCEL,
+        id: 99,
+        namespace,
+        dwords: [1 | id << 16, dword11, 0, 0, 0, 0],
+        ..Fields::default()
+    };
+    hang(&mut bench, &[read(5), read(6), read(7), read(8)]);
+    for (fields, status) in [
+        (cancel(99, 0, 1), INVALID_COMMAND_ID),
+        (cancel(5, 1, 1), Status::INVALID_FIELD),
+        (cancel(5, 2, 1), Status::INVALID_FIELD),
+        (cancel(5, 0, 2), Status::INVALID_NAMESPACE),
+        (Fields { dwords: [2 | 5 << 16, 0, 0, 0, 0, 0], ..cancel(5, 0, 1) }, Status::INVALID_FIELD),
+    ] {
+        assert_eq!(bench.ask(fields).status, status, "{:x?}", fields.dwords);
+    }
+    let unknown = bench.ask(cancel(4, 0, 1));
+    assert_eq!((unknown.status, unknown.result), (Status::SUCCESS, 0), "no such command");
+    for (fields, ended) in
+        [(cancel(6, 0, 1), &[6][..]), (cancel(5, 0, u32::MAX), &[5]), (cancel(0xffff, 1, 1), &[7, 8])]
+    {
+        bench.io = bench.submit(bench.io, fields);
+        bench.step();
+        let mut pair = bench.io;
+        for id in ended {
+            let aborted = bench.reap(&mut pair).expect("a completion of an aborted command");
+            assert_eq!((aborted.command_id, aborted.status), (*id, Status::ABORT_REQUESTED));
+        }
+        let done = bench.reap(&mut pair).expect("the completion of the Cancel");
+        assert_eq!((done.command_id, done.status, done.result), (99, Status::SUCCESS, ended.len() as u64));
+        bench.io = pair;
+    }
+    assert_eq!(bench.ask(cancel(0xffff, 1, u32::MAX)).result, 0);
+}
+
+#[test]
+fn cancel_aborts_no_command_of_another_namespace() {
+    let mut bench = Bench::with(LIMITS.divided(2));
+    let read = |id, namespace| Fields { id, namespace, ..transfer(opcode::READ, 0, 1, [DATA, 0]) };
+    hang(&mut bench, &[read(5, 1), read(6, 2)]);
+    let cancel = |id: u32, code, namespace| {
+        let dwords = [1 | id << 16, code, 0, 0, 0, 0];
+        Fields { opcode: opcode::CANCEL, id: 99, namespace, dwords, ..Fields::default() }
+    };
+    assert_eq!(bench.ask(cancel(5, 0, 2)).status, Status::INVALID_FIELD);
+    bench.io = bench.submit(bench.io, cancel(0xffff, 1, 2));
+    bench.step();
+    let mut pair = bench.io;
+    let [aborted, done] = [0; 2].map(|_| bench.reap(&mut pair).expect("a completion"));
+    assert_eq!((aborted.command_id, done.command_id, done.result), (6, 99, 1));
 }
 
 /// A host that polls the oldest entry must find a whole batch there, and not take the cache line away after each entry.

@@ -834,8 +834,12 @@ fn words(descriptors: &[[u64; 2]]) -> Vec<u8> {
     descriptors.iter().flatten().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The command, or a flush instead of Write Uncorrectable: rules cannot know of blocks that it makes unreadable.
+/// The command, or a flush instead of Write Uncorrectable: rules cannot know of blocks that it makes unreadable. A Cancel names its
+/// own queue, which rules do not know either.
 fn without_contents_lost(mut entry: [u8; 64]) -> [u8; 64] {
+    if entry[0] == opcode::CANCEL {
+        entry[40..42].copy_from_slice(&1_u16.to_le_bytes());
+    }
     if entry[0] == opcode::WRITE_UNCORRECTABLE {
         entry[0] = opcode::FLUSH;
     }

@@ -22,12 +22,20 @@ use super::rules::protection::MetadataUse;
 use super::rules::zones::{ZoneReceive, ZoneSend};
 use super::rules::{KeyValueLimits, Limits, PlacementLimits};
 use super::spec::{Status, SubmissionEntry};
+use crate::number::low_u16;
 use crate::request::Op;
 
 /// Bit DEAC in dword 12 of Write Zeroes: the controller may deallocate the blocks.
 const DEALLOCATE: u32 = 1 << 25;
 /// Bit AD in dword 11 of Dataset Management: the ranges are to be deallocated.
 pub(in crate::protocol::nvme) const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
+
+/// Bits of the action code in dword 11 of Cancel (ACODE), and its values.
+const ACTION_CODE: u32 = 0b11;
+const SINGLE_COMMAND: u32 = 0b00;
+const ALL_COMMANDS: u32 = 0b01;
+/// Invalid Command ID (command specific, 84h): a Cancel names itself.
+pub const INVALID_COMMAND_ID: Status = Status(0x0184);
 
 /// Operation of a valid command, with the parameters that are specific to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,12 +76,46 @@ pub enum Action {
     /// Copies source ranges, in order, to one contiguous destination (Copy); the command's data is the list of source
     /// ranges.
     Copy,
+    /// Aborts one or all other commands of the submission queue (Cancel).
+    Cancel(Cancellation),
     /// Stores, retrieves, lists, deletes or looks for a key (Key Value command set); the command has no place on the
     /// drive.
     Key(KeyCommand),
 }
 
+/// Cancel: abort of one command of the submission queue, or of all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cancellation {
+    /// Identifier of the submission queue, which must be that of the Cancel itself (SQID).
+    pub queue: u16,
+    /// Identifier of the command to be aborted (CID); none for all commands.
+    pub command_id: Option<u16>,
+}
+
+impl Cancellation {
+    /// Returns the abort that dwords 10 and 11 of a Cancel encode.
+    ///
+    /// # Errors
+    /// Invalid Command ID if the Cancel names itself. Invalid Field for a reserved action code, or all commands with
+    /// another identifier than FFFFh.
+    fn of(entry: &SubmissionEntry) -> Result<Cancellation, Status> {
+        let [low, high] = [entry.dwords[0], entry.dwords[0] >> 16].map(|half| low_u16(half.into()));
+        match entry.dwords[1] & ACTION_CODE {
+            SINGLE_COMMAND if high == entry.command_id => Err(INVALID_COMMAND_ID),
+            SINGLE_COMMAND => Ok(Cancellation { queue: low, command_id: Some(high) }),
+            ALL_COMMANDS if high == u16::MAX => Ok(Cancellation { queue: low, command_id: None }),
+            _ => Err(Status::INVALID_FIELD),
+        }
+    }
+}
+
 impl Action {
+    /// Returns the abort of other commands that the command asks for; none for all commands but Cancel.
+    #[inline]
+    pub fn cancellation(self) -> Option<Cancellation> {
+        if let Action::Cancel(cancellation) = self { Some(cancellation) } else { None }
+    }
+
     /// Returns the length in bytes of a report, a value, a host's buffer or a list of placement identifiers that the
     /// parameters give; 0 if other fields give the length.
     #[inline]
@@ -232,6 +274,12 @@ commands! {
         counts: Op::Read,
         optional_bit: Some(7),
         reserved: [0, 0, 0x02ff_0000, ALL_BITS, 0, 0],
+    }
+    /// Opcode of the Cancel command, which aborts other commands of its submission queue (Base Specification 2.1, section
+    /// 7.1).
+    CANCEL = 0x18, "Cancel", Every, Action::Cancel(_), |entry, _| Cancellation::of(entry).map(Action::Cancel) => {
+        takes_all_namespaces: true,
+        reserved: [0, !ACTION_CODE, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS],
     }
     /// Opcode of the Copy command, which copies ranges of logical blocks within a namespace.
     COPY = 0x19, "Copy", Blocks, Action::Copy, |_, _| Ok(Action::Copy) => {
