@@ -14,7 +14,7 @@ use super::command::Command;
 use super::host::Host;
 use super::queue_set::QueueSet;
 use super::recorded_commands::ZonesBefore;
-use super::{key_value_commands, metadata_commands, placement_commands, recorded_commands, zone_commands};
+use super::{namespace, recorded_commands};
 use crate::device::faults::FaultEffect;
 use crate::device::history::History;
 use crate::device::store::Store;
@@ -110,15 +110,15 @@ impl QueueSet {
             return self.cancel(command, cancellation, host);
         }
         if let Some(placement) = self.namespaces.placement() {
-            return placement_commands::execute(command, placement, host, store, space, &mut self.journal);
+            return namespace::blocks::execute(command, placement, host, store, space, &mut self.journal);
         }
         let journal = &mut self.journal;
         let result = match (store.zones(), store.keys()) {
-            (None, None) => return metadata_commands::execute(command, host, store, space, journal),
-            (Some(zones), _) => zone_commands::execute(command, zones, host, store, space, journal)?,
+            (None, None) => return namespace::metadata::execute(command, host, store, space, journal),
+            (Some(zones), _) => namespace::zones::execute(command, zones, host, store, space, journal)?,
             (None, Some(keys)) => {
                 let reports_missing = self.namespaces.reports_missing_keys();
-                key_value_commands::execute(command, keys, reports_missing, host, store, space, journal)?
+                namespace::keys::execute(command, keys, reports_missing, host, store, space, journal)?
             }
         };
         if result > 0 {

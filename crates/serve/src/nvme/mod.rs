@@ -32,14 +32,13 @@
 //! |---|---|
 //! | memory | [`limits`], [`strict`], [`registers`], [`host`], [`array_host`] |
 //! | queues | [`arbitration`], [`queues`] |
-//! | commands | [`event_log`], [`placement`], [`subsystem`] (namespaces), [`journal`], [`command`], `metadata_commands`, `zone_commands`, `placement_commands`, `key_value_commands`, `recorded_commands`, [`queue_set`], [`execution`] |
+//! | commands | [`event_log`], [`placement`], [`subsystem`] (namespaces), [`journal`], [`command`], `namespace` (blocks, zones, keys), `recorded_commands`, [`queue_set`], [`execution`] |
 //! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `block_status`, `placement_admin`, `key_value_admin`, [`management`] (of namespaces), [`lifecycle`] |
 //!
 //! # Adding something
 //!
 //! - An I/O command: a row of the table in the core's [`commands`](phaselink_core::protocol::nvme::commands), and its
-//!   execution on the bytes of a store in [`command`], or in `zone_commands`, `placement_commands` or
-//!   `key_value_commands`. Checks, the simulated controller, strict mode, ONCS, the log page of command effects and the
+//!   execution on the bytes of a store in [`command`], or in the file of its kind of namespaces in `namespace`. Checks, the simulated controller, strict mode, ONCS, the log page of command effects and the
 //!   fuzz targets follow from the row.
 //! - An admin command: its opcode in the core's [`spec`](phaselink_core::protocol::nvme::spec::admin), a row of the table in
 //!   [`admin`], and its handler there.
@@ -63,22 +62,19 @@ pub mod host;
 pub mod identify;
 pub mod journal;
 mod key_value_admin;
-mod key_value_commands;
 pub mod lifecycle;
 pub mod limits;
 pub mod log_pages;
 pub mod management;
-mod metadata_commands;
+mod namespace;
 pub mod placement;
 mod placement_admin;
-mod placement_commands;
 pub mod queue_set;
 pub mod queues;
 mod recorded_commands;
 pub mod registers;
 pub mod strict;
 pub mod subsystem;
-mod zone_commands;
 
 pub use command::Command;
 pub use controller::Controller;

@@ -5,11 +5,11 @@ use phaselink_core::protocol::nvme::commands::{self, Action, MediaUse};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::command::{Command, copy_to_host};
-use super::host::Host;
-use super::journal::Journal;
-use super::metadata_commands;
-use super::placement::Placement;
+use super::super::command::{Command, copy_to_host};
+use super::super::host::Host;
+use super::super::journal::Journal;
+use super::super::placement::Placement;
+use super::metadata;
 use crate::device::store::Store;
 
 /// Executes a command on a drive with data placement, without posting a completion. `space` is a buffer for the longest
@@ -18,7 +18,7 @@ use crate::device::store::Store;
 /// # Errors
 ///
 /// The status of a command that is refused or fails.
-pub(super) fn execute(
+pub(in crate::nvme) fn execute(
     command: &Command,
     placement: &Placement,
     host: &mut impl Host,
@@ -44,7 +44,7 @@ pub(super) fn execute(
         }
         _ => {}
     }
-    metadata_commands::execute(command, host, store, space, journal)?;
+    metadata::execute(command, host, store, space, journal)?;
     match row.media {
         MediaUse::Write => {
             let identifier = (entry.dwords[3] >> 16) as u16;

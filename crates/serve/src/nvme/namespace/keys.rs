@@ -8,9 +8,9 @@ use phaselink_core::protocol::nvme::rules::key_value::{delete, status};
 use phaselink_core::protocol::nvme::rules::{Data, KeyCommand, KeyOperation};
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::command::{Command, copy_from_host, copy_to_host, write, write_status};
-use super::host::Host;
-use super::journal::Journal;
+use super::super::command::{Command, copy_from_host, copy_to_host, write, write_status};
+use super::super::host::Host;
+use super::super::journal::Journal;
 use crate::device::store::{ReservedRoom, Store, StoreKeys};
 
 /// Most attempts of a Store to reserve space, with a flush after each. A flush frees space that replaced or deleted
@@ -25,7 +25,7 @@ const FLUSHES_MAX: u32 = 3;
 ///
 /// The status of a command that is refused or fails. One that the key rules refuse has Do Not Retry set, and has
 /// changed nothing.
-pub(super) fn execute(
+pub(in crate::nvme) fn execute(
     command: &Command,
     keys: &StoreKeys,
     reports_missing: bool,

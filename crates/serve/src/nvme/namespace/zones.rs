@@ -9,9 +9,9 @@ use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::zones::ZoneSend;
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::command::{Command, copy_to_host, write, write_status};
-use super::host::Host;
-use super::journal::Journal;
+use super::super::command::{Command, copy_to_host, write, write_status};
+use super::super::host::Host;
+use super::super::journal::Journal;
 use crate::device::store::{Store, StoreZones};
 
 /// Executes a command on a store with zones, without posting a completion. Returns the value for dwords 0 and 1 of the
@@ -21,7 +21,7 @@ use crate::device::store::{Store, StoreZones};
 ///
 /// The status of a command that is refused or fails; one that zones refuse has Do Not Retry set. The write pointer is
 /// then where it was, unless another write has followed.
-pub(super) fn execute(
+pub(in crate::nvme) fn execute(
     command: &Command,
     zones: &StoreZones,
     host: &mut impl Host,

@@ -10,9 +10,9 @@ use phaselink_core::protocol::nvme::commands::{self, Action};
 use phaselink_core::protocol::nvme::rules::{BlockMetadata, BlockProtection};
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::command::{Command, copy_from_host, copy_to_host, write_status};
-use super::host::Host;
-use super::journal::Journal;
+use super::super::command::{Command, copy_from_host, copy_to_host, write_status};
+use super::super::host::Host;
+use super::super::journal::Journal;
 use crate::device::store::Store;
 
 /// Executes a command on blocks with or without metadata, without posting a completion. `space` is a buffer for the
@@ -22,7 +22,7 @@ use crate::device::store::Store;
 ///
 /// The status of a command that is refused or fails.
 #[inline]
-pub(super) fn execute(
+pub(in crate::nvme) fn execute(
     command: &Command,
     host: &mut impl Host,
     store: &Store,
