@@ -81,6 +81,26 @@ impl Command {
         Ok(Command { row, action, is_forced, namespace: entry.namespace_id, offset, bytes, data, placement, metadata })
     }
 
+    /// Returns host address and length in bytes of the metadata that the command transfers; none if it transfers none.
+    #[inline]
+    pub(in crate::protocol::nvme) fn metadata_transfer(&self) -> Option<(u64, u32)> {
+        self.metadata.as_ref().and_then(|metadata| metadata.transfer(self.bytes))
+    }
+
+    /// Sets length and metadata of a Copy from the list of its sources. Returns offset and length in bytes on the drive
+    /// of each.
+    ///
+    /// # Errors
+    /// As [`sources`], and the status of a source whose metadata is invalid.
+    pub fn take_sources(&mut self, list: &[u8], limits: &Limits) -> Result<Vec<(u64, u64)>, Status> {
+        let (found, bytes) = sources(list, self.namespace, self.offset, limits)?;
+        self.bytes = bytes;
+        if let Some(metadata) = &mut self.metadata {
+            metadata.take_sources(list)?;
+        }
+        Ok(found)
+    }
+
     /// Returns the kind of request that counters file this command under, chosen by its access to the media.
     #[inline]
     pub fn op(&self) -> Op {

@@ -24,7 +24,7 @@ impl Controller {
         ports: &mut Ports,
     ) -> u32 {
         let id = self.commands.occupy();
-        let command = self.check(entry, ports);
+        let command = self.namespace.check(entry, &self.limits, ports);
         let accepted = &mut self.commands[id as usize];
         accepted.command = command;
         (accepted.command_id, accepted.queue, accepted.request) = (entry.command_id, queue, request);
@@ -79,7 +79,7 @@ impl Controller {
     /// Makes all data written before `from` durable, and then ends the command: a Flush, or a write with FUA. The media
     /// flushes all of its volatile write buffers, for a write with FUA too.
     pub(super) fn flush(&mut self, from: Time, id: u32, ports: &mut Ports) {
-        self.zones.iter_mut().for_each(|zones| zones.begin_flush(id));
+        self.namespace.begin_flush(id);
         let done = ports.media.flush_all(from);
         ports.shared.requests.charge(self.commands[id as usize].request, Stage::Media, done);
         ports.shared.scheduler.at(done, Event::Controller { kind: timer::FINISHED, context: id });
@@ -117,7 +117,8 @@ impl Controller {
         let part = self.host_lists.part(id, &payload.bytes()[..packet.bytes as usize]);
         if let Err(status) = part.and_then(|part| command.data.on_list(&part)) {
             let refused = std::mem::replace(&mut accepted.command, Err(status));
-            refused.into_iter().for_each(|command| self.undo_write(&command));
+            let block_shift = self.limits.block_shift;
+            refused.into_iter().for_each(|command| self.namespace.undo_write(&command, block_shift));
         } else if self.request_list_part(id, ports) {
             return;
         }
@@ -132,12 +133,14 @@ impl Controller {
     /// Requests a command's data, or its list of ranges, from host memory in reads of at most [`PAYLOAD_READ_BYTES`];
     /// the metadata follows.
     fn read_payload(&mut self, id: u32, ports: &mut Ports) {
-        if self.keys.is_some() && !self.begin_store(id, ports) {
+        let is_store =
+            self.commands[id as usize].command.as_ref().is_ok_and(|command| command.row.set == CommandSet::Keys);
+        if is_store && !self.begin_store(id, ports) {
             return;
         }
         let accepted = &mut self.commands[id as usize];
-        let Ok(Command { row, offset, data, metadata, .. }) = &accepted.command else { return };
-        let has_metadata = metadata.is_some();
+        let Ok(command @ Command { row, offset, data, .. }) = &accepted.command else { return };
+        let metadata = command.metadata_transfer();
         let bytes = data.runs().iter().map(|(_, bytes)| bytes).sum();
         accepted.bytes_missing = bytes;
         let is_list = row.list().is_some();
@@ -161,8 +164,8 @@ impl Controller {
                 done += piece;
             }
         }
-        if has_metadata {
-            self.read_metadata(id, ports);
+        if let Some(transfer) = metadata {
+            self.read_metadata(id, transfer, ports);
         }
     }
 
@@ -182,7 +185,7 @@ impl Controller {
     pub(super) fn use_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
         match &self.commands[id as usize].command {
             Ok(command) if command.row.media == MediaUse::Read => self.read_media(now, id, ports),
-            _ if self.keys.is_some() => self.write_value(now, id, ports),
+            Ok(command) if command.row.set == CommandSet::Keys => self.write_value(now, id, ports),
             _ => self.write_media(now, id, ports),
         }
     }
@@ -199,10 +202,7 @@ impl Controller {
             store_zeroes(now, id, offset, bytes, ports);
         }
         let kind = if is_forced { timer::DURABILITY_WANTED } else { timer::FINISHED };
-        let timing = match &mut self.placement {
-            Some(placed) => ports.media.write_placed(now, offset, bytes, placed.take(placement)),
-            None => ports.media.write(now, offset, bytes),
-        };
+        let timing = self.namespace.write(now, (offset, bytes), placement, ports);
         ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, timing.acknowledged_at]);
         ports.shared.scheduler.at(timing.acknowledged_at, Event::Controller { kind, context: id });
     }
@@ -267,15 +267,8 @@ impl Controller {
     fn copy(&mut self, now: Time, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
         let accepted = &mut self.commands[id as usize];
         let Ok(command) = &mut accepted.command else { return Ok(()) };
-        let (sources, bytes) = command::sources(list, command.namespace, command.offset, &self.limits)?;
-        command.bytes = bytes;
-        if let Some(metadata) = &mut command.metadata {
-            metadata.take_sources(list)?;
-        }
-        if self.zones.is_some() {
-            let command = command.clone();
-            self.ask_zones(command, &sources, ports)?;
-        }
+        let sources = command.take_sources(list, &self.limits)?;
+        self.namespace.admit_copy(command, &sources, self.limits.block_shift, ports)?;
         let read = |(offset, bytes): (u64, u64)| ports.media.read(now, offset, bytes as u32, bytes as u32).last_at;
         let read_at = sources.into_iter().map(read).max().unwrap_or(now);
         ports.shared.requests.charge(self.commands[id as usize].request, Stage::Media, read_at);
@@ -292,12 +285,12 @@ impl Controller {
             return;
         }
         ports.shared.requests.charge_late(accepted.request, Stage::HostRead, now);
-        if self.keys.is_some() {
+        if accepted.command.as_ref().is_ok_and(|command| command.row.set == CommandSet::Keys) {
             self.settle_key(id);
         }
         let accepted = &self.commands[id as usize];
-        if let Ok(Command { offset, bytes, data, metadata, .. }) = &accepted.command {
-            let has_metadata = metadata.is_some();
+        if let Ok(command @ Command { offset, bytes, data, .. }) = &accepted.command {
+            let metadata = command.metadata_transfer();
             let mut sent = 0;
             for (address, run) in data.runs().iter().copied() {
                 let token = Role::DATA.token(id);
@@ -307,8 +300,8 @@ impl Controller {
                 sent += run;
             }
             assert_eq!(sent, *bytes, "a read sends as many bytes as its command asks for");
-            if has_metadata {
-                self.send_metadata(id, ports);
+            if let Some(transfer) = metadata {
+                self.send_metadata(id, transfer, ports);
             }
         }
         self.finish(id, ports);

@@ -21,7 +21,7 @@ use crate::media::keys::{GranuleRun, IndexPages, Key, KeyRefusal, KeySpace, Stor
 use crate::number::short_length;
 use crate::protocol::nvme::commands::{Action, Changes, Command, CommandRow, DataUse};
 use crate::protocol::nvme::rules::key_value::{delete, status};
-use crate::protocol::nvme::rules::{KeyCommand, KeyOperation};
+use crate::protocol::nvme::rules::{KeyCommand, KeyOperation, KeyValueLimits};
 use crate::protocol::nvme::spec::Status;
 use crate::protocol::ports::Ports;
 use crate::request::RequestId;
@@ -42,6 +42,8 @@ pub(super) struct SimulatedKeys {
     unit_bytes: u64,
     /// True if the drive is new (flash without preconditioning), so that no values are stored before a job begins.
     is_new: bool,
+    /// True if Delete of a key that does not exist is an error.
+    reports_missing: bool,
     /// Outcomes of commands in progress, by the controller's internal command number.
     outcomes: BTreeMap<u32, KeyOutcome>,
     counts: KeyCounts,
@@ -74,13 +76,14 @@ struct KeyCounts {
 impl SimulatedKeys {
     /// Returns an empty key index for a drive; none if the drive has logical blocks.
     pub(super) fn of(drive: &Drive) -> Option<Box<SimulatedKeys>> {
-        let layout = drive.key_layout()?;
+        let KeyValueLimits { layout, reports_missing, .. } = KeyValueLimits::of(drive)?;
         Some(Box::new(SimulatedKeys {
             space: KeySpace::new(layout),
             pages: drive.index_pages(),
             lookup: drive.key_value.lookup,
             unit_bytes: if drive.is_flash() { drive.translation.unit_bytes.into() } else { 1 },
             is_new: drive.is_flash() && drive.translation.precondition == Precondition::None,
+            reports_missing,
             outcomes: BTreeMap::new(),
             counts: KeyCounts::default(),
         }))
@@ -104,7 +107,7 @@ impl SimulatedKeys {
 
     /// Stores values of these lengths under their keys, as far as there is room. Then deallocates all media space that
     /// is still free.
-    fn fill(&mut self, values: impl Iterator<Item = (Key, u32)>, ports: &mut Ports) {
+    pub(super) fn fill(&mut self, values: impl Iterator<Item = (Key, u32)>, ports: &mut Ports) {
         for (key, bytes) in values {
             // Jobs never use more keys than fit. A served drive may have been filled for other jobs, so ignore keys
             // that do not fit.
@@ -113,12 +116,31 @@ impl SimulatedKeys {
         self.space.free_ranges().for_each(|(offset, bytes)| ports.media.discard(offset, bytes));
     }
 
+    /// Stores the values that jobs expect to find, and deallocates the space that is still free. A new drive stores no
+    /// values.
+    #[cold]
+    pub(super) fn fill_for(&mut self, jobs: &[FilledKeys], ports: &mut Ports) {
+        let is_new = self.is_new;
+        let number = |job: &FilledKeys, place: u64| Key::of_number(job.offset + place * u64::from(job.value_bytes));
+        let of_job = |job: &FilledKeys| {
+            let job = *job;
+            (0..job.keys).map(move |place| (number(&job, place), job.value_bytes))
+        };
+        self.fill(jobs.iter().filter(|_| !is_new).flat_map(of_job), ports);
+    }
+
+    /// Removes the outcome of a command. Returns the length of the value that it found, for dword 0 of the completion
+    /// queue entry, or 0.
+    #[cold]
+    pub(super) fn take_value_bytes(&mut self, id: u32) -> u64 {
+        self.outcomes.remove(&id).map_or(0, |outcome| outcome.value_bytes.into())
+    }
+
     /// Executes a command on the index after its key was looked up. Returns the outcome, and the deleted or replaced
     /// value whose space is now free.
     fn decide(
         &mut self,
         KeyCommand { operation, key }: KeyCommand,
-        reports_missing: bool,
     ) -> Result<(KeyOutcome, Option<StoredValue>), Status> {
         let missing = status(KeyRefusal::Missing);
         match operation {
@@ -142,7 +164,7 @@ impl SimulatedKeys {
                 Ok((KeyOutcome { sent_bytes: short_length(list.len()), ..KeyOutcome::default() }, None))
             }
             KeyOperation::Delete => {
-                let deleted = delete(&mut self.space, key, reports_missing)?;
+                let deleted = delete(&mut self.space, key, self.reports_missing)?;
                 self.counts.deletes += 1;
                 Ok((KeyOutcome::default(), deleted))
             }
@@ -188,7 +210,7 @@ impl Controller {
     #[cold]
     pub(super) fn find_key(&mut self, parsed: Time, id: u32, ports: &mut Ports) {
         let Some((row, command)) = self.key_command(id) else { return };
-        let Some(keys) = &mut self.keys else { return };
+        let keys = self.namespace.keys();
         let (request, changes_keys) = (self.commands[id as usize].request, row.changes == Changes::Keys);
         let looked_up = parsed + keys.lookup;
         ports.shared.requests.charge(request, Stage::Parse, looked_up);
@@ -227,9 +249,8 @@ impl Controller {
     /// Executes a command on the index, deallocates the space that becomes free, and stores the outcome under the
     /// command's number.
     fn execute_key_command(&mut self, id: u32, command: KeyCommand, ports: &mut Ports) -> Result<(), Status> {
-        let reports_missing = self.limits.key_value.is_some_and(|limits| limits.reports_missing);
-        let Some(keys) = &mut self.keys else { return Err(Status::INTERNAL_ERROR) };
-        let decided = keys.decide(command, reports_missing);
+        let keys = self.namespace.keys();
+        let decided = keys.decide(command);
         let (outcome, freed) = decided.inspect_err(|_| keys.counts.refusals += 1)?;
         freed.into_iter().for_each(|value| keys.discard(&value, ports));
         keys.outcomes.insert(id, outcome);
@@ -240,9 +261,8 @@ impl Controller {
     /// command waits for its PRP list as well, since a wrong list is another error.
     fn bring(&mut self, now: Time, id: u32, command: KeyCommand, ports: &mut Ports) {
         let refusal = self.execute_key_command(id, command, ports).err();
-        let Some(keys) = &mut self.keys else { return };
         if refusal.is_some() {
-            keys.outcomes.insert(id, KeyOutcome { refusal, ..KeyOutcome::default() });
+            self.namespace.keys().outcomes.insert(id, KeyOutcome { refusal, ..KeyOutcome::default() });
         }
         let ready = self.read_key_data(now, id, command, ports);
         ports.shared.scheduler.at(ready, Event::Controller { kind: timer::DATA_READY, context: id });
@@ -255,7 +275,7 @@ impl Controller {
     /// Reads the value of a Retrieve, or the index pages of a List, from the media. Returns the time from which the
     /// data can be sent to the host.
     fn read_key_data(&mut self, now: Time, id: u32, command: KeyCommand, ports: &mut Ports) -> Time {
-        let (Some(keys), request) = (&self.keys, self.commands[id as usize].request) else { return now };
+        let (keys, request) = (self.namespace.keys(), self.commands[id as usize].request);
         let Some(outcome) = keys.outcomes.get(&id) else { return now };
         if let (KeyOperation::List { .. }, Some(pages)) = (command.operation, &keys.pages) {
             // An entry of a key list is assumed to be as long as an entry of the index.
@@ -292,7 +312,7 @@ impl Controller {
     /// command at the last acknowledgement.
     #[cold]
     pub(super) fn write_value(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let (Some(keys), request) = (&self.keys, self.commands[id as usize].request) else { return };
+        let (keys, request) = (self.namespace.keys(), self.commands[id as usize].request);
         let outcome = keys.outcomes.get(&id).expect("a value has its room before its data is read");
         let write = |(offset, bytes)| ports.media.write(now, offset, bytes);
         let timings = keys.parts(&outcome.value, outcome.value.bytes).into_iter().map(write);
@@ -308,43 +328,13 @@ impl Controller {
     pub(super) fn settle_key(&mut self, id: u32) {
         let accepted = &mut self.commands[id as usize];
         let Ok(command) = &mut accepted.command else { return };
-        let Some(outcome) = self.keys.as_ref().and_then(|keys| keys.outcomes.get(&id)) else { return };
+        let Some(outcome) = self.namespace.keys().outcomes.get(&id) else { return };
         match outcome.refusal {
             Some(status) => accepted.command = Err(status),
             None => {
                 command.bytes = outcome.sent_bytes;
                 command.data.truncate(outcome.sent_bytes);
             }
-        }
-    }
-
-    /// Removes the outcome of a command. Returns the length of the value that it found, for dword 0 of the completion
-    /// queue entry, or 0.
-    #[cold]
-    pub(super) fn take_value_bytes(&mut self, id: u32) -> u64 {
-        let outcome = self.keys.as_mut().and_then(|keys| keys.outcomes.remove(&id));
-        outcome.map_or(0, |outcome| outcome.value_bytes.into())
-    }
-
-    /// Stores the values that jobs expect to find, and deallocates the space that is still free. A new drive stores no
-    /// values.
-    #[cold]
-    pub(super) fn fill_values(&mut self, jobs: &[FilledKeys], ports: &mut Ports) {
-        let Some(keys) = &mut self.keys else { return };
-        let is_new = keys.is_new;
-        let number = |job: &FilledKeys, place: u64| Key::of_number(job.offset + place * u64::from(job.value_bytes));
-        let of_job = |job: &FilledKeys| {
-            let job = *job;
-            (0..job.keys).map(move |place| (number(&job, place), job.value_bytes))
-        };
-        keys.fill(jobs.iter().filter(|_| !is_new).flat_map(of_job), ports);
-    }
-
-    /// Stores values of these lengths, which a served drive holds, under their keys.
-    #[cold]
-    pub(super) fn take_over_values(&mut self, values: &mut dyn Iterator<Item = (Key, u32)>, ports: &mut Ports) {
-        if let Some(keys) = &mut self.keys {
-            keys.fill(values, ports);
         }
     }
 }

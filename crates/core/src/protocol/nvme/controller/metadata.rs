@@ -4,25 +4,15 @@
 use super::{ActiveCommand, Controller, PAYLOAD_READ_BYTES};
 use crate::ledger::Stage;
 use crate::protocol::nvme::Role;
-use crate::protocol::nvme::commands::Command;
 use crate::protocol::ports::Ports;
 use crate::time::Time;
 use crate::tlp::{Direction, Packet};
 
 impl Controller {
-    /// Returns host address and length in bytes of the metadata that a command transfers; none if it transfers none.
-    fn metadata_transfer(&self, id: u32) -> Option<(u64, u32)> {
-        let Ok(Command { metadata: Some(metadata), bytes, .. }) = &self.commands[id as usize].command else {
-            return None;
-        };
-        metadata.transfer(*bytes)
-    }
-
-    /// Requests the metadata of a command from host memory, after the reads of its data, and adds it to the missing
+    /// Requests the metadata of a command from host memory at this address, after the reads of its data, and adds it to the missing
     /// bytes.
     #[cold]
-    pub(super) fn read_metadata(&mut self, id: u32, ports: &mut Ports) {
-        let Some((address, bytes)) = self.metadata_transfer(id) else { return };
+    pub(super) fn read_metadata(&mut self, id: u32, (address, bytes): (u64, u32), ports: &mut Ports) {
         self.commands[id as usize].bytes_missing += bytes;
         for start in (0..bytes).step_by(PAYLOAD_READ_BYTES as usize) {
             let (piece, token) = (PAYLOAD_READ_BYTES.min(bytes - start), Role::METADATA_READ.token(id));
@@ -43,8 +33,7 @@ impl Controller {
 
     /// Sends the metadata of a command to host memory, after its data.
     #[cold]
-    pub(super) fn send_metadata(&mut self, id: u32, ports: &mut Ports) {
-        let Some((address, bytes)) = self.metadata_transfer(id) else { return };
+    pub(super) fn send_metadata(&mut self, id: u32, (address, bytes): (u64, u32), ports: &mut Ports) {
         let offset = self.commands[id as usize].command.as_ref().map_or(0, |command| command.offset);
         let packet = Packet::write(Direction::Up, address, bytes, self.max_payload_bytes, Role::METADATA.token(id));
         ports.link.send(packet.user_data(offset, None), ports.shared);

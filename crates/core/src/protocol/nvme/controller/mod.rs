@@ -4,6 +4,7 @@
 mod commands;
 mod key_value;
 mod metadata;
+mod namespace;
 mod placement;
 mod zones;
 
@@ -30,9 +31,7 @@ use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet, Payload};
 use crate::workload::FilledKeys;
-use key_value::SimulatedKeys;
-use placement::SimulatedPlacement;
-use zones::SimulatedZones;
+use namespace::SimulatedNamespace;
 
 /// Kinds of the controller's timers; the context of a timer is a command number or, for the interrupt, a queue.
 mod timer {
@@ -154,12 +153,8 @@ pub struct Controller {
     /// doorbells.
     completion_doorbells: bool,
     limits: Box<Limits>,
-    /// Zones with their states; none without zones, or while the server of the drive keeps the states of zones itself.
-    zones: Option<Box<SimulatedZones>>,
-    /// Streams of flexible data placement; none if the drive does not have it.
-    placement: Option<SimulatedPlacement>,
-    /// Index of the keys and the media space of their values; none if the drive has logical blocks.
-    keys: Option<Box<SimulatedKeys>>,
+    /// State that the kind of the namespace adds.
+    namespace: SimulatedNamespace,
     limits_of_real_hosts: Box<Limits>,
     max_payload_bytes: u32,
     /// Number of commands completed since the start.
@@ -188,9 +183,7 @@ impl Controller {
             host_lists: HostLists::default(),
             completion_doorbells: drive.nvme.completion_doorbells,
             limits: Box::new(Limits::of(drive)),
-            zones: SimulatedZones::full(drive),
-            placement: SimulatedPlacement::of(drive),
-            keys: SimulatedKeys::of(drive),
+            namespace: SimulatedNamespace::of(drive),
             limits_of_real_hosts: Box::new(Limits::of_real_hosts(drive)),
             max_payload_bytes: drive.data_payload_bytes(),
             commands_done: 0,
@@ -314,12 +307,15 @@ impl Controller {
     /// earlier ones wait for them.
     fn on_fetched(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let fetch = self.fetches.take(packet.token.context);
-        if self.zones.is_some() && !self.is_next(fetch, payload.bytes()) {
+        let head = self.queues[usize::from(fetch.queue)].head;
+        if !self.namespace.accepts_now(fetch, head, payload.bytes()) {
             return;
         }
         self.accept_entries(now, fetch, payload.bytes(), ports);
-        if self.zones.is_some() {
-            self.accept_early(now, fetch.queue, ports);
+        while let Some((fetch, bytes)) =
+            self.namespace.take_early(fetch.queue, self.queues[usize::from(fetch.queue)].head)
+        {
+            self.accept_entries(now, fetch, &bytes, ports);
         }
     }
 
@@ -343,10 +339,8 @@ impl Controller {
     fn finish(&mut self, id: u32, ports: &mut Ports) {
         self.commands.vacate(id);
         self.host_lists.forget(id);
-        let value_bytes = if self.keys.is_some() { self.take_value_bytes(id) } else { 0 };
-        if let Some(zones) = &mut self.zones {
-            zones.end_command(id, self.commands[id as usize].command.as_ref().ok(), self.limits.block_shift);
-        }
+        let ended = self.commands[id as usize].command.as_ref().ok();
+        let value_bytes = self.namespace.end_command(id, ended, self.limits.block_shift);
         let ActiveCommand { command_id, queue: number, command, .. } = &self.commands[id as usize];
         self.commands_done += 1;
         let queue = &self.queues[usize::from(*number)];
@@ -495,7 +489,7 @@ impl halves::Controller for Controller {
     }
 
     fn fill_keys(&mut self, jobs: &[FilledKeys], ports: &mut Ports) {
-        self.fill_values(jobs, ports);
+        self.namespace.fill_for(jobs, ports);
     }
 
     fn packet_name(&self, packet: &Packet) -> &'static str {
@@ -507,11 +501,11 @@ impl halves::Controller for Controller {
     }
 
     fn zones_left(&self, loses_power: bool) -> Option<ZonesLeft> {
-        self.zones.as_ref().map(|zones| zones.left(loses_power))
+        self.namespace.zones_left(loses_power)
     }
 
     fn take_over_zones(&mut self, left: ZonesLeft) {
-        self.zones.iter_mut().for_each(|zones| zones.take_over(left.clone()));
+        self.namespace.take_over_zones(left);
     }
 
     fn real_hosts(&mut self) -> Option<&mut dyn ServesHosts> {
@@ -520,9 +514,7 @@ impl halves::Controller for Controller {
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut counters = vec![("commands", self.commands_done), ("interrupts", self.interrupts_sent)];
-        counters.extend(self.zones.iter().flat_map(|zones| zones.counters()));
-        counters.extend(self.placement.iter().flat_map(|placement| placement.counters()));
-        counters.extend(self.keys.iter().flat_map(|keys| keys.counters()));
+        counters.extend(self.namespace.counters());
         counters
     }
 }
@@ -533,16 +525,16 @@ impl ServesHosts for Controller {
     fn begin(&mut self) {
         *self.limits = *self.limits_of_real_hosts;
         self.completion_doorbells = false;
-        self.zones = None;
+        self.namespace.leave_zones_to_server();
         self.shadow = None;
     }
 
     fn keep_zones(&mut self, drive: &Drive) {
-        self.zones = SimulatedZones::full(drive).map(|zones| Box::new(zones.empty()));
+        self.namespace.keep_zones(drive);
     }
 
     fn hold_keys(&mut self, values: &mut dyn Iterator<Item = (Key, u32)>, ports: &mut Ports) {
-        self.take_over_values(values, ports);
+        self.namespace.take_over_values(values, ports);
     }
 
     fn restart_queue(&mut self, number: u16, entries: u32, has_interrupts: bool) {

@@ -34,6 +34,14 @@ impl SimulatedPlacement {
         self.streams.stream(placement.group, placement.handle)
     }
 
+    /// Lets these pairs of reclaim group and placement handle refer to new reclaim units.
+    pub(super) fn renew_units(&mut self, now: Time, listed: &[(u8, u8)], ports: &mut Ports) {
+        for (group, handle) in listed {
+            self.renewed += 1;
+            ports.media.begin_unit(now, self.streams.stream(*group, *handle));
+        }
+    }
+
     /// Returns pairs of name and value for the counters of invalid placement identifiers and of renewed reclaim units.
     pub(super) fn counters(&self) -> [(&'static str, u64); 2] {
         [("invalid_placement_identifiers", self.invalid_identifiers), ("reclaim_units_renewed", self.renewed)]
@@ -48,13 +56,8 @@ impl Controller {
     /// Invalid Field if a placement identifier in the list does not exist.
     #[cold]
     pub(super) fn renew_units(&mut self, now: Time, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
-        let listed = self.limits.placement.as_ref().map_or(Ok(Vec::new()), |limits| limits.listed(list))?;
-        if let Some(placed) = &mut self.placement {
-            for (group, handle) in listed {
-                placed.renewed += 1;
-                ports.media.begin_unit(now, placed.streams.stream(group, handle));
-            }
-        }
+        let listed = self.limits.placement.as_ref().ok_or(Status::INVALID_OPCODE)?.listed(list)?;
+        self.namespace.renew_units(now, &listed, ports);
         self.finish(id, ports);
         Ok(())
     }

@@ -5,9 +5,9 @@ use crate::drive::Drive;
 use crate::media::zones::{ZoneAction, Zones, ZonesLeft};
 use crate::protocol::nvme::commands::zones::{ZoneEffect, admit};
 use crate::protocol::nvme::commands::{Command, ListKind, ReturnedValue};
+use crate::protocol::nvme::rules::Limits;
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 use crate::protocol::ports::Ports;
-use crate::time::Time;
 
 /// States of the zones of a simulated drive, and the commands in flight that affect them.
 #[derive(Clone, Debug)]
@@ -136,37 +136,33 @@ impl SimulatedZones {
             ("zone_refusals", self.refusals),
         ]
     }
-}
-
-impl Controller {
-    /// Returns the command of a submission queue entry, or the status with which it is refused. Zone states are checked
-    /// and changed here, in the order of the entries. An append gets its logical block, and a reset discards the zone's
-    /// data.
-    #[inline(always)]
-    pub(super) fn check(&mut self, entry: &SubmissionEntry, ports: &mut Ports) -> Result<Command, Status> {
-        if self.zones.is_some() { self.check_zoned(entry, ports) } else { Command::check(entry, &self.limits) }
-    }
 
     /// Returns the command of a submission queue entry if the states of its zones accept it. The zones of a Copy are
     /// checked when its sources are known.
     #[inline(never)]
-    fn check_zoned(&mut self, entry: &SubmissionEntry, ports: &mut Ports) -> Result<Command, Status> {
-        let command = Command::check(entry, &self.limits)?;
-        if command.row.list() == Some(ListKind::Sources) { Ok(command) } else { self.ask_zones(command, &[], ports) }
-    }
-
-    /// Checks a command against the states of its zones and changes them. Returns the command, with the logical block
-    /// of an append filled in, or the status of the refusal.
-    pub(super) fn ask_zones(
+    pub(super) fn check(
         &mut self,
-        mut command: Command,
-        sources: &[(u64, u64)],
+        entry: &SubmissionEntry,
+        limits: &Limits,
         ports: &mut Ports,
     ) -> Result<Command, Status> {
-        let Some(SimulatedZones { zones, refusals, writing, durable, .. }) = self.zones.as_deref_mut() else {
-            return Ok(command);
-        };
-        let (shift, place) = (self.limits.block_shift, (command.offset, command.bytes));
+        let mut command = Command::check(entry, limits)?;
+        if command.row.list() != Some(ListKind::Sources) {
+            self.admit(&mut command, &[], limits.block_shift, ports)?;
+        }
+        Ok(command)
+    }
+
+    /// Checks a command against the states of its zones and changes them. Fills in the logical block of an append.
+    pub(super) fn admit(
+        &mut self,
+        command: &mut Command,
+        sources: &[(u64, u64)],
+        shift: u32,
+        ports: &mut Ports,
+    ) -> Result<(), Status> {
+        let SimulatedZones { zones, refusals, writing, durable, .. } = self;
+        let place = (command.offset, command.bytes);
         let effect = admit(zones, command.action, place, sources, shift).inspect_err(|_| *refusals += 1)?;
         let layout = zones.layout();
         match effect {
@@ -180,43 +176,39 @@ impl Controller {
                 }
             }
         }
-        if moves_pointer(&command) {
+        if moves_pointer(command) {
             writing.push((command.offset >> shift, u64::from(command.bytes) >> shift));
         }
-        Ok(command)
+        Ok(())
     }
 
-    /// True if fetched entries are the next of their submission queue. Keeps them for later otherwise, since appends
-    /// get their logical blocks in the order of entries.
-    pub(super) fn is_next(&mut self, fetch: Fetch, bytes: &[u8]) -> bool {
-        let is_next = fetch.first == self.queues[usize::from(fetch.queue)].head;
-        if let Some(zones) = self.zones.as_deref_mut().filter(|_| !is_next) {
-            zones.early.push((fetch, bytes.to_vec()));
+    /// True if fetched entries are the next of their submission queue, which has this head. Keeps them for later
+    /// otherwise, since appends get their logical blocks in the order of entries.
+    pub(super) fn accepts_now(&mut self, fetch: Fetch, head: u32, bytes: &[u8]) -> bool {
+        if fetch.first != head {
+            self.early.push((fetch, bytes.to_vec()));
         }
-        is_next
+        fetch.first == head
     }
 
-    /// Accepts entries of a submission queue that had arrived too early and are next now.
-    pub(super) fn accept_early(&mut self, now: Time, queue: u16, ports: &mut Ports) {
-        while let Some(SimulatedZones { early, .. }) = self.zones.as_deref_mut() {
-            let head = self.queues[usize::from(queue)].head;
-            let is_next = |(fetch, _): &(Fetch, Vec<u8>)| fetch.queue == queue && fetch.first == head;
-            let Some(place) = early.iter().position(is_next) else { return };
-            let (fetch, bytes) = early.swap_remove(place);
-            self.accept_entries(now, fetch, &bytes, ports);
-        }
+    /// Returns entries of a submission queue that had arrived too early and are next now.
+    pub(super) fn take_early(&mut self, queue: u16, head: u32) -> Option<(Fetch, Vec<u8>)> {
+        let is_next = |(fetch, _): &(Fetch, Vec<u8>)| fetch.queue == queue && fetch.first == head;
+        let place = self.early.iter().position(is_next)?;
+        Some(self.early.swap_remove(place))
     }
 
     /// Undoes the effect of a write on its zone, after the zone has accepted it and its PRP list or SGL is wrong.
-    #[cold]
-    pub(super) fn undo_write(&mut self, command: &Command) {
-        let zones = self.zones.as_deref_mut().filter(|_| moves_pointer(command));
-        let Some(SimulatedZones { zones, writing, .. }) = zones else { return };
-        let shift = self.limits.block_shift;
-        writing.retain(|(block, _)| *block != command.offset >> shift);
-        zones.undo_write(command.offset >> shift, u64::from(command.bytes) >> shift);
+    pub(super) fn undo_write(&mut self, command: &Command, shift: u32) {
+        if moves_pointer(command) {
+            let block = command.offset >> shift;
+            self.writing.retain(|(other, _)| *other != block);
+            self.zones.undo_write(block, u64::from(command.bytes) >> shift);
+        }
     }
+}
 
+impl Controller {
     /// Returns the value for dwords 0 and 1 of a command's completion queue entry: the logical block of an append, or
     /// the length of a key's value.
     #[inline(always)]
@@ -240,7 +232,6 @@ mod tests {
     use super::*;
     use crate::media::zones::ZoneLayout;
     use crate::protocol::nvme::commands::opcode;
-    use crate::protocol::nvme::rules::Limits;
 
     #[test]
     fn a_write_in_flight_has_not_completed_when_a_flush_or_a_read_of_its_block_has() {
