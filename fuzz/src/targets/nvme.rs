@@ -12,7 +12,9 @@ use phaselink_core::media::translation::{PlacedStreams, TranslationShape};
 use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::protocol::nvme::commands::{CommandSet, DataUse, rows_of};
 use phaselink_core::protocol::nvme::rules::zones::ZoneLimits;
-use phaselink_core::protocol::nvme::rules::{KeyValueLimits, Limits, MetadataFormat, PlacementLimits, ProtectionType};
+use phaselink_core::protocol::nvme::rules::{
+    BlockParts, KeyValueLimits, Limits, MetadataFormat, NamespaceKind, PlacementLimits, ProtectionType,
+};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::admin::ADMIN_COMMANDS;
@@ -50,17 +52,15 @@ const LIMITS: Limits = Limits {
     queue_pairs: QUEUE_PAIRS_MAX as u32,
     queue_entries: 1024,
     takes_segments: true,
-    zones: None,
-    placement: None,
-    key_value: None,
-    metadata: None,
+    kind: NamespaceKind::PLAIN,
 };
 /// Eight zones of 8 KiB, of which 6 KiB can be written.
 const LAYOUT: ZoneLayout = ZoneLayout { zones: 8, zone_blocks: 16, capacity_blocks: 12, active_max: 3, open_max: 2 };
-const ZONED: Limits = Limits { zones: Some(ZoneLimits { layout: LAYOUT, append_bytes_max: 4 << 10 }), ..LIMITS };
+const ZONED: Limits =
+    Limits { kind: NamespaceKind::Zoned(ZoneLimits { layout: LAYOUT, append_bytes_max: 4 << 10 }), ..LIMITS };
 /// Up to 24 keys of up to 8 bytes, and values of up to 4 KiB.
 const KEYED: Limits = Limits {
-    key_value: Some(KeyValueLimits {
+    kind: NamespaceKind::Keyed(KeyValueLimits {
         layout: KeyLayout { capacity_bytes: 64 << 10, granule_bytes: 512, keys_max: 24 },
         key_bytes_max: 8,
         value_bytes_max: 4 << 10,
@@ -69,8 +69,13 @@ const KEYED: Limits = Limits {
     ..LIMITS
 };
 /// Blocks with protection information of type 1.
-const PROTECTED: Limits =
-    Limits { metadata: Some(MetadataFormat { protection: Some(ProtectionType::Type1), is_first: false }), ..LIMITS };
+const PROTECTED: Limits = Limits {
+    kind: NamespaceKind::Blocks(BlockParts {
+        metadata: Some(MetadataFormat { protection: Some(ProtectionType::Type1), is_first: false }),
+        placement: None,
+    }),
+    ..LIMITS
+};
 /// Reclaim units of 16 KiB, three handles in each of two groups.
 const SHAPE: TranslationShape = TranslationShape {
     units: 16,
@@ -82,17 +87,22 @@ const SHAPE: TranslationShape = TranslationShape {
     map: None,
     slc: None,
     wear_gap: 0,
-    placement: Some(PlacedStreams { handles: 3, groups: 2, isolation: Isolation::Initial }),
+    placement: Some(STREAMS),
 };
+const STREAMS: PlacedStreams = PlacedStreams { handles: 3, groups: 2, isolation: Isolation::Initial };
 const PLACED: Limits = Limits {
-    placement: Some(PlacementLimits {
-        handles: 3,
-        groups: 2,
-        identifiers_max: 6,
-        shape: SHAPE,
-        unit_bytes: PAGE as u32,
-        is_enabled: true,
-        is_directed: true,
+    kind: NamespaceKind::Blocks(BlockParts {
+        placement: Some(PlacementLimits {
+            handles: 3,
+            groups: 2,
+            identifiers_max: 6,
+            streams: STREAMS,
+            shape: SHAPE,
+            unit_bytes: PAGE as u32,
+            is_enabled: true,
+            is_directed: true,
+        }),
+        metadata: None,
     }),
     ..LIMITS
 };
@@ -129,7 +139,7 @@ fn zones(input: &[u8]) {
 fn placement(input: &[u8]) {
     let mut bench = Bench::new(PLACED);
     bench.follow(input);
-    let placement = bench.subsystem.placement().expect("the drive has placement");
+    let placement = bench.subsystem.kind.placement().expect("the drive has placement");
     assert_eq!(placement.inconsistency(), None);
     let statistics = placement.statistics();
     // A write of one block programs a whole unit of eight blocks. Units that were moved leave blocks that are erased,
@@ -199,10 +209,10 @@ impl Bench {
             machine: ArrayHost::new(MEMORY_BYTES, &limits),
             subsystem: Arc::clone(&identity.subsystem),
             controller: Controller::new(identity).with_queue_sets(2).with_strict_checks(),
-            store: match (limits.zones, limits.key_value) {
-                (Some(zones), _) => store.with_zones(zones.layout).expect("a new store"),
-                (None, Some(keys)) => store.with_keys(keys.layout).expect("a new store"),
-                (None, None) => store,
+            store: match limits.kind {
+                NamespaceKind::Blocks(_) => store,
+                NamespaceKind::Zoned(zones) => store.with_zones(zones.layout).expect("a new store"),
+                NamespaceKind::Keyed(keys) => store.with_keys(keys.layout).expect("a new store"),
             },
             space: vec![0; LIMITS.transfer_bytes_max as usize],
             sends_metadata: false,
@@ -330,11 +340,11 @@ impl Bench {
     fn step(&mut self, script: &mut Script<'_>) {
         match script.byte() % 11 {
             0 => {
-                let fields = match self.subsystem.placement() {
-                    Some(_) => placed_command(script),
-                    None if self.store.keys().is_some() => key_command(script),
-                    None if self.sends_metadata => protected_command(script),
-                    None => io_command(script, self.store.zones().is_some()),
+                let fields = match self.subsystem.kind.placement() {
+                    Ok(_) => placed_command(script),
+                    Err(_) if self.store.keys().is_some() => key_command(script),
+                    Err(_) if self.sends_metadata => protected_command(script),
+                    Err(_) => io_command(script, self.store.zones().is_some()),
                 };
                 self.submit(1, &fields);
             }

@@ -56,7 +56,7 @@ impl SocketFolder {
     /// bound.
     pub(super) fn bind(&self, drive: &Drive, geometry: Geometry) -> Result<Box<dyn Front>, Problem> {
         let socket = ControllerSocket::bind(&self.folder, drive, geometry, 0)?;
-        if socket.limits().metadata.is_some() {
+        if socket.limits().kind.metadata().is_some() {
             let found = format!("--vfio-user: {} has metadata beside its blocks, which is not recorded", drive.name);
             return Err(Problem::new("crash", None, found, "a drive whose blocks have no metadata"));
         }

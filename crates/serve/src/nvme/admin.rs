@@ -1,8 +1,8 @@
 //! Admin commands of an NVMe controller: their table, handlers and checks (Base Specification 2.0, section 5).
 
 use phaselink_core::protocol::nvme::commands::command::{ALL_NAMESPACES, check_flags};
-use phaselink_core::protocol::nvme::commands::{ALL_BITS, CommandRow, CommandSet, ReservedBits, rows_of};
-use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat, Shadow};
+use phaselink_core::protocol::nvme::commands::{ALL_BITS, ReservedBits, rows_of};
+use phaselink_core::protocol::nvme::rules::{MetadataFormat, Shadow};
 use phaselink_core::protocol::nvme::spec::{
     COMPLETION_ENTRY_BYTES, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, admin,
 };
@@ -12,11 +12,12 @@ use super::command::{copy_in, copy_out};
 use super::controller::{Controller, PendingWork};
 use super::event_log::LogReporter;
 use super::events::AsyncEvent;
-use super::features::{EVENTS_FEATURE, Features, KEY_VALUE_FEATURE, PLACEMENT_FEATURE};
+use super::features::Features;
 use super::host::AdminHost;
 use super::identify::{IDENTIFY_BYTES, IdentifySelection, VENDOR, optional_bits};
+use super::kinds::{EVENTS_FEATURE, KEY_VALUE_FEATURE, Offered, PLACEMENT_FEATURE};
 use super::limits::interrupt_vectors;
-use super::log_pages::{self, FurtherPages, LogSources, effect, log_page};
+use super::log_pages::{self, LogSources, effect, log_page};
 use super::queues::{CompletionQueue, SubmissionQueue};
 use super::strict;
 use crate::device::tally::locked;
@@ -59,31 +60,6 @@ impl AdminRow {
     /// Row of a command without effects that every controller has; the rows of the table say what differs.
     const PLAIN: AdminRow =
         AdminRow { opcode: 0, effects: effect::NONE, optional_bit: None, reserved: [0; 6], offered: Offered::Always };
-}
-
-/// Drives whose controllers have an admin command. Others refuse it with Invalid Command Opcode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offered {
-    /// All drives.
-    Always,
-    /// Drives whose capacity can be divided into namespaces: neither with zones nor with keys and values.
-    Divisible,
-    /// Drives with logical blocks.
-    WithBlocks,
-    /// Drives with data placement.
-    WithPlacement,
-}
-
-impl Offered {
-    /// Returns true if the controller of a drive with these limits has the command.
-    fn is_offered(self, limits: &Limits) -> bool {
-        match self {
-            Offered::Always => true,
-            Offered::Divisible => CommandSet::Blocks.is_offered(limits) && !CommandSet::Zones.is_offered(limits),
-            Offered::WithBlocks => CommandSet::Blocks.is_offered(limits),
-            Offered::WithPlacement => CommandSet::Placement.is_offered(limits),
-        }
-    }
 }
 
 /// Makes the table of admin commands and their dispatcher. Each row has an opcode, what differs from
@@ -179,21 +155,6 @@ impl LogPart {
     }
 }
 
-/// Optional log page of a drive with logical blocks: LBA Status Information.
-const BLOCK_PAGES: FurtherPages = FurtherPages { features: &[], logs: &[log_pages::BLOCK_STATUS] };
-
-/// Optional features and log pages of a drive with data placement. Bit 23 is the scope of an endurance group, bit 20
-/// that of a namespace.
-const PLACEMENT_PAGES: FurtherPages =
-    FurtherPages { features: &[(PLACEMENT_FEATURE, 23), (EVENTS_FEATURE, 20)], logs: &PLACEMENT_AND_BLOCK_LOGS };
-const PLACEMENT_AND_BLOCK_LOGS: [u8; 5] = {
-    let [configurations, usage, statistics, events] = log_pages::PLACEMENT_LOGS;
-    [log_pages::BLOCK_STATUS, configurations, usage, statistics, events]
-};
-
-/// Optional feature of a drive with keys and values, whose scope is a namespace (bit 20).
-const KEY_VALUE_PAGES: FurtherPages = FurtherPages { features: &[(KEY_VALUE_FEATURE, 20)], logs: &[] };
-
 /// Bit MSET in dword 10 of Format NVM, which asks for metadata at the end of each block's data.
 const METADATA_EXTENDED: u32 = 1 << 4;
 
@@ -216,7 +177,8 @@ impl Controller {
 
     /// Iterates over the admin commands that this controller's drive supports.
     pub(super) fn admin_commands(&self) -> impl Iterator<Item = &'static AdminRow> {
-        ADMIN_COMMANDS.iter().filter(|row| row.offered.is_offered(&self.identity.limits))
+        let offered = self.identity.kind_row().admin;
+        ADMIN_COMMANDS.iter().filter(|row| offered.contains(&row.offered))
     }
 
     /// Returns OACS: the bits that announce the optional admin commands of this controller.
@@ -243,16 +205,16 @@ impl Controller {
         // Check the command first: if it is refused, it must not have created telemetry data or a context of the
         // persistent event log.
         let part = LogPart::of(command)?;
-        if log == log_pages::BLOCK_STATUS && self.identity.limits.key_value.is_none() {
+        if log == log_pages::BLOCK_STATUS && self.identity.kind_row().logs.contains(&log) {
             self.pending.push_back(PendingWork::ReportBlocks { command: Box::new(*command) });
             return Ok(AdminOutcome::Pending);
         }
         self.collect_journals();
         let specific = first >> 8 & 0x7f;
-        let page = match self.io_commands(command_set) {
-            Some(io_commands) if log == log_pages::EFFECTS => {
+        let page = match self.identity.kind_row().commands_of(command_set) {
+            Some(sets) if log == log_pages::EFFECTS => {
                 let admin_commands = self.admin_commands().map(|row| (row.opcode, row.effects));
-                log_pages::command_effects(admin_commands, &io_commands)
+                log_pages::command_effects(admin_commands, &rows_of(sets))
             }
             None if log == log_pages::EFFECTS => return Err(Status::INVALID_FIELD),
             _ if log_pages::PLACEMENT_LOGS.contains(&log) => self.placement_log(log, second >> 16, specific)?,
@@ -267,22 +229,6 @@ impl Controller {
             }
         }
         Ok(DONE)
-    }
-
-    /// Returns the I/O commands of a command set, or none if the controller does not support the set. The NVM command
-    /// set of a drive with zones has no commands for zones.
-    fn io_commands(&self, command_set: u8) -> Option<Vec<&'static CommandRow>> {
-        let limits = &self.identity.limits;
-        let mut sets =
-            vec![CommandSet::Every, CommandSet::Blocks, CommandSet::Zones, CommandSet::Keys, CommandSet::Placement];
-        sets.retain(|set| set.is_offered(limits));
-        match command_set {
-            0 if CommandSet::Keys.is_offered(limits) => return None,
-            0 => sets.retain(|set| *set != CommandSet::Zones),
-            set if set != self.identity.further_set() => return None,
-            _ => {}
-        }
-        Some(rows_of(&sets))
     }
 
     /// Returns a whole log page. `specific` is the Log Specific Field (LSP): it captures telemetry data, or establishes
@@ -327,11 +273,7 @@ impl Controller {
             changed_namespaces: &self.changed_namespaces,
             sanitize: self.identity.subsystem.sanitize(),
             telemetry: (&self.telemetry.0, self.telemetry.1),
-            further: match (&self.identity.limits.placement, &self.identity.limits.key_value) {
-                (Some(_), _) => PLACEMENT_PAGES,
-                (None, Some(_)) => KEY_VALUE_PAGES,
-                (None, None) => BLOCK_PAGES,
-            },
+            kind: self.identity.kind_row(),
             persistent_events: self.event_context.as_deref().unwrap_or_default(),
         };
         log_page(log, &sources)
@@ -517,11 +459,8 @@ impl Controller {
         if erase > 1 {
             return Err(Status::INVALID_FIELD);
         }
-        let format = self.identity.subsystem.choose(format, metadata_of_format(first)?)?;
-        // Metadata is always transferred in a separate buffer; extended logical blocks are not supported (MSET).
-        if format.metadata.is_some() && first & METADATA_EXTENDED != 0 {
-            return Err(Status::INVALID_FORMAT);
-        }
+        let is_extended = first & METADATA_EXTENDED != 0;
+        let format = self.identity.subsystem.choose(format, metadata_of_format(first)?, is_extended)?;
         if self.pending.iter().any(|work| matches!(work, PendingWork::Format { .. })) {
             return Err(Status::FORMAT_IN_PROGRESS);
         }

@@ -8,8 +8,6 @@ use phaselink_core::protocol::nvme::commands::{
     self, Action, Changes, CommandSet, DataUse, Extent, ListKind, MediaUse, command, opcode,
 };
 use phaselink_core::protocol::nvme::rules::completion::refusal;
-use phaselink_core::protocol::nvme::rules::placement::directed_to;
-use phaselink_core::protocol::nvme::rules::protection::unchecked;
 use phaselink_core::protocol::nvme::rules::{Data, Limits};
 use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 use phaselink_core::request::Io;
@@ -93,7 +91,7 @@ impl Command {
         }
         self.ranges.iter_mut().for_each(|(offset, _)| *offset += namespace.start);
         if !namespace.is_plain {
-            let entry = placed(&SubmissionEntry::decode(&self.bytes), checked, namespaces);
+            let entry = namespaces.kind().plain_entry(&SubmissionEntry::decode(&self.bytes), checked);
             self.modelled = Some(Box::new(modelled(&entry, checked, namespaces.plain_limits())));
         }
     }
@@ -114,13 +112,10 @@ impl Command {
         lists.extend(&list);
         match checked.row.list() {
             Some(ListKind::Sources) => {
-                (self.ranges, checked.bytes) = command::sources(&list, checked.namespace, checked.offset, limits)?;
-                if let Some(metadata) = &mut checked.metadata {
-                    metadata.take_sources(&list)?;
-                }
+                self.ranges = checked.take_sources(&list, limits)?;
             }
             Some(ListKind::Identifiers) => {
-                drop(limits.placement.as_ref().map(|limits| limits.listed(&list)).transpose()?);
+                limits.kind.placement()?.listed(&list)?;
             }
             Some(ListKind::Ranges) | None => {
                 self.ranges = command::ranges(&list, checked.namespace, limits)?;
@@ -198,7 +193,7 @@ impl Command {
         }
         let ActiveNamespace { limits, start, .. } = namespaces.find(entry.namespace_id).ok()?;
         let offset = limits.place(command::NAMESPACE, entry.slba(), entry.blocks()).ok()?;
-        limits.key_value.is_none().then_some((start + offset, entry.blocks() << limits.block_shift))
+        limits.kind.offers(CommandSet::Blocks).then_some((start + offset, entry.blocks() << limits.block_shift))
     }
 
     /// Prefetches the cache lines that a Read or a short Write needs: those of the first page of the host's buffer and,
@@ -262,20 +257,6 @@ impl Command {
     }
 }
 
-/// Returns a command's entry with the placement identifier that the drive description's namespace has for its placement
-/// handle. A list of identifiers of another namespace means nothing there, so the entry's action becomes none.
-#[cold]
-fn placed(entry: &SubmissionEntry, checked: &commands::Command, namespaces: &NamespaceView) -> SubmissionEntry {
-    let Some(placement) = namespaces.placement() else { return *entry };
-    let mut dwords = entry.dwords;
-    if checked.row.set == CommandSet::Placement {
-        dwords[0] = 0;
-    } else if checked.row.writes_media() {
-        dwords = directed_to(dwords, placement.plain_identifier(entry.namespace_id, checked.placement));
-    }
-    SubmissionEntry { dwords, ..*entry }
-}
-
 /// Returns a command's entry with the namespace and blocks of the drive description that hold its bytes, for a model
 /// that knows only those. Bytes beyond the end of that namespace are cut.
 #[cold]
@@ -286,13 +267,7 @@ fn modelled(entry: &SubmissionEntry, checked: &commands::Command, plain: &Limits
     let (namespace, within) = (checked.offset / plain.capacity_bytes(), checked.offset % plain.capacity_bytes());
     let blocks = u64::from(checked.bytes).div_ceil(1 << plain.block_shift) as u32;
     let entry = SubmissionEntry { namespace_id: namespace as u32 + 1, ..*entry };
-    let entry = match (&checked.metadata, plain.metadata) {
-        (_, None) => entry,
-        (metadata, Some(_)) => {
-            let is_transferred = metadata.as_ref().is_some_and(|metadata| metadata.buffer.is_some());
-            unchecked(entry, checked.row.metadata, is_transferred)
-        }
-    };
+    let entry = plain.kind.without_checks(entry, checked.row.metadata, checked.metadata_transfer().is_some());
     entry.of_blocks(within >> plain.block_shift, blocks).encode()
 }
 
@@ -445,7 +420,7 @@ mod tests {
     use std::sync::Arc;
 
     use phaselink_core::drive::Drive;
-    use phaselink_core::protocol::nvme::rules::MetadataFormat;
+    use phaselink_core::protocol::nvme::rules::{BlockParts, MetadataFormat, NamespaceKind};
 
     use super::super::array_host::ArrayHost;
     use super::super::subsystem::{BlockFormat, Subsystem};
@@ -473,7 +448,8 @@ mod tests {
     #[test]
     fn model_of_protected_blocks_moves_no_metadata_for_a_namespace_without_any() {
         let metadata = Some(MetadataFormat::of(1, false).unwrap());
-        let limits = Limits { metadata, ..Limits::of(&Drive::shipped("nvme").unwrap()) };
+        let kind = NamespaceKind::Blocks(BlockParts { metadata, placement: None });
+        let limits = Limits { kind, ..Limits::of(&Drive::shipped("nvme").unwrap()) };
         let subsystem = Arc::new(Subsystem::new(&limits));
         subsystem.format(1, BlockFormat { block_shift: 9, metadata: None }).unwrap();
         let namespaces = NamespaceView::new(&subsystem, 0);

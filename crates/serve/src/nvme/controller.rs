@@ -69,10 +69,8 @@ pub(super) enum PendingWork {
     ReportBlocks { command: Box<SubmissionEntry> },
     /// Sanitize the drive as `dword10` says. The command has completed already.
     Sanitize { dword10: u32 },
-    /// Save handles and settings of data placement in the store. The command has completed already.
-    SavePlacement,
-    /// Save settings of a namespace that stores values by their keys in the store. The command has completed already.
-    SaveKeyValue,
+    /// Save handles of data placement, or settings of keys, in the store. The command has completed already.
+    SaveSettings,
     /// Save the state of the latest sanitize operation in the store. The command has completed already.
     SaveSanitize,
 }

@@ -13,11 +13,11 @@ use phaselink_core::request::Op;
 use super::command::Command;
 use super::host::Host;
 use super::queue_set::QueueSet;
-use super::recorded_commands::ZonesBefore;
+use super::recorded_commands::ZoneStates;
 use super::{namespace, recorded_commands};
 use crate::device::faults::FaultEffect;
 use crate::device::history::History;
-use crate::device::store::Store;
+use crate::device::store::{Store, StoreContent};
 
 /// Progress of a command after its execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl QueueSet {
     ) -> Result<(), Status> {
         let key = (command.queue, command.entry().command_id);
         let (done, tickets) = history.note_all(store, || {
-            let before = ZonesBefore::note(command, store);
+            let before = ZoneStates::note(command, store);
             let done = self.perform_unrecorded(command, host, store, space);
             let placed = self.results.get(&key).copied().unwrap_or(0);
             let needs_flush = command.needs_flush(self.write_cache);
@@ -109,15 +109,14 @@ impl QueueSet {
         {
             return self.cancel(command, cancellation, host);
         }
-        if let Some(placement) = self.namespaces.placement() {
-            return namespace::blocks::execute(command, placement, host, store, space, &mut self.journal);
-        }
         let journal = &mut self.journal;
-        let result = match (store.zones(), store.keys()) {
-            (None, None) => return namespace::metadata::execute(command, host, store, space, journal),
-            (Some(zones), _) => namespace::zones::execute(command, zones, host, store, space, journal)?,
-            (None, Some(keys)) => {
-                let reports_missing = self.namespaces.reports_missing_keys();
+        let result = match store.content() {
+            StoreContent::Blocks => {
+                return namespace::blocks::execute(command, self.namespaces.kind(), host, store, space, journal);
+            }
+            StoreContent::Zones(zones) => namespace::zones::execute(command, zones, host, store, space, journal)?,
+            StoreContent::Keys(keys) => {
+                let reports_missing = self.namespaces.kind().key_settings()?.reports_missing();
                 namespace::keys::execute(command, keys, reports_missing, host, store, space, journal)?
             }
         };

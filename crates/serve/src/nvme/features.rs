@@ -15,14 +15,6 @@ const TIMESTAMP_MS: u64 = (1 << 48) - 1;
 /// Timestamp Origin: the host has set the clock. 0 means that a reset has cleared it.
 const TIMESTAMP_IS_SET: u64 = 0b001 << 1;
 
-/// Identifier of the feature Flexible Data Placement, whose scope is an endurance group.
-pub(super) const PLACEMENT_FEATURE: u8 = 0x1d;
-/// Identifier of the feature FDP Events, whose scope is a namespace.
-pub(super) const EVENTS_FEATURE: u8 = 0x1e;
-
-/// Identifier of the feature Key Value Configuration, whose scope is a namespace.
-pub(super) const KEY_VALUE_FEATURE: u8 = 0x20;
-
 /// Value of NSQR or NCQR in Number of Queues that is not allowed: 65536 queues (section 5.27.1.5).
 const QUEUE_COUNT_INVALID: u32 = 0xffff;
 

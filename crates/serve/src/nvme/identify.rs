@@ -6,14 +6,13 @@ use std::sync::Arc;
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::commands::{Action, COPY_SOURCES_MAX};
 use phaselink_core::protocol::nvme::rules::Limits;
-use phaselink_core::protocol::nvme::rules::placement_logs::ENDURANCE_GROUP;
 use phaselink_core::protocol::nvme::rules::protection::{
-    BYTE_ALIGNED_METADATA, METADATA_BYTES, METADATA_CAPABILITIES, PROTECTION_CAPABILITIES,
+    BYTE_ALIGNED_METADATA, METADATA_CAPABILITIES, PROTECTION_CAPABILITIES,
 };
-use phaselink_core::protocol::nvme::rules::{key_value, zones};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::event_log;
+use super::kinds::KindRow;
 use super::limits::{ABORTS_MAX, ERROR_LOG_ENTRIES, EVENT_REQUESTS_MAX, KEEP_ALIVE_TENTHS, VERSION};
 use super::subsystem::{BlockFormat, LbaFormat, Namespace, NamespaceView, Subsystem};
 
@@ -104,6 +103,11 @@ impl Identity {
         NamespaceView::new(&self.subsystem, self.number)
     }
 
+    /// Returns the row of the kind of the drive's namespaces.
+    pub(super) fn kind_row(&self) -> &'static KindRow {
+        KindRow::of(&self.limits.kind)
+    }
+
     /// Sets the atomic write unit that the controller reports, in bytes.
     pub fn with_atomic_bytes(self, atomic_bytes: u32) -> Identity {
         Identity { atomic_bytes, ..self }
@@ -125,11 +129,11 @@ impl Identity {
         optional_admin_bits: u16,
     ) -> Result<Box<[u8; IDENTIFY_BYTES]>, Status> {
         let IdentifySelection { cns, command_set, namespace, first_controller, first_group } = selected;
-        let mut page = Box::new([0; IDENTIFY_BYTES]);
-        self.check_blocks(cns, command_set)?;
+        let (row, mut page) = (self.kind_row(), Box::new([0; IDENTIFY_BYTES]));
+        check_command_set(row, cns, command_set)?;
         match cns {
             cns::CONTROLLER => self.controller(optional_admin_bits, &mut page),
-            cns::COMMAND_SETS => page[0] = self.command_sets(),
+            cns::COMMAND_SETS => page[0] = row.command_sets.iter().fold(0, |sets, (set, _)| sets | 1 << set),
             // Capabilities that are common to all namespaces.
             cns::NAMESPACE if namespace == ALL_NAMESPACES => self.capabilities(self.subsystem.own_format(), &mut page),
             cns::NAMESPACE => self.namespace(self.active(namespace)?, &mut page),
@@ -137,7 +141,7 @@ impl Identity {
             cns::NAMESPACE_IDS => self.namespace_ids(namespace, self.existing(namespace)?, &mut page),
             cns::NAMESPACE_STATUS => {
                 namespace_status(self.existing(namespace)?, &mut page);
-                put(&mut page, 12, self.endurance_group().to_le_bytes());
+                put(&mut page, 12, row.endurance_group().to_le_bytes());
             }
             cns::SET_ACTIVE_NAMESPACES | cns::SET_CONTROLLER | cns::SET_NAMESPACE if command_set != 0 => {
                 self.structure_of_set(selected, &mut page)?;
@@ -145,7 +149,7 @@ impl Identity {
             cns::ACTIVE_NAMESPACES | cns::SET_ACTIVE_NAMESPACES => {
                 // Both lists are equal for the NVM command set. A drive with zones or keys has no namespaces of that
                 // set.
-                let has_other_set = cns == cns::SET_ACTIVE_NAMESPACES && self.further_set() != 0;
+                let has_other_set = cns == cns::SET_ACTIVE_NAMESPACES && row.command_set() != 0;
                 let is_listed = |it: &Namespace| it.is_attached(self.number) && !has_other_set;
                 self.list_namespaces(namespace, is_listed, &mut page)?;
             }
@@ -155,10 +159,10 @@ impl Identity {
                 list_controllers(is_attached && first_controller == 0, &mut page);
             }
             cns::CONTROLLERS => list_controllers(first_controller == 0, &mut page),
-            cns::ENDURANCE_GROUPS if self.limits.placement.is_some() => {
+            cns::ENDURANCE_GROUPS if !row.endurance_groups.is_empty() => {
                 // The list has one group, if the command starts at or before it.
-                page[0] = u8::from(first_group <= ENDURANCE_GROUP);
-                put(&mut page, 2, ENDURANCE_GROUP.to_le_bytes());
+                page[0] = u8::from(first_group <= row.endurance_group());
+                put(&mut page, 2, row.endurance_group().to_le_bytes());
             }
             // No further limits. Protection information has only guards of 16 bits.
             cns::SET_CONTROLLER => {}
@@ -170,55 +174,23 @@ impl Identity {
         Ok(page)
     }
 
-    /// Refuses with Invalid Field a data structure about logical blocks if the drive has keys and values in their
-    /// place.
-    fn check_blocks(&self, cns: u8, command_set: u8) -> Result<(), Status> {
-        let is_about_blocks = match cns {
-            cns::NAMESPACE | cns::ALLOCATED_NAMESPACE => true,
-            cns::SET_CONTROLLER | cns::SET_NAMESPACE => command_set == 0,
-            _ => false,
-        };
-        let is_refused = is_about_blocks && self.limits.key_value.is_some();
-        if is_refused { Err(Status::INVALID_FIELD) } else { Ok(()) }
-    }
-
-    /// Returns the command set (CSI) of the drive's namespaces: zones, keys and values, or else NVM (0).
-    pub(super) fn further_set(&self) -> u8 {
-        match (&self.limits.zones, &self.limits.key_value) {
-            (Some(_), _) => zones::COMMAND_SET,
-            (None, Some(_)) => key_value::COMMAND_SET,
-            (None, None) => 0,
-        }
-    }
-
-    /// Returns the only combination of command sets, as bits: NVM and that of zones, if the drive has any, or keys and
-    /// values alone.
-    fn command_sets(&self) -> u8 {
-        let has_blocks = self.limits.key_value.is_none();
-        u8::from(has_blocks) | 1 << self.further_set()
-    }
-
     /// Fills a data structure of the command set of zones, or of keys and values. Invalid Field if the drive does not
     /// have that set.
     fn structure_of_set(&self, selected: IdentifySelection, page: &mut [u8; IDENTIFY_BYTES]) -> Result<(), Status> {
         let IdentifySelection { cns, command_set, namespace, .. } = selected;
-        if command_set != self.further_set() {
+        if command_set != self.kind_row().command_set() {
             return Err(Status::INVALID_FIELD);
         }
-        match (cns, &self.limits.zones, &self.limits.key_value) {
-            (cns::SET_ACTIVE_NAMESPACES, ..) => {
+        match cns {
+            cns::SET_ACTIVE_NAMESPACES => {
                 self.list_namespaces(namespace, |it| it.is_attached(self.number), page)?;
             }
-            (cns::SET_CONTROLLER, Some(zones), _) => {
-                zones.identify_controller(self.limits.transfer_bytes_max, &mut page[..]);
+            cns::SET_CONTROLLER => {
+                self.limits.kind.identify_controller(self.limits.transfer_bytes_max, &mut page[..]);
             }
-            // The Key Value command set defines no limits for a controller.
-            (cns::SET_CONTROLLER, None, _) => {}
-            (_, zones, keys) => {
+            _ => {
                 self.existing(namespace)?;
-                zones.iter().for_each(|zones| zones.identify_namespace(&mut page[..]));
-                let used_bytes = self.subsystem.used_key_bytes();
-                keys.iter().for_each(|keys| keys.identify_namespace(used_bytes, &mut page[..]));
+                self.limits.kind.identify_namespace(self.subsystem.kind.used_key_bytes(), &mut page[..]);
             }
         }
         Ok(())
@@ -236,7 +208,7 @@ impl Identity {
         put(page, 78, CONTROLLER_ID.to_le_bytes());
         // Namespace Attribute Notices (OAES).
         put(page, 92, (1_u32 << 8).to_le_bytes());
-        self.placement_capabilities(page);
+        kind_fields(self.kind_row(), page);
         // Controller type: I/O controller (CNTRLTYPE).
         page[111] = 1;
         put(page, 256, optional_admin_bits.to_le_bytes());
@@ -269,8 +241,6 @@ impl Identity {
         let atomic = self.atomic_field(largest);
         put(page, 526, atomic.to_le_bytes());
         put(page, 528, atomic.to_le_bytes());
-        // Copy takes sources of format 0 (OCFS).
-        page[534] = u8::from(self.limits.key_value.is_none());
         put(page, 536, self.segments().to_le_bytes());
         let name = format!("nqn.2014-08.org.nvmexpress:uuid:{}", self.uuid_text());
         page[768..][..name.len()].copy_from_slice(name.as_bytes());
@@ -284,22 +254,8 @@ impl Identity {
 
     /// Returns the bits of ONCS that announce optional I/O commands.
     fn optional_io_commands(&self) -> u16 {
-        let rows = Action::ROWS.iter().filter(|row| row.set.is_offered(&self.limits));
+        let rows = Action::ROWS.iter().filter(|row| self.limits.kind.offers(row.set));
         optional_bits(rows.map(|row| row.optional_bit))
-    }
-
-    /// Fills the fields of Identify Controller about data placement, if the drive has it: endurance groups and flexible
-    /// data placement (CTRATT), and the identifier of the only group (ENDGIDMAX).
-    fn placement_capabilities(&self, page: &mut [u8; IDENTIFY_BYTES]) {
-        if self.limits.placement.is_some() {
-            put(page, 96, (1_u32 << 4 | 1 << 19).to_le_bytes());
-            put(page, 340, ENDURANCE_GROUP.to_le_bytes());
-        }
-    }
-
-    /// Returns the identifier of the endurance group of all namespaces (ENDGID), or 0 on drives without data placement.
-    fn endurance_group(&self) -> u16 {
-        if self.limits.placement.is_some() { ENDURANCE_GROUP } else { 0 }
     }
 
     /// Fills Identify Namespace (NVM Command Set Specification 1.0, figure 97). Without a namespace, leaves zeros.
@@ -309,7 +265,7 @@ impl Identity {
             put(page, at, namespace.blocks().to_le_bytes());
         }
         put(page, 48, u128::from(namespace.bytes).to_le_bytes());
-        put(page, 102, self.endurance_group().to_le_bytes());
+        put(page, 102, self.kind_row().endurance_group().to_le_bytes());
         self.capabilities(namespace.format, page);
     }
 
@@ -341,13 +297,13 @@ impl Identity {
         let formats = self.subsystem.formats();
         page[25] = formats.len() as u8 - 1;
         page[26] = formats.iter().position(|other| *other == format.lba_format()).unwrap_or(0) as u8;
-        if formats.iter().any(|format| format.has_metadata) {
+        if formats.iter().any(|format| format.metadata_bytes > 0) {
             (page[27], page[28]) = (METADATA_CAPABILITIES, PROTECTION_CAPABILITIES);
         }
-        page[29] = format.metadata.map_or(0, |metadata| metadata.settings());
-        for (at, LbaFormat { block_shift, has_metadata }) in (128..).step_by(4).zip(formats) {
+        page[29] = format.metadata_fields().1;
+        for (at, LbaFormat { block_shift, metadata_bytes }) in (128..).step_by(4).zip(formats) {
             page[at + 2] = block_shift as u8;
-            page[at] = if has_metadata { METADATA_BYTES as u8 } else { 0 };
+            page[at] = metadata_bytes;
         }
     }
 
@@ -358,7 +314,7 @@ impl Identity {
         page[4..20].copy_from_slice(&self.uuid(id, namespace.generation));
         // Command set identifier (type 4): NVM, Zoned Namespace or Key Value.
         page[20..22].copy_from_slice(&[4, 1]);
-        page[24] = self.further_set();
+        page[24] = self.kind_row().command_set();
     }
 
     /// Returns the UUID of a namespace (RFC 9562, version 8). It is derived from model, serial number, identifier and
@@ -421,6 +377,24 @@ impl Identity {
         page.as_chunks_mut::<4>().0.iter_mut().zip(listed).for_each(|(entry, id)| *entry = id.to_le_bytes());
         Ok(())
     }
+}
+
+/// Fills the fields of Identify Controller that the kind of the namespaces decides: attributes of the controller (CTRATT),
+/// identifier of the last endurance group (ENDGIDMAX), and formats of the sources of Copy (OCFS).
+fn kind_fields(row: &KindRow, page: &mut [u8; IDENTIFY_BYTES]) {
+    put(page, 96, row.attributes.to_le_bytes());
+    put(page, 340, row.endurance_group().to_le_bytes());
+    page[534] = row.copy_formats;
+}
+
+/// Refuses with Invalid Field a data structure about logical blocks if the drive has keys and values in their place.
+fn check_command_set(row: &KindRow, cns: u8, command_set: u8) -> Result<(), Status> {
+    let is_about_blocks = match cns {
+        cns::NAMESPACE | cns::ALLOCATED_NAMESPACE => true,
+        cns::SET_CONTROLLER | cns::SET_NAMESPACE => command_set == 0,
+        _ => false,
+    };
+    if is_about_blocks { row.commands_of(0).map(drop).ok_or(Status::INVALID_FIELD) } else { Ok(()) }
 }
 
 /// Fills a controller list (section 4.4.1) with the only controller, or leaves it empty.

@@ -4,6 +4,10 @@ use std::collections::BTreeSet;
 
 use super::features::{FEATURES, Features};
 use super::journal::Journal;
+use super::kinds::KindRow;
+pub use super::kinds::{
+    BLOCK_STATUS, PLACEMENT_CONFIGURATIONS, PLACEMENT_EVENTS, PLACEMENT_STATISTICS, PLACEMENT_USAGE,
+};
 use super::limits::{ERROR_LOG_ENTRIES, TEMPERATURE_KELVIN};
 use super::subsystem::{Sanitize, SanitizeState};
 use phaselink_core::protocol::nvme::commands::{CommandRow, CommandSet, rows_of};
@@ -21,16 +25,6 @@ pub const EFFECTS: u8 = 0x05;
 pub const TELEMETRY: u8 = 0x07;
 /// Identifier of the log page Persistent Event Log (figure 202).
 pub const PERSISTENT_EVENTS: u8 = 0x0d;
-/// Identifier of the log page LBA Status Information, which only drives with logical blocks have (figure 202).
-pub const BLOCK_STATUS: u8 = 0x0e;
-/// Identifier of the log page FDP Configurations (Base Specification 2.1, figure 197).
-pub const PLACEMENT_CONFIGURATIONS: u8 = 0x20;
-/// Identifier of the log page Reclaim Unit Handle Usage (Base Specification 2.1, figure 197).
-pub const PLACEMENT_USAGE: u8 = 0x21;
-/// Identifier of the log page FDP Statistics (Base Specification 2.1, figure 197).
-pub const PLACEMENT_STATISTICS: u8 = 0x22;
-/// Identifier of the log page FDP Events (Base Specification 2.1, figure 197).
-pub const PLACEMENT_EVENTS: u8 = 0x23;
 /// Identifiers of the log pages of data placement.
 pub(super) const PLACEMENT_LOGS: [u8; 4] =
     [PLACEMENT_CONFIGURATIONS, PLACEMENT_USAGE, PLACEMENT_STATISTICS, PLACEMENT_EVENTS];
@@ -70,19 +64,10 @@ pub struct LogSources<'a> {
     pub sanitize: Sanitize,
     /// Telemetry data that the host captured last, and the number of captures.
     pub telemetry: (&'a [u8], u8),
-    /// Features and log pages that this controller has in addition to those of every controller.
-    pub further: FurtherPages,
+    /// Row of the namespaces' kind, with the features and log pages that not every controller has.
+    pub kind: &'static KindRow,
     /// Persistent event log of the reporting context that the host has established; empty if there is none.
     pub persistent_events: &'a [u8],
-}
-
-/// Features and log pages that only controllers of some drives have, listed in the log pages about them.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FurtherPages {
-    /// Identifiers of features, each with the number of the bit that tells its scope (figure 256).
-    pub features: &'static [(u8, u32)],
-    /// Identifiers of log pages that the controller supports.
-    pub logs: &'static [u8],
 }
 
 /// Row of the table of log pages: identifier (figure 202), and the function that fills the page.
@@ -90,7 +75,7 @@ type LogPageRow = (u8, fn(&LogSources<'_>) -> Vec<u8>);
 
 /// Log pages that every controller supports.
 const LOG_PAGES: &[LogPageRow] = &[
-    (0x00, |sources| supported_log_pages(sources.further.logs)),
+    (0x00, |sources| supported_log_pages(sources.kind.logs)),
     (ERRORS, |sources| error_information(sources.journal)),
     (HEALTH, |sources| health_information(sources)),
     (0x03, |_| firmware_slots()),
@@ -99,7 +84,7 @@ const LOG_PAGES: &[LogPageRow] = &[
     (TELEMETRY, |sources| telemetry(TELEMETRY, sources.telemetry)),
     (0x08, |_| telemetry(0x08, (&[], 0))),
     (PERSISTENT_EVENTS, |sources| sources.persistent_events.to_vec()),
-    (0x12, |sources| feature_effects(sources.further.features)),
+    (0x12, |sources| feature_effects(sources.kind.features)),
     (SANITIZE_STATUS, |sources| sanitize_status(sources.sanitize)),
 ];
 

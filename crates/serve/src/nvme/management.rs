@@ -4,7 +4,6 @@
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::rules::MetadataFormat;
 use phaselink_core::protocol::nvme::rules::completion::refusal;
-use phaselink_core::protocol::nvme::rules::placement_logs::ENDURANCE_GROUP;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
 use super::admin::AdminOutcome;
@@ -15,7 +14,7 @@ use super::events::AsyncEvent;
 use super::host::AdminHost;
 use super::identify::{CONTROLLER_ID, IDENTIFY_BYTES, SANITIZE_CAPABILITIES};
 use super::subsystem::{BlockFormat, Sanitize, SanitizeState, Subsystem};
-use crate::device::store::{Store, StoreZones};
+use crate::device::store::Store;
 use crate::device::tally::locked;
 
 /// Value of SEL in dword 10 of Namespace Management that creates a namespace. The next ones delete it and, for
@@ -47,9 +46,9 @@ impl Controller {
         self.check_no_sanitize()?;
         let work = match first & 0xf {
             CREATE => {
-                let has_placement = self.identity.limits.placement.is_some();
-                let (blocks, (format, metadata), handles) = new_namespace(command, second >> 24, has_placement, host)?;
-                let format = self.identity.subsystem.choose(format, metadata)?;
+                let group = self.identity.kind_row().endurance_group();
+                let (blocks, (format, metadata), handles) = new_namespace(command, second >> 24, group, host)?;
+                let format = self.identity.subsystem.choose(format, metadata, false)?;
                 PendingWork::Create { command_id, blocks, format, handles }
             }
             DELETE if namespace == ALL_NAMESPACES => PendingWork::Delete { command_id, namespace },
@@ -161,9 +160,7 @@ impl Controller {
             PendingWork::ReportBlocks { command } => (command.command_id, self.report_blocks(&command, host, store)),
             PendingWork::Sanitize { dword10 } => return self.sanitize(dword10, timestamp, store),
             // If the store cannot save them, the settings are lost when the server ends.
-            PendingWork::SavePlacement => return drop(self.identity.subsystem.save_placement(store)),
-            // If the store cannot save them, the settings are lost when the server ends.
-            PendingWork::SaveKeyValue => return drop(self.identity.subsystem.save_key_value(store)),
+            PendingWork::SaveSettings => return drop(self.identity.subsystem.kind.save(store)),
             // If the store cannot save the state, it still reports the failed operation at the next start.
             PendingWork::SaveSanitize => return drop(self.identity.subsystem.save_sanitize(store)),
         };
@@ -184,13 +181,12 @@ impl Controller {
     ) -> Result<u32, Status> {
         let subsystem = &self.identity.subsystem;
         undone_on_failure(subsystem, || {
-            add_metadata(format, store)?;
+            format.make_room(true, store).map_err(|_| Status::WRITE_FAULT)?;
             for (start, bytes) in subsystem.format(namespace, format)? {
                 store.zero(start, bytes, false).map_err(|_| Status::WRITE_FAULT)?;
-                subsystem.placement().into_iter().for_each(|placement| placement.discard(start, bytes));
+                subsystem.kind.note_erased(start, bytes);
             }
-            store.zones().into_iter().for_each(StoreZones::empty_all);
-            store.keys().into_iter().for_each(|keys| keys.clear());
+            store.clear_content();
             store.flush().and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)
         })?;
         let completion = [&namespace.to_le_bytes()[..], &[0; 8]].concat();
@@ -211,15 +207,13 @@ impl Controller {
     ) -> Result<u32, Status> {
         let subsystem = &self.identity.subsystem;
         let (id, namespace) = undone_on_failure(subsystem, || {
-            add_metadata(format, store)?;
-            let chosen = choose_handles(subsystem, format, handles)?;
-            let id = subsystem.create(blocks, format)?;
+            format.make_room(true, store).map_err(|_| Status::WRITE_FAULT)?;
+            let differs =
+                |id| subsystem.namespace(id).is_ok_and(|other| other.format.lba_format() != format.lba_format());
+            let id = subsystem.kind.create(handles, differs, || subsystem.create(blocks, format))?;
+            subsystem.kind.save(store).map_err(|_| Status::WRITE_FAULT)?;
+            subsystem.note_change();
             let namespace = subsystem.namespace(id)?;
-            if let Some(placement) = subsystem.placement() {
-                placement.create(id, chosen, !handles.is_empty());
-                subsystem.save_placement(store).map_err(|_| Status::WRITE_FAULT)?;
-                subsystem.note_change();
-            }
             let zeroed = store.zero(namespace.start, namespace.bytes, false).and_then(|()| store.flush());
             zeroed.and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)?;
             Ok((id, namespace))
@@ -235,12 +229,10 @@ impl Controller {
             subsystem.delete(namespace)?;
             subsystem.save(store).map_err(|_| Status::INTERNAL_ERROR)
         })?;
-        if let Some(placement) = subsystem.placement() {
-            placement.delete(|id| namespace == ALL_NAMESPACES || namespace == id);
-            subsystem.note_change();
-            // Save that the handles of the deleted namespace are free, for the next start of the server.
-            let _ = subsystem.save_placement(store);
-        }
+        subsystem.kind.delete(|id| namespace == ALL_NAMESPACES || namespace == id);
+        subsystem.note_change();
+        // Save that the handles of the deleted namespace are free, for the next start of the server.
+        let _ = subsystem.kind.save(store);
         self.add_change_event(DELETE, namespace, 0, timestamp, store);
         Ok(0)
     }
@@ -268,10 +260,8 @@ impl Controller {
         // Save the state before changing any data: if the server ends during the operation, it counts as failed.
         let begun = subsystem.save_sanitize(store);
         let erased = begun.and_then(|()| store.zero(0, store.geometry().capacity_bytes, keeps_space)).and_then(|()| {
-            store.zones().into_iter().for_each(StoreZones::empty_all);
-            store.keys().into_iter().for_each(|keys| keys.clear());
-            let all = store.geometry().capacity_bytes;
-            subsystem.placement().into_iter().for_each(|placement| placement.discard(0, all));
+            store.clear_content();
+            subsystem.kind.note_erased(0, store.geometry().capacity_bytes);
             store.flush()
         });
         let state = if erased.is_ok() { SanitizeState::Completed } else { SanitizeState::Failed };
@@ -290,28 +280,12 @@ fn undone_on_failure<T>(subsystem: &Subsystem, change: impl FnOnce() -> Result<T
     change().inspect_err(|_| subsystem.restore(before))
 }
 
-/// Returns the reclaim unit handles for a namespace to be created: those of the host's list, or one that the drive
-/// chooses. None if data placement is absent or disabled.
-fn choose_handles(subsystem: &Subsystem, format: BlockFormat, handles: &[u16]) -> Result<Option<Vec<u8>>, Status> {
-    let Some(placement) = subsystem.placement() else { return Ok(None) };
-    let differs = |id| subsystem.namespace(id).is_ok_and(|other| other.format.lba_format() != format.lba_format());
-    placement.choose(handles, differs)
-}
-
-/// Makes room in the store for metadata of its blocks, if a namespace's format has metadata.
-fn add_metadata(format: BlockFormat, store: &Store) -> Result<(), Status> {
-    if format.metadata.is_none() {
-        return Ok(());
-    }
-    store.add_metadata().map_err(|_| Status::WRITE_FAULT)
-}
-
 /// Decodes a namespace to be created from the host's data structure (figure 297): number of blocks, number of its LBA
-/// format with metadata settings, and reclaim unit handles.
+/// format with metadata settings, and reclaim unit handles, which need an endurance group.
 fn new_namespace(
     command: &SubmissionEntry,
     command_set: u32,
-    has_placement: bool,
+    endurance_group: u16,
     host: &mut impl AdminHost,
 ) -> Result<(u64, (usize, MetadataFormat), HandleList), Status> {
     let mut structure = [0; IDENTIFY_BYTES];
@@ -330,8 +304,8 @@ fn new_namespace(
     }
     let metadata = MetadataFormat::of_settings(protection)?;
     let short = |at: usize| u16::from_le_bytes([structure[at], structure[at + 1]]);
-    let (group, handles) = (short(102), if has_placement { short(392) } else { 0 });
-    if group > if has_placement { ENDURANCE_GROUP } else { 0 } {
+    let (group, handles) = (short(102), if endurance_group > 0 { short(392) } else { 0 });
+    if group > endurance_group {
         return Err(Status::INVALID_FIELD);
     }
     // The Placement Handle List has 128 entries.

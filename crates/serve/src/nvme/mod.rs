@@ -30,9 +30,9 @@
 //!
 //! | layer | files |
 //! |---|---|
-//! | memory | [`limits`], [`strict`], [`registers`], [`host`], [`array_host`] |
+//! | memory | [`limits`], [`kinds`] (of namespaces), [`strict`], [`registers`], [`host`], [`array_host`] |
 //! | queues | [`arbitration`], [`queues`] |
-//! | commands | [`event_log`], [`placement`], [`subsystem`] (namespaces), [`journal`], [`command`], `namespace` (blocks, zones, keys), `recorded_commands`, [`queue_set`], [`execution`] |
+//! | commands | [`event_log`], [`placement`], [`kind_state`], [`subsystem`] (namespaces), [`journal`], [`command`], `namespace` (blocks, zones, keys), `recorded_commands`, [`queue_set`], [`execution`] |
 //! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `block_status`, `placement_admin`, `key_value_admin`, [`management`] (of namespaces), [`lifecycle`] |
 //!
 //! # Adding something
@@ -44,7 +44,8 @@
 //!   [`admin`], and its handler there.
 //! - A feature: a row of the table in [`features`], with its functions. Get Features, Set Features and the log page that
 //!   lists features follow from the row.
-//! - A feature that only some drives have: its answer in [`admin`], and its entry in the log page of features.
+//! - A feature or log page that only some drives have: its answer in [`admin`], and its entry in the
+//!   [row](kinds) of the kind of their namespaces.
 //! - A log page: a row of the table in [`log_pages`], and the function that fills the page.
 //! - A bit of Identify, [`identify`], once the feature that it announces is there. Those of ONCS follow from the rows of commands.
 
@@ -62,6 +63,8 @@ pub mod host;
 pub mod identify;
 pub mod journal;
 mod key_value_admin;
+pub mod kind_state;
+pub mod kinds;
 pub mod lifecycle;
 pub mod limits;
 pub mod log_pages;

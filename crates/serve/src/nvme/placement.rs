@@ -9,12 +9,13 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use phaselink_core::media::translation::{PlacedDrive, PlacedStatistics};
-use phaselink_core::protocol::nvme::rules::placement::UnitReceive;
+use phaselink_core::protocol::nvme::commands::{Command, CommandSet};
+use phaselink_core::protocol::nvme::rules::placement::{UnitReceive, directed_to};
 use phaselink_core::protocol::nvme::rules::placement_logs::{
     EVENTS_MAX, HandleUse, PlacementEvent, PlacementEventKind,
 };
 use phaselink_core::protocol::nvme::rules::{PlacementLimits, WritePlacement};
-use phaselink_core::protocol::nvme::spec::Status;
+use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
 use crate::device::tally::locked;
 
@@ -58,7 +59,7 @@ struct PlacementState {
 impl Placement {
     /// Returns the state of a drive with this number of namespaces, each of which may use all reclaim unit handles.
     pub fn new(limits: &PlacementLimits, namespaces: u32) -> Placement {
-        let handles = limits.shape_handles();
+        let handles = limits.streams.handles;
         let all = NamespaceHandles { unit_handles: (0..handles).collect(), is_of_host: true, is_directed: true };
         let state = PlacementState {
             is_enabled: true,
@@ -94,15 +95,24 @@ impl Placement {
     pub fn is_plain(&self, namespace: u32) -> bool {
         let state = locked(&self.state);
         let is_all = |own: &NamespaceHandles| {
-            own.is_directed && own.unit_handles.iter().copied().eq(0..self.limits.shape_handles())
+            own.is_directed && own.unit_handles.iter().copied().eq(0..self.limits.streams.handles)
         };
         state.is_enabled && state.handles(namespace).is_some_and(is_all)
     }
 
-    /// Translates a namespace's placement handle to a placement identifier whose handle is the reclaim unit handle.
-    pub fn plain_identifier(&self, namespace: u32, placement: WritePlacement) -> u16 {
-        let unit_handle = locked(&self.state).unit_handle(namespace, placement.handle);
-        self.limits.identifier(placement.group, unit_handle)
+    /// Returns a command's entry with the placement identifier whose handle is the reclaim unit handle of the command's
+    /// placement handle. A list of identifiers has none, so the action of its entry becomes none.
+    #[cold]
+    pub fn plain_entry(&self, entry: &SubmissionEntry, checked: &Command) -> SubmissionEntry {
+        let mut dwords = entry.dwords;
+        if checked.row.set == CommandSet::Placement {
+            dwords[0] = 0;
+        } else if checked.row.writes_media() {
+            let WritePlacement { group, handle, .. } = checked.placement;
+            let unit_handle = locked(&self.state).unit_handle(entry.namespace_id, handle);
+            dwords = directed_to(dwords, self.limits.identifier(group, unit_handle));
+        }
+        SubmissionEntry { dwords, ..*entry }
     }
 
     /// Counts a write to a namespace, from `offset` of the drive on, and records the placement events that it causes.
@@ -123,7 +133,7 @@ impl Placement {
                 },
             );
         }
-        let Some(streams) = self.limits.shape.placement else { return };
+        let streams = self.limits.streams;
         for moved in state.drive.write(offset, bytes, streams.stream(placement.group, unit_handle)) {
             state.note_moves(&self.limits, moved.stream, moved.bytes);
         }
@@ -140,10 +150,8 @@ impl Placement {
         let limits = self.limits_of(namespace);
         let state = locked(&self.state);
         let unit_handles = state.handles(namespace).map_or(&[][..], |own| &own.unit_handles);
-        let streams = self.limits.shape.placement;
-        let room = |group, unit_handle| {
-            streams.map_or(0, |streams| state.drive.room_bytes(streams.stream(group, unit_handle)) >> block_shift)
-        };
+        let streams = self.limits.streams;
+        let room = |group, unit_handle| state.drive.room_bytes(streams.stream(group, unit_handle)) >> block_shift;
         receive.report(&limits, unit_handles, room)
     }
 
@@ -153,7 +161,7 @@ impl Placement {
         let mut state = locked(&self.state);
         for (group, handle) in listed.iter().copied() {
             let unit_handle = state.unit_handle(namespace, handle);
-            let Some(streams) = self.limits.shape.placement else { return };
+            let streams = self.limits.streams;
             if state.drive.renew(streams.stream(group, unit_handle)) > 0 {
                 state.note(
                     unit_handle,
@@ -331,7 +339,7 @@ impl Placement {
     /// Restores data placement from a store's record. Returns false, with nothing changed, if the record does not fit
     /// the drive.
     pub fn load(&self, record: &[u8]) -> bool {
-        let handles = self.limits.shape_handles();
+        let handles = self.limits.streams.handles;
         let Some((&[is_enabled, count], rest)) = record.split_first_chunk() else { return false };
         let Some((enabled_events, mut rest)) = rest.split_at_checked(count.into()) else { return false };
         let mut namespaces = Vec::new();
@@ -391,7 +399,7 @@ impl PlacementState {
     /// Records a Media Reallocated event after garbage collection has moved bytes to a stream. With initially isolated
     /// handles, that stream has data of all handles of its group, so the event names none.
     fn note_moves(&mut self, limits: &PlacementLimits, stream: u8, bytes: u64) {
-        let Some(streams) = limits.shape.placement else { return };
+        let streams = limits.streams;
         let is_of_one = streams.moved_unit_streams() == streams.user();
         let first = if is_of_one { stream % streams.handles } else { 0 };
         let handles = if is_of_one { first..first + 1 } else { 0..streams.handles };

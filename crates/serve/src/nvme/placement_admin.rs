@@ -8,10 +8,9 @@ use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 use super::admin::AdminOutcome;
 use super::command::{copy_in, copy_out};
 use super::controller::{Controller, PendingWork};
-use super::features::PLACEMENT_FEATURE;
 use super::host::AdminHost;
+use super::kinds::PLACEMENT_FEATURE;
 use super::log_pages;
-use super::placement::Placement;
 
 /// Directive Operation (DOPER) of the Identify directive: `PARAMETERS` is Return Parameters of Directive Receive,
 /// `ENABLE` is Enable Directive of Directive Send.
@@ -21,15 +20,6 @@ const ENABLE: u32 = 1;
 const OF_HOSTS: u32 = 1;
 
 impl Controller {
-    /// Returns the state of data placement.
-    ///
-    /// # Errors
-    ///
-    /// Invalid Opcode if the drive does not support data placement.
-    fn placement(&self) -> Result<&Placement, Status> {
-        self.identity.subsystem.placement().ok_or(Status::INVALID_OPCODE)
-    }
-
     /// Executes Directive Receive: returns the parameters of the Identify directive. The Data Placement directive has
     /// no operation of its own.
     pub(super) fn receive_directive(
@@ -37,7 +27,7 @@ impl Controller {
         command: &SubmissionEntry,
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
-        let placement = self.placement()?;
+        let placement = self.identity.subsystem.kind.placement()?;
         let [dwords, second, ..] = command.dwords;
         let (operation, kind) = (second & 0xff, second >> 8 & 0xff);
         if kind != 0 || operation != PARAMETERS {
@@ -52,7 +42,7 @@ impl Controller {
 
     /// Executes Directive Send: enables or disables the Data Placement directive of a namespace.
     pub(super) fn send_directive(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
-        let placement = self.placement()?;
+        let placement = self.identity.subsystem.kind.placement()?;
         let [_, second, third, ..] = command.dwords;
         let (operation, kind, target) = (second & 0xff, second >> 8 & 0xff, third >> 8 & 0xff);
         if kind != 0 || operation != ENABLE || target != DATA_PLACEMENT {
@@ -61,7 +51,7 @@ impl Controller {
         self.check_attached(command.namespace_id)?;
         placement.direct(command.namespace_id, third & 1 == 1)?;
         self.identity.subsystem.note_change();
-        self.pending.push_back(PendingWork::SavePlacement);
+        self.pending.push_back(PendingWork::SaveSettings);
         Ok(AdminOutcome::Done(0))
     }
 
@@ -72,7 +62,7 @@ impl Controller {
         command: &SubmissionEntry,
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
-        let placement = self.placement().map_err(|_| Status::INVALID_FIELD)?;
+        let placement = self.identity.subsystem.kind.placement().map_err(|_| Status::INVALID_FIELD)?;
         let [first, second, ..] = command.dwords;
         if first as u8 == PLACEMENT_FEATURE {
             check_group(second)?;
@@ -90,7 +80,7 @@ impl Controller {
         command: &SubmissionEntry,
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
-        let placement = self.placement().map_err(|_| Status::INVALID_FIELD)?;
+        let placement = self.identity.subsystem.kind.placement().map_err(|_| Status::INVALID_FIELD)?;
         let [first, second, third, ..] = command.dwords;
         let is_enabled = third & 1 == 1;
         if first as u8 == PLACEMENT_FEATURE {
@@ -115,7 +105,7 @@ impl Controller {
             placement.event_types(command.namespace_id, second as u16, change)?;
         }
         self.identity.subsystem.note_change();
-        self.pending.push_back(PendingWork::SavePlacement);
+        self.pending.push_back(PendingWork::SaveSettings);
         Ok(AdminOutcome::Done(0))
     }
 
@@ -125,7 +115,7 @@ impl Controller {
     /// # Errors
     /// Invalid Log Page without data placement, Invalid Field for another endurance group, FDP Disabled.
     pub(super) fn placement_log(&self, log: u8, group: u32, specific: u32) -> Result<Vec<u8>, Status> {
-        let placement = self.placement().map_err(|_| Status::INVALID_LOG_PAGE)?;
+        let placement = self.identity.subsystem.kind.placement().map_err(|_| Status::INVALID_LOG_PAGE)?;
         check_group(group)?;
         if log == log_pages::PLACEMENT_CONFIGURATIONS {
             let namespaces = self.identity.limits.namespaces;

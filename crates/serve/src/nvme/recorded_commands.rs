@@ -6,29 +6,35 @@ use phaselink_core::protocol::nvme::commands::{Action, Changes};
 
 use super::command::Command;
 use crate::device::history::{ChangeKind, MadeChange};
-use crate::device::store::{Store, StoreZones};
+use crate::device::store::{Store, StoreContent};
 
-/// State and number of written blocks of each zone before a zone management command. Empty for other commands.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ZonesBefore(Vec<(ZoneState, u64)>);
-
-impl ZonesBefore {
-    /// Returns the current zones of the store if the command is a Zone Management Send, and an empty list for other
-    /// commands.
-    pub(super) fn note(command: &Command, store: &Store) -> ZonesBefore {
-        let is_action = command.checked.as_ref().is_ok_and(|checked| checked.row.changes == Changes::Zones);
-        ZonesBefore(store.zones().filter(|_| is_action).map_or_else(Vec::new, states))
-    }
-
-    /// Returns the numbers of the zones that differ from their earlier state.
-    fn changed(&self, zones: &StoreZones) -> Vec<u32> {
-        let pairs = (0..).zip(self.0.iter().zip(states(zones)));
-        pairs.filter(|(_, (before, after))| **before != *after).map(|(zone, _)| zone).collect()
-    }
+/// States of the zones of a store, if it has any.
+#[derive(Debug, Default)]
+pub(super) struct ZoneStates {
+    block_shift: u32,
+    zone_bytes: u64,
+    /// State and number of written blocks of each zone, for a command that changes zones. Empty for other commands.
+    states: Vec<(ZoneState, u64)>,
 }
 
-fn states(zones: &StoreZones) -> Vec<(ZoneState, u64)> {
-    zones.with(|zones| (0..zones.layout().zones).map(|zone| zones.zone(zone)).collect())
+impl ZoneStates {
+    /// Returns the zones of the store as they are now. Their states are those for a Zone Management Send.
+    pub(super) fn note(command: &Command, store: &Store) -> ZoneStates {
+        let StoreContent::Zones(zones) = store.content() else { return ZoneStates::default() };
+        let is_action = command.checked.as_ref().is_ok_and(|checked| checked.row.changes == Changes::Zones);
+        let block_shift = zones.block_shift();
+        zones.with(|zones| {
+            let layout = *zones.layout();
+            let states = (0..layout.zones).filter(|_| is_action).map(|zone| zones.zone(zone)).collect();
+            ZoneStates { block_shift, zone_bytes: layout.zone_blocks << block_shift, states }
+        })
+    }
+
+    /// Returns the numbers of the zones that differ from these earlier states.
+    fn changed(&self, now: &ZoneStates) -> Vec<u32> {
+        let pairs = (0..).zip(self.states.iter().zip(&now.states));
+        pairs.filter(|(_, (before, after))| before != after).map(|(zone, _)| zone).collect()
+    }
 }
 
 /// Returns the changes that a successful command has made to the store. `placed` is the first block of a Zone Append.
@@ -36,7 +42,7 @@ fn states(zones: &StoreZones) -> Vec<(ZoneState, u64)> {
 pub(super) fn changes(
     command: &Command,
     placed: u64,
-    before: &ZonesBefore,
+    before: &ZoneStates,
     store: &Store,
     needs_flush: bool,
 ) -> Vec<MadeChange> {
@@ -45,33 +51,30 @@ pub(super) fn changes(
     let bytes = u64::from(checked.bytes);
     match (checked.row.changes, checked.action) {
         (Changes::Flushed, _) => vec![MadeChange { durable: false, ..change(ChangeKind::Flush, 0, 0) }],
-        (Changes::Written, Action::Append) => vec![change(ChangeKind::Write, placed << block_shift(store), bytes)],
+        (Changes::Written, Action::Append) => vec![change(ChangeKind::Write, placed << before.block_shift, bytes)],
         (Changes::Written, _) => vec![change(ChangeKind::Write, checked.offset, bytes)],
         (Changes::Zeroed, _) => vec![change(ChangeKind::Zero, checked.offset, bytes)],
         (Changes::Deallocated, _) => {
             command.ranges.iter().map(|(offset, bytes)| change(ChangeKind::Trim, *offset, *bytes)).collect()
         }
-        (Changes::Zones, Action::SendZones(send)) => zone_changes(send.action, before, store),
+        (Changes::Zones, Action::SendZones(send)) => {
+            zone_changes(send.action, before, &ZoneStates::note(command, store))
+        }
         _ => Vec::new(),
     }
-}
-
-fn block_shift(store: &Store) -> u32 {
-    store.zones().map_or(0, StoreZones::block_shift)
 }
 
 /// Returns the changes that a Zone Management Send has made, one for each changed zone. Open and closed zones do not
 /// survive a power cut, so opening and closing change nothing. Nor does Offline, since no zone of a drive is ever
 /// read-only.
-fn zone_changes(action: ZoneAction, before: &ZonesBefore, store: &Store) -> Vec<MadeChange> {
+fn zone_changes(action: ZoneAction, before: &ZoneStates, now: &ZoneStates) -> Vec<MadeChange> {
     let kind = match action {
         ZoneAction::Reset => ChangeKind::Reset,
         ZoneAction::Finish => ChangeKind::Finish,
         ZoneAction::Open | ZoneAction::Close | ZoneAction::TakeOffline => return Vec::new(),
     };
-    let Some(zones) = store.zones() else { return Vec::new() };
-    let zone_bytes = zones.with(|zones| zones.layout().zone_blocks) << zones.block_shift();
+    let zone_bytes = now.zone_bytes;
     let change =
         |zone: u32| MadeChange { kind, durable: true, offset: u64::from(zone) * zone_bytes, bytes: zone_bytes };
-    before.changed(zones).into_iter().map(change).collect()
+    before.changed(now).into_iter().map(change).collect()
 }

@@ -6,6 +6,7 @@
 
 use phaselink_core::protocol::nvme::rules::Limits;
 
+use super::kinds::{BLOCK_COMMAND_SET, FURTHER_COMMAND_SETS, KindRow};
 use super::limits::VERSION;
 use super::strict;
 use crate::device::tally::UndefinedBehaviour;
@@ -33,15 +34,9 @@ mod at {
 /// Value of CAP.TO: most time until CSTS.RDY changes, in units of 500 ms. The controller is ready at once; the long
 /// timeout is for hosts that share a busy processor with it.
 const READY_TIMEOUT: u64 = 20;
-/// Value of CAP (figure 36) without MQES: contiguous queues (CQR), weighted round robin arbitration (AMS), the NVM
-/// command set, controller ready with media (CRMS), doorbells 4 bytes apart, and pages of 4 KiB only.
-const CAPABILITIES: u64 = 1 << 16 | 1 << 17 | READY_TIMEOUT << 24 | BLOCK_COMMAND_SET | 1 << 59;
-
-/// Bit 0 of CAP.CSS: support for the NVM command set, the one of logical blocks (figure 36).
-const BLOCK_COMMAND_SET: u64 = 1 << 37;
-
-/// Bit 6 of CAP.CSS: support for further I/O command sets (figure 36).
-const FURTHER_COMMAND_SETS: u64 = 1 << 43;
+/// Value of CAP (figure 36) without MQES and CSS: contiguous queues (CQR), weighted round robin arbitration (AMS),
+/// controller ready with media (CRMS), doorbells 4 bytes apart, and pages of 4 KiB only.
+const CAPABILITIES: u64 = 1 << 16 | 1 << 17 | READY_TIMEOUT << 24 | 1 << 59;
 /// Value of CC.CSS that selects all supported I/O command sets (figure 46).
 const ALL_COMMAND_SETS: u32 = 0b110;
 
@@ -89,10 +84,8 @@ pub struct Registers {
 impl Registers {
     /// Returns the registers of a controller with these limits after power-on.
     pub fn new(limits: &Limits) -> Registers {
-        let has_blocks = limits.key_value.is_none();
-        let further_sets = if limits.zones.is_some() || !has_blocks { FURTHER_COMMAND_SETS } else { 0 };
-        let capabilities = if has_blocks { CAPABILITIES } else { CAPABILITIES & !BLOCK_COMMAND_SET };
-        Registers::with(capabilities | further_sets | u64::from(limits.entries_field()))
+        let command_sets = KindRow::of(&limits.kind).capabilities;
+        Registers::with(CAPABILITIES | command_sets | u64::from(limits.entries_field()))
     }
 
     fn with(capabilities: u64) -> Registers {
@@ -322,7 +315,7 @@ mod tests {
 
     #[test]
     fn register_reads_the_same_as_quadword_as_words_and_as_bytes() {
-        let registers = Registers::with(CAPABILITIES | 63);
+        let registers = Registers::with(BLOCK_COMMAND_SET | CAPABILITIES | 63);
         let mut whole = [0; 8];
         registers.read(0, &mut whole);
         let halves = u64::from(word(&registers, 0)) | u64::from(word(&registers, 4)) << 32;
@@ -337,7 +330,7 @@ mod tests {
 
     #[test]
     fn admin_queue_address_can_change_only_while_the_controller_is_disabled() {
-        let mut registers = Registers::with(CAPABILITIES);
+        let mut registers = Registers::with(BLOCK_COMMAND_SET | CAPABILITIES);
         registers.write(0x28, &0x1234_5678_9abc_def0_u64.to_le_bytes());
         registers.write(0x24, &0x00ff_003f_u32.to_le_bytes());
         assert_eq!(registers.admin_queues(), [(0x1234_5678_9abc_d000, 64), (0, 256)]);
@@ -348,7 +341,7 @@ mod tests {
 
     #[test]
     fn disable_is_remembered_if_the_host_enables_again_before_the_controller_follows() {
-        let mut registers = Registers::with(CAPABILITIES);
+        let mut registers = Registers::with(BLOCK_COMMAND_SET | CAPABILITIES);
         for value in [1_u32, 0, 1] {
             registers.write(0x14, &value.to_le_bytes());
         }
@@ -362,7 +355,7 @@ mod tests {
             [(at::CC, CONFIGURATION_BITS), (at::AQA, 0x0fff_0fff), (at::ASQ, !0xfff), (at::ACQ, !0xfff)]
         {
             let reserved = |value: u32| {
-                let mut registers = Registers::with(CAPABILITIES);
+                let mut registers = Registers::with(BLOCK_COMMAND_SET | CAPABILITIES);
                 registers.check_strictly();
                 registers.write(offset, &value.to_le_bytes());
                 registers.take_undefined().contains(&&strict::RESERVED_REGISTER_BITS)
@@ -373,10 +366,10 @@ mod tests {
 
     #[test]
     fn write_of_less_than_a_word_changes_no_register() {
-        let mut registers = Registers::with(CAPABILITIES);
+        let mut registers = Registers::with(BLOCK_COMMAND_SET | CAPABILITIES);
         registers.write(0x14, &[1]);
         registers.write(0x16, &1_u32.to_le_bytes());
         registers.write(u64::MAX - 3, &[1; 8]);
-        assert_eq!(registers, Registers::with(CAPABILITIES));
+        assert_eq!(registers, Registers::with(BLOCK_COMMAND_SET | CAPABILITIES));
     }
 }

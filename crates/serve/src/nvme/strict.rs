@@ -149,7 +149,7 @@ impl StrictChecks {
 /// Returns the reserved bits of an I/O command on namespaces with these limits (NVM Command Set Specification 1.0,
 /// sections 3.2.1 to 3.2.8, and the other command sets). Unknown opcodes have none.
 pub fn reserved_bits(opcode: u8, limits: &Limits) -> ReservedBits {
-    let row = Action::ROWS.iter().find(|row| row.opcode == opcode && row.set.is_offered(limits));
+    let row = Action::ROWS.iter().find(|row| row.opcode == opcode && limits.kind.offers(row.set));
     row.map_or([0; 6], |row| row.reserved)
 }
 
@@ -165,7 +165,7 @@ mod tests {
     use phaselink_core::drive::Drive;
     use phaselink_core::media::keys::KeyLayout;
     use phaselink_core::protocol::nvme::commands::opcode;
-    use phaselink_core::protocol::nvme::rules::KeyValueLimits;
+    use phaselink_core::protocol::nvme::rules::{KeyValueLimits, NamespaceKind};
 
     #[test]
     fn every_behaviour_has_a_unique_kind_and_cites_a_section() {
@@ -179,7 +179,7 @@ mod tests {
         let blocks = Limits::of(&Drive::shipped("nvme").expect("a shipped drive"));
         let layout = KeyLayout { capacity_bytes: 1 << 20, granule_bytes: 512, keys_max: 24 };
         let key_value = KeyValueLimits { layout, key_bytes_max: 16, value_bytes_max: 4096, reports_missing: true };
-        let keys = Limits { key_value: Some(key_value), ..blocks };
+        let keys = Limits { kind: NamespaceKind::Keyed(key_value), ..blocks };
         let has = |entry: &SubmissionEntry, limits| has_reserved_bits(entry, reserved_bits(entry.opcode, limits));
         let entry = |opcode, dwords| SubmissionEntry { opcode, dwords, ..SubmissionEntry::default() };
         // Use FUA, limited retry, a directive, and hints in the low byte of dword 13.

@@ -5,17 +5,19 @@
 //! creates or deletes exists or is gone for all. A controller sees a namespace once it is attached to it.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
+use phaselink_core::protocol::nvme::rules::protection::METADATA_BYTES;
 use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::event_log::EventLog;
-use super::placement::Placement;
+use super::kind_state::KindState;
+use super::kinds::KindRow;
 use crate::device::history::History;
-use crate::device::store::{StateTag, Store, StoreKeys};
+use crate::device::store::{StateTag, Store};
 use crate::device::tally::locked;
 
 /// Number of controllers whose attachment to a namespace is recorded separately. Controllers from the last number on
@@ -23,8 +25,6 @@ use crate::device::tally::locked;
 const CONTROLLERS_MAX: u32 = 64;
 /// Alignment in bytes of the start of namespaces that hosts create: a page of the store.
 const START_BYTES: u64 = 4096;
-/// Binary logarithms of the block sizes in bytes that a namespace can be formatted with, besides the drive's own.
-const FORMAT_SHIFTS: [u32; 2] = [9, 12];
 /// Length in bytes of a namespace in the record of all namespaces that the store saves.
 const RECORD_BYTES: usize = 32;
 /// Bit for metadata in the format field of a namespace's record. The block size is in bits 0 to 7, the protection
@@ -37,8 +37,8 @@ const RECORD_SETTINGS_AT: u32 = 16;
 pub struct LbaFormat {
     /// Binary logarithm of the size of a logical block in bytes (LBADS).
     pub block_shift: u32,
-    /// True if logical blocks have 8 bytes of metadata (MS).
-    pub has_metadata: bool,
+    /// Number of bytes of metadata of a logical block (MS): 0 or 8.
+    pub metadata_bytes: u8,
 }
 
 /// Format of a namespace: block size, and the settings of its metadata.
@@ -53,13 +53,35 @@ pub struct BlockFormat {
 impl BlockFormat {
     /// Returns the LBA format to which this format belongs, without the metadata settings.
     pub fn lba_format(self) -> LbaFormat {
-        LbaFormat { block_shift: self.block_shift, has_metadata: self.metadata.is_some() }
+        LbaFormat { block_shift: self.block_shift, metadata_bytes: self.metadata_fields().0 }
+    }
+
+    /// Returns the metadata of a logical block in bytes (MS) and the value of DPS for its settings; 0 without metadata.
+    pub fn metadata_fields(self) -> (u8, u8) {
+        self.metadata.map_or((0, 0), |metadata| (METADATA_BYTES as u8, metadata.settings()))
+    }
+
+    /// Makes room in a store for the metadata of blocks with this format. `may_add` is false for a store in use, which
+    /// must have the room already.
+    ///
+    /// # Errors
+    /// If the store cannot grow, or lacks metadata that it must have.
+    pub fn make_room(self, may_add: bool, store: &Store) -> io::Result<()> {
+        match self.metadata {
+            Some(_) if may_add => store.add_metadata(),
+            Some(_) if !store.has_metadata() => {
+                let found = "the metadata of namespaces is missing at the end of the store; restore a copy of the file, or make a new store";
+                Err(io::Error::new(io::ErrorKind::InvalidData, found))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Encodes the format for a namespace's record in the store.
     fn encode(self) -> u64 {
-        let metadata = |it: MetadataFormat| RECORD_METADATA | u64::from(it.settings()) << RECORD_SETTINGS_AT;
-        u64::from(self.block_shift) | self.metadata.map_or(0, metadata)
+        let (metadata_bytes, settings) = self.metadata_fields();
+        let metadata = if metadata_bytes > 0 { RECORD_METADATA } else { 0 };
+        u64::from(self.block_shift) | metadata | u64::from(settings) << RECORD_SETTINGS_AT
     }
 
     /// Decodes the format from a namespace's record in the store, or returns none if the record is invalid.
@@ -179,12 +201,8 @@ pub struct Subsystem {
     state: Mutex<SubsystemState>,
     /// Persistent event log, which survives power cycles.
     pub events: Mutex<EventLog>,
-    /// State of data placement, if the drive has it.
-    placement: Option<Arc<Placement>>,
-    /// True if deleting a key that does not exist is an error, on a drive that stores values by their keys (EDNEK).
-    reports_missing_keys: AtomicBool,
-    /// Keys and values of the store, from the time when the store is loaded.
-    keys: OnceLock<Arc<StoreKeys>>,
+    /// State that the kind of the namespaces adds.
+    pub kind: KindState,
     /// Recorded history of the drive's changes, if it is recorded.
     history: OnceLock<Arc<History>>,
 }
@@ -194,16 +212,13 @@ impl Subsystem {
     pub fn new(limits: &Limits) -> Subsystem {
         let state = SubsystemState { namespaces: plain(limits), created: 0, sanitize: Sanitize::default() };
         let (version, sanitized) = (AtomicU64::new(0), AtomicU64::new(0));
-        let placement = limits.placement.as_ref().map(|it| Arc::new(Placement::new(it, limits.namespaces)));
         Subsystem {
             limits: *limits,
             version,
             sanitized,
             state: Mutex::new(state),
             events: Mutex::default(),
-            placement,
-            reports_missing_keys: AtomicBool::new(limits.key_value.is_some_and(|keys| keys.reports_missing)),
-            keys: OnceLock::new(),
+            kind: KindState::new(limits),
             history: OnceLock::new(),
         }
     }
@@ -233,7 +248,8 @@ impl Subsystem {
             let kept = self.decode(&record).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, found))?;
             (state.namespaces, state.created) = kept;
         }
-        self.load_metadata(&state.namespaces, is_new, store)?;
+        let may_add = is_new || store.is_in_memory();
+        state.namespaces.iter().flatten().try_for_each(|namespace| namespace.format.make_room(may_add, store))?;
         if let Some([kept, dword10 @ ..]) = store.record(StateTag::Sanitize).as_deref() {
             let states = [SanitizeState::Never, SanitizeState::Completed];
             // If the server ended during the operation, the operation counts as failed.
@@ -241,40 +257,12 @@ impl Subsystem {
             let dword10 = u32::from_le_bytes(dword10.first_chunk().copied().unwrap_or_default());
             state.sanitize = Sanitize { state: kept, dword10 };
         }
-        let record = store.record(StateTag::Placement);
-        if let (Some(placement), Some(record)) = (&self.placement, record)
-            && !placement.load(&record)
-        {
-            let found = "the store holds placement handles that this drive cannot have; serve it with the description that it was made \
-                         for, or make a new store";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, found));
-        }
-        if let Some([reports_missing, ..]) = store.record(StateTag::KeyValue).as_deref() {
-            self.reports_missing_keys.store(*reports_missing != 0, Ordering::Relaxed);
-        }
-        if let Some(keys) = store.keys() {
-            // If the store is loaded again, its keys are already set.
-            let _ = self.keys.set(Arc::clone(keys));
-        }
+        self.kind.load(store)?;
         if let Some(record) = store.record(StateTag::Events) {
             *locked(&self.events) = EventLog::decode(&record);
         }
         self.version.fetch_add(1, Ordering::Release);
         Ok(())
-    }
-
-    /// Makes room for metadata in a new store if a namespace has metadata. Fails if a store in use lacks the metadata
-    /// that its namespaces need.
-    fn load_metadata(&self, namespaces: &[Option<Namespace>], is_new: bool, store: &Store) -> io::Result<()> {
-        let has_metadata = namespaces.iter().flatten().any(|namespace| namespace.format.metadata.is_some());
-        match (has_metadata && !store.has_metadata(), is_new || store.is_in_memory()) {
-            (false, _) => Ok(()),
-            (true, true) => store.add_metadata(),
-            (true, false) => {
-                let found = "the metadata of namespaces is missing at the end of the store; restore a copy of the file, or make a new store";
-                Err(io::Error::new(io::ErrorKind::InvalidData, found))
-            }
-        }
     }
 
     /// Saves the namespaces in the store, unless they are those of the drive description and no record exists.
@@ -289,44 +277,6 @@ impl Subsystem {
         let encode = |namespace: &Option<Namespace>| namespace.map_or([0; RECORD_BYTES], |it| it.encode());
         let records = state.namespaces.iter().flat_map(encode);
         store.save_record(StateTag::Namespaces, state.created.to_le_bytes().into_iter().chain(records).collect())
-    }
-
-    /// Saves handles and settings of data placement in the store, if the drive has it.
-    ///
-    /// # Errors
-    /// If the store does not take the record.
-    pub fn save_placement(&self, store: &Store) -> io::Result<()> {
-        let Some(placement) = &self.placement else { return Ok(()) };
-        store.save_record(StateTag::Placement, placement.encode())
-    }
-
-    /// Saves the settings of a namespace that stores values by their keys in the store.
-    ///
-    /// # Errors
-    /// If the store does not take the record.
-    pub fn save_key_value(&self, store: &Store) -> io::Result<()> {
-        store.save_record(StateTag::KeyValue, vec![self.reports_missing_keys().into()])
-    }
-
-    /// Returns true if deleting a key that does not exist is an error (EDNEK).
-    #[inline]
-    pub fn reports_missing_keys(&self) -> bool {
-        self.reports_missing_keys.load(Ordering::Relaxed)
-    }
-
-    /// Sets if deleting a key that does not exist is an error (EDNEK).
-    pub fn report_missing_keys(&self, is_reported: bool) {
-        self.reports_missing_keys.store(is_reported, Ordering::Relaxed);
-    }
-
-    /// Returns the bytes that keys and values occupy; 0 if the store has no keys.
-    pub fn used_key_bytes(&self) -> u64 {
-        self.keys.get().map_or(0, |keys| keys.used_bytes())
-    }
-
-    /// Returns the state of data placement, if the drive has it.
-    pub fn placement(&self) -> Option<&Placement> {
-        self.placement.as_deref()
     }
 
     /// Raises the version, because something has changed against which commands are checked.
@@ -380,30 +330,30 @@ impl Subsystem {
     /// metadata.
     pub fn formats(&self) -> Vec<LbaFormat> {
         let own = self.own_format().lba_format();
-        if self.limits.zones.is_some() || self.limits.key_value.is_some() {
-            // Zones and values are multiples of this block size, so other formats are not possible.
-            return vec![own];
-        }
-        let further = |has_metadata| FORMAT_SHIFTS.map(|block_shift| LbaFormat { block_shift, has_metadata });
-        let others = [further(false), further(true)].concat();
-        [own].into_iter().chain(others.into_iter().filter(|format| *format != own)).collect()
+        let shifts = KindRow::of(&self.limits.kind).format_shifts;
+        let further = |metadata_bytes| shifts.iter().map(move |&block_shift| LbaFormat { block_shift, metadata_bytes });
+        let others = further(0).chain(further(METADATA_BYTES as u8));
+        [own].into_iter().chain(others.filter(|format| *format != own)).collect()
     }
 
     /// Returns the format of the namespaces in the drive description.
     pub fn own_format(&self) -> BlockFormat {
-        BlockFormat { block_shift: self.limits.block_shift, metadata: self.limits.metadata }
+        BlockFormat { block_shift: self.limits.block_shift, metadata: self.limits.kind.metadata() }
     }
 
     /// Returns the namespace format for the number of an LBA format and metadata settings that a host has chosen.
     ///
     /// # Errors
     ///
-    /// Invalid Format if there is no such LBA format, or its blocks have no room for protection information.
-    pub fn choose(&self, format: usize, metadata: MetadataFormat) -> Result<BlockFormat, Status> {
-        let LbaFormat { block_shift, has_metadata } = *self.formats().get(format).ok_or(Status::INVALID_FORMAT)?;
-        match (has_metadata, metadata.protection) {
-            (false, Some(_)) => Err(Status::INVALID_FORMAT),
-            _ => Ok(BlockFormat { block_shift, metadata: has_metadata.then_some(metadata) }),
+    /// Invalid Format if there is no such LBA format, or its blocks have no room for protection information. Also if
+    /// metadata is to be at the end of each block's data (`is_extended`): it is always transferred in a separate buffer.
+    pub fn choose(&self, format: usize, metadata: MetadataFormat, is_extended: bool) -> Result<BlockFormat, Status> {
+        let LbaFormat { block_shift, metadata_bytes } = *self.formats().get(format).ok_or(Status::INVALID_FORMAT)?;
+        match (metadata_bytes, metadata.protection) {
+            (0, Some(_)) => Err(Status::INVALID_FORMAT),
+            (0, None) => Ok(BlockFormat { block_shift, metadata: None }),
+            _ if is_extended => Err(Status::INVALID_FORMAT),
+            _ => Ok(BlockFormat { block_shift, metadata: Some(metadata) }),
         }
     }
 
@@ -534,7 +484,7 @@ impl Subsystem {
 
 /// Returns the namespaces of the drive description, attached to all controllers.
 fn plain(limits: &Limits) -> Vec<Option<Namespace>> {
-    let format = BlockFormat { block_shift: limits.block_shift, metadata: limits.metadata };
+    let format = BlockFormat { block_shift: limits.block_shift, metadata: limits.kind.metadata() };
     let bytes = limits.capacity_bytes();
     let namespace = |id| Namespace { start: limits.start(id), bytes, format, generation: 0, attached: u64::MAX };
     (1..=limits.namespaces).map(|id| Some(namespace(id))).collect()
@@ -580,8 +530,6 @@ pub struct NamespaceView {
     /// Status that refuses all I/O commands, while a sanitize operation runs and after one has failed.
     barred: Option<Status>,
     active: Vec<Option<ActiveNamespace>>,
-    /// State of data placement, if the drive has it.
-    placement: Option<Arc<Placement>>,
     /// History in which the drive's changes are recorded, if they are.
     history: Option<Arc<History>>,
     /// Limits of a drive without namespaces, for commands that address none.
@@ -598,7 +546,6 @@ impl NamespaceView {
             version: 0,
             barred: None,
             active: Vec::new(),
-            placement: subsystem.placement.clone(),
             history: subsystem.history().cloned(),
             none,
         };
@@ -636,16 +583,14 @@ impl NamespaceView {
         self.version = self.subsystem.version();
         self.barred = self.subsystem.sanitize().state.refusal_status();
         let (limits, plain) = (self.subsystem.limits, plain(&self.subsystem.limits));
-        let placement = self.placement.as_deref();
         let active = |(id, (namespace, plain)): (u32, (Option<Namespace>, Option<Namespace>))| {
             let namespace = namespace.filter(|namespace| namespace.is_attached(self.controller))?;
             let Namespace { start, format: BlockFormat { block_shift, metadata }, .. } = namespace;
             let place = |namespace: Namespace| (namespace.start, namespace.bytes, namespace.format);
-            let is_placed_plainly = placement.is_none_or(|placement| placement.is_plain(id));
+            let (parts, is_placed_plainly) = self.subsystem.kind.parts_of(id, metadata);
             let is_plain = plain.map(place) == Some(place(namespace)) && is_placed_plainly;
-            let own = placement.map(|placement| placement.limits_of(id));
-            let blocks = namespace.blocks();
-            let limits = Limits { namespaces: 1, blocks, block_shift, placement: own, metadata, ..limits };
+            let (blocks, kind) = (namespace.blocks(), limits.kind.with_parts(parts));
+            let limits = Limits { namespaces: 1, blocks, block_shift, kind, ..limits };
             Some(ActiveNamespace { limits, start, is_plain })
         };
         self.active = (1..).zip(self.subsystem.namespaces().into_iter().zip(plain)).map(active).collect();
@@ -669,22 +614,16 @@ impl NamespaceView {
         }
     }
 
-    /// Returns the state of data placement, if the drive has it.
+    /// Returns the state that the kind of the namespaces adds.
     #[inline]
-    pub fn placement(&self) -> Option<&Placement> {
-        self.placement.as_deref()
+    pub fn kind(&self) -> &KindState {
+        &self.subsystem.kind
     }
 
     /// Returns the history in which the drive's changes are recorded, if they are.
     #[inline]
     pub fn history(&self) -> Option<&Arc<History>> {
         self.history.as_ref()
-    }
-
-    /// Returns true if deleting a key that does not exist is an error (EDNEK).
-    #[inline]
-    pub fn reports_missing_keys(&self) -> bool {
-        self.subsystem.reports_missing_keys()
     }
 
     /// Returns the limits of a drive without namespaces, for commands that address none.

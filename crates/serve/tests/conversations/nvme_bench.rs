@@ -1,6 +1,6 @@
 //! The NVMe controller alone, on a host that is an array, with a driver that asks what a test wants.
 
-use phaselink_core::protocol::nvme::rules::Limits;
+use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKind};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::array_host::ArrayHost;
@@ -16,10 +16,7 @@ pub(crate) const LIMITS: Limits = Limits {
     queue_pairs: 32,
     queue_entries: 1024,
     takes_segments: true,
-    zones: None,
-    placement: None,
-    key_value: None,
-    metadata: None,
+    kind: NamespaceKind::PLAIN,
 };
 pub(crate) const PAGE: u64 = 4096;
 /// Where things are in the host's memory.
@@ -91,10 +88,10 @@ pub(crate) fn pair(number: u16, commands: u64, answers: u64) -> Pair {
 /// Store in memory of a controller with these limits.
 fn store_of(limits: Limits) -> Store {
     let store = Store::in_memory(GEOMETRY).unwrap();
-    match (limits.zones, limits.key_value) {
-        (Some(zones), _) => store.with_zones(zones.layout).unwrap(),
-        (None, Some(keys)) => store.with_keys(keys.layout).unwrap(),
-        (None, None) => store,
+    match limits.kind {
+        NamespaceKind::Blocks(_) => store,
+        NamespaceKind::Zoned(zones) => store.with_zones(zones.layout).unwrap(),
+        NamespaceKind::Keyed(keys) => store.with_keys(keys.layout).unwrap(),
     }
 }
 

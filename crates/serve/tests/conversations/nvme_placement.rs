@@ -6,7 +6,7 @@ use phaselink_core::config::{Isolation, PolicyName};
 use phaselink_core::media::translation::policy::PolicySettings;
 use phaselink_core::media::translation::{PlacedDrive, PlacedStreams, TranslationShape};
 use phaselink_core::protocol::nvme::commands::opcode;
-use phaselink_core::protocol::nvme::rules::{Limits, PlacementLimits};
+use phaselink_core::protocol::nvme::rules::{BlockParts, Limits, NamespaceKind, PlacementLimits};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_core::random::Random;
 use phaselink_serve::nvme::{Controller, Identity};
@@ -22,22 +22,24 @@ const SHAPE: TranslationShape = TranslationShape {
     map: None,
     slc: None,
     wear_gap: 0,
-    placement: Some(PlacedStreams { handles: 4, groups: 2, isolation: Isolation::Initial }),
+    placement: Some(STREAMS),
 };
-const PLACED: Limits = Limits {
-    namespaces: 2,
-    blocks: LIMITS.blocks / 2,
-    placement: Some(PlacementLimits {
-        handles: 4,
-        groups: 2,
-        identifiers_max: 8,
-        shape: SHAPE,
-        unit_bytes: 4096,
-        is_enabled: true,
-        is_directed: true,
-    }),
-    ..LIMITS
+const STREAMS: PlacedStreams = PlacedStreams { handles: 4, groups: 2, isolation: Isolation::Initial };
+const PLACED: Limits = Limits { namespaces: 2, blocks: LIMITS.blocks / 2, kind: placed(PLACEMENT), ..LIMITS };
+const PLACEMENT: PlacementLimits = PlacementLimits {
+    handles: 4,
+    groups: 2,
+    identifiers_max: 8,
+    streams: STREAMS,
+    shape: SHAPE,
+    unit_bytes: 4096,
+    is_enabled: true,
+    is_directed: true,
 };
+
+const fn placed(placement: PlacementLimits) -> NamespaceKind {
+    NamespaceKind::Blocks(BlockParts { placement: Some(placement), metadata: None })
+}
 
 const FEATURE: u32 = 0x1d;
 const EVENTS: u32 = 0x1e;
@@ -358,12 +360,10 @@ fn handles_and_settings_outlive_the_server() {
     let types = feature(&mut bench, admin::GET_FEATURES, 1, [EVENTS, 0, 0]);
     assert_eq!((types.result, bench.machine.memory[DATA as usize + 3]), (3, 1), "the event is still enabled");
     let three = Limits {
-        placement: PLACED.placement.map(|it| PlacementLimits {
-            shape: TranslationShape {
-                placement: Some(PlacedStreams { handles: 3, groups: 2, isolation: Isolation::Initial }),
-                ..SHAPE
-            },
-            ..it
+        kind: placed(PlacementLimits {
+            streams: PlacedStreams { handles: 3, ..STREAMS },
+            shape: TranslationShape { placement: Some(PlacedStreams { handles: 3, ..STREAMS }), ..SHAPE },
+            ..PLACEMENT
         }),
         ..PLACED
     };

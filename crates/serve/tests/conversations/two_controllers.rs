@@ -13,7 +13,7 @@ use phaselink_core::engine::{Engine, Input};
 use phaselink_core::ledger::trace::Step;
 use phaselink_core::protocol::nvme::commands::{Action, Changes, CommandSet, opcode, rows_of};
 use phaselink_core::protocol::nvme::config::DriveProtection;
-use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat, ProtectionType};
+use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat, NamespaceKind, ProtectionType};
 use phaselink_core::protocol::nvme::spec::{
     self, CompletionEntry, Status, SubmissionEntry, admin, completion_doorbell, submission_doorbell,
 };
@@ -303,10 +303,10 @@ impl Conversation {
         let mut conversation = Conversation {
             machine,
             served: Controller::new(Identity::new("test", limits, 0)),
-            store: match (limits.zones, limits.key_value) {
-                (Some(zones), _) => store.with_zones(zones.layout).unwrap(),
-                (None, Some(keys)) => store.with_keys(keys.layout).unwrap(),
-                (None, None) => store,
+            store: match limits.kind {
+                NamespaceKind::Blocks(_) => store,
+                NamespaceKind::Zoned(zones) => store.with_zones(zones.layout).unwrap(),
+                NamespaceKind::Keyed(keys) => store.with_keys(keys.layout).unwrap(),
             },
             space: vec![0; limits.transfer_bytes_max as usize],
             timing: Engine::for_real_hosts(drive, seed).unwrap(),
@@ -332,6 +332,11 @@ impl Conversation {
         }
     }
 
+    /// True if the drive has the commands of a set.
+    fn has(&self, set: CommandSet) -> bool {
+        self.limits.kind.offers(set)
+    }
+
     fn enable(&mut self) {
         for (register, value) in [
             (0x24, 0x3_0003),
@@ -342,7 +347,7 @@ impl Conversation {
         ] {
             self.machine.registers.write(register, &(value as u32).to_le_bytes());
         }
-        let sets = if self.limits.key_value.is_some() { 0b110 << 4 } else { 0 };
+        let sets = if self.has(CommandSet::Keys) { 0b110 << 4 } else { 0 };
         self.machine.registers.write(0x14, &(1_u32 | sets | 6 << 16 | 4 << 20).to_le_bytes());
         self.served.update(&mut self.machine, &self.store);
         let size = (self.entries - 1) << 16 | 1;
@@ -363,7 +368,7 @@ impl Conversation {
         self.ring_nonsense();
         // The timing controller refuses a command for its list later than the served one, when it may have executed
         // another write. The same holds for the size of a value. So send one command at a time.
-        let is_alone = self.limits.zones.is_some() || self.limits.key_value.is_some();
+        let is_alone = self.has(CommandSet::Zones) || self.has(CommandSet::Keys);
         let room = if is_alone { 1 } else { u64::from(self.entries - 1).min(4) };
         let count = 1 + self.dice.below(room) as usize;
         let batch: Vec<[u8; 64]> = (0..count).map(|_| without_contents_lost(self.command())).collect();
@@ -378,8 +383,9 @@ impl Conversation {
         // For zones, the timing controller checks the zone before it reads lists, and the served controller the other
         // way round. Only the timing controller reads metadata of data that cannot be reached.
         let statuses = || served.iter().map(|entry| CompletionEntry::decode(entry).status);
-        let is_unreached = self.limits.metadata.is_some() && statuses().any(|it| it == Status::DATA_TRANSFER_ERROR);
-        let is_refused = self.limits.zones.is_some() && statuses().any(|status| status != Status::SUCCESS);
+        let is_unreached =
+            self.limits.kind.metadata().is_some() && statuses().any(|it| it == Status::DATA_TRANSFER_ERROR);
+        let is_refused = self.has(CommandSet::Zones) && statuses().any(|status| status != Status::SUCCESS);
         if !is_unreached && !is_refused {
             assert_eq!(timed_touched, served_touched, "{}", described());
         }
@@ -482,7 +488,7 @@ impl Conversation {
         if let ([command], [served], [timed]) = (commands, served, timed) {
             // If both the zone and the page list are wrong, the timing controller reports the zone.
             let is_list_wrong = command.checked.is_err() && command.lists.is_some();
-            if self.limits.zones.is_some() && is_list_wrong && CompletionEntry::decode(timed).status != Status::SUCCESS
+            if self.has(CommandSet::Zones) && is_list_wrong && CompletionEntry::decode(timed).status != Status::SUCCESS
             {
                 return;
             }
@@ -511,13 +517,13 @@ impl Conversation {
         if dice.one_in(40) {
             return self.any_bytes();
         }
-        if self.limits.key_value.is_some() {
+        if self.limits.kind.offers(CommandSet::Keys) {
             return self.about_key();
         }
         let opcode = if dice.one_in(30) { dice.below(256) as u8 } else { dice.of(&block_opcodes()) };
         let (slba, blocks) = self.place();
-        let (opcode, slba) = if self.limits.zones.is_some() { self.of_zones(opcode, slba) } else { (opcode, slba) };
-        let manages_units = self.limits.placement.is_some() && self.dice.one_in(3);
+        let (opcode, slba) = if self.has(CommandSet::Zones) { self.of_zones(opcode, slba) } else { (opcode, slba) };
+        let manages_units = self.has(CommandSet::Placement) && self.dice.one_in(3);
         let units = [opcode::IO_MANAGEMENT_RECEIVE, opcode::IO_MANAGEMENT_SEND];
         let opcode = if manages_units { self.dice.of(&units) } else { opcode };
         let (prp1, prp2) = self.pointer();
@@ -536,12 +542,12 @@ impl Conversation {
             prp2,
             dwords: [0, 0, if dice.one_in(8) { 1 << 30 | 1 << 25 } else { 0 }, 0, 0, 0],
         };
-        if self.limits.zones.is_some() {
+        if self.has(CommandSet::Zones) {
             self.with_zones(entry, slba, blocks)
-        } else if let Some(MetadataFormat { protection: Some(kind), .. }) = self.limits.metadata {
+        } else if let Some(MetadataFormat { protection: Some(kind), .. }) = self.limits.kind.metadata() {
             let entry = self.with_protection(entry, slba, kind);
             self.completed(entry, slba, blocks)
-        } else if self.limits.placement.is_some() {
+        } else if self.has(CommandSet::Placement) {
             self.with_placement(entry, slba, blocks)
         } else {
             self.completed(entry, slba, blocks)
@@ -573,7 +579,7 @@ impl Conversation {
 
     /// A command for one of a few keys: one more of them than there may be, and values that do not all fit.
     fn about_key(&mut self) -> [u8; 64] {
-        let keys = self.limits.key_value.unwrap();
+        let keys = *self.limits.kind.keys().unwrap();
         let (prp1, prp2) = self.pointer();
         let dice = &mut self.dice;
         let known = [opcode::STORE, opcode::RETRIEVE, opcode::DELETE, opcode::EXIST, opcode::LIST];
@@ -661,7 +667,7 @@ impl Conversation {
 
     /// A placement identifier, most of which there are.
     fn identifier(&mut self) -> u16 {
-        let (dice, limits) = (&mut self.dice, self.limits.placement.unwrap());
+        let (dice, limits) = (&mut self.dice, *self.limits.kind.placement().unwrap());
         if dice.one_in(30) {
             return dice.below(1 << 16) as u16;
         }
@@ -750,7 +756,10 @@ impl Conversation {
             8..12 => second + PAGE - 8 * (1 + dice.below(4)),
             // The timing controller does not know that data is inaccessible. It would move a write pointer, store a
             // value, or check metadata nevertheless.
-            12 if self.limits.zones.is_none() && self.limits.key_value.is_none() && self.limits.metadata.is_none() => {
+            12 if !self.has(CommandSet::Zones)
+                && !self.has(CommandSet::Keys)
+                && self.limits.kind.metadata().is_none() =>
+            {
                 NOWHERE + second
             }
             _ => second,
@@ -798,7 +807,7 @@ impl Conversation {
         for _ in 0..count {
             let (slba, blocks) = if self.dice.one_in(30) { self.place() } else { (self.dice.below(16), 2) };
             // For metadata, use a reference tag that does not match the source.
-            let tag = if self.limits.metadata.is_some() { (slba as u32).wrapping_add(1) } else { 0 };
+            let tag = if self.limits.kind.metadata().is_some() { (slba as u32).wrapping_add(1) } else { 0 };
             list.extend([0, slba, u64::from(blocks - 1), tag.into()].into_iter().flat_map(u64::to_le_bytes));
         }
         self.machine.put(entry.prp1, &list);
@@ -811,7 +820,7 @@ impl Conversation {
 
     /// PRINFOR of a copy: mostly the action of what it writes, and now and then a check of its sources' reference tags.
     fn source_information(&mut self, flags: u32) -> u32 {
-        let Some(MetadataFormat { protection: Some(kind), .. }) = self.limits.metadata else { return 0 };
+        let Some(MetadataFormat { protection: Some(kind), .. }) = self.limits.kind.metadata() else { return 0 };
         let action = if self.dice.one_in(6) { 8 } else { flags >> 26 & 8 };
         let is_checked = kind != ProtectionType::Type2 && self.dice.one_in(6);
         action | u32::from(is_checked)

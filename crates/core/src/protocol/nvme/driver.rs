@@ -13,14 +13,14 @@ use std::collections::VecDeque;
 
 use super::commands::command::{NAMESPACE, encode_range};
 use super::commands::opcode;
-use super::commands::{ATTRIBUTE_DEALLOCATE, RANGE_BYTES};
+use super::commands::{ATTRIBUTE_DEALLOCATE, CommandSet, RANGE_BYTES};
 use super::real_host::RealHost;
 use super::rules::key_value::with_key;
-use super::rules::placement::{PlacementLimits, directed};
+use super::rules::placement::directed;
 use super::rules::protection::protected;
 use super::rules::queues::wrapped;
-use super::rules::zones::{RESET, ZoneLimits};
-use super::rules::{Shadow, shadow};
+use super::rules::zones::RESET;
+use super::rules::{NamespaceKind, Shadow, shadow};
 use super::spec::{
     COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, PSDT_SGL, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry,
     completion_doorbell, submission_doorbell,
@@ -29,7 +29,7 @@ use super::{Role, controller::Controller};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::memory::HostMemory;
-use crate::protocol::nvme::config::{DataPointer, DriveProtection};
+use crate::protocol::nvme::config::DataPointer;
 use crate::protocol::ports::queue_of;
 use crate::request::Op;
 use crate::request::RequestId;
@@ -87,14 +87,12 @@ pub struct Driver {
     /// Base-2 logarithm of the logical block size in bytes.
     block_shift: u32,
     data_pointer: DataPointer,
-    /// Limits of zones and of Zone Append; none if the drive has no zones.
-    zones: Option<ZoneLimits>,
-    /// Reclaim groups and placement handles of flexible data placement; none if the drive does not have it.
-    placement: Option<PlacementLimits>,
-    /// True if the drive stores values under keys instead of logical blocks.
-    stores_values: bool,
-    /// True if the drive's logical blocks have protection information.
-    is_protected: bool,
+    /// Largest write in bytes that fits one command.
+    write_bytes_max: u32,
+    /// Kind of the namespace.
+    kind: NamespaceKind,
+    /// True if a failed command is a valid result of its request: a key-value drive does not have the key.
+    completes_failed: bool,
     /// True if every read and write is a plain Read or Write with PRP entries: no zones, placement, keys, protection
     /// information or SGLs.
     is_plain: bool,
@@ -127,22 +125,18 @@ impl Driver {
         let shadow = drive.nvme.shadow_doorbells.then(|| share_doorbells(pairs, memory));
         controller.set_shadow(shadow);
         let mmio_write = drive.host.mmio_write.scale(drive.host.nominal_ghz / drive.host.core_ghz);
-        let zones = ZoneLimits::of(drive);
-        let append_bytes_max = zones.as_ref().map_or(max_transfer_bytes, |zones| zones.append_bytes_max);
-        let (placement, stores_values) = (PlacementLimits::of(drive), drive.key_value.is_there());
-        let is_protected = drive.nvme.protection != DriveProtection::None;
-        let is_more = zones.is_some() || placement.is_some() || stores_values || is_protected;
+        let kind = NamespaceKind::of(drive);
+        let write_bytes_max = kind.append_bytes_max(max_transfer_bytes);
         Driver {
             queues,
             max_transfer_bytes,
-            whole_bytes_max: max_transfer_bytes.min(append_bytes_max),
+            whole_bytes_max: max_transfer_bytes.min(write_bytes_max),
+            write_bytes_max,
             block_shift: drive.nvme.block_bytes.trailing_zeros(),
             data_pointer: drive.nvme.data_pointer,
-            zones,
-            placement,
-            stores_values,
-            is_protected,
-            is_plain: !is_more && drive.nvme.data_pointer == DataPointer::Prp,
+            kind,
+            completes_failed: kind.offers(CommandSet::Keys),
+            is_plain: kind == NamespaceKind::PLAIN && drive.nvme.data_pointer == DataPointer::Prp,
             mmio_write,
             shadow,
             real_host: None,
@@ -211,8 +205,7 @@ impl Driver {
             let request = queue.requests.complete(usize::from(entry.command_id));
             queue.free_ids.push(entry.command_id);
             ports.shared.requests.charge(Some(request), stage, now);
-            // For a key-value drive, a missing key is a valid result and not an error.
-            match entry.status == Status::SUCCESS || self.stores_values {
+            match entry.status == Status::SUCCESS || self.completes_failed {
                 true => ports.complete(request),
                 false => ports.complete_refused(request),
             }
@@ -273,29 +266,40 @@ impl Driver {
         let (io, buffer, placement) = (request.io, request.buffer, request.placement);
         let queue = &mut self.queues[number];
         let (slba, blocks) = (io.offset >> self.block_shift, io.bytes >> self.block_shift);
-        let entry = match io.op.has_data() {
-            false if self.stores_values => SubmissionEntry { command_id: id, ..SubmissionEntry::default() },
-            false if io.op == Op::Discard && self.zones.is_some() => zone_reset(id, slba),
-            false => queue.entry_without_data(id, io.op, slba, blocks, ports.memory),
-            true => {
-                let (opcode, slba) = match (io.op, &self.zones) {
-                    (Op::Read, _) => (opcode::READ, slba),
-                    // Use Zone Append, because writes in flight at the same time may be executed in any order.
-                    (_, Some(zones)) => (opcode::ZONE_APPEND, slba - slba % zones.layout.zone_blocks),
-                    (_, None) => (opcode::WRITE, slba),
-                };
-                let (flags, pointer) = match self.data_pointer {
-                    DataPointer::Prp => (0, queue.pages(id, buffer, io.bytes, ports.memory)),
-                    DataPointer::Sgl => (PSDT_SGL, (buffer, io.bytes.into())),
-                };
-                SubmissionEntry { flags, ..data_entry(opcode, id, pointer) }.of_blocks(slba, blocks)
-            }
+        let of_blocks = |opcode, slba, queue: &mut Queue, memory: &mut HostMemory| {
+            let (flags, pointer) = match self.data_pointer {
+                DataPointer::Prp => (0, queue.pages(id, buffer, io.bytes, memory)),
+                DataPointer::Sgl => (PSDT_SGL, (buffer, io.bytes.into())),
+            };
+            SubmissionEntry { flags, ..data_entry(opcode, id, pointer) }.of_blocks(slba, blocks)
         };
-        let entry = if self.stores_values { about_key(entry, &io) } else { entry };
-        let entry = if self.is_protected { queue.protected(id, entry) } else { entry };
-        match (&self.placement, placement) {
-            (Some(limits), Some(place)) => SubmissionEntry { dwords: directed(entry.dwords, limits, place), ..entry },
-            _ => entry,
+        let memory = &mut *ports.memory;
+        match (&self.kind, io.op) {
+            (NamespaceKind::Keyed(_), Op::Read | Op::Write) => {
+                about_key(of_blocks(opcode::READ, slba, queue, memory), &io)
+            }
+            (NamespaceKind::Keyed(_), _) => about_key(SubmissionEntry { command_id: id, ..Default::default() }, &io),
+            (NamespaceKind::Zoned(_), Op::Discard) => zone_reset(id, slba),
+            // Use Zone Append, because writes in flight at the same time may be executed in any order.
+            (NamespaceKind::Zoned(zones), Op::Write) => {
+                of_blocks(opcode::ZONE_APPEND, slba - slba % zones.layout.zone_blocks, queue, memory)
+            }
+            (NamespaceKind::Zoned(_), Op::Read) => of_blocks(opcode::READ, slba, queue, memory),
+            (NamespaceKind::Blocks(parts), op) => {
+                let entry = match op {
+                    Op::Read => of_blocks(opcode::READ, slba, queue, memory),
+                    Op::Write => of_blocks(opcode::WRITE, slba, queue, memory),
+                    _ => queue.entry_without_data(id, op, slba, blocks, memory),
+                };
+                let entry = if parts.metadata.is_some() { queue.protected(id, entry) } else { entry };
+                match (&parts.placement, placement) {
+                    (Some(limits), Some(place)) => {
+                        SubmissionEntry { dwords: directed(entry.dwords, limits, place), ..entry }
+                    }
+                    _ => entry,
+                }
+            }
+            (NamespaceKind::Zoned(_), op) => queue.entry_without_data(id, op, slba, blocks, memory),
         }
     }
 
@@ -334,7 +338,7 @@ impl halves::Driver for Driver {
     /// Command Set Specification 1.0, sections 3.2.3 and 3.2.8).
     fn max_command_bytes(&self, op: Op) -> u32 {
         match op {
-            Op::Write => self.zones.as_ref().map_or(self.max_transfer_bytes, |zones| zones.append_bytes_max),
+            Op::Write => self.write_bytes_max,
             Op::Read | Op::Flush => self.max_transfer_bytes,
             Op::Discard => u32::MAX,
             Op::WriteZeroes => 1 << (16 + self.block_shift).min(31),

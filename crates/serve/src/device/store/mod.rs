@@ -74,10 +74,7 @@ pub struct Store {
     /// one.
     state: Mutex<(StoreState, Option<StoreHeader>)>,
     unreadable: Unreadable,
-    /// Zones, if the device has blocks that must be written in order.
-    zones: Option<Box<StoreZones>>,
-    /// Keys and values, if the device stores values by their keys.
-    keys: Option<Arc<StoreKeys>>,
+    content: StoreContent,
     /// Metadata of the blocks, from the time when a namespace is formatted with metadata.
     metadata: OnceLock<Box<StoreMetadata>>,
 }
@@ -87,6 +84,17 @@ pub struct Store {
 enum Backing {
     Memory(WrittenPages),
     File(Box<FileBacking>),
+}
+
+/// Content of a device beside its bytes.
+#[derive(Debug)]
+pub enum StoreContent {
+    /// Nothing: any block can be written.
+    Blocks,
+    /// Zones, whose blocks must be written in order.
+    Zones(Box<StoreZones>),
+    /// Keys and values; the bytes of the device are those of the values.
+    Keys(Arc<StoreKeys>),
 }
 
 /// Direction of a copy for which words of a store are lent.
@@ -121,7 +129,7 @@ impl Store {
     /// Returns a store with these mapped bytes and no saved state records.
     fn of(geometry: Geometry, backing: Backing, map: MmapRaw) -> Store {
         let (state, unreadable, metadata) = (Mutex::default(), Unreadable::default(), OnceLock::new());
-        Store { geometry, backing, map, state, unreadable, zones: None, keys: None, metadata }
+        Store { geometry, backing, map, state, unreadable, content: StoreContent::Blocks, metadata }
     }
 
     /// Gives the store zones, empty or as saved at the last flush. Blocks beyond a zone's write pointer read as zeros.
@@ -143,14 +151,29 @@ impl Store {
             let clear = |(offset, bytes): (u64, u64)| self.zero(offset, bytes, false);
             zones.unwritten().into_iter().try_for_each(clear).map_err(refused)?;
         }
-        self.zones = Some(Box::new(zones));
+        self.content = StoreContent::Zones(Box::new(zones));
         Ok(self)
+    }
+
+    /// Returns the content of the device beside its bytes.
+    #[inline]
+    pub fn content(&self) -> &StoreContent {
+        &self.content
+    }
+
+    /// Makes zones empty, or deletes all keys, after the caller has cleared the bytes of the store.
+    pub fn clear_content(&self) {
+        match &self.content {
+            StoreContent::Blocks => {}
+            StoreContent::Zones(zones) => zones.empty_all(),
+            StoreContent::Keys(keys) => keys.clear(),
+        }
     }
 
     /// Returns the zones, if the device has blocks that must be written in order.
     #[inline]
     pub fn zones(&self) -> Option<&StoreZones> {
-        self.zones.as_deref()
+        if let StoreContent::Zones(zones) = &self.content { Some(zones) } else { None }
     }
 
     /// Gives the store keys: none, or those saved at the last flush. A file has their index after the values; see
@@ -175,14 +198,14 @@ impl Store {
                 opened.and_then(|(log, keys)| StoreKeys::of_log(layout, log, keys)).map_err(refused)?
             }
         };
-        self.keys = Some(Arc::new(keys));
+        self.content = StoreContent::Keys(Arc::new(keys));
         Ok(self)
     }
 
     /// Returns the keys and values, if the device stores values by their keys.
     #[inline]
     pub fn keys(&self) -> Option<&Arc<StoreKeys>> {
-        self.keys.as_ref()
+        if let StoreContent::Keys(keys) = &self.content { Some(keys) } else { None }
     }
 
     /// Opens the store of a namespace with logical blocks in the file at `path`, and makes it if the file is missing or
@@ -454,10 +477,10 @@ impl Store {
         let Backing::File(backing) = &self.backing else { return Ok(()) };
         let check_metadata = || self.metadata.get().map_or(Ok(()), |metadata| metadata.check_length());
         let flush = || backing.commit(|| check_metadata().and_then(|()| backing.file.sync_data()));
-        match (&self.zones, &self.keys) {
-            (Some(zones), _) => zones.flush(flush, |record| self.save_record(StateTag::Zones, record)),
-            (None, Some(keys)) => keys.flush(flush, |offset, from| self.write(offset, from)),
-            (None, None) => flush(),
+        match &self.content {
+            StoreContent::Blocks => flush(),
+            StoreContent::Zones(zones) => zones.flush(flush, |record| self.save_record(StateTag::Zones, record)),
+            StoreContent::Keys(keys) => keys.flush(flush, |offset, from| self.write(offset, from)),
         }
     }
 

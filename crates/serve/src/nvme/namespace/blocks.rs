@@ -1,5 +1,5 @@
-//! Executes commands on a drive with data placement: counts writes where they are placed, and reports or renews reclaim
-//! units. The core's [rules](phaselink_core::protocol::nvme::rules::placement) decide on the latter.
+//! Executes commands on logical blocks. With data placement, counts writes where they are placed, and reports or renews
+//! reclaim units; the core's [rules](phaselink_core::protocol::nvme::rules::placement) decide on the latter.
 
 use phaselink_core::protocol::nvme::commands::{self, Action, MediaUse};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
@@ -8,17 +8,33 @@ use phaselink_core::protocol::nvme::spec::Status;
 use super::super::command::{Command, copy_to_host};
 use super::super::host::Host;
 use super::super::journal::Journal;
+use super::super::kind_state::KindState;
 use super::super::placement::Placement;
 use super::metadata;
 use crate::device::store::Store;
 
-/// Executes a command on a drive with data placement, without posting a completion. `space` is a buffer for the longest
-/// transfer.
+/// Executes a command on logical blocks, with the state that their kind adds, without posting a completion. `space` is a buffer for the longest transfer.
 ///
 /// # Errors
 ///
 /// The status of a command that is refused or fails.
-pub(in crate::nvme) fn execute(
+#[inline]
+pub(crate) fn execute(
+    command: &Command,
+    kind: &KindState,
+    host: &mut impl Host,
+    store: &Store,
+    space: &mut [u8],
+    journal: &mut Journal,
+) -> Result<(), Status> {
+    match kind {
+        KindState::Placed(placement) => execute_placed(command, placement, host, store, space, journal),
+        _ => metadata::execute(command, host, store, space, journal),
+    }
+}
+
+/// Executes a command on a drive with data placement.
+fn execute_placed(
     command: &Command,
     placement: &Placement,
     host: &mut impl Host,

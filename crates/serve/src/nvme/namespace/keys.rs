@@ -25,7 +25,7 @@ const FLUSHES_MAX: u32 = 3;
 ///
 /// The status of a command that is refused or fails. One that the key rules refuse has Do Not Retry set, and has
 /// changed nothing.
-pub(in crate::nvme) fn execute(
+pub(crate) fn execute(
     command: &Command,
     keys: &StoreKeys,
     reports_missing: bool,

@@ -22,7 +22,7 @@ use crate::device::store::Store;
 ///
 /// The status of a command that is refused or fails.
 #[inline]
-pub(in crate::nvme) fn execute(
+pub(super) fn execute(
     command: &Command,
     host: &mut impl Host,
     store: &Store,

@@ -2,5 +2,5 @@
 
 pub(super) mod blocks;
 pub(super) mod keys;
-pub(super) mod metadata;
+mod metadata;
 pub(super) mod zones;

@@ -21,7 +21,7 @@ use crate::device::store::{Store, StoreZones};
 ///
 /// The status of a command that is refused or fails; one that zones refuse has Do Not Retry set. The write pointer is
 /// then where it was, unless another write has followed.
-pub(in crate::nvme) fn execute(
+pub(crate) fn execute(
     command: &Command,
     zones: &StoreZones,
     host: &mut impl Host,

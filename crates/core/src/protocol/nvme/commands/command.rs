@@ -51,14 +51,8 @@ impl Command {
         let action = Action::of(entry, limits)?;
         let row = action.row();
         check_namespace(entry, row, limits)?;
-        let placement = match &limits.placement {
-            Some(limits) => limits.place(entry, row.writes_media())?,
-            None => WritePlacement::default(),
-        };
-        let metadata = match limits.metadata {
-            Some(format) => BlockMetadata::of(entry, row.metadata, format, limits.block_shift)?,
-            None => None,
-        };
+        let (placement, metadata) =
+            limits.kind.parts_of_command(entry, (row.writes_media(), row.metadata), limits.block_shift)?;
         let named_bytes = action.named_bytes();
         let list_bytes = match row.list() {
             Some(list) => list.bytes(entry, named_bytes)?,
@@ -83,7 +77,7 @@ impl Command {
 
     /// Returns host address and length in bytes of the metadata that the command transfers; none if it transfers none.
     #[inline]
-    pub(in crate::protocol::nvme) fn metadata_transfer(&self) -> Option<(u64, u32)> {
+    pub fn metadata_transfer(&self) -> Option<(u64, u32)> {
         self.metadata.as_ref().and_then(|metadata| metadata.transfer(self.bytes))
     }
 
@@ -141,10 +135,8 @@ fn check_namespace(entry: &SubmissionEntry, row: &CommandRow, limits: &Limits) -
 /// Returns the maximum number of bytes that a command transfers: Zone Append has a limit of its own.
 #[inline]
 fn transfer_bytes_max(row: &CommandRow, limits: &Limits) -> u32 {
-    match &limits.zones {
-        Some(zones) if row.set == CommandSet::Zones && row.writes_media() => zones.append_bytes_max,
-        _ => limits.transfer_bytes_max,
-    }
+    let is_append = row.set == CommandSet::Zones && row.writes_media();
+    if is_append { limits.kind.append_bytes_max(limits.transfer_bytes_max) } else { limits.transfer_bytes_max }
 }
 
 /// Returns the offset in bytes on the drive at which a command that names no range of blocks begins. The first logical

@@ -16,11 +16,11 @@ pub use row::{
 };
 pub(in crate::protocol::nvme) use row::{RANGE_BYTES, SOURCE_BYTES};
 
+use super::rules::Limits;
 use super::rules::key_value::{KeyCommand, KeyOperation};
 use super::rules::placement::{UnitReceive, UnitSend};
 use super::rules::protection::MetadataUse;
 use super::rules::zones::{ZoneReceive, ZoneSend};
-use super::rules::{KeyValueLimits, Limits, PlacementLimits};
 use super::spec::{Status, SubmissionEntry};
 use crate::number::low_u16;
 use crate::request::Op;
@@ -175,7 +175,7 @@ macro_rules! commands {
             #[inline]
             pub(in crate::protocol::nvme) fn of(entry: &SubmissionEntry, limits: &Limits) -> Result<Action, Status> {
                 match entry.opcode {
-                    $($code if CommandSet::$set.is_offered(limits) => {
+                    $($code if limits.kind.offers(CommandSet::$set) => {
                         let ($entry, $limits) = (entry, limits);
                         $action
                     })*
@@ -320,7 +320,7 @@ commands! {
     /// Opcode of the I/O Management Receive command, which reports reclaim unit handles (Base Specification 2.1,
     /// section 7.3).
     IO_MANAGEMENT_RECEIVE = 0x12, "I/O Management Receive", Placement, Action::ReceiveUnits(_),
-        |entry, limits| with_placement(limits, |placement| UnitReceive::of(entry, placement)).map(Action::ReceiveUnits) => {
+        |entry, limits| UnitReceive::of(entry, limits.kind.placement()?).map(Action::ReceiveUnits) => {
         extent: Extent::Namespace,
         data: DataUse::ToHost,
         counts: Op::Read,
@@ -328,14 +328,14 @@ commands! {
     /// Opcode of the I/O Management Send command, which lets placement handles refer to new reclaim units (Base
     /// Specification 2.1, section 7.4).
     IO_MANAGEMENT_SEND = 0x1d, "I/O Management Send", Placement, Action::SendUnits(_),
-        |entry, limits| with_placement(limits, |placement| UnitSend::of(entry, placement)).map(Action::SendUnits) => {
+        |entry, limits| UnitSend::of(entry, limits.kind.placement()?).map(Action::SendUnits) => {
         extent: Extent::Namespace,
         data: DataUse::List(ListKind::Identifiers),
     }
     /// Opcode of the Store command, which stores a value by its key (Key Value Command Set Specification 1.0, figure
     /// 5).
     STORE = 0x01, "Store", Keys, Action::Key(KeyCommand { operation: KeyOperation::Store { .. }, .. }),
-        |entry, limits| with_keys(limits, |keys| KeyCommand::of(entry, KeyOperation::store(entry), keys)) => {
+        |entry, limits| key_command(entry, KeyOperation::store(entry), limits) => {
         data: DataUse::FromHost,
         media: MediaUse::Write,
         durability: DurabilityRule::Uncached,
@@ -346,9 +346,7 @@ commands! {
     }
     /// Opcode of the Retrieve command, which retrieves the value of a key.
     RETRIEVE = 0x02, "Retrieve", Keys, Action::Key(KeyCommand { operation: KeyOperation::Retrieve { .. }, .. }),
-        |entry, limits| with_keys(limits, |keys| {
-            KeyCommand::of(entry, KeyOperation::Retrieve { buffer_bytes: entry.dwords[0] }, keys)
-        }) => {
+        |entry, limits| key_command(entry, KeyOperation::Retrieve { buffer_bytes: entry.dwords[0] }, limits) => {
         data: DataUse::ToHost,
         media: MediaUse::Read,
         counts: Op::Read,
@@ -358,16 +356,14 @@ commands! {
     }
     /// Opcode of the List command, which lists keys.
     LIST = 0x06, "List", Keys, Action::Key(KeyCommand { operation: KeyOperation::List { .. }, .. }),
-        |entry, limits| with_keys(limits, |keys| {
-            KeyCommand::of(entry, KeyOperation::List { buffer_bytes: entry.dwords[0] }, keys)
-        }) => {
+        |entry, limits| key_command(entry, KeyOperation::List { buffer_bytes: entry.dwords[0] }, limits) => {
         data: DataUse::ToHost,
         counts: Op::Read,
         reserved: [0, 0xffff_ff00, ALL_BITS, ALL_BITS, 0, 0],
     }
     /// Opcode of the Delete command, which deletes a key and its value.
     DELETE = 0x10, "Delete", Keys, Action::Key(KeyCommand { operation: KeyOperation::Delete, .. }),
-        |entry, limits| with_keys(limits, |keys| KeyCommand::of(entry, KeyOperation::Delete, keys)) => {
+        |entry, limits| key_command(entry, KeyOperation::Delete, limits) => {
         durability: DurabilityRule::Uncached,
         counts: Op::Discard,
         changes: Changes::Keys,
@@ -375,26 +371,17 @@ commands! {
     }
     /// Opcode of the Exist command, which tells whether a key exists.
     EXIST = 0x14, "Exist", Keys, Action::Key(KeyCommand { operation: KeyOperation::Exist, .. }),
-        |entry, limits| with_keys(limits, |keys| KeyCommand::of(entry, KeyOperation::Exist, keys)) => {
+        |entry, limits| key_command(entry, KeyOperation::Exist, limits) => {
         counts: Op::Read,
         returns: ReturnedValue::ValueBytes,
         reserved: [ALL_BITS, 0xffff_ff00, ALL_BITS, ALL_BITS, 0, 0],
     }
 }
 
-/// Decodes parameters with the limits of keys and values, which a namespace with the Key Value command set has.
+/// Returns a Key Value command with the limits of a namespace with keys and values.
 #[cold]
-fn with_keys(
-    limits: &Limits,
-    decode: impl FnOnce(&KeyValueLimits) -> Result<KeyCommand, Status>,
-) -> Result<Action, Status> {
-    limits.key_value.as_ref().map_or(Err(Status::INVALID_OPCODE), decode).map(Action::Key)
-}
-
-/// Decodes parameters with the limits of flexible data placement, which a namespace with its commands has.
-#[cold]
-fn with_placement<T>(limits: &Limits, decode: impl FnOnce(&PlacementLimits) -> Result<T, Status>) -> Result<T, Status> {
-    limits.placement.as_ref().map_or(Err(Status::INVALID_OPCODE), decode)
+fn key_command(entry: &SubmissionEntry, operation: KeyOperation, limits: &Limits) -> Result<Action, Status> {
+    KeyCommand::of(entry, operation, limits.kind.keys()?).map(Action::Key)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! command, apart from the parameters of one submission queue entry.
 
 use super::Action;
-use crate::protocol::nvme::rules::Limits;
+use crate::protocol::nvme::rules::NamespaceKind;
 use crate::protocol::nvme::rules::protection::MetadataUse;
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 use crate::request::Op;
@@ -122,16 +122,15 @@ pub enum CommandSet {
     Placement,
 }
 
-impl CommandSet {
-    /// True if a namespace with these limits has the commands of this set.
+impl NamespaceKind {
+    /// True if the namespace has the commands of a set.
     #[inline]
-    pub fn is_offered(self, limits: &Limits) -> bool {
+    pub fn offers(&self, set: CommandSet) -> bool {
         match self {
-            CommandSet::Every => true,
-            CommandSet::Blocks => limits.key_value.is_none(),
-            CommandSet::Zones => limits.zones.is_some(),
-            CommandSet::Keys => limits.key_value.is_some(),
-            CommandSet::Placement => limits.placement.is_some(),
+            NamespaceKind::Blocks(_) if set == CommandSet::Placement => self.placement().is_ok(),
+            NamespaceKind::Blocks(_) => matches!(set, CommandSet::Every | CommandSet::Blocks),
+            NamespaceKind::Zoned(_) => matches!(set, CommandSet::Every | CommandSet::Blocks | CommandSet::Zones),
+            NamespaceKind::Keyed(_) => matches!(set, CommandSet::Every | CommandSet::Keys),
         }
     }
 }

@@ -56,7 +56,7 @@ impl Controller {
     /// Invalid Field if a placement identifier in the list does not exist.
     #[cold]
     pub(super) fn renew_units(&mut self, now: Time, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
-        let listed = self.limits.placement.as_ref().ok_or(Status::INVALID_OPCODE)?.listed(list)?;
+        let listed = self.limits.kind.placement()?.listed(list)?;
         self.namespace.renew_units(now, &listed, ports);
         self.finish(id, ports);
         Ok(())

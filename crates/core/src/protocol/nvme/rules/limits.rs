@@ -1,10 +1,7 @@
 //! Limits of a controller, which its drive determines: queues and their entries, bytes of a command, logical blocks,
 //! optional features.
 
-use super::key_value::KeyValueLimits;
-use super::placement::PlacementLimits;
-use super::protection::MetadataFormat;
-use super::zones::ZoneLimits;
+use super::kind::NamespaceKind;
 use crate::drive::Drive;
 use crate::protocol::nvme::config::DataPointer;
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status};
@@ -26,14 +23,8 @@ pub struct Limits {
     pub queue_entries: u32,
     /// True if the data pointer of a command may be a scatter-gather list (SGL) instead of PRP entries.
     pub takes_segments: bool,
-    /// Limits of zones and of Zone Append; none if the namespace has no zones.
-    pub zones: Option<ZoneLimits>,
-    /// Limits of flexible data placement; none if the drive does not have it.
-    pub placement: Option<PlacementLimits>,
-    /// Limits of keys and values; none if the namespace has logical blocks.
-    pub key_value: Option<KeyValueLimits>,
-    /// Format of the metadata of logical blocks; none if they have no metadata.
-    pub metadata: Option<MetadataFormat>,
+    /// Kind of the namespaces, with the limits of what they store.
+    pub kind: NamespaceKind,
 }
 
 impl Limits {
@@ -47,10 +38,7 @@ impl Limits {
         queue_pairs: 1,
         queue_entries: 16,
         takes_segments: false,
-        zones: None,
-        placement: None,
-        key_value: None,
-        metadata: None,
+        kind: NamespaceKind::PLAIN,
     };
 
     /// Returns the limits of a drive as the modelled driver sees it, with one namespace.
@@ -64,10 +52,7 @@ impl Limits {
             queue_pairs: nvme.queue_pairs,
             queue_entries: nvme.queue_entries,
             takes_segments: nvme.data_pointer == DataPointer::Sgl,
-            zones: ZoneLimits::of(drive),
-            placement: PlacementLimits::of(drive),
-            key_value: KeyValueLimits::of(drive),
-            metadata: MetadataFormat::of_drive(&drive.nvme),
+            kind: NamespaceKind::of(drive),
         }
     }
 

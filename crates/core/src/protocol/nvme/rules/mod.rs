@@ -9,6 +9,7 @@
 //! - the contents of a completion queue entry ([`completion`]),
 //! - the meaning of shadow doorbells ([`shadow`]),
 //! - how many queues and entries there are, and how much data a command may transfer ([`limits`]),
+//! - which kinds of namespaces there are, and what each needs ([`kind`]),
 //! - the meaning of zone management commands, and the reports of zones ([`zones`]),
 //! - the meaning of key-value commands, and the lists of keys ([`key_value`]),
 //! - which protection information is inserted, stripped and checked ([`protection`]),
@@ -21,6 +22,7 @@
 
 pub mod completion;
 pub mod key_value;
+pub mod kind;
 pub mod limits;
 pub mod pages;
 pub mod placement;
@@ -31,6 +33,7 @@ pub mod shadow;
 pub mod zones;
 
 pub use key_value::{KeyCommand, KeyOperation, KeyValueLimits};
+pub use kind::{BlockParts, NamespaceKind};
 pub use limits::Limits;
 pub use pages::Data;
 pub use placement::{PlacementLimits, WritePlacement};

@@ -5,10 +5,9 @@
 //! A placement identifier has the reclaim group in its upper bits (RGIF is their number) and the placement handle in
 //! the lower bits. The namespace maps placement handles to reclaim unit handles.
 
-use crate::config::Isolation;
 use crate::drive::Drive;
 use crate::media::flash::placed_shape;
-use crate::media::translation::TranslationShape;
+use crate::media::translation::{PlacedStreams, TranslationShape};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 
 /// Directive Type of the Data Placement directive (DTYPE).
@@ -35,6 +34,8 @@ pub struct PlacementLimits {
     /// Maximum number of placement identifiers in one I/O Management Send (MAXPIDS plus 1, since that field counts from
     /// 0).
     pub identifiers_max: u16,
+    /// Reclaim unit handles and groups of the drive, of which a namespace may have fewer placement handles.
+    pub streams: PlacedStreams,
     /// Shape of the drive's translation layer, whose blocks are the reclaim units.
     pub shape: TranslationShape,
     /// Size in bytes of a mapping unit of the translation layer.
@@ -75,27 +76,16 @@ impl PlacementLimits {
     /// Returns the data placement of a drive as one namespace with all handles and groups; none if hosts cannot place
     /// data.
     pub fn of(drive: &Drive) -> Option<PlacementLimits> {
-        let (handles, groups) = (drive.placement.handles, drive.placement.groups);
-        drive.placement.is_there().then(|| PlacementLimits {
-            handles,
-            groups,
-            identifiers_max: u16::from(handles) * u16::from(groups),
+        drive.placed_streams().map(|streams| PlacementLimits {
+            handles: streams.handles,
+            groups: streams.groups,
+            identifiers_max: u16::from(streams.handles) * u16::from(streams.groups),
+            streams,
             shape: placed_shape(&drive.media, &drive.translation, &drive.placement),
             unit_bytes: drive.translation.unit_bytes,
             is_enabled: true,
             is_directed: true,
         })
-    }
-
-    /// Returns the number of reclaim unit handles of the drive; a namespace may have fewer placement handles.
-    pub fn shape_handles(&self) -> u8 {
-        self.shape.placement.map_or(self.handles, |streams| streams.handles)
-    }
-
-    /// Returns the isolation of the drive's reclaim unit handles: initial (garbage collection may mix their data) or
-    /// persistent (it keeps their data apart).
-    pub fn isolation(&self) -> Isolation {
-        self.shape.placement.map_or(Isolation::Initial, |streams| streams.isolation)
     }
 
     /// Returns RGIF, the number of upper bits of a placement identifier that hold the reclaim group; 0 with one group.
@@ -247,10 +237,9 @@ pub fn directed_to(dwords: [u32; 6], identifier: u16) -> [u32; 6] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Limits;
+    use super::super::{BlockParts, Limits, NamespaceKind};
     use super::*;
-    use crate::config::PolicyName;
-    use crate::media::translation::PlacedStreams;
+    use crate::config::{Isolation, PolicyName};
     use crate::media::translation::policy::PolicySettings;
     use crate::protocol::nvme::commands::{Command, opcode};
     use crate::random::Random;
@@ -259,6 +248,7 @@ mod tests {
         handles: 3,
         groups: 4,
         identifiers_max: 12,
+        streams: STREAMS,
         shape: SHAPE,
         unit_bytes: 4096,
         is_enabled: true,
@@ -274,9 +264,14 @@ mod tests {
         map: None,
         slc: None,
         wear_gap: 0,
-        placement: Some(PlacedStreams { handles: 3, groups: 4, isolation: Isolation::Initial }),
+        placement: Some(STREAMS),
     };
-    const LIMITS: Limits = Limits { placement: Some(PLACEMENT), ..Limits::SMALL };
+    const STREAMS: PlacedStreams = PlacedStreams { handles: 3, groups: 4, isolation: Isolation::Initial };
+    const LIMITS: Limits = placed(Some(PLACEMENT));
+
+    const fn placed(placement: Option<PlacementLimits>) -> Limits {
+        Limits { kind: NamespaceKind::Blocks(BlockParts { placement, metadata: None }), ..Limits::SMALL }
+    }
 
     fn entry(opcode: u8, dwords: [u32; 4]) -> SubmissionEntry {
         let dwords = [dwords[0], dwords[1], dwords[2], dwords[3], 0, 0];
@@ -338,7 +333,7 @@ mod tests {
             Some(PlacementLimits { is_directed: false, ..PLACEMENT }),
         ] {
             // Without an enabled directive, the fields are ignored.
-            assert_eq!(place(&write(15, 0x8001), &Limits { placement, ..LIMITS }), at(0, 0));
+            assert_eq!(place(&write(15, 0x8001), &placed(placement)), at(0, 0));
         }
         let read = SubmissionEntry { opcode: opcode::READ, ..write(15, 0) };
         assert_eq!(place(&read, &LIMITS), at(0, 0), "a read has no directive");
@@ -347,8 +342,8 @@ mod tests {
     #[test]
     fn each_wrong_field_of_a_management_command_has_its_status() {
         let (receive, send) = (opcode::IO_MANAGEMENT_RECEIVE, opcode::IO_MANAGEMENT_SEND);
-        let none = Limits { placement: None, ..LIMITS };
-        let disabled = Limits { placement: Some(PlacementLimits { is_enabled: false, ..PLACEMENT }), ..LIMITS };
+        let none = placed(None);
+        let disabled = placed(Some(PlacementLimits { is_enabled: false, ..PLACEMENT }));
         for (entry, limits, expected) in [
             (entry(receive, [1, 3, 0, 0]), &LIMITS, Ok(16)),
             (entry(receive, [0, 3, 0, 0]), &LIMITS, Ok(0)),

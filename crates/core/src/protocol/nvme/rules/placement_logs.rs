@@ -95,7 +95,7 @@ impl PlacementEvent {
 /// Returns log page FDP Configurations with one configuration, which has all reclaim unit handles of the drive.
 /// `namespaces` is the maximum number of namespaces, and `unit_bytes` the size of a reclaim unit.
 pub fn configurations(limits: &PlacementLimits, namespaces: u32, unit_bytes: u64) -> Vec<u8> {
-    let (handles, groups) = (limits.shape_handles(), limits.groups);
+    let (handles, groups) = (limits.streams.handles, limits.groups);
     let mut configuration = vec![0; 64];
     // Valid, volatile write cache, and number of bits for the reclaim group (FDPA).
     configuration[2] = 1 << 7 | 1 << 4 | limits.group_bits() as u8;
@@ -104,7 +104,7 @@ pub fn configurations(limits: &PlacementLimits, namespaces: u32, unit_bytes: u64
     configuration[10..12].copy_from_slice(&(limits.identifiers_max - 1).to_le_bytes());
     configuration[12..16].copy_from_slice(&namespaces.to_le_bytes());
     configuration[16..24].copy_from_slice(&unit_bytes.to_le_bytes());
-    let kind = match limits.isolation() {
+    let kind = match limits.streams.isolation {
         Isolation::Initial => 1,
         Isolation::Persistent => 2,
     };

@@ -454,7 +454,7 @@ fn guard(block: &[u8]) -> u16 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::Limits;
+    use super::super::{BlockParts, Limits, NamespaceKind};
     use super::*;
     use crate::protocol::nvme::commands::{Command, opcode};
 
@@ -556,7 +556,13 @@ mod tests {
     }
 
     fn limits(protection: u8) -> Limits {
-        Limits { metadata: Some(MetadataFormat::of(protection, false).unwrap()), ..Limits::SMALL }
+        Limits {
+            kind: NamespaceKind::Blocks(BlockParts {
+                metadata: Some(MetadataFormat::of(protection, false).unwrap()),
+                placement: None,
+            }),
+            ..Limits::SMALL
+        }
     }
 
     fn checked(opcode: u8, protection: u8, information: u32, reference_tag: u32) -> Result<bool, Status> {
@@ -598,7 +604,7 @@ mod tests {
     fn metadata_pointer_beside_pages_is_aligned_to_double_words() {
         let read = SubmissionEntry { opcode: opcode::READ, namespace_id: 1, metadata: 2, ..SubmissionEntry::default() };
         let of = |entry: SubmissionEntry| {
-            BlockMetadata::of(&entry, MetadataUse::Transferred, limits(0).metadata.unwrap(), 9)
+            BlockMetadata::of(&entry, MetadataUse::Transferred, limits(0).kind.metadata().unwrap(), 9)
         };
         assert_eq!(of(read), Err(Status::INVALID_FIELD));
         assert!(of(SubmissionEntry { flags: 0x40, ..read }).is_ok());
@@ -612,7 +618,7 @@ mod tests {
         let source =
             |slba: u64, tag: u32| [0, slba, 0, 0xffff_0007 << 32 | u64::from(tag)].map(u64::to_le_bytes).concat();
         let of = |list: &[u8]| {
-            let metadata = BlockMetadata::of(&entry, MetadataUse::Zeroed, limits(1).metadata.unwrap(), 9);
+            let metadata = BlockMetadata::of(&entry, MetadataUse::Zeroed, limits(1).kind.metadata().unwrap(), 9);
             let mut metadata = metadata.unwrap().unwrap();
             metadata.take_sources(list).map(|()| metadata.sources)
         };

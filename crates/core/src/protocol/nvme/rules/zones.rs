@@ -198,14 +198,16 @@ pub fn status(refusal: ZoneRefusal) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Limits;
+    use super::super::{Limits, NamespaceKind};
     use super::*;
     use crate::protocol::nvme::commands::{Action, Command, opcode};
 
     const LAYOUT: ZoneLayout =
         ZoneLayout { zones: 4, zone_blocks: 512, capacity_blocks: 500, active_max: 3, open_max: 0 };
-    const LIMITS: Limits =
-        Limits { zones: Some(ZoneLimits { layout: LAYOUT, append_bytes_max: 32 << 10 }), ..Limits::SMALL };
+    const LIMITS: Limits = Limits {
+        kind: NamespaceKind::Zoned(ZoneLimits { layout: LAYOUT, append_bytes_max: 32 << 10 }),
+        ..Limits::SMALL
+    };
 
     fn entry(opcode: u8, slba: u64, dwords: [u32; 2]) -> SubmissionEntry {
         let dwords = [slba as u32, (slba >> 32) as u32, dwords[0], dwords[1], 0, 0];
@@ -228,7 +230,7 @@ mod tests {
             (entry(receive, 2048, [1023, 0]), Status::LBA_OUT_OF_RANGE),
         ] {
             assert_eq!(Command::check(&entry, &LIMITS), Err(expected), "{entry:?}");
-            let plain = Limits { zones: None, ..LIMITS };
+            let plain = Limits { kind: NamespaceKind::PLAIN, ..LIMITS };
             assert_eq!(Command::check(&entry, &plain), Err(Status::INVALID_OPCODE), "{entry:?}");
         }
         let all = Command::check(&entry(send, 1 << 40, [0, 4 | SELECT_ALL]), &LIMITS).unwrap();
