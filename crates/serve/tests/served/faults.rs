@@ -16,7 +16,7 @@ use phaselink_client::{Options, Queue};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{JobOutcome, Outcome};
 use phaselink_core::protocol::nvme::commands::opcode;
-use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status};
+use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_core::time::Span;
 use phaselink_serve::device::faults::{FaultScope, Faults};
 use phaselink_serve::device::store::{Geometry, Store};
@@ -536,6 +536,37 @@ fn interrupts_over_vfio_user_get_lost_or_come_again() {
         server.add(r#"action = "repeat-interrupt", times = 1, delay_us = 300"#);
         read(&mut guest);
         assert_eq!(count() + count(), 2, "timing {timing}");
+    }
+}
+
+/// Cancel comes behind the commands in their queue, so that all of them have been fetched when it is executed.
+#[test]
+fn cancel_and_abort_over_vfio_user_end_commands_that_hang() {
+    for timing in [false, true] {
+        let server = serve("cancel", Kind::VfioUser, timing, Wait::Adaptive);
+        let mut driver = server.guest().0.0;
+        server.add(r#"action = "hang", times = 3"#);
+        let [first, second, third] = [0; 3].map(|_| driver.transfer(opcode::READ, 0, 1));
+        let cancel = |driver: &mut Driver, id: u16, code| {
+            driver.submit(1, opcode::CANCEL, 1, [0; 2], [1 | u32::from(id) << 16, code, 0, 0, 0, 0])
+        };
+        let ends = |driver: &mut Driver, id, status, result| {
+            let entry = driver.answer(1);
+            assert_eq!((entry.command_id, entry.status.kind(), entry.result), (id, status, result), "timing {timing}");
+        };
+        let one = cancel(&mut driver, second, 0);
+        ends(&mut driver, second, Status::ABORT_REQUESTED, 0);
+        ends(&mut driver, one, Status::SUCCESS, 1);
+        let aborted = driver.administer(admin::ABORT, 0, 0, [1 | u32::from(first) << 16, 0, 0, 0, 0, 0]);
+        assert_eq!(aborted.result, 0);
+        ends(&mut driver, first, Status::ABORT_REQUESTED, 0);
+        let all = cancel(&mut driver, u16::MAX, 1);
+        ends(&mut driver, third, Status::ABORT_REQUESTED, 0);
+        ends(&mut driver, all, Status::SUCCESS, 1);
+        let read = driver.transfer(opcode::READ, 0, 1);
+        ends(&mut driver, read, Status::SUCCESS, 0);
+        drop(driver);
+        server.finish();
     }
 }
 
