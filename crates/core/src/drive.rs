@@ -326,6 +326,17 @@ impl Drive {
         stack.clock_ghz / host.core_ghz * (ipc / host.ipc)
     }
 
+    /// Returns the core on which the costs of the software stack were measured: its clock in GHz, the key that states this
+    /// clock, and its instructions per clock relative to the host's core; `None` if both have as many or it is unknown.
+    pub(crate) fn software_core(&self) -> (f64, &'static str, Option<f64>) {
+        let (host, stack) = (&self.host, &self.stack);
+        let (ghz, key, ipc) = match stack.clock_ghz > 0.0 {
+            true => (stack.clock_ghz, "stack.clock_ghz", stack.ipc),
+            false => (host.nominal_ghz, "host.nominal_ghz", host.nominal_ipc),
+        };
+        (ghz, key, Some(ipc / host.ipc).filter(|_| ipc != host.ipc && ipc != 0.0))
+    }
+
     /// True if an acknowledged write outlives a loss of power: it is in the cells, or in a buffer with power-loss
     /// protection.
     pub fn keeps_acknowledged(&self) -> bool {

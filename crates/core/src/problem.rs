@@ -136,7 +136,7 @@ impl std::error::Error for Problems {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenCondition {
     /// Full names of the keys that the broken condition involves.
-    pub keys: &'static [&'static str],
+    pub keys: Vec<&'static str>,
     /// Text that says what values were found.
     pub found: String,
     /// Text that says what values are allowed.
@@ -147,11 +147,11 @@ impl BrokenCondition {
     /// Returns the broken condition if `is_broken` is true.
     pub(crate) fn when(
         is_broken: bool,
-        keys: &'static [&'static str],
+        keys: &[&'static str],
         found: String,
         allowed: String,
     ) -> Option<BrokenCondition> {
-        is_broken.then_some(BrokenCondition { keys, found, allowed })
+        is_broken.then(|| BrokenCondition { keys: keys.to_vec(), found, allowed })
     }
 }
 

@@ -24,12 +24,12 @@ section! {
         /// Number of bytes that the DMA engine moves to host memory at once (a piece); 0: as `dma.piece_bytes`
         to_host_piece_bytes => to_host_piece_bytes: u32 = 0, [0, 8, 16, 32, 64, 128, 256, 512];
         /// Number of bytes that the DMA engine moves at once between the link and the device's own memory (a piece)
-        piece_bytes => piece_bytes: u32 = 64, [8, 16, 32, 64, 128, 256, 512];
+        piece_bytes => piece_bytes: u32 = 64, [8, 16, 32, 64, 128, 256, 512], with piece_ns;
         /// True if the DMA engine moves data in both directions at once, false if the directions take turns
-        full_duplex => full_duplex: bool = false, any();
+        full_duplex => full_duplex: bool = false, any(), needs DmaTurns;
         /// Word size of the device's own memory, in bytes: a DMA transfer from host memory that ends within a word
         /// costs a further piece, because the engine has to read the word first
-        word_bytes => word_bytes: u32 = 1, [1, 2, 4, 8, 16, 32, 64];
+        word_bytes => word_bytes: u32 = 1, [1, 2, 4, 8, 16, 32, 64], with piece_ns;
         /// Time in which the DMA engine fetches data from the device's own memory before a transfer to host memory;
         /// data of several transfers is fetched at a time
         fetch_ns => fetch: Span = ZERO, ZERO..=LONGEST;

@@ -45,7 +45,7 @@ section! {
         mmio_drain_ns => mmio_drain: Span = ZERO, ZERO..=LONGEST;
         /// Number of posted register writes that a core can queue until they leave the core at intervals of
         /// `host.mmio_drain_ns`
-        mmio_room => mmio_room: u16 = 16, 1..=1024;
+        mmio_room => mmio_room: u16 = 16, 1..=1024, with mmio_drain_ns;
         /// Processor time of one context switch between threads of a core
         context_switch_ns => context_switch: Span = ns(550), ZERO..=LONGEST;
         /// Extra time of a context switch for each doubling of the number of threads that wait for the core, counted

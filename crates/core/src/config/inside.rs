@@ -10,7 +10,7 @@ section! {
     /// The drive's own processors and hardwired logic, between protocol and memory.
     pub struct Controller ("controller") {
         /// Number of processor cores of the drive, which commands use in turn
-        cores => cores: u16 = 1, 1..=1024;
+        cores => cores: u16 = 1, 1..=1024, needs CommandCores;
         /// Processor time that one of the drive's cores spends on a read command
         read_core_ns => read_core: Span = ZERO, ZERO..=LONGEST;
         /// Processor time that one of the drive's cores spends on a write command
@@ -30,15 +30,15 @@ section! {
     pub struct Buffer ("buffer") {
         /// Capacity of the drive's write buffer in front of flash, in KiB; a write that finds no room waits until a
         /// program operation ends
-        capacity_kib => capacity_kib: u64 = 0, 0..=1 << 32;
+        capacity_kib => capacity_kib: u64 = 0, 0..=1 << 32, needs Translation;
         /// Service time of the drive's write buffer for each write command, whatever its length
-        command_ns => command: Span = ZERO, ZERO..=LONGEST;
+        command_ns => command: Span = ZERO, ZERO..=LONGEST, needs Translation;
         /// Service time of the memory of the drive's write buffer for each 4 KiB of a write
-        page_ns => page: Span = ZERO, ZERO..=LONGEST;
+        page_ns => page: Span = ZERO, ZERO..=LONGEST, needs Translation;
         /// True if acknowledged writes in the drive's buffers survive a power loss, so that a flush need not wait for the memory cells
-        power_loss_protection => power_loss_protection: bool = true, any();
+        power_loss_protection => power_loss_protection: bool = true, any(), needs EarlyAcknowledge;
         /// Number of KiB that the drive reads ahead of sequential reads; 0: no read-ahead
-        read_ahead_kib => read_ahead_kib: u32 = 0, 0..=1 << 20;
+        read_ahead_kib => read_ahead_kib: u32 = 0, 0..=1 << 20, needs Translation;
     }
 }
 
@@ -49,36 +49,36 @@ section! {
         /// place) or `none` (every address has a fixed place)
         mapping => mapping: Mapping = Mapping::None, any();
         /// Size of the unit that one entry of the flash mapping table maps, in bytes
-        unit_bytes => unit_bytes: u32 = 4096, [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
+        unit_bytes => unit_bytes: u32 = 4096, [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536], needs Translation;
         /// Over-provisioning: flash capacity beyond the user capacity, as a fraction of the user capacity
-        over_provisioning => over_provisioning: f64 = 0.07, 0.0..=2.0;
+        over_provisioning => over_provisioning: f64 = 0.07, 0.0..=2.0, needs Translation;
         /// Policy of the flash translation layer that separates writes into streams, chooses blocks for them, and
         /// chooses the victim blocks of garbage collection
-        policy => policy: PolicyName = PolicyName::Greedy, any();
+        policy => policy: PolicyName = PolicyName::Greedy, any(), needs Translation;
         /// Priority of garbage collection's reads on a flash die: `queued` (behind all queued operations of the die) or
         /// `first` (as host reads, so that programs need not wait for their data)
-        collection_reads => collection_reads: CollectionReads = CollectionReads::Queued, any();
+        collection_reads => collection_reads: CollectionReads = CollectionReads::Queued, any(), needs Translation;
         /// Number of random flash blocks among which the garbage collection policy `d-choices` picks the block with the
         /// fewest valid units
-        choices => choices: u32 = 10, 1..=1024;
+        choices => choices: u32 = 10, 1..=1024, needs Translation RandomChoices;
         /// Part of the flash mapping table that the drive's memory holds, in KiB; 0: the whole table. The drive reads
         /// other parts from flash on demand, and writes changed parts back
-        map_cache_kib => map_cache_kib: u64 = 0, 0..=1 << 32;
+        map_cache_kib => map_cache_kib: u64 = 0, 0..=1 << 32, needs Translation;
         /// Capacity of the SLC cache, in MiB: separate flash blocks with one bit a cell, to which host writes go while
         /// there is room; 0: no SLC cache. Idle time moves its data to other blocks
-        slc_cache_mib => slc_cache_mib: u64 = 0, 0..=1 << 30;
+        slc_cache_mib => slc_cache_mib: u64 = 0, 0..=1 << 30, needs Translation;
         /// Time without a request after which garbage collection in idle time begins; 0: never
-        idle_us => idle: Span = ZERO, ZERO..=LONGEST;
+        idle_us => idle: Span = ZERO, ZERO..=LONGEST, needs Translation;
         /// Number of erased flash blocks, beyond the reserve of garbage collection, at which collection in idle time
         /// ends
-        idle_blocks => idle_blocks: u32 = 4, 1..=1 << 20;
+        idle_blocks => idle_blocks: u32 = 4, 1..=1 << 20, needs Translation, with idle_us;
         /// Wear levelling of flash: largest number of erases by which a block may lag behind the most worn block.
         /// Beyond it, the block is collected whatever its valid count; 0: no limit
-        wear_gap_erases => wear_gap_erases: u32 = 0, 0..=1 << 30;
+        wear_gap_erases => wear_gap_erases: u32 = 0, 0..=1 << 30, needs Translation;
         /// State of the flash drive at the start of a run: `none` (empty), `sequential` (each unit written once, in
         /// order), `random` (steady state of random overwrites) or `auto` (`random` for jobs that write at random and
         /// are measured in the steady state, otherwise `sequential`)
-        precondition => precondition: Precondition = Precondition::None, any();
+        precondition => precondition: Precondition = Precondition::None, any(), needs Translation;
     }
 }
 

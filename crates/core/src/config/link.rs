@@ -2,6 +2,7 @@
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
+use crate::problem::BrokenCondition;
 use crate::time::Span;
 
 section! {
@@ -76,9 +77,63 @@ section! {
         /// (a packet without user data holds the wire until its own ACK has passed)
         acknowledge => acknowledge: LinkAcknowledge = LinkAcknowledge::Pipelined, any();
     }
+    conditions [Link::check_data_credits, Link::check_lane_rate, Link::check_completion_size]
 }
 
 impl Link {
+    /// Checks that a receiver advertises credits for at least one packet of the largest payload (PCI Express Base
+    /// Specification 6.0, section 2.6.1); with fewer, such a packet would wait for ever.
+    fn check_data_credits(&self) -> Option<BrokenCondition> {
+        let (credits, payload) = (self.posted_data_credits, self.max_payload_bytes);
+        BrokenCondition::when(
+            u32::from(credits) * 16 < payload,
+            &["link.posted_data_credits", "link.max_payload_bytes"],
+            format!("link.posted_data_credits is {credits} with link.max_payload_bytes {payload}"),
+            format!("at least {} credits of 16 bytes", payload / 16),
+        )
+    }
+
+    /// Checks that a lane of the link is fast enough to keep the wire time of a packet far below 2^64 ps.
+    fn check_lane_rate(&self) -> Option<BrokenCondition> {
+        let rate = self.lane_bytes_per_ns;
+        BrokenCondition::when(
+            rate > 0.0 && rate < 1e-3,
+            &["link.lane_bytes_per_ns"],
+            format!("link.lane_bytes_per_ns is {rate}"),
+            String::from("0, or 0.001 and more"),
+        )
+    }
+
+    /// Checks that a completion carries at most the largest payload, answers at most one read request, and can end at a
+    /// read completion boundary (section 2.3.1.1).
+    fn check_completion_size(&self) -> Option<BrokenCondition> {
+        let (size, boundary) = (self.completion_bytes, self.read_completion_boundary_bytes);
+        let size_max = self.max_payload_bytes.min(self.max_read_request_bytes);
+        BrokenCondition::when(
+            size > 0 && !(boundary..=size_max).contains(&size),
+            &["link.completion_bytes", "link.max_payload_bytes", "link.max_read_request_bytes"],
+            format!("link.completion_bytes is {size}"),
+            format!(
+                "0, or link.read_completion_boundary_bytes ({boundary}) up to {size_max}, the smaller of \
+                 link.max_payload_bytes and link.max_read_request_bytes"
+            ),
+        )
+    }
+}
+
+impl Link {
+    /// Returns the link with `bytes` more overhead in each packet whose overhead is described.
+    pub(crate) fn with_longer_packets(&self, bytes: u32) -> Link {
+        let longer = |overhead: u32| if overhead > 0 { overhead + bytes } else { 0 };
+        Link {
+            request_overhead_bytes: longer(self.request_overhead_bytes),
+            write_overhead_bytes: longer(self.write_overhead_bytes),
+            doorbell_overhead_bytes: longer(self.doorbell_overhead_bytes),
+            completion_overhead_bytes: longer(self.completion_overhead_bytes),
+            ..self.clone()
+        }
+    }
+
     /// Returns the payload of each completion packet of a read, except for the last. It is at most the maximum payload,
     /// and at most the size of one read request (PCI Express Base Specification 6.0, section 2.3.1.1).
     pub fn completion_bytes_max(&self) -> u32 {

@@ -2,6 +2,7 @@
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns, us};
+use crate::problem::BrokenCondition;
 use crate::time::Span;
 
 section! {
@@ -35,17 +36,17 @@ section! {
         /// act as one
         chip_bytes => chip_bytes: u32 = 0, 0..=1 << 20;
         /// Number of memory chips of a stripe beyond the data chips, for error correction codes and metadata
-        spare_chips => spare_chips: u8 = 0, 0..=64;
+        spare_chips => spare_chips: u8 = 0, 0..=64, with chip_bytes;
         /// Number of buses of each memory channel, over which the chips of a stripe are distributed;
         /// `media.bus_bytes_per_ns` is the rate of each bus
-        buses_per_channel => buses_per_channel: u8 = 1, 1..=64;
+        buses_per_channel => buses_per_channel: u8 = 1, 1..=64, with chip_bytes;
         /// Number of bits that a memory bus moves in one clock cycle, from which the length of a cycle follows
         bus_bits_per_clock => bus_bits_per_clock: u16 = 8, 1..=1024;
         /// Number of memory bus clock cycles for command and address before the data of each chip
-        command_clocks => command_clocks: u16 = 0, 0..=1024;
+        command_clocks => command_clocks: u16 = 0, 0..=1024, with chip_bytes;
         /// Number of memory bus clock cycles between address and data of each chip's read; `media.read_ns` overlaps
         /// with these cycles
-        dummy_clocks => dummy_clocks: u16 = 0, 0..=1024;
+        dummy_clocks => dummy_clocks: u16 = 0, 0..=1024, with chip_bytes;
         /// Duration of the pulse that programs a phase-change memory cell to zero (RESET); 0: unknown
         reset_ns => reset: Span = ZERO, ZERO..=LONGEST;
         /// Duration of the pulse that programs a phase-change memory cell to one (SET); 0: unknown
@@ -82,21 +83,21 @@ section! {
         /// Number of writes that a line of the memory endures; 0: no limit
         endurance_cycles => endurance_cycles: u64 = 0, 0..=1 << 50;
         /// Flash: number of planes of a bank (die), which program and erase together; each holds one page of a stripe
-        planes => planes: u8 = 1, 1..=16;
+        planes => planes: u8 = 1, 1..=16, needs Flash;
         /// Flash: `together` if all planes of a bank read the same page number at a time, `independent` if each can read another page
-        plane_reads => plane_reads: PlaneReads = PlaneReads::Together, any();
+        plane_reads => plane_reads: PlaneReads = PlaneReads::Together, any(), needs Flash;
         /// Flash: wires that carry the command of an access for `command_ns`: `unlimited` (each die has its own), `separate` (one command bus for each channel, beside its data bus) or `shared` (the channel's data bus)
-        command_bus => command_bus: CommandBus = CommandBus::Unlimited, any();
+        command_bus => command_bus: CommandBus = CommandBus::Unlimited, any(), needs Flash;
         /// Flash: number of pages of a block in one plane
-        block_pages => block_pages: u32 = 256, 1..=1 << 20;
+        block_pages => block_pages: u32 = 256, 1..=1 << 20, needs Flash;
         /// Flash with two or three bits a cell: time of an array read of the page in a cell's second bit; 0: as `read_ns`
-        read_centre_ns => read_centre: Span = ZERO, ZERO..=LONGEST;
+        read_centre_ns => read_centre: Span = ZERO, ZERO..=LONGEST, needs Flash SecondBit;
         /// Flash with three bits a cell: time of an array read of the page in a cell's third bit; 0: as `read_ns`
-        read_upper_ns => read_upper: Span = ZERO, ZERO..=LONGEST;
+        read_upper_ns => read_upper: Span = ZERO, ZERO..=LONGEST, needs Flash ThirdBit;
         /// Flash: time to erase a block in all planes of a bank
-        erase_ns => erase: Span = ZERO, ZERO..=LONGEST;
+        erase_ns => erase: Span = ZERO, ZERO..=LONGEST, needs Flash;
         /// Flash: time to suspend a program or erase operation for a read; 0: reads wait until the operation ends
-        suspend_ns => suspend: Span = ZERO, ZERO..=LONGEST;
+        suspend_ns => suspend: Span = ZERO, ZERO..=LONGEST, needs Flash;
         /// Spread of array reads of the memory: each takes a random time within this fraction of the mean; 0: none
         read_spread => read_spread: f64 = 0.0, 0.0..=1.0;
         /// Spread of array writes and erases of the memory: each takes a random time within this fraction of the mean;
@@ -112,13 +113,90 @@ section! {
         /// array read
         read_retry_ns => read_retry: Span = ZERO, ZERO..=LONGEST;
         /// Flash: time to program a word line of a block that is used with one bit a cell, in all planes of a bank
-        slc_program_ns => slc_program: Span = ZERO, ZERO..=LONGEST;
+        slc_program_ns => slc_program: Span = ZERO, ZERO..=LONGEST, needs Flash SlcCache;
         /// Flash: array read time of a page of a block that is used with one bit a cell; 0: as `read_ns`
-        slc_read_ns => slc_read: Span = ZERO, ZERO..=LONGEST;
+        slc_read_ns => slc_read: Span = ZERO, ZERO..=LONGEST, needs Flash SlcCache;
         /// Energy to read one bit of the memory, in picojoules, cells and row buffer together; 0: unknown
         read_pj_per_bit => read_pj_per_bit: f64 = 0.0, 0.0..=1e9;
         /// Energy to write one bit of the memory, in picojoules, cells and row buffer together; 0: unknown
         write_pj_per_bit => write_pj_per_bit: f64 = 0.0, 0.0..=1e9;
+    }
+    conditions [Media::check_stripe, Media::check_chips_fill_stripe, Media::check_spread_of_chips, Media::check_pattern, Media::check_housekeeping, Media::check_wear_line]
+}
+
+impl Media {
+    /// Checks that a stripe of the memory is no larger than the memory's capacity.
+    fn check_stripe(&self) -> Option<BrokenCondition> {
+        let (stripe, capacity) = (self.stripe_bytes, self.capacity_mib);
+        BrokenCondition::when(
+            u64::from(stripe) > capacity << 20,
+            &["media.stripe_bytes", "media.capacity_mib"],
+            format!("media.stripe_bytes is {stripe} with media.capacity_mib {capacity}"),
+            String::from("a stripe no larger than the capacity"),
+        )
+    }
+
+    /// Checks that a stripe of the memory consists of whole chips.
+    fn check_chips_fill_stripe(&self) -> Option<BrokenCondition> {
+        let (chip, stripe) = (self.chip_bytes, self.stripe_bytes);
+        BrokenCondition::when(
+            chip > 0 && !stripe.is_multiple_of(chip),
+            &["media.chip_bytes", "media.stripe_bytes"],
+            format!("media.chip_bytes is {chip} with media.stripe_bytes {stripe}"),
+            String::from("media.stripe_bytes that is a multiple of media.chip_bytes"),
+        )
+    }
+
+    /// Checks that reads have no spread in time if memory chips are modelled one by one, because these read in step.
+    fn check_spread_of_chips(&self) -> Option<BrokenCondition> {
+        let media = self;
+        let is_given = media.read_spread > 0.0 || media.read_retry_rate > 0.0;
+        BrokenCondition::when(
+            is_given && media.chip_bytes > 0,
+            &["media.read_spread", "media.read_retry_rate", "media.chip_bytes"],
+            String::from("a spread of reads is given with media.chip_bytes, whose chips read in step"),
+            String::from("media.chip_bytes = 0, or media.read_spread = 0 and media.read_retry_rate = 0"),
+        )
+    }
+
+    /// Checks that the durations of both programming pulses are given if the time of a write depends on its data.
+    fn check_pattern(&self) -> Option<BrokenCondition> {
+        let media = self;
+        let data_matters = media.data_pattern != DataPattern::Typical || media.write_difference;
+        BrokenCondition::when(
+            data_matters && (media.reset.is_zero() || media.set.is_zero()),
+            &["media.data_pattern", "media.write_difference", "media.reset_ns", "media.set_ns"],
+            String::from("the time of a write depends on its data, but media.reset_ns or media.set_ns is 0"),
+            String::from(
+                "media.reset_ns and media.set_ns above 0, or media.data_pattern = \"typical\" and media.write_difference = false",
+            ),
+        )
+    }
+
+    /// Checks that a housekeeping pause of the memory is shorter than the interval between pauses.
+    fn check_housekeeping(&self) -> Option<BrokenCondition> {
+        let (pause, interval) = (self.housekeeping, self.housekeeping_interval);
+        BrokenCondition::when(
+            pause >= interval && !(pause.is_zero() && interval.is_zero()),
+            &["media.housekeeping_us", "media.housekeeping_interval_us"],
+            format!(
+                "media.housekeeping_us is {} with media.housekeeping_interval_us {}",
+                pause.as_us(),
+                interval.as_us()
+            ),
+            String::from("a pause shorter than the interval"),
+        )
+    }
+
+    /// Checks that a stripe of the memory consists of whole wear-levelling lines.
+    fn check_wear_line(&self) -> Option<BrokenCondition> {
+        let (line, stripe) = (self.wear_line_bytes, self.stripe_bytes);
+        BrokenCondition::when(
+            line > 0 && !stripe.is_multiple_of(line),
+            &["media.wear_line_bytes", "media.stripe_bytes"],
+            format!("media.wear_line_bytes is {line} with media.stripe_bytes {stripe}"),
+            String::from("media.stripe_bytes that is a multiple of media.wear_line_bytes"),
+        )
     }
 }
 

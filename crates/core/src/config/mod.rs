@@ -19,6 +19,7 @@ mod link;
 pub(crate) mod list;
 mod media;
 pub mod origin;
+pub mod part;
 mod peer;
 pub(crate) mod policies;
 mod power;

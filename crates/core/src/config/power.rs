@@ -2,6 +2,7 @@
 
 use crate::config::section::section;
 use crate::config::spans::{LONGEST, ZERO, us};
+use crate::problem::BrokenCondition;
 use crate::time::Span;
 
 section! {
@@ -22,5 +23,19 @@ section! {
         volts_max => volts_max: f64 = 1.2, 0.1..=3.0;
         /// Highest core clock at which the lowest core voltage (`power.volts_min`) suffices
         volts_min_ghz => volts_min_ghz: f64 = 1.2, 0.1..=10.0;
+    }
+    conditions [Power::check_volts]
+}
+
+impl Power {
+    /// Checks that the lowest core voltage is no higher than the highest one.
+    fn check_volts(&self) -> Option<BrokenCondition> {
+        let (low, high) = (self.volts_min, self.volts_max);
+        BrokenCondition::when(
+            low > high,
+            &["power.volts_min", "power.volts_max"],
+            format!("power.volts_min is {low} with power.volts_max {high}"),
+            String::from("power.volts_min no higher than power.volts_max"),
+        )
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
+use crate::problem::BrokenCondition;
 use crate::time::Span;
 
 section! {
@@ -57,6 +58,24 @@ section! {
         /// Delay of a device's posted write into host memory, for the fraction `root_complex.late_write_ratio` of the
         /// packets
         late_write_ns => late_write: Span = ns(300), ZERO..=LONGEST;
+    }
+    conditions [RootComplex::check_refresh]
+}
+
+impl RootComplex {
+    /// Checks that a DRAM refresh is no longer than the interval between refreshes.
+    fn check_refresh(&self) -> Option<BrokenCondition> {
+        let (refresh, interval) = (self.refresh, self.refresh_interval);
+        BrokenCondition::when(
+            refresh > interval,
+            &["root_complex.refresh_ns", "root_complex.refresh_interval_ns"],
+            format!(
+                "root_complex.refresh_ns is {} with root_complex.refresh_interval_ns {}",
+                refresh.as_ns(),
+                interval.as_ns()
+            ),
+            String::from("a refresh no longer than the interval"),
+        )
     }
 }
 

@@ -3,11 +3,18 @@
 //!
 //! `section!` turns a list of keys into a plain struct with public fields, and implements [`Section`] for it. Through
 //! that trait, the reader, `phaselink check` and the results handle all sections alike.
+//!
+//! A key that has no effect on a drive without a certain part ends its row with `, needs PART`, or with several parts
+//! (see [`Part`]). One that has no effect while another key of its section has the default ends with `, with KEY`. Such
+//! a key is refused if the user gives it for a drive that lacks one of these. Conditions between keys of one section are
+//! functions of its struct, which stand after the keys in a list `conditions`.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::document::Node;
+use super::part::Part;
 use super::value::KeyFault;
+use crate::problem::BrokenCondition;
 
 /// Description of one key of a drive file: name, meaning, default and allowed values.
 #[derive(Debug)]
@@ -25,6 +32,17 @@ pub struct KeyDescription {
     pub schema: fn() -> Json,
 }
 
+/// Conditions without which a key of a drive file has no effect.
+#[derive(Debug)]
+pub struct KeyNeeds {
+    /// Full name of the key, section first.
+    pub key: &'static str,
+    /// Parts of the drive that the key needs.
+    pub parts: &'static [Part],
+    /// Full names of keys of the same section that must differ from their defaults.
+    pub with: &'static [&'static str],
+}
+
 /// Section of a drive file: a TOML table with a fixed set of keys.
 pub trait Section {
     /// Returns the name of the section's table; empty for the keys above all tables.
@@ -35,6 +53,10 @@ pub trait Section {
     fn keys(&self) -> Vec<KeyDescription>;
     /// Sets one key to the value that a file gives it. If the key or value is refused, the section stays unchanged.
     fn set(&mut self, key: &str, node: &Node) -> Result<(), KeyFault>;
+    /// Returns the conditions without which keys of the section have no effect, in the order of [`Section::keys`].
+    fn needs(&self) -> &'static [KeyNeeds];
+    /// Returns the conditions between keys of this section alone that their values break.
+    fn broken_conditions(&self) -> Vec<BrokenCondition>;
     /// Returns the name and current value of each key, in the key's unit and in the order of [`Section::keys`].
     fn values(&self) -> Vec<(&'static str, Json)>;
     /// Sets all keys of the drive file's section to their defaults.
@@ -47,9 +69,11 @@ macro_rules! section {
         pub struct $section:ident ($path:literal) {
             $(
                 $(#[doc = $doc:literal])+
-                $key:ident => $field:ident: $type:ty = $default:expr, $allowed:expr;
+                $key:ident => $field:ident: $type:ty = $default:expr, $allowed:expr
+                    $(, needs $($part:ident)+)? $(, with $switch:ident)?;
             )+
         }
+        $(conditions [$($condition:path),+ $(,)?])?
     ) => {
         $(#[doc = $about])+
         #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +123,21 @@ macro_rules! section {
                     _ => return Err($crate::config::value::KeyFault::UnknownKey),
                 }
                 Ok(())
+            }
+
+            fn needs(&self) -> &'static [$crate::config::section::KeyNeeds] {
+                &[$(
+                    $crate::config::section::KeyNeeds {
+                        key: concat!($path, ".", stringify!($key)),
+                        parts: &[$($($crate::config::part::Part::$part),+)?],
+                        with: &[$(concat!($path, ".", stringify!($switch)))?],
+                    },
+                )+]
+            }
+
+            fn broken_conditions(&self) -> Vec<$crate::problem::BrokenCondition> {
+                let conditions: &[fn(&$section) -> Option<$crate::problem::BrokenCondition>] = &[$($($condition),+)?];
+                conditions.iter().filter_map(|condition| condition(self)).collect()
             }
 
             fn values(&self) -> Vec<(&'static str, serde_json::Value)> {

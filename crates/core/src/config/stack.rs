@@ -3,6 +3,7 @@
 use crate::config::engine::{EngineOptions, IoEngine, Words};
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, us};
+use crate::problem::BrokenCondition;
 use crate::time::Span;
 
 section! {
@@ -22,7 +23,7 @@ section! {
         clock_ghz => clock_ghz: f64 = 0.0, 0.0..=10.0;
         /// Instructions per clock, relative to a Skylake core, of the core on which the times of the software stages
         /// were measured; the times scale to `host.ipc`. 0: as `host.ipc`
-        ipc => ipc: f64 = 0.0, 0.0..=10.0;
+        ipc => ipc: f64 = 0.0, 0.0..=10.0, with clock_ghz;
         /// I/O engines that the software stack supports, separated by spaces, the default first: `sync`, `libaio`,
         /// `io_uring`, `io_uring_cmd`, `spdk`; empty: software that does not depend on the engine
         engines => engines: String = String::new(), any();
@@ -40,9 +41,24 @@ section! {
         /// invalidation at each unmapping)
         iommu => iommu: IommuMode = IommuMode::Passthrough, any();
         /// Time without a request after which the kernel's poll thread of a job with `sqthread_poll` goes to sleep
-        poller_idle_us => poller_idle: Span = us(1_000_000), ZERO..=LONGEST;
+        poller_idle_us => poller_idle: Span = us(1_000_000), ZERO..=LONGEST, needs Engines;
         /// Time to wake the kernel's poll thread of a job with `sqthread_poll` from its sleep
-        poller_wake_ns => poller_wake: Span = ZERO, ZERO..=LONGEST;
+        poller_wake_ns => poller_wake: Span = ZERO, ZERO..=LONGEST, needs Engines;
+    }
+    conditions [Stack::check_lock_times]
+}
+
+impl Stack {
+    /// Checks that no stage of the software stack holds its lock for longer than it runs.
+    fn check_lock_times(&self) -> Option<BrokenCondition> {
+        let is_broken = |stage: &&StackStage| stage.submit_held > stage.submit || stage.complete_held > stage.complete;
+        let stage = self.stages.iter().find(is_broken)?;
+        BrokenCondition::when(
+            true,
+            &["stack.stages"],
+            format!("stack.stages \"{}\" holds its lock for longer than it runs", stage.name),
+            String::from("submit_held_ns no larger than submit_ns, and complete_held_ns no larger than complete_ns"),
+        )
     }
 }
 
@@ -65,7 +81,7 @@ section! {
         lock => lock: String = String::new(), any();
         /// Period for which a software stage holds its lock: part of the `stage` (a spinlock), or until the `request`
         /// is complete (a mutex, whose waiters sleep)
-        lock_held => lock_held: LockHeld = LockHeld::Stage, any();
+        lock_held => lock_held: LockHeld = LockHeld::Stage, any(), needs SoftwareAlone;
         /// Part of the software stage's `submit_ns`, at its end, during which the stage holds its spinlock; 0: all of
         /// `submit_ns`
         submit_held_ns => submit_held: Span = ZERO, ZERO..=LONGEST;
@@ -75,42 +91,42 @@ section! {
         /// fetched by the next holder, which lengthens the time that the lock is held
         lock_lines => lock_lines: u8 = 0, 0..=255;
         /// Number of cache lines, shared with other cores, that a software stage writes during submission
-        submit_lines => submit_lines: u8 = 0, 0..=64;
+        submit_lines => submit_lines: u8 = 0, 0..=64, needs SoftwareAlone;
         /// Number of cache lines, shared with other cores, that a software stage writes during completion; the first
         /// ones are also written during submission
-        complete_lines => complete_lines: u8 = 0, 0..=64;
+        complete_lines => complete_lines: u8 = 0, 0..=64, needs SoftwareAlone;
         /// True if a software stage ends by waking a kernel thread, which carries the request further while the
         /// submitting thread sleeps
-        hand_over => hand_over: bool = false, any();
+        hand_over => hand_over: bool = false, any(), needs SoftwareAlone;
         /// Condition under which a request passes a software stage: words that must be true for its job, or false if
         /// `!` precedes them; empty: always. A word is an I/O engine, an option of it, a file system, an I/O scheduler,
         /// `fio`, `mitigations`, `iommu-lazy` or `iommu-strict`
-        when => when: String = String::new(), any();
+        when => when: String = String::new(), any(), needs Engines;
         /// True if a software stage is code of the application, which runs on the application's thread even if another
         /// thread runs the kernel's part
-        user => user: bool = false, any();
+        user => user: bool = false, any(), needs Engines;
         /// Processor time of a software stage for each batch of requests that are submitted together
-        submit_batch_ns => submit_batch: Span = ZERO, ZERO..=LONGEST;
+        submit_batch_ns => submit_batch: Span = ZERO, ZERO..=LONGEST, needs Engines;
         /// Extra processor time of a software stage for each batch of submitted requests, for each other request of the
         /// thread in flight: a lock or a list that more waiters make slower
-        submit_depth_ns => submit_depth: Span = ZERO, ZERO..=LONGEST;
+        submit_depth_ns => submit_depth: Span = ZERO, ZERO..=LONGEST, needs Engines;
         /// Processor time of a software stage to look for completions, once for each batch that is collected together;
         /// on the critical path only if completions are already there
-        wait_batch_ns => wait_batch: Span = ZERO, ZERO..=LONGEST;
+        wait_batch_ns => wait_batch: Span = ZERO, ZERO..=LONGEST, needs Engines;
         /// Processor time of a software stage for each batch of completions that are collected together
-        complete_batch_ns => complete_batch: Span = ZERO, ZERO..=LONGEST;
+        complete_batch_ns => complete_batch: Span = ZERO, ZERO..=LONGEST, needs Engines;
         /// True if a software stage spends `wait_batch_ns` and `complete_batch_ns` only when the thread has to wait,
         /// because completions that are already there are collected without a system call
-        if_waited => if_waited: bool = false, any();
+        if_waited => if_waited: bool = false, any(), needs Engines;
         /// Processor time of a software stage during submission for each started 4 KiB of the request's data
-        submit_page_ns => submit_page: Span = ZERO, ZERO..=LONGEST;
+        submit_page_ns => submit_page: Span = ZERO, ZERO..=LONGEST, needs Engines;
         /// Processor time of a software stage during completion for each started 4 KiB of the request's data
-        complete_page_ns => complete_page: Span = ZERO, ZERO..=LONGEST;
+        complete_page_ns => complete_page: Span = ZERO, ZERO..=LONGEST, needs Engines;
         /// Extra processor time of a software stage during submission for a request of more than 4 KiB, whose pages the
         /// driver passes to the device as a list
-        submit_list_ns => submit_list: Span = ZERO, ZERO..=LONGEST;
+        submit_list_ns => submit_list: Span = ZERO, ZERO..=LONGEST, needs Engines;
         /// Extra processor time of a software stage during completion for a request of more than 4 KiB
-        complete_list_ns => complete_list: Span = ZERO, ZERO..=LONGEST;
+        complete_list_ns => complete_list: Span = ZERO, ZERO..=LONGEST, needs Engines;
     }
 }
 
@@ -211,6 +227,19 @@ impl StackStage {
             Some(word) => !words.contains(word),
             None => words.contains(word),
         })
+    }
+
+    /// Returns the costs of the stage that a lone request of 4 KiB pays, each with the name of its key.
+    pub(crate) fn lone_costs(&self) -> [(&'static str, Span); 7] {
+        [
+            ("submit_ns", self.submit),
+            ("complete_ns", self.complete),
+            ("submit_batch_ns", self.submit_batch),
+            ("wait_batch_ns", self.wait_batch),
+            ("complete_batch_ns", self.complete_batch),
+            ("submit_page_ns", self.submit_page),
+            ("complete_page_ns", self.complete_page),
+        ]
     }
 
     /// Returns the name under which results count the stage's time. It lacks the text in brackets that distinguishes

@@ -12,19 +12,19 @@ section! {
         /// Number of drives behind each PCI Express switch, filled from the first switch on; 0: no switch
         drives => drives: u16 = 0, 0..=64;
         /// PCI Express generation of the link from a switch to its root port, with the values of `link.generation`
-        uplink_generation => generation: u8 = 4, 1..=7;
+        uplink_generation => generation: u8 = 4, 1..=7, needs Switch;
         /// Number of lanes of the link from a switch to its root port
-        uplink_lanes => lanes: u8 = 16, [1, 2, 4, 8, 12, 16, 32];
+        uplink_lanes => lanes: u8 = 16, [1, 2, 4, 8, 12, 16, 32], needs Switch;
         /// Time of a packet through a PCI Express switch and its ports, without its time on the wires (HighPoint on
         /// Broadcom's PEX89048, generation 5: 115 ns)
-        pass_ns => pass: Span = ns(115), ZERO..=LONGEST;
+        pass_ns => pass: Span = ns(115), ZERO..=LONGEST, needs Switch;
         /// Number of equal hosts that share one device through a switch with port-based routing (Compute Express Link
         /// Specification, revision 3.1); 0: one host alone. Each host has its own cores and a port of its own, with a
         /// link as in [link]
         hosts => hosts: u16 = 0, 0..=16;
         /// Bytes that port-based routing of a CXL switch adds to each message (assumed: the identifiers of both ports,
         /// 12 bits each)
-        route_bytes => route_bytes: u32 = 3, 0..=32;
+        route_bytes => route_bytes: u32 = 3, 0..=32, needs Switch;
     }
 }
 
@@ -57,14 +57,7 @@ impl Switch {
     /// Returns the link of a switch port with port-based routing: `link`, with the port identifiers added to the
     /// overhead of its packets.
     pub fn routed(&self, link: &Link) -> Link {
-        let longer = |overhead: u32| if overhead > 0 { overhead + self.route_bytes } else { 0 };
-        Link {
-            request_overhead_bytes: longer(link.request_overhead_bytes),
-            write_overhead_bytes: longer(link.write_overhead_bytes),
-            doorbell_overhead_bytes: longer(link.doorbell_overhead_bytes),
-            completion_overhead_bytes: longer(link.completion_overhead_bytes),
-            ..link.clone()
-        }
+        link.with_longer_packets(self.route_bytes)
     }
 
     /// Returns the link from a switch to its root port. It has its own generation and lanes; all else is as in the

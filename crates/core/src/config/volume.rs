@@ -3,6 +3,7 @@
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO};
+use crate::problem::BrokenCondition;
 use crate::time::Span;
 
 section! {
@@ -15,55 +16,86 @@ section! {
         /// `volume.rate_iops`
         iops_per_gib => iops_per_gib: f64 = 0.0, 0.0..=1e9;
         /// Lower bound of a cloud volume's sustained rate, in operations a second, whatever its size
-        min_iops => min_iops: f64 = 0.0, 0.0..=1e9;
+        min_iops => min_iops: f64 = 0.0, 0.0..=1e9, needs OperationRate;
         /// Upper bound of a cloud volume's sustained rate, in operations a second, without burst credits; 0: no bound
-        max_iops => max_iops: f64 = 0.0, 0.0..=1e9;
+        max_iops => max_iops: f64 = 0.0, 0.0..=1e9, needs OperationRate;
         /// Rate of a cloud volume while burst credits last, in operations a second; 0, or no more than the sustained
         /// rate: no bursts
-        burst_iops => burst_iops: f64 = 0.0, 0.0..=1e9;
+        burst_iops => burst_iops: f64 = 0.0, 0.0..=1e9, needs OperationRate;
         /// Size of a cloud volume's bucket of burst credits for operations. An operation takes one credit, and the
         /// bucket is refilled at the sustained rate of operations
-        credit_operations => credit_operations: u64 = 0, 0..=1 << 40;
+        credit_operations => credit_operations: u64 = 0, 0..=1 << 40, needs OperationRate;
         /// Number of KiB that a cloud volume counts as one operation: a larger request counts as several; 0: every
         /// request counts as one
-        operation_kib => operation_kib: u32 = 0, 0..=1 << 20;
+        operation_kib => operation_kib: u32 = 0, 0..=1 << 20, needs SizedOperations;
         /// True if a cloud volume counts requests that continue the previous request's addresses as one operation, up
         /// to `volume.operation_kib`
-        merges_sequential => merges_sequential: bool = false, any();
+        merges_sequential => merges_sequential: bool = false, any(), needs SizedOperations, with operation_kib;
         /// Sustained bandwidth of a cloud volume, in MiB/s, before the part that depends on its size
         rate_mib_per_s => rate_mib_per_s: f64 = 0.0, 0.0..=1e6;
         /// Sustained bandwidth of a cloud volume, in MiB/s, for each GiB of `media.capacity_mib`, in addition to
         /// `volume.rate_mib_per_s`
         mib_per_s_per_gib => mib_per_s_per_gib: f64 = 0.0, 0.0..=1e6;
         /// Lower bound of a cloud volume's sustained bandwidth, in MiB/s, whatever its size
-        min_mib_per_s => min_mib_per_s: f64 = 0.0, 0.0..=1e6;
+        min_mib_per_s => min_mib_per_s: f64 = 0.0, 0.0..=1e6, needs Bandwidth;
         /// Upper bound of a cloud volume's bandwidth, in MiB/s, sustained and in bursts, whatever its size; 0: no bound
-        max_mib_per_s => max_mib_per_s: f64 = 0.0, 0.0..=1e6;
+        max_mib_per_s => max_mib_per_s: f64 = 0.0, 0.0..=1e6, needs Bandwidth;
         /// Bandwidth of a cloud volume while burst credits last, in MiB/s, before the part that depends on its size; 0,
         /// or no more than the sustained bandwidth: no bursts
-        burst_mib_per_s => burst_mib_per_s: f64 = 0.0, 0.0..=1e6;
+        burst_mib_per_s => burst_mib_per_s: f64 = 0.0, 0.0..=1e6, needs Bandwidth;
         /// Bandwidth of a cloud volume in bursts, in MiB/s, for each GiB of `media.capacity_mib`, in addition to
         /// `volume.burst_mib_per_s`
-        burst_mib_per_s_per_gib => burst_mib_per_s_per_gib: f64 = 0.0, 0.0..=1e6;
+        burst_mib_per_s_per_gib => burst_mib_per_s_per_gib: f64 = 0.0, 0.0..=1e6, needs Bandwidth;
         /// Size of a cloud volume's bucket of burst credits for bytes, in MiB; the bucket is refilled at the sustained
         /// bandwidth
-        credit_mib => credit_mib: f64 = 0.0, 0.0..=1e12;
+        credit_mib => credit_mib: f64 = 0.0, 0.0..=1e12, needs Bandwidth;
         /// Burst credits of a cloud volume for bytes, in MiB, for each GiB of `media.capacity_mib`, in addition to
         /// `volume.credit_mib`
-        credit_mib_per_gib => credit_mib_per_gib: f64 = 0.0, 0.0..=1e9;
+        credit_mib_per_gib => credit_mib_per_gib: f64 = 0.0, 0.0..=1e9, needs Bandwidth;
         /// True if a request to a cloud volume counts against the bandwidth limit with `volume.operation_kib` for each
         /// of its operations, however short the request is
-        counts_whole_operations => counts_whole_operations: bool = false, any();
+        counts_whole_operations => counts_whole_operations: bool = false, any(), needs Bandwidth, with operation_kib;
         /// Time of a cloud volume's limits that may pass at once after a pause: the operations and bytes that the burst
         /// rate (or sustained rate) allows in this time; 0: one request at a time
-        window_ms => window: Span = ZERO, ZERO..=LONGEST;
+        window_ms => window: Span = ZERO, ZERO..=LONGEST, needs VolumeRate;
         /// Burst credits of a cloud volume at the start of a run: `full`, `used` (none are left) or `auto` (`used` for
         /// jobs that are measured in the steady state, otherwise `full`)
-        credits => credits: StartingCredits = StartingCredits::Auto, any();
+        credits => credits: StartingCredits = StartingCredits::Auto, any(), needs Credits;
         /// Latency of network and storage servers for a read of a cloud volume, without waiting for a rate limit
         read_latency_us => read: Span = ZERO, ZERO..=LONGEST;
         /// Latency of network and storage servers for a write to a cloud volume, without waiting for a rate limit
         write_latency_us => write: Span = ZERO, ZERO..=LONGEST;
+    }
+    conditions [Volume::check_bounds, Volume::check_credits]
+}
+
+impl Volume {
+    /// Checks that the smallest rate of a volume is no larger than its largest.
+    fn check_bounds(&self) -> Option<BrokenCondition> {
+        let volume = self;
+        let crossed = |least: f64, most: f64| most > 0.0 && least > most;
+        BrokenCondition::when(
+            crossed(volume.min_iops, volume.max_iops) || crossed(volume.min_mib_per_s, volume.max_mib_per_s),
+            &["volume.min_iops", "volume.max_iops", "volume.min_mib_per_s", "volume.max_mib_per_s"],
+            String::from("the least rate of the volume is above its largest rate"),
+            String::from("volume.min_iops up to volume.max_iops, and volume.min_mib_per_s up to volume.max_mib_per_s"),
+        )
+    }
+
+    /// Checks that a volume has both burst rates and credits for them, or neither, for operations and for bytes.
+    fn check_credits(&self) -> Option<BrokenCondition> {
+        let volume = self;
+        let burst_bytes = volume.burst_mib_per_s + volume.burst_mib_per_s_per_gib > 0.0;
+        let credit_bytes = volume.credit_mib + volume.credit_mib_per_gib > 0.0;
+        let is_unlike = (volume.burst_iops > 0.0) != (volume.credit_operations > 0) || burst_bytes != credit_bytes;
+        BrokenCondition::when(
+            is_unlike,
+            &["volume.burst_iops", "volume.credit_operations", "volume.burst_mib_per_s", "volume.credit_mib"],
+            String::from("the volume has a rate of bursts without credits, or credits without a rate of bursts"),
+            String::from(
+                "volume.burst_iops with volume.credit_operations, and volume.burst_mib_per_s with volume.credit_mib, or neither",
+            ),
+        )
     }
 }
 
@@ -96,6 +128,31 @@ impl Volume {
     /// True if the drive is a rate-limited volume.
     pub fn is_there(&self) -> bool {
         *self != Volume::default()
+    }
+
+    /// True if the volume has a sustained rate of operations.
+    pub fn has_operation_rate(&self) -> bool {
+        self.rate_iops + self.iops_per_gib > 0.0
+    }
+
+    /// True if the volume has a sustained bandwidth.
+    pub fn has_bandwidth(&self) -> bool {
+        self.rate_mib_per_s + self.mib_per_s_per_gib > 0.0
+    }
+
+    /// True if a limit of the volume counts operations by their size, if an operation has one.
+    pub fn counts_operations_by_size(&self) -> bool {
+        self.has_operation_rate() || (self.counts_whole_operations && self.has_bandwidth())
+    }
+
+    /// True if the volume has burst credits, of operations or bytes.
+    pub fn has_bucket(&self) -> bool {
+        self.credit_operations > 0 || self.credit_mib + self.credit_mib_per_gib > 0.0
+    }
+
+    /// True if a volume of this capacity has a limit, of operations or bytes.
+    pub fn is_limited(&self, capacity_mib: u64) -> bool {
+        self.operations(capacity_mib).is_some() || self.bytes(capacity_mib).is_some()
     }
 
     /// Returns the limit in operations per second of a volume of this capacity, or `None` if it has no such limit.

@@ -1,6 +1,7 @@
 //! Keys of a drive file that describe zones, whose blocks are written in order and reset together.
 
 use crate::config::section::section;
+use crate::problem::BrokenCondition;
 
 section! {
     /// Zones of a drive whose blocks are written in order and reset as a whole (NVMe Zoned Namespaces). By default there are none.
@@ -8,18 +9,19 @@ section! {
         /// Distance from the first block of a zone to the first block of the next one; 0: the drive has no zones
         size_mib => size_mib: u64 = 0, 0..=1 << 30;
         /// Writable part of a zone from its first block on (Zone Capacity), in MiB; 0: the whole zone
-        capacity_mib => capacity_mib: u64 = 0, 0..=1 << 30;
+        capacity_mib => capacity_mib: u64 = 0, 0..=1 << 30, needs Zones;
         /// Largest number of zones that are active at a time, open or closed (MAR); 0: no limit
-        active_max => active_max: u32 = 0, 0..=1 << 20;
+        active_max => active_max: u32 = 0, 0..=1 << 20, needs Zones;
         /// Largest number of zones that are open at a time (MOR); 0: no limit. A write to a further zone closes the
         /// zone that has been implicitly open for longest
-        open_max => open_max: u32 = 0, 0..=1 << 20;
+        open_max => open_max: u32 = 0, 0..=1 << 20, needs Zones;
         /// Number of flash dies of each zone: zones go to groups of this many dies in turn, and have erase blocks of
         /// their own there; 0: the translation layer places data of zones on all dies, as any other data
-        dies => dies: u32 = 0, 0..=1 << 16;
+        dies => dies: u32 = 0, 0..=1 << 16, needs Zones;
         /// Largest Zone Append command (ZASL), in KiB; 0: as large as any other transfer
-        append_max_kib => append_max_kib: u32 = 0, [0, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
+        append_max_kib => append_max_kib: u32 = 0, [0, 8, 16, 32, 64, 128, 256, 512, 1024, 2048], needs Zones;
     }
+    conditions [Zoning::check_capacity, Zoning::check_limits]
 }
 
 impl Zoning {
@@ -31,5 +33,30 @@ impl Zoning {
     /// Returns the writable capacity of a zone in MiB.
     pub fn writable_mib(&self) -> u64 {
         if self.capacity_mib > 0 { self.capacity_mib } else { self.size_mib }
+    }
+
+    /// Checks that the capacity of a zone is at most the zone's size.
+    fn check_capacity(&self) -> Option<BrokenCondition> {
+        BrokenCondition::when(
+            self.is_there() && self.capacity_mib > self.size_mib,
+            &["zones.capacity_mib", "zones.size_mib"],
+            format!("zones.capacity_mib is {} with zones.size_mib {}", self.capacity_mib, self.size_mib),
+            String::from("zones.capacity_mib up to zones.size_mib, or 0 for all of it"),
+        )
+    }
+
+    /// Checks that the limit of open zones is at most that of active zones, because open zones are active.
+    fn check_limits(&self) -> Option<BrokenCondition> {
+        let Zoning { active_max, open_max, .. } = *self;
+        let found = match open_max {
+            0 => format!("zones.active_max is {active_max}, and zones.open_max is 0, no limit"),
+            _ => format!("zones.open_max is {open_max} with zones.active_max {active_max}"),
+        };
+        BrokenCondition::when(
+            self.is_there() && active_max > 0 && (open_max == 0 || open_max > active_max),
+            &["zones.open_max", "zones.active_max"],
+            found,
+            format!("zones.open_max from 1 to {active_max}, as open zones are active"),
+        )
     }
 }

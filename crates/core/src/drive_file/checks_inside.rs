@@ -1,8 +1,6 @@
-//! Conditions between keys of a drive's processors, buffer and translation layer. Keys of a component that the drive
-//! does not have would change nothing, and are refused if the user has given them.
+//! Conditions between keys of a drive's buffer and translation layer.
 
-use crate::config::origin::Origin;
-use crate::config::{Acknowledge, DataPattern, Mapping, PolicyName, Technology, WearLevelling};
+use crate::config::{DataPattern, Technology, WearLevelling};
 use crate::drive::Drive;
 use crate::media::flash::{MAP_ENTRY_BYTES, layout::FlashLayout, placed_shape, shape};
 use crate::media::translation::TranslationShape;
@@ -11,116 +9,16 @@ use crate::problem::BrokenCondition;
 
 /// Largest number of mapping units of a drive: units are numbered in 32 bits, and one number stands for "none".
 const UNITS_MAX: u64 = u32::MAX as u64 - 1;
-/// Keys of a write cache in flash cells that hold one bit each (SLC cache).
-const SLC_KEYS: &[&str] = &[
-    "translation.slc_cache_mib",
-    "translation.idle_us",
-    "media.slc_program_ns",
-    "media.slc_read_ns",
-    "media.program_bytes",
-];
-/// Keys that control garbage collection in idle time.
-const IDLE_KEYS: &[&str] = &["translation.idle_us", "translation.idle_blocks", "translation.over_provisioning"];
 /// Smallest number of pages of the mapping table that the drive's memory can hold.
 const MAP_PAGES_MIN: u64 = 16;
 /// Largest number of flash dies of a drive.
 const DIES_MAX: u32 = 1 << 16;
 
-/// Keys that change nothing on a drive without a translation layer.
-const TRANSLATION_KEYS: &[&str] = &[
-    "translation.unit_bytes",
-    "translation.over_provisioning",
-    "translation.policy",
-    "translation.choices",
-    "translation.collection_reads",
-    "translation.map_cache_kib",
-    "translation.slc_cache_mib",
-    "translation.idle_us",
-    "translation.idle_blocks",
-    "translation.wear_gap_erases",
-    "translation.precondition",
-    "buffer.capacity_kib",
-    "buffer.command_ns",
-    "buffer.page_ns",
-    "buffer.read_ahead_kib",
-    "media.planes",
-    "media.plane_reads",
-    "media.command_bus",
-    "media.block_pages",
-    "media.read_centre_ns",
-    "media.read_upper_ns",
-    "media.erase_ns",
-    "media.suspend_ns",
-    "media.slc_program_ns",
-    "media.slc_read_ns",
-];
-
-/// Returns all conditions that the drive's processors, buffer and translation layer break.
-pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
-    let general = [processors(drive), nothing_mapped(drive), nothing_buffered(drive)];
-    let is_mapped = drive.translation.mapping == Mapping::Page;
-    let of_flash = [
-        technology,
-        banks_alone,
-        rows,
-        planes,
-        block,
-        choices,
-        pages_of_a_cell,
-        units,
-        map_cache,
-        spare,
-        idle,
-        slc,
-        room,
-    ];
-    // The checks of flash assume that the checks above have passed, so report only the first that fails.
-    let flash = of_flash.iter().filter(|_| is_mapped).find_map(|check| check(drive));
-    general.into_iter().chain([flash]).flatten().collect()
-}
-
-/// True if the user has given a key, in a file or an override, a value other than its default. A drive file that was
-/// printed by the program has all keys, so that the presence of a key alone says nothing.
-fn is_written(drive: &Drive, key: &str) -> bool {
-    let is_given = matches!(drive.sources.of(key), Origin::File | Origin::Set);
-    is_given && drive.value_of(key) != Drive::blank().value_of(key)
-}
-
-/// Checks that the number of the drive's processor cores is given only if commands take processor time.
-fn processors(drive: &Drive) -> Option<BrokenCondition> {
-    let takes_core = !drive.controller.read_core.is_zero() || !drive.controller.write_core.is_zero();
-    BrokenCondition::when(
-        !takes_core && is_written(drive, "controller.cores"),
-        &["controller.cores", "controller.read_core_ns", "controller.write_core_ns"],
-        format!("controller.cores is {}, but no command takes processor time of the drive", drive.controller.cores),
-        String::from("controller.cores with controller.read_core_ns or controller.write_core_ns above 0"),
-    )
-}
-
-/// Checks that keys of the translation layer are given only if there is one.
-fn nothing_mapped(drive: &Drive) -> Option<BrokenCondition> {
-    let is_mapped = drive.translation.mapping == Mapping::Page;
-    // A flash drive may set media keys before a translation layer is added, so do not reject those.
-    let is_flash = drive.media.technology == Technology::Nand;
-    let is_inert = |key: &&&str| is_written(drive, key) && !(is_flash && key.starts_with("media."));
-    let key = TRANSLATION_KEYS.iter().find(is_inert)?;
-    BrokenCondition::when(
-        !is_mapped,
-        TRANSLATION_KEYS,
-        format!("{key} is given with translation.mapping \"none\", where it has no effect"),
-        String::from("translation.mapping = \"page\""),
-    )
-}
-
-/// Checks that power-loss protection is given only if writes are acknowledged before they are in the memory cells.
-fn nothing_buffered(drive: &Drive) -> Option<BrokenCondition> {
-    let is_inert = drive.translation.mapping == Mapping::None && drive.media.acknowledge == Acknowledge::Late;
-    BrokenCondition::when(
-        is_inert && is_written(drive, "buffer.power_loss_protection"),
-        &["buffer.power_loss_protection", "media.acknowledge"],
-        String::from("buffer.power_loss_protection is given with media.acknowledge \"late\", where it has no effect"),
-        String::from("media.acknowledge = \"early\", or translation.mapping = \"page\""),
-    )
+/// Returns the condition that the buffer and translation layer of the drive break, if any. Each check of flash assumes
+/// that those before it have passed, so that only the first one that fails is reported.
+pub(super) fn broken(drive: &Drive) -> Option<BrokenCondition> {
+    let of_flash = [technology, banks_alone, rows, planes, block, units, map_cache, spare, idle, slc, room];
+    of_flash.iter().filter(|_| drive.is_flash()).find_map(|check| check(drive))
 }
 
 /// Checks that a drive with a translation layer has flash.
@@ -197,29 +95,6 @@ fn block(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Checks that the number of candidate blocks is given only for the victim policy that uses it.
-fn choices(drive: &Drive) -> Option<BrokenCondition> {
-    BrokenCondition::when(
-        is_written(drive, "translation.choices") && drive.translation.policy != PolicyName::DChoices,
-        &["translation.choices", "translation.policy"],
-        String::from("translation.choices is given with a translation.policy that does not use it"),
-        String::from("translation.policy = \"d-choices\""),
-    )
-}
-
-/// Checks that read times of further pages of a word line are given only for flash cells with as many bits.
-fn pages_of_a_cell(drive: &Drive) -> Option<BrokenCondition> {
-    let bits = drive.media.program_bytes / drive.media.stripe_bytes;
-    let beyond = [(2, "media.read_centre_ns"), (3, "media.read_upper_ns")];
-    let (_, key) = beyond.into_iter().find(|(bit, key)| bits < *bit && is_written(drive, key))?;
-    BrokenCondition::when(
-        true,
-        &["media.read_centre_ns", "media.read_upper_ns", "media.program_bytes", "media.stripe_bytes"],
-        format!("{key} is given for cells of {bits} bits"),
-        String::from("media.program_bytes of as many stripes as a cell has bits"),
-    )
-}
-
 /// Checks that the numbers of mapping units and of dies are within the limits of the model.
 fn units(drive: &Drive) -> Option<BrokenCondition> {
     let dies = u32::from(drive.media.channels) * u32::from(drive.media.banks_per_channel);
@@ -277,58 +152,43 @@ fn spare(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// Checks that garbage collection in idle time has a time at which it starts, and frees no more blocks than are spare.
+/// Checks that garbage collection in idle time frees no more blocks than are spare.
 fn idle(drive: &Drive) -> Option<BrokenCondition> {
-    let (idle_blocks, is_idle) = (drive.translation.idle_blocks, !drive.translation.idle.is_zero());
+    let idle_blocks = drive.translation.idle_blocks;
     let shape = placed_shape(&drive.media, &drive.translation, &drive.placement);
     let spare = shape.blocks - shape.blocks_min();
     BrokenCondition::when(
-        !is_idle && is_written(drive, "translation.idle_blocks"),
-        IDLE_KEYS,
-        format!("translation.idle_blocks is {idle_blocks}, but nothing is collected in idle time"),
-        String::from("translation.idle_blocks with translation.idle_us above 0"),
+        !drive.translation.idle.is_zero() && idle_blocks > spare,
+        &["translation.idle_us", "translation.idle_blocks", "translation.over_provisioning"],
+        format!("translation.idle_blocks is {idle_blocks}, and {spare} blocks are spare beside the reserve"),
+        match spare {
+            0 => String::from("more translation.over_provisioning, or translation.idle_us = 0"),
+            _ => format!("at most {spare}"),
+        },
     )
-    .or_else(|| {
-        BrokenCondition::when(
-            is_idle && idle_blocks > spare,
-            IDLE_KEYS,
-            format!("translation.idle_blocks is {idle_blocks}, and {spare} blocks are spare beside the reserve"),
-            match spare {
-                0 => String::from("more translation.over_provisioning, or translation.idle_us = 0"),
-                _ => format!("at most {spare}"),
-            },
-        )
-    })
 }
 
 /// Checks that a cache of one bit a cell (SLC cache) is given only for cells of several bits, with a program time of
 /// its own, and with idle time in which its data are moved out.
 fn slc(drive: &Drive) -> Option<BrokenCondition> {
     let (media, translation) = (&drive.media, &drive.translation);
-    let has_slc = translation.slc_cache_mib > 0;
-    let needs = |is_broken: bool, found: &str, allowed: &str| {
-        BrokenCondition::when(is_broken, SLC_KEYS, String::from(found), String::from(allowed))
-    };
-    let is_given = is_written(drive, "media.slc_program_ns") || is_written(drive, "media.slc_read_ns");
-    needs(
-        !has_slc && is_given,
-        "a time of blocks with one bit a cell is given, but translation.slc_cache_mib is 0",
-        "translation.slc_cache_mib above 0",
-    )
-    .or_else(|| {
-        needs(
-            has_slc && (media.program_bytes == media.stripe_bytes || media.slc_program.is_zero()),
-            "translation.slc_cache_mib is given for cells of one bit, or without media.slc_program_ns",
+    if translation.slc_cache_mib == 0 {
+        return None;
+    }
+    let without_cells = media.program_bytes == media.stripe_bytes || media.slc_program.is_zero();
+    let (found, allowed) = match without_cells {
+        true => (
+            "for cells of one bit, or without media.slc_program_ns",
             "media.program_bytes of two or three stripes, and media.slc_program_ns above 0",
-        )
-    })
-    .or_else(|| {
-        needs(
-            has_slc && translation.idle.is_zero(),
-            "translation.slc_cache_mib is given, but nothing empties the cache",
-            "translation.idle_us above 0",
-        )
-    })
+        ),
+        false => ("but nothing empties the cache", "translation.idle_us above 0"),
+    };
+    BrokenCondition::when(
+        without_cells || translation.idle.is_zero(),
+        &["translation.slc_cache_mib", "translation.idle_us", "media.slc_program_ns", "media.program_bytes"],
+        format!("translation.slc_cache_mib is given {found}"),
+        String::from(allowed),
+    )
 }
 
 /// Returns keys with values that leave garbage collection enough blocks at the given over-provisioning, as text; none

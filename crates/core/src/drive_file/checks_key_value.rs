@@ -1,4 +1,4 @@
-//! Conditions between keys of a drive that stores values by key. Keys that would change nothing are refused.
+//! Conditions between keys of a drive that stores values by key.
 
 use super::checks_sections;
 use crate::config::KeyValues;
@@ -7,23 +7,8 @@ use crate::problem::BrokenCondition;
 
 /// Returns all conditions that the key-value section of the drive breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
-    if !drive.key_value.is_there() {
-        return check_unused_keys(&drive.key_value).into_iter().collect();
-    }
     let checks = [interface, value, room, cache, others];
-    checks.iter().filter_map(|check| check(drive)).collect()
-}
-
-/// Checks that keys of the key-value section are given only if the drive stores values by key.
-fn check_unused_keys(keys: &KeyValues) -> Option<BrokenCondition> {
-    let usual = KeyValues::default();
-    let given = [
-        ("key_value.key_max_bytes", keys.key_max_bytes != usual.key_max_bytes),
-        ("key_value.keys_max", keys.keys_max != usual.keys_max),
-        ("key_value.index_cache_kib", keys.index_cache_kib != usual.index_cache_kib),
-        ("key_value.lookup_ns", keys.lookup != usual.lookup),
-    ];
-    checks_sections::check_unused_keys(&given, &["key_value.value_max_kib"], "for a drive with logical blocks")
+    checks.iter().filter(|_| drive.key_value.is_there()).filter_map(|check| check(drive)).collect()
 }
 
 /// Checks that the drive's protocol has commands for values that are stored by key.
@@ -34,7 +19,7 @@ fn interface(drive: &Drive) -> Option<BrokenCondition> {
         "[key_value]",
         keys,
         |drive| drive.protocol().knows_keys(),
-        "has no commands for keys",
+        "which has no commands for keys",
     )
 }
 

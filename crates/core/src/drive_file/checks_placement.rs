@@ -1,7 +1,6 @@
-//! Conditions between keys of data placement. Keys that would change nothing are refused.
+//! Conditions between keys of data placement.
 
 use super::checks_sections;
-use crate::config::{DataPlacement, Isolation};
 use crate::drive::Drive;
 use crate::media::translation::policy::Policy;
 use crate::problem::BrokenCondition;
@@ -11,20 +10,8 @@ const STREAMS_MAX: u32 = 127;
 
 /// Returns all conditions that the data placement of the drive breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
-    if !drive.placement.is_there() {
-        return check_unused_keys(&drive.placement).into_iter().collect();
-    }
     let checks = [interface, mapping, streams, policy, caches, zones];
-    checks.iter().filter_map(|check| check(drive)).collect()
-}
-
-/// Checks that keys of data placement are given only if the drive has placement handles.
-fn check_unused_keys(placement: &DataPlacement) -> Option<BrokenCondition> {
-    let given = [
-        ("placement.groups", placement.groups > 1),
-        ("placement.isolation", placement.isolation != Isolation::Initial),
-    ];
-    checks_sections::check_unused_keys(&given, &["placement.handles"], "without handles")
+    checks.iter().filter(|_| drive.placement.is_there()).filter_map(|check| check(drive)).collect()
 }
 
 /// Checks that commands of the drive's protocol can name a placement.
@@ -35,7 +22,7 @@ fn interface(drive: &Drive) -> Option<BrokenCondition> {
         "[placement]",
         keys,
         |drive| drive.protocol().knows_placement(),
-        "knows no placement",
+        "which knows no placement",
     )
 }
 

@@ -1,48 +1,24 @@
 //! Conditions on switches between root ports and drives, and on a peer device at such a switch.
 
-use crate::config::{Duplex, Peer, Switch};
+use crate::config::{Duplex, Switch};
 use crate::drive::Drive;
 use crate::link::rate::WireRate;
 use crate::problem::BrokenCondition;
 
 /// Returns all conditions that the switches and the peer device of a drive break.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
-    let peer: Vec<BrokenCondition> = match drive.peer.is_there() {
-        false => keys_without_peer(drive).into_iter().collect(),
-        true => [peer_at_switch, peer_translated, peer_interrupted].iter().filter_map(|check| check(drive)).collect(),
-    };
-    switches(drive).into_iter().chain(peer).collect()
+    let peer = [peer_at_switch, peer_translated, peer_interrupted];
+    let peer = peer.iter().filter(|_| drive.peer.is_there()).filter_map(|check| check(drive));
+    switches(drive).iter().filter_map(|check| check(drive)).chain(peer).collect()
 }
 
-/// Returns all conditions that the switches break, without those of a peer device.
-fn switches(drive: &Drive) -> Vec<BrokenCondition> {
-    if drive.switch.has_hosts() {
-        return [hosts_interface, hosts_alone, faults, duplex, late_writes]
-            .iter()
-            .filter_map(|check| check(drive))
-            .collect();
+/// Returns the checks of the drive's switches; none without switches.
+fn switches(drive: &Drive) -> &'static [fn(&Drive) -> Option<BrokenCondition>] {
+    match (drive.switch.has_hosts(), drive.switch.is_there()) {
+        (true, _) => &[hosts_interface, hosts_alone, faults, duplex, late_writes],
+        (false, true) => &[interface, faults, duplex, late_writes, uplink_rate],
+        (false, false) => &[],
     }
-    match drive.switch.is_there() {
-        false => keys_without_switches(drive).into_iter().collect(),
-        true => [interface, faults, duplex, late_writes, uplink_rate].iter().filter_map(|check| check(drive)).collect(),
-    }
-}
-
-/// Checks that properties of switches are given only if there are switches.
-fn keys_without_switches(drive: &Drive) -> Option<BrokenCondition> {
-    BrokenCondition::when(
-        drive.switch != Switch::default(),
-        &[
-            "switch.drives",
-            "switch.uplink_generation",
-            "switch.uplink_lanes",
-            "switch.pass_ns",
-            "switch.hosts",
-            "switch.route_bytes",
-        ],
-        String::from("switch.drives is 0, and other keys of [switch] are given"),
-        String::from("switch.drives or switch.hosts above 0, or no key of [switch]"),
-    )
 }
 
 /// Checks that several hosts share only a device whose protocol is routed by port.
@@ -121,23 +97,6 @@ fn uplink_rate(drive: &Drive) -> Option<BrokenCondition> {
         &["switch.uplink_generation", "switch.uplink_lanes", "link.generation", "link.lanes"],
         format!("the uplink of a switch carries {uplink:.1} GB/s, the link of one drive {link:.1}"),
         String::from("an uplink no slower than the link of a drive"),
-    )
-}
-
-/// Checks that properties of a peer device are given only if there is one.
-fn keys_without_peer(drive: &Drive) -> Option<BrokenCondition> {
-    BrokenCondition::when(
-        drive.peer != Peer::default(),
-        &[
-            "peer.holds",
-            "peer.link_generation",
-            "peer.link_lanes",
-            "peer.payload_bytes",
-            "peer.memory_read_ns",
-            "peer.memory_write_ns",
-        ],
-        String::from("peer.holds is \"nothing\", and other keys of [peer] are given"),
-        String::from("peer.holds = \"data\" or \"all\", or no key of [peer]"),
     )
 }
 

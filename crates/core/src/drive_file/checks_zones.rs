@@ -1,7 +1,7 @@
-//! Conditions between keys of zones. Keys that would change nothing are refused.
+//! Conditions between keys of zones.
 
 use super::checks_sections;
-use crate::config::{Precondition, Zoning};
+use crate::config::Precondition;
 use crate::drive::Drive;
 use crate::media::flash::zoned::ZoneStripe;
 use crate::problem::BrokenCondition;
@@ -11,46 +11,23 @@ const ZONES_MAX: u64 = 100_000;
 
 /// Returns all conditions that the zones of the drive break.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
-    if !drive.zones.is_there() {
-        return check_unused_keys(&drive.zones).into_iter().collect();
-    }
-    let checks = [interface, sizes, number, limits, append, dies, dies_memory, blocks, unused];
-    checks.iter().filter_map(|check| check(drive)).collect()
-}
-
-/// Checks that keys of zones are given only if the drive has zones.
-fn check_unused_keys(zones: &Zoning) -> Option<BrokenCondition> {
-    let given = [
-        ("zones.capacity_mib", zones.capacity_mib > 0),
-        ("zones.active_max", zones.active_max > 0),
-        ("zones.open_max", zones.open_max > 0),
-        ("zones.append_max_kib", zones.append_max_kib > 0),
-        ("zones.dies", zones.dies > 0),
-    ];
-    checks_sections::check_unused_keys(&given, &["zones.size_mib"], "without zones")
+    let checks = [interface, sizes, number, append, dies, dies_memory, blocks, unused];
+    checks.iter().filter(|_| drive.zones.is_there()).filter_map(|check| check(drive)).collect()
 }
 
 /// Checks that the drive's protocol has commands for zones.
 fn interface(drive: &Drive) -> Option<BrokenCondition> {
     let keys = &["interface", "zones.size_mib"];
-    checks_sections::interface(drive, "[zones]", keys, |drive| drive.protocol().knows_zones(), "knows no zones")
+    checks_sections::interface(drive, "[zones]", keys, |drive| drive.protocol().knows_zones(), "which knows no zones")
 }
 
-/// Checks that the capacity of a zone is at most the zone's size, and that the drive consists of whole zones.
+/// Checks that the drive consists of whole zones.
 fn sizes(drive: &Drive) -> Option<BrokenCondition> {
-    let (Zoning { size_mib, capacity_mib, .. }, drive_mib) = (&drive.zones, drive.media.capacity_mib);
-    if capacity_mib > size_mib {
-        return BrokenCondition::when(
-            true,
-            &["zones.capacity_mib", "zones.size_mib"],
-            format!("zones.capacity_mib is {capacity_mib} with zones.size_mib {size_mib}"),
-            String::from("zones.capacity_mib up to zones.size_mib, or 0 for all of it"),
-        );
-    }
+    let (size_mib, drive_mib) = (drive.zones.size_mib, drive.media.capacity_mib);
     let below = drive_mib / size_mib * size_mib;
-    let nearest = if below == 0 { *size_mib } else { below };
+    let nearest = if below == 0 { size_mib } else { below };
     BrokenCondition::when(
-        !drive_mib.is_multiple_of(*size_mib),
+        !drive_mib.is_multiple_of(size_mib),
         &["zones.size_mib", "media.capacity_mib"],
         format!("zones.size_mib is {size_mib} with media.capacity_mib {drive_mib}, which is no whole number of zones"),
         format!("media.capacity_mib a multiple of zones.size_mib, such as {nearest}"),
@@ -66,21 +43,6 @@ fn number(drive: &Drive) -> Option<BrokenCondition> {
         &["zones.size_mib", "media.capacity_mib"],
         format!("zones.size_mib is {size_mib} with media.capacity_mib {drive_mib}, which makes {zones} zones"),
         format!("at most {ZONES_MAX} zones: zones.size_mib of {} or more", drive_mib.div_ceil(ZONES_MAX)),
-    )
-}
-
-/// Checks that the limit of open zones is at most that of active zones, because open zones are active.
-fn limits(drive: &Drive) -> Option<BrokenCondition> {
-    let Zoning { active_max, open_max, .. } = drive.zones;
-    let found = match open_max {
-        0 => format!("zones.active_max is {active_max}, and zones.open_max is 0, no limit"),
-        _ => format!("zones.open_max is {open_max} with zones.active_max {active_max}"),
-    };
-    BrokenCondition::when(
-        active_max > 0 && (open_max == 0 || open_max > active_max),
-        &["zones.open_max", "zones.active_max"],
-        found,
-        format!("zones.open_max from 1 to {active_max}, as open zones are active"),
     )
 }
 

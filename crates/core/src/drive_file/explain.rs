@@ -158,14 +158,9 @@ fn item(table: &Json) -> String {
 /// Appends to `text` the factor by which the host's clock scales the times of the software stack.
 fn explain_clock(text: &mut String, drive: &Drive) {
     let (ratio, core_ghz) = (drive.software_ratio(), drive.host.core_ghz);
-    let stated = drive.stack.clock_ghz > 0.0;
-    let hold = if stated { drive.stack.clock_ghz } else { drive.host.nominal_ghz };
-    let whose = if stated { "stack.clock_ghz" } else { "host.nominal_ghz" };
-    let hold_ipc = if stated { drive.stack.ipc } else { drive.host.nominal_ipc };
-    let ipc = match hold_ipc == drive.host.ipc || hold_ipc == 0.0 {
-        true => String::new(),
-        false => format!(" on a core with {:.2} times as many instructions per clock", hold_ipc / drive.host.ipc),
-    };
+    let (hold, whose, ipc_ratio) = drive.software_core();
+    let ipc = ipc_ratio
+        .map_or(String::new(), |ratio| format!(" on a core with {ratio:.2} times as many instructions per clock"));
     if ratio == 1.0 {
         let _ = writeln!(text, "  the stages' processor times were measured at the clock of the host, {core_ghz} GHz");
     } else {

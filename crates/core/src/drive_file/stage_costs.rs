@@ -11,17 +11,6 @@ use crate::spelling;
 
 /// Shipped drive with which the software stacks are compared.
 const DRIVE: &str = "tlc-gen4";
-/// Keys of the costs of a stage that a lone request of 4 KiB pays.
-const COSTS: [&str; 7] = [
-    "submit_ns",
-    "complete_ns",
-    "submit_batch_ns",
-    "wait_batch_ns",
-    "complete_batch_ns",
-    "submit_page_ns",
-    "complete_page_ns",
-];
-
 /// Processor time that a stage takes for a lone read of 4 KiB, in submission and completion together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageCost {
@@ -87,16 +76,7 @@ fn costs_of(stack: &str, host: &str) -> Result<Vec<(String, StageCost)>, Problem
     }
     let cost = |stage: &StackStage| {
         let mut cost = StageCost { ns: 0.0, range_ns: (0.0, 0.0), source: stage.source.clone() };
-        let parts = [
-            stage.submit,
-            stage.complete,
-            stage.submit_batch,
-            stage.wait_batch,
-            stage.complete_batch,
-            stage.submit_page,
-            stage.complete_page,
-        ];
-        for (name, span) in COSTS.iter().zip(parts) {
+        for (name, span) in stage.lone_costs() {
             let value = span.as_ns();
             let known = ranges.get(format!("stack.stages.{}.{name}", stage.name).as_str());
             let (low, high) = known.copied().unwrap_or((value, value));

@@ -75,7 +75,7 @@ impl RootComplex {
         seed: u64,
     ) -> RootComplex {
         let uncore_ratio = match host.uncore_follows_core {
-            true => host.nominal_ghz / host.core_ghz,
+            true => host.clock_ratio(),
             false => 1.0,
         };
         RootComplex {

@@ -11,6 +11,7 @@
 //! take 512 x 209.4 ns = 107.2 us, ones 512 x 259.4 ns = 132.8 us.
 
 use crate::config::{self, DataPattern};
+use crate::problem::BrokenCondition;
 use crate::random::Random;
 use crate::time::Span;
 
@@ -55,6 +56,21 @@ impl Cells {
             program: media.program,
             compare: if media.write_difference { media.read } else { Span::ZERO },
         }
+    }
+
+    /// Checks that the programming pulses of typical data, half zeros and half ones, fit into `program_ns`.
+    pub(crate) fn check_pulses(media: &config::Media) -> Option<BrokenCondition> {
+        let (shortest, program) = (Cells::of(media).typical_pulse_time(), media.program);
+        BrokenCondition::when(
+            shortest > program,
+            &["media.program_ns", "media.reset_ns", "media.set_ns", "media.program_group_cells"],
+            format!(
+                "media.program_ns is {}, with programming pulses of {} ns in all",
+                program.as_ns(),
+                shortest.as_ns()
+            ),
+            String::from("media.program_ns no shorter than the pulses together"),
+        )
     }
 
     /// Returns the mean time to program a unit with data of this pattern, the read before a write of differences

@@ -103,7 +103,7 @@ fn what_makes_no_sense_of_several_hosts_is_refused() {
     for (preset, settings, found) in [
         ("nvme", &["switch.hosts=2"][..], "switch.hosts is 2 with NVMe"),
         ("cxl", &["switch.hosts=2", "switch.uplink_lanes=8"], "keys of switches in front of drives"),
-        ("cxl", &["switch.route_bytes=8"], "switch.drives is 0, and other keys of [switch] are given"),
+        ("cxl", &["switch.route_bytes=8"], "switch.route_bytes is given without a switch, where it has no effect"),
     ] {
         let overrides: Vec<Override> = settings.iter().map(|text| Override::parse(text).unwrap()).collect();
         let text = format!("preset = \"{preset}\"\n");

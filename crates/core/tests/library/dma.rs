@@ -255,7 +255,7 @@ fn keys_that_would_change_nothing_are_refused() {
         Drive::from_toml(shipped.file, shipped.text, &given).unwrap_err().to_string()
     };
     assert!(refused("nvme", "dma.word_bytes=8").contains("dma.piece_ns above 0"));
-    assert!(refused("nvme", "dma.full_duplex=true").contains("no transfer occupies the DMA engine"));
+    assert!(refused("nvme", "dma.full_duplex=true").contains("a DMA engine that no transfer occupies"));
     assert!(refused("nvme", "dma.request_bytes=1024").contains("0, or up to 512"));
     assert!(refused("cxl", "dma.descriptor_ns=60").contains("the processor loads and stores"));
 }

@@ -100,7 +100,7 @@ fn what_several_drives_cannot_have_and_keys_without_effect_are_refused() {
         (&["drives=64", "nvme.queue_pairs=4096"], "at most 65535 queue pairs in all"),
         (&["drives=0"], "drives is 0; allowed: whole number from 1 to 64"),
         (&["host.mmio_drain_ns=300"], "host.mmio_drain_ns is 300, and the stack has no stack.engines"),
-        (&["stack.preset=spdk", "host.mmio_room=4"], "host.mmio_room is 4 with host.mmio_drain_ns 0"),
+        (&["stack.preset=spdk", "host.mmio_room=4"], "host.mmio_room is given with host.mmio_drain_ns 0"),
         (
             &["stack.preset=spdk", "host.mmio_drain_ns=300", "host.mmio_write_ns=0"],
             "host.mmio_drain_ns is 300 with host.mmio_write_ns 0",

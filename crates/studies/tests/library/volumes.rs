@@ -176,12 +176,12 @@ fn keys_of_a_volume_that_change_nothing_or_contradict_each_other_are_refused() {
     let found = refused("ebs-gp3", &["volume.burst_iops=4000"]);
     assert!(found.contains("a rate of bursts without credits"), "{found}");
     let found = refused("ebs-gp3", &["volume.credits=used"]);
-    assert!(found.contains("volume.credits is \"used\" without a bucket"), "{found}");
-    let found = refused("ebs-gp3", &["volume.operation_kib=0"]);
+    assert!(found.contains("volume.credits is given without a bucket"), "{found}");
+    let found = refused("ebs-gp3", &["volume.operation_kib=0", "volume.merges_sequential=true"]);
     assert!(found.contains("volume.operation_kib above 0"), "{found}");
     let found = refused("ebs-gp3", &["volume.counts_whole_operations=true", "volume.rate_mib_per_s=0"]);
-    assert!(found.contains("volume.counts_whole_operations is given without a limit of bytes"), "{found}");
-    let found = refused("ebs-gp3", &["volume.rate_iops=0"]);
+    assert!(found.contains("volume.counts_whole_operations is given without a bandwidth"), "{found}");
+    let found = refused("ebs-gp3", &["volume.rate_iops=0", "volume.operation_kib=16"]);
     assert!(found.contains("is given without a limit of operations, where it has no effect"), "{found}");
     let found = refused("dram-card", &["volume.rate_mib_per_s=100", "volume.operation_kib=4"]);
     assert!(found.contains("volume.operation_kib is given without a limit of operations"), "{found}");

@@ -170,8 +170,8 @@ stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, { name = 'tags', submi
             drive.toml:11: dc_express.polls_in_flight is 3 with dc_express.queue_entries 2; allowed: dc_express.polls_in_flight up to dc_express.queue_entries
             drive.toml:13: power.volts_min is 1.3 with power.volts_max 1.2; allowed: power.volts_min no higher than power.volts_max
             drive.toml:16: media.stripe_bytes is 1048577 with media.capacity_mib 1; allowed: a stripe no larger than the capacity
-            drive.toml:18: stack.stages has 13 stages; allowed: at most 12
-            drive.toml:18: stack.stages "tags" holds its lock for longer than it runs; allowed: submit_held_ns no larger than submit_ns, and complete_held_ns no larger than complete_ns"#]],
+            drive.toml:18: stack.stages "tags" holds its lock for longer than it runs; allowed: submit_held_ns no larger than submit_ns, and complete_held_ns no larger than complete_ns
+            drive.toml:18: stack.stages has 13 stages; allowed: at most 12"#]],
     );
 }
 
@@ -196,9 +196,7 @@ data_pattern = 'zeros'
     );
     check(
         "interface = 'nvme'\nmedia.buses_per_channel = 3\n",
-        expect![
-            "drive.toml:2: media.buses_per_channel is given with media.chip_bytes 0; allowed: media.chip_bytes above 0"
-        ],
+        expect![[r#"drive.toml:2: media.buses_per_channel is given with media.chip_bytes 0, where it has no effect; allowed: media.chip_bytes above 0, or no media.buses_per_channel"#]],
     );
 }
 
@@ -272,4 +270,62 @@ fn policy_that_does_not_exist_is_told_under_the_former_name_of_its_key_too() {
     let found = messages("[translation]\nmapping = 'page'\ncleaning = 'hot-col'\n");
     let allowed = "did you mean hot-cold?; allowed: greedy, fifo, d-choices, cost-benefit, hot-cold, wear-aware";
     assert!(found.contains(allowed), "{found}");
+}
+
+#[test]
+fn key_without_the_part_that_it_needs_is_refused_once_for_each_part() {
+    check(
+        "interface = 'nvme'
+zones = { active_max = 5, open_max = 3 }
+key_value.keys_max = 7
+placement.groups = 2
+switch.pass_ns = 5
+peer.link_lanes = 8
+dma = { word_bytes = 8, full_duplex = true }
+host.mmio_room = 3
+stack = { ipc = 1.5, poller_wake_ns = 3 }
+controller.cores = 2
+buffer = { page_ns = 5, power_loss_protection = false }
+media.planes = 2
+volume = { burst_iops = 5, credit_mib = 3, window_ms = 2, operation_kib = 4, merges_sequential = true }
+",
+        expect![[r#"
+            drive.toml:2: zones.active_max is given without zones, where it has no effect; allowed: zones.size_mib above 0, or no zones.active_max
+            drive.toml:3: key_value.keys_max is given for a drive with logical blocks, where it has no effect; allowed: key_value.value_max_kib above 0, or no key_value.keys_max
+            drive.toml:4: placement.groups is given without handles, where it has no effect; allowed: placement.handles above 0, or no placement.groups
+            drive.toml:5: switch.pass_ns is given without a switch, where it has no effect; allowed: switch.drives or switch.hosts above 0, or no switch.pass_ns
+            drive.toml:6: peer.link_lanes is given without a peer, where it has no effect; allowed: peer.holds = "data" or "all", or no peer.link_lanes
+            drive.toml:7: dma.full_duplex is given for a DMA engine that no transfer occupies, where it has no effect; allowed: dma.piece_ns, dma.from_host_ns or dma.to_host_ns above 0, or no dma.full_duplex
+            drive.toml:7: dma.word_bytes is given with dma.piece_ns 0, where it has no effect; allowed: dma.piece_ns above 0, or no dma.word_bytes
+            drive.toml:8: host.mmio_room is given with host.mmio_drain_ns 0, where it has no effect; allowed: host.mmio_drain_ns above 0, or no host.mmio_room
+            drive.toml:9: stack.ipc is given with stack.clock_ghz 0, where it has no effect; allowed: stack.clock_ghz above 0, or no stack.ipc
+            drive.toml:9: stack.poller_wake_ns is given in a stack without stack.engines, where it has no effect; allowed: a stack with stack.engines, as in docs/hosts.md, or no stack.poller_wake_ns
+            drive.toml:10: controller.cores is given for a drive on which no command takes processor time, where it has no effect; allowed: controller.read_core_ns or controller.write_core_ns above 0, or no controller.cores
+            drive.toml:11: buffer.power_loss_protection is given with media.acknowledge "late", where it has no effect; allowed: media.acknowledge = "early", or translation.mapping = "page", or no buffer.power_loss_protection
+            drive.toml:12: media.planes is given with translation.mapping "none", where it has no effect; allowed: translation.mapping = "page", or no media.planes
+            drive.toml:13: the volume has a rate of bursts without credits, or credits without a rate of bursts; allowed: volume.burst_iops with volume.credit_operations, and volume.burst_mib_per_s with volume.credit_mib, or neither
+            drive.toml:13: volume.burst_iops is given without a rate of operations, where it has no effect; allowed: volume.rate_iops or volume.iops_per_gib above 0, or no volume.burst_iops
+            drive.toml:13: volume.operation_kib is given without a limit of operations, where it has no effect; allowed: volume.rate_iops or volume.iops_per_gib above 0, or no volume.operation_kib
+            drive.toml:13: volume.credit_mib is given without a bandwidth, where it has no effect; allowed: volume.rate_mib_per_s or volume.mib_per_s_per_gib above 0, or no volume.credit_mib
+            drive.toml:13: volume.window_ms is given without a rate, where it has no effect; allowed: volume.rate_iops, volume.rate_mib_per_s or a rate for each GiB above 0, or no volume.window_ms"#]],
+    );
+    check(
+        "preset = 'tlc-gen4'
+translation = { idle_us = 0, idle_blocks = 5, choices = 7, slc_cache_mib = 0 }
+media = { program_bytes = 16384, stripe_bytes = 16384, planes = 1, read_centre_ns = 5, slc_read_ns = 7 }
+",
+        expect![[r#"
+            drive.toml:2: translation.choices is given with a translation.policy that does not use it, where it has no effect; allowed: translation.policy = "d-choices", or no translation.choices
+            drive.toml:2: translation.idle_blocks is given with translation.idle_us 0, where it has no effect; allowed: translation.idle_us above 0, or no translation.idle_blocks
+            drive.toml:3: media.read_centre_ns is given for cells of one bit, where it has no effect; allowed: media.program_bytes of as many stripes as a cell has bits, or no media.read_centre_ns
+            drive.toml:3: media.slc_read_ns is given with translation.slc_cache_mib 0, where it has no effect; allowed: translation.slc_cache_mib above 0, or no media.slc_read_ns"#]],
+    );
+}
+
+#[test]
+fn value_that_the_user_does_not_give_may_lack_the_part_that_it_needs() {
+    assert!(read_with("preset = 'ebs-gp3'", &["volume.rate_iops=0"]).is_ok(), "operation_kib is inherited");
+    assert!(read_with("preset = 'nvme'", &["zones.active_max=0", "media.planes=1"]).is_ok(), "defaults");
+    let nand = read("interface = 'nvme'\nmedia = { technology = 'nand', planes = 2, slc_read_ns = 5 }");
+    assert!(nand.is_ok(), "flash may be described before its translation layer: {nand:?}");
 }

@@ -2,6 +2,7 @@
 
 use crate::config::section::{any, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
+use crate::problem::BrokenCondition;
 use crate::time::Span;
 
 section! {
@@ -33,5 +34,19 @@ section! {
         buffer_kib => buffer_kib: u32 = 256, 4..=1 << 20;
         /// Largest transfer of one CAPI command, in KiB; the driver splits larger requests
         max_transfer_kib => max_transfer_kib: u32 = 128, [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
+    }
+    conditions [Capi::check_buffer]
+}
+
+impl Capi {
+    /// Checks that no transfer is larger than the AFU's buffer: a write completes once all of it is in the buffer.
+    fn check_buffer(&self) -> Option<BrokenCondition> {
+        let (buffer, transfer) = (self.buffer_kib, self.max_transfer_kib);
+        BrokenCondition::when(
+            transfer > buffer,
+            &["capi.buffer_kib", "capi.max_transfer_kib"],
+            format!("capi.max_transfer_kib is {transfer} with capi.buffer_kib {buffer}"),
+            String::from("capi.max_transfer_kib up to capi.buffer_kib"),
+        )
     }
 }

@@ -60,7 +60,7 @@ impl Driver {
     /// memory.
     pub fn new(drive: &Drive, memory: &mut HostMemory) -> Driver {
         let capi = &drive.capi;
-        let ratio = drive.host.nominal_ghz / drive.host.core_ghz;
+        let ratio = drive.host.clock_ratio();
         let max_transfer_bytes = capi.max_transfer_kib * 1024;
         let lines = u64::from(capi.elements) * u64::from(LINE_BYTES);
         let areas = Areas {

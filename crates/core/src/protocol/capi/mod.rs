@@ -36,7 +36,6 @@ use super::roles::roles;
 use crate::config::Acknowledge;
 use crate::drive::Drive;
 use crate::memory::HostMemory;
-use crate::problem::BrokenCondition;
 use crate::shared::Shared;
 use crate::workload::Limits;
 
@@ -68,19 +67,6 @@ impl Protocol for Capi {
             transfer_bytes: self.max_transfer_kib * 1024,
             ..Limits::new(drive.media.capacity_bytes(), spec::LINE_BYTES)
         }
-    }
-
-    /// Returns the violated condition if a transfer can be larger than the AFU's buffer. A write completes once all of
-    /// it is in the buffer.
-    fn broken(&self, _drive: &Drive) -> Vec<BrokenCondition> {
-        let (buffer, transfer) = (self.buffer_kib, self.max_transfer_kib);
-        let too_small = BrokenCondition::when(
-            transfer > buffer,
-            &["capi.buffer_kib", "capi.max_transfer_kib"],
-            format!("capi.max_transfer_kib is {transfer} with capi.buffer_kib {buffer}"),
-            String::from("capi.max_transfer_kib up to capi.buffer_kib"),
-        );
-        too_small.into_iter().collect()
     }
 
     fn no_interrupts(&self) -> Option<&'static str> {

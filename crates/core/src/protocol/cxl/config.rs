@@ -2,6 +2,7 @@
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
+use crate::problem::BrokenCondition;
 use crate::request::DataDirection;
 use crate::time::Span;
 
@@ -72,19 +73,44 @@ section! {
         /// Capacity of the CXL device's DRAM cache in front of its memory, in MiB; 0: no cache
         cache_mib => cache_mib: u64 = 0, 0..=1_048_576;
         /// Replacement policy of the CXL device's DRAM cache: the rule that chooses the page to evict
-        cache_policy => cache_policy: CachePolicy = CachePolicy::Lru, any();
+        cache_policy => cache_policy: CachePolicy = CachePolicy::Lru, any(), with cache_mib;
         /// Time of a load that hits the CXL device's DRAM cache, in the DRAM itself (OpenCXD, arXiv 2508.11477: 150 ns)
-        cache_ns => cache: Span = ns(150), ZERO..=LONGEST;
+        cache_ns => cache: Span = ns(150), ZERO..=LONGEST, with cache_mib;
         /// Number of pages that the CXL device reads ahead into its DRAM cache, for loads that go from one page to the
         /// next
-        cache_prefetch_pages => cache_prefetch_pages: u16 = 0, 0..=256;
+        cache_prefetch_pages => cache_prefetch_pages: u16 = 0, 0..=256, with cache_mib;
         /// Content of the CXL device's DRAM cache at the start of a run: `empty`, or the first pages of the device:
         /// `clean`, or all with changes to be written back (`dirty`)
-        cache_start => cache_start: CacheStart = CacheStart::Clean, any();
+        cache_start => cache_start: CacheStart = CacheStart::Clean, any(), with cache_mib;
     }
+    conditions [Cxl::check_stream, Cxl::check_prefetched_pages]
 }
 
 impl Cxl {
+    /// Checks that a core has enough fill buffers for the lines that show a stream, if it prefetches streams.
+    fn check_stream(&self) -> Option<BrokenCondition> {
+        BrokenCondition::when(
+            self.prefetch_lines > 0 && u32::from(self.fill_buffers) < STREAM_LINES,
+            &["cxl.prefetch_lines", "cxl.fill_buffers"],
+            format!("cxl.prefetch_lines is {} with cxl.fill_buffers {}", self.prefetch_lines, self.fill_buffers),
+            format!("cxl.fill_buffers of {STREAM_LINES} at least: so many lines show a stream"),
+        )
+    }
+
+    /// Checks that the pages which the device reads ahead take no more than half of its DRAM cache.
+    fn check_prefetched_pages(&self) -> Option<BrokenCondition> {
+        BrokenCondition::when(
+            self.has_cache() && u32::from(self.cache_prefetch_pages) > self.cache_pages() / 2,
+            &["cxl.cache_prefetch_pages", "cxl.cache_mib", "cxl.unit_bytes"],
+            format!(
+                "cxl.cache_prefetch_pages is {} with a cache of {} pages",
+                self.cache_prefetch_pages,
+                self.cache_pages()
+            ),
+            String::from("no more than half of the cache's pages"),
+        )
+    }
+
     /// True if the device has a DRAM cache in front of its memory.
     pub fn has_cache(&self) -> bool {
         self.cache_mib > 0

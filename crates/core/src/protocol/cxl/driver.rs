@@ -73,7 +73,7 @@ impl Driver {
             lines: CommandSlots::new(lines as usize),
             fill_buffers,
             prefetch_lines,
-            issue: drive.cxl.issue.scale(drive.host.nominal_ghz / drive.host.core_ghz),
+            issue: drive.cxl.issue.scale(drive.host.clock_ratio()),
             flushes: drive.media.acknowledge == Acknowledge::Late,
             buffers: memory.reserve(1 << 60),
             loads: 0,

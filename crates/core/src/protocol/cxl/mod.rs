@@ -123,13 +123,13 @@ impl Protocol for Cxl {
             String::from("interface is \"cxl\" with a DMA engine"),
             String::from("no section [dma]: the processor loads and stores"),
         );
-        let stream = BrokenCondition::when(
-            self.prefetch_lines > 0 && u32::from(self.fill_buffers) < config::STREAM_LINES,
-            &["cxl.prefetch_lines", "cxl.fill_buffers"],
-            format!("cxl.prefetch_lines is {} with cxl.fill_buffers {}", self.prefetch_lines, self.fill_buffers),
-            format!("cxl.fill_buffers of {} at least: so many lines show a stream", config::STREAM_LINES),
+        let large = BrokenCondition::when(
+            drive.interface == Interface::Cxl && self.cache_mib > drive.media.capacity_mib,
+            &["cxl.cache_mib", "media.capacity_mib"],
+            format!("cxl.cache_mib is {} with media.capacity_mib {}", self.cache_mib, drive.media.capacity_mib),
+            String::from("a cache that is no larger than the memory behind it"),
         );
-        sleeps.into_iter().chain(engine).chain(stream).chain(self.broken_cache(drive)).collect()
+        sleeps.into_iter().chain(engine).chain(large).collect()
     }
 
     fn wait_description(&self, _drive: &Drive) -> Option<String> {
@@ -143,44 +143,6 @@ impl Protocol for Cxl {
 
     fn packet_bytes(&self, _drive: &Drive) -> u32 {
         LINE_BYTES
-    }
-}
-
-impl Cxl {
-    /// Returns the violated conditions on the keys of the device's DRAM cache. Without a cache (`cxl.cache_mib` is 0),
-    /// its other keys must keep their defaults.
-    fn broken_cache(&self, drive: &Drive) -> Vec<BrokenCondition> {
-        let keys = Cxl::default();
-        let inert = [
-            ("cxl.cache_policy", self.cache_policy != keys.cache_policy),
-            ("cxl.cache_ns", self.cache != keys.cache),
-            ("cxl.cache_prefetch_pages", self.cache_prefetch_pages != keys.cache_prefetch_pages),
-            ("cxl.cache_start", self.cache_start != keys.cache_start),
-        ];
-        let given = inert.into_iter().find(|(_, is_given)| !self.has_cache() && *is_given);
-        let inert = BrokenCondition::when(
-            given.is_some(),
-            &["cxl.cache_mib", "cxl.cache_policy", "cxl.cache_ns", "cxl.cache_prefetch_pages", "cxl.cache_start"],
-            format!("{} is given with cxl.cache_mib 0, where it has no effect", given.map_or("", |(key, _)| key)),
-            String::from("cxl.cache_mib above 0: the size of the device's cache"),
-        );
-        let large = BrokenCondition::when(
-            drive.interface == Interface::Cxl && self.cache_mib > drive.media.capacity_mib,
-            &["cxl.cache_mib", "media.capacity_mib"],
-            format!("cxl.cache_mib is {} with media.capacity_mib {}", self.cache_mib, drive.media.capacity_mib),
-            String::from("a cache that is no larger than the memory behind it"),
-        );
-        let ahead = BrokenCondition::when(
-            self.has_cache() && u32::from(self.cache_prefetch_pages) > self.cache_pages() / 2,
-            &["cxl.cache_prefetch_pages", "cxl.cache_mib", "cxl.unit_bytes"],
-            format!(
-                "cxl.cache_prefetch_pages is {} with a cache of {} pages",
-                self.cache_prefetch_pages,
-                self.cache_pages()
-            ),
-            String::from("no more than half of the cache's pages"),
-        );
-        inert.into_iter().chain(large).chain(ahead).collect()
     }
 }
 

@@ -124,7 +124,7 @@ impl Driver {
         shared: &mut Shared,
     ) -> Driver {
         let config = &drive.dc_express;
-        let ratio = drive.host.nominal_ghz / drive.host.core_ghz;
+        let ratio = drive.host.clock_ratio();
         let mut random = Random::stream(seed, "incomplete tags");
         let queues = (0..config.queue_pairs)
             .map(|_| {

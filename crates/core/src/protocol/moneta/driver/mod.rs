@@ -107,7 +107,7 @@ impl Driver {
             cores: drive.host.processors(),
             request_words: moneta.request_words,
             spin_up_to_bytes: moneta.spin_up_to_bytes,
-            sleep: moneta.sleep.scale(drive.host.nominal_ghz / drive.host.core_ghz),
+            sleep: moneta.sleep.scale(drive.host.clock_ratio()),
             register_writes: 0,
             status_reads: 0,
             foreign_tags: 0,
