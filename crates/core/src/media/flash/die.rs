@@ -16,6 +16,7 @@
 
 use std::collections::VecDeque;
 
+use crate::config::Media;
 use crate::time::{Span, Time};
 
 /// Largest number of planes in a flash die.
@@ -28,6 +29,20 @@ pub struct Planes {
     pub first: usize,
     /// Number of the last plane, which belongs to the range.
     pub last: usize,
+}
+
+/// Suspension of a running program or erase operation, so that a read need not wait for its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suspension {
+    /// Time to suspend an operation, which the first read of a suspension pays.
+    time: Span,
+}
+
+impl Suspension {
+    /// Returns the suspension of the dies of a flash memory; `None` if they cannot suspend.
+    pub fn of(media: &Media) -> Option<Suspension> {
+        (!media.suspend.is_zero()).then_some(Suspension { time: media.suspend })
+    }
 }
 
 /// Flash die: its running operation, its queue of background operations, and the times for which reads hold its planes.
@@ -71,17 +86,17 @@ struct RunningOperation {
 
 impl Die {
     /// Starts a read of `planes` when they and the die are free, not before `at`; `now` is the time of the call. The
-    /// read takes `length`, and `suspend` more if it has to suspend a running operation. It waits for the end of that
-    /// operation if `suspend` is `None`, or if the operation has been delayed for long enough. Returns the start of the
-    /// read.
-    pub fn read(&mut self, now: Time, at: Time, planes: Planes, length: Span, suspend: Option<Span>) -> Time {
+    /// read takes `length`, and the time of the `suspension` more if it has to suspend a running operation. It waits for
+    /// the end of that operation if `suspension` is `None`, or if the operation has been delayed for long enough. Returns
+    /// the start of the read.
+    pub fn read(&mut self, now: Time, at: Time, planes: Planes, length: Span, suspension: Option<Suspension>) -> Time {
         self.advance(now);
         let free_at = self.read_until[planes.first..=planes.last].iter().copied().max().unwrap_or(at).max(at);
-        let (from, start) = match (self.running, suspend) {
+        let is_suspended = self.reads_until() >= free_at;
+        let (from, start) = match (&self.running, suspension) {
             (Some(running), _) if running.until <= free_at => (free_at, free_at),
-            (Some(running), Some(suspend)) if !running.delay_left.is_zero() => {
-                let is_suspended = self.reads_until() >= free_at;
-                (free_at, if is_suspended { free_at } else { free_at + suspend })
+            (Some(running), Some(suspension)) if !running.delay_left.is_zero() => {
+                (free_at, if is_suspended { free_at } else { free_at + suspension.time })
             }
             (Some(running), _) => (running.until, running.until),
             (None, _) => (free_at, free_at),
@@ -177,6 +192,11 @@ mod tests {
     const PLANE_1: Planes = Planes { first: 1, last: 1 };
     const US: fn(u64) -> Span = Span::from_us;
 
+    /// Suspension that takes this time.
+    fn suspension(us: u64) -> Option<Suspension> {
+        Suspension::of(&Media { suspend: US(us), ..Media::default() })
+    }
+
     fn at(us: u64) -> Time {
         Time::ZERO + US(us)
     }
@@ -185,7 +205,7 @@ mod tests {
     fn read_suspends_a_program_which_ends_later_by_as_much() {
         let mut die = Die::default();
         assert_eq!(die.enqueue(at(0), at(0), US(500)), at(500));
-        assert_eq!(die.read(at(100), at(100), PLANE_0, US(50), Some(US(5))), at(105));
+        assert_eq!(die.read(at(100), at(100), PLANE_0, US(50), suspension(5)), at(105));
         // The program has run for 100 us when the read suspends it, and resumes at 155 us.
         assert_eq!(die.enqueue(at(100), at(100), US(10)), at(565));
         assert_eq!(die.read(at(554), at(554), PLANE_0, US(50), None), at(555));
@@ -195,9 +215,9 @@ mod tests {
     fn second_read_needs_no_second_suspension_and_planes_read_in_parallel() {
         let mut die = Die::default();
         die.enqueue(at(0), at(0), US(500));
-        assert_eq!(die.read(at(100), at(100), PLANE_0, US(50), Some(US(5))), at(105));
-        assert_eq!(die.read(at(110), at(110), PLANE_0, US(50), Some(US(5))), at(155));
-        assert_eq!(die.read(at(110), at(110), PLANE_1, US(50), Some(US(5))), at(110));
+        assert_eq!(die.read(at(100), at(100), PLANE_0, US(50), suspension(5)), at(105));
+        assert_eq!(die.read(at(110), at(110), PLANE_0, US(50), suspension(5)), at(155));
+        assert_eq!(die.read(at(110), at(110), PLANE_1, US(50), suspension(5)), at(110));
     }
 
     #[test]
@@ -227,7 +247,7 @@ mod tests {
         assert_eq!(die.work_done(at(50)), DieWork { whole: US(0), planes: US(100) });
         die.enqueue(at(100), at(100), US(500));
         die.enqueue(at(100), at(100), US(500));
-        die.read(at(200), at(200), PLANE_0, US(50), Some(US(5)));
+        die.read(at(200), at(200), PLANE_0, US(50), suspension(5));
         assert_eq!(die.work_done(at(255)).whole, US(155));
         assert_eq!(die.work_done(at(700)).whole, US(600));
         assert_eq!(die.work_done(at(2000)).whole, US(1055));
@@ -237,9 +257,9 @@ mod tests {
     fn reads_delay_an_operation_by_its_own_length_at_most() {
         let mut die = Die::default();
         die.enqueue(at(0), at(0), US(100));
-        assert_eq!(die.read(at(10), at(10), PLANE_0, US(60), Some(US(0))), at(10));
-        assert_eq!(die.read(at(10), at(10), PLANE_0, US(60), Some(US(0))), at(70));
+        assert_eq!(die.read(at(10), at(10), PLANE_0, US(60), Some(Suspension { time: US(0) })), at(10));
+        assert_eq!(die.read(at(10), at(10), PLANE_0, US(60), Some(Suspension { time: US(0) })), at(70));
         // The operation has been delayed by 120 us in total. It resumes at 130 us and ends at 220 us.
-        assert_eq!(die.read(at(10), at(10), PLANE_0, US(60), Some(US(0))), at(220));
+        assert_eq!(die.read(at(10), at(10), PLANE_0, US(60), Some(Suspension { time: US(0) })), at(220));
     }
 }

@@ -40,7 +40,7 @@ impl Flash {
             false => super::die::Planes { first: 0, last: index(self.layout.planes) - 1 },
         };
         let length = self.array_read(row.page);
-        let free_at = self.dies[index(row.die)].read(now, at, planes, length, self.costs.suspend);
+        let free_at = self.dies[index(row.die)].read(now, at, planes, length, self.costs.suspension);
         let read_at = self.begin_command(now, index(row.die % self.layout.channels), free_at) + length;
         let transfer = self.costs.bus.transfer_time(self.layout.unit_bytes);
         let crossed = self.buses[index(row.die % self.layout.channels)].reserve(now, read_at, transfer) + transfer;

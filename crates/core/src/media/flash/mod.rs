@@ -45,7 +45,7 @@ use crate::data::persistence::Notes;
 use crate::number::{index, narrow};
 use crate::time::{Span, Time};
 use buffer::FlashBuffer;
-use die::Die;
+use die::{Die, Suspension};
 use idle::IdleCollection;
 use layout::FlashLayout;
 use placed::PlacedWrites;
@@ -113,8 +113,8 @@ pub struct FlashCosts {
     pub slc_program: Span,
     /// Time to erase one block of all planes of a die.
     pub erase: Span,
-    /// Time to suspend a program or erase for a read; `None` if dies cannot suspend.
-    pub suspend: Option<Span>,
+    /// Suspension of a program or erase for a read; `None` if dies cannot suspend.
+    pub suspension: Option<Suspension>,
     /// Wires that carry commands: those of each die, a command bus of the channel, or its data bus.
     pub command_bus: CommandBus,
     /// Transfer rate of one channel's data bus.
@@ -598,13 +598,13 @@ impl Flash {
     /// Reads a row of a die in the background, before queued operations that have not begun. If planes read
     /// independently, each starts on its own. Returns the time at which the last plane has read.
     fn read_row(&mut self, now: Time, at: Time, die: u32, length: Span) -> Time {
-        let (planes, suspend) = (index(self.layout.planes), self.costs.suspend);
+        let (planes, suspension) = (index(self.layout.planes), self.costs.suspension);
         let die = &mut self.dies[index(die)];
         if !self.costs.independent_planes {
-            return die.read(now, at, die::Planes { first: 0, last: planes - 1 }, length, suspend) + length;
+            return die.read(now, at, die::Planes { first: 0, last: planes - 1 }, length, suspension) + length;
         }
         let starts =
-            (0..planes).map(|plane| die.read(now, at, die::Planes { first: plane, last: plane }, length, suspend));
+            (0..planes).map(|plane| die.read(now, at, die::Planes { first: plane, last: plane }, length, suspension));
         starts.max().unwrap_or(at) + length
     }
 
@@ -636,7 +636,7 @@ impl FlashCosts {
             program: media.program,
             slc_program: media.slc_program,
             erase: media.erase,
-            suspend: (!media.suspend.is_zero()).then_some(media.suspend),
+            suspension: Suspension::of(media),
             command_bus: media.command_bus,
             bus: BusRate::from_bytes_per_ns(media.bus_bytes_per_ns),
             ecc_decode: media.ecc_decode,

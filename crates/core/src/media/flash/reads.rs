@@ -119,7 +119,7 @@ impl Flash {
         };
         let length = self.array_read(row.page);
         let die = &mut self.dies[index(row.die)];
-        let free_at = die.read(now, at, planes, length, self.costs.suspend);
+        let free_at = die.read(now, at, planes, length, self.costs.suspension);
         let read_at = self.begin_command(now, index(row.die % self.layout.channels), free_at) + length;
         let (needed, mut sent, mut crossed) = ((*first_left).min(bytes), 0, read_at);
         while sent < bytes {
