@@ -98,6 +98,9 @@ section! {
         erase_ns => erase: Span = ZERO, ZERO..=LONGEST, needs Flash;
         /// Flash: time to suspend a program or erase operation for a read; 0: reads wait until the operation ends
         suspend_ns => suspend: Span = ZERO, ZERO..=LONGEST, needs Flash;
+        /// Flash: largest number of times that one program or erase operation is suspended for reads; once it is
+        /// reached, reads wait until the operation ends. 0: no limit
+        suspensions_max => suspensions_max: u32 = 0, 0..=1 << 20, needs Flash, with suspend_ns;
         /// Spread of array reads of the memory: each takes a random time within this fraction of the mean; 0: none
         read_spread => read_spread: f64 = 0.0, 0.0..=1.0;
         /// Spread of array writes and erases of the memory: each takes a random time within this fraction of the mean;

@@ -200,6 +200,7 @@ class MediaSection(TypedDict, total=False):
     read_upper_ns: float
     erase_ns: float
     suspend_ns: float
+    suspensions_max: int
     read_spread: float
     program_spread: float
     read_retry_rate: float

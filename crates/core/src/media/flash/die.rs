@@ -4,7 +4,7 @@
 //! begun and, if the die supports it, suspends the running one. Reads must not keep a die from ever finishing an
 //! operation. Reads therefore delay an operation by its own length at most, and then it runs to its end: a wait that
 //! ends when it has cost as much as it might save never costs more than twice the optimum (the ski-rental rule, as in
-//! [`crate::media::bank`]).
+//! [`crate::media::bank`]). A drive may also limit the number of suspensions of one operation.
 //!
 //! The predicted end of an operation is right if no read comes. Reads make it later. A client of the operation keeps
 //! the first prediction, and operations queued behind it get later ones.
@@ -36,12 +36,15 @@ pub struct Planes {
 pub struct Suspension {
     /// Time to suspend an operation, which the first read of a suspension pays.
     time: Span,
+    /// Largest number of suspensions of one operation.
+    count_max: u32,
 }
 
 impl Suspension {
     /// Returns the suspension of the dies of a flash memory; `None` if they cannot suspend.
     pub fn of(media: &Media) -> Option<Suspension> {
-        (!media.suspend.is_zero()).then_some(Suspension { time: media.suspend })
+        let count_max = if media.suspensions_max == 0 { u32::MAX } else { media.suspensions_max };
+        (!media.suspend.is_zero()).then_some(Suspension { time: media.suspend, count_max })
     }
 }
 
@@ -82,21 +85,27 @@ struct RunningOperation {
     /// Time by which reads may still delay the die's running program or erase operation; at first the operation's own
     /// length.
     delay_left: Span,
+    /// Number of times that the operation has been suspended for reads.
+    suspensions: u32,
 }
 
 impl Die {
     /// Starts a read of `planes` when they and the die are free, not before `at`; `now` is the time of the call. The
     /// read takes `length`, and the time of the `suspension` more if it has to suspend a running operation. It waits for
-    /// the end of that operation if `suspension` is `None`, or if the operation has been delayed for long enough. Returns
-    /// the start of the read.
+    /// the end of that operation if `suspension` is `None`, or if the operation has been delayed for long enough or been
+    /// suspended often enough. Returns the start of the read.
     pub fn read(&mut self, now: Time, at: Time, planes: Planes, length: Span, suspension: Option<Suspension>) -> Time {
         self.advance(now);
         let free_at = self.read_until[planes.first..=planes.last].iter().copied().max().unwrap_or(at).max(at);
         let is_suspended = self.reads_until() >= free_at;
-        let (from, start) = match (&self.running, suspension) {
+        let (from, start) = match (&mut self.running, suspension) {
             (Some(running), _) if running.until <= free_at => (free_at, free_at),
-            (Some(running), Some(suspension)) if !running.delay_left.is_zero() => {
-                (free_at, if is_suspended { free_at } else { free_at + suspension.time })
+            (Some(running), Some(_)) if is_suspended && !running.delay_left.is_zero() => (free_at, free_at),
+            (Some(running), Some(suspension))
+                if running.suspensions < suspension.count_max && !running.delay_left.is_zero() =>
+            {
+                running.suspensions += 1;
+                (free_at, free_at + suspension.time)
             }
             (Some(running), _) => (running.until, running.until),
             (None, _) => (free_at, free_at),
@@ -178,7 +187,8 @@ impl Die {
             if start > now {
                 return;
             }
-            self.running = Some(RunningOperation { until: start + next.length, delay_left: next.length });
+            self.running =
+                Some(RunningOperation { until: start + next.length, delay_left: next.length, suspensions: 0 });
             self.waiting.pop_front();
         }
     }
@@ -221,6 +231,20 @@ mod tests {
     }
 
     #[test]
+    fn reads_wait_for_an_operation_that_was_suspended_as_often_as_allowed() {
+        let starts = |suspensions_max: u32| {
+            let suspension = Suspension::of(&Media { suspend: US(5), suspensions_max, ..Media::default() });
+            let mut die = Die::default();
+            die.enqueue(at(0), at(0), US(500));
+            // The second read joins the first suspension, which ends at 205 us. The operation then ends at 605 us.
+            [100, 110, 300, 400].map(|us| die.read(at(us), at(us), PLANE_0, US(50), suspension))
+        };
+        assert_eq!(starts(1), [at(105), at(155), at(605), at(655)]);
+        assert_eq!(starts(2), [at(105), at(155), at(305), at(660)]);
+        assert_eq!(starts(0), [at(105), at(155), at(305), at(405)]);
+    }
+
+    #[test]
     fn without_suspension_reads_wait_but_go_before_operations_not_begun() {
         let mut die = Die::default();
         die.enqueue(at(0), at(0), US(500));
@@ -257,9 +281,18 @@ mod tests {
     fn reads_delay_an_operation_by_its_own_length_at_most() {
         let mut die = Die::default();
         die.enqueue(at(0), at(0), US(100));
-        assert_eq!(die.read(at(10), at(10), PLANE_0, US(60), Some(Suspension { time: US(0) })), at(10));
-        assert_eq!(die.read(at(10), at(10), PLANE_0, US(60), Some(Suspension { time: US(0) })), at(70));
+        assert_eq!(
+            die.read(at(10), at(10), PLANE_0, US(60), Some(Suspension { time: US(0), count_max: u32::MAX })),
+            at(10)
+        );
+        assert_eq!(
+            die.read(at(10), at(10), PLANE_0, US(60), Some(Suspension { time: US(0), count_max: u32::MAX })),
+            at(70)
+        );
         // The operation has been delayed by 120 us in total. It resumes at 130 us and ends at 220 us.
-        assert_eq!(die.read(at(10), at(10), PLANE_0, US(60), Some(Suspension { time: US(0) })), at(220));
+        assert_eq!(
+            die.read(at(10), at(10), PLANE_0, US(60), Some(Suspension { time: US(0), count_max: u32::MAX })),
+            at(220)
+        );
     }
 }
