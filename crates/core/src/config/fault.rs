@@ -3,6 +3,7 @@
 
 use serde_json::Value as Json;
 
+use crate::config::FaultAction;
 use crate::config::section::{Section, any, names, section};
 use crate::config::spans::{LONGEST, ZERO, us};
 use crate::time::Span;
@@ -69,88 +70,6 @@ section! {
         /// Duration of an outage by a fault: of the link for `retrain`, of returned credits for `starve-credits`, of
         /// the device for `reset`, or of the device until it has restarted for `power-cut`
         outage_us => outage: Span = us(100), ZERO..=LONGEST;
-    }
-}
-
-/// Effect of an injected fault, such as an error, a delay or a power cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FaultAction {
-    /// Request fails with an error status.
-    Error,
-    /// Device holds the request for an additional time.
-    Delay,
-    /// Device never executes the request.
-    Hang,
-    /// Request is executed, but its completion is never sent.
-    DropCompletion,
-    /// Completion of the request is sent a second time.
-    RepeatCompletion,
-    /// Completion entry is torn: its new phase tag becomes visible before its first double word.
-    TornCompletion,
-    /// Completion entry becomes visible before its new phase tag.
-    StalePhase,
-    /// Device reads a doorbell late.
-    LateDoorbellRead,
-    /// Write is torn: only part of its data reaches the memory.
-    TornWrite,
-    /// Read finds flipped bits in each sector.
-    FlipBits,
-    /// Read finds that one memory chip of each sector has failed.
-    FailChip,
-    /// Accesses to one memory bank take longer.
-    SlowBank,
-    /// Memory bank starts no access, so that all accesses to it wait.
-    StuckBank,
-    /// Packet on the link arrives damaged and is replayed.
-    CorruptPacket,
-    /// Interrupt message never arrives at the host.
-    LoseInterrupt,
-    /// Interrupt message arrives at the host a second time.
-    RepeatInterrupt,
-    /// Link goes down and retrains, possibly with fewer lanes or a lower data rate.
-    Retrain,
-    /// Receiver returns no flow-control credits for a time.
-    StarveCredits,
-    /// Device is reset, and is out of service for a time.
-    Reset,
-    /// Device is removed from its slot and never returns.
-    Remove,
-    /// Device loses power, and restarts after an outage.
-    PowerCut,
-    /// Device starts no request until the fault rule's time ends.
-    Stall,
-    /// Device takes longer for each request, by a factor.
-    SlowDown,
-    /// Device limits the rate of requests or of their bytes.
-    Throttle,
-}
-
-names! {
-    FaultAction {
-        "error" => Error,
-        "delay" => Delay,
-        "hang" => Hang,
-        "drop-completion" => DropCompletion,
-        "repeat-completion" => RepeatCompletion,
-        "torn-completion" => TornCompletion,
-        "stale-phase" => StalePhase,
-        "late-doorbell-read" => LateDoorbellRead,
-        "torn-write" => TornWrite,
-        "flip-bits" => FlipBits,
-        "fail-chip" => FailChip,
-        "slow-bank" => SlowBank,
-        "stuck-bank" => StuckBank,
-        "corrupt-packet" => CorruptPacket,
-        "lose-interrupt" => LoseInterrupt,
-        "repeat-interrupt" => RepeatInterrupt,
-        "retrain" => Retrain,
-        "starve-credits" => StarveCredits,
-        "reset" => Reset,
-        "remove" => Remove,
-        "power-cut" => PowerCut,
-        "stall" => Stall,
-        "slow-down" => SlowDown,
-        "throttle" => Throttle,
     }
 }
 
@@ -230,139 +149,26 @@ impl Fault {
         match (self.action, self.at) {
             (FaultAction::PowerCut, FaultMoment::Event) => FaultSubject::Event,
             (FaultAction::PowerCut, FaultMoment::Request) => FaultSubject::Request,
-            (action, _) => action.subject(),
+            (action, _) => action.row().subject,
         }
     }
 
     /// True if a key of fault rules has a meaning for this kind of fault.
     pub fn takes(&self, key: &str) -> bool {
-        use FaultAction::*;
-        let (action, subject) = (self.action, self.subject());
+        use FaultSubject::*;
+        let (row, subject) = (self.action.row(), self.subject());
+        let of_command = subject == Request && !row.is_of_queue;
         match key {
-            "at" => action == PowerCut,
-            "operation" => subject == FaultSubject::Request && action.operation().is_none() && !action.is_of_queue(),
-            "offset_bytes" | "size_bytes" | "thread" => subject == FaultSubject::Request && !action.is_of_queue(),
-            "first" | "every" | "times" => matches!(
-                subject,
-                FaultSubject::Request | FaultSubject::Packet | FaultSubject::Interrupt | FaultSubject::Event
-            ),
-            "probability" => {
-                matches!(subject, FaultSubject::Request | FaultSubject::Packet | FaultSubject::Interrupt)
-            }
-            "from_us" => subject != FaultSubject::Event,
-            "until_us" => action == Retrain || !matches!(subject, FaultSubject::Instant | FaultSubject::Event),
-            "for_us" => {
-                matches!(subject, FaultSubject::Request | FaultSubject::Packet | FaultSubject::Interrupt)
-                    && action != PowerCut
-            }
-            "rate_iops" | "rate_mib_per_s" => action == Throttle,
-            "outage_us" => matches!(action, Retrain | StarveCredits | Reset | PowerCut),
-            "bank" => subject == FaultSubject::Bank,
-            "direction" => subject == FaultSubject::Packet || action == StarveCredits,
-            "delay_us" => match action {
-                PowerCut => subject == FaultSubject::Request,
-                _ => action.is_of_queue() || matches!(action, Delay | RepeatCompletion | RepeatInterrupt),
-            },
-            "bits" => action == FlipBits,
-            "chip" => action == FailChip,
-            "timeout_us" => matches!(action, Hang | DropCompletion | LoseInterrupt),
-            "factor" => matches!(action, SlowBank | SlowDown),
-            "lanes" | "generation" => action == Retrain,
-            _ => true,
-        }
-    }
-}
-
-impl FaultAction {
-    /// All effects of faults, in the order of their description.
-    pub const ALL: [FaultAction; 24] = [
-        FaultAction::Error,
-        FaultAction::Delay,
-        FaultAction::Hang,
-        FaultAction::DropCompletion,
-        FaultAction::RepeatCompletion,
-        FaultAction::TornCompletion,
-        FaultAction::StalePhase,
-        FaultAction::LateDoorbellRead,
-        FaultAction::TornWrite,
-        FaultAction::FlipBits,
-        FaultAction::FailChip,
-        FaultAction::SlowBank,
-        FaultAction::StuckBank,
-        FaultAction::CorruptPacket,
-        FaultAction::LoseInterrupt,
-        FaultAction::RepeatInterrupt,
-        FaultAction::Retrain,
-        FaultAction::StarveCredits,
-        FaultAction::Reset,
-        FaultAction::Remove,
-        FaultAction::PowerCut,
-        FaultAction::Stall,
-        FaultAction::SlowDown,
-        FaultAction::Throttle,
-    ];
-
-    /// Returns the kind of object that this effect applies to. For a power cut, the trigger decides; see
-    /// [`Fault::subject`].
-    fn subject(self) -> FaultSubject {
-        use FaultAction::*;
-        match self {
-            Error | Delay | Hang | DropCompletion | RepeatCompletion | TornCompletion | StalePhase
-            | LateDoorbellRead | TornWrite | FlipBits | FailChip | Stall | SlowDown | Throttle => FaultSubject::Request,
-            SlowBank | StuckBank => FaultSubject::Bank,
-            CorruptPacket => FaultSubject::Packet,
-            LoseInterrupt | RepeatInterrupt => FaultSubject::Interrupt,
-            Retrain | StarveCredits | Reset | Remove | PowerCut => FaultSubject::Instant,
-        }
-    }
-
-    /// True if this effect is on a completion queue entry or a doorbell, regardless of the command.
-    pub fn is_of_queue(self) -> bool {
-        matches!(self, FaultAction::TornCompletion | FaultAction::StalePhase | FaultAction::LateDoorbellRead)
-    }
-
-    /// Returns the operation that this effect is limited to; `None` if it applies to any operation.
-    pub fn operation(self) -> Option<FaultOperation> {
-        match self {
-            FaultAction::TornWrite => Some(FaultOperation::Write),
-            FaultAction::FlipBits | FaultAction::FailChip => Some(FaultOperation::Read),
-            _ => None,
-        }
-    }
-
-    /// True if this effect restarts the controller, immediately or after an outage.
-    pub fn restarts_controller(self) -> bool {
-        matches!(self, FaultAction::Reset | FaultAction::PowerCut)
-    }
-
-    /// Returns the name of this effect's counter in results.
-    pub fn counter(self) -> &'static str {
-        use FaultAction::*;
-        match self {
-            Error => "fault_errors",
-            Delay => "fault_delays",
-            Hang => "fault_hangs",
-            DropCompletion => "fault_dropped_completions",
-            RepeatCompletion => "fault_repeated_completions",
-            TornCompletion => "fault_torn_completions",
-            StalePhase => "fault_stale_phases",
-            LateDoorbellRead => "fault_late_doorbells",
-            TornWrite => "fault_torn_writes",
-            FlipBits => "fault_flipped_reads",
-            FailChip => "fault_reads_of_failed_chips",
-            SlowBank => "fault_slow_accesses",
-            StuckBank => "fault_stuck_accesses",
-            CorruptPacket => "fault_corrupted_packets",
-            LoseInterrupt => "fault_lost_interrupts",
-            RepeatInterrupt => "fault_repeated_interrupts",
-            Retrain => "fault_retrains",
-            StarveCredits => "fault_starvations",
-            Reset => "fault_resets",
-            Remove => "fault_removed_requests",
-            PowerCut => "fault_power_cuts",
-            Stall => "fault_stalled_requests",
-            SlowDown => "fault_slow_requests",
-            Throttle => "fault_throttled_requests",
+            "action" => true,
+            "operation" => of_command && row.operation == FaultOperation::Any,
+            "offset_bytes" | "size_bytes" | "thread" => of_command,
+            "first" | "every" | "times" => matches!(subject, Request | Packet | Interrupt | Event),
+            "probability" => matches!(subject, Request | Packet | Interrupt),
+            "for_us" => matches!(subject, Request | Packet | Interrupt) && self.action != FaultAction::PowerCut,
+            "from_us" => subject != Event,
+            "until_us" => !matches!(subject, Instant | Event) || row.keys.contains(&key),
+            "delay_us" if self.action == FaultAction::PowerCut => subject == Request,
+            _ => row.keys.contains(&key) || row.needs.contains(&key),
         }
     }
 }

@@ -15,7 +15,8 @@
 use serde_json::Value as Json;
 
 use super::document::{Node, Place, Value, parse_value};
-use super::fault::{Fault, FaultAction, FaultMoment, FaultSubject};
+use super::fault::{Fault, FaultMoment, FaultSubject};
+use super::fault_action::{FaultAction, FaultLength};
 use super::section::Section;
 use super::value::{KeyFault, KeyType, readable, stem, unit};
 use crate::problem::Problem;
@@ -101,8 +102,8 @@ pub(crate) fn is_line(text: &str) -> bool {
 fn end(events: &mut [(Place, Fault, bool)], at: Span) {
     for (_, fault, has_end) in events.iter_mut().filter(|(_, fault, has_end)| !has_end && fault.from < at) {
         *has_end = true;
-        match fault.action {
-            FaultAction::PowerCut | FaultAction::Reset | FaultAction::StarveCredits => fault.outage = at - fault.from,
+        match fault.length() {
+            FaultLength::Outage => fault.outage = at - fault.from,
             _ => fault.until = at,
         }
     }
@@ -110,9 +111,7 @@ fn end(events: &mut [(Place, Fault, bool)], at: Span) {
 
 /// Returns the problem of an event that has no end although its kind of fault needs one; otherwise `None`.
 fn endless(place: &Place, fault: &Fault, has_end: bool) -> Option<Problem> {
-    use FaultAction::*;
-    let must_end = matches!(fault.action, Stall | PowerCut | Reset | StarveCredits | StuckBank);
-    (must_end && !has_end).then(|| {
+    (fault.length().must_end() && !has_end).then(|| {
         let found = format!("{} has no end", fault.action.name());
         place.problem(found, "for=TIME, as in for=500ms, or a later line at=TIME return")
     })
@@ -192,31 +191,22 @@ fn begin(fault: &mut Fault, at: Option<TroubleMeasure>) -> Result<(), &'static s
 
 /// Sets the length of an event in its fault rule. Returns true if the event has an end. An error says what is allowed.
 fn last(fault: &mut Fault, is_at_request: bool, length: Option<TroubleMeasure>) -> Result<bool, &'static str> {
-    use FaultAction::*;
-    let is_instant = matches!(fault.action, PowerCut | Reset | StarveCredits);
-    match length {
-        None if is_at_request && fault.action == PowerCut => return Err("for=TIME, as in for=500ms"),
+    match (length, fault.length()) {
+        (None, FaultLength::Outage) if is_at_request => return Err("for=TIME, as in for=500ms"),
         // Without a length, a fault that starts at a request ends with that request.
-        None if is_at_request && !goes_on(fault.action) && fault.until.is_zero() => fault.times = 1,
-        None => return Ok(fault.action == Remove),
-        Some(TroubleMeasure::Time(span)) if span.is_zero() => return Err("for=TIME above 0"),
-        Some(TroubleMeasure::Time(span)) if is_instant => fault.outage = span,
-        Some(TroubleMeasure::Time(_)) if fault.action == Remove => {
+        (None, kind) if is_at_request && !kind.continues() && fault.until.is_zero() => fault.times = 1,
+        (None, kind) => return Ok(kind == FaultLength::Forever),
+        (Some(TroubleMeasure::Time(span)), _) if span.is_zero() => return Err("for=TIME above 0"),
+        (Some(TroubleMeasure::Time(span)), FaultLength::Outage) => fault.outage = span,
+        (Some(TroubleMeasure::Time(_)), FaultLength::Forever) => {
             return Err("no for=: a removed device never returns");
         }
-        Some(TroubleMeasure::Time(span)) if is_at_request => fault.lasts = span,
-        Some(TroubleMeasure::Time(span)) => fault.until = fault.from + span,
-        Some(TroubleMeasure::Requests(_)) if is_instant || matches!(fault.action, Stall | Retrain | Remove) => {
-            return Err("for=TIME, as in for=500ms");
-        }
-        Some(TroubleMeasure::Requests(count)) => fault.times = count,
+        (Some(TroubleMeasure::Time(span)), _) if is_at_request => fault.lasts = span,
+        (Some(TroubleMeasure::Time(span)), _) => fault.until = fault.from + span,
+        (Some(TroubleMeasure::Requests(_)), kind) if !kind.is_counted() => return Err("for=TIME, as in for=500ms"),
+        (Some(TroubleMeasure::Requests(count)), _) => fault.times = count,
     }
     Ok(true)
-}
-
-/// True if a fault of this kind that begins at a request continues after that request unless it has a length.
-fn goes_on(action: FaultAction) -> bool {
-    matches!(action, FaultAction::Stall | FaultAction::SlowDown | FaultAction::Throttle | FaultAction::PowerCut)
 }
 
 /// Sets a key of an event's fault rule from text. An error says what is allowed.
@@ -304,6 +294,11 @@ fn time_text(span: Span) -> String {
 }
 
 impl Fault {
+    /// Returns the kind of length that the fault has in a timeline.
+    fn length(&self) -> FaultLength {
+        self.action.row().length
+    }
+
     /// Returns a line of a fault timeline that is parsed into this rule. If no line can express the rule, returns its
     /// TOML table.
     pub fn line(&self) -> String {
@@ -318,7 +313,7 @@ impl Fault {
 
     /// Returns the line of a fault timeline for this rule, which may fail to express all of it.
     fn words(&self) -> String {
-        let is_instant = matches!(self.action, FaultAction::PowerCut | FaultAction::Reset | FaultAction::StarveCredits);
+        let is_instant = self.length() == FaultLength::Outage;
         // A length counts from a request only if the line names a request.
         let is_at_request =
             self.first > 1 || !self.lasts.is_zero() || self.subject() != self.action_at_time().subject();
@@ -335,7 +330,7 @@ impl Fault {
                 has_from &= self.subject() == FaultSubject::Request;
             }
             () if !self.lasts.is_zero() => words.push(format!("for={}", time_text(self.lasts))),
-            () if is_at_request && self.times == 1 && !has_until && !goes_on(self.action) => {}
+            () if is_at_request && self.times == 1 && !has_until && !self.length().continues() => {}
             () if self.times > 0 => {
                 words.push(format!("for={}requests", self.times));
             }

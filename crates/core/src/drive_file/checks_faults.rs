@@ -2,6 +2,7 @@
 //! rule's action is refused, and so is a fault that no run could survive.
 
 use crate::config::section::Section;
+use crate::config::value::readable;
 use crate::config::{Fault, FaultAction, FaultSubject, Mapping};
 use crate::drive::Drive;
 use crate::problem::BrokenCondition;
@@ -17,7 +18,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
 
 /// Returns the first condition that a fault rule breaks; `number` is the rule's number, from 1, in the message.
 pub(super) fn broken_by(drive: &Drive, number: usize, fault: &Fault) -> Option<BrokenCondition> {
-    let checks = [meaningless_key, missing_value, bank, link, endless_corruption, endless_power_cuts];
+    let checks = [meaningless_key, window, missing_value, bank, link, endless_corruption, endless_power_cuts];
     let (found, allowed) = checks.iter().find_map(|check| check(drive, fault))?;
     let found = format!("fault {number}, \"{}\": {found}", fault.action.name());
     BrokenCondition::when(true, &["faults"], found, allowed)
@@ -35,33 +36,21 @@ fn meaningless_key(_: &Drive, fault: &Fault) -> RuleProblem {
     Some((format!("{key} has no meaning for this action"), keys.collect::<Vec<_>>().join(", ")))
 }
 
-/// Checks that a fault rule gives the durations, factors, rates or link widths that its action needs, and a window that
-/// ends after it begins.
+/// Checks that the time in which a fault rule matches ends after it begins.
+fn window(_: &Drive, fault: &Fault) -> RuleProblem {
+    let is_empty = !fault.until.is_zero() && fault.until <= fault.from;
+    is_empty.then(|| (String::from("until_us is not after from_us"), String::from("until_us above from_us, or 0")))
+}
+
+/// Checks that a fault rule gives a duration, factor, rate or link width, if its action needs one.
 fn missing_value(_: &Drive, fault: &Fault) -> RuleProblem {
-    let Fault { action, from, until, lasts, delay, factor, lanes, generation, rate_iops, rate_mib_per_s, .. } = *fault;
-    let says =
-        |is_wrong: bool, found: &str, allowed: &str| is_wrong.then(|| (String::from(found), String::from(allowed)));
-    let window =
-        says(!until.is_zero() && until <= from, "until_us is not after from_us", "until_us above from_us, or 0");
-    window.or_else(|| match action {
-        FaultAction::Delay | FaultAction::TornCompletion | FaultAction::StalePhase | FaultAction::LateDoorbellRead => {
-            says(delay.is_zero(), "delay_us is 0", "delay_us above 0")
-        }
-        FaultAction::Stall => says(
-            until.is_zero() && lasts.is_zero(),
-            "the stall would not end",
-            "until_us above from_us, or for_us above 0",
-        ),
-        FaultAction::Throttle => {
-            says(rate_iops + rate_mib_per_s == 0.0, "there is no rate", "rate_iops or rate_mib_per_s above 0")
-        }
-        FaultAction::SlowBank | FaultAction::SlowDown => says(factor <= 1.0, "factor is 1", "factor above 1"),
-        FaultAction::StuckBank => says(until.is_zero(), "the bank would be stuck for ever", "until_us above from_us"),
-        FaultAction::Retrain => {
-            says(lanes == 0 && generation == 0, "the link would not change", "lanes or generation above 0")
-        }
-        _ => None,
-    })
+    let needs = fault.action.row().needs;
+    let values = fault.values().into_iter().zip(Fault::default().values());
+    let needed: Vec<_> = values.filter(|((key, _), _)| needs.contains(key)).collect();
+    let (_, (_, usual)) = needed.first().filter(|_| needed.iter().all(|(value, usual)| value == usual))?;
+    let usual = readable(usual);
+    let found: Vec<String> = needs.iter().map(|key| format!("{key} is {usual}")).collect();
+    Some((found.join(" and "), format!("{} above {usual}", needs.join(" or "))))
 }
 
 /// Checks that the bank of a bank fault exists, and that addresses have fixed banks.
