@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
-use phaselink_core::drive_file::{Override, trouble};
+use phaselink_core::drive_file::{Override, fault_timeline};
 use phaselink_core::problem::Problems;
 
 use crate::input;
@@ -34,12 +34,12 @@ pub(crate) struct DriveFlags {
     stack: Option<String>,
     /// Inject a fault into the drive at a time or request, as in 'at=2s for=500ms stall', or the faults of a file with
     /// such lines (docs/faults.md). May be given more than once
-    #[arg(long, value_name = "LINE|FILE")]
-    trouble: Vec<String>,
+    #[arg(long = "fault", alias = "trouble", value_name = "LINE|FILE")]
+    faults: Vec<String>,
 }
 
 impl DriveFlags {
-    /// Returns the overrides that all drive options give: first presets, then `--set`, then faults of `--trouble`.
+    /// Returns the overrides that all drive options give: first presets, then `--set`, then faults of `--fault`.
     ///
     /// # Errors
     ///
@@ -50,33 +50,33 @@ impl DriveFlags {
             Override::parse_given_as(&given, &format!("{section}.preset={name}")).map_err(Problems::from)
         });
         let set = self.set.iter().map(|text| Override::parse(text).map_err(Problems::from));
-        let trouble =
-            self.trouble_override().map(|text| Override::parse_given_as("--trouble", &text?).map_err(Problems::from));
-        input::all(presets.chain(set).chain(trouble))
+        let faults =
+            self.fault_override().map(|text| Override::parse_given_as("--fault", &text?).map_err(Problems::from));
+        input::all(presets.chain(set).chain(faults))
     }
 
-    /// Returns an override of the key `trouble` with all fault lines of `--trouble`, including lines of files. None
-    /// without `--trouble`.
-    fn trouble_override(&self) -> Option<Result<String, Problems>> {
+    /// Returns an override of the key `fault_lines` with all fault lines of `--fault`, including lines of files. None
+    /// without `--fault`.
+    fn fault_override(&self) -> Option<Result<String, Problems>> {
         let lines = |given: &String| {
-            let is_file = Path::new(given).exists() || !given.contains(' ') && !trouble::is_line(given);
+            let is_file = Path::new(given).exists() || !given.contains(' ') && !fault_timeline::is_line(given);
             match is_file {
-                true => trouble::lines_of_file(given, &input::description(given)?),
+                true => fault_timeline::lines_of_file(given, &input::description(given)?),
                 false => Ok(vec![given.clone()]),
             }
         };
         let lines = || -> Result<String, Problems> {
-            let lines = input::all(self.trouble.iter().map(lines))?.concat();
-            Ok(format!("trouble={}", serde_json::Value::from(lines)))
+            let lines = input::all(self.faults.iter().map(lines))?.concat();
+            Ok(format!("fault_lines={}", serde_json::Value::from(lines)))
         };
-        (!self.trouble.is_empty()).then(lines)
+        (!self.faults.is_empty()).then(lines)
     }
 
     /// Returns the overrides of all drive options as texts `KEY=VALUE`, the syntax of `--set`.
     pub(crate) fn texts(&self) -> Vec<String> {
         let presets = self.presets().map(|(section, name)| format!("{section}.preset={name}"));
-        let trouble = self.trouble_override().and_then(Result::ok);
-        presets.chain(self.set.iter().cloned()).chain(trouble).collect()
+        let faults = self.fault_override().and_then(Result::ok);
+        presets.chain(self.set.iter().cloned()).chain(faults).collect()
     }
 
     /// Returns pairs of a drive file's section (media, link, host or stack) and the preset or file that the option of

@@ -7,8 +7,8 @@ use serde_json::{Map, Value as Json};
 use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
 use crate::config::{
-    DataPlacement, Fault, FaultAction, Mapping, Precondition, StartingCredits, TroubleTimeline, UncertainConstant,
-    Wait, Zoning,
+    DataPlacement, Fault, FaultAction, FaultTimeline, Mapping, Precondition, StartingCredits, UncertainConstant, Wait,
+    Zoning,
 };
 use crate::media;
 use crate::media::keys::{IndexPages, KeyLayout};
@@ -32,7 +32,7 @@ section! {
         faults => faults: Vec<Fault> = Vec::new(), any();
         /// Timeline of faults that are injected into a run: lines such as `at=2s for=500ms stall`, each of which is
         /// read as a fault rule
-        trouble => trouble: TroubleTimeline = TroubleTimeline::default(), any();
+        fault_lines => fault_lines: FaultTimeline = FaultTimeline::default(), any();
         /// Number of equal drives in the host, each at a root port of its own or behind a switch; the requests of a
         /// thread go to the drives in turn
         drives => drives: u16 = 1, 1..=64;
@@ -276,8 +276,8 @@ impl Drive {
     /// sections that the drive does not use.
     pub fn resolved(&self) -> Json {
         let mut resolved = section::values(&self.header());
-        // `trouble` lines are already part of `faults`.
-        resolved.remove("trouble");
+        // `fault_lines` are already part of `faults`.
+        resolved.remove("fault_lines");
         let (faults, drives) = (resolved.remove("faults"), resolved.remove("drives"));
         for section in self.sections() {
             let values = section.values().into_iter().map(|(key, value)| (String::from(key), value));
@@ -413,7 +413,7 @@ impl Drive {
             summary: self.summary.clone(),
             interface: self.interface,
             faults: self.faults.clone(),
-            trouble: TroubleTimeline::default(),
+            fault_lines: FaultTimeline::default(),
             drives: self.drives,
         }
     }

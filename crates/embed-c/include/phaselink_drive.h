@@ -143,7 +143,7 @@ int phaselink_drive_stage(const phaselink_drive *drive, size_t place, const char
 /* Reads bytes as they are now, without an operation and without time. */
 int phaselink_drive_peek(const phaselink_drive *drive, uint64_t offset, void *into, size_t bytes);
 
-/* Injects trouble from now on: a line of a timeline, as in "at=2s for=500ms stall", or one rule of a drive file's
+/* Injects faults from now on: a line of a timeline, as in "at=2s for=500ms stall", or one rule of a drive file's
  * [[faults]] in one line. */
 int phaselink_drive_inject_fault(phaselink_drive *drive, const char *rule);
 

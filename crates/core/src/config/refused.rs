@@ -8,7 +8,7 @@ use crate::problem::Problem;
 use crate::spelling::{LIKENESS_AMONG_MANY_MIN, nearest, nearest_above, question};
 
 /// Renamed keys whose old names are accepted until the next release: section, old name and new name.
-const FORMER_KEYS: [(&str, &str, &str); 1] = [("translation", "cleaning", "policy")];
+const FORMER_KEYS: [(&str, &str, &str); 2] = [("translation", "cleaning", "policy"), ("", "trouble", "fault_lines")];
 
 /// Returns the new name of a key, given its section and its old name. `None` if the key was not renamed.
 pub(crate) fn current_key(section: &str, key: &str) -> Option<&'static str> {

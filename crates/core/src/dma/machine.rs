@@ -222,7 +222,7 @@ impl<'a> TransferMachine<'a> {
             stack_stages: Vec::new(),
             counters: vec![("iommu_walks", self.root_complex.walks())],
             events: self.shared.scheduler.events,
-            trouble: Vec::new(),
+            faults: Vec::new(),
             measured: MeasuredState::Only,
             finished: true,
         }

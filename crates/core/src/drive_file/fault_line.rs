@@ -2,7 +2,7 @@
 //! file, or a line of a fault timeline.
 
 use crate::config::document::{Place, Value, parse_value};
-use crate::config::{Fault, TroubleTimeline, list, trouble};
+use crate::config::{Fault, FaultTimeline, fault_timeline, list};
 use crate::drive::Drive;
 use crate::drive_file::checks_faults;
 use crate::problem::Problems;
@@ -29,8 +29,8 @@ impl Drive {
     /// ```
     pub fn fault_from_line(&self, place: &str, line: &str) -> Result<Fault, Problems> {
         let (at, line) = (Place::whole(place), line.trim());
-        if trouble::is_line(line) {
-            return self.trouble_from_lines(at, line);
+        if fault_timeline::is_line(line) {
+            return self.fault_from_lines(at, line);
         }
         let braced = if line.starts_with('{') { String::from(line) } else { format!("{{ {line} }}") };
         let wrong = |found: String| Problems::from(at.problem(found, FORM));
@@ -50,13 +50,11 @@ impl Drive {
 
     /// Reads one event of a fault timeline as a fault rule, and checks it on this drive; `at` is the place for
     /// messages.
-    fn trouble_from_lines(&self, at: Place, line: &str) -> Result<Fault, Problems> {
-        let timeline = TroubleTimeline::read_lines([(at.clone(), line)].into_iter()).map_err(Problems)?;
+    fn fault_from_lines(&self, at: Place, line: &str) -> Result<Fault, Problems> {
+        let timeline = FaultTimeline::read_lines([(at.clone(), line)].into_iter()).map_err(Problems)?;
         let Some(fault) = timeline.0.into_iter().next() else {
-            let found = format!("`{line}` is no trouble");
-            return Err(at
-                .problem(found, "at=TIME for=TIME and a kind of trouble, as in at=2s for=500ms stall")
-                .into());
+            let found = format!("`{line}` is no fault");
+            return Err(at.problem(found, "at=TIME for=TIME and a kind of fault, as in at=2s for=500ms stall").into());
         };
         let broken = checks_faults::broken_by(self, 1, &fault);
         Problems(broken.map(|broken| at.problem(broken.found, broken.allowed)).into_iter().collect()).or(fault)

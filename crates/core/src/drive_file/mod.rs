@@ -15,6 +15,7 @@ mod doubts;
 mod engines;
 mod explain;
 mod fault_line;
+pub mod fault_timeline;
 mod layers;
 mod needs;
 mod overrides;
@@ -24,7 +25,6 @@ mod schema;
 pub mod shipped;
 pub mod stage_costs;
 mod stages;
-pub mod trouble;
 mod unstated;
 
 #[cfg(test)]

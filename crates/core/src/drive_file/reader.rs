@@ -373,7 +373,7 @@ impl DriveReader {
     /// Reports the broken conditions between keys, unless one of the keys already has a problem of its own.
     fn check_together(&mut self, file: &str) {
         self.drive.interface = self.header.interface;
-        self.drive.faults = [&self.header.faults[..], &self.header.trouble.0].concat();
+        self.drive.faults = [&self.header.faults[..], &self.header.fault_lines.0].concat();
         self.drive.drives = self.header.drives;
         let origins = self.settings.iter().map(|(key, setting)| (key.clone(), setting.origin));
         self.drive.sources.origins = origins.collect();
@@ -410,7 +410,7 @@ impl DriveReader {
         drive.summary = self.header.summary;
         drive.interface = self.header.interface;
         drive.faults = self.header.faults;
-        drive.faults.extend(self.header.trouble.0);
+        drive.faults.extend(self.header.fault_lines.0);
         drive.drives = self.header.drives;
         let (fitted, assumed): (Vec<Mark>, Vec<Mark>) =
             marks.into_iter().partition(|mark| mark.cause == UncertaintyCause::Fitted);

@@ -23,7 +23,7 @@ use crate::drive::Drive;
 use crate::engine::Engine;
 use crate::engine::device::AttachedDevice;
 use crate::faults::Rule;
-use crate::ledger::{Stage, TroubleMet};
+use crate::ledger::{FaultSummary, Stage};
 use crate::media::volume::VolumeLimits;
 use crate::media::zones::ZonesLeft;
 use crate::protocol::dispatch::connect;
@@ -625,21 +625,21 @@ impl Engine {
     }
 
     /// Returns the fault rules that have had effects, with their number and times, in the order of the first effects.
-    pub(super) fn trouble(&self) -> Vec<TroubleMet> {
+    pub(super) fn fault_summaries(&self) -> Vec<FaultSummary> {
         let Some(faults) = &self.faults else { return Vec::new() };
         let rules = [&faults.requests, &faults.interrupts, &faults.instants, &faults.events].into_iter().flatten();
         let met = |rule: &Rule| {
             let span = rule.span();
-            TroubleMet {
+            FaultSummary {
                 line: rule.fault.line(),
                 first: span.map(|it| it.0),
                 last: span.map(|it| it.1),
                 count: rule.counts().1,
             }
         };
-        let mut trouble: Vec<TroubleMet> = rules.map(met).filter(|met| met.count > 0).collect();
-        trouble.sort_by_key(|met| met.first.unwrap_or(Time::NEVER));
-        trouble
+        let mut summaries: Vec<FaultSummary> = rules.map(met).filter(|met| met.count > 0).collect();
+        summaries.sort_by_key(|met| met.first.unwrap_or(Time::NEVER));
+        summaries
     }
 
     /// Resets the device: driver and controller start anew, and packets between them are gone. Requests that the device

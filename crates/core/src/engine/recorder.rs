@@ -280,7 +280,7 @@ impl Recorder {
             counters: parts.counters,
             events: parts.events,
             measured,
-            trouble: Vec::new(),
+            faults: Vec::new(),
             finished: parts.finished,
         }
     }

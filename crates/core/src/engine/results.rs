@@ -45,7 +45,7 @@ impl Engine {
             },
             measured => measured,
         };
-        Outcome { trouble: self.trouble(), ..self.recorder.outcome(drive, seed, measured, parts) }
+        Outcome { faults: self.fault_summaries(), ..self.recorder.outcome(drive, seed, measured, parts) }
     }
 
     /// Returns the state of the first device's burst credits, if it is a volume that has credits.

@@ -11,7 +11,7 @@ pub mod trace;
 
 pub use latency::Latency;
 pub use outcome::{
-    CpuUse, CreditState, DirectionOutcome, Energy, JobOutcome, MeasuredState, Outcome, PartUse, TroubleMet, WireUse,
+    CpuUse, CreditState, DirectionOutcome, Energy, FaultSummary, JobOutcome, MeasuredState, Outcome, PartUse, WireUse,
 };
 pub use stage::{Stage, StageTimes};
 pub use trace::{Record, Step, Trace};

@@ -37,14 +37,14 @@ pub struct Outcome {
     /// State of the drive while requests were counted: steady, transient, or with a state of its credits.
     pub measured: MeasuredState,
     /// Fault rules that have had effects in the run. Bank and packet faults appear in the counters alone.
-    pub trouble: Vec<TroubleMet>,
+    pub faults: Vec<FaultSummary>,
     /// True if all jobs were done; false if the run was stopped before their end.
     pub finished: bool,
 }
 
 /// Fault rule that has had effects in a run, with their number and times.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TroubleMet {
+pub struct FaultSummary {
     /// Description of the fault rule, as a line of a timeline of faults.
     pub line: String,
     /// Instant at which the fault rule first had an effect; `None` if it had none.

@@ -58,7 +58,7 @@ impl Case {
         case.job = job(&mut random, case.drive().as_ref().ok(), bytes_max);
         let faults = random.bits() % 4;
         let faults = (0..faults).map(|_| draw::fault(&mut random)).chain(cuts);
-        let faults = faults.chain(draw::trouble(&mut Random::stream(seed, "torture trouble"))).collect();
+        let faults = faults.chain(draw::timeline_fault(&mut Random::stream(seed, "torture trouble"))).collect();
         case.take_all(faults, |case, faults| case.faults = faults);
         case.take_zones(&mut Random::stream(seed, "torture zones"), own);
         case.take_flushes(&mut Random::stream(seed, "torture flushes"));

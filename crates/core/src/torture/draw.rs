@@ -314,7 +314,7 @@ fn power_cut(random: &mut Random) -> String {
 }
 
 /// Draws a stall, slow-down or throttle as a fault rule of a drive file, in one case of four. Otherwise returns `None`.
-pub(super) fn trouble(random: &mut Random) -> Option<String> {
+pub(super) fn timeline_fault(random: &mut Random) -> Option<String> {
     if !random.bits().is_multiple_of(4) {
         return None;
     }

@@ -147,43 +147,43 @@ fn read(drive: &mut Drive) -> (Status, Span) {
     (done.status(), done.latency())
 }
 
-/// A drive with a line of trouble.
-fn troubled(line: &str) -> Drive {
+/// A drive with a line of faults.
+fn with_fault(line: &str) -> Drive {
     let mut drive = open("optane-p5800x");
     drive.inject_fault(line).unwrap_or_else(|misuse| panic!("{line}: {misuse}"));
     drive
 }
 
 #[test]
-fn lines_of_trouble_hold_at_their_times_and_requests_of_an_embedded_drive() {
+fn lines_of_faults_hold_at_their_times_and_requests_of_an_embedded_drive() {
     let calm = read(&mut open("optane-p5800x")).1;
     let after = |drive: &mut Drive, us| drive.advance(Time::ZERO + Span::from_us(us)).unwrap();
 
-    let mut stalled = troubled("at=100us for=3ms stall");
+    let mut stalled = with_fault("at=100us for=3ms stall");
     assert!(read(&mut stalled).1 < calm * 2, "before");
     after(&mut stalled, 1_000);
     let (_, latency) = read(&mut stalled);
     assert!(latency > Span::from_us(2_100) && latency < Span::from_us(2_100) + calm * 2, "{latency}");
     assert!(read(&mut stalled).1 < calm * 2, "afterwards");
 
-    let mut slow = troubled("at=request:2 for=1request slow-down factor=10");
+    let mut slow = with_fault("at=request:2 for=1request slow-down factor=10");
     let latencies = [(); 3].map(|()| read(&mut slow).1);
     assert!(latencies[0] < calm * 2 && latencies[1] > calm * 8 && latencies[2] < calm * 2, "{latencies:?}");
 
-    let mut failing = troubled("at=request:2 for=2requests error");
+    let mut failing = with_fault("at=request:2 for=2requests error");
     let failed = [(); 4].map(|()| read(&mut failing).0 == Status::MediaError);
     assert_eq!(failed, [false, true, true, false]);
 
-    let mut losing = troubled("at=request:1 lost-completion timeout=5ms");
+    let mut losing = with_fault("at=request:1 lost-completion timeout=5ms");
     assert!(read(&mut losing).1 >= Span::from_us(5_000));
 
-    let mut throttled = troubled("throttle iops=1000");
+    let mut throttled = with_fault("throttle iops=1000");
     for _ in 0..11 {
         read(&mut throttled);
     }
     assert!(throttled.now() >= Time::ZERO + Span::from_us(10_000), "ten intervals of 1 ms");
 
-    let mut narrow = troubled("for=20ms link lanes=1 outage=10us");
+    let mut narrow = with_fault("for=20ms link lanes=1 outage=10us");
     after(&mut narrow, 1_000);
     let large = |drive: &mut Drive| {
         let ticket = drive.submit(drive.now(), 0, Operation::read(0, 131_072)).unwrap();

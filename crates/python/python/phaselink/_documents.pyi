@@ -115,7 +115,7 @@ RunResult = TypedDict(
         "evidence": NotRequired[list["Evidence"] | None],
         "findings": NotRequired[list["Finding"] | None],
         "usage": NotRequired[list["ResourceUse"] | None],
-        "trouble": NotRequired[list["TroubleResult"]],
+        "faults": NotRequired[list["FaultResult"]],
         "precision": NotRequired["PrecisionResult | None"],
         "intervals": NotRequired[dict[str, "FigureInterval"] | None],
         "version": str,
@@ -326,8 +326,8 @@ ResourceUse = TypedDict(
         "share": float,
     },
 )
-TroubleResult = TypedDict(
-    "TroubleResult",
+FaultResult = TypedDict(
+    "FaultResult",
     {
         "line": str,
         "touched": int,

@@ -178,7 +178,7 @@ class EmbeddedDrive:
         return self._native.peek(offset, bytes)
 
     def inject_fault(self, rule):
-        """Inject trouble from now on: a line such as ``at=2s for=500ms stall``, or a rule of ``[[faults]]``."""
+        """Inject faults from now on: a line such as ``at=2s for=500ms stall``, or a rule of ``[[faults]]``."""
         self._native.inject_fault(rule)
 
     def cut_power(self, now_ps=None, survives="drawn", seed=1):

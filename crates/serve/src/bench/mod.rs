@@ -71,7 +71,7 @@ fn outcome(target: &dyn Target, jobs: &[Job], seed: u64, measured: &[(usize, Mea
         counters: vec![("errors", errors)],
         events: 0,
         measured: MeasuredState::Only,
-        trouble: Vec::new(),
+        faults: Vec::new(),
         finished,
     }
 }

@@ -38,7 +38,7 @@ pub fn outcome(name: &str, tally: &Tally, elapsed: Span) -> Outcome {
         counters: Vec::new(),
         events: 0,
         measured: MeasuredState::Only,
-        trouble: Vec::new(),
+        faults: Vec::new(),
         finished: true,
     }
 }

@@ -421,10 +421,10 @@ fn faults_happen_over_vhost_user_with_several_device_threads_and_timing_on() {
 }
 
 #[test]
-fn lines_of_trouble_hold_through_every_front_end_with_timing_and_without() {
+fn lines_of_faults_hold_through_every_front_end_with_timing_and_without() {
     for kind in KINDS {
         for timing in [false, true] {
-            let server = serve("trouble", kind, timing, Wait::Adaptive);
+            let server = serve("fault-lines", kind, timing, Wait::Adaptive);
             let mut host = server.host();
             let old = vec![1; 4096];
             assert_eq!(host.write(0, &old, PATIENCE), DONE);

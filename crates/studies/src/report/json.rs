@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::fio;
 use crate::results::Figures;
 use crate::results::documents::{
-    AllPercentiles, ByName, Description, DirectionResult, EnergyUse, FioJob, LatencySummary, LinkUse, MeasuredIn,
-    ProcessorUse, RunDocument, RunFigures, RunJob, RunResult, StageMean, StageName, TroubleResult, WireTraffic, value,
+    AllPercentiles, ByName, Description, DirectionResult, EnergyUse, FaultResult, FioJob, LatencySummary, LinkUse,
+    MeasuredIn, ProcessorUse, RunDocument, RunFigures, RunJob, RunResult, StageMean, StageName, WireTraffic, value,
 };
 use phaselink_core::ledger::{DirectionOutcome, JobOutcome, Outcome, WireUse};
 use phaselink_core::time::Span;
@@ -44,7 +44,7 @@ fn result(outcome: &Outcome, description: Value) -> RunResult {
         finished: outcome.finished,
         elapsed_ns: outcome.elapsed.as_ns(),
         measured: MeasuredIn::of(outcome.measured),
-        trouble: outcome.trouble.iter().map(TroubleResult::of).collect(),
+        faults: outcome.faults.iter().map(FaultResult::of).collect(),
         events: outcome.events,
         figures: RunFigures::of(&Figures::of(outcome)),
         jobs: outcome.jobs.iter().map(|job| ledger_job(job, &outcome.stack_stages)).collect(),

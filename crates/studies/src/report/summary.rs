@@ -29,8 +29,8 @@ pub fn summary_within(outcome: &Outcome, width: Option<usize>) -> String {
     }
     write_block(&mut text, &shown(link(outcome)));
     write_block(&mut text, &shown(host(outcome)));
-    if !outcome.trouble.is_empty() {
-        write_block(&mut text, &shown(trouble(outcome)));
+    if !outcome.faults.is_empty() {
+        write_block(&mut text, &shown(faults(outcome)));
     }
     if !outcome.counters.is_empty() {
         write_block(&mut text, &shown(counters(outcome)));
@@ -167,10 +167,10 @@ pub(super) fn host(outcome: &Outcome) -> Table {
 }
 
 /// Returns the table of injected faults: the rule, the number of things that it affected, and the first and last time.
-pub(super) fn trouble(outcome: &Outcome) -> Table {
-    let mut table = Table::new().left("trouble").right("touched").right("from").right("to");
+pub(super) fn faults(outcome: &Outcome) -> Table {
+    let mut table = Table::new().left("fault").right("touched").right("from").right("to");
     let at = |at: Option<Time>| at.map_or(String::from("-"), |at| units::span(at.since(Time::ZERO)));
-    for met in &outcome.trouble {
+    for met in &outcome.faults {
         table.row([met.line.clone(), units::grouped(met.count), at(met.first), at(met.last)]);
     }
     table

@@ -36,7 +36,7 @@ pub(super) fn outcome_of(latencies_ns: &[u64]) -> Outcome {
     let elapsed = read.runtime;
     let wire = |data_bytes| WireUse { bytes_per_ns: 2.0, data_bytes, busy: elapsed / 4, ..WireUse::default() };
     Outcome {
-        trouble: Vec::new(),
+        faults: Vec::new(),
         measured: phaselink_core::ledger::MeasuredState::Only,
         drive: String::from("sample"),
         seed: 1,

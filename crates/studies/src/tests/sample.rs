@@ -48,7 +48,7 @@ pub(crate) fn outcome() -> Outcome {
         stack_stages: vec!["system call".to_string(), "block layer".to_string()],
         counters: vec![("queue reads", 12_345), ("tag collisions", 0)],
         events: 54_321,
-        trouble: Vec::new(),
+        faults: Vec::new(),
         measured: MeasuredState::Only,
         finished: true,
     }

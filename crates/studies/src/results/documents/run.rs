@@ -8,7 +8,7 @@ use super::{
     AllPercentiles, ByName, Description, FigureInterval, FioJob, PrecisionResult, ResourceUse, RunFigures, StageMean,
 };
 use crate::results::{Evidence, Finding, words};
-use phaselink_core::ledger::{MeasuredState, TroubleMet};
+use phaselink_core::ledger::{FaultSummary, MeasuredState};
 use phaselink_core::time::Time;
 
 /// JSON document of `phaselink run`, `bench` and `serve`: fio's JSON output, with an additional object `phaselink` for
@@ -71,7 +71,7 @@ pub struct RunResult {
     /// Injected fault rules that had an effect in the run, in the order of their first effects; absent without an
     /// effect. Faults of memory banks and packets are in the counters alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub trouble: Vec<TroubleResult>,
+    pub faults: Vec<FaultResult>,
     /// 95 % confidence intervals of the run's mean and p99 latency; absent without `--precision`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<PrecisionResult>,
@@ -83,7 +83,7 @@ pub struct RunResult {
 
 /// Injected fault rule that had an effect in a run, with the number and the times of its effects.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct TroubleResult {
+pub struct FaultResult {
     /// Fault rule as a line of a fault timeline, such as `at=2s for=500ms stall`.
     pub line: String,
     /// Number of requests that the fault rule affected, or number of times that the rule affected the device.
@@ -94,10 +94,10 @@ pub struct TroubleResult {
     pub last_ns: Option<f64>,
 }
 
-impl TroubleResult {
+impl FaultResult {
     /// Returns the JSON object for an event of a timeline of faults that occurred in the run.
-    pub fn of(met: &TroubleMet) -> TroubleResult {
-        TroubleResult {
+    pub fn of(met: &FaultSummary) -> FaultResult {
+        FaultResult {
             line: met.line.clone(),
             touched: met.count,
             first_ns: met.first.map(Time::as_ns),

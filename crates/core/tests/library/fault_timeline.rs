@@ -1,4 +1,4 @@
-//! Trouble of a timeline in runs: what each kind does, when, and to how many requests.
+//! Faults of a timeline in runs: what each kind does, when, and to how many requests.
 
 use crate::common::{drive, run};
 use phaselink_core::ledger::Outcome;
@@ -6,10 +6,10 @@ use phaselink_core::time::{Span, Time};
 
 const JOB: &str = "rw=randread bs=4k iodepth=4 number_ios=4000";
 
-/// Outcome of a job on a polled drive with these lines of trouble.
+/// Outcome of a job on a polled drive with these lines of faults.
 fn with(lines: &[&str], job: &str) -> Outcome {
     let lines: Vec<String> = lines.iter().map(|line| format!("'{line}'")).collect();
-    run(&drive("optane-p5800x", &[&format!("trouble=[{}]", lines.join(", "))]), job)
+    run(&drive("optane-p5800x", &[&format!("fault_lines=[{}]", lines.join(", "))]), job)
 }
 
 fn counter(outcome: &Outcome, name: &str) -> u64 {
@@ -19,7 +19,7 @@ fn counter(outcome: &Outcome, name: &str) -> u64 {
 #[test]
 fn a_stall_holds_the_requests_in_flight_until_its_end() {
     let (calm, stalled) = (with(&[], JOB), with(&["at=500us for=20ms stall"], JOB));
-    let met = &stalled.trouble[0];
+    let met = &stalled.faults[0];
     assert_eq!((met.line.as_str(), met.count), ("at=500us for=20ms stall", 4), "as many as are in flight");
     assert!(
         met.first.unwrap() >= Time::ZERO + Span::from_us(500) && met.last.unwrap() < Time::ZERO + Span::from_us(520)
@@ -33,7 +33,7 @@ fn a_stall_holds_the_requests_in_flight_until_its_end() {
 #[test]
 fn a_stall_at_a_request_lasts_from_that_request_on() {
     let stalled = with(&["at=request:100 for=5ms stall"], JOB);
-    let met = &stalled.trouble[0];
+    let met = &stalled.faults[0];
     assert_eq!(met.count, 4, "the 100th and those after it");
     assert!((stalled.jobs[0].read.total.max().as_us() - 5_000.0).abs() < 30.0);
 }
@@ -46,7 +46,7 @@ fn a_slow_down_multiplies_latency_and_divides_the_rate() {
     let ratio = device(&slow) / device(&calm);
     assert!((9.0..10.1).contains(&ratio), "{ratio}");
     let some = with(&["at=request:11 for=50requests slow-down factor=10"], one);
-    assert_eq!(some.trouble[0].count, 50);
+    assert_eq!(some.faults[0].count, 50);
     let (fast, late) = (calm.jobs[0].read.total.mean(), some.jobs[0].read.total.max());
     assert!(late > fast * 8, "{late:?} {fast:?}");
 }
@@ -58,18 +58,18 @@ fn a_throttle_lets_requests_pass_at_its_rate() {
     let bytes = with(&["throttle mib_per_s=100"], "rw=randwrite bs=64k iodepth=16 number_ios=161");
     assert!((bytes.elapsed.as_s() - 0.1).abs() < 0.0002, "10 MiB at 100 MiB/s: {}", bytes.elapsed);
     let returned = with(&["throttle iops=10000", "at=10ms return"], "rw=randread bs=4k iodepth=16 number_ios=2000");
-    assert!(returned.elapsed.as_us() / 1e3 < 30.0 && returned.trouble[0].count > 90, "{}", returned.elapsed);
+    assert!(returned.elapsed.as_us() / 1e3 < 30.0 && returned.faults[0].count > 90, "{}", returned.elapsed);
 }
 
 #[test]
 fn errors_and_lost_completions_fail_the_requests_that_they_name() {
     let failed = with(&["at=request:10 for=5requests error"], JOB);
-    assert_eq!((failed.failed(), failed.ios(), failed.trouble[0].count), (5, 3995, 5));
+    assert_eq!((failed.failed(), failed.ios(), failed.faults[0].count), (5, 3995, 5));
     let rate = with(&["error rate=0.1"], JOB);
     assert!((300..500).contains(&rate.failed()), "{}", rate.failed());
-    assert_eq!(rate, with(&["error rate=0.1"], JOB), "a seed gives the same trouble");
+    assert_eq!(rate, with(&["error rate=0.1"], JOB), "a seed gives the same faults");
     let lost = with(&["at=request:10 lost-completion timeout=3ms"], JOB);
-    assert_eq!((lost.failed(), lost.trouble[0].count), (1, 1));
+    assert_eq!((lost.failed(), lost.faults[0].count), (1, 1));
     let torn = with(&["at=request:10 torn-write"], "rw=randwrite bs=4k number_ios=100");
     assert_eq!(torn.failed(), 1);
 }
@@ -83,14 +83,14 @@ fn a_narrow_link_is_wide_again_after_its_time() {
     // In 5 ms, a quarter of the lanes sends as much as all lanes in 1.25 ms.
     let longer = for_a_while.elapsed.as_us() / 1e3 - calm.elapsed.as_us() / 1e3;
     assert!((3.0..4.5).contains(&longer), "{longer} ms longer");
-    assert_eq!(for_a_while.trouble[0].count, 1);
+    assert_eq!(for_a_while.faults[0].count, 1);
 }
 
 #[test]
 fn power_is_back_after_its_time_or_at_a_return() {
     for lines in [&["at=1ms for=7ms power-cut"][..], &["at=1ms power-cut", "at=8ms return"]] {
         let cut = with(lines, JOB);
-        assert_eq!((cut.failed(), cut.ios(), cut.trouble[0].count), (0, 4000, 1));
+        assert_eq!((cut.failed(), cut.ios(), cut.faults[0].count), (0, 4000, 1));
         assert!(cut.jobs[0].read.total.max().as_us() > 6_990.0, "{lines:?}");
     }
 }

@@ -6,7 +6,7 @@ use crate::random::Random;
 
 fn read(text: &str) -> Result<Vec<Fault>, String> {
     let told = |problems: Vec<Problem>| problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n");
-    TroubleTimeline::read_text("t", text).map(|timeline| timeline.0).map_err(told)
+    FaultTimeline::read_text("t", text).map(|timeline| timeline.0).map_err(told)
 }
 
 fn of(action: FaultAction) -> Fault {
@@ -63,8 +63,8 @@ fn a_return_ends_what_has_no_length_and_nothing_else() {
 #[test]
 fn wrong_lines_are_told_with_their_place_what_is_allowed_and_what_to_write() {
     for (line, found) in [
-        ("at=2s stal for=1s", "there is no trouble stal, did you mean stall?; allowed: error, delay"),
-        ("at=2s for=1s", "no kind of trouble; allowed: one of error"),
+        ("at=2s stal for=1s", "there is no fault stal, did you mean stall?; allowed: error, delay"),
+        ("at=2s for=1s", "no kind of fault; allowed: one of error"),
         ("at=2s stall error", "stall and error; allowed: one of"),
         ("at=2 for=1s stall", "at=2; allowed: at=TIME or at=request:NUMBER, as in at=2s"),
         ("for=1 stall", "for=1; allowed: for=TIME or for=NUMBERrequests, as in for=500ms"),
@@ -166,7 +166,7 @@ fn a_rule_is_printed_as_a_line_or_table_that_is_read_into_it_again() {
         lines += 1;
         let found = read_line(&Place::whole("t"), &line);
         assert!(
-            matches!(found, Ok(TroubleLine::Event { fault: ref found, .. }) if *found == fault),
+            matches!(found, Ok(TimelineLine::Event { fault: ref found, .. }) if *found == fault),
             "{line}: {fault:?}"
         );
     }
@@ -176,7 +176,7 @@ fn a_rule_is_printed_as_a_line_or_table_that_is_read_into_it_again() {
 }
 
 #[test]
-fn lines_of_trouble_are_told_from_tables_of_rules() {
+fn lines_of_faults_are_told_from_tables_of_rules() {
     for line in [
         "at=2s for=1s stall",
         "for=1s stall",

@@ -39,25 +39,23 @@ const UNITS: [(&str, f64); 4] = [("ms", 1e9), ("us", 1e6), ("ns", 1e3), ("s", 1e
 
 /// Timeline of injected faults: its events, each as a fault rule.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TroubleTimeline(pub Vec<Fault>);
+pub struct FaultTimeline(pub Vec<Fault>);
 
 /// Parsed line of a fault timeline: an event, or the end of earlier events.
-enum TroubleLine {
+enum TimelineLine {
     Event { fault: Fault, has_end: bool },
     Return(Span),
 }
 
 /// Beginning or length of an event in a fault timeline: a time, or a number of requests.
-enum TroubleMeasure {
+enum TimelineMeasure {
     Time(Span),
     Requests(u64),
 }
 
-impl TroubleTimeline {
+impl FaultTimeline {
     /// Parses the lines of a fault timeline, each given with its position. Ignores blank lines and text from `#` on.
-    pub(crate) fn read_lines<'a>(
-        lines: impl Iterator<Item = (Place, &'a str)>,
-    ) -> Result<TroubleTimeline, Vec<Problem>> {
+    pub(crate) fn read_lines<'a>(lines: impl Iterator<Item = (Place, &'a str)>) -> Result<FaultTimeline, Vec<Problem>> {
         let (mut events, mut problems) = (Vec::new(), Vec::new());
         for (place, line) in lines {
             let line = line.split('#').next().unwrap_or("").trim();
@@ -65,22 +63,22 @@ impl TroubleTimeline {
                 continue;
             }
             match read_line(&place, line) {
-                Ok(TroubleLine::Event { fault, has_end }) => events.push((place, fault, has_end)),
-                Ok(TroubleLine::Return(at)) => end(&mut events, at),
+                Ok(TimelineLine::Event { fault, has_end }) => events.push((place, fault, has_end)),
+                Ok(TimelineLine::Return(at)) => end(&mut events, at),
                 Err(problem) => problems.push(problem),
             }
         }
         problems.extend(events.iter().filter_map(|(place, fault, has_end)| endless(place, fault, *has_end)));
         match problems.is_empty() {
-            true => Ok(TroubleTimeline(events.into_iter().map(|(_, fault, _)| fault).collect())),
+            true => Ok(FaultTimeline(events.into_iter().map(|(_, fault, _)| fault).collect())),
             false => Err(problems),
         }
     }
 
     /// Parses the text of a file with a fault timeline, one event per line.
-    pub(crate) fn read_text(file: &str, text: &str) -> Result<TroubleTimeline, Vec<Problem>> {
+    pub(crate) fn read_text(file: &str, text: &str) -> Result<FaultTimeline, Vec<Problem>> {
         let place = |line: usize| Place { file: file.into(), line: Some(line) };
-        TroubleTimeline::read_lines(text.lines().enumerate().map(|(number, line)| (place(number + 1), line)))
+        FaultTimeline::read_lines(text.lines().enumerate().map(|(number, line)| (place(number + 1), line)))
     }
 }
 
@@ -128,34 +126,34 @@ fn kinds() -> impl Iterator<Item = &'static str> {
 }
 
 /// Parses one line of a timeline of faults, such as `at=2s for=500ms stall`.
-fn read_line(place: &Place, line: &str) -> Result<TroubleLine, Problem> {
+fn read_line(place: &Place, line: &str) -> Result<TimelineLine, Problem> {
     let wrong = |found: String, allowed: &str| place.problem(format!("`{line}`: {found}"), allowed);
     let (pairs, names): (Vec<&str>, Vec<&str>) = line.split_whitespace().partition(|word| word.contains('='));
     let all = || kinds().collect::<Vec<_>>().join(", ");
     let &[name] = &names[..] else {
-        let found = if names.is_empty() { String::from("no kind of trouble") } else { names.join(" and ") };
+        let found = if names.is_empty() { String::from("no kind of fault") } else { names.join(" and ") };
         return Err(wrong(found, &format!("one of {}", all())));
     };
     let value = |key: &str| pairs.iter().find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
-    let measured = |key: &str, read: fn(&str) -> Result<TroubleMeasure, String>| {
+    let measured = |key: &str, read: fn(&str) -> Result<TimelineMeasure, String>| {
         let read = |text| read(text).map_err(|allowed| wrong(format!("{key}={text}"), &allowed));
         value(key).map(read).transpose()
     };
     let (at, length) = (measured("at", beginning)?, measured("for", length)?);
     if name == RETURN {
         return match (at, length, pairs.len()) {
-            (Some(TroubleMeasure::Time(at)), None, 1) => Ok(TroubleLine::Return(at)),
+            (Some(TimelineMeasure::Time(at)), None, 1) => Ok(TimelineLine::Return(at)),
             _ => Err(wrong(String::from("a return at no time"), "at=TIME return, as in at=9s return")),
         };
     }
     let Some(action) = kind(name) else {
         let meant = question(nearest(name, kinds()));
-        return Err(wrong(format!("there is no trouble {name}{meant}"), &all()));
+        return Err(wrong(format!("there is no fault {name}{meant}"), &all()));
     };
     let mut fault = Fault { action, ..Fault::default() };
-    let is_at_request = matches!(at, Some(TroubleMeasure::Requests(_)));
+    let is_at_request = matches!(at, Some(TimelineMeasure::Requests(_)));
     let has_until = value("until").is_some();
-    if (value("from").is_some() && !is_at_request) || (has_until && matches!(length, Some(TroubleMeasure::Time(_)))) {
+    if (value("from").is_some() && !is_at_request) || (has_until && matches!(length, Some(TimelineMeasure::Time(_)))) {
         let allowed = "from=TIME with at=request:NUMBER, until=TIME without for=TIME";
         return Err(wrong(String::from("a second beginning or end"), allowed));
     }
@@ -168,15 +166,15 @@ fn read_line(place: &Place, line: &str) -> Result<TroubleLine, Problem> {
     }
     let has_end =
         last(&mut fault, is_at_request, length).map_err(|allowed| wrong(format!("the length of {name}"), allowed))?;
-    Ok(TroubleLine::Event { fault, has_end: has_end || has_until })
+    Ok(TimelineLine::Event { fault, has_end: has_end || has_until })
 }
 
 /// Sets the beginning of an event in its fault rule. An error says what is allowed.
-fn begin(fault: &mut Fault, at: Option<TroubleMeasure>) -> Result<(), &'static str> {
+fn begin(fault: &mut Fault, at: Option<TimelineMeasure>) -> Result<(), &'static str> {
     match at {
         None => {}
-        Some(TroubleMeasure::Time(at)) => fault.from = at,
-        Some(TroubleMeasure::Requests(number)) => {
+        Some(TimelineMeasure::Time(at)) => fault.from = at,
+        Some(TimelineMeasure::Requests(number)) => {
             fault.first = number;
             if fault.action == FaultAction::PowerCut {
                 (fault.at, fault.times) = (FaultMoment::Request, 1);
@@ -190,21 +188,21 @@ fn begin(fault: &mut Fault, at: Option<TroubleMeasure>) -> Result<(), &'static s
 }
 
 /// Sets the length of an event in its fault rule. Returns true if the event has an end. An error says what is allowed.
-fn last(fault: &mut Fault, is_at_request: bool, length: Option<TroubleMeasure>) -> Result<bool, &'static str> {
+fn last(fault: &mut Fault, is_at_request: bool, length: Option<TimelineMeasure>) -> Result<bool, &'static str> {
     match (length, fault.length()) {
         (None, FaultLength::Outage) if is_at_request => return Err("for=TIME, as in for=500ms"),
         // Without a length, a fault that starts at a request ends with that request.
         (None, kind) if is_at_request && !kind.continues() && fault.until.is_zero() => fault.times = 1,
         (None, kind) => return Ok(kind == FaultLength::Forever),
-        (Some(TroubleMeasure::Time(span)), _) if span.is_zero() => return Err("for=TIME above 0"),
-        (Some(TroubleMeasure::Time(span)), FaultLength::Outage) => fault.outage = span,
-        (Some(TroubleMeasure::Time(_)), FaultLength::Forever) => {
+        (Some(TimelineMeasure::Time(span)), _) if span.is_zero() => return Err("for=TIME above 0"),
+        (Some(TimelineMeasure::Time(span)), FaultLength::Outage) => fault.outage = span,
+        (Some(TimelineMeasure::Time(_)), FaultLength::Forever) => {
             return Err("no for=: a removed device never returns");
         }
-        (Some(TroubleMeasure::Time(span)), _) if is_at_request => fault.lasts = span,
-        (Some(TroubleMeasure::Time(span)), _) => fault.until = fault.from + span,
-        (Some(TroubleMeasure::Requests(_)), kind) if !kind.is_counted() => return Err("for=TIME, as in for=500ms"),
-        (Some(TroubleMeasure::Requests(count)), _) => fault.times = count,
+        (Some(TimelineMeasure::Time(span)), _) if is_at_request => fault.lasts = span,
+        (Some(TimelineMeasure::Time(span)), _) => fault.until = fault.from + span,
+        (Some(TimelineMeasure::Requests(_)), kind) if !kind.is_counted() => return Err("for=TIME, as in for=500ms"),
+        (Some(TimelineMeasure::Requests(count)), _) => fault.times = count,
     }
     Ok(true)
 }
@@ -268,8 +266,8 @@ fn numbered(text: &str) -> Option<u64> {
 }
 
 /// Parses the beginning of an event, a time or the number of a request. An error says what is allowed.
-fn beginning(text: &str) -> Result<TroubleMeasure, String> {
-    let found = numbered(text).map(TroubleMeasure::Requests).or_else(|| time(text).map(TroubleMeasure::Time));
+fn beginning(text: &str) -> Result<TimelineMeasure, String> {
+    let found = numbered(text).map(TimelineMeasure::Requests).or_else(|| time(text).map(TimelineMeasure::Time));
     found.ok_or_else(|| match counted(text) {
         Some(number) => format!("at=request:{number}, which is the number of a request; only for= counts requests"),
         None => String::from("at=TIME or at=request:NUMBER, as in at=2s or at=request:1000"),
@@ -277,8 +275,8 @@ fn beginning(text: &str) -> Result<TroubleMeasure, String> {
 }
 
 /// Parses the length of an event, a time or a number of requests. An error says what is allowed.
-fn length(text: &str) -> Result<TroubleMeasure, String> {
-    let found = counted(text).map(TroubleMeasure::Requests).or_else(|| time(text).map(TroubleMeasure::Time));
+fn length(text: &str) -> Result<TimelineMeasure, String> {
+    let found = counted(text).map(TimelineMeasure::Requests).or_else(|| time(text).map(TimelineMeasure::Time));
     found.ok_or_else(|| match numbered(text) {
         Some(number) => format!("for={number}requests, which is a count of requests; only at= names one"),
         None => String::from("for=TIME or for=NUMBERrequests, as in for=500ms or for=20requests"),
@@ -303,7 +301,7 @@ impl Fault {
     /// TOML table.
     pub fn line(&self) -> String {
         let (line, place) = (self.words(), Place::whole("line"));
-        let is_same = matches!(read_line(&place, &line), Ok(TroubleLine::Event { fault, .. }) if fault == *self);
+        let is_same = matches!(read_line(&place, &line), Ok(TimelineLine::Event { fault, .. }) if fault == *self);
         let pair = |(key, value): (&str, Json)| format!("{key} = {value}");
         match is_same {
             true => line,
@@ -365,23 +363,23 @@ impl Fault {
 }
 
 /// Timeline of faults as a value in a drive file: a list of lines.
-impl KeyType for TroubleTimeline {
+impl KeyType for FaultTimeline {
     fn kind() -> String {
-        String::from("list of lines of trouble, as in [\"at=2s for=500ms stall\"]")
+        String::from("list of lines of faults, as in [\"at=2s for=500ms stall\"]")
     }
     fn schema() -> Json {
         serde_json::json!({ "type": "array", "items": { "type": "string" } })
     }
-    fn read(_: &str, node: &Node) -> Result<TroubleTimeline, KeyFault> {
+    fn read(_: &str, node: &Node) -> Result<FaultTimeline, KeyFault> {
         let Value::Array(items) = &node.value else { return Err(KeyFault::NotAllowed) };
         let line = |item: &Node| match &item.value {
             Value::String(line) => Ok((item.place.clone(), line.clone())),
-            _ => Err(item.place.problem(format!("trouble holds {}", item.quote), "lines in quotes")),
+            _ => Err(item.place.problem(format!("fault_lines holds {}", item.quote), "lines in quotes")),
         };
         let lines: Result<Vec<_>, Problem> = items.iter().map(line).collect();
         let lines = lines.map_err(|problem| KeyFault::Inside(vec![problem]))?;
         let lines = lines.iter().map(|(place, line)| (place.clone(), line.as_str()));
-        TroubleTimeline::read_lines(lines).map_err(KeyFault::Inside)
+        FaultTimeline::read_lines(lines).map_err(KeyFault::Inside)
     }
     fn write(&self, _: &str) -> Json {
         self.0.iter().map(|fault| Json::from(fault.line())).collect()
