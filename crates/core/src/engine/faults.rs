@@ -145,6 +145,16 @@ enum DueEffect {
     PowerOn,
 }
 
+/// Effect of a fault rule on a request that is about to be submitted.
+enum RequestEffect {
+    /// The request is held back until this instant.
+    Hold(Time),
+    /// The device's power fails at this instant, and stays off for this time.
+    PowerCut(Time, Span),
+    /// The request or its completion is changed.
+    Change(RequestFault),
+}
+
 /// Decision of the fault rules on a request that is about to be submitted.
 enum SubmissionDecision {
     /// The request is submitted to the device now.
@@ -216,35 +226,19 @@ impl Faults {
         }
         let happens = self.requests.iter_mut().position(|rule| rule.meets_request(now, &io, thread));
         let Some(place) = happens else { return self.hand_down(now, id, shared) };
-        if let Some(at) = self.release(now, place, &io) {
-            self.at(at, DueEffect::Submit(id), shared);
-            return SubmissionDecision::Keep;
-        }
-        let Fault { action, delay, timeout, outage, .. } = self.requests[place].fault;
-        let mut met = RequestFault::default();
-        match action {
-            FaultAction::RepeatCompletion => met.repeats_after = Some(delay),
-            FaultAction::FlipBits | FaultAction::FailChip => {
-                let damage = Damage::of(&self.requests[place].fault, number);
-                met.error = damage.is_fatal().then_some(EIO);
-                self.uncorrectable += u64::from(met.error.is_some());
-                met.damage = Some(damage);
+        let met = match self.effect_on(now, place, id, &io, number) {
+            RequestEffect::Hold(until) => {
+                self.at(until, DueEffect::Submit(id), shared);
+                return SubmissionDecision::Keep;
             }
-            FaultAction::TornCompletion | FaultAction::StalePhase => met.whole_after = Some(delay),
-            FaultAction::SlowDown => met.slowed = Some((now, self.requests[place].fault.factor)),
-            FaultAction::PowerCut => {
-                self.at(now + delay, DueEffect::PowerCut(outage), shared);
+            RequestEffect::PowerCut(at, outage) => {
+                self.at(at, DueEffect::PowerCut(outage), shared);
                 return self.hand_down(now, id, shared);
             }
-            FaultAction::Error => met.error = Some(EIO),
-            FaultAction::TornWrite => (met.error, met.torn_at) = (Some(EIO), Some(torn_at(&io, &self.drive))),
-            _ => {
-                met.error = Some(ETIMEDOUT);
-                met.is_lost = true;
-                // A device that hangs never accesses the request again, so mark it as completed in the device now.
-                met.completed = Some(id).filter(|_| action == FaultAction::Hang);
-                self.at(now + timeout, DueEffect::GiveUp(number), shared);
-            }
+            RequestEffect::Change(met) => met,
+        };
+        if met.is_lost {
+            self.at(now + self.requests[place].fault.timeout, DueEffect::GiveUp(number), shared);
         }
         self.met.insert(number, met);
         let is_in_doubt = met.torn_at.is_some() || met.damage.is_some() && met.error.is_some();
@@ -252,24 +246,46 @@ impl Faults {
         if met.completed.is_some() { SubmissionDecision::Keep } else { self.hand_down(now, id, shared) }
     }
 
-    /// Returns the instant until which a rule holds back a request, if the rule stalls, throttles or delays requests.
-    fn release(&mut self, now: Time, place: usize, io: &Io) -> Option<Time> {
+    /// Returns the effect of the fault rule at `place` on a request that has triggered it.
+    fn effect_on(&mut self, now: Time, place: usize, id: RequestId, io: &Io, number: u64) -> RequestEffect {
         let rule = &self.requests[place];
-        match rule.fault.action {
-            FaultAction::Stall => Some(rule.end()),
-            FaultAction::Delay | FaultAction::LateDoorbellRead => Some(now + rule.fault.delay),
-            FaultAction::Throttle => {
-                let fault = &rule.fault;
-                let known = self.throttles.iter().position(|(other, _)| other == fault);
-                let place = known.unwrap_or_else(|| {
-                    self.throttles.push((fault.clone(), VolumeLimits::throttle(fault)));
-                    self.throttles.len() - 1
-                });
-                let direction = if io.op == Op::Read { DataDirection::Read } else { DataDirection::Write };
-                Some(self.throttles[place].1.pass(now, direction, io.offset, io.bytes))
+        let (fault, mut met) = (&rule.fault, RequestFault::default());
+        match fault.action {
+            FaultAction::Stall => return RequestEffect::Hold(rule.end()),
+            FaultAction::Delay | FaultAction::LateDoorbellRead => return RequestEffect::Hold(now + fault.delay),
+            FaultAction::Throttle => return RequestEffect::Hold(self.throttled_until(now, place, io)),
+            FaultAction::PowerCut => return RequestEffect::PowerCut(now + fault.delay, fault.outage),
+            FaultAction::RepeatCompletion => met.repeats_after = Some(fault.delay),
+            FaultAction::FlipBits | FaultAction::FailChip => {
+                let damage = Damage::of(fault, number);
+                met.error = damage.is_fatal().then_some(EIO);
+                self.uncorrectable += u64::from(met.error.is_some());
+                met.damage = Some(damage);
             }
-            _ => None,
+            FaultAction::TornCompletion | FaultAction::StalePhase => met.whole_after = Some(fault.delay),
+            FaultAction::SlowDown => met.slowed = Some((now, fault.factor)),
+            FaultAction::Error => met.error = Some(EIO),
+            FaultAction::TornWrite => (met.error, met.torn_at) = (Some(EIO), Some(torn_at(io, &self.drive))),
+            _ => {
+                met.error = Some(ETIMEDOUT);
+                met.is_lost = true;
+                // A device that hangs never accesses the request again, so mark it as completed in the device now.
+                met.completed = Some(id).filter(|_| fault.action == FaultAction::Hang);
+            }
         }
+        RequestEffect::Change(met)
+    }
+
+    /// Returns the instant until which the rule at `place`, which throttles requests, holds back a request.
+    fn throttled_until(&mut self, now: Time, place: usize, io: &Io) -> Time {
+        let fault = &self.requests[place].fault;
+        let known = self.throttles.iter().position(|(other, _)| other == fault);
+        let place = known.unwrap_or_else(|| {
+            self.throttles.push((fault.clone(), VolumeLimits::throttle(fault)));
+            self.throttles.len() - 1
+        });
+        let direction = if io.op == Op::Read { DataDirection::Read } else { DataDirection::Write };
+        self.throttles[place].1.pass(now, direction, io.offset, io.bytes)
     }
 
     /// Lets a request go to the device. If the device is away, the request is submitted when it is back, or fails.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::config::{
-    Buffer as BufferKeys, CollectionReads, CommandBus, Mapping, Media as MediaKeys, Technology,
+    Acknowledge, Buffer as BufferKeys, CollectionReads, CommandBus, Mapping, Media as MediaKeys, Technology,
     Translation as TranslationKeys,
 };
 
