@@ -299,7 +299,7 @@ impl Arguments {
     /// zones.
     fn capacity_bytes(&self, drive: &Drive, block_bytes: u32) -> Result<u64, Problem> {
         let wrong = |found: String, allowed: String| Err(Problem::new("--size", None, found, allowed));
-        let zone_bytes = drive.zones.is_there().then_some(drive.zones.size_mib << 20);
+        let zone_bytes = drive.zones.is_there().then_some(drive.zones.zone_bytes());
         let unit_bytes = zone_bytes.unwrap_or(block_bytes.into());
         let whole = zone_bytes.map_or(SIZE_BYTES, |_| drive.media.capacity_bytes());
         let bytes = self.size.unwrap_or(whole);

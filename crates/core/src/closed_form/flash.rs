@@ -6,7 +6,7 @@ use super::collection::round_time;
 use super::demand::Demands;
 use super::media::Access;
 use super::workload::{Class, Workload};
-use crate::config::{Acknowledge, CollectionReads, CommandBus, Mapping, PlaneReads, Precondition};
+use crate::config::{CollectionReads, CommandBus, PlaneReads, Precondition};
 use crate::media::flash::layout::FlashLayout;
 use crate::media::flash::{FlashCosts, shape};
 use crate::media::processors::DriveProcessors;
@@ -74,7 +74,7 @@ impl Parts<'_> {
 
     /// True if the drive has a flash translation layer in front of its memory.
     pub fn is_mapped(&self) -> bool {
-        self.drive.translation.mapping == Mapping::Page
+        self.drive.is_flash()
     }
 
     /// True if the drive has processors or a flash translation layer in front of its memory.
@@ -145,7 +145,7 @@ impl Parts<'_> {
 
     fn flash_least(&self, workload: &Workload, class: &Class) -> Span {
         let (costs, buffer) = (self.flash_costs(), &self.drive.buffer);
-        let late = self.drive.media.acknowledge == Acknowledge::Late;
+        let late = !self.drive.media.acknowledges_early();
         match class.direction {
             DataDirection::Write if late => buffer.command + costs.program,
             DataDirection::Write => buffer.command + buffer.page * u64::from(class.bytes) / 4096,
@@ -160,7 +160,7 @@ impl Parts<'_> {
     /// Returns the array read time of each page on a word line.
     fn flash_reads(&self) -> Vec<Span> {
         let media = &self.drive.media;
-        self.flash_costs().reads[..(media.program_bytes / media.stripe_bytes) as usize].to_vec()
+        self.flash_costs().reads[..media.bits_per_cell() as usize].to_vec()
     }
 
     /// True if reads may be served without the flash cells: data just written, never written, or read ahead.
@@ -271,7 +271,7 @@ impl Parts<'_> {
         let read = costs.command + self.page_read_time(workload);
         let (stripe, word_line) = (f64::from(media.stripe_bytes), f64::from(media.program_bytes));
         // Writes to the SLC cache program one stripe at a time, which may take less than a full word line.
-        let (program, bytes) = match translation.slc_cache_mib > 0 && translation.precondition != Precondition::Random {
+        let (program, bytes) = match translation.has_slc_cache() && translation.precondition != Precondition::Random {
             true => (costs.program.scale(stripe / word_line).min(costs.slc_program), stripe),
             false => (costs.program, word_line),
         };
@@ -334,7 +334,7 @@ impl Parts<'_> {
     }
 
     fn dies(&self) -> f64 {
-        f64::from(self.drive.media.channels) * f64::from(self.drive.media.banks_per_channel)
+        f64::from(self.drive.media.banks())
     }
 
     /// Returns the number of dies that host writes can use at a time. If zones have dies of their own, each thread

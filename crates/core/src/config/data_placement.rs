@@ -12,10 +12,10 @@ section! {
         handles => handles: u8 = 0, 0..=64;
         /// Number of reclaim groups (FDP): data of different groups never shares a reclaim unit, also after garbage
         /// collection; all groups share all dies
-        groups => groups: u8 = 1, 1..=127, needs Handles;
+        groups => groups: u8 = 1, 1..=127, with handles;
         /// Isolation of placement handles (FDP) in garbage collection: `initial` moves data of all handles of a group
         /// to common reclaim units, `persistent` keeps the data of each handle in reclaim units of its own
-        isolation => isolation: Isolation = Isolation::Initial, any(), needs Handles;
+        isolation => isolation: Isolation = Isolation::Initial, any(), with handles;
     }
 }
 

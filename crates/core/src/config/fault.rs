@@ -153,6 +153,13 @@ impl Fault {
         }
     }
 
+    /// Checks that the time in which the rule matches ends after it begins. Returns what was found and what is allowed if
+    /// not.
+    pub(crate) fn check_window(&self) -> Option<(String, String)> {
+        let is_empty = !self.until.is_zero() && self.until <= self.from;
+        is_empty.then(|| (String::from("until_us is not after from_us"), String::from("until_us above from_us, or 0")))
+    }
+
     /// True if a key of fault rules has a meaning for this kind of fault.
     pub fn takes(&self, key: &str) -> bool {
         use FaultSubject::*;

@@ -374,7 +374,7 @@ impl KeyType for FaultTimeline {
         let Value::Array(items) = &node.value else { return Err(KeyFault::NotAllowed) };
         let line = |item: &Node| match &item.value {
             Value::String(line) => Ok((item.place.clone(), line.clone())),
-            _ => Err(item.place.problem(format!("fault_lines holds {}", item.quote), "lines in quotes")),
+            _ => Err(item.place.problem(format!("a timeline holds {}", item.quote), "lines in quotes")),
         };
         let lines: Result<Vec<_>, Problem> = items.iter().map(line).collect();
         let lines = lines.map_err(|problem| KeyFault::Inside(vec![problem]))?;

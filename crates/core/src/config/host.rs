@@ -102,6 +102,11 @@ impl Host {
         self.nominal_ghz / self.core_ghz
     }
 
+    /// Returns the processor time of one posted write to a device register, such as a doorbell, at the actual clock.
+    pub fn register_write_time(&self) -> Span {
+        self.mmio_write.scale(self.clock_ratio())
+    }
+
     /// Returns the factor by which times of the kernel's own code scale. The number of instructions is constant, so
     /// that clock and instructions per clock count.
     pub fn cost_ratio(&self) -> f64 {

@@ -82,6 +82,13 @@ section! {
     }
 }
 
+impl Translation {
+    /// True if the drive has a cache of flash blocks with one bit a cell.
+    pub fn has_slc_cache(&self) -> bool {
+        self.slc_cache_mib > 0
+    }
+}
+
 /// Method by which logical addresses are mapped to flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {

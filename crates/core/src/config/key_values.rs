@@ -11,16 +11,16 @@ section! {
         /// of keys and values
         value_max_kib => value_max_kib: u32 = 0, 0..=2048;
         /// Longest key of a key-value drive, in bytes (KV Key Max Length); a command has room for 16 bytes
-        key_max_bytes => key_max_bytes: u8 = 16, 1..=16, needs StoredValues;
+        key_max_bytes => key_max_bytes: u8 = 16, 1..=16, with value_max_kib;
         /// Largest number of keys of a key-value drive (Max Num Keys), for which its index has room
-        keys_max => keys_max: u32 = 1_000_000, 1..=1 << 22, needs StoredValues;
+        keys_max => keys_max: u32 = 1_000_000, 1..=1 << 22, with value_max_kib;
         /// Part of a key-value drive's index that the controller's memory caches, in KiB, by pages of
         /// `translation.unit_bytes`; other pages are read from the end of the media. 0: the controller's memory holds
         /// the whole index
-        index_cache_kib => index_cache_kib: u64 = 0, 0..=1 << 30, needs StoredValues;
+        index_cache_kib => index_cache_kib: u64 = 0, 0..=1 << 30, with value_max_kib;
         /// Time to find a key in the part of a key-value drive's index that is in memory (assumed: a hash, and two
         /// accesses to DRAM one after the other)
-        lookup_ns => lookup: Span = ns(200), ZERO..=LONGEST, needs StoredValues;
+        lookup_ns => lookup: Span = ns(200), ZERO..=LONGEST, with value_max_kib;
     }
 }
 

@@ -204,6 +204,26 @@ impl Media {
 }
 
 impl Media {
+    /// Returns the number of banks (flash dies) of all channels together.
+    pub fn banks(&self) -> u32 {
+        u32::from(self.channels) * u32::from(self.banks_per_channel)
+    }
+
+    /// True if the memory is NAND flash.
+    pub fn is_nand(&self) -> bool {
+        self.technology == Technology::Nand
+    }
+
+    /// Returns the number of bits of a flash cell, each of which belongs to another page of a word line.
+    pub fn bits_per_cell(&self) -> u32 {
+        self.program_bytes / self.stripe_bytes
+    }
+
+    /// True if writes are acknowledged as soon as their data is in a buffer.
+    pub fn acknowledges_early(&self) -> bool {
+        self.acknowledge == Acknowledge::Early
+    }
+
     /// Returns the drive's capacity for user data in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_mib << 20

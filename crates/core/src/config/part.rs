@@ -3,16 +3,8 @@
 /// Part of a drive without which certain keys have no effect. The row of such a key names the part after `needs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Zones, which are written in order.
-    Zones,
-    /// Values that are stored by their keys.
-    StoredValues,
-    /// Placement handles, by which hosts place data.
-    Handles,
     /// Switch in front of drives, or between several hosts and one device.
     Switch,
-    /// Peer device, whose memory the drives access.
-    Peer,
     /// DMA engine that transfers occupy in turn.
     DmaTurns,
     /// I/O engines of the software stack.

@@ -12,17 +12,17 @@ section! {
         /// Contents of the peer's memory that would otherwise be in host memory: `nothing` (there is no peer), `data` (user data), or `all` (user data and queues: the peer then submits requests itself, and [host] and [stack] describe its threads and their software)
         holds => holds: PeerHolds = PeerHolds::Nothing, any();
         /// PCI Express generation of the link between peer device and switch, with the values of `link.generation`
-        link_generation => generation: u8 = 5, 1..=7, needs Peer;
+        link_generation => generation: u8 = 5, 1..=7, with holds;
         /// Number of lanes of the link between peer device and switch
-        link_lanes => lanes: u8 = 16, [1, 2, 4, 8, 12, 16, 32], needs Peer;
+        link_lanes => lanes: u8 = 16, [1, 2, 4, 8, 12, 16, 32], with holds;
         /// Largest payload of a packet that a drive writes to the peer device, in bytes; 0: as `link.max_payload_bytes`
-        payload_bytes => payload_bytes: u32 = 0, [0, 64, 128, 256, 512, 1024, 2048, 4096], needs Peer;
+        payload_bytes => payload_bytes: u32 = 0, [0, 64, 128, 256, 512, 1024, 2048, 4096], with holds;
         /// Time that the peer device needs to serve a drive's read of the peer's memory (assumed: most of the time of a
         /// load by the peer itself)
-        memory_read_ns => read: Span = ns(400), ZERO..=LONGEST, needs Peer;
+        memory_read_ns => read: Span = ns(400), ZERO..=LONGEST, with holds;
         /// Time from the arrival of a drive's write at the peer device until the data is in the peer's memory (assumed:
         /// as for host memory)
-        memory_write_ns => write: Span = ns(20), ZERO..=LONGEST, needs Peer;
+        memory_write_ns => write: Span = ns(20), ZERO..=LONGEST, with holds;
     }
 }
 

@@ -9,17 +9,17 @@ section! {
         /// Distance from the first block of a zone to the first block of the next one; 0: the drive has no zones
         size_mib => size_mib: u64 = 0, 0..=1 << 30;
         /// Writable part of a zone from its first block on (Zone Capacity), in MiB; 0: the whole zone
-        capacity_mib => capacity_mib: u64 = 0, 0..=1 << 30, needs Zones;
+        capacity_mib => capacity_mib: u64 = 0, 0..=1 << 30, with size_mib;
         /// Largest number of zones that are active at a time, open or closed (MAR); 0: no limit
-        active_max => active_max: u32 = 0, 0..=1 << 20, needs Zones;
+        active_max => active_max: u32 = 0, 0..=1 << 20, with size_mib;
         /// Largest number of zones that are open at a time (MOR); 0: no limit. A write to a further zone closes the
         /// zone that has been implicitly open for longest
-        open_max => open_max: u32 = 0, 0..=1 << 20, needs Zones;
+        open_max => open_max: u32 = 0, 0..=1 << 20, with size_mib;
         /// Number of flash dies of each zone: zones go to groups of this many dies in turn, and have erase blocks of
         /// their own there; 0: the translation layer places data of zones on all dies, as any other data
-        dies => dies: u32 = 0, 0..=1 << 16, needs Zones;
+        dies => dies: u32 = 0, 0..=1 << 16, with size_mib;
         /// Largest Zone Append command (ZASL), in KiB; 0: as large as any other transfer
-        append_max_kib => append_max_kib: u32 = 0, [0, 8, 16, 32, 64, 128, 256, 512, 1024, 2048], needs Zones;
+        append_max_kib => append_max_kib: u32 = 0, [0, 8, 16, 32, 64, 128, 256, 512, 1024, 2048], with size_mib;
     }
     conditions [Zoning::check_capacity, Zoning::check_limits]
 }
@@ -28,6 +28,11 @@ impl Zoning {
     /// True if the drive is divided into zones.
     pub fn is_there(&self) -> bool {
         self.size_mib > 0
+    }
+
+    /// Returns the distance between the beginnings of two zones in bytes; 0 without zones.
+    pub fn zone_bytes(&self) -> u64 {
+        self.size_mib << 20
     }
 
     /// Returns the writable capacity of a zone in MiB.

@@ -58,7 +58,7 @@ impl<'a> TransferMachine<'a> {
             link: if question.direct { lanes } else { lanes.with_dma(dma, link) },
             root_complex: root,
             settles_alike: settle.is_some(),
-            reads: Reads::new(link.read_tags, link.max_read_request_bytes),
+            reads: Reads::at(link),
             random: Random::stream(seed, "dma window"),
             window: memory.reserve(question.window_bytes.max(question.unit_bytes())),
             started: vec![Time::ZERO; question.outstanding as usize],

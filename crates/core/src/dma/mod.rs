@@ -187,7 +187,7 @@ impl Question {
             }),
             shares.then(|| {
                 let found = format!("{} stands beside others, or behind a switch", device.name);
-                problem(found, String::from("one device on a root port: drives = 1 and switch.drives = 0"))
+                problem(found, String::from("one device on a root port: drives = 1 and no switch"))
             }),
         ];
         Problems(problems.into_iter().flatten().collect()).or(())

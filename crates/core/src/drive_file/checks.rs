@@ -20,7 +20,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
         engines::conditions,
         engines::choices,
         engines::copies,
-        needs::stages,
+        engines::stages,
         engines::idle_states,
         engines::posted_register_writes,
         clocks,

@@ -3,7 +3,7 @@
 
 use crate::config::section::Section;
 use crate::config::value::readable;
-use crate::config::{Fault, FaultAction, FaultSubject, Mapping};
+use crate::config::{Fault, FaultAction, FaultSubject};
 use crate::drive::Drive;
 use crate::problem::BrokenCondition;
 
@@ -36,10 +36,9 @@ fn meaningless_key(_: &Drive, fault: &Fault) -> RuleProblem {
     Some((format!("{key} has no meaning for this action"), keys.collect::<Vec<_>>().join(", ")))
 }
 
-/// Checks that the time in which a fault rule matches ends after it begins.
+/// Checks that the time in which a fault rule matches is not empty.
 fn window(_: &Drive, fault: &Fault) -> RuleProblem {
-    let is_empty = !fault.until.is_zero() && fault.until <= fault.from;
-    is_empty.then(|| (String::from("until_us is not after from_us"), String::from("until_us above from_us, or 0")))
+    fault.check_window()
 }
 
 /// Checks that a fault rule gives a duration, factor, rate or link width, if its action needs one.
@@ -58,11 +57,11 @@ fn bank(drive: &Drive, fault: &Fault) -> RuleProblem {
     if fault.subject() != FaultSubject::Bank {
         return None;
     }
-    if drive.translation.mapping == Mapping::Page {
+    if drive.is_flash() {
         let found = String::from("addresses have no fixed bank with translation.mapping \"page\"");
         return Some((found, String::from("translation.mapping = \"none\"")));
     }
-    let banks = u32::from(drive.media.channels) * u32::from(drive.media.banks_per_channel);
+    let banks = drive.media.banks();
     (fault.bank >= banks).then(|| (format!("bank is {}", fault.bank), format!("0 to {}", banks - 1)))
 }
 
@@ -93,7 +92,8 @@ fn endless_corruption(_: &Drive, fault: &Fault) -> RuleProblem {
         && until.is_zero()
         && probability > CORRUPTED_MAX;
     is_endless.then(|| {
-        let allowed = format!("every above 1, times or until_us above 0, or probability up to {CORRUPTED_MAX}");
+        let allowed =
+            format!("every above 1, times above 0, an end of the rule's time, or probability up to {CORRUPTED_MAX}");
         (String::from("no packet would ever arrive"), allowed)
     })
 }

@@ -1,6 +1,6 @@
 //! Conditions between keys of a drive's buffer and translation layer.
 
-use crate::config::{DataPattern, Technology, WearLevelling};
+use crate::config::{DataPattern, WearLevelling};
 use crate::drive::Drive;
 use crate::media::flash::{MAP_ENTRY_BYTES, layout::FlashLayout, placed_shape, shape};
 use crate::media::translation::TranslationShape;
@@ -24,7 +24,7 @@ pub(super) fn broken(drive: &Drive) -> Option<BrokenCondition> {
 /// Checks that a drive with a translation layer has flash.
 fn technology(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
-        drive.media.technology != Technology::Nand,
+        !drive.media.is_nand(),
         &["translation.mapping", "media.technology"],
         String::from("translation.mapping is \"page\" with a memory that is overwritten in place"),
         String::from("translation.mapping = \"none\", or media.technology = \"nand\""),
@@ -97,7 +97,7 @@ fn block(drive: &Drive) -> Option<BrokenCondition> {
 
 /// Checks that the numbers of mapping units and of dies are within the limits of the model.
 fn units(drive: &Drive) -> Option<BrokenCondition> {
-    let dies = u32::from(drive.media.channels) * u32::from(drive.media.banks_per_channel);
+    let dies = drive.media.banks();
     let units = shape(&drive.media, &drive.translation).all_units();
     BrokenCondition::when(
         units > UNITS_MAX || dies > DIES_MAX,
@@ -172,7 +172,7 @@ fn idle(drive: &Drive) -> Option<BrokenCondition> {
 /// its own, and with idle time in which its data are moved out.
 fn slc(drive: &Drive) -> Option<BrokenCondition> {
     let (media, translation) = (&drive.media, &drive.translation);
-    if translation.slc_cache_mib == 0 {
+    if !translation.has_slc_cache() {
         return None;
     }
     let without_cells = media.program_bytes == media.stripe_bytes || media.slc_program.is_zero();
@@ -222,8 +222,8 @@ fn fewer_dies(drive: &Drive) -> Option<String> {
 fn room(drive: &Drive) -> Option<BrokenCondition> {
     let layout = FlashLayout::of(&drive.media, &drive.translation);
     let line_kib = (u64::from(layout.line_units()) * u64::from(layout.unit_bytes)) >> 10;
-    let (streams, _) = Policy::streams(drive.translation.policy);
-    let has_slc = drive.translation.slc_cache_mib > 0;
+    let (streams, _) = Policy::streams(shape(&drive.media, &drive.translation).policy);
+    let has_slc = drive.translation.has_slc_cache();
     let (room, lines) = (drive.buffer.capacity_kib, 1 + u64::from(streams) + u64::from(has_slc));
     BrokenCondition::when(
         room < lines * line_kib.max(1),

@@ -70,7 +70,7 @@ fn dies_memory(drive: &Drive) -> Option<BrokenCondition> {
 /// Checks that the dies of zones divide the drive's dies into equal groups, over as many channels as possible.
 fn dies(drive: &Drive) -> Option<BrokenCondition> {
     let (dies, channels) = (drive.zones.dies, u32::from(drive.media.channels));
-    let all = channels * u32::from(drive.media.banks_per_channel);
+    let all = drive.media.banks();
     let divides = |dies: &u32| {
         let is_even = if *dies < channels { channels.is_multiple_of(*dies) } else { dies.is_multiple_of(channels) };
         is_even && all.is_multiple_of(*dies)

@@ -1,6 +1,8 @@
 //! Conditions on software stacks: on those whose costs depend on the I/O engine, and on all others.
 
+use super::needs;
 use crate::config::engine::{IoEngine, WORDS};
+use crate::config::section::Section;
 use crate::config::{Application, Filesystem, IdleState, IoScheduler, StackStage};
 use crate::drive::{Drive, Interface};
 use crate::problem::BrokenCondition;
@@ -102,6 +104,22 @@ pub(super) fn posted_register_writes(drive: &Drive) -> Option<BrokenCondition> {
     let found = format!("host.mmio_drain_ns is {drain}, and the stack has no stack.engines");
     let allowed = String::from("0, or a stack with engines, such as stack.preset = \"spdk\"");
     BrokenCondition::when(!drive.stack.has_engines(), keys, found, allowed)
+}
+
+/// Checks that no stage of the software stack has a key that needs a part which the drive lacks. Presets give stages as
+/// a whole, so that it does not matter who gives them.
+pub(super) fn stages(drive: &Drive) -> Option<BrokenCondition> {
+    let default = StackStage::default();
+    let lack = |stage: &StackStage| {
+        let changed = stage.values().into_iter().zip(default.values()).map(|(value, default)| value != default);
+        let mut keys = stage.needs().iter().zip(changed).filter(|(_, is_changed)| *is_changed);
+        let (key, row) = keys.find_map(|(key, _)| Some((key.key, needs::lacking_row(drive, key)?)))?;
+        let key = key.rsplit('.').next().unwrap_or(key);
+        let found = format!("stack.stages \"{}\" has {key} {}", stage.name, row.without);
+        Some((found, format!("{}, or no such key", row.allowed)))
+    };
+    let (found, allowed) = drive.stack.stages.iter().find_map(lack)?;
+    BrokenCondition::when(true, &["stack.stages", "stack.engines"], found, allowed)
 }
 
 /// Checks that a stack with I/O engines copies no data between buffers.

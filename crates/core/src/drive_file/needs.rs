@@ -5,24 +5,24 @@
 
 use serde_json::Value as Json;
 
+use crate::config::PolicyName;
 use crate::config::origin::Origin;
 use crate::config::part::Part;
 use crate::config::section::{KeyNeeds, Section, full_name};
 use crate::config::value::readable;
-use crate::config::{Acknowledge, PolicyName, StackStage, Technology};
 use crate::drive::Drive;
 use crate::problem::BrokenCondition;
 
 /// Conditions on which a drive has a part, and the words for a drive that lacks it.
-struct PartRow {
+pub(super) struct PartRow {
     /// Function that is true for a drive that has the part.
     is_there: fn(&Drive) -> bool,
     /// Full names of the keys that decide whether a drive has the part.
     keys: &'static [&'static str],
     /// Words after "media.planes is given" that describe a drive without the part.
-    without: &'static str,
+    pub(super) without: &'static str,
     /// Values of keys that give a drive the part.
-    allowed: &'static str,
+    pub(super) allowed: &'static str,
 }
 
 macro_rules! parts {
@@ -37,13 +37,8 @@ macro_rules! parts {
 }
 
 parts! {
-    Zones: |drive| drive.zones.is_there(), ["zones.size_mib"], "without zones", "zones.size_mib above 0";
-    StoredValues: |drive| drive.key_value.is_there(), ["key_value.value_max_kib"],
-        "for a drive with logical blocks", "key_value.value_max_kib above 0";
-    Handles: |drive| drive.placement.is_there(), ["placement.handles"], "without handles", "placement.handles above 0";
     Switch: |drive| drive.switch.direction().is_some(), ["switch.drives", "switch.hosts"],
         "without a switch", "switch.drives or switch.hosts above 0";
-    Peer: |drive| drive.peer.is_there(), ["peer.holds"], "without a peer", "peer.holds = \"data\" or \"all\"";
     DmaTurns: |drive| drive.dma.takes_turns(), ["dma.piece_ns", "dma.from_host_ns", "dma.to_host_ns"],
         "for a DMA engine that no transfer occupies", "dma.piece_ns, dma.from_host_ns or dma.to_host_ns above 0";
     Engines: |drive| drive.stack.has_engines(), ["stack.engines"],
@@ -52,7 +47,7 @@ parts! {
         "in a stack with stack.engines", "a stack without stack.engines";
     Translation: |drive| drive.is_flash(), ["translation.mapping"],
         "with translation.mapping \"none\"", "translation.mapping = \"page\"";
-    Flash: |drive| drive.is_flash() || drive.media.technology == Technology::Nand, ["translation.mapping"],
+    Flash: |drive| drive.is_flash() || drive.media.is_nand(), ["translation.mapping"],
         "with translation.mapping \"none\"", "translation.mapping = \"page\"";
     SecondBit: |drive| has_bits(drive, 2), ["media.program_bytes", "media.stripe_bytes"],
         "for cells of one bit", "media.program_bytes of as many stripes as a cell has bits";
@@ -60,13 +55,13 @@ parts! {
         "for cells of one or two bits", "media.program_bytes of as many stripes as a cell has bits";
     RandomChoices: |drive| drive.translation.policy == PolicyName::DChoices, ["translation.policy"],
         "with a translation.policy that does not use it", "translation.policy = \"d-choices\"";
-    SlcCache: |drive| !drive.is_flash() || drive.translation.slc_cache_mib > 0, ["translation.slc_cache_mib"],
+    SlcCache: |drive| !drive.is_flash() || drive.translation.has_slc_cache(), ["translation.slc_cache_mib"],
         "with translation.slc_cache_mib 0", "translation.slc_cache_mib above 0";
     CommandCores: |drive| !drive.controller.read_core.is_zero() || !drive.controller.write_core.is_zero(),
         ["controller.read_core_ns", "controller.write_core_ns"],
         "for a drive on which no command takes processor time",
         "controller.read_core_ns or controller.write_core_ns above 0";
-    EarlyAcknowledge: |drive| drive.is_flash() || drive.media.acknowledge == Acknowledge::Early,
+    EarlyAcknowledge: |drive| drive.is_flash() || drive.media.acknowledges_early(),
         ["media.acknowledge", "translation.mapping"],
         "with media.acknowledge \"late\"", "media.acknowledge = \"early\", or translation.mapping = \"page\"";
     OperationRate: |drive| drive.volume.has_operation_rate(), ["volume.rate_iops", "volume.iops_per_gib"],
@@ -88,7 +83,7 @@ parts! {
 /// True if each flash cell of the drive holds at least this number of bits. Only with a translation layer do the bits
 /// follow from the program unit.
 fn has_bits(drive: &Drive, bits: u32) -> bool {
-    !drive.is_flash() || drive.media.program_bytes / drive.media.stripe_bytes >= bits
+    !drive.is_flash() || drive.media.bits_per_cell() >= bits
 }
 
 /// Returns a broken condition for each part or key that the drive lacks although the user gives a key that needs it;
@@ -105,22 +100,6 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     found
 }
 
-/// Checks that no stage of the software stack has a key that needs a part which the drive lacks. Presets give stages as
-/// a whole, so that it does not matter who gives them.
-pub(super) fn stages(drive: &Drive) -> Option<BrokenCondition> {
-    let default = StackStage::default();
-    let lack = |stage: &StackStage| {
-        let changed = stage.values().into_iter().zip(default.values()).map(|(value, default)| value != default);
-        let mut keys = stage.needs().iter().zip(changed).filter(|(_, is_changed)| *is_changed);
-        let (key, row) = keys.find_map(|(needs, _)| Some((needs.key, lacking_row(drive, needs)?)))?;
-        let key = key.rsplit('.').next().unwrap_or(key);
-        let found = format!("stack.stages \"{}\" has {key} {}", stage.name, row.without);
-        Some((found, format!("{}, or no such key", row.allowed)))
-    };
-    let (found, allowed) = drive.stack.stages.iter().find_map(lack)?;
-    BrokenCondition::when(true, &["stack.stages", "stack.engines"], found, allowed)
-}
-
 /// True if the user has given a key that needs something, in a file or an override.
 fn is_given(drive: &Drive, needs: &KeyNeeds) -> bool {
     let has_needs = !needs.parts.is_empty() || !needs.with.is_empty();
@@ -133,15 +112,16 @@ fn lacking_part(drive: &Drive, needs: &KeyNeeds) -> Option<BrokenCondition> {
 }
 
 /// Returns the first part that a key needs and the drive lacks.
-fn lacking_row(drive: &Drive, needs: &KeyNeeds) -> Option<PartRow> {
+pub(super) fn lacking_row(drive: &Drive, needs: &KeyNeeds) -> Option<PartRow> {
     needs.parts.iter().map(|part| row(*part)).find(|row| !(row.is_there)(drive))
 }
 
 /// Returns the broken condition of a key that needs another key of its section, which has its default.
 fn lacking_key(section: &dyn Section, needs: &KeyNeeds) -> Option<BrokenCondition> {
     let key = needs.with.iter().find(|key| has_default(section, key))?;
-    let value = value(section, key).map_or(String::new(), |value| readable(&value));
-    Some(without_effect(needs.key, &[*key], &format!("with {key} {value}"), &format!("{key} above {value}")))
+    let value = value(section, key)?;
+    let (other, value) = (if value.is_number() { "above" } else { "other than" }, readable(&value));
+    Some(without_effect(needs.key, &[*key], &format!("with {key} {value}"), &format!("{key} {other} {value}")))
 }
 
 /// Returns the broken condition of a key that has no effect: the words `without` tell why, and `allowed` which values

@@ -1,7 +1,6 @@
 //! Sections of a drive that its description does not state, so that a run assumes their defaults.
 
 use crate::config::origin::{Origin, Sources};
-use crate::config::{Mapping, Technology};
 use crate::drive::Drive;
 use crate::words::{counted, listed};
 
@@ -32,7 +31,7 @@ fn is_stated(sources: &Sources, section: &str) -> bool {
 
 /// Returns a text on flash whose description does not state its translation layer; `None` for any other drive.
 fn translation(drive: &Drive) -> Option<String> {
-    let is_flash = drive.media.technology == Technology::Nand && drive.translation.mapping == Mapping::None;
+    let is_flash = drive.media.is_nand() && !drive.is_flash();
     let is_stated = drive.sources.of("translation.mapping") != Origin::Default;
     let words = "translation (none: each write programs its page in place, without erases or garbage collection; \
                  translation.mapping = \"page\" adds a layer)";

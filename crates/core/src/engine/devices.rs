@@ -50,7 +50,11 @@ impl AttachedDevices {
                 memory.begin_area();
                 AttachedDevice::of_host(drive, seed, memory, shared)
             };
-            return AttachedDevices { first, others: (1..drive.switch.hosts).map(other).collect(), is_shared: true };
+            return AttachedDevices {
+                first,
+                others: (1..drive.switch.host_count()).map(other).collect(),
+                is_shared: true,
+            };
         }
         let one = drive.as_only_drive();
         let other = |number: u16| {

@@ -675,7 +675,7 @@ impl Engine {
             data.on_reset();
         }
         let zones = self.connect_again(now, &faults.drive, faults.seed, matches!(away, DeviceAbsence::Off(_)));
-        let zone_bytes = faults.drive.zones.size_mib << 20;
+        let zone_bytes = faults.drive.zones.zone_bytes();
         faults.pointers = zones.map(|left| WritePointers::of(&left.zones, zone_bytes));
         for request in std::mem::take(&mut faults.requests_in_device).into_values() {
             let number = request.number;

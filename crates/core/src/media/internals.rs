@@ -8,7 +8,7 @@ use super::processors::DriveProcessors;
 use super::timing::Bus;
 use super::volume::VolumeLimits;
 use super::{Media, ReadTiming, WriteTiming};
-use crate::config::{self, Acknowledge, Fault, FaultSubject, Mapping};
+use crate::config::{self, Fault, FaultSubject, Mapping};
 use crate::data::persistence::{Notes, PersistenceStep};
 use crate::faults::Rule;
 use crate::request::DataDirection;
@@ -54,7 +54,7 @@ impl Media {
         let is_mapped = translation.mapping == Mapping::Page;
         let flash = is_mapped.then(|| Flash::placed(media, buffer, translation, placement, seed));
         let processors = DriveProcessors::of(controller).map(|it| it.with_spread(controller, seed));
-        let is_early = media.acknowledge == Acknowledge::Early;
+        let is_early = media.acknowledges_early();
         let is_volatile = !is_mapped && is_early && !buffer.power_loss_protection;
         if processors.is_some() || flash.is_some() || is_volatile {
             self.internals =

@@ -128,7 +128,7 @@ fn check(name: &str, media: &config::Media) -> Result<(), Problem> {
 
 fn lifetime(media: &config::Media, workload: WearWorkload, seed: u64) -> Lifetime {
     let layout = LineLayout::of(media);
-    let banks = f64::from(media.channels) * f64::from(media.banks_per_channel);
+    let banks = f64::from(media.banks());
     let busy_banks = if workload == WearWorkload::Hammer { 1.0 } else { banks };
     let line_writes = bank_lifetime(media, &layout, workload, seed) * busy_banks;
     let ideal = banks * layout.lines_per_bank as f64 * media.endurance_cycles as f64;
@@ -166,7 +166,7 @@ fn bank_lifetime(media: &config::Media, layout: &LineLayout, workload: WearWorkl
 /// Returns the number of line writes per second that the saturated memory sustains. The writes go to one line of each
 /// successive stripe, or for a hammer workload always to the same line.
 fn write_rate(media: &config::Media, workload: WearWorkload, seed: u64) -> f64 {
-    let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
+    let banks = u64::from(media.banks());
     let writes = (banks * 200).clamp(2_000, 1 << 21);
     let stride = if workload == WearWorkload::Hammer { 0 } else { u64::from(media.stripe_bytes) };
     let line_bytes = LineLayout::of(media).line_bytes;

@@ -46,7 +46,7 @@ impl LineLayout {
     /// Computes the lines and regions of each bank from a media configuration.
     pub fn of(media: &config::Media) -> LineLayout {
         let line_bytes = if media.wear_line_bytes > 0 { media.wear_line_bytes } else { media.stripe_bytes };
-        let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
+        let banks = u64::from(media.banks());
         // The capacity is at most 2^60 bytes, so the shift does not overflow.
         let bank_bytes = (media.capacity_mib << 20).div_ceil(banks);
         let lines_per_bank = bank_bytes.div_ceil(u64::from(line_bytes));

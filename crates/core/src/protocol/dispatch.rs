@@ -327,7 +327,7 @@ impl Drive {
             has_steady_state: protocol.has_steady_state(self),
             has_credits: self.has_credits(),
             zones: self.zones.is_there().then(|| ZonedSpace {
-                zone_bytes: self.zones.size_mib << 20,
+                zone_bytes: self.zones.zone_bytes(),
                 writable_bytes: self.zones.writable_mib() << 20,
                 open_max: self.zones.open_max,
                 active_max: self.zones.active_max,

@@ -6,7 +6,7 @@
 
 use super::ports::{HostPorts, Ports, Settled};
 use super::real_hosts::{HostQueues, ServesHosts};
-use crate::config::{Acknowledge, StackStage};
+use crate::config::StackStage;
 use crate::crash::explain::LossClauses;
 use crate::drive::Drive;
 use crate::ledger::stage::Ledger;
@@ -70,10 +70,7 @@ pub trait Protocol {
     /// Returns words for a report that say where the data of an acknowledged write is: in the cells, or in a buffer in
     /// front of them.
     fn promise(&self, drive: &Drive) -> &'static str {
-        match drive.media.acknowledge {
-            Acknowledge::Late => "in the cells",
-            Acknowledge::Early => "in the buffers of the memory",
-        }
+        if drive.media.acknowledges_early() { "in the buffers of the memory" } else { "in the cells" }
     }
 
     /// True if the driver accepts requests from all I/O engines of the host's software, several at a time.
@@ -129,7 +126,7 @@ pub trait Protocol {
 
     /// True if the device acknowledges writes before their data is in the cells.
     fn acknowledges_early(&self, drive: &Drive) -> bool {
-        drive.media.acknowledge == Acknowledge::Early
+        drive.media.acknowledges_early()
     }
 
     /// Returns the clauses of the protocol's specification that allow a drive to lose data when its power fails; none

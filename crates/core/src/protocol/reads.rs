@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use crate::config;
 use crate::link::Link;
 use crate::shared::Shared;
 use crate::tlp::Packet;
@@ -21,6 +22,11 @@ impl Reads {
     /// `request_bytes_max` bytes.
     pub fn new(tags: u16, request_bytes_max: u32) -> Reads {
         Reads { request_bytes_max, tags: tags.into(), tags_free: tags.into(), waiting: VecDeque::new() }
+    }
+
+    /// Returns the state of a device at this link, all of whose tags are free.
+    pub fn at(link: &config::Link) -> Reads {
+        Reads::new(link.read_tags, link.max_read_request_bytes)
     }
 
     /// Returns the most bytes that one read request packet may ask for.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::draw::{self, one_of, some_of};
-use crate::config::{Fault, FaultSubject, Mapping};
+use crate::config::{Fault, FaultSubject};
 use crate::drive::Drive;
 use crate::drive_file::{Override, shipped};
 use crate::problem::{Problem, Problems};
@@ -203,7 +203,7 @@ fn changes(random: &mut Random, own: &Drive) -> Vec<String> {
     for (most, details) in [(3, draw::LINK_DETAILS), (3, draw::MEDIA_DETAILS), (2, draw::HOST_DETAILS)] {
         set.extend(some_of(random, most, details));
     }
-    if own.translation.mapping == Mapping::Page && random.bits().is_multiple_of(2) {
+    if own.is_flash() && random.bits().is_multiple_of(2) {
         set.extend(draw::SMALL_FLASH);
     }
     let protocol = random.bits() % 9;

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use serde_json::Value as Json;
 
 use crate::config::section::{KeyDescription, full_name};
-use crate::config::{Fault, FaultAction, FaultMoment, Mapping};
+use crate::config::{Fault, FaultAction, FaultMoment};
 use crate::drive::{Drive, Interface};
 use crate::drive_file::{presets, shipped};
 use crate::random::Random;
@@ -129,7 +129,7 @@ pub(super) fn preset(random: &mut Random, section: &str) -> Option<String> {
 
 /// Draws changes that give a flash drive data placement, in half of the cases.
 pub(super) fn placement(random: &mut Random, own: &Drive) -> Vec<String> {
-    if own.translation.mapping != Mapping::Page || random.bits().is_multiple_of(2) {
+    if !own.is_flash() || random.bits().is_multiple_of(2) {
         return Vec::new();
     }
     let handles = one_of(random, &[1, 2, 3, 8]);
@@ -170,13 +170,13 @@ pub(super) fn zones(random: &mut Random, own: &Drive, threads: u64) -> Option<(u
         format!("zones.append_max_kib={append_kib}"),
     ];
     let dies = one_of(random, &[0, 1, 2, 8]);
-    let further = match own.translation.mapping {
+    let further = match own.is_flash() {
         // Make erase blocks as small as zones, and have many of them.
-        Mapping::Page => {
+        true => {
             let small = ["media.capacity_mib=1024", "media.block_pages=12", "translation.over_provisioning=2"];
             [vec![format!("zones.dies={dies}")], small.map(String::from).to_vec()].concat()
         }
-        _ => vec![String::from("media.capacity_mib=256")],
+        false => vec![String::from("media.capacity_mib=256")],
     };
     Some((size_mib << 20, keys.into_iter().chain(further).collect()))
 }

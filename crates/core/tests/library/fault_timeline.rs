@@ -94,3 +94,10 @@ fn power_is_back_after_its_time_or_at_a_return() {
         assert!(cut.jobs[0].read.total.max().as_us() > 6_990.0, "{lines:?}");
     }
 }
+
+#[test]
+fn former_name_of_the_key_for_fault_lines_is_accepted() {
+    let read = |key: &str| drive("optane-p5800x", &[&format!("{key}=[\"at=2ms for=5ms stall\"]")]).faults;
+    assert_eq!(read("trouble"), read("fault_lines"));
+    assert_eq!(read("trouble").len(), 1);
+}

@@ -109,7 +109,7 @@ fn jobs_whose_keys_or_values_the_drive_cannot_have_are_refused_with_what_it_can(
 fn keys_of_a_drive_that_contradict_each_other_are_refused() {
     let nvme = shipped::find("nvme").expect("a shipped drive");
     for (set, found) in [
-        (&["key_value.keys_max=5"][..], "key_value.keys_max is given for a drive with logical blocks"),
+        (&["key_value.keys_max=5"][..], "key_value.keys_max is given with key_value.value_max_kib 0"),
         (&["key_value.value_max_kib=256"], "and the largest transfer of a command is 128 KiB"),
         (&["key_value.value_max_kib=64", "zones.size_mib=64"], "[zones] is given for a drive that stores values"),
         (&["key_value.value_max_kib=64", "nvme.namespaces=2"], "nvme.namespaces is 2 in a drive with keys and values"),

@@ -96,7 +96,7 @@ fn flash_assumptions(drive: &Drive) -> String {
 /// Returns the lines and the wear levelling of a memory without a translation layer as a paragraph.
 fn line_assumptions(name: &str, drive: &Drive) -> String {
     let (media, layout) = (&drive.media, LineLayout::of(&drive.media));
-    let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
+    let banks = u64::from(media.banks());
     format!(
         "{}: {} of {} of {} bytes, each good for {}; with Start-Gap, {} a bank, and a gap moves every {}. Ideal are as \
          many writes as all lines endure. Writes a second are the most that the memory takes.",

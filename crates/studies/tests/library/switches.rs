@@ -168,7 +168,7 @@ fn writes_fetch_their_data_from_a_peer() {
 #[test]
 fn a_peer_that_not_all_drives_reach_is_refused() {
     for (settings, found) in [
-        (&["peer.link_lanes=8"][..], "peer.link_lanes is given without a peer"),
+        (&["peer.link_lanes=8"][..], "peer.link_lanes is given with peer.holds \"nothing\""),
         (&["peer.holds=data", "switch.drives=2", "drives=4"], "switch.drives is 2 with 4 drives and a peer"),
         (&["peer.holds=data", "switch.drives=1", "root_complex.iommu=true"], "root_complex.iommu is true with a peer"),
     ] {

@@ -290,11 +290,11 @@ media.planes = 2
 volume = { burst_iops = 5, credit_mib = 3, window_ms = 2, operation_kib = 4, merges_sequential = true }
 ",
         expect![[r#"
-            drive.toml:2: zones.active_max is given without zones, where it has no effect; allowed: zones.size_mib above 0, or no zones.active_max
-            drive.toml:3: key_value.keys_max is given for a drive with logical blocks, where it has no effect; allowed: key_value.value_max_kib above 0, or no key_value.keys_max
-            drive.toml:4: placement.groups is given without handles, where it has no effect; allowed: placement.handles above 0, or no placement.groups
+            drive.toml:2: zones.active_max is given with zones.size_mib 0, where it has no effect; allowed: zones.size_mib above 0, or no zones.active_max
+            drive.toml:3: key_value.keys_max is given with key_value.value_max_kib 0, where it has no effect; allowed: key_value.value_max_kib above 0, or no key_value.keys_max
+            drive.toml:4: placement.groups is given with placement.handles 0, where it has no effect; allowed: placement.handles above 0, or no placement.groups
             drive.toml:5: switch.pass_ns is given without a switch, where it has no effect; allowed: switch.drives or switch.hosts above 0, or no switch.pass_ns
-            drive.toml:6: peer.link_lanes is given without a peer, where it has no effect; allowed: peer.holds = "data" or "all", or no peer.link_lanes
+            drive.toml:6: peer.link_lanes is given with peer.holds "nothing", where it has no effect; allowed: peer.holds other than "nothing", or no peer.link_lanes
             drive.toml:7: dma.full_duplex is given for a DMA engine that no transfer occupies, where it has no effect; allowed: dma.piece_ns, dma.from_host_ns or dma.to_host_ns above 0, or no dma.full_duplex
             drive.toml:7: dma.word_bytes is given with dma.piece_ns 0, where it has no effect; allowed: dma.piece_ns above 0, or no dma.word_bytes
             drive.toml:8: host.mmio_room is given with host.mmio_drain_ns 0, where it has no effect; allowed: host.mmio_drain_ns above 0, or no host.mmio_room

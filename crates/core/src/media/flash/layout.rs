@@ -55,10 +55,10 @@ pub struct FlashRow {
 impl FlashLayout {
     /// Computes the layout of mapping units from a configuration that has been checked, with no SLC blocks.
     pub fn of(media: &config::Media, translation: &config::Translation) -> FlashLayout {
-        let pages_per_line = media.program_bytes / media.stripe_bytes;
+        let pages_per_line = media.bits_per_cell();
         let row_units = media.stripe_bytes / translation.unit_bytes;
         let word_lines = media.block_pages / pages_per_line.max(1);
-        let dies = u32::from(media.channels) * u32::from(media.banks_per_channel);
+        let dies = media.banks();
         FlashLayout {
             unit_bytes: translation.unit_bytes,
             channels: media.channels.into(),

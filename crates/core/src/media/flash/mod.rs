@@ -40,7 +40,7 @@ use super::translation::{
     MapShape, PlacedStreams, SlcShape, TranslationLayer, TranslationShape, UnitLocation, UnitMove, WriteStream,
 };
 use super::{Activity, WriteTiming};
-use crate::config::{self, Acknowledge, CollectionReads, CommandBus, PlaneReads, Precondition};
+use crate::config::{self, CollectionReads, CommandBus, PlaneReads, Precondition};
 use crate::data::persistence::Notes;
 use crate::number::{index, narrow};
 use crate::time::{Span, Time};
@@ -203,7 +203,7 @@ impl Flash {
             command_buses_busy: Span::ZERO,
             read_ahead: ReadAhead::new(u64::from(buffer.read_ahead_kib) << 10),
             capacity_bytes: media.capacity_mib << 20,
-            waits_for_cells: media.acknowledge == Acknowledge::Late,
+            waits_for_cells: !media.acknowledges_early(),
             flushes: !buffer.power_loss_protection,
             lines: vec![OpenLine::default(); streams],
             map_line: OpenLine::default(),

@@ -77,7 +77,7 @@ impl Driver {
             max_transfer_bytes,
             fill: capi.fill.scale(ratio),
             command_time: capi.command.scale(ratio),
-            mmio_write: drive.host.mmio_write.scale(ratio),
+            mmio_write: drive.host.register_write_time(),
             doorbells: 0,
             commands: 0,
         }

@@ -6,7 +6,6 @@ use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
 use crate::closed_form::media::Access;
 use crate::closed_form::split::{CommandSplit, OVERLAP};
 use crate::closed_form::workload::{Class, Workload};
-use crate::config::Acknowledge;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::protocol::capi::afu::CLAIM_BYTES;
@@ -33,7 +32,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let capi = &parts.drive.capi;
     let split = CommandSplit::new(class.bytes, capi.max_transfer_kib);
     let access = access(parts, workload, class, split);
-    let ring = parts.at_clock(parts.drive.host.mmio_write);
+    let ring = parts.drive.host.register_write_time();
     let mut ledger = parts.descend(class.direction, class.bytes);
     ledger.spend(Stage::Driver, parts.at_clock(capi.fill) + ring);
     ledger.spend(Stage::Doorbell, parts.sent(&parts.write(Direction::Down, DOORBELL_BYTES)));
@@ -57,7 +56,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
 /// command.
 fn access(parts: &Parts, workload: &Workload, class: &Class, split: CommandSplit) -> Access {
     let access = parts.access(workload, class);
-    if class.direction == DataDirection::Write && parts.drive.media.acknowledge == Acknowledge::Early {
+    if class.direction == DataDirection::Write && parts.drive.media.acknowledges_early() {
         return Access { idle: Span::ZERO, waited: Span::ZERO, least: Span::ZERO, ..access };
     }
     if split.is_split() {

@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 
 use super::config::STREAM_LINES;
 use super::{Flush, LINE_BYTES, Role};
-use crate::config::Acknowledge;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::request::{DataDirection, Op};
@@ -74,7 +73,7 @@ impl Driver {
             fill_buffers,
             prefetch_lines,
             issue: drive.cxl.issue.scale(drive.host.clock_ratio()),
-            flushes: drive.media.acknowledge == Acknowledge::Late,
+            flushes: !drive.media.acknowledges_early(),
             buffers: memory.reserve(1 << 60),
             loads: 0,
             stores: 0,

@@ -11,7 +11,6 @@ use crate::closed_form::Parts;
 use crate::closed_form::demand::Demands;
 use crate::closed_form::form::{Certainty, Form, Latency};
 use crate::closed_form::workload::{Class, Workload};
-use crate::config::Acknowledge;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::media::Media;
@@ -103,7 +102,7 @@ const OPEN_SHARE: f64 = 0.001;
 /// Returns the share of a job's region that lies in open rows, one row in each bank; 0 if the share is negligible.
 fn open_share(parts: &Parts, workload: &Workload) -> f64 {
     let media = &parts.drive.media;
-    let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
+    let banks = u64::from(media.banks());
     let open_bytes = banks * u64::from(media.stripe_bytes);
     let share = (open_bytes as f64 / workload.region_bytes.max(1) as f64).min(1.0);
     if share > OPEN_SHARE { share } else { 0.0 }
@@ -234,7 +233,7 @@ fn done(parts: &Parts) -> Span {
 /// Charges the deep flush that follows the last line of a write, if only data in the cells counts as written. `flushed`
 /// gives the end of a flush by the time at which it arrives.
 fn spend_flush(parts: &Parts, direction: DataDirection, ledger: &mut Ledger, flushed: impl FnOnce(Time) -> Time) {
-    if direction == DataDirection::Read || parts.drive.media.acknowledge == Acknowledge::Early {
+    if direction == DataDirection::Read || parts.drive.media.acknowledges_early() {
         return;
     }
     ledger.spend(Stage::Doorbell, parts.sent(&parts.write(Direction::Down, LINE_BYTES)));

@@ -66,7 +66,7 @@ impl Protocol for Cxl {
     /// True if the device acknowledges stores before they are in the cells. Always true with a DRAM cache, which holds
     /// stored lines whatever the memory behind it does.
     fn acknowledges_early(&self, drive: &Drive) -> bool {
-        self.has_cache() || drive.media.acknowledge == Acknowledge::Early
+        self.has_cache() || drive.media.acknowledges_early()
     }
 
     fn title(&self) -> &'static str {

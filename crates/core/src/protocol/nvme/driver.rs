@@ -124,7 +124,7 @@ impl Driver {
         let pairs = drive.nvme.queue_pairs;
         let shadow = drive.nvme.shadow_doorbells.then(|| share_doorbells(pairs, memory));
         controller.set_shadow(shadow);
-        let mmio_write = drive.host.mmio_write.scale(drive.host.clock_ratio());
+        let mmio_write = drive.host.register_write_time();
         let kind = NamespaceKind::of(drive);
         let write_bytes_max = kind.append_bytes_max(max_transfer_bytes);
         Driver {

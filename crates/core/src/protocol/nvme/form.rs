@@ -32,7 +32,7 @@ pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
 fn register_write(parts: &Parts) -> Span {
     match parts.drive.nvme.shadow_doorbells {
         true => Span::ZERO,
-        false => parts.at_clock(parts.drive.host.mmio_write),
+        false => parts.drive.host.register_write_time(),
     }
 }
 

@@ -65,7 +65,7 @@ impl Driver {
             metadata: memory.reserve(u64::from(entries) * metadata_stride),
             metadata_stride,
             max_transfer_bytes,
-            mmio_write: drive.host.mmio_write.scale(drive.host.clock_ratio()),
+            mmio_write: drive.host.register_write_time(),
             doorbells: 0,
         }
     }

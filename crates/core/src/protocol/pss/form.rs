@@ -13,7 +13,7 @@ use crate::closed_form::demand::Demands;
 use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
 use crate::closed_form::split::{CommandSplit, OVERLAP};
 use crate::closed_form::workload::{Class, Workload};
-use crate::config::{Acknowledge, Granularity, Wait};
+use crate::config::{Granularity, Wait};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::link::credits::data_credits;
@@ -68,7 +68,7 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let pss = &parts.drive.pss;
     let mut demands = Demands::default();
     let mut ledger = parts.descend(class.direction, class.bytes);
-    ledger.spend(Stage::Driver, parts.at_clock(parts.drive.host.mmio_write));
+    ledger.spend(Stage::Driver, parts.drive.host.register_write_time());
     parts.ascend(&mut ledger, class.direction, class.bytes);
     parts.demand_cores(&mut demands, workload, ledger.cursor().since(ledger.start()), true);
     let mut media = Demands::default();
@@ -120,7 +120,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
         if offset.is_some() {
             parts.hand_over(&mut ledger);
         }
-        ledger.spend(Stage::Driver, parts.at_clock(parts.drive.host.mmio_write));
+        ledger.spend(Stage::Driver, parts.drive.host.register_write_time());
         let submitted = ledger.cursor();
         ledger.spend(Stage::Doorbell, parts.sent(&parts.write(Direction::Down, REGISTER_BYTES)));
         ledger.spend(Stage::Fetch, parts.round_trip(DESCRIPTOR_BYTES as u32));
@@ -257,7 +257,7 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
 }
 
 fn acknowledges_early(parts: &Parts) -> bool {
-    parts.drive.media.acknowledge == Acknowledge::Early
+    parts.drive.media.acknowledges_early()
 }
 
 /// Charges the time from the completion record's arrival in host memory until the thread sees it. For a split request,

@@ -53,7 +53,7 @@ impl Controller {
             parser_free_at: Time::ZERO,
             commands: vec![Command::default(); drive.ramdisk.slots.into()],
             statuses,
-            reads: Reads::new(drive.link.read_tags, drive.link.max_read_request_bytes),
+            reads: Reads::at(&drive.link),
             max_payload_bytes: drive.link.max_payload_bytes,
             max_transfer_bytes: drive.ramdisk.max_transfer_kib * 1024,
             capacity_bytes: drive.media.capacity_bytes(),

@@ -41,7 +41,7 @@ impl Driver {
             statuses: memory.allocate(u64::from(slots) * STATUS_BYTES as u64),
             buffers: memory.reserve(u64::from(slots) * u64::from(max_transfer_bytes)),
             max_transfer_bytes,
-            mmio_write: drive.host.mmio_write.scale(drive.host.clock_ratio()),
+            mmio_write: drive.host.register_write_time(),
             doorbells: 0,
         }
     }

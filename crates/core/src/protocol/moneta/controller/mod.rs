@@ -117,7 +117,7 @@ impl Controller {
             queues: Queues::new(moneta),
             pieces: Table::default(),
             dma: [DataMover::default(), DataMover::default()],
-            reads: Reads::new(drive.link.read_tags, drive.link.max_read_request_bytes),
+            reads: Reads::at(&drive.link),
             ring: Bus::default(),
             ring_rate: BusRate::from_bytes_per_ns(moneta.ring_bytes_per_ns),
             status: Status::new(moneta.interrupt_vectors),

@@ -170,7 +170,7 @@ impl Controller {
             queues: Vec::new(),
             commands: Table::default(),
             fetches: Table::default(),
-            reads: Reads::new(drive.link.read_tags, drive.link.max_read_request_bytes),
+            reads: Reads::at(&drive.link),
             parser_free_at: Time::ZERO,
             parse: drive.nvme.parse,
             fetch_entries: drive.nvme.fetch_entries.into(),

@@ -39,7 +39,7 @@ pub struct Lanes {
 impl Lanes {
     /// Returns the idle lanes of a memory: as many as there are pages that its banks can store at the same time.
     pub fn new(media: &config::Media) -> Lanes {
-        let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
+        let banks = u64::from(media.banks());
         let lanes = (banks * u64::from(media.stripe_bytes) / u64::from(PAGE_BYTES)).clamp(1, banks);
         Lanes { lanes: vec![Lane::default(); lanes as usize] }
     }

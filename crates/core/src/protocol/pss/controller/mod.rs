@@ -20,7 +20,6 @@ use super::spec::{
     Area, CompletionRecord, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, PAGE_BYTES, SECTOR_BYTES, Status,
     TAIL_REGISTER,
 };
-use crate::config::Acknowledge;
 use crate::ledger::Stage;
 use crate::protocol::ports::Ports;
 use crate::protocol::pss::config::ReadMode;
@@ -131,7 +130,7 @@ impl Controller {
     /// Returns an idle controller. `area` holds the addresses of the descriptors and completion records in host memory.
     pub fn new(drive: &Drive, area: Area) -> Controller {
         let (pss, link) = (&drive.pss, &drive.link);
-        let reads = Reads::new(link.read_tags, link.max_read_request_bytes);
+        let reads = Reads::at(link);
         Controller {
             area,
             tail: 0,
@@ -147,7 +146,7 @@ impl Controller {
             descriptor_reads: reads.clone(),
             page_reads: reads,
             read_mode: pss.read_mode,
-            late: drive.media.acknowledge == Acknowledge::Late,
+            late: !drive.media.acknowledges_early(),
             prefetch_pages: pss.prefetch_pages,
             sequential_at: u64::MAX,
             records: 0,
