@@ -113,6 +113,23 @@ impl Host {
         self.clock_ratio() * (self.nominal_ipc / self.ipc)
     }
 
+    /// Makes a thread poll, and sets all processor times of a request in flight to zero, for requests of a real host, whose
+    /// own software takes its time.
+    pub fn clear_request_costs(&mut self) {
+        self.wait = Wait::Spin;
+        for cost in [
+            &mut self.poll,
+            &mut self.mmio_write,
+            &mut self.context_switch,
+            &mut self.interrupt,
+            &mut self.idle_exit,
+            &mut self.interrupt_handler,
+            &mut self.wake,
+        ] {
+            *cost = ZERO;
+        }
+    }
+
     /// Returns the number of hardware threads of all cores together.
     pub fn processors(&self) -> u16 {
         self.cores * u16::from(self.threads_per_core)

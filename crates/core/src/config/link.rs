@@ -134,6 +134,11 @@ impl Link {
         }
     }
 
+    /// Returns the time of a packet from one end of the link to the other, without its time on the wires.
+    pub fn one_way_time(&self) -> Span {
+        self.one_way + self.hop * u64::from(self.hops)
+    }
+
     /// Returns the payload of each completion packet of a read, except for the last. It is at most the maximum payload,
     /// and at most the size of one read request (PCI Express Base Specification 6.0, section 2.3.1.1).
     pub fn completion_bytes_max(&self) -> u32 {

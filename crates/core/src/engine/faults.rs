@@ -198,11 +198,11 @@ impl Faults {
     pub(super) fn begin(&mut self, shared: &mut Shared) {
         for place in 0..self.instants.len() {
             let at = Time::ZERO + self.instants[place].fault.from;
-            self.at(at, DueEffect::Instant(place), shared);
+            self.schedule(at, DueEffect::Instant(place), shared);
         }
     }
 
-    fn at(&mut self, at: Time, due: DueEffect, shared: &mut Shared) {
+    fn schedule(&mut self, at: Time, due: DueEffect, shared: &mut Shared) {
         let number = self.next_due;
         self.next_due = self.next_due.wrapping_add(1);
         self.due.insert(number, due);
@@ -228,17 +228,17 @@ impl Faults {
         let Some(place) = happens else { return self.hand_down(now, id, shared) };
         let met = match self.effect_on(now, place, id, &io, number) {
             RequestEffect::Hold(until) => {
-                self.at(until, DueEffect::Submit(id), shared);
+                self.schedule(until, DueEffect::Submit(id), shared);
                 return SubmissionDecision::Keep;
             }
             RequestEffect::PowerCut(at, outage) => {
-                self.at(at, DueEffect::PowerCut(outage), shared);
+                self.schedule(at, DueEffect::PowerCut(outage), shared);
                 return self.hand_down(now, id, shared);
             }
             RequestEffect::Change(met) => met,
         };
         if met.is_lost {
-            self.at(now + self.requests[place].fault.timeout, DueEffect::GiveUp(number), shared);
+            self.schedule(now + self.requests[place].fault.timeout, DueEffect::GiveUp(number), shared);
         }
         self.met.insert(number, met);
         let is_in_doubt = met.torn_at.is_some() || met.damage.is_some() && met.error.is_some();
@@ -294,11 +294,11 @@ impl Faults {
             // Events of the device's return may come after this one at the same instant, so submit the request through
             // the event queue.
             DeviceAbsence::Off(until) => {
-                self.at(until, DueEffect::Submit(id), shared);
+                self.schedule(until, DueEffect::Submit(id), shared);
                 return SubmissionDecision::Keep;
             }
             DeviceAbsence::Until(until) if until > now => {
-                self.at(until, DueEffect::Submit(id), shared);
+                self.schedule(until, DueEffect::Submit(id), shared);
                 return SubmissionDecision::Keep;
             }
             DeviceAbsence::ForGood => {
@@ -349,7 +349,7 @@ impl Faults {
         // If the completion is to be lost, the host notices nothing before its timeout.
         if !met.is_lost || met.is_given_up {
             (met.is_lost, met.is_given_up) = (true, true);
-            self.at(now, DueEffect::GiveUp(number), shared);
+            self.schedule(now, DueEffect::GiveUp(number), shared);
         }
     }
 
@@ -371,11 +371,11 @@ impl Faults {
         }
         let slowed_by = |(since, factor): (Time, f64)| now.since(since).scale(factor - 1.0);
         if let Some(after) = met.whole_after.or(met.slowed.map(slowed_by)).filter(|_| !met.is_heard) {
-            self.at(now + after, DueEffect::Whole(id, number), shared);
+            self.schedule(now + after, DueEffect::Whole(id, number), shared);
             return false;
         }
         if let Some(after) = met.repeats_after.filter(|_| !met.is_heard) {
-            self.at(now + after, DueEffect::Repeat(id, number), shared);
+            self.schedule(now + after, DueEffect::Repeat(id, number), shared);
         }
         true
     }
@@ -400,7 +400,7 @@ impl Faults {
         let Some(place) = self.interrupts.iter_mut().position(|rule| rule.count_match(now)) else { return true };
         let Fault { action, delay, timeout, .. } = self.interrupts[place].fault;
         let is_lost = action == FaultAction::LoseInterrupt;
-        self.at(now + if is_lost { timeout } else { delay }, DueEffect::Look { vector }, shared);
+        self.schedule(now + if is_lost { timeout } else { delay }, DueEffect::Look { vector }, shared);
         !is_lost
     }
 
@@ -456,7 +456,7 @@ impl Engine {
             FaultSubject::Instant => {
                 faults.instants.push(rule);
                 let place = faults.instants.len() - 1;
-                faults.at(Time::ZERO + fault.from, DueEffect::Instant(place), &mut self.shared);
+                faults.schedule(Time::ZERO + fault.from, DueEffect::Instant(place), &mut self.shared);
             }
         }
         fault
@@ -613,7 +613,7 @@ impl Engine {
         }
         if !rule.fault.until.is_zero() {
             let until = Time::ZERO + rule.fault.until;
-            faults.at(until, DueEffect::Restore(place), &mut self.shared);
+            faults.schedule(until, DueEffect::Restore(place), &mut self.shared);
         }
         let rule = &faults.instants[place];
         let Fault { action, lanes, generation, outage, direction, .. } = rule.fault;
@@ -684,7 +684,7 @@ impl Engine {
             match faults.away {
                 DeviceAbsence::ForGood => faults.lose(now, id, number, &mut self.shared),
                 DeviceAbsence::Until(until) | DeviceAbsence::Off(until) => {
-                    faults.at(until, DueEffect::Submit(id), &mut self.shared)
+                    faults.schedule(until, DueEffect::Submit(id), &mut self.shared)
                 }
                 DeviceAbsence::No => {}
             }

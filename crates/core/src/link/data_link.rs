@@ -79,7 +79,7 @@ impl DataLink {
     pub fn new(config: &config::Link, root_accept: Span, settle: Span, seed: u64) -> DataLink {
         let rate = WireRate::new(config);
         let posted_credits = (config.posted_header_credits.into(), config.posted_data_credits.into());
-        let one_way = config.one_way + config.hop * u64::from(config.hops);
+        let one_way = config.one_way_time();
         let round_trip = one_way * 2 + rate.time(DLLP_BYTES);
         let measures = Measures::new(config, &rate);
         let whole = config.granularity != Granularity::Packet && config.bit_error_rate == 0.0;

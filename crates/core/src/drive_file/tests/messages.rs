@@ -196,7 +196,9 @@ data_pattern = 'zeros'
     );
     check(
         "interface = 'nvme'\nmedia.buses_per_channel = 3\n",
-        expect![[r#"drive.toml:2: media.buses_per_channel is given with media.chip_bytes 0, where it has no effect; allowed: media.chip_bytes above 0, or no media.buses_per_channel"#]],
+        expect![[
+            r#"drive.toml:2: media.buses_per_channel is given with media.chip_bytes 0, where it has no effect; allowed: media.chip_bytes above 0, or no media.buses_per_channel"#
+        ]],
     );
 }
 

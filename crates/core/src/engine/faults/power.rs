@@ -70,7 +70,7 @@ impl Engine {
     pub(super) fn cut_power(&mut self, now: Time, outage: Span) {
         let Some(faults) = self.faults.as_mut().filter(|faults| faults.away != DeviceAbsence::ForGood) else { return };
         let until = now + outage;
-        faults.at(until, DueEffect::PowerOn, &mut self.shared);
+        faults.schedule(until, DueEffect::PowerOn, &mut self.shared);
         let steps = self.devices[0].media.take_steps();
         if let Some(data) = &mut self.devices[0].data {
             data.cut_power(now, steps);

@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use phaselink_core::config::Wait as Waiting;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::protocol::nvme::spec::Status;
@@ -53,21 +52,8 @@ pub(super) struct ControllerGroup<'a> {
 pub fn behind_the_doorbell(drive: &Drive, controllers: usize) -> Drive {
     let mut drive = drive.without_faults();
     drive.nvme.queue_pairs = limits::offered_queue_pairs(&drive) * controllers as u32;
-    drive.stack.stages.clear();
-    drive.stack.copy_bytes_per_ns = 0.0;
-    let host = &mut drive.host;
-    host.wait = Waiting::Spin;
-    for cost in [
-        &mut host.poll,
-        &mut host.mmio_write,
-        &mut host.context_switch,
-        &mut host.interrupt,
-        &mut host.idle_exit,
-        &mut host.interrupt_handler,
-        &mut host.wake,
-    ] {
-        *cost = Span::ZERO;
-    }
+    drive.stack.clear_costs();
+    drive.host.clear_request_costs();
     drive
 }
 

@@ -428,7 +428,7 @@ fn max_latency(drive: &Drive) -> Span {
     let bytes = f64::from(drive.nvme.max_transfer_kib * 1024);
     let wire = WireRate::new(link).bytes_per_ns().min(media.bus_bytes_per_ns);
     let units = (drive.nvme.max_transfer_kib * 1024).div_ceil(media.program_bytes);
-    let hops = (link.one_way + link.hop * u64::from(link.hops)) * 4;
+    let hops = link.one_way_time() * 4;
     let transfer = Span::from_ns_f64(2.0 * bytes / wire);
     media.command * 2 + media.read + media.program * u64::from(units) + transfer + hops
 }
