@@ -124,7 +124,14 @@ section! {
         /// Energy to write one bit of the memory, in picojoules, cells and row buffer together; 0: unknown
         write_pj_per_bit => write_pj_per_bit: f64 = 0.0, 0.0..=1e9;
     }
-    conditions [Media::check_stripe, Media::check_chips_fill_stripe, Media::check_spread_of_chips, Media::check_pattern, Media::check_housekeeping, Media::check_wear_line]
+    conditions [
+        Media::check_stripe,
+        Media::check_chips_fill_stripe,
+        Media::check_spread_of_chips,
+        Media::check_pattern,
+        Media::check_housekeeping,
+        Media::check_wear_line,
+    ]
 }
 
 impl Media {

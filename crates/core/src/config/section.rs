@@ -6,8 +6,9 @@
 //!
 //! A key that has no effect on a drive without a certain part ends its row with `, needs PART`, or with several parts
 //! (see [`Part`]). One that has no effect while another key of its section has the default ends with `, with KEY`. Such
-//! a key is refused if the user gives it for a drive that lacks one of these. Conditions between keys of one section are
-//! functions of its struct, which stand after the keys in a list `conditions`.
+//! a key is refused if the user gives it for a drive that lacks one of these.
+//!
+//! Conditions between keys of one section are functions of its struct, which a list `conditions` after the keys names.
 
 use serde_json::{Map, Value as Json, json};
 

@@ -3,7 +3,8 @@
 //! A value that a preset or another drive gives is accepted, so that a user can take a part away from a shipped drive
 //! without resetting each key of that part.
 
-use serde_json::Value as Json;
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 use crate::config::PolicyName;
 use crate::config::origin::Origin;
@@ -87,14 +88,22 @@ fn has_bits(drive: &Drive, bits: u32) -> bool {
 }
 
 /// Returns a broken condition for each part or key that the drive lacks although the user gives a key that needs it;
-/// names the first such key.
+/// names the first such key. A drive file that was printed by the program has all keys, so that keys with their defaults
+/// do not count.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
+    static BLANK: OnceLock<Drive> = OnceLock::new();
     let mut found: Vec<BrokenCondition> = Vec::new();
-    for section in drive.sections() {
-        for needs in section.needs().iter().filter(|needs| is_given(drive, needs)) {
-            let lack = lacking_part(drive, needs).or_else(|| lacking_key(section, needs));
+    for (section, blank) in drive.sections().into_iter().zip(BLANK.get_or_init(Drive::blank).sections()) {
+        let given: Vec<&KeyNeeds> = section.needs().iter().filter(|needs| is_given(drive, needs)).collect();
+        if given.is_empty() {
+            continue;
+        }
+        let changed = section.values().into_iter().zip(blank.values()).filter(|(value, usual)| value != usual);
+        let changed: BTreeSet<String> = changed.map(|((key, _), _)| full_name(section.path(), key)).collect();
+        for needs in given.into_iter().filter(|needs| changed.contains(needs.key)) {
+            let lack = lacking_part(drive, needs).or_else(|| lacking_key(blank, &changed, needs));
             let is_new = |lack: &BrokenCondition| found.iter().all(|known| known.keys[1..] != lack.keys[1..]);
-            found.extend(lack.filter(is_new).filter(|_| !has_default(section, needs.key)));
+            found.extend(lack.filter(is_new));
         }
     }
     found
@@ -116,10 +125,11 @@ pub(super) fn lacking_row(drive: &Drive, needs: &KeyNeeds) -> Option<PartRow> {
     needs.parts.iter().map(|part| row(*part)).find(|row| !(row.is_there)(drive))
 }
 
-/// Returns the broken condition of a key that needs another key of its section, which has its default.
-fn lacking_key(section: &dyn Section, needs: &KeyNeeds) -> Option<BrokenCondition> {
-    let key = needs.with.iter().find(|key| has_default(section, key))?;
-    let value = value(section, key)?;
+/// Returns the broken condition of a key that needs another key of its section, if that key is not among the `changed`
+/// ones. `blank` is the section with all defaults.
+fn lacking_key(blank: &dyn Section, changed: &BTreeSet<String>, needs: &KeyNeeds) -> Option<BrokenCondition> {
+    let key = needs.with.iter().find(|key| !changed.contains(**key))?;
+    let (_, value) = blank.values().into_iter().find(|(name, _)| full_name(blank.path(), name) == *key)?;
     let (other, value) = (if value.is_number() { "above" } else { "other than" }, readable(&value));
     Some(without_effect(needs.key, &[*key], &format!("with {key} {value}"), &format!("{key} {other} {value}")))
 }
@@ -132,17 +142,4 @@ fn without_effect(key: &'static str, others: &[&'static str], without: &str, all
         found: format!("{key} is given {without}, where it has no effect"),
         allowed: format!("{allowed}, or no {key}"),
     }
-}
-
-/// True if a section has the default value for a key, given by its full name. A drive file that was printed by the
-/// program has all keys, so that the presence of a key alone says nothing.
-fn has_default(section: &dyn Section, key: &str) -> bool {
-    let default = section.keys().into_iter().find(|known| full_name(section.path(), known.name) == key);
-    value(section, key) == default.map(|key| key.default)
-}
-
-/// Returns the value of a key, given by its full name, in its section.
-fn value(section: &dyn Section, key: &str) -> Option<Json> {
-    let values = section.values().into_iter();
-    values.map(|(name, value)| (full_name(section.path(), name), value)).find(|(name, _)| name == key).map(|it| it.1)
 }

@@ -1,7 +1,8 @@
 //! Keys of drive files: how many files name a key. A new key should need its row and the mechanism that reads it.
 //!
 //! A file names a key by its path (`media.read_ns` in a string, `media.read` for its field in code). A key of several words that no
-//! other section has is also named by the word alone.
+//! other section has is also named by the word alone, in a file that names the section or its struct: elsewhere, the word is
+//! something else, such as the payload of a protocol.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +20,8 @@ const HEADER: &str = "drive";
 struct Key<'a> {
     home: &'a str,
     section: &'a str,
+    /// Struct with the section's keys.
+    holder: &'a str,
     name: &'a str,
     field: &'a str,
 }
@@ -30,8 +33,9 @@ fn keys(sources: &[Source]) -> Vec<Key<'_>> {
         for text in source.text.split("\nsection! {\n").skip(1) {
             let section = text.split('"').nth(1).and_then(|path| path.rsplit('.').next()).unwrap_or("");
             let section = if section.is_empty() { HEADER } else { section };
+            let holder = text.split("pub struct ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("");
             let rows = text.lines().take_while(|line| *line != "}").filter_map(row);
-            found.extend(rows.map(|(name, field)| Key { home: &source.path, section, name, field }));
+            found.extend(rows.map(|(name, field)| Key { home: &source.path, section, holder, name, field }));
         }
     }
     found
@@ -55,7 +59,8 @@ fn touches(sources: &[Source]) -> Counted {
         let words: BTreeSet<&str> = words(&source.text).map(|(_, word)| word).collect();
         for key in &keys {
             let path = |end: &str| paths.contains(&format!("{}.{end}", key.section));
-            let is_word = key.name.contains('_') && sections[key.name] == 1 && words.contains(key.name);
+            let is_own = key.name.contains('_') && sections[key.name] == 1 && words.contains(key.name);
+            let is_word = is_own && (words.contains(key.section) || words.contains(key.holder));
             let is_named = source.path == key.home || is_word || path(key.name) || path(key.field);
             *counts.entry(format!("{}.{}", key.section, key.name)).or_default() += usize::from(is_named);
         }
@@ -91,6 +96,8 @@ fn files_that_name_a_key_are_counted() {
         Source::new("link.rs", &section("link", "size_mib => size_mib: u64 = 0, any();")),
         Source::new("a.rs", "drive.set(\"zones.size_mib=5 read_ns=1\");"),
         Source::new("b.rs", "let name = media.read + self.size_mib;"),
+        Source::new("c.rs", "let A { read_ns, .. } = host;"),
+        Source::new("d.rs", "let read_ns = wire.len();"),
     ];
     let counts: Vec<(String, usize)> = touches(&planted).into_iter().collect();
     let expected = [("link.size_mib", 1), ("media.name", 1), ("media.read_ns", 3), ("zones.size_mib", 2)];
