@@ -352,8 +352,8 @@ impl Drive {
     /// limits. Random choices follow from `seed`.
     pub fn memory(&self, seed: u64) -> media::Media {
         let Drive { media, controller, buffer, translation, placement, zones, volume, .. } = self;
-        let memory =
-            media::Media::of(media, seed).with_processors(media, controller, buffer, translation, placement, seed);
+        let memory = media::Media::of(media, seed).with_processors(controller, seed);
+        let memory = memory.with_translation(media, buffer, translation, placement, seed);
         memory.with_zones(media, translation, zones).limited(volume, media.capacity_mib)
     }
 

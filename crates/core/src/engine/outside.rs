@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::drive::Drive;
+use crate::host::InjectedRequest;
 use crate::media::keys::Key;
 use crate::protocol::halves::{Controller as _, Driver as _};
 use crate::protocol::real_hosts::HostCommand;
@@ -159,6 +160,13 @@ impl Engine {
         thread
     }
 
+    /// Injects a request that was held back for `delayed` into the software of the host.
+    #[inline]
+    fn inject_to_host(&mut self, at: Time, thread: u16, io: Io, token: u32, delayed: Span) {
+        let request = InjectedRequest { thread, io, token, due: at - delayed };
+        self.host.inject(at, request, &self.devices[0].driver, &mut self.shared);
+    }
+
     /// Injects an input at `at`, after handling all events up to then; `at` may not lie before an event that has been
     /// handled.
     pub fn inject(&mut self, at: Time, input: Input) {
@@ -166,13 +174,8 @@ impl Engine {
         self.shared.scheduler.advance(at);
         self.set_event_source(0);
         match input {
-            Input::Request { thread, io, token } => {
-                self.host.inject(at, at, thread, (io, token), &self.devices[0].driver, &mut self.shared);
-            }
-            Input::DelayedRequest { thread, io, token, delayed } => {
-                let due = at - delayed;
-                self.host.inject(at, due, thread, (io, token), &self.devices[0].driver, &mut self.shared);
-            }
+            Input::Request { thread, io, token } => self.inject_to_host(at, thread, io, token, Span::ZERO),
+            Input::DelayedRequest { thread, io, token, delayed } => self.inject_to_host(at, thread, io, token, delayed),
             Input::DriverRequest { thread, drive, io, token } => self.submit_at_driver(at, thread, drive, io, token),
             Input::RegisterWrite { address, value } => {
                 let (controller, mut ports) = self.devices[0].controller_side(&mut self.shared);

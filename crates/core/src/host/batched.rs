@@ -12,7 +12,7 @@ use super::interrupts::HandlerRun;
 use super::locks::Spinner;
 use super::poller::Poller;
 use super::posted::PostedWrites;
-use super::processors::{LockGrant, Processors};
+use super::processors::{HostContext, LockGrant, Processors};
 use super::software::{Cost, LockCost, Software};
 use super::stack::Way;
 use super::thread::{State, Thread, Work};
@@ -306,27 +306,21 @@ impl Batched {
     /// it collects completions, or waits for them.
     // Not inlined: a host uses either this way of submission or the blocking one.
     #[inline(never)]
-    pub(super) fn step(
-        &mut self,
-        now: Time,
-        thread: u16,
-        processors: &mut Processors,
-        driver: &AnyDriver,
-        shared: &mut Shared,
-    ) {
+    pub(super) fn step(&mut self, now: Time, thread: u16, context: &mut HostContext<'_>) {
+        let HostContext { processors, shared, .. } = context;
         let begin = processors.free_time(now, thread);
         if self.gather(begin, thread, processors, shared) {
             let batcher = &mut self.batchers[usize::from(thread)];
             let software = batcher.software.clone();
             batcher.plan_down(&software, processors.threads[usize::from(thread)].outstanding, shared);
-            return self.take_legs(now, thread, processors, driver, shared);
+            return self.take_legs(now, thread, context);
         }
         let this = &processors.threads[usize::from(thread)];
         let (outstanding, iodepth, done) = (this.outstanding, this.iodepth, this.done.len());
         let batcher = &mut self.batchers[usize::from(thread)];
         batcher.is_draining |= outstanding >= iodepth;
         if done >= batcher.completions_wanted(outstanding) {
-            return self.collect(now, thread, processors, driver, shared);
+            return self.collect(now, thread, context);
         }
         if outstanding < iodepth {
             processors.set_alarm(thread, shared);
@@ -364,14 +358,8 @@ impl Batched {
     }
 
     /// Begins to collect visible completions, as many as are collected together.
-    fn collect(
-        &mut self,
-        now: Time,
-        thread: u16,
-        processors: &mut Processors,
-        driver: &AnyDriver,
-        shared: &mut Shared,
-    ) {
+    fn collect(&mut self, now: Time, thread: u16, context: &mut HostContext<'_>) {
+        let HostContext { processors, driver, shared } = context;
         let this = &mut processors.threads[usize::from(thread)];
         let core = this.core;
         let batcher = &mut self.batchers[usize::from(thread)];
@@ -406,19 +394,13 @@ impl Batched {
             ledger.until(Stage::CoreWait, begin);
             ledger.set_pace(pace);
         }
-        self.take_legs(now, thread, processors, driver, shared);
+        self.take_legs(now, thread, context);
     }
 
     /// Continues a thread's work on a batch after a stop at a lock; waits first for an interrupt handler that has come
     /// in between.
-    pub(super) fn on_legs(
-        &mut self,
-        now: Time,
-        thread: u16,
-        processors: &mut Processors,
-        driver: &AnyDriver,
-        shared: &mut Shared,
-    ) {
+    pub(super) fn on_legs(&mut self, now: Time, thread: u16, context: &mut HostContext<'_>) {
+        let HostContext { processors, shared, .. } = context;
         let free_at = processors.free_time(Time::ZERO, thread);
         let batcher = &mut self.batchers[usize::from(thread)];
         if free_at > now {
@@ -431,18 +413,12 @@ impl Batched {
             return shared.scheduler.at(free_at, Event::Path(thread));
         }
         batcher.from = now;
-        self.take_legs(now, thread, processors, driver, shared);
+        self.take_legs(now, thread, context);
     }
 
     /// Charges leg after leg of a thread's work, up to a lock that has not been reached yet or to the end.
-    fn take_legs(
-        &mut self,
-        now: Time,
-        thread: u16,
-        processors: &mut Processors,
-        driver: &AnyDriver,
-        shared: &mut Shared,
-    ) {
+    fn take_legs(&mut self, now: Time, thread: u16, context: &mut HostContext<'_>) {
+        let HostContext { processors, shared, .. } = context;
         let this = &mut processors.threads[usize::from(thread)];
         this.state = State::Busy;
         this.napped = false;
@@ -471,7 +447,7 @@ impl Batched {
             processors.cores[core].mask(start + hold);
             batcher.hold_lock(member, stage, start + hold, shared);
         }
-        self.finish_legs(thread, processors, driver, shared);
+        self.finish_legs(thread, context);
     }
 
     /// Charges a batch whose thread has spun for a lock, and has it now, for holding the lock.
@@ -483,7 +459,8 @@ impl Batched {
 
     /// Ends a piece of work whose legs have all been charged: rings the doorbells of a submission, and schedules the
     /// end of the work.
-    fn finish_legs(&mut self, thread: u16, processors: &mut Processors, driver: &AnyDriver, shared: &mut Shared) {
+    fn finish_legs(&mut self, thread: u16, context: &mut HostContext<'_>) {
+        let HostContext { processors, driver, shared } = context;
         let drives = self.drives_of(thread, shared);
         let this = &mut processors.threads[usize::from(thread)];
         let core = this.core;
@@ -562,15 +539,8 @@ impl Batched {
 
     /// Tells a thread of a completion. The thread goes on, or is woken, once it has as many completions as it needs.
     #[inline(never)]
-    pub(super) fn on_completed(
-        &mut self,
-        now: Time,
-        thread: u16,
-        request: RequestId,
-        processors: &mut Processors,
-        driver: &AnyDriver,
-        shared: &mut Shared,
-    ) {
+    pub(super) fn on_completed(&mut self, now: Time, thread: u16, request: RequestId, context: &mut HostContext<'_>) {
+        let HostContext { processors, shared, .. } = context;
         let this = &mut processors.threads[usize::from(thread)];
         let wanted = self.batchers[usize::from(thread)].completions_wanted(this.outstanding);
         if this.done.len() < wanted {
@@ -585,7 +555,7 @@ impl Batched {
                 shared.requests.charge(Some(request), Stage::Interrupt, run.end());
                 shared.scheduler.at(run.end(), Event::Thread(thread));
             }
-            _ if processors.notify_thread(now, thread, shared) => self.step(now, thread, processors, driver, shared),
+            _ if processors.notify_thread(now, thread, shared) => self.step(now, thread, context),
             _ => {}
         }
     }

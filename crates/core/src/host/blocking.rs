@@ -6,16 +6,14 @@
 
 use super::locks::{RequestLock, SharedLine};
 use super::path::SleepingRequest;
-use super::processors::Processors;
+use super::processors::{HostContext, Processors};
 use super::stack::{Path, Stack, Way};
-use super::thread::{State, Thread, Work};
+use super::thread::{ScheduledWork, State, Thread, Work};
 use crate::drive::Drive;
 use crate::ledger::Stage;
-use crate::protocol::dispatch::AnyDriver;
 use crate::protocol::halves::Driver as _;
 use crate::request::{Next, RequestId};
 use crate::scheduler::Event;
-use crate::shared::Shared;
 use crate::time::{Span, Time};
 
 /// Software stack through which requests go one at a time, with the cache lines, locks and kernel workers that cores
@@ -55,22 +53,16 @@ impl Blocking {
     /// Runs a thread that holds its core up to its next simulated event. The thread resumes a request that was stopped
     /// in the stack, submits a request while its queue depth allows, or handles a completion. Without any of them, it
     /// waits for completions.
-    pub(super) fn step(
-        &mut self,
-        now: Time,
-        thread: u16,
-        processors: &mut Processors,
-        driver: &AnyDriver,
-        shared: &mut Shared,
-    ) {
+    pub(super) fn step(&mut self, now: Time, thread: u16, context: &mut HostContext<'_>) {
+        let HostContext { processors, shared, .. } = context;
         if self.stack.contended() && self.resume(now, thread, processors, shared) {
             return;
         }
         if let Some(next) = processors.next_request(now, thread, 0) {
-            return self.submit(now, thread, next, processors, driver, shared);
+            return self.submit(now, thread, next, context);
         }
         if let Some(request) = processors.threads[usize::from(thread)].done.pop_front() {
-            return self.complete(now, thread, request, processors, driver, shared);
+            return self.complete(now, thread, request, context);
         }
         processors.set_alarm(thread, shared);
         processors.wait(now, thread, shared);
@@ -79,15 +71,8 @@ impl Blocking {
     /// Tells a thread of a completion that it can see from now on: wakes the thread, or lets a spinning one take its
     /// next step.
     #[inline(always)]
-    pub(super) fn on_completed(
-        &mut self,
-        now: Time,
-        thread: u16,
-        request: RequestId,
-        processors: &mut Processors,
-        driver: &AnyDriver,
-        shared: &mut Shared,
-    ) {
+    pub(super) fn on_completed(&mut self, now: Time, thread: u16, request: RequestId, context: &mut HostContext<'_>) {
+        let HostContext { processors, shared, .. } = context;
         let this = &processors.threads[usize::from(thread)];
         match (processors.handler_core, this.state) {
             (Some(core), State::Away) if !processors.wake.is_zero() && !this.queued && this.done.len() == 1 => {
@@ -95,7 +80,7 @@ impl Blocking {
                 shared.requests.charge(Some(request), Stage::Interrupt, woken);
                 shared.scheduler.at(woken, Event::Thread(thread));
             }
-            _ if processors.notify_thread(now, thread, shared) => self.step(now, thread, processors, driver, shared),
+            _ if processors.notify_thread(now, thread, shared) => self.step(now, thread, context),
             _ => {}
         }
     }
@@ -103,37 +88,25 @@ impl Blocking {
     /// Starts a request on its way down the software stack and through the driver.
     // Not inlined: most requests are started in `complete`, when the previous request is collected.
     #[inline(never)]
-    fn submit(
-        &mut self,
-        now: Time,
-        thread: u16,
-        next: Next,
-        processors: &mut Processors,
-        driver: &AnyDriver,
-        shared: &mut Shared,
-    ) {
+    fn submit(&mut self, now: Time, thread: u16, next: Next, context: &mut HostContext<'_>) {
+        let HostContext { processors, shared, .. } = context;
         let begin = processors.free_time(now, thread);
         processors.piece_from = begin;
         if self.stack.contended() {
             let path = processors.issue(begin, thread, next, shared);
             return processors.start_path(begin, thread, path, shared);
         }
-        let (request, end) = self.descend(begin, thread, next, processors, driver, shared);
-        processors.run(thread, Work::Submit(request), begin, end, driver.overlapped_work(&next.io), shared);
+        let (request, end) = self.descend(begin, thread, next, context);
+        let overlapped = context.driver.overlapped_work(&next.io);
+        let work = ScheduledWork { work: Work::Submit(request), begin, end, overlapped };
+        context.processors.run(thread, work, context.shared);
     }
 
     /// Charges a request for its whole way down to the driver. Returns the request, and the instant at which it gets
     /// there.
     #[inline(always)]
-    fn descend(
-        &mut self,
-        begin: Time,
-        thread: u16,
-        next: Next,
-        processors: &mut Processors,
-        driver: &AnyDriver,
-        shared: &mut Shared,
-    ) -> (RequestId, Time) {
+    fn descend(&mut self, begin: Time, thread: u16, next: Next, context: &mut HostContext<'_>) -> (RequestId, Time) {
+        let HostContext { processors, driver, shared } = context;
         let mut path = processors.issue(begin, thread, next, shared);
         let request = &mut shared.requests[path.request];
         let ledger = &mut request.ledger;
@@ -148,15 +121,8 @@ impl Blocking {
 
     /// Handles a visible completion: charges its request for the driver's work and for the way up the stack. The thread
     /// then goes on to its next request, if there is one.
-    fn complete(
-        &mut self,
-        now: Time,
-        thread: u16,
-        id: RequestId,
-        processors: &mut Processors,
-        driver: &AnyDriver,
-        shared: &mut Shared,
-    ) {
+    fn complete(&mut self, now: Time, thread: u16, id: RequestId, context: &mut HostContext<'_>) {
+        let HostContext { processors, driver, shared } = context;
         let request = &mut shared.requests[id];
         processors.threads[usize::from(thread)].note_completion(&request.io);
         // A thread that was polling sees the completion after one poll. A thread that polls later finds it at once, but
@@ -181,13 +147,15 @@ impl Blocking {
         self.stack.advance(&mut path, ledger);
         let end = ledger.cursor();
         // The thread submits its next request first and polls for other completions afterwards.
-        match processors.next_request(end, thread, 1) {
-            None => processors.run(thread, Work::Complete(id), begin, end, Span::ZERO, shared),
+        let work = match processors.next_request(end, thread, 1) {
+            None => ScheduledWork { work: Work::Complete(id), begin, end, overlapped: Span::ZERO },
             Some(next) => {
-                let (request, submitted) = self.descend(end, thread, next, processors, driver, shared);
+                let overlapped = driver.overlapped_work(&next.io);
+                let (request, submitted) = self.descend(end, thread, next, context);
                 let work = Work::CompleteAndSubmit(id, end, request);
-                processors.run(thread, work, begin, submitted, driver.overlapped_work(&next.io), shared);
+                ScheduledWork { work, begin, end: submitted, overlapped }
             }
-        }
+        };
+        context.processors.run(thread, work, context.shared);
     }
 }

@@ -32,7 +32,7 @@ use crate::workload::{Job, Rounds};
 use batched::Batched;
 pub use batched::Member;
 use blocking::Blocking;
-use processors::Processors;
+use processors::{HostContext, Processors};
 use stack::Way;
 pub use thread::FinishedWork;
 use thread::{State, Thread, Work};
@@ -44,6 +44,19 @@ enum Submission {
     Blocking(Blocking),
     /// Requests enter and leave the software in batches, each through the I/O engine of its job.
     Batched(Batched),
+}
+
+/// Request from outside the simulation, for a thread without a generator.
+#[derive(Clone, Copy, Debug)]
+pub struct InjectedRequest {
+    /// Number of the thread that submits the request.
+    pub thread: u16,
+    /// Operation, offset and length of the request.
+    pub io: Io,
+    /// Number by which the sender knows the request.
+    pub token: u32,
+    /// Instant from which the latency of the request counts.
+    pub due: Time,
 }
 
 /// Processors, threads and software of a host.
@@ -139,17 +152,10 @@ impl Host {
         self.processors.used(now)
     }
 
-    /// Gives a request from outside the simulation, due at `due`, to a thread without a generator, and wakes the
-    /// thread. The drive must have a command for its operation ([`Drive::check_operation`]).
-    pub fn inject(
-        &mut self,
-        now: Time,
-        due: Time,
-        thread: u16,
-        (io, token): (Io, u32),
-        driver: &AnyDriver,
-        shared: &mut Shared,
-    ) {
+    /// Gives a request from outside the simulation to its thread, and wakes the thread. The drive must have a command
+    /// for its operation ([`Drive::check_operation`]).
+    pub fn inject(&mut self, now: Time, request: InjectedRequest, driver: &AnyDriver, shared: &mut Shared) {
+        let InjectedRequest { thread, io, token, due } = request;
         assert!(self.supported[io.op as usize], "the drive's protocol has no command for a {}", io.op.name());
         let this = &mut self.processors.threads[usize::from(thread)];
         this.external.push_back(Next { io, due, drive: 0, ends_commit: false, placement: None });
@@ -182,6 +188,16 @@ impl Host {
         }
     }
 
+    /// Returns the software of the host, and the parts of the machine that it works with during an event.
+    #[inline(always)]
+    fn with_context<'a>(
+        &'a mut self,
+        driver: &'a AnyDriver,
+        shared: &'a mut Shared,
+    ) -> (&'a mut Submission, HostContext<'a>) {
+        (&mut self.submission, HostContext { processors: &mut self.processors, driver, shared })
+    }
+
     /// Tells a thread that it has something to do: one that spins takes its next step now, another one when it gets its
     /// core.
     #[inline(always)]
@@ -193,23 +209,24 @@ impl Host {
 
     /// Lets a thread that holds its core take its next step: submit a request, handle a completion, or wait.
     pub fn step(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
-        let Host { processors, submission, .. } = self;
+        let (submission, mut context) = self.with_context(driver, shared);
         match submission {
-            Submission::Blocking(blocking) => blocking.step(now, thread, processors, driver, shared),
-            Submission::Batched(batched) => batched.step(now, thread, processors, driver, shared),
+            Submission::Blocking(blocking) => blocking.step(now, thread, &mut context),
+            Submission::Batched(batched) => batched.step(now, thread, &mut context),
         }
     }
 
     /// Makes the completion of a request visible to its thread, and lets the thread go on or wakes it.
     #[inline(always)]
     pub fn on_completed(&mut self, now: Time, request: RequestId, driver: &AnyDriver, shared: &mut Shared) {
-        let Host { processors, submission, .. } = self;
         let Request { thread, submitted, .. } = shared.requests[request];
+        let (submission, mut context) = self.with_context(driver, shared);
         if let Submission::Batched(batched) = submission
             && batched.has_poller(thread)
         {
-            return batched.on_poller_completion(now, thread, request, processors, driver, shared);
+            return batched.on_poller_completion(now, thread, request, &mut context);
         }
+        let HostContext { processors, shared, .. } = &mut context;
         shared.requests[request].visible = now;
         let this = &mut processors.threads[usize::from(thread)];
         this.done.push_back(request);
@@ -220,8 +237,8 @@ impl Host {
             return;
         }
         match submission {
-            Submission::Blocking(blocking) => blocking.on_completed(now, thread, request, processors, driver, shared),
-            Submission::Batched(batched) => batched.on_completed(now, thread, request, processors, driver, shared),
+            Submission::Blocking(blocking) => blocking.on_completed(now, thread, request, &mut context),
+            Submission::Batched(batched) => batched.on_completed(now, thread, request, &mut context),
         }
     }
 
@@ -268,10 +285,10 @@ impl Host {
 
     /// Continues the software of a thread at a point where cores contend.
     pub fn on_path(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
-        let Host { processors, submission, .. } = self;
+        let (submission, mut context) = self.with_context(driver, shared);
         match submission {
-            Submission::Blocking(blocking) => blocking.on_path(now, thread, processors, driver, shared),
-            Submission::Batched(batched) => batched.on_legs(now, thread, processors, driver, shared),
+            Submission::Blocking(blocking) => blocking.on_path(now, thread, &mut context),
+            Submission::Batched(batched) => batched.on_legs(now, thread, &mut context),
         }
     }
 
@@ -291,15 +308,15 @@ impl Host {
 
     /// Leaves the batch of a thread to its poll thread, which takes it down to the driver.
     pub fn leave_to_poller(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
-        let Host { processors, submission, .. } = self;
-        submission.batched().leave_to_poller(now, thread, processors, driver, shared);
+        let (submission, mut context) = self.with_context(driver, shared);
+        submission.batched().leave_to_poller(now, thread, &mut context);
     }
 
     /// Ends what a poll thread has finished by `now`: its completions become visible, and the requests returned go to
     /// the driver.
     pub fn on_poller(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) -> Vec<RequestId> {
-        let Host { processors, submission, .. } = self;
-        submission.batched().on_poller(now, thread, processors, driver, shared)
+        let (submission, mut context) = self.with_context(driver, shared);
+        submission.batched().on_poller(now, thread, &mut context)
     }
 
     /// Takes the list with the requests of a batch whose processor work has just ended, to be given

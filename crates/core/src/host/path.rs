@@ -7,11 +7,10 @@
 
 use super::blocking::Blocking;
 use super::locks::Spinner;
-use super::processors::Processors;
+use super::processors::{HostContext, Processors};
 use super::stack::{Path, StackStep, Way};
 use super::thread::{State, Thread, Work};
 use crate::ledger::Stage;
-use crate::protocol::dispatch::AnyDriver;
 use crate::protocol::halves::Driver as _;
 use crate::request::RequestId;
 use crate::scheduler::Event;
@@ -59,14 +58,8 @@ impl Blocking {
 
     /// Takes a thread's request along its path through the software, from `now` until it has to stop.
     #[inline(never)]
-    pub(super) fn on_path(
-        &mut self,
-        now: Time,
-        thread: u16,
-        processors: &mut Processors,
-        driver: &AnyDriver,
-        shared: &mut Shared,
-    ) {
+    pub(super) fn on_path(&mut self, now: Time, thread: u16, context: &mut HostContext<'_>) {
+        let HostContext { processors, shared, .. } = context;
         let this = &processors.threads[usize::from(thread)];
         let Work::Path(mut path) = this.work else { unreachable!("only a thread with a request takes it on") };
         let core = this.core;
@@ -77,18 +70,18 @@ impl Blocking {
             return shared.scheduler.at(free_at, Event::Path(thread));
         }
         loop {
-            let ledger = &mut shared.requests[path.request].ledger;
+            let ledger = &mut context.shared.requests[path.request].ledger;
             let Some(step) = self.stack.advance(&mut path, ledger) else {
-                return self.finish(now, thread, path, processors, driver, shared);
+                return self.finish(now, thread, path, context);
             };
             let reached = ledger.cursor();
             if reached > now {
-                processors.threads[usize::from(thread)].work = Work::Path(path);
-                processors.occupy(core, now, reached);
-                return shared.scheduler.at(reached, Event::Path(thread));
+                context.processors.threads[usize::from(thread)].work = Work::Path(path);
+                context.processors.occupy(core, now, reached);
+                return context.shared.scheduler.at(reached, Event::Path(thread));
             }
             path.place += 1;
-            if !self.take_step(now, thread, path, step, processors, shared) {
+            if !self.take_step(now, thread, path, step, context) {
                 return;
             }
         }
@@ -102,9 +95,9 @@ impl Blocking {
         thread: u16,
         path: Path,
         step: StackStep,
-        processors: &mut Processors,
-        shared: &mut Shared,
+        context: &mut HostContext<'_>,
     ) -> bool {
+        let HostContext { processors, shared, .. } = context;
         let core = processors.threads[usize::from(thread)].core;
         let distances = &processors.distances;
         let ledger = &mut shared.requests[path.request].ledger;
@@ -131,9 +124,9 @@ impl Blocking {
                 };
                 ledger.until(stage, start);
             }
-            StackStep::Release { stage, lock } => self.release_lock(now, lock, stage, path.request, processors, shared),
+            StackStep::Release { stage, lock } => self.release_lock(now, lock, stage, path.request, context),
             StackStep::HandOver { stage } => {
-                self.hand_over(now, thread, path, stage, processors, shared);
+                self.hand_over(now, thread, path, stage, context);
                 return false;
             }
         }
@@ -142,15 +135,8 @@ impl Blocking {
 
     /// Ends a request's path through the software, down at the driver or up at the application, and schedules the end
     /// of the thread's work.
-    fn finish(
-        &mut self,
-        now: Time,
-        thread: u16,
-        path: Path,
-        processors: &mut Processors,
-        driver: &AnyDriver,
-        shared: &mut Shared,
-    ) {
+    fn finish(&mut self, now: Time, thread: u16, path: Path, context: &mut HostContext<'_>) {
+        let HostContext { processors, driver, shared } = context;
         let request = &mut shared.requests[path.request];
         let work = match path.way {
             Way::Down => {
@@ -179,9 +165,9 @@ impl Blocking {
         lock: usize,
         stage: Stage,
         request: RequestId,
-        processors: &mut Processors,
-        shared: &mut Shared,
+        context: &mut HostContext<'_>,
     ) {
+        let HostContext { processors, shared, .. } = context;
         let Some(parked) = self.request_locks[lock].release() else { return };
         let next = &mut processors.threads[usize::from(parked.thread)];
         next.resumed.push_back(parked.path);
@@ -195,15 +181,8 @@ impl Blocking {
 
     /// Hands a request over to the kernel's worker of this core, as the work queues of Linux do (kblockd had a thread
     /// for each processor). Wakes the worker if it sleeps.
-    fn hand_over(
-        &mut self,
-        now: Time,
-        thread: u16,
-        path: Path,
-        stage: Stage,
-        processors: &mut Processors,
-        shared: &mut Shared,
-    ) {
+    fn hand_over(&mut self, now: Time, thread: u16, path: Path, stage: Stage, context: &mut HostContext<'_>) {
+        let HostContext { processors, shared, .. } = context;
         let core = processors.threads[usize::from(thread)].core;
         let number = self.worker(core, processors);
         let worker = &mut processors.threads[usize::from(number)];

@@ -5,15 +5,13 @@
 use std::collections::VecDeque;
 
 use super::batched::{Batched, Batcher, ring};
-use super::processors::{Core, Processors};
+use super::processors::{Core, HostContext, Processors};
 use super::software::Cost;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::protocol::dispatch::AnyDriver;
 use crate::protocol::halves::Driver as _;
 use crate::request::{Io, RequestId};
 use crate::scheduler::Event;
-use crate::shared::Shared;
 use crate::time::{Span, Time};
 
 /// Poll thread of the kernel for the ring of one thread.
@@ -69,14 +67,8 @@ impl Batched {
 
     /// Lets the poll thread take the batch that a thread has put into its ring down to the driver. Wakes the poll
     /// thread if it sleeps.
-    pub(super) fn leave_to_poller(
-        &mut self,
-        now: Time,
-        thread: u16,
-        processors: &mut Processors,
-        driver: &AnyDriver,
-        shared: &mut Shared,
-    ) {
+    pub(super) fn leave_to_poller(&mut self, now: Time, thread: u16, context: &mut HostContext<'_>) {
+        let HostContext { processors, driver, shared } = context;
         let (poll, drives) = (processors.poll, self.drives_of(thread, shared));
         let Batcher { software, poller, members, .. } = &mut self.batchers[usize::from(thread)];
         let poller = poller.as_mut().expect("it has a poll thread");
@@ -121,10 +113,9 @@ impl Batched {
         now: Time,
         thread: u16,
         id: RequestId,
-        processors: &mut Processors,
-        driver: &AnyDriver,
-        shared: &mut Shared,
+        context: &mut HostContext<'_>,
     ) {
+        let HostContext { processors, driver, shared } = context;
         let Batcher { software, poller, .. } = &mut self.batchers[usize::from(thread)];
         let poller = poller.as_mut().expect("it has a poll thread");
         let core = &mut processors.cores[poller.core];
@@ -152,24 +143,17 @@ impl Batched {
     /// Ends what a poll thread has finished by `now`: its completions become visible, and the requests returned go to
     /// the driver.
     #[inline(never)]
-    pub(super) fn on_poller(
-        &mut self,
-        now: Time,
-        thread: u16,
-        processors: &mut Processors,
-        driver: &AnyDriver,
-        shared: &mut Shared,
-    ) -> Vec<RequestId> {
+    pub(super) fn on_poller(&mut self, now: Time, thread: u16, context: &mut HostContext<'_>) -> Vec<RequestId> {
         let Some(poller) = self.poller(thread) else { return Vec::new() };
         let done = poller.taken.iter().take_while(|(at, _)| *at <= now).count();
         let taken: Vec<RequestId> = poller.taken.drain(..done).map(|(_, request)| request).collect();
         for &request in &taken {
-            shared.requests[request].submitted = now;
+            context.shared.requests[request].submitted = now;
         }
         while let Some((_, request)) = self.poller(thread).and_then(|poller| poller.next_answer(now)) {
-            shared.requests[request].visible = now;
-            processors.threads[usize::from(thread)].done.push_back(request);
-            self.on_completed(now, thread, request, processors, driver, shared);
+            context.shared.requests[request].visible = now;
+            context.processors.threads[usize::from(thread)].done.push_back(request);
+            self.on_completed(now, thread, request, context);
         }
         taken
     }

@@ -10,10 +10,11 @@ use super::idle::{Governor, Idles};
 use super::locks::{Distances, SpinLock, Spinner};
 use super::pace::Pace;
 use super::stack::{Path, Way};
-use super::thread::{State, Thread, Work};
+use super::thread::{ScheduledWork, State, Thread, Work};
 use crate::config::Wait;
 use crate::drive::Drive;
 use crate::ledger::{CpuUse, Stage};
+use crate::protocol::dispatch::AnyDriver;
 use crate::request::Next;
 use crate::scheduler::Event;
 use crate::shared::Shared;
@@ -102,6 +103,14 @@ pub(super) struct Processors {
     /// True if there are kernel workers, to which threads hand requests over.
     pub has_workers: bool,
     pub used: CpuUse,
+}
+
+/// Parts of the machine that the software of a host works with while it handles an event.
+pub(super) struct HostContext<'a> {
+    pub processors: &'a mut Processors,
+    /// Driver of the protocol, which says how long its own work on a request takes.
+    pub driver: &'a AnyDriver,
+    pub shared: &'a mut Shared,
 }
 
 impl Processors {
@@ -242,16 +251,16 @@ impl Processors {
         at.max(self.cores[self.threads[usize::from(thread)].core].free_at)
     }
 
-    /// Runs a thread's piece of work until `end`. Its processor is busy for `beside` longer, while the request is in
-    /// flight.
+    /// Runs a thread's piece of work until its end.
     #[inline(always)]
-    pub(super) fn run(&mut self, thread: u16, work: Work, begin: Time, end: Time, beside: Span, shared: &mut Shared) {
+    pub(super) fn run(&mut self, thread: u16, work: ScheduledWork, shared: &mut Shared) {
+        let ScheduledWork { work, begin, end, overlapped } = work;
         let this = &mut self.threads[usize::from(thread)];
         this.state = State::Busy;
         (this.work, this.work_end) = (work, end);
         this.napped = false;
-        self.cores[this.core].free_at = end + beside;
-        self.used.working += end.since(begin) + beside;
+        self.cores[this.core].free_at = end + overlapped;
+        self.used.working += end.since(begin) + overlapped;
         shared.scheduler.at(end, Event::WorkDone(thread));
     }
 

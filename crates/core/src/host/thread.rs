@@ -45,6 +45,15 @@ pub(super) enum Work {
     Together,
 }
 
+/// Piece of work with the time that it takes.
+pub(super) struct ScheduledWork {
+    pub work: Work,
+    pub begin: Time,
+    pub end: Time,
+    /// Time for which the processor is busy after the end of the work, while the request is in flight.
+    pub overlapped: Span,
+}
+
 /// Piece of work that a thread has just finished, with the requests that it concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishedWork {

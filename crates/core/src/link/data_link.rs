@@ -285,7 +285,7 @@ impl DataLink {
     ) {
         match self.sendable_packets(now, &bursts[id]) {
             0 => self.queue_up(now, wire, id, bursts, scheduler),
-            granted => self.start(now, wire, id, granted, bursts, scheduler),
+            granted => self.start(now, id, granted, bursts, scheduler),
         }
     }
 
@@ -412,8 +412,8 @@ impl DataLink {
     #[inline(always)]
     fn serve(&mut self, now: Time, wire: usize, bursts: &mut Bursts, scheduler: &mut Scheduler) {
         match self.wires[wire].only_head() {
-            Some((class, id)) => {
-                if let Err(next_credit) = self.serve_class(now, wire, class, id, bursts, scheduler) {
+            Some(id) => {
+                if let Err(next_credit) = self.serve_head(now, wire, id, bursts, scheduler) {
                     self.await_credits(wire, next_credit, scheduler);
                 }
             }
@@ -429,7 +429,7 @@ impl DataLink {
         let mut next_credit = Time::NEVER;
         for class in self.wires[wire].turns() {
             let Some(id) = self.wires[wire].head(class) else { continue };
-            match self.serve_class(now, wire, class, id, bursts, scheduler) {
+            match self.serve_head(now, wire, id, bursts, scheduler) {
                 Ok(()) => return,
                 Err(returns_at) => next_credit = next_credit.min(returns_at),
             }
@@ -439,32 +439,32 @@ impl DataLink {
         }
     }
 
-    /// Sends as many packets of the first burst of a class as credits allow over a free wire.
+    /// Sends as many packets of a burst, the first of its class, as credits allow over a free wire.
     ///
     /// # Errors
     /// If credits allow no packet, returns the time at which the next credit returns.
     #[inline(always)]
-    fn serve_class(
+    fn serve_head(
         &mut self,
         now: Time,
         wire: usize,
-        class: CreditClass,
         id: PacketId,
         bursts: &mut Bursts,
         scheduler: &mut Scheduler,
     ) -> Result<(), Time> {
         let flight = &mut bursts[id];
+        let queue = flight.queue;
         // Classes take turns packet by packet. A burst that has no competitor is sent as one train.
-        let alone = flight.measure.count == 1 || !self.wires[wire].has_others(flight.queue);
+        let alone = flight.measure.count == 1 || !self.wires[wire].has_others(queue);
         if alone && self.launch(now, wire, id, flight, scheduler) {
-            self.wires[wire].take(class);
+            self.wires[wire].take(queue);
             self.schedule_next_look(wire, scheduler);
             return Ok(());
         }
         let granted = self.sendable_packets(now, flight);
         if granted > 0 {
-            self.wires[wire].take(class);
-            self.start(now, wire, id, granted, bursts, scheduler);
+            self.wires[wire].take(queue);
+            self.start(now, id, granted, bursts, scheduler);
             return Ok(());
         }
         let credits = self
@@ -543,16 +543,9 @@ impl DataLink {
 
     /// Sends up to `granted` packets of a burst as one segment over a free wire: one if another class waits, fewer if a
     /// packet is corrupted.
-    fn start(
-        &mut self,
-        now: Time,
-        wire: usize,
-        id: PacketId,
-        granted: u32,
-        bursts: &mut Bursts,
-        scheduler: &mut Scheduler,
-    ) {
+    fn start(&mut self, now: Time, id: PacketId, granted: u32, bursts: &mut Bursts, scheduler: &mut Scheduler) {
         let flight = &mut bursts[id];
+        let wire = self.wire_of(flight.packet.direction);
         // Classes take turns packet by packet. A burst that has no competitor is sent as one train.
         let limit = if self.per_packet || self.wires[wire].has_others(flight.queue) { 1 } else { granted };
         let (direction, class, queue, each) =

@@ -153,15 +153,12 @@ impl Wire {
         self.queues[class as usize].head
     }
 
-    /// Returns the first burst that waits for the wire, with its class, if bursts of one class alone wait; otherwise
-    /// `None`.
+    /// Returns the first burst that waits for the wire if bursts of one class alone wait; otherwise `None`.
     #[inline(always)]
-    pub fn only_head(&self) -> Option<(CreditClass, u32)> {
+    pub fn only_head(&self) -> Option<u32> {
         use CreditClass::{Completion, NonPosted, Posted};
         match [Posted, NonPosted, Completion].map(|class| self.head(class)) {
-            [Some(packet), None, None] => Some((Posted, packet)),
-            [None, Some(packet), None] => Some((NonPosted, packet)),
-            [None, None, Some(packet)] => Some((Completion, packet)),
+            [Some(packet), None, None] | [None, Some(packet), None] | [None, None, Some(packet)] => Some(packet),
             _ => None,
         }
     }

@@ -173,28 +173,22 @@ impl Bank {
     /// Returns the times at which it uses them. The bank has one buffer, so that the next access waits for the end of
     /// the programming, unless it is a piece of the same unit or comes before the programming begins.
     pub fn write(&mut self, bus: &mut Bus, timing: &Timing, when: AccessStart, fill: BankWrite) -> PieceTiming {
-        let transfer = timing.bus.transfer_time(fill.bytes);
         self.row = None;
         let access = match self.filling {
-            Some(filling) if fill.unit == Some(filling.unit) => self.join(bus, timing, when, transfer, fill, filling),
-            _ => self.fill(bus, timing, when, transfer, fill),
+            Some(filling) if fill.unit == Some(filling.unit) => self.join(bus, timing, when, fill, filling),
+            _ => self.fill(bus, timing, when, fill),
         };
         let programmed_at = match self.filling {
             Some(filling) => filling.program_at + filling.program,
             None => access.bank_until,
         };
+        let transfer = access.bus_until.since(access.bus_from);
         let service = timing.command + transfer;
         PieceTiming { access, first_at: access.bus_until, service, programmed_at, bus_time: transfer }
     }
 
-    fn fill(
-        &mut self,
-        bus: &mut Bus,
-        timing: &Timing,
-        when: AccessStart,
-        transfer: Span,
-        fill: BankWrite,
-    ) -> BankAccess {
+    fn fill(&mut self, bus: &mut Bus, timing: &Timing, when: AccessStart, fill: BankWrite) -> BankAccess {
+        let transfer = timing.bus.transfer_time(fill.bytes);
         let access = self.access(bus, when, timing.command, transfer, Span::ZERO);
         self.begin(timing, access, fill, fill.bytes, access.bus_until + fill.program)
     }
@@ -207,10 +201,10 @@ impl Bank {
         bus: &mut Bus,
         timing: &Timing,
         when: AccessStart,
-        transfer: Span,
         fill: BankWrite,
         filling: FillingUnit,
     ) -> BankAccess {
+        let transfer = timing.bus.transfer_time(fill.bytes);
         let held_until = self.free_at;
         let filled_at = match filling.policy {
             ProgramPolicy::AtOnce => filling.program_at,

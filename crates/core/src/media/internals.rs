@@ -40,25 +40,29 @@ impl DriveInternals {
 }
 
 impl Media {
-    /// Returns this memory behind the drive's processors and, with a page-mapped translation layer, with flash in place
-    /// of its banks. The configurations must have been checked.
-    pub fn with_processors(
+    /// Returns this memory behind the processors of a drive, if its controller has any.
+    pub fn with_processors(mut self, controller: &config::Controller, seed: u64) -> Media {
+        if let Some(processors) = DriveProcessors::of(controller) {
+            self.internals.get_or_insert_default().processors = Some(processors.with_spread(controller, seed));
+        }
+        self
+    }
+
+    /// Returns this memory with the write buffer and the translation layer of a drive: one that maps pages has flash in
+    /// place of banks. The configurations must have been checked.
+    pub fn with_translation(
         mut self,
         media: &config::Media,
-        controller: &config::Controller,
         buffer: &config::Buffer,
         translation: &config::Translation,
         placement: &config::DataPlacement,
         seed: u64,
     ) -> Media {
-        let is_mapped = translation.mapping == Mapping::Page;
-        let flash = is_mapped.then(|| Flash::placed(media, buffer, translation, placement, seed));
-        let processors = DriveProcessors::of(controller).map(|it| it.with_spread(controller, seed));
-        let is_early = media.acknowledges_early();
-        let is_volatile = !is_mapped && is_early && !buffer.power_loss_protection;
-        if processors.is_some() || flash.is_some() || is_volatile {
-            self.internals =
-                Some(Box::new(DriveInternals { processors, flash, is_volatile, ..DriveInternals::default() }));
+        if translation.mapping == Mapping::Page {
+            let flash = Flash::placed(media, buffer, translation, placement, seed);
+            self.internals.get_or_insert_default().flash = Some(flash);
+        } else if media.acknowledges_early() && !buffer.power_loss_protection {
+            self.internals.get_or_insert_default().is_volatile = true;
         }
         self
     }

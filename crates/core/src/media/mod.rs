@@ -254,13 +254,13 @@ impl Media {
     #[inline(always)]
     fn read_corrected(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
         let decode = if bytes > 0 { self.options.ecc_decode } else { Span::ZERO };
-        self.read_pieces(now, offset, bytes, first_bytes, false, decode)
+        self.read_pieces(now, offset, bytes, first_bytes, false).later(decode)
     }
 
     /// Reads `bytes` from byte `offset` without the time of the ECC decoder, as the pass-through mode of PSS does.
     #[inline(always)]
     pub fn read_uncorrected(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
-        self.read_pieces(now, offset, bytes, first_bytes, false, Span::ZERO)
+        self.read_pieces(now, offset, bytes, first_bytes, false)
     }
 
     /// Reads a part of a row for a caller that reads the row in several parts. The row stays open until its bank does
@@ -269,11 +269,11 @@ impl Media {
         if self.internals.as_ref().is_some_and(|internals| internals.delays()) {
             return self.read_through_internals(now, offset, bytes, bytes);
         }
-        self.read_pieces(now, offset, bytes, bytes, true, self.options.ecc_decode)
+        self.read_pieces(now, offset, bytes, bytes, true).later(self.options.ecc_decode)
     }
 
-    /// Reads all pieces of a request from their banks, and returns its times. `after` delays the arrival of all bytes:
-    /// the time of the ECC decoder. `keeps_row_open` leaves the row open for a later read of the same row.
+    /// Reads all pieces of a request from their banks, and returns its times without the ECC decoder. `keeps_row_open`
+    /// leaves the row open for a later read of the same row.
     #[inline(always)]
     fn read_pieces(
         &mut self,
@@ -282,7 +282,6 @@ impl Media {
         bytes: u32,
         first_bytes: u32,
         keeps_row_open: bool,
-        after: Span,
     ) -> ReadTiming {
         self.last_call = now;
         self.activity.reads += 1;
@@ -296,7 +295,7 @@ impl Media {
             None => self.read_several(now, pieces, first_bytes, keeps_row_open, timing),
         };
         timing.assert_ordered(now);
-        timing.later(after)
+        timing
     }
 
     #[inline(never)]

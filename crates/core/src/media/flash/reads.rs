@@ -17,6 +17,14 @@ struct RowRead {
     bytes: u32,
 }
 
+/// Bytes of a read, with the number of those that the caller needs before it can begin to send.
+#[derive(Clone, Copy, Debug)]
+struct ReadExtent {
+    offset: u64,
+    bytes: u32,
+    first_bytes: u32,
+}
+
 /// Source that a mapping unit is read from: the controller's memory or the cells.
 enum UnitSource {
     /// The unit's data is in the controller's buffer, or the mapping unit was never written, so that nothing is read
@@ -37,7 +45,7 @@ impl Flash {
         let mut timing = ReadTiming { admitted: at, started: at, first_at: known_at, last_at: known_at };
         let at = known_at;
         let Some(mut stream) = self.read_ahead.continue_stream(offset, bytes.into()) else {
-            self.read_units(now, at, offset, bytes, first_bytes.max(1), &mut timing);
+            self.read_units(now, at, ReadExtent { offset, bytes, first_bytes: first_bytes.max(1) }, &mut timing);
             return timing;
         };
         let (here, ready) = stream.take_fetched(offset, bytes.into());
@@ -46,8 +54,8 @@ impl Flash {
             timing.last_at = ready.max(at) + self.buffer.transfer_time(fetched.into());
             timing.first_at = ready.max(at) + self.buffer.transfer_time(first_bytes.min(fetched).into());
         }
-        let needed = first_bytes.saturating_sub(fetched);
-        self.read_units(now, at, here, bytes - fetched, needed, &mut timing);
+        let first_bytes = first_bytes.saturating_sub(fetched);
+        self.read_units(now, at, ReadExtent { offset: here, bytes: bytes - fetched, first_bytes }, &mut timing);
         self.fetch_ahead(now, at, offset + u64::from(bytes), &mut stream);
         self.read_ahead.track(stream);
         timing
@@ -64,16 +72,16 @@ impl Flash {
             let bytes = narrow::<u32, u64>(end - from);
             let at = self.look_up(now, at, from, bytes, false);
             let mut timing = ReadTiming { admitted: at, started: at, first_at: at, last_at: at };
-            self.read_units(now, at, from, bytes, 1, &mut timing);
+            self.read_units(now, at, ReadExtent { offset: from, bytes, first_bytes: 1 }, &mut timing);
             stream.add_fetched(end, timing.last_at);
         }
     }
 
     /// Reads mapping units from the buffer or the cells, one array read for each row, and moves the times in `timing`
-    /// accordingly. The first `first_bytes` decide when the data may start to leave.
-    fn read_units(&mut self, now: Time, at: Time, offset: u64, bytes: u32, first_bytes: u32, timing: &mut ReadTiming) {
-        let (mut first_left, mut group): (u32, Option<RowRead>) = (first_bytes, None);
-        for (unit, part) in units(&self.layout, offset, bytes) {
+    /// accordingly.
+    fn read_units(&mut self, now: Time, at: Time, read: ReadExtent, timing: &mut ReadTiming) {
+        let (mut first_left, mut group): (u32, Option<RowRead>) = (read.first_bytes, None);
+        for (unit, part) in units(&self.layout, read.offset, read.bytes) {
             let place = match self.unit_source(now, unit) {
                 UnitSource::Controller => {
                     let there = at + self.buffer.transfer_time(part.into());
