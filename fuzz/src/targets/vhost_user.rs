@@ -3,7 +3,7 @@
 use phaselink_serve::device::faults::FaultEffect;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::vhost_user::blk::{BlockRequest, Command, HEADER_BYTES, RANGE_BYTES, Status};
-use phaselink_serve::front::vhost_user::data::perform;
+use phaselink_serve::front::vhost_user::data::GuestTransfer;
 use phaselink_serve::front::vhost_user::ring::{Request, Ring};
 use virtio_queue::QueueT;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
@@ -120,7 +120,8 @@ impl Pair {
 
     fn answer(&mut self) {
         let Some(request) = self.taken.pop() else { return };
-        let done = perform(&request, FaultEffect::default(), &self.memory, &self.store, "fuzzed", &mut self.space);
+        let mut transfer = GuestTransfer { memory: &self.memory, store: &self.store, space: &mut self.space };
+        let done = transfer.perform(&request, FaultEffect::default(), "fuzzed");
         let (status, bytes) = done.map_or_else(|status| (status, 0), |bytes| (Status::Ok, bytes));
         self.ring.answer(&self.memory, &request, status, bytes);
         self.ring.signal(&self.memory);

@@ -10,7 +10,7 @@ use phaselink_core::time::{Span, Time};
 
 use crate::clock::{Clock, Wait};
 use crate::model::commands::SentCommand;
-use crate::model::exchange::Exchange;
+use crate::model::exchange::{Exchange, ModelRequest};
 use crate::model::remote::RemoteEngine;
 use crate::model::shared::SharedEngine;
 
@@ -141,11 +141,14 @@ impl<'a> Model<'a> {
         delayed: Span,
     ) {
         match submission {
-            Submission::Software { turn, io } => match self {
-                Model::None => unreachable!("a request is submitted to a model"),
-                Model::Here(engine) => engine.submit(submitted, turn, io, token, early, delayed),
-                Model::Elsewhere(engine) => engine.submit(submitted, turn, io, token, early, delayed),
-            },
+            Submission::Software { turn, io } => {
+                let request = ModelRequest { submitted, turn, io, token, early, delayed };
+                match self {
+                    Model::None => unreachable!("a request is submitted to a model"),
+                    Model::Here(engine) => engine.submit(request),
+                    Model::Elsewhere(engine) => engine.submit(request),
+                }
+            }
             Submission::Command { queue, io, entry, lists } => {
                 let ModelQueue { number: queue, owner, entries, has_interrupts } = queue;
                 let (rung, entry, lists) = (submitted, *entry, lists.map(<[u8]>::to_vec));

@@ -117,17 +117,25 @@ pub(super) enum Call {
     /// Tells the engine's thread if requests are to be expected, so that it stays awake, or none are.
     Attention(bool),
     /// Submits a request to the software of the modelled host.
-    Request {
-        submitted: Time,
-        turn: usize,
-        io: Io,
-        token: u32,
-        /// True if the caller wants the result as soon as the engine knows it, before the instant at which the request
-        /// completes.
-        early: bool,
-        /// Time for which a fault has delayed the request before its submission.
-        delayed: Span,
-    },
+    Request(ModelRequest),
+}
+
+/// Request that a served client submits to the software of the modelled host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelRequest {
+    /// Instant of the clock at which the client submitted the request.
+    pub submitted: Time,
+    /// Turn of the client, which chooses the modelled thread.
+    pub turn: usize,
+    /// Operation, offset and length of the request.
+    pub io: Io,
+    /// Number by which the caller knows the request.
+    pub token: u32,
+    /// True if the caller wants the result as soon as the engine knows it, before the instant at which the request
+    /// completes.
+    pub early: bool,
+    /// Time for which a fault has delayed the request before its submission.
+    pub delayed: Span,
 }
 
 impl Call {
@@ -139,7 +147,7 @@ impl Call {
     pub(super) fn encode(self) -> PipeRecord {
         match self {
             Call::Attention(expected) => [Call::ATTENTION, expected.into(), 0, 0, 0, 0, 0],
-            Call::Request { submitted, turn, io: Io { op, offset, bytes }, token, early, delayed } => {
+            Call::Request(ModelRequest { submitted, turn, io: Io { op, offset, bytes }, token, early, delayed }) => {
                 let flags = (op as u64) << Call::OP_SHIFT | if early { Call::EARLY } else { 0 };
                 [flags, submitted.as_ps(), turn as u64, offset, bytes.into(), token.into(), delayed.as_ps()]
             }
@@ -153,7 +161,7 @@ impl Call {
         let io = Io { op: Op::ALL[(flags >> Call::OP_SHIFT) as usize], offset, bytes: bytes as u32 };
         let early = flags & Call::EARLY != 0;
         let (submitted, delayed) = (Time::from_ps(submitted), Span::from_ps(delayed));
-        Call::Request { submitted, turn: turn as usize, io, token: token as u32, early, delayed }
+        Call::Request(ModelRequest { submitted, turn: turn as usize, io, token: token as u32, early, delayed })
     }
 }
 
@@ -166,7 +174,7 @@ mod tests {
         let request = |op| {
             let io = Io { op, offset: 1 << 40, bytes: 4096 };
             let (submitted, delayed) = (Time::from_ps(7), Span::from_ms(20));
-            Call::Request { submitted, turn: 3, io, token: u32::MAX, early: op == Op::Flush, delayed }
+            Call::Request(ModelRequest { submitted, turn: 3, io, token: u32::MAX, early: op == Op::Flush, delayed })
         };
         for call in [Call::Attention(true), Call::Attention(false)].into_iter().chain(Op::ALL.map(request)) {
             assert_eq!(Call::decode(call.encode()), call);

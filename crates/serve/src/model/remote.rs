@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use phaselink_core::engine::Completed;
-use phaselink_core::request::Io;
-use phaselink_core::time::{Span, Time};
+use phaselink_core::time::Time;
 
 use crate::device::pipe::{PipeReader, PipeWriter};
 use crate::model::commands::SentCommand;
-use crate::model::exchange::{Call, Exchange};
+use crate::model::exchange::{Call, Exchange, ModelRequest};
 use crate::model::wall::{IDLE_MAX, Wait};
 
 /// Caller's end of a channel to the engine of another thread.
@@ -47,12 +46,11 @@ impl<'a> RemoteEngine<'a> {
         }
     }
 
-    /// Submits a request to the engine as of the instant `submitted`, by the modelled thread whose turn is `turn`.
-    /// `early` asks for the result as soon as it is known. A fault has delayed the request by `delayed`.
+    /// Submits a request to the engine.
     #[inline]
-    pub fn submit(&mut self, submitted: Time, turn: usize, io: Io, token: u32, early: bool, delayed: Span) {
+    pub fn submit(&mut self, request: ModelRequest) {
         self.in_flight += 1;
-        self.call(Call::Request { submitted, turn, io, token, early, delayed });
+        self.call(Call::Request(request));
     }
 
     /// Submits a command that a real host has placed in its queue to the engine of the other thread.
@@ -100,7 +98,8 @@ mod tests {
 
     use phaselink_core::drive::Drive;
     use phaselink_core::engine::{Engine, Input};
-    use phaselink_core::request::Op;
+    use phaselink_core::request::{Io, Op};
+    use phaselink_core::time::Span;
 
     use super::*;
     use crate::model::shared::SharedEngine;
@@ -109,6 +108,10 @@ mod tests {
     const READ: Io = Io { op: Op::Read, offset: 4096, bytes: 512 };
     const NOW: Time = Time::from_ps(20_000_000);
     const LATER: Time = Time::from_ps(1_020_000_000);
+
+    fn read(submitted: Time, turn: usize, token: u32, early: bool) -> ModelRequest {
+        ModelRequest { submitted, turn, io: READ, token, early, delayed: Span::ZERO }
+    }
 
     /// Makes an exchange for two callers whose clock stands still.
     fn exchange(now: Time) -> Exchange {
@@ -139,10 +142,10 @@ mod tests {
         let exchange = exchange(submitted);
         let (mut engine, mut remote) = (engine(&exchange), RemoteEngine::new(&exchange, exchange.open()));
         assert!(!engine.listen());
-        remote.submit(submitted, 0, READ, 5, false, Span::ZERO);
+        remote.submit(read(submitted, 0, 5, false));
         assert!(engine.poll(LATER, LATER));
         assert_eq!(remote.take_known(), Some(Completed { token: 5, at: due, error: None }));
-        engine.submit(submitted, 1, READ, 7, false, Span::ZERO);
+        engine.submit(read(submitted, 1, 7, false));
         engine.poll(LATER + Span::from_ms(1), LATER);
         let own = engine.take_known().map(|completed| completed.token);
         assert_eq!((own, remote.take_known()), (Some(7), None), "each result goes to its own thread");
@@ -160,7 +163,7 @@ mod tests {
             });
             let mut remote = RemoteEngine::new(&exchange, exchange.open());
             thread::sleep(Duration::from_millis(20));
-            remote.submit(NOW, 0, READ, 5, false, Span::ZERO);
+            remote.submit(read(NOW, 0, 5, false));
             assert_eq!(sleeper.join().unwrap(), (true, true));
         });
     }
@@ -172,7 +175,7 @@ mod tests {
         let (mut engine, mut remote) = (engine(&exchange), RemoteEngine::new(&exchange, channel));
         remote.expect(true);
         assert!(engine.listen() && engine.has_callers());
-        remote.submit(NOW, 0, READ, 0, true, Span::ZERO);
+        remote.submit(read(NOW, 0, 0, true));
         remote.expect(false);
         engine.listen();
         assert!(engine.has_callers(), "a request is in flight");
@@ -192,7 +195,7 @@ mod tests {
     fn a_lone_early_result_is_known_before_it_is_due() {
         let exchange = exchange(NOW);
         let (mut engine, mut remote) = (engine(&exchange), RemoteEngine::new(&exchange, exchange.open()));
-        remote.submit(NOW, 0, READ, 1, true, Span::ZERO);
+        remote.submit(read(NOW, 0, 1, true));
         let known = (0..2_000).map(|step| NOW + Span::from_ns(10 * step)).find_map(|now| {
             engine.poll(now, now);
             remote.take_known().map(|completed| (now, completed.at))

@@ -8,14 +8,13 @@ use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Completed, Engine, Input};
 use phaselink_core::ledger::{JobOutcome, Outcome};
 use phaselink_core::media::keys::Key;
-use phaselink_core::request::Io;
 use phaselink_core::table::Table;
 use phaselink_core::time::{Span, Time};
 
 use crate::device::Device;
 use crate::device::pipe::{PipeReader, PipeRecord, PipeWriter, WORDS};
 use crate::model::commands::{self, HostQueues, IncomingCommand, SentCommand};
-use crate::model::exchange::{Call, Channel, Exchange};
+use crate::model::exchange::{Call, Channel, Exchange, ModelRequest};
 use crate::model::wall::{Wait, Wall};
 
 /// Maximum time by which the engine runs ahead of the clock for results that are wanted early. (Assumed; two threads
@@ -144,11 +143,10 @@ impl<'a> SharedEngine<'a> {
         self.exchange
     }
 
-    /// Submits a request of the engine's own thread as of the instant `submitted`, by the modelled thread whose turn is
-    /// `turn`. `early` asks for the result as soon as it is known. A fault has delayed the request by `delayed`.
+    /// Submits a request of the engine's own thread.
     #[inline]
-    pub fn submit(&mut self, submitted: Time, turn: usize, io: Io, token: u32, early: bool, delayed: Span) {
-        self.enter(OWN_THREAD, Call::Request { submitted, turn, io, token, early, delayed });
+    pub fn submit(&mut self, request: ModelRequest) {
+        self.enter(OWN_THREAD, Call::Request(request));
     }
 
     /// Submits a command that a real host has placed in its queue. Commands of one doorbell write enter the model
@@ -250,11 +248,9 @@ impl<'a> SharedEngine<'a> {
 
     #[inline]
     fn enter(&mut self, source: usize, call: Call) {
-        let (submitted, turn, io, token, early, delayed) = match call {
+        let ModelRequest { submitted, turn, io, token, early, delayed } = match call {
             Call::Attention(expected) => return self.ends[source].expects_requests = expected,
-            Call::Request { submitted, turn, io, token, early, delayed } => {
-                (submitted, turn, io, token, early, delayed)
-            }
+            Call::Request(request) => request,
         };
         // A result that is sent through a socket has a delay of its own, so only other results are delivered ahead of
         // time.

@@ -48,6 +48,13 @@ struct Guest {
     since: Instant,
 }
 
+/// Client that has been admitted, with the layout of its memory and the index of the socket that accepted it.
+struct AdmittedClient {
+    number: u64,
+    layout: Layout,
+    place: usize,
+}
+
 /// Thread that accepts shared-memory clients, hears their doorbells and notices their end.
 #[derive(Debug)]
 pub(super) struct ClientListener<'a> {
@@ -149,24 +156,17 @@ impl ClientListener<'_> {
         };
         let (memory, fd) = Memory::create(welcome.layout.memory_bytes())?;
         socket::send(socket.as_fd(), &Welcome::encode(Ok(welcome)), Some(fd.as_fd()))?;
-        let number = sockets.clients_ever;
+        let client = AdmittedClient { number: sockets.clients_ever, layout: welcome.layout, place };
         sockets.clients_ever += 1;
-        self.divide(number, &welcome.layout, place, &socket, memory, &fd)?;
-        sockets.clients.push((number, socket));
+        self.divide(&client, &socket, memory, &fd)?;
+        sockets.clients.push((client.number, socket));
         Ok(())
     }
 
     /// Hands each device thread those queues of a client that it owns, each thread with its own mapping of the client's
     /// memory.
-    fn divide(
-        &self,
-        number: u64,
-        layout: &Layout,
-        place: usize,
-        socket: &UnixStream,
-        memory: Memory,
-        fd: &OwnedFd,
-    ) -> io::Result<()> {
+    fn divide(&self, client: &AdmittedClient, socket: &UnixStream, memory: Memory, fd: &OwnedFd) -> io::Result<()> {
+        let AdmittedClient { number, layout, place } = *client;
         let (part, threads) = (self.served[place].part, self.handovers.len());
         let mut mapped = Some(memory);
         for (thread, handover) in self.handovers.iter().enumerate() {
@@ -175,7 +175,7 @@ impl ClientListener<'_> {
                 continue;
             }
             let memory = mapped.take().map_or_else(|| Memory::open(fd, layout.memory_bytes()), Ok)?;
-            let client = Box::new(Client::new(number, memory, *layout, part, queues));
+            let client = Box::new(Client::new(number, memory, layout, part, queues));
             handover.put(ClientChange::Arrived(client, socket.try_clone()?.into()));
         }
         Ok(())

@@ -17,7 +17,7 @@ use rustix::event::PollFd;
 
 use super::blk::{BlockRequest, Command, Status};
 use super::control::{self, Client, Shared, VhostSocket};
-use super::data;
+use super::data::GuestTransfer;
 use super::ring;
 use crate::device::Device;
 use crate::device::faults::FaultEffect;
@@ -149,8 +149,8 @@ impl Endpoint<RingRequest> for RingEndpoint<'_> {
         device: &Device,
         space: &mut Vec<u8>,
     ) -> Option<Result<u32, Status>> {
-        let memory = self.client.memory.guest();
-        Some(data::perform(&request.request, effect, memory, &device.store, self.shared.name(), space))
+        let mut transfer = GuestTransfer { memory: self.client.memory.guest(), store: &device.store, space };
+        Some(transfer.perform(&request.request, effect, self.shared.name()))
     }
 
     fn complete(&mut self, request: &RingRequest, done: Result<u32, Status>, _: Span, _: &Device) -> Completion {
