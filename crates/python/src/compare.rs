@@ -19,27 +19,38 @@ use crate::drive::Drive;
 use crate::input::{self, Jobs};
 use crate::interrupt::{Progress, outcome, watched};
 
+/// Options of a comparison, as Python passes them.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct CompareQuestion {
+    bs: Vec<String>,
+    iodepth: Vec<String>,
+    numjobs: Vec<String>,
+    /// Number of requests of each line over all its threads.
+    ios: Option<u64>,
+    seed: u64,
+    /// Precision of mean and p99 at which a run may end.
+    precision: Option<f64>,
+    /// Overrides that all drives have been loaded with.
+    set: Vec<String>,
+    /// Number of draws of the uncertain constants.
+    draws: Option<usize>,
+}
+
 /// Runs the same jobs on several drives, on all processors, and returns the document that `phaselink compare --json`
 /// prints.
 ///
 /// # Errors
 /// Everything that keeps the jobs from any drive; what a signal handler raises.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "called from Python with names")]
 pub(crate) fn compare(
     py: Python<'_>,
     drives: Vec<Py<Drive>>,
     jobs: &Jobs,
-    bs: Vec<String>,
-    iodepth: Vec<String>,
-    numjobs: Vec<String>,
-    ios: Option<u64>,
-    seed: u64,
-    precision: Option<f64>,
-    set: Vec<String>,
-    draws: Option<usize>,
+    question: CompareQuestion,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
+    let CompareQuestion { bs, iodepth, numjobs, ios, seed, precision, set, draws } = question;
     let described: Vec<&Described> = drives.iter().map(|drive| &drive.get().0).collect();
     let drives: Vec<drive::Drive> = described.iter().map(|described| described.drive().clone()).collect();
     let grid = Grid { bs, iodepth, numjobs, ios: ios.or(precision.map(|_| precision::IOS_MAX)) };
@@ -69,13 +80,7 @@ fn points(grid: &Grid, jobs: &Jobs, drives: &[drive::Drive]) -> Result<Vec<Compa
     if jobs.files.is_some() {
         return Ok(vec![ComparedPoint::new(jobs.written(&[])?, drives)?]);
     }
-    let given = jobs.given();
-    let combinations = grid.combinations(&given, drives.len())?;
-    all(combinations.iter().map(|sizes| {
-        let ios = grid.ios_of_a_thread(sizes, &given);
-        let ios = ios.as_ref().map(|ios| ("number_ios", ios.as_str()));
-        ComparedPoint::new(jobs.written(&sizes.iter().copied().chain(ios).collect::<Vec<_>>())?, drives)
-    }))
+    grid.lines(&jobs.given(), drives.len(), |options| ComparedPoint::new(jobs.written(options)?, drives))
 }
 
 /// Returns the options of the jobs, other than their sizes, as `name=value`.

@@ -14,24 +14,29 @@ use rayon::prelude::*;
 use crate::input::{self, Options};
 use crate::interrupt::interruptible;
 
-/// Measures transfers of some sizes, on all processors, and returns the document that `phaselink dma --json` prints.
-/// `device` is a shipped one, or the name of a file with its text.
-///
-/// # Errors
-/// Everything that makes no sense; what a signal handler raises, once the sizes under way are done.
-#[pyfunction]
-#[pyo3(signature = (device, text, overrides, sizes, options, seed))]
-pub(crate) fn transfers(
-    py: Python<'_>,
-    device: &str,
-    text: Option<&str>,
+/// Transfers to measure, as Python passes them.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct TransferQuestion {
+    /// Name of a shipped device, or of a file.
+    device: String,
+    /// Text of the file.
+    text: Option<String>,
     overrides: Vec<String>,
     sizes: Vec<String>,
     options: Options,
     seed: u64,
-) -> PyResult<String> {
+}
+
+/// Measures transfers of some sizes, on all processors, and returns the document that `phaselink dma --json` prints.
+///
+/// # Errors
+/// Everything that makes no sense; what a signal handler raises, once the sizes under way are done.
+#[pyfunction]
+pub(crate) fn transfers(py: Python<'_>, question: TransferQuestion) -> PyResult<String> {
+    let TransferQuestion { device, text, overrides, sizes, options, seed } = question;
     let ran = interruptible(py, |stopped| -> Result<String, Problems> {
-        let device = described(device, text, &overrides)?;
+        let device = described(&device, text.as_deref(), &overrides)?;
         let questions = questions(&sizes, &options, &device)?;
         let measure = |question: &Question| match stopped.load(std::sync::atomic::Ordering::Relaxed) {
             true => Err(Problems(Vec::new())),

@@ -44,23 +44,34 @@ pub struct Result {
     requests: Option<Requests>,
 }
 
+/// Options of a run, as Python passes them.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct RunQuestion {
+    seed: u64,
+    /// True if real bytes move, and every read is checked.
+    verify: bool,
+    /// Precision of mean and p99 at which the run may end.
+    precision: Option<f64>,
+    /// Number of draws of the uncertain constants.
+    draws: Option<usize>,
+    /// Number of single requests to keep.
+    requests: Option<usize>,
+}
+
 /// Simulates jobs on a drive.
 ///
 /// # Errors
 /// Everything that keeps the jobs from the drive; what a signal handler raises; a read that returned what it may not.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "called from Python with names")]
 pub(crate) fn run(
     py: Python<'_>,
     drive: Py<Drive>,
     jobs: &Jobs,
-    seed: u64,
-    verify: bool,
-    precision: Option<f64>,
-    draws: Option<usize>,
-    requests: Option<usize>,
+    question: RunQuestion,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Result> {
+    let RunQuestion { seed, verify, precision, draws, requests } = question;
     let described = &drive.get().0;
     let ready = || -> std::result::Result<(UnresolvedJobs, Vec<Job>, Simulation), Problems> {
         let written = match precision {

@@ -12,22 +12,25 @@ use crate::input;
 #[derive(Debug)]
 pub struct Steps(stream::Steps);
 
+/// Stream of requests to record, as Python passes it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct TraceQuestion {
+    rw: String,
+    bs: String,
+    iodepth: String,
+    skip: u64,
+    requests: u64,
+    seed: u64,
+}
+
 /// Records some requests out of a stream of equal ones.
 ///
 /// # Errors
 /// Everything that keeps the requests from the drive.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "called from Python with names")]
-pub(crate) fn trace(
-    py: Python<'_>,
-    drive: &Drive,
-    rw: &str,
-    bs: &str,
-    iodepth: &str,
-    skip: u64,
-    requests: u64,
-    seed: u64,
-) -> PyResult<Steps> {
+pub(crate) fn trace(py: Python<'_>, drive: &Drive, question: TraceQuestion) -> PyResult<Steps> {
+    let TraceQuestion { ref rw, ref bs, ref iodepth, skip, requests, seed } = question;
     let stream = RequestStream { rw, bs, iodepth, skip, requests, seed };
     let recorded = py.detach(|| stream.record(drive.0.drive()));
     recorded.map(Steps).map_err(|problems| input::error(py, &problems))

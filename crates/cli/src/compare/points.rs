@@ -5,7 +5,6 @@ use phaselink_core::drive::Drive;
 use phaselink_core::problem::Problems;
 use phaselink_studies::compare::{ComparedPoint, Grid};
 
-use crate::input;
 use crate::run::workload::{DescribedJobs, JobFlags};
 
 /// Options of `phaselink compare` that list block sizes, queue depths and thread counts; every combination of values is
@@ -52,12 +51,7 @@ impl PointFlags {
         let given = self.job.given()?;
         let (bs, iodepth, numjobs) = (self.bs.clone(), self.iodepth.clone(), self.numjobs.clone());
         let grid = Grid { bs, iodepth, numjobs, ios: self.ios.or(ios_default) };
-        let combinations = grid.combinations(&given, drives.len())?;
-        input::all(combinations.iter().map(|sizes| {
-            let ios = grid.ios_of_a_thread(sizes, &given);
-            let ios = ios.as_ref().map(|ios| ("number_ios", ios.as_str()));
-            self.line(&sizes.iter().copied().chain(ios).collect::<Vec<_>>(), drives)
-        }))
+        grid.lines(&given, drives.len(), |options| self.line(options, drives))
     }
 
     /// Returns the options of the jobs other than their sizes, as `name=value`. Options in job files are not included.

@@ -55,9 +55,10 @@ def run(
     """
     sections, options = _text.divided(options)
     drive = load(drive, set=set, **sections)
-    given = (_jobs(jobs, options), seed, verify, _share(precision), _draws(intervals), _kept(requests))
+    question = {"seed": seed, "verify": verify, "precision": _share(precision), "draws": _draws(intervals)}
+    question["requests"] = _kept(requests)
     with _progress.shown(progress, drive.name) as told:
-        return Result(drive, _native.run(drive._native, *given, told))
+        return Result(drive, _native.run(drive._native, _jobs(jobs, options), question, told))
 
 
 def compare(
@@ -91,11 +92,11 @@ def compare(
     sections, options = _text.divided(options)
     texts = _text.overrides(set, sections)
     chosen = [load(drive, set=texts) for drive in many(shipped_drives(_COMPARED) if drives is None else drives)]
-    sizes = [_text.listed(sizes) for sizes in (bs, iodepth, numjobs)]
+    question = {name: _text.listed(sizes) for name, sizes in (("bs", bs), ("iodepth", iodepth), ("numjobs", numjobs))}
+    question |= {"ios": ios, "seed": seed, "precision": _share(precision), "set": texts, "draws": _draws(intervals)}
     natives = [drive._native for drive in chosen]
-    given = (natives, _jobs(jobs, options), *sizes, ios, seed, _share(precision), texts, _draws(intervals))
     with _progress.shown(progress, "compare") as told:
-        return Comparison(_native.compare(*given, told))
+        return Comparison(_native.compare(natives, _jobs(jobs, options), question, told))
 
 
 def predict(drive="nvme", *, jobs=None, intervals=None, set=None, **options):
@@ -119,8 +120,9 @@ def trace(drive="nvme", *, rw="randread", bs="4k", iodepth=1, skip=64, requests=
     >>> "doorbell" in trace("nvme").ladder
     True
     """
-    sizes = [_text.option(value) for value in (rw, bs, iodepth)]
-    return Steps(_native.trace(load(drive, set=set, **sections)._native, *sizes, skip, requests, seed))
+    question = {"rw": _text.option(rw), "bs": _text.option(bs), "iodepth": _text.option(iodepth)}
+    question |= {"skip": skip, "requests": requests, "seed": seed}
+    return Steps(_native.trace(load(drive, set=set, **sections)._native, question))
 
 
 def dma(
@@ -156,7 +158,8 @@ def dma(
     options = {"op": op, "window": window, "outstanding": outstanding, "transfers": transfers, "cache": cache, "node": node}
     options |= {"iommu": iommu, "direct": direct}
     given = [(option, _text.option(value)) for option, value in options.items() if value is not None]
-    return Transfers(_native.transfers(name, text, _text.overrides(set, {}), _text.listed(size), given, seed))
+    question = {"device": name, "text": text, "overrides": _text.overrides(set, {}), "sizes": _text.listed(size)}
+    return Transfers(_native.transfers(question | {"options": given, "seed": seed}))
 
 
 def connect(path, *, queues=1, depth=63, writes=True):

@@ -1,7 +1,7 @@
 //! Sizes of the jobs of a comparison: every combination of the requested block sizes, numbers of threads and queue
 //! depths.
 
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::workload::has_end;
 
 /// Number of requests of each line of a comparison whose job has no end of its own.
@@ -28,7 +28,7 @@ pub struct Grid {
 }
 
 /// Sizes of one job, as names and values of fio options.
-pub type Sizes<'a> = Vec<(&'static str, &'a str)>;
+type Sizes<'a> = Vec<(&'static str, &'a str)>;
 
 impl Grid {
     /// Returns the sizes of each compared job, in the order of the printed table rows. Options in `given` take the
@@ -36,7 +36,7 @@ impl Grid {
     ///
     /// # Errors
     /// If there are more combinations of sizes and drives than anyone reads.
-    pub fn combinations(&self, given: &[(&str, &str)], drives: usize) -> Result<Vec<Sizes<'_>>, Problems> {
+    fn combinations(&self, given: &[(&str, &str)], drives: usize) -> Result<Vec<Sizes<'_>>, Problems> {
         let has = |names: &[&str]| given.iter().any(|(name, _)| names.contains(name));
         let replays = has(&["read_iolog"]);
         let (sized, threaded) = (has(&["bs", "blocksize", "bssplit"]), has(&["numjobs"]) || !self.iodepth.is_empty());
@@ -62,9 +62,27 @@ impl Grid {
         }
     }
 
+    /// Returns what `line` makes of the sizes of each compared job, with the number of requests of each thread if no
+    /// option in `given` ends the job.
+    ///
+    /// # Errors
+    /// As [`Grid::combinations`], and all problems of the lines.
+    pub fn lines<T>(
+        &self,
+        given: &[(&str, &str)],
+        drives: usize,
+        line: impl Fn(&[(&str, &str)]) -> Result<T, Problems>,
+    ) -> Result<Vec<T>, Problems> {
+        all(self.combinations(given, drives)?.iter().map(|sizes| {
+            let ios = self.ios_of_a_thread(sizes, given);
+            let ios = ios.as_ref().map(|ios| ("number_ios", ios.as_str()));
+            line(&sizes.iter().copied().chain(ios).collect::<Vec<_>>())
+        }))
+    }
+
     /// Returns the number of requests of each thread of a compared job: the job's requests divided among its threads.
     /// None if an option in `given` ends the job.
-    pub fn ios_of_a_thread(&self, sizes: &Sizes, given: &[(&str, &str)]) -> Option<String> {
+    fn ios_of_a_thread(&self, sizes: &Sizes, given: &[(&str, &str)]) -> Option<String> {
         if has_end(given) {
             return None;
         }

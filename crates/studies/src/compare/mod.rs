@@ -21,7 +21,7 @@ pub use causes::means_ns;
 pub use cell::Cell;
 pub use equal_load::{EqualLoad, EqualLoadGroup, equal_loads};
 pub use findings::{RunConclusion, conclusion_of_run, findings};
-pub use grid::{Grid, Sizes};
+pub use grid::Grid;
 pub use group::{ComparedGroup, NamedSizes, named};
 pub use json::document;
 pub use judged::JudgedLatency;
