@@ -95,225 +95,98 @@ macro_rules! halves_of {
             }
         }
 
-        impl Driver for AnyDriver {
-            #[inline(always)]
-            fn submit_work(&self, io: &Io, thread: u16, ledger: &mut Ledger) {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.submit_work(io, thread, ledger),)+
+        /// Calls a method of the driver of a drive's protocol.
+        macro_rules! on_driver {
+            ($any:expr, $half:ident => $call:expr) => {
+                match $any {
+                    $(AnyDriver::$Protocol($half) => $call,)+
                 }
-            }
-
-            #[inline(always)]
-            fn overlapped_work(&self, io: &Io) -> Span {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.overlapped_work(io),)+
-                }
-            }
-
-            #[inline(always)]
-            fn complete_work(&self, io: &Io, ledger: &mut Ledger) {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.complete_work(io, ledger),)+
-                }
-            }
-
-            fn acknowledge_work(&self) -> Span {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.acknowledge_work(),)+
-                }
-            }
-
-            fn begin_polling(&mut self, thread: u16) -> u16 {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.begin_polling(thread),)+
-                }
-            }
-
-            fn acknowledge(&mut self, thread: u16, ports: &mut HostPorts) {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.acknowledge(thread, ports),)+
-                }
-            }
-
-            fn submit_together(&mut self, now: Time, requests: &[RequestId], ports: &mut HostPorts) {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.submit_together(now, requests, ports),)+
-                }
-            }
-
-            #[inline(always)]
-            fn max_transfer_bytes(&self) -> u32 {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.max_transfer_bytes(),)+
-                }
-            }
-
-            #[inline(always)]
-            fn whole_bytes_max(&self) -> u32 {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.whole_bytes_max(),)+
-                }
-            }
-
-            fn max_command_bytes(&self, op: Op) -> u32 {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.max_command_bytes(op),)+
-                }
-            }
-
-            #[inline(always)]
-            fn submit(&mut self, now: Time, request: RequestId, ports: &mut HostPorts) {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.submit(now, request, ports),)+
-                }
-            }
-
-            #[inline(always)]
-            fn on_settled(
-                &mut self,
-                now: Time,
-                settled: &Settled,
-                polling: bool,
-                ports: &mut HostPorts
-            ) {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.on_settled(now, settled, polling, ports),)+
-                }
-            }
-
-            fn on_handled(&mut self, now: Time, vector: u16, ports: &mut HostPorts) -> Option<Time> {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.on_handled(now, vector, ports),)+
-                }
-            }
-
-            fn on_answer(&mut self, now: Time, answer: &Payload, ports: &mut HostPorts) {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.on_answer(now, answer, ports),)+
-                }
-            }
-
-            fn on_timer(&mut self, now: Time, ports: &mut HostPorts) {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.on_timer(now, ports),)+
-                }
-            }
-
-            fn real_hosts(&mut self) -> Option<&mut dyn HostQueues> {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.real_hosts(),)+
-                }
-            }
-
-            fn counters(&self) -> Vec<(&'static str, u64)> {
-                match self {
-                    $(AnyDriver::$Protocol(half) => half.counters(),)+
-                }
-            }
+            };
         }
 
-        impl Controller for AnyController {
-            #[inline(always)]
-            fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
-                match self {
-                    $(AnyController::$Protocol(half) => packet_for(half, now, packet, payload, ports),)+
+        /// Calls a method of the controller of a drive's protocol.
+        macro_rules! on_controller {
+            ($any:expr, $half:ident => $call:expr) => {
+                match $any {
+                    $(AnyController::$Protocol($half) => $call,)+
                 }
-            }
-
-            fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
-                match self {
-                    $(AnyController::$Protocol(half) => half.on_register_write(now, address, value, ports),)+
-                }
-            }
-
-            fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
-                match self {
-                    $(AnyController::$Protocol(half) => half.on_answer(now, packet, payload, ports),)+
-                }
-            }
-
-            #[inline(always)]
-            fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
-                match self {
-                    $(AnyController::$Protocol(half) => timer_for(half, now, timer, ports),)+
-                }
-            }
-
-            fn needs_delivery_events(&self) -> bool {
-                match self {
-                    $(AnyController::$Protocol(half) => half.needs_delivery_events(),)+
-                }
-            }
-
-            fn on_delivered(&mut self, now: Time, token: Token, ports: &mut Ports) {
-                match self {
-                    $(AnyController::$Protocol(half) => half.on_delivered(now, token, ports),)+
-                }
-            }
-
-            fn on_user_data(&mut self, packet: &Packet, arrived: &[u8], ports: &mut Ports) {
-                match self {
-                    $(AnyController::$Protocol(half) => half.on_user_data(packet, arrived, ports),)+
-                }
-            }
-
-            fn spare_interrupts(&mut self, queue: u16) {
-                match self {
-                    $(AnyController::$Protocol(half) => half.spare_interrupts(queue),)+
-                }
-            }
-
-            fn keep_data(&mut self, drive: &Drive, seed: u64, held: &SparseBytes, memory: &mut HostMemory) {
-                match self {
-                    $(AnyController::$Protocol(half) => half.keep_data(drive, seed, held, memory),)+
-                }
-            }
-
-            fn zones_left(&self, loses_power: bool) -> Option<ZonesLeft> {
-                match self {
-                    $(AnyController::$Protocol(half) => half.zones_left(loses_power),)+
-                }
-            }
-
-            fn take_over_zones(&mut self, left: ZonesLeft) {
-                match self {
-                    $(AnyController::$Protocol(half) => half.take_over_zones(left),)+
-                }
-            }
-
-            fn fill_keys(&mut self, jobs: &[FilledKeys], ports: &mut Ports) {
-                match self {
-                    $(AnyController::$Protocol(half) => half.fill_keys(jobs, ports),)+
-                }
-            }
-
-            fn packet_name(&self, packet: &Packet) -> &'static str {
-                match self {
-                    $(AnyController::$Protocol(half) => half.packet_name(packet),)+
-                }
-            }
-
-            fn poll_names(&self, packet: &Packet) -> Option<PollNames> {
-                match self {
-                    $(AnyController::$Protocol(half) => half.poll_names(packet),)+
-                }
-            }
-
-            fn real_hosts(&mut self) -> Option<&mut dyn ServesHosts> {
-                match self {
-                    $(AnyController::$Protocol(half) => half.real_hosts(),)+
-                }
-            }
-
-            fn counters(&self) -> Vec<(&'static str, u64)> {
-                match self {
-                    $(AnyController::$Protocol(half) => half.counters(),)+
-                }
-            }
+            };
         }
     };
 }
 protocols!(halves_of);
+
+/// Implements methods of a half for the enum of all protocols: each calls the method of that name of the drive's own
+/// half.
+macro_rules! dispatched {
+    ($on:ident(&mut $this:ident) $($(#[$how:meta])? fn $name:ident($($part:ident: $Type:ty),*) $(-> $Result:ty)?;)+) => {
+        $($(#[$how])? fn $name(&mut $this, $($part: $Type),*) $(-> $Result)? {
+            $on!($this, half => half.$name($($part),*))
+        })+
+    };
+    ($on:ident(&$this:ident) $($(#[$how:meta])? fn $name:ident($($part:ident: $Type:ty),*) $(-> $Result:ty)?;)+) => {
+        $($(#[$how])? fn $name(&$this, $($part: $Type),*) $(-> $Result)? {
+            $on!($this, half => half.$name($($part),*))
+        })+
+    };
+}
+
+impl Driver for AnyDriver {
+    dispatched! { on_driver(&self)
+        #[inline(always)] fn submit_work(io: &Io, thread: u16, ledger: &mut Ledger);
+        #[inline(always)] fn overlapped_work(io: &Io) -> Span;
+        #[inline(always)] fn complete_work(io: &Io, ledger: &mut Ledger);
+        fn acknowledge_work() -> Span;
+        #[inline(always)] fn max_transfer_bytes() -> u32;
+        #[inline(always)] fn whole_bytes_max() -> u32;
+        fn max_command_bytes(op: Op) -> u32;
+        fn counters() -> Vec<(&'static str, u64)>;
+    }
+
+    dispatched! { on_driver(&mut self)
+        fn begin_polling(thread: u16) -> u16;
+        fn acknowledge(thread: u16, ports: &mut HostPorts);
+        fn submit_together(now: Time, requests: &[RequestId], ports: &mut HostPorts);
+        #[inline(always)] fn submit(now: Time, request: RequestId, ports: &mut HostPorts);
+        #[inline(always)] fn on_settled(now: Time, settled: &Settled, polling: bool, ports: &mut HostPorts);
+        fn on_handled(now: Time, vector: u16, ports: &mut HostPorts) -> Option<Time>;
+        fn on_answer(now: Time, answer: &Payload, ports: &mut HostPorts);
+        fn on_timer(now: Time, ports: &mut HostPorts);
+        fn real_hosts() -> Option<&mut dyn HostQueues>;
+    }
+}
+
+impl Controller for AnyController {
+    #[inline(always)]
+    fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        on_controller!(self, half => packet_for(half, now, packet, payload, ports));
+    }
+
+    #[inline(always)]
+    fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
+        on_controller!(self, half => timer_for(half, now, timer, ports));
+    }
+
+    dispatched! { on_controller(&self)
+        fn needs_delivery_events() -> bool;
+        fn zones_left(loses_power: bool) -> Option<ZonesLeft>;
+        fn packet_name(packet: &Packet) -> &'static str;
+        fn poll_names(packet: &Packet) -> Option<PollNames>;
+        fn counters() -> Vec<(&'static str, u64)>;
+    }
+
+    dispatched! { on_controller(&mut self)
+        fn on_register_write(now: Time, address: u64, value: u32, ports: &mut Ports);
+        fn on_answer(now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports);
+        fn on_delivered(now: Time, token: Token, ports: &mut Ports);
+        fn on_user_data(packet: &Packet, arrived: &[u8], ports: &mut Ports);
+        fn spare_interrupts(queue: u16);
+        fn keep_data(drive: &Drive, seed: u64, held: &SparseBytes, memory: &mut HostMemory);
+        fn take_over_zones(left: ZonesLeft);
+        fn fill_keys(jobs: &[FilledKeys], ports: &mut Ports);
+        fn real_hosts() -> Option<&mut dyn ServesHosts>;
+    }
+}
 
 impl Drive {
     /// Returns the limits that a drive sets to jobs: its queues, transfers and capacity, I/O engines, zones, keys and
