@@ -29,6 +29,6 @@ pub use image::{Image, Loss};
 pub use timeline::CutTimeline;
 
 #[cfg(test)]
-mod oracle;
+mod oracle_tests;
 #[cfg(test)]
-mod oracle_zones;
+mod zone_oracle_tests;

@@ -164,31 +164,30 @@ fn pieces(unit_bytes: usize, within: usize, bytes: usize) -> u64 {
 }
 
 #[cfg(test)]
-impl Durable {
-    /// Returns the atomic units whose newest bytes are not in the cells, with these bytes.
-    pub(crate) fn volatile(&self) -> impl DoubleEndedIterator<Item = (u64, &[u8])> {
-        let handed = self.handed.iter().map(|handed| (handed.unit, &handed.bytes[..]));
-        handed.chain(self.arrived.iter().map(|(unit, bytes)| (*unit, &bytes[..])))
-    }
-
-    /// Returns the bytes of an atomic unit as they are in the cells.
-    pub(crate) fn cells(&self, unit: u64) -> Unit {
-        let mut bytes = vec![0; self.unit_bytes as usize];
-        self.cells.read(unit * u64::from(self.unit_bytes), &mut bytes);
-        bytes.into()
-    }
-
-    /// Plants a fault for tests: puts other bytes into the cells of a unit, and returns the offset of its first byte.
-    pub(crate) fn replace(&mut self, unit: u64, bytes: &[u8]) -> u64 {
-        self.program(unit, bytes);
-        unit * u64::from(self.unit_bytes)
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
     use crate::time::Span;
+
+    impl Durable {
+        /// Returns the atomic units whose newest bytes are not in the cells, with these bytes.
+        pub(crate) fn volatile(&self) -> impl DoubleEndedIterator<Item = (u64, &[u8])> {
+            let handed = self.handed.iter().map(|handed| (handed.unit, &handed.bytes[..]));
+            handed.chain(self.arrived.iter().map(|(unit, bytes)| (*unit, &bytes[..])))
+        }
+
+        /// Returns the bytes of an atomic unit as they are in the cells.
+        pub(crate) fn cells(&self, unit: u64) -> Unit {
+            let mut bytes = vec![0; self.unit_bytes as usize];
+            self.cells.read(unit * u64::from(self.unit_bytes), &mut bytes);
+            bytes.into()
+        }
+
+        /// Plants a fault: puts other bytes into the cells of a unit, and returns the offset of its first byte.
+        pub(crate) fn replace(&mut self, unit: u64, bytes: &[u8]) -> u64 {
+            self.program(unit, bytes);
+            unit * u64::from(self.unit_bytes)
+        }
+    }
 
     const UNIT: u32 = 512;
 

@@ -5,9 +5,9 @@
 //! request is submitted to the driver. Its effect is an event, or is applied when the request completes.
 
 mod damage;
-#[cfg(test)]
-pub(crate) mod planted;
 mod power;
+#[cfg(test)]
+pub(crate) mod test_bugs;
 #[cfg(test)]
 mod tests;
 mod write_pointers;

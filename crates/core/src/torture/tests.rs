@@ -9,7 +9,7 @@ use super::trial::{FailureKind, RunCoverage, TrialFinding, trial};
 use super::{draw, trial as trials};
 use crate::config::{Acknowledge, FaultAction};
 use crate::drive::{Drive, Interface};
-use crate::engine::faults::planted::{self, Bug, Planted};
+use crate::engine::faults::test_bugs::{self, Bug, Planted};
 use crate::ledger::{Record, Step};
 use crate::random::Random;
 use crate::simulation::Simulation;
@@ -160,7 +160,7 @@ fn reads_after_a_reset_are_checked_as_strictly_as_before() {
     let mut simulation = Simulation::with_data(&drive, &case.jobs(&drive).unwrap(), 1).unwrap();
     while simulation.step(1) {
         if simulation.completed() > 50 {
-            planted::overwrite(simulation.engine_mut(), 0, &[0; 4096]);
+            test_bugs::overwrite(simulation.engine_mut(), 0, &[0; 4096]);
         }
     }
     assert!(!simulation.data_problems().is_empty(), "what is there was overwritten long ago");

@@ -27,7 +27,7 @@ mod printed;
 mod quantity;
 mod run_value;
 #[cfg(test)]
-mod sample;
+mod test_outcomes;
 mod verdict;
 
 use crate::shipped::PAPERS;

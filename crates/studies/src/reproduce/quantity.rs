@@ -233,15 +233,15 @@ impl SideRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::sample;
+    use crate::reproduce::test_outcomes;
 
     fn read(path: &str, outcome: &Outcome) -> f64 {
-        Quantity::parse(path).unwrap().read(outcome, &sample::facts())
+        Quantity::parse(path).unwrap().read(outcome, &test_outcomes::facts())
     }
 
     #[test]
     fn every_group_of_quantities_is_read_from_its_place() {
-        let outcome = sample::outcome();
+        let outcome = test_outcomes::outcome();
         let expected = [
             ("iops", 500_000.0),
             ("read.iops", 500_000.0),
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_stage_is_asked_for_by_the_name_under_which_it_is_counted() {
-        let checked = |path: &str| Quantity::parse(path).unwrap().check(&sample::facts());
+        let checked = |path: &str| Quantity::parse(path).unwrap().check(&test_outcomes::facts());
         assert_eq!(checked("stage.system_call"), Ok(()));
         assert!(checked("stage.system_call_submit").is_err());
     }
@@ -290,13 +290,13 @@ mod tests {
 
     #[test]
     fn a_counter_goes_by_the_name_that_the_drive_gives_it_and_is_unknown_otherwise() {
-        assert_eq!(read("counter.queue_reads", &sample::outcome()), 4.0);
-        assert!(read("counter.doorbells", &sample::outcome()).is_nan());
+        assert_eq!(read("counter.queue_reads", &test_outcomes::outcome()), 4.0);
+        assert!(read("counter.doorbells", &test_outcomes::outcome()).is_nan());
     }
 
     #[test]
     fn what_sweeps_call_by_the_same_name_is_the_same() {
-        let outcome = sample::outcome();
+        let outcome = test_outcomes::outcome();
         let swept = Figures::of(&outcome);
         for figure in FIGURES.iter().filter(|figure| Quantity::parse(figure.name).is_ok()) {
             let Some(value) = swept.get(figure) else { continue };
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn stages_and_keys_are_checked_against_the_description() {
-        let check = |path: &str| Quantity::parse(path).unwrap().check(&sample::facts());
+        let check = |path: &str| Quantity::parse(path).unwrap().check(&test_outcomes::facts());
         assert_eq!(check("stage.poll_wait"), Ok(()));
         assert_eq!(check("stage.read_call"), Ok(()));
         assert!(check("stage.poll_weight").unwrap_err().allowed.starts_with("poll_wait"));

@@ -19,9 +19,9 @@ fn row(id: &str, value: &str) -> String {
 /// Returns the verdicts if every run of the plan gives two reads of 1000 and 3000 ns.
 fn judged(rows: &str, expected: &str) -> Vec<Row> {
     let reproduction = load(rows, expected).unwrap();
-    let outcome = sample::outcome();
+    let outcome = test_outcomes::outcome();
     let runs = reproduction.runs().len();
-    reproduction.judge(&vec![&outcome; runs], &vec![sample::facts(); runs])
+    reproduction.judge(&vec![&outcome; runs], &vec![test_outcomes::facts(); runs])
 }
 
 #[test]
@@ -133,9 +133,9 @@ fn a_row_depends_on_what_was_found_to_move_it() {
     let reproduction = load(&(row("A", "a.mean_ns") + &row("B", "a.iops")), "A,number,q,,1,,s,\nB,number,q,,1,,s,\n");
     let measured = "id,fitted,assumed\n*,link.one_way_ns,media.read_ns\nA,link.one_way_ns,media.read_ns\n";
     let reproduction = reproduction.unwrap().with_dependence(measured).unwrap();
-    let outcome = sample::outcome();
+    let outcome = test_outcomes::outcome();
     let runs = reproduction.runs().len();
-    let rows = reproduction.judge(&vec![&outcome; runs], &vec![sample::facts(); runs]);
+    let rows = reproduction.judge(&vec![&outcome; runs], &vec![test_outcomes::facts(); runs]);
     assert_eq!((rows[0].fitted, rows[0].fitted_keys.join(" ")), (1, String::from("link.one_way_ns")));
     assert_eq!(rows[0].depends_on, ["link.one_way_ns", "media.read_ns"]);
     assert!(rows[1].depends_on.is_empty() && rows[1].fitted == 0);
@@ -145,9 +145,9 @@ fn a_row_depends_on_what_was_found_to_move_it() {
 fn row_depends_on_all_uncertain_constants_until_measured() {
     let stale = "id,fitted,assumed\n*,link.one_way_ns,\nA,,\n";
     let reproduction = load(&row("A", "a.mean_ns"), "A,number,q,,1,,s,\n").unwrap().with_dependence(stale).unwrap();
-    let facts = vec![sample::facts(); reproduction.runs().len()];
+    let facts = vec![test_outcomes::facts(); reproduction.runs().len()];
     assert!(!reproduction.is_measured(&facts));
-    let rows = reproduction.judge(&vec![&sample::outcome(); facts.len()], &facts);
+    let rows = reproduction.judge(&vec![&test_outcomes::outcome(); facts.len()], &facts);
     assert_eq!(rows[0].fitted_keys, ["link.one_way_ns"]);
     assert_eq!(rows[0].depends_on, ["link.one_way_ns", "media.read_ns"]);
 }
@@ -230,7 +230,7 @@ fn problems_of_both_texts_are_reported_together() {
 fn stages_and_parameters_are_checked_before_anything_runs() {
     let rows = row("A", "a.stage.pollwait + a.key.media.write_ns + a.stage.read_call");
     let reproduction = load(&rows, "A,number,q,,1,,s,\n").unwrap();
-    let facts = vec![sample::facts(); reproduction.runs().len()];
+    let facts = vec![test_outcomes::facts(); reproduction.runs().len()];
     let found = reproduction.check(&facts).unwrap_err();
     assert_eq!(found.0.len(), 2);
     assert_eq!(found.0[0].found, "unknown stage `pollwait`, did you mean poll_wait?");
@@ -271,7 +271,7 @@ fn dc_express_plan_names_only_stages_and_parameters_that_exist() {
 fn given_parameters_of_dc_express_are_what_the_paper_prints() {
     let reproduction = dc_express();
     let facts: Vec<Facts> = reproduction.runs().iter().map(|run| Facts::from(&drive(run))).collect();
-    let rows = reproduction.judge(&vec![&sample::outcome(); facts.len()], &facts);
+    let rows = reproduction.judge(&vec![&test_outcomes::outcome(); facts.len()], &facts);
     assert_eq!(rows.len(), reproduction.expected.len());
     for prefix in ["DCX-dev.", "DCX-hosts.", "DCX-110ns", "DCX-ctx", "DCX-tag30."] {
         let mut given = rows.iter().filter(|row| row.id.starts_with(prefix)).peekable();

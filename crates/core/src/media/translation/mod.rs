@@ -731,18 +731,3 @@ impl TranslationShape {
         self.units + self.map.map_or(0, |map| self.units.div_ceil(map.page_units.into()))
     }
 }
-
-#[cfg(test)]
-impl TranslationLayer {
-    /// Plants a fault in a test: drops the location of one written mapping unit, if garbage collection has moved any
-    /// unit. Returns true if a location was dropped.
-    pub(crate) fn lose_moved(&mut self) -> bool {
-        let lost = (0..narrow::<u32, u64>(self.shape.units)).find(|unit| self.location(*unit) != UnitLocation::NONE);
-        let Some(unit) = lost.filter(|_| self.counts.moved > 0) else { return false };
-        match self.cohorts.number(unit) {
-            Some(number) => self.cohorts.leave(number),
-            None => self.overlay.set(unit, UnitLocation::NONE),
-        }
-        true
-    }
-}

@@ -5,6 +5,20 @@ use super::*;
 /// half full, and one erased block.
 pub(super) const OPEN_BLOCKS: u32 = 2;
 
+impl TranslationLayer {
+    /// Plants a fault in a test: drops the location of one written mapping unit, if garbage collection has moved any
+    /// unit. Returns true if a location was dropped.
+    pub(crate) fn lose_moved(&mut self) -> bool {
+        let lost = (0..narrow::<u32, u64>(self.shape.units)).find(|unit| self.location(*unit) != UnitLocation::NONE);
+        let Some(unit) = lost.filter(|_| self.counts.moved > 0) else { return false };
+        match self.cohorts.number(unit) {
+            Some(number) => self.cohorts.leave(number),
+            None => self.overlay.set(unit, UnitLocation::NONE),
+        }
+        true
+    }
+}
+
 pub(super) struct Writer {
     pub drive: TranslationLayer,
     pub random: Random,

@@ -299,30 +299,6 @@ impl Client {
     }
 }
 
-#[cfg(test)]
-impl Client {
-    /// Returns the numbers (address / 64) of the cache lines of server memory that a device thread writes for this
-    /// client's requests. A test proves by them that no two threads share a line.
-    pub fn lines_written(&self) -> impl Iterator<Item = usize> {
-        let lines = |start: usize, bytes: usize| start / 64..(start + bytes).div_ceil(64);
-        let rings = lines(self.rings.as_ptr() as usize, size_of_val(&self.rings[..]));
-        lines(&raw const *self as usize, size_of::<Client>()).chain(rings)
-    }
-
-    /// Returns the numbers (offset / 64) of the cache lines of the client's memory that a device thread writes for its
-    /// requests. A test proves by them that no two threads share a line.
-    pub fn lines_shared(&self) -> impl Iterator<Item = u64> {
-        self.rings.iter().flat_map(|QueueRing { places, .. }| {
-            let slots = (0..self.layout.slots()).flat_map(|slot| {
-                let (buffer, bytes) = (places.buffer(slot), u64::from(self.layout.transfer_bytes));
-                (buffer / 64..(buffer + bytes).div_ceil(64))
-                    .chain([places.status(slot) / 64, places.latency(slot) / 64])
-            });
-            slots.chain([places.mode_word / 64])
-        })
-    }
-}
-
 /// Returns the status of a command for the result of an operation on the store.
 pub fn status(done: io::Result<()>) -> Status {
     done.map_or_else(|error| Status::from_error(&error), |()| Status::Success)
@@ -331,6 +307,29 @@ pub fn status(done: io::Result<()>) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Client {
+        /// Returns the numbers (address / 64) of the cache lines of server memory that a device thread writes for this
+        /// client's requests. A test proves by them that no two threads share a line.
+        pub fn lines_written(&self) -> impl Iterator<Item = usize> {
+            let lines = |start: usize, bytes: usize| start / 64..(start + bytes).div_ceil(64);
+            let rings = lines(self.rings.as_ptr() as usize, size_of_val(&self.rings[..]));
+            lines(&raw const *self as usize, size_of::<Client>()).chain(rings)
+        }
+
+        /// Returns the numbers (offset / 64) of the cache lines of the client's memory that a device thread writes for
+        /// its requests. A test proves by them that no two threads share a line.
+        pub fn lines_shared(&self) -> impl Iterator<Item = u64> {
+            self.rings.iter().flat_map(|QueueRing { places, .. }| {
+                let slots = (0..self.layout.slots()).flat_map(|slot| {
+                    let (buffer, bytes) = (places.buffer(slot), u64::from(self.layout.transfer_bytes));
+                    (buffer / 64..(buffer + bytes).div_ceil(64))
+                        .chain([places.status(slot) / 64, places.latency(slot) / 64])
+                });
+                slots.chain([places.mode_word / 64])
+            })
+        }
+    }
 
     #[test]
     fn each_queue_keeps_the_turn_that_it_was_given() {
