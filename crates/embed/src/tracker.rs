@@ -54,15 +54,7 @@ impl Tracker {
         let rules = DurabilityRules { block_bytes, atomic_bytes, durability: Durability::of(drive) };
         Tracker {
             base: Store::default(),
-            recording: Recording {
-                capacity_bytes: limits.capacity_bytes,
-                rules,
-                zones: None,
-                requests: Vec::new(),
-                lines: Vec::new(),
-                events: Vec::new(),
-                prepared: 0,
-            },
+            recording: Recording::empty(limits.capacity_bytes, rules),
             numbers: Vec::new(),
             next_number: 0,
             flushes: Vec::new(),

@@ -30,7 +30,7 @@ use phaselink_serve::device;
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
 use crate::output::claims::{self, Role};
-use crate::output::{self, Target};
+use crate::output::{self, Target, quoted};
 use crate::progress::Progress;
 use crate::{child, input, interrupt, notes};
 use check::{CheckResults, CheckVerdict, Checks};
@@ -469,25 +469,4 @@ fn of_size(mut drive: Drive, capacity_bytes: u64) -> Drive {
         drive.media.capacity_mib = capacity_bytes >> 20;
     }
     drive
-}
-
-/// Quotes a word for the shell, if necessary.
-fn quoted(word: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,+@%".contains(&byte);
-    match !word.is_empty() && word.bytes().all(is_plain) {
-        true => String::from(word),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_as_the_shell_reads_them() {
-        for (word, shown) in [("a.rec", "a.rec"), ("", "''"), ("it's $x", "'it'\\''s $x'")] {
-            assert_eq!(quoted(word), shown);
-        }
-    }
 }

@@ -13,7 +13,7 @@ pub(crate) use phaselink_studies::report::headed;
 use phaselink_studies::report::{Prose, Table};
 use serde_json::Value;
 
-pub(crate) use report::{Report, ReportFlags};
+pub(crate) use report::{Report, ReportFlags, quoted};
 pub(crate) use stamp::stamped;
 pub(crate) use target::{Target, Unfinished, create_directory};
 

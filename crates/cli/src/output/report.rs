@@ -110,7 +110,7 @@ fn processors(cpuinfo: &str) -> Option<String> {
 }
 
 /// Quotes a word for the shell, if necessary.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-_./=,:%+@".contains(sign);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => String::from(word),
@@ -132,6 +132,7 @@ mod tests {
 
     #[test]
     fn words_of_a_command_are_quoted_where_a_shell_would_change_them() {
-        assert_eq!(["a-b=1,2", "", "a b", "it's"].map(quoted), ["a-b=1,2", "''", "'a b'", "'it'\\''s'"]);
+        assert_eq!(["a-b=1,2", "a/b.csv", "", "a b"].map(quoted), ["a-b=1,2", "a/b.csv", "''", "'a b'"]);
+        assert_eq!(quoted("it's $x"), "'it'\\''s $x'");
     }
 }

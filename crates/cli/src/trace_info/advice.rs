@@ -5,6 +5,8 @@ use phaselink_core::drive_file::shipped;
 use phaselink_core::time::Span;
 use phaselink_core::workload::trace::{Format, Info};
 
+use crate::output::quoted;
+
 /// Number of requests in flight in the replay of a block trace without `--iodepth`.
 const IODEPTH_DEFAULT: u64 = 32;
 /// Sets of shipped drives from which `phaselink trace-info` recommends one for a replay: drives that are or were on
@@ -74,26 +76,4 @@ fn notes(info: &Info) -> Vec<String> {
         notes.push(format!("The figures are of all {count} devices; a replay is of one, here the busiest."));
     }
     notes
-}
-
-/// Quotes a word for the shell, if necessary.
-fn quoted(word: &str) -> String {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./,:+=@%".contains(character);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.into(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_that_a_shell_would_split_are_quoted() {
-        assert_eq!(
-            ["a/b.csv", "8,16", "a b", "it's", ""].map(quoted),
-            ["a/b.csv", "8,16", "'a b'", r"'it'\''s'", "''"]
-        );
-    }
 }

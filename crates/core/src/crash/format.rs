@@ -117,15 +117,8 @@ pub fn decode(bytes: &[u8]) -> Result<Recording, &'static str> {
     let has_zones = bytes.starts_with(&MAGIC_OF_ZONES);
     let zones = has_zones.then(|| take_zones(&mut reader)).transpose()?;
     check_drive(capacity_bytes, &rules, zones)?;
-    let mut recording = Recording {
-        capacity_bytes,
-        rules,
-        zones,
-        requests: Vec::new(),
-        lines: Vec::new(),
-        events: Vec::new(),
-        prepared: usize::try_from(prepared).unwrap_or(usize::MAX),
-    };
+    let prepared = usize::try_from(prepared).unwrap_or(usize::MAX);
+    let mut recording = Recording { zones, prepared, ..Recording::empty(capacity_bytes, rules) };
     take_events(&mut reader, &mut recording)?;
     if recording.prepared > recording.events.len() {
         return Err("a recording whose preparation is longer than all of it");

@@ -99,6 +99,12 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// Returns the recording of a drive without zones that has not received a request yet.
+    pub fn empty(capacity_bytes: u64, rules: DurabilityRules) -> Recording {
+        let (requests, lines, events) = (Vec::new(), Vec::new(), Vec::new());
+        Recording { capacity_bytes, rules, zones: None, requests, lines, events, prepared: 0 }
+    }
+
     /// Returns the range of possible cuts. A cut is the number of events that happened before the power failed.
     pub fn cuts(&self) -> Range<usize> {
         self.prepared..self.events.len() + 1

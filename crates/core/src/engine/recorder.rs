@@ -156,16 +156,24 @@ impl Recorder {
         self.last
     }
 
-    /// Records a completed request. Its latencies, bytes and stages count only if it was due after the ramp of its job.
-    pub(super) fn record(&mut self, now: Time, request: &Request) {
+    /// Notes the end of a request, and updates the query that it belongs to. Returns the number of its job.
+    #[inline(always)]
+    fn note_end(&mut self, now: Time, request: &Request) -> usize {
         self.completed += 1;
         self.last = now;
         let number = self.threads[usize::from(request.thread)];
         let job = &mut self.jobs[number];
         job.last = now;
         if job.query_ios > 0 {
+            // The query continues without the data of a failed read, as a search does with partial results.
             self.note_query(now, request, number);
         }
+        number
+    }
+
+    /// Records a completed request. Its latencies, bytes and stages count only if it was due after the ramp of its job.
+    pub(super) fn record(&mut self, now: Time, request: &Request) {
+        let number = self.note_end(now, request);
         let job = &mut self.jobs[number];
         if request.ledger.start() < job.ramp_end {
             request.ledger.close(now);
@@ -243,16 +251,8 @@ impl Recorder {
     /// Records a failed request: counts the failure and keeps the first error, but records no latency.
     #[cold]
     pub(super) fn record_failed(&mut self, now: Time, request: &Request, error: u32) {
-        self.completed += 1;
-        self.last = now;
         request.ledger.close(now);
-        let number = self.threads[usize::from(request.thread)];
-        let job = &mut self.jobs[number];
-        job.last = now;
-        if job.query_ios > 0 {
-            // The query continues without the data of the failed read, as a search does with partial results.
-            self.note_query(now, request, number);
-        }
+        let number = self.note_end(now, request);
         let job = &mut self.jobs[number];
         if request.ledger.start() >= job.ramp_end {
             job.outcome.failed += 1;

@@ -79,17 +79,8 @@ impl History {
     /// Returns the empty history of a drive that begins with zeros. When the recorded requests exceed `bytes_max`
     /// bytes, it requests a stop of the server.
     pub fn new(capacity_bytes: u64, rules: DurabilityRules, bytes_max: u64, stop: Arc<Stop>) -> History {
-        let recording = Recording {
-            capacity_bytes,
-            rules,
-            zones: None,
-            requests: Vec::new(),
-            lines: Vec::new(),
-            events: Vec::new(),
-            prepared: 0,
-        };
-        let (bytes, unsupported) = (Mutex::new(0), OnceLock::new());
-        History { recording: Mutex::new(recording), bytes_max, stop, bytes, unsupported }
+        let recording = Mutex::new(Recording::empty(capacity_bytes, rules));
+        History { recording, bytes_max, stop, bytes: Mutex::new(0), unsupported: OnceLock::new() }
     }
 
     /// Sets the zones of the recorded drive, all of which are empty at first; none for a drive without zones.
