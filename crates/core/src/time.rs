@@ -4,7 +4,7 @@
 //! figure of this project rounds visibly. [`Time`] is an instant, [`Span`] a length of time; only the
 //! combinations that make sense are defined.
 //!
-//! Additions are made by the million and are not checked. They still cannot wrap around into the past: no run goes on
+//! Additions are made by the million and are not checked. They still cannot wrap around into the past: no run lasts
 //! beyond [`Time::NEVER`], which is half of what 64 bits can count. Every conversion of a user's numbers to a span,
 //! products included, gives at most [`Span::MAX`], of which four more fit into the other half.
 

@@ -14,7 +14,7 @@ use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command, flag};
 
 const BLOCKS: usize = 4096;
-/// Writes under way together, to different blocks.
+/// Number of writes in flight together, to different blocks.
 const DEPTH: usize = 16;
 const ROUNDS_DEFAULT: u64 = 3;
 /// How long the store takes to open, at most.
@@ -34,7 +34,7 @@ fn request(command: u16, number: usize, flags: u16) -> Request {
     Request { flags, command, cookie: number as u64, offset, length: BLOCK_BYTES as u32 }
 }
 
-/// Write until the server is gone. Every block is under way at most once at a time, as they are taken in turn.
+/// Write until the server is gone. Every block has at most one write in flight, as blocks are written in turn.
 fn load(client: &mut Client, versions: &mut [Versions], round: u64) {
     let mut under_way = 0;
     for step in 0u64.. {

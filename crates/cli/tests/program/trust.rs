@@ -1,4 +1,4 @@
-//! How far figures can be off: by constants in doubt (`--intervals`) and by chance (`--precision`).
+//! How far figures can be off: by uncertain constants (`--intervals`) and by chance (`--precision`).
 
 use std::fs;
 

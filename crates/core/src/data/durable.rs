@@ -18,7 +18,7 @@ const PIECES: u32 = u64::BITS;
 /// Bytes of one atomic unit of the device.
 type Unit = Box<[u8]>;
 
-/// Contents of a device's cells, and the data on its way to them, for runs with power cuts.
+/// Contents of a device's cells, and the writes in flight to them, for runs with power cuts.
 #[derive(Clone, Debug)]
 pub struct Durable {
     /// Size in bytes of the unit that a power cut leaves entirely old or entirely new.

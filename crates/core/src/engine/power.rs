@@ -37,9 +37,9 @@ pub struct PowerModel {
 }
 
 impl PowerModel {
-    /// Returns the core voltage at a clock: flat up to `volts_min_ghz`, then the straight line through (`nominal_ghz`,
-    /// `volts_max`), which goes on above it. Constant at `volts_max` if the nominal clock is not above `volts_min_ghz`,
-    /// as there is no line then.
+    /// Returns the core voltage at a clock: flat up to `volts_min_ghz`, then on the straight line through
+    /// (`nominal_ghz`, `volts_max`), above the nominal clock too. Constant at `volts_max` if the nominal clock is not
+    /// above `volts_min_ghz`, as there is no line then.
     pub fn volts(&self, core_ghz: f64) -> f64 {
         let range_ghz = self.nominal_ghz - self.volts_min_ghz;
         if range_ghz <= 0.0 {

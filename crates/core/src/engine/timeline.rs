@@ -11,7 +11,7 @@ const WINDOW_IOS: u64 = 16;
 /// Number of simulated events between two checks if the present window has enough completed requests.
 const EVENTS: u64 = 64;
 
-/// Course of a run that goes on: its windows of equally many completed requests.
+/// Course of a run in progress: its windows of equally many completed requests.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     windows: Vec<Window>,

@@ -537,7 +537,7 @@ impl Batched {
         processors.wait(now, thread, shared);
     }
 
-    /// Tells a thread of a completion. The thread goes on, or is woken, once it has as many completions as it needs.
+    /// Tells a thread of a completion. The thread continues, or is woken, once it has as many completions as it needs.
     #[inline(never)]
     pub(super) fn on_completed(&mut self, now: Time, thread: u16, request: RequestId, context: &mut HostContext<'_>) {
         let HostContext { processors, shared, .. } = context;

@@ -85,7 +85,7 @@ impl Blocking {
         }
     }
 
-    /// Starts a request on its way down the software stack and through the driver.
+    /// Starts a request at the top of the software stack, from which it passes down to the driver.
     // Not inlined: most requests are started in `complete`, when the previous request is collected.
     #[inline(never)]
     fn submit(&mut self, now: Time, thread: u16, next: Next, context: &mut HostContext<'_>) {
@@ -120,7 +120,7 @@ impl Blocking {
     }
 
     /// Handles a visible completion: charges its request for the driver's work and for the way up the stack. The thread
-    /// then goes on to its next request, if there is one.
+    /// then starts its next request, if there is one.
     fn complete(&mut self, now: Time, thread: u16, id: RequestId, context: &mut HostContext<'_>) {
         let HostContext { processors, driver, shared } = context;
         let request = &mut shared.requests[id];

@@ -1,7 +1,7 @@
 //! Requests on their way through software in which cores contend.
 //!
-//! A thread takes its request on until it meets a shared line, a lock or a hand-over. There it stops, and goes on at
-//! that very instant, so that those who contend come in order of time. Time that a request waits is charged to the
+//! A thread advances its request until it meets a shared line, a lock or a hand-over. There it stops, and an event at
+//! that very instant resumes it, so that contending threads are served in the order of time. Time that a request waits is charged to the
 //! stage in which it waits. Spinning keeps the core; a request that waits for a mutex or for the kernel's worker leaves
 //! its thread free.
 

@@ -1,6 +1,6 @@
 //! Register writes that cores have posted.
 //!
-//! A write to a device's register is posted: the core goes on once the write has left the store buffer. Such writes
+//! A write to a device's register is posted: the core continues once the write has left the store buffer. Such writes
 //! leave a core for the root port at a fixed rate, and a core has room for a fixed number of them. A driver that rings
 //! seldom never notices. One that rings for every command soon finds no room, and its core waits for the oldest write
 //! to leave (SPDK blog, May 2019: "the CPU's queue of posted MMIO fills").

@@ -157,7 +157,7 @@ impl Processors {
         }
     }
 
-    /// Returns the use of the processors up to `now`, with spinning that goes on.
+    /// Returns the use of the processors up to `now`, including spins that have not ended.
     pub(super) fn used(&self, now: Time) -> CpuUse {
         let mut used = self.used;
         for thread in self.threads.iter().filter(|thread| thread.state == State::Watching) {

@@ -15,7 +15,7 @@ use crate::time::Span;
 /// Size in bytes of the pages in which data is pinned and mapped.
 const PAGE_BYTES: u32 = 4096;
 
-/// Processor time that a stage of the software costs one request, on its way down or up.
+/// Processor time that a stage of the software costs one request, in the downward or the upward direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// Stage of a request's latency ledger that the time is charged to.

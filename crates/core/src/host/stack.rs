@@ -69,7 +69,7 @@ pub enum Way {
     Up,
 }
 
-/// Position of a request on its way through the software stack: its direction and its next step.
+/// Position of a request in the software stack: its direction and its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// Index of the request in the table of requests in flight.
@@ -99,7 +99,7 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Creates the stack of these stages, which a request passes in this order on its way down. Costs scale by `ratio`
+    /// Creates the stack of these stages, which a request passes downward in this order. Costs scale by `ratio`
     /// with the core clock.
     pub fn new(stages: &[config::StackStage], copy: &config::Stack, ratio: f64) -> Stack {
         let mut names = Names::default();

@@ -146,7 +146,7 @@ impl Thread {
     }
 
     /// True if the thread may issue one more request beside `in_flight` others: it has a free slot, waits for no flush,
-    /// and its round goes on.
+    /// and its round has not ended.
     #[inline(always)]
     pub(super) fn may_issue(&mut self, in_flight: u32) -> bool {
         in_flight < self.iodepth && !self.is_flushing && self.rounds.may_issue(in_flight)

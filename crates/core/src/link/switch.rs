@@ -455,7 +455,7 @@ impl Port {
     }
 }
 
-/// True for a posted write on its way up, whose credits a drive (or a host) may run short of.
+/// True for a posted write towards the root complex, whose credits a drive (or a host) may run short of.
 fn is_posted_up(direction: Direction, packet: &Packet) -> bool {
     direction == Direction::Up && packet.kind == Kind::MemoryWrite
 }

@@ -30,12 +30,12 @@ fn mean_ns(question: Question) -> f64 {
     reads(question).total.mean_ns()
 }
 
-/// Gigabits a second with many transfers under way.
+/// Gigabits a second with many transfers in flight.
 fn gigabits(question: Question) -> f64 {
     ask(Question { outstanding: MANY, ..question }).bytes_per_s() * 8e-9
 }
 
-/// Millions of transfers a second with many under way.
+/// Millions of transfers a second with many in flight.
 fn millions(question: Question) -> f64 {
     ask(Question { outstanding: MANY, ..question }).iops() * 1e-6
 }

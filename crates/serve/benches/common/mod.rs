@@ -29,7 +29,7 @@ pub(crate) const GEOMETRY: Geometry = Geometry { capacity_bytes: STORE_BYTES, bl
 /// Short, and many: a machine is quick or slow for some seconds, and both sides of a ratio need rounds in a quick phase.
 pub(crate) const RUN: Duration = Duration::from_millis(60);
 pub(crate) const ROUNDS: usize = 30;
-/// Requests under way at depth.
+/// Number of requests in flight at depth.
 pub(crate) const DEPTH: u64 = 32;
 /// Of the device and of its client.
 pub(crate) const PROCESSORS: [usize; 2] = [0, 1];

@@ -2,7 +2,7 @@
 //!
 //! Another process may truncate the file behind a mapping, which turns an access beyond its end into the signal SIGBUS.
 //! The handler then marks the mapping as lost, replaces all of it by private pages of zeros, and the access is
-//! repeated. A client has thereby lost its memory, or a store fails all requests from then on, and the server goes on.
+//! repeated. A client has thereby lost its memory, or a store fails all requests from then on, and the server stays up.
 //! Files sealed against truncation are safe.
 //!
 //! ```text

@@ -80,7 +80,7 @@ impl SentCommand {
 
 const _: () = assert!(ENTRY_WORDS == WORDS + 1, "two records hold a command");
 
-/// Command on its way to the engine's thread, of which only some records have been received.
+/// Command in transfer to the engine's thread, of which only some records have been received.
 #[derive(Debug)]
 pub(super) struct IncomingCommand {
     head: PipeRecord,

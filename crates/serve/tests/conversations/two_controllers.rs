@@ -322,7 +322,7 @@ impl Conversation {
         conversation
     }
 
-    /// Whatever is taken for a list holds pages, often one behind the other, and now and then something else.
+    /// Whatever is taken for a list holds pages, often in sequence, and now and then something else.
     fn fill_memory(&mut self) {
         let mut page = 0;
         for word in self.machine.memory.as_chunks_mut::<8>().0 {

@@ -56,7 +56,7 @@ enum Got {
     Nothing,
 }
 
-/// A host with one request under way at a time.
+/// A host with one request in flight at a time.
 trait Host {
     fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> Got;
     fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> Got;

@@ -318,7 +318,7 @@ fn data_that_has_to_be_asked_for_comes_and_goes_through_the_socket() {
     }
 }
 
-/// Reads under way on all queues; then the controller is disabled, and nothing is written to the host's memory any more.
+/// Reads in flight on all queues; then the controller is disabled, and nothing is written to the host's memory any more.
 #[test]
 fn after_a_reset_with_requests_under_way_nothing_of_them_comes() {
     for (ring, timing) in [(Ring::Page, false), (Ring::Message, false), (Ring::Page, true), (Ring::Message, true)] {
@@ -364,7 +364,7 @@ fn a_client_that_goes_with_requests_under_way_leaves_queues_to_the_next() {
     }
 }
 
-/// While some queues work, others come and go with commands under way, and memory is mapped and taken away.
+/// While some queues work, others come and go with commands in flight, and memory is mapped and taken away.
 #[test]
 fn a_random_conversation_disturbs_no_queue_that_has_no_part_in_it() {
     for (ring, timing, seed) in
@@ -415,7 +415,7 @@ fn a_random_conversation_disturbs_no_queue_that_has_no_part_in_it() {
     }
 }
 
-/// Commands that were under way when their queues were deleted.
+/// Commands that were in flight when their queues were deleted.
 fn converse(driver: &mut Driver, coming: Vec<Queue>, seed: u64) -> u64 {
     let mut given_up = 0;
     let mut there: Vec<Option<Queue>> = coming.into_iter().map(Some).collect();

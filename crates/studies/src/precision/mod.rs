@@ -57,7 +57,7 @@ pub enum TooShort {
     Correlated,
 }
 
-/// Measurement of a run that goes on until its mean and p99 latency are known precisely enough.
+/// Measurement of a run that ends when its mean and p99 latency are known precisely enough.
 #[derive(Clone, Debug)]
 pub struct Measurement {
     /// Relative precision (half width of the interval over the value) at which a figure counts as known.

@@ -191,7 +191,7 @@ impl Planted {
         }
     }
 
-    /// Brings back the unit that was the last on its way to the cells when power failed, 30 us later.
+    /// Brings back the unit that was last in flight to the cells at the power loss, 30 us later.
     fn bring_back(&mut self, engine: &mut Engine) {
         let now = engine.now();
         let Some(data) = &mut engine.devices[0].data else { return };
@@ -243,7 +243,7 @@ fn lose_protection(engine: &mut Engine) {
     }
 }
 
-/// Puts the first half of the unit that is the last on its way to the cells into them.
+/// Writes the first half of the unit that is last in flight to the cells, to imitate a torn write.
 fn tear_unit(engine: &mut Engine) {
     let Some(durable) = engine.devices[0].data.as_mut().and_then(|data| data.durable_mut()) else { return };
     let Some((unit, new)) = durable.volatile().next_back() else { return };

@@ -25,7 +25,7 @@ impl IdleCollection {
 
 impl Flash {
     /// Runs the garbage collection of the idle time before a request at `now`. Each step begins when the dies have
-    /// ended the last one. A step that is running at `now` goes on beside the request.
+    /// ended the last one. A step that is running at `now` continues beside the request.
     #[inline]
     pub(super) fn use_idle_time(&mut self, now: Time) {
         let Some(idle) = &mut self.idle else { return };

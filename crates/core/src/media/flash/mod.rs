@@ -158,7 +158,7 @@ pub const MAP_ENTRY_BYTES: u32 = 4;
 const SLC_BLOCKS_MAX: u64 = 1 << 24;
 /// Number of times that the write buffer's capacity must be written before a buffer that never fills counts as in
 /// steady state. At most 1 / `UNFILLED_PART` of it may be in use then. If writes outrun programs by more than 1 / 32 of
-/// their rate, more is in use, and the run goes on until the buffer is full.
+/// their rate, more is in use, and the run continues until the buffer is full.
 const TURNOVERS_UNFILLED: u64 = 4;
 /// Capacity of the write buffer divided by the largest use at which the buffer counts as one that does not fill.
 const UNFILLED_PART: u64 = 8;

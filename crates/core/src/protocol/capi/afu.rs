@@ -49,10 +49,11 @@ const NUMBER_BITS: u32 = 24;
 /// AFU's record of a work element: its round of use, the times of its doorbell and fetch, and its commands in flight.
 #[derive(Clone, Copy, Debug, Default)]
 struct Element {
-    /// Round of use of the element whose commands were executed last (next fields: times of the current round's
-    /// doorbell and fetch).
+    /// Round of use of the element whose commands were executed last.
     round: u32,
+    /// Time of the current round's doorbell.
     rung: Time,
+    /// Time at which the current round's commands were fetched.
     fetched: Time,
     is_busy: bool,
     left: u8,

@@ -46,7 +46,7 @@ pub struct Counts {
     pub unit_writes: u64,
     /// Number of units whose missing lines had to be read before the unit could be written.
     pub unit_merges: u64,
-    /// Number of loads that found their line in the device's buffer, or on its way there.
+    /// Number of loads that found their line in the device's buffer, or in flight to it.
     pub buffer_hits: u64,
 }
 
@@ -73,8 +73,9 @@ pub struct Buffer {
     writes: SortedMap<u64, WriteUnit>,
     write_order: SortedMap<u64, u64>,
     next_serial: u64,
-    /// Number of free slots for units to be written (next field: number of slots that become free at each later time).
+    /// Number of free slots for units to be written.
     places_free: usize,
+    /// Number of slots that become free, by the time at which they do.
     leaving: SortedMap<Time, usize>,
     /// Counters of a CXL device's buffer since the start of the run.
     pub counts: Counts,

@@ -490,9 +490,9 @@ mod cached {
     /// DRAM cache of an idle device, which serves the lines of one request. Times of misses count by their probability.
     pub(super) struct LoneCache {
         access: Span,
-        /// Mean time of a page in the device's processors, over cached and missing pages (next field: mean time in the
-        /// memory).
+        /// Mean time of a page in the device's processors, over cached and missing pages.
         firmware: Span,
+        /// Mean time of a page in the memory, over cached and missing pages.
         memory: Span,
         page_bytes: u64,
         /// Page that was read last, and the time at which it is in the cache.

@@ -60,9 +60,11 @@ pub(super) struct Queue {
     pub(super) entries: u32,
     pub(super) head: u32,
     pass: u8,
-    /// Queue reads in flight (next fields: serial number of the last one, and time at which it was sent).
+    /// Queue reads in flight.
     pub(super) in_flight: Vec<Poll>,
+    /// Serial number of the last queue read.
     pub(super) serial: u16,
+    /// Time at which the last queue read was sent.
     pub(super) issued: Time,
     /// Time for which the timer of the next queue read is set. A timer that expires at another time is stale.
     pub(super) read_at: Option<Time>,
@@ -70,9 +72,9 @@ pub(super) struct Queue {
     pub(super) planned: u32,
     /// Time at which the last queue read returned without a command; none if it returned with one.
     pub(super) idle_since: Option<Time>,
-    /// Time from the last command's arrival to the start of its data (next field: time that its data takes on the
-    /// link).
+    /// Time from the last command's arrival to the start of its data.
     pub(super) lead: Span,
+    /// Time that the last command's data takes on the link.
     pub(super) service: Span,
     /// True if a queue read brought more commands than expected and none has found an empty entry since, so that more
     /// commands are likely to wait in the queue.
@@ -87,9 +89,9 @@ pub(super) struct Queue {
     pub(super) round_trip: Span,
     pub(super) predictor: Predictor,
     pub(super) mode: Mode,
-    /// Time at which the host was last told to write doorbells (next field: true if it has written one since the last
-    /// queue read was sent).
+    /// Time at which the host was last told to write doorbells.
     told: Time,
+    /// True if the host has written a doorbell since the last queue read was sent.
     pub(super) rung: bool,
     arrivals: [Time; LOAD_WINDOW],
     arrived: usize,

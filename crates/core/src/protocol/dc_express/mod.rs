@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!       host                          link                          device
-//!        |<--- queue read ----------------------------------------| (always one on its way)
+//!        |<--- queue read ----------------------------------------| (always one in flight)
 //!        |---- empty ---------------------------------------------->|
 //!   mark tags, command into ring
 //!        |<--- queue read ----------------------------------------|

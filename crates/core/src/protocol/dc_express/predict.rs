@@ -71,13 +71,14 @@ struct Aim {
     /// Cost in picoseconds of a command that comes later than the aim: the time to the next queue read.
     penalty: i64,
     trial: Option<Trial>,
-    /// Length in picoseconds of the next step towards an earlier aim of queue reads (next field: binary logarithm of
-    /// the divisor for the next step towards a later aim).
+    /// Length in picoseconds of the next step towards an earlier aim of queue reads.
     step: i64,
+    /// Binary logarithm of the divisor for the next step towards a later aim.
     nearer: u8,
     is_upward: bool,
-    /// Number of commands to wait between trials of other aims (next field: number of commands since the last trial).
+    /// Number of commands to wait between trials of other aims.
     pause: u16,
+    /// Number of commands since the last trial of another aim.
     rested: u16,
 }
 

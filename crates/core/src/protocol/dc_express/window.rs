@@ -17,10 +17,11 @@ const MISSES_MAX: u8 = 3;
 pub(super) struct WindowedRead {
     pub queue: u16,
     pub size: SizeClass,
-    /// Earliest time at which the read's data can flow (next fields: time that it takes on the link, and time at which
-    /// it has left, after other data).
+    /// Earliest time at which the read's data can flow.
     pub start: Time,
+    /// Time that the read's data takes on the link.
     pub service: Span,
+    /// Time at which the read's data has left, after data of earlier reads.
     pub end: Time,
     /// Number of queue reads that were expected to find the host's command after this read, and did not.
     pub misses: u8,

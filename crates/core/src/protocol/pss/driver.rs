@@ -24,17 +24,18 @@ use crate::tlp::{Direction, Packet};
 #[derive(Clone, Debug)]
 pub struct Driver {
     area: Area,
-    /// Number of descriptors that the driver has added since the start (next field: number of completion records that
-    /// it has consumed; both modulo 2^32).
+    /// Number of descriptors that the driver has added since the start, modulo 2^32.
     tail: u32,
+    /// Number of completion records that the driver has consumed since the start, modulo 2^32.
     taken: u32,
     free_ids: Vec<u16>,
     /// Requests, and parts of split requests, that wait for a free descriptor identifier.
     waiting: VecDeque<RequestId>,
     /// Request in flight, by the identifier of its descriptor.
     requests: CommandSlots<RequestId>,
-    /// Bus address of the data buffers, one for each descriptor identifier (next field: that of the metadata buffers).
+    /// Bus address of the data buffers, one for each descriptor identifier.
     buffers: u64,
+    /// Bus address of the metadata buffers, one for each descriptor identifier.
     metadata: u64,
     metadata_stride: u64,
     max_transfer_bytes: u32,

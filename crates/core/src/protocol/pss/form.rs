@@ -192,8 +192,9 @@ struct Chips {
     /// Lanes that are programming, ordered by the time at which they finish, then by the order in which they began.
     programming: BinaryHeap<Reverse<(Time, u32, u32)>>,
     begun: u32,
-    /// Latest start of a program operation so far (next field: latest acknowledgement).
+    /// Latest start of a program operation so far.
     started: Time,
+    /// Latest acknowledgement of a program operation so far.
     acknowledged: Time,
 }
 

@@ -5,7 +5,7 @@
 //! device  cpu    sequence      seconds   pid  action, RWBS, sector + sectors [process]
 //! ```
 //!
-//! A request shows up once for each step on its way. What counts here is its queueing, `Q`: when the
+//! A request shows up once for each step through the block layer. What counts here is its queueing, `Q`: when the
 //! system asked, before merging and scheduling. Traces recorded without it count the issue to the
 //! driver, `D`.
 

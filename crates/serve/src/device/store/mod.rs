@@ -14,7 +14,7 @@
 //! A server that dies loses the writes since the last flush, as a drive loses them with its power.
 //!
 //! Threads may read and write at the same time. Like a disk, the store orders nothing between requests that overlap and
-//! are under way together: such a read may find some bytes from before a write and some from after it.
+//! are in flight together: such a read may find some bytes from before a write and some from after it.
 
 mod allocation;
 pub(crate) mod copy;

@@ -14,7 +14,7 @@
 //! - [`share`] is a socket and the access of its clients: a range of the drive, with or without writing.
 //! - [`listener`] talks to sockets, so that no device thread ever waits for one: clients come, ring their doorbell and go.
 //! - [`client`] is a client as the device sees it. Each command is copied once, and only the copy is checked and
-//!   executed. Data goes only to the client's own memory, whose size is sealed, so that a client can harm only itself.
+//!   executed. Data is written only to the client's own memory, whose size is sealed, so that a client can harm only itself.
 //! - [`serve`] has the steps of a command and the poll groups; [`load`] is the client's end, for `phaselink bench`.
 
 pub mod client;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!     load  -> page there?        yes -> DRAM of the cache -> line
-//!                                 on its way -> waits for it -> DRAM -> line
+//!                                 in flight -> waits for it -> DRAM -> line
 //!                                 no -> page from the memory -> frame -> DRAM -> line
 //!     store -> page has a frame?  yes -> its line is in the cache
 //!                                 no -> frame -> its line is in the cache; the page's other lines stay in the memory

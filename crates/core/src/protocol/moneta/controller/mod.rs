@@ -48,10 +48,10 @@ mod timer {
 #[derive(Clone, Copy, Debug)]
 struct Active {
     direction: DataDirection,
-    /// First byte of the request on the device (next fields: its length, and the number of its bytes whose transfer has
-    /// started).
+    /// First byte of the request on the device.
     offset: u64,
     bytes: u32,
+    /// Number of bytes of the request whose transfer has started.
     taken: u32,
     /// Number of pieces of the request that are in flight.
     pieces: u32,
@@ -76,10 +76,11 @@ struct Piece {
 /// Simulated Moneta controller: its registers, request queues, pieces in flight and counters.
 #[derive(Clone, Debug)]
 pub struct Controller {
-    /// Register for the first block of the host's next request (next fields: register for its DMA address, and table of
-    /// DMA addresses by tag).
+    /// Register for the first block of the host's next request.
     block: u64,
+    /// Register for the DMA address of the host's next request.
     buffer: u64,
+    /// DMA addresses of requests by tag.
     buffers: Vec<u64>,
     request_words: u8,
     active: Vec<Option<Active>>,

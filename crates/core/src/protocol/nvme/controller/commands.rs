@@ -107,8 +107,8 @@ impl Controller {
         true
     }
 
-    /// Handles a part of a command's PRP list or SGL segment that has been read: requests the next part, or goes on
-    /// with the data. A wrong list refuses the command.
+    /// Handles a part of a command's PRP list or SGL segment that has been read: requests the next part, or starts
+    /// the data transfer. A wrong list refuses the command.
     pub(super) fn on_page_list(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let id = packet.token.context;
         let accepted = &mut self.commands[id as usize];

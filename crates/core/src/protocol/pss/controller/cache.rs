@@ -14,8 +14,9 @@ use crate::time::Time;
 /// Entry of the DRAM cache for one page: cached bytes, and writes that are not in the cells yet.
 #[derive(Clone, Debug)]
 struct CachedPage {
-    /// Range of bytes of the page that is cached (next field: time at which it is available).
+    /// Range of bytes of the page that is cached.
     range: Range<u32>,
+    /// Time at which the cached range is available.
     ready_at: Time,
     /// Number of writes of the page that are not in the cells yet.
     writes: u32,

@@ -49,9 +49,9 @@ mod timer {
 struct Command {
     descriptor: Descriptor,
     request: Option<RequestId>,
-    /// Number of bytes of a write that have not arrived from the host yet (next field: number of its pages that the
-    /// chips have not acknowledged).
+    /// Number of bytes of a write that have not arrived from the host yet.
     bytes_missing: u32,
+    /// Number of pages of a write that the chips have not acknowledged yet.
     pages_missing: u32,
 }
 
@@ -96,9 +96,9 @@ impl Counts {
 #[derive(Clone, Debug)]
 pub struct Controller {
     area: Area,
-    /// Number of descriptors that the host has added since the start (next field: number that the card has requested;
-    /// both modulo 2^32).
+    /// Number of descriptors that the host has added since the start, modulo 2^32.
     tail: u32,
+    /// Number of descriptors that the card has requested since the start, modulo 2^32.
     asked: u32,
     /// True while a fetch of descriptors is in flight.
     exchanging: bool,
@@ -110,8 +110,9 @@ pub struct Controller {
     firmware: Firmware,
     cache: Cache,
     lanes: Lanes,
-    /// Reads of host memory by the first DMA engine, for descriptors (next field: by the second, for pages).
+    /// Reads of host memory by the first DMA engine, for descriptors.
     descriptor_reads: Reads,
+    /// Reads of host memory by the second DMA engine, for pages.
     page_reads: Reads,
     read_mode: ReadMode,
     late: bool,
