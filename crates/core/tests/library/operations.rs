@@ -111,22 +111,53 @@ fn flush_of_one_caller_delays_no_read_of_another_on_the_same_thread() {
     assert_eq!(done, [0, 2, 1]);
 }
 
-/// Latency of a lone command of a real host that writes 4 KiB, with these bits in dword 12.
-fn write_of_a_real_host(drive: &Drive, opcode: u8, dword_12: u32) -> Span {
+/// Command of a real host: its operation for the counters, its opcode, its dwords from 10 on, and the list at the
+/// address of its data.
+type LoneCommand<'a> = (Op, u8, [u32; 3], &'a [u8]);
+
+/// Latencies of commands of a real host, each of which is alone in the drive.
+fn commands_of_a_real_host(drive: &Drive, commands: &[LoneCommand]) -> Vec<Span> {
     let mut engine = Engine::for_real_hosts(drive, 1).unwrap();
     assert!(engine.begin_queue(0, 64, true));
-    let mut entry = [0; 64];
-    (entry[0], entry[4]) = (opcode, 1);
-    entry[24..32].copy_from_slice(&0x10_0000u64.to_le_bytes());
-    entry[48..52].copy_from_slice(&(dword_12 | (4096 / drive.nvme.block_bytes - 1)).to_le_bytes());
-    let io = Some(io(Op::Write, 0, 4096));
-    engine.place(
-        Time::ZERO,
-        &HostCommand { queue: 0, entry: &entry, lists: Some(&[]), io, token: 3, delayed: Span::ZERO },
-    );
-    engine.inject(Time::ZERO, Input::Ring { queue: 0 });
-    engine.run_until(Time::ZERO + Span::from_ms(20));
-    engine.take_completed().expect("20 ms are enough").at.since(Time::ZERO)
+    let mut latency = |(number, (op, opcode, dwords, list)): (u32, &LoneCommand)| {
+        let at = Time::ZERO + Span::from_ms(20) * u64::from(number);
+        let mut entry = [0; 64];
+        (entry[0], entry[4]) = (*opcode, 1);
+        entry[24..32].copy_from_slice(&0x10_0000u64.to_le_bytes());
+        entry[40..52].copy_from_slice(dwords.map(u32::to_le_bytes).as_flattened());
+        let (io, lists) = (Some(io(*op, 0, 4096)), Some(*list));
+        engine.place(at, &HostCommand { queue: 0, entry: &entry, lists, io, token: 3, delayed: Span::ZERO });
+        engine.inject(at, Input::Ring { queue: 0 });
+        engine.run_until(at + Span::from_ms(20));
+        engine.take_completed().expect("20 ms are enough").at.since(at)
+    };
+    (0..).zip(commands).map(&mut latency).collect()
+}
+
+/// Latency of a lone command of a real host that writes 4 KiB, with these bits in dword 12.
+fn write_of_a_real_host(drive: &Drive, opcode: u8, dword_12: u32) -> Span {
+    let blocks = 4096 / drive.nvme.block_bytes;
+    commands_of_a_real_host(drive, &[(Op::Write, opcode, [0, 0, dword_12 | (blocks - 1)], &[])])[0]
+}
+
+#[test]
+fn blocks_of_a_dataset_management_hint_are_still_read_from_the_cells() {
+    const READ: u8 = 2;
+    const DATASET_MANAGEMENT: u8 = 9;
+    let drive = drive("tlc-gen4", &[]);
+    let blocks = 4096 / drive.nvme.block_bytes;
+    let range = [0, blocks, 0, 0].map(u32::to_le_bytes);
+    let read_after = |attributes: u32| {
+        let named = (Op::Discard, DATASET_MANAGEMENT, [0, attributes, 0], range.as_flattened());
+        commands_of_a_real_host(&drive, &[named, (Op::Read, READ, [0, 0, blocks - 1], &[])])[1]
+    };
+    // Bits 0 and 1 say that the ranges are read or written as a whole; bit 2 (AD) deallocates them.
+    for hint in 0..4 {
+        assert!(read_after(hint) > drive.media.read, "{hint}: {}", read_after(hint));
+    }
+    for deallocation in 4..8 {
+        assert!(read_after(deallocation) < drive.media.read, "{deallocation}: {}", read_after(deallocation));
+    }
 }
 
 #[test]

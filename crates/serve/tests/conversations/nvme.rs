@@ -293,6 +293,29 @@ fn compare_zeroes_and_deallocation_do_what_they_say() {
 }
 
 #[test]
+fn blocks_of_a_dataset_management_hint_keep_their_data() {
+    let mut bench = Bench::new();
+    bench.machine.memory[DATA as usize..][..512].fill(5);
+    assert_eq!(bench.ask(transfer(opcode::WRITE, 8, 1, [DATA, 0])).status, Status::SUCCESS);
+    let mut first_byte_after = |attributes: u32, blocks: u64| {
+        for (place, word) in [0, blocks as u32, 8, 0].iter().enumerate() {
+            bench.machine.memory[LISTS as usize + place * 4..][..4].copy_from_slice(&word.to_le_bytes());
+        }
+        let fields = Fields { opcode: opcode::DATASET_MANAGEMENT, namespace: 1, prp: [LISTS, 0], ..Fields::default() };
+        let status = bench.ask(Fields { dwords: [0, attributes, 0, 0, 0, 0], ..fields }).status;
+        let mut held = [0; 1];
+        bench.store.read(4096, &mut held).unwrap();
+        (status, held[0])
+    };
+    // Bits 0 and 1 say that the ranges are read or written as a whole; bit 2 (AD) deallocates them.
+    for hint in 0..4 {
+        assert_eq!(first_byte_after(hint, 1), (Status::SUCCESS, 5), "{hint}");
+        assert_eq!(first_byte_after(hint, BLOCKS), (Status::LBA_OUT_OF_RANGE, 5), "{hint}");
+    }
+    assert_eq!(first_byte_after(7, 1), (Status::SUCCESS, 0));
+}
+
+#[test]
 fn log_pages_are_handed_out_in_parts() {
     let mut bench = Bench::new();
     bench.ask(transfer(opcode::READ, BLOCKS, 1, [DATA, 0]));
