@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use super::table::{Table, bar};
-use super::units;
+use super::units::{self, ColumnScale};
 use crate::results::in_tables;
 use phaselink_core::ledger::{DirectionOutcome, JobOutcome, Latency, MeasuredState, Outcome, WireUse};
-use phaselink_core::time::Time;
+use phaselink_core::time::{Span, Time};
 
 const BAR_WIDTH: usize = 30;
 
@@ -64,36 +64,61 @@ pub(super) fn heading(outcome: &Outcome) -> String {
     text
 }
 
+/// Row of the table of requests: a job's requests of one kind, with their rates and latencies.
+struct RequestRow<'a> {
+    job: &'a str,
+    kind: &'static str,
+    per_s: f64,
+    /// Bandwidth in bytes per second; `None` for commits and queries.
+    bytes_per_s: Option<f64>,
+    /// Mean, percentiles and maximum of the latency; `None` for a percentile that is not known.
+    latencies: Vec<Option<Span>>,
+}
+
+impl<'a> RequestRow<'a> {
+    fn new(job: &'a JobOutcome, kind: &'static str, per_s: f64, latency: &Latency) -> RequestRow<'a> {
+        let percentiles = in_tables().map(|it| latency.known_percentile(it.percent));
+        let latencies = std::iter::once(Some(latency.mean())).chain(percentiles).chain([Some(latency.max())]).collect();
+        RequestRow { job: &job.name, kind, per_s, bytes_per_s: None, latencies }
+    }
+
+    /// Returns a row for each kind of a job's requests, commits and queries included.
+    fn of_job(job: &'a JobOutcome) -> impl Iterator<Item = RequestRow<'a>> {
+        let row = |(direction, figures): (&'static str, &DirectionOutcome)| RequestRow {
+            bytes_per_s: Some(figures.bytes_per_s()),
+            ..RequestRow::new(job, direction, figures.iops(), &figures.total)
+        };
+        let commits =
+            (job.commit.count() > 0).then(|| RequestRow::new(job, "commit", job.commits_per_s(), &job.commit));
+        let queries = (job.query.count() > 0).then(|| RequestRow::new(job, "query", job.queries_per_s(), &job.query));
+        job.kinds().map(row).chain(commits).chain(queries)
+    }
+}
+
 /// Returns the table of throughput and latency, with a row for each job and kind of request, commits and queries
-/// included.
+/// included. All values of a column have one decimal prefix.
 pub fn requests(outcome: &Outcome) -> Table {
     let mut table = Table::new().left("job").left("direction").right("IOPS").right("bandwidth").right("mean");
     for percentile in in_tables() {
         table = table.right(percentile.heading);
     }
     let mut table = table.right("max");
-    for job in &outcome.jobs {
-        for (direction, figures) in job.kinds() {
-            let rates = [units::count(figures.iops()), units::quantity(figures.bytes_per_s(), "B/s")];
-            table.row(request_row(job, direction, rates, &figures.total));
-        }
-        if job.commit.count() > 0 {
-            table.row(request_row(job, "commit", [units::count(job.commits_per_s()), String::new()], &job.commit));
-        }
-        if job.query.count() > 0 {
-            table.row(request_row(job, "query", [units::count(job.queries_per_s()), String::new()], &job.query));
-        }
+    let rows: Vec<RequestRow> = outcome.jobs.iter().flat_map(RequestRow::of_job).collect();
+    let per_s = ColumnScale::of(rows.iter().map(|row| row.per_s));
+    let bytes_per_s = ColumnScale::of(rows.iter().filter_map(|row| row.bytes_per_s));
+    let latencies = |place: usize| {
+        let known = rows.iter().filter_map(|row| row.latencies[place]);
+        ColumnScale::of(known.map(Span::as_s))
+    };
+    let scales: Vec<ColumnScale> = (0..in_tables().count() + 2).map(latencies).collect();
+    for row in &rows {
+        let bandwidth = row.bytes_per_s.map_or(String::new(), |value| bytes_per_s.quantity(value, "B/s"));
+        let latency = scales.iter().zip(&row.latencies);
+        let latency = latency.map(|(scale, known)| known.map_or(String::from("unknown"), |span| scale.span(span)));
+        let first = [String::from(row.job), String::from(row.kind), per_s.count(row.per_s), bandwidth];
+        table.row(first.into_iter().chain(latency));
     }
     table
-}
-
-fn request_row(job: &JobOutcome, kind: &str, rates: [String; 2], latency: &Latency) -> Vec<String> {
-    let mut row = vec![job.name.clone(), kind.to_string()];
-    row.extend(rates);
-    row.push(units::span(latency.mean()));
-    row.extend(in_tables().map(|it| latency.known_percentile(it.percent).map_or(String::from("unknown"), units::span)));
-    row.push(units::span(latency.max()));
-    row
 }
 
 /// Returns the mean time of a request in each stage, for one job and kind of requests, as a table with bars.
@@ -146,7 +171,7 @@ fn share_of_bytes(wire: &WireUse, bytes: u64) -> String {
 /// Returns the table of processor time, interrupts and energy of the host.
 pub(super) fn host(outcome: &Outcome) -> Table {
     let cpu = &outcome.cpu;
-    let cores = |span: phaselink_core::time::Span| format!("{:.3}", span.as_s() / outcome.elapsed.as_s().max(1e-12));
+    let cores = |span: Span| format!("{:.3}", span.as_s() / outcome.elapsed.as_s().max(1e-12));
     let mut table = Table::new().left("host").right("");
     table.row(["cores busy".to_string(), format!("{:.3} of {}", outcome.busy_cores(), cpu.cores)]);
     table.row(["  working".to_string(), cores(cpu.working)]);
@@ -206,10 +231,10 @@ mod tests {
         expect![[r#"
             sample <pcm>, seed 7: 1,010 requests in 1.00 ms of simulated time
 
-            job         direction    IOPS  bandwidth     mean      p50      p99    p99.9      max
-            ─────────────────────────────────────────────────────────────────────────────────────
-            rand & mix  read       1.00 M  4.10 GB/s  5.50 us  5.50 us  5.99 us  6.00 us  6.00 us
-            rand & mix  write      10.0 k  41.0 MB/s  2.00 us  2.00 us  unknown  unknown  2.00 us
+            job         direction     IOPS   bandwidth     mean      p50      p99    p99.9      max
+            ───────────────────────────────────────────────────────────────────────────────────────
+            rand & mix  read       1,000 k  4,096 MB/s  5.50 us  5.50 us  5.99 us  6.00 us  6.00 us
+            rand & mix  write       10.0 k   41.0 MB/s  2.00 us  2.00 us  unknown  unknown  2.00 us
 
             rand & mix, read: where the time of a request goes
             stage            ns    share
@@ -267,12 +292,7 @@ mod tests {
 
     #[test]
     fn a_stopped_run_without_requests_still_prints() {
-        let outcome = Outcome {
-            jobs: Vec::new(),
-            finished: false,
-            elapsed: phaselink_core::time::Span::ZERO,
-            ..sample::outcome()
-        };
+        let outcome = Outcome { jobs: Vec::new(), finished: false, elapsed: Span::ZERO, ..sample::outcome() };
         let text = summary(&outcome);
         assert!(text.contains("stopped before its jobs were done"));
         assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");

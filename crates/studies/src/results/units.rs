@@ -1,16 +1,63 @@
 //! Numbers as text for people: three significant digits and a decimal prefix.
 
 use super::Unit;
+use phaselink_core::number::whole;
 use phaselink_core::time::Span;
 pub use phaselink_core::words::grouped;
 
 const PREFIXES: [&str; 10] = ["p", "n", "u", "m", "", "k", "M", "G", "T", "P"];
 const NO_PREFIX: usize = 4;
+/// Largest quotient of two values of a column for which one prefix serves both.
+const ONE_SCALE_MAX: f64 = 1e7;
+/// Smallest value with too many digits before its point, so that its column gets the next prefix.
+const SCALED_MAX: f64 = 1e6;
+/// Largest number of decimals of a value whose column has a larger prefix than the value alone.
+const DECIMALS_MAX: usize = 6;
+
+/// Decimal prefix that all values of a table's column share, so that they can be compared at a glance; `None` if the
+/// values differ too much for one prefix.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnScale(Option<usize>);
+
+impl ColumnScale {
+    /// Returns the scale of a column with these values: the prefix of the smallest one other than 0, or a larger prefix
+    /// if the largest value would have seven digits before its point.
+    pub fn of(values: impl Iterator<Item = f64> + Clone) -> ColumnScale {
+        let sizes = values.map(f64::abs).filter(|size| *size > 0.0);
+        let (least, most) = (sizes.clone().fold(f64::INFINITY, f64::min), sizes.fold(0.0, f64::max));
+        let fits = |place: &usize| scaled_to(most, *place) < SCALED_MAX;
+        let is_narrow = most > 0.0 && most / least <= ONE_SCALE_MAX;
+        ColumnScale(is_narrow.then(|| (scaled(least).1..PREFIXES.len()).find(fits)).flatten())
+    }
+
+    /// Returns a value of the column as text with its prefix before `unit`: `0.0740 us`, `9.12 us` and `1,235 us`.
+    pub fn quantity(self, value: f64, unit: &str) -> String {
+        match self.0 {
+            None => quantity(value, unit),
+            Some(place) => format!("{} {}{unit}", digits(scaled_to(value, place)), PREFIXES[place]),
+        }
+    }
+
+    /// Returns a time span of the column as text with its prefix.
+    pub fn span(self, value: Span) -> String {
+        self.0.map_or_else(|| span(value), |_| self.quantity(value.as_s(), "s"))
+    }
+
+    /// Returns a count of the column as text with its prefix, but no unit: `98.0 k` and `1,400 k`.
+    pub fn count(self, value: f64) -> String {
+        match self.0 {
+            None => count(value),
+            Some(..=NO_PREFIX) if value.abs() < 999.5 => count(value),
+            Some(..=NO_PREFIX) => digits(value),
+            Some(_) => self.quantity(value, ""),
+        }
+    }
+}
 
 /// Returns a value as text with three significant digits and a decimal prefix before `unit`: `2.66 GB/s`, `12.3 uJ`.
 pub fn quantity(value: f64, unit: &str) -> String {
-    let (digits, prefix) = scaled(value);
-    format!("{digits} {prefix}{unit}")
+    let (scaled, place) = scaled(value);
+    format!("{} {}{unit}", three_digits(scaled), PREFIXES[place])
 }
 
 /// Returns a count as text with three significant digits and a prefix, but no unit: `714 k`, `1.40 M`, `12`.
@@ -18,8 +65,7 @@ pub fn count(value: f64) -> String {
     if value.abs() < 999.5 {
         return if value.fract() == 0.0 { format!("{value:.0}") } else { three_digits(value) };
     }
-    let (digits, prefix) = scaled(value);
-    format!("{digits} {prefix}")
+    quantity(value, "")
 }
 
 /// Returns the value of a figure as text for tables; `unknown` if it has none.
@@ -49,27 +95,43 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Returns `value` scaled to three significant digits, and the decimal prefix for it.
-fn scaled(value: f64) -> (String, &'static str) {
-    if value == 0.0 {
-        return ("0".to_string(), "");
-    }
+/// Returns `value` scaled to its own decimal prefix, and the place of that prefix.
+fn scaled(value: f64) -> (f64, usize) {
     let (mut scaled, mut place) = (value, NO_PREFIX);
     while scaled.abs() >= 999.5 && place + 1 < PREFIXES.len() {
         scaled /= 1e3;
         place += 1;
     }
-    while scaled.abs() < 0.9995 && place > 0 {
+    while scaled != 0.0 && scaled.abs() < 0.9995 && place > 0 {
         scaled *= 1e3;
         place -= 1;
     }
-    (three_digits(scaled), PREFIXES[place])
+    (scaled, place)
+}
+
+/// Returns `value` scaled to the decimal prefix at `place`, with the steps and thus the rounding of [`scaled`].
+fn scaled_to(value: f64, place: usize) -> f64 {
+    let larger = (NO_PREFIX..place).fold(value, |value, _| value / 1e3);
+    (place..NO_PREFIX).fold(larger, |value, _| value * 1e3)
+}
+
+/// Returns a scaled value that is not negative as text: three significant digits, or all digits before the point.
+fn digits(value: f64) -> String {
+    if value >= 999.5 {
+        return grouped(whole(value.round()));
+    }
+    let (mut size, mut decimals) = (value, 2);
+    while size > 0.0 && size < 0.9995 && decimals < DECIMALS_MAX {
+        size *= 10.0;
+        decimals += 1;
+    }
+    if decimals > 2 { format!("{value:.decimals$}") } else { three_digits(value) }
 }
 
 /// Returns `value` as text with three significant digits. Its magnitude must be below 1000.
 fn three_digits(value: f64) -> String {
     let size = value.abs();
-    let decimals = if size >= 99.95 {
+    let decimals = if size >= 99.95 || size == 0.0 {
         0
     } else if size >= 9.995 {
         1
@@ -91,6 +153,34 @@ mod tests {
         assert_eq!(quantity(1.23e-5, "J"), "12.3 uJ");
         assert_eq!(quantity(0.0, "J"), "0 J");
         assert_eq!(quantity(1e30, "B"), "1000000000000000 PB");
+    }
+
+    #[test]
+    fn values_of_a_column_have_one_prefix_and_three_digits_or_all_before_the_point() {
+        let column = |values: &[f64]| {
+            let scale = ColumnScale::of(values.iter().copied());
+            values.iter().map(|value| scale.quantity(*value, "s")).collect::<Vec<_>>()
+        };
+        assert_eq!(column(&[9.12e-6, 7.4e-5, 1.2349e-3]), ["9.12 us", "74.0 us", "1,235 us"]);
+        assert_eq!(column(&[7.4e-8, 0.0123, 0.0]), ["0.0740 us", "12,300 us", "0 us"]);
+        assert_eq!(column(&[1e-9, 1.0]), ["1.00 ns", "1.00 s"], "too far from each other");
+        for alone in [0.0, 9.996e-7, 2.0, 1e30] {
+            assert_eq!(column(&[alone]), [quantity(alone, "s")]);
+        }
+    }
+
+    #[test]
+    fn counts_of_a_column_have_one_prefix_and_whole_ones_below_a_thousand_no_decimals() {
+        let column = |values: &[f64]| {
+            let scale = ColumnScale::of(values.iter().copied());
+            values.iter().map(|value| scale.count(*value)).collect::<Vec<_>>()
+        };
+        assert_eq!(column(&[1.4e6, 98_000.0]), ["1,400 k", "98.0 k"]);
+        assert_eq!(column(&[64.0, 58_341.2]), ["64", "58,341"]);
+        assert_eq!(column(&[64.0, 2_583_412.0]), ["0.0640 k", "2,583 k"]);
+        for alone in [0.0, 0.5, 64.0, 714_285.7] {
+            assert_eq!(column(&[alone]), [count(alone)]);
+        }
     }
 
     #[test]
