@@ -1,5 +1,6 @@
 //! Progress bar for simulations that take longer than 0.7 s, and how long all of them will take. The bar is drawn only if
-//! standard output and standard error are terminals; the expected time is told if standard error is one.
+//! standard output and standard error are terminals; the expected time is told if standard error is one. A pipe or file
+//! gets neither: what a command writes there is the same on each machine, and both depend on its speed.
 
 use std::io::{self, IsTerminal};
 use std::sync::Once;

@@ -283,13 +283,14 @@ impl Requests {
         }
     }
 
-    /// Charges a media access to a request, if there is one: firmware up to `admitted`, waiting for bank and bus up to
-    /// `started`, and media up to `until`.
+    /// Charges a media access to a request, if there is one: waiting for firmware up to `dispatched`, firmware up to
+    /// `admitted`, waiting for bank and bus up to `started`, and media up to `until`.
     #[inline(always)]
-    pub fn charge_memory(&mut self, request: Option<RequestId>, [admitted, started, until]: [Time; 3]) {
+    pub fn charge_memory(&mut self, request: Option<RequestId>, [dispatched, admitted, started, until]: [Time; 4]) {
         if let Some(request) = request {
             let ledger = &mut self[request].ledger;
             if admitted > ledger.cursor() {
+                ledger.until(Stage::FirmwareWait, dispatched.max(ledger.cursor()));
                 ledger.until(Stage::Firmware, admitted);
             }
             ledger.until(Stage::MediaWait, started);

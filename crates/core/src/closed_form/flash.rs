@@ -95,7 +95,7 @@ impl Parts<'_> {
     /// Returns the time that a lone command takes in the drive's own processors and logic.
     pub fn firmware(&self, direction: DataDirection) -> Span {
         let firmware = DriveProcessors::of(&self.drive.controller);
-        firmware.map_or(Span::ZERO, |mut firmware| firmware.admit(Time::ZERO, direction).since(Time::ZERO))
+        firmware.map_or(Span::ZERO, |mut firmware| firmware.admit(Time::ZERO, direction).admitted.since(Time::ZERO))
     }
 
     /// Adds the service demand of a request on the drive's own processors: the time of one command, a lower bound.

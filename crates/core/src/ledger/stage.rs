@@ -93,11 +93,11 @@ macro_rules! causes {
 }
 
 causes! {
-    /// Waiting time for a queue slot, core, memory bank, wire, buffer or address translation.
+    /// Waiting time for a queue slot, core of host or device, memory bank, wire, buffer or address translation.
     Queueing = "queueing",
     /// Time from the driver's start on a command until the device has parsed the command.
     CommandFetch = "command fetch",
-    /// Execution time of the device's firmware for a command, with the wait for one of its cores.
+    /// Execution time of the device's firmware for a command.
     Firmware = "firmware",
     /// Processor time to write incomplete tags into the receive buffer and to check which data has arrived (DC
     /// Express).
@@ -143,7 +143,9 @@ stages! {
     Parse = "parse" in Device for CommandFetch,
     /// The request waits in the device until one of its transfer buffers is free.
     RequestQueue = "request queue" in Device for Queueing,
-    /// The command waits for a processor core of the device, and the device's firmware executes the command.
+    /// The command waits for a processor core of the device that executes its firmware.
+    FirmwareWait = "firmware wait" in Device for Queueing,
+    /// The device's firmware executes the command.
     Firmware = "firmware" in Device for Firmware,
     /// The device reads user data, or the addresses of data buffers, from host memory.
     HostRead = "host read" in Link for DataTransfer,

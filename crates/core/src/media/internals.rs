@@ -4,7 +4,7 @@
 use super::bank::{Bank, ProgramPolicy};
 use super::bank_faults::BankFaults;
 use super::flash::Flash;
-use super::processors::DriveProcessors;
+use super::processors::{DriveProcessors, ProcessorTimes};
 use super::timing::Bus;
 use super::volume::VolumeLimits;
 use super::{Media, ReadTiming, WriteTiming};
@@ -237,15 +237,16 @@ impl Media {
         bytes: u32,
         first_bytes: u32,
     ) -> ReadTiming {
-        let at = self.admit(now, DataDirection::Read);
+        let ProcessorTimes { dispatched, admitted: at } = self.admit(now, DataDirection::Read);
         let passed = self.pass_limits(at, DataDirection::Read, offset, bytes);
         self.admitted = self.pass_faults(passed, DataDirection::Read, offset, bytes);
         let timing = match self.flash_mut() {
-            Some(flash) => ReadTiming { admitted: at, ..flash.read(now, passed, offset, bytes, first_bytes) },
+            Some(flash) => flash.read(now, passed, offset, bytes, first_bytes),
             // A fault delays the access before its bank, in the same way as waiting for the bank does.
-            None => ReadTiming { admitted: at, ..self.read_corrected(now, offset, bytes, first_bytes) },
+            None => self.read_corrected(now, offset, bytes, first_bytes),
         };
         self.admitted = at;
+        let timing = ReadTiming { dispatched, admitted: at, ..timing };
         timing.later(self.network(DataDirection::Read))
     }
 
@@ -259,27 +260,28 @@ impl Media {
         if self.internals.is_none() {
             return self.write_pieces(now, offset, bytes, policy);
         }
-        let at = self.admit(now, DataDirection::Write);
+        let ProcessorTimes { dispatched, admitted: at } = self.admit(now, DataDirection::Write);
         let passed = self.pass_limits(at, DataDirection::Write, offset, bytes);
         self.admitted = self.pass_faults(passed, DataDirection::Write, offset, bytes);
         let network = self.network(DataDirection::Write);
         let timing = match self.flash_mut() {
-            Some(flash) => WriteTiming { admitted: at, ..flash.write(now, passed, offset, bytes).later(network) },
+            Some(flash) => flash.write(now, passed, offset, bytes).later(network),
             None => {
                 let timing = self.write_pieces(now, offset, bytes, policy).later(network);
                 if let Some(notes) = self.notes() {
                     notes.hand(now, offset, bytes, timing.buffered_at, timing.programmed_at);
                 }
-                WriteTiming { admitted: at, ..timing }
+                timing
             }
         };
         self.admitted = at;
-        timing
+        WriteTiming { dispatched, admitted: at, ..timing }
     }
 
-    fn admit(&mut self, now: Time, direction: DataDirection) -> Time {
+    fn admit(&mut self, now: Time, direction: DataDirection) -> ProcessorTimes {
         let processors = self.internals.as_mut().and_then(|internals| internals.processors.as_mut());
-        processors.map_or(now, |processors| processors.admit(now, direction))
+        let unhindered = ProcessorTimes { dispatched: now, admitted: now };
+        processors.map_or(unhindered, |processors| processors.admit(now, direction))
     }
 
     /// Passes an access through the rate limits of a volume, and returns the instant at which it passes; `at` without

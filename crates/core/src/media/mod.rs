@@ -110,12 +110,16 @@ pub struct RandomData {
 ///
 /// A request that spans stripes is read in pieces that run in parallel as far as their banks and buses allow. Its
 /// *critical* piece is the piece whose share of the needed first bytes arrives last. In a request of one piece it is
-/// that piece. `now <= admitted <= started <= first_at <= last_at` always, where `now` is the time of the call.
+/// that piece. `now <= dispatched <= admitted <= started <= first_at <= last_at` always, where `now` is the time of the
+/// call.
 ///
 /// A request of one piece is never faster than on an idle memory. A request of several pieces may be slightly faster: a
 /// busy bank can change the order in which the pieces use a bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadTiming {
+    /// Time at which one of the drive's processors starts on the read command; the time of the call if the command
+    /// occupies no processor.
+    pub dispatched: Time,
     /// Time at which the drive's processors have passed the read command on; the time of the call if there are no
     /// processors.
     pub admitted: Time,
@@ -124,6 +128,9 @@ pub struct ReadTiming {
     /// waits for bank and bus. From `started` to `first_at`, the memory takes the command, reads the array and
     /// transfers the first bytes.
     pub started: Time,
+    /// Time at which service starts of the piece that arrives last: `last_at` minus the time that the read takes until
+    /// its last byte on an idle memory. Known for flash; for other memories it equals `started`.
+    pub last_started: Time,
     /// Time at which the needed first bytes of a read, in address order, are in the controller: a stream to the host
     /// may start. The stream does not run out of data if the request is one piece and the link is no faster than the
     /// bus.
@@ -134,12 +141,38 @@ pub struct ReadTiming {
 }
 
 impl ReadTiming {
-    /// Asserts that the stages of a read that was called at `now` are in order: admitted, started, first bytes, last
-    /// bytes.
+    /// Returns a read that starts at once at `now`, waits for nothing, and has all its bytes at `there_at`.
+    pub(super) fn unhindered(now: Time, there_at: Time) -> ReadTiming {
+        let ([dispatched, admitted, started, last_started], [first_at, last_at]) = ([now; 4], [there_at; 2]);
+        ReadTiming { dispatched, admitted, started, last_started, first_at, last_at }
+    }
+
+    /// Returns the ends of the stages of a read whose caller waits until `until`: wait for a processor, processors,
+    /// wait for bank and bus, memory.
+    pub fn stages(&self, until: Time) -> [Time; 4] {
+        [self.dispatched, self.admitted, self.started, until]
+    }
+
+    /// Returns the ends of the stages of a read whose data flows to the host from `start` on. `flow_start` computes
+    /// that time from the arrival of the first and the last bytes. The wait for bank and bus is the time by which
+    /// busy banks and buses delay `start`, whichever bytes they delay.
+    pub fn stages_of_flow(&self, start: Time, flow_start: impl FnOnce(Time, Time) -> Time) -> [Time; 4] {
+        if self.last_started == self.started {
+            return self.stages(start);
+        }
+        let unhindered = |there_at: Time, started: Time| there_at - started.since(self.admitted);
+        let first_at = unhindered(self.first_at, self.started);
+        let waited = start.since(flow_start(first_at, unhindered(self.last_at, self.last_started)));
+        [self.dispatched, self.admitted, self.admitted + waited, start]
+    }
+
+    /// Asserts that the stages of a read that was called at `now` are in order: dispatched, admitted, started, first
+    /// bytes, last bytes.
     #[inline(always)]
     fn assert_ordered(&self, now: Time) {
-        let ReadTiming { admitted, started, first_at, last_at } = *self;
-        let is_ordered = now <= admitted && admitted <= started && started <= first_at && first_at <= last_at;
+        let ReadTiming { dispatched, admitted, started, first_at, last_at, .. } = *self;
+        let is_admitted = now <= dispatched && dispatched <= admitted;
+        let is_ordered = is_admitted && admitted <= started && started <= first_at && first_at <= last_at;
         assert!(is_ordered, "the stages of a read at {now} are out of order: {self:?}");
     }
 
@@ -149,10 +182,13 @@ impl ReadTiming {
     }
 }
 
-/// Times at which a write reaches its stages in the drive. `admitted` is the earliest, `started` and `buffered_at`
-/// follow in either order, then comes `acknowledged_at`, and `programmed_at` last. Equal times are possible.
+/// Times at which a write reaches its stages in the drive: first `dispatched`, then `admitted`, then `started` and
+/// `buffered_at` in either order, then `acknowledged_at`, and `programmed_at` last. Equal times are possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteTiming {
+    /// Time at which one of the drive's processors starts on the write command; the time of the call if the command
+    /// occupies no processor.
+    pub dispatched: Time,
     /// Time at which the drive's processors have passed the write command on; the time of the call if there are no
     /// processors.
     pub admitted: Time,
@@ -170,6 +206,12 @@ pub struct WriteTiming {
 }
 
 impl WriteTiming {
+    /// Returns the ends of the stages of a write until its acknowledgement: wait for a processor, processors, wait for
+    /// bank and bus, memory.
+    pub fn stages(&self) -> [Time; 4] {
+        [self.dispatched, self.admitted, self.started, self.acknowledged_at]
+    }
+
     /// Returns these write times with buffering, programming and acknowledgement delayed by `after`.
     fn later(self, after: Span) -> WriteTiming {
         let WriteTiming { buffered_at, programmed_at, acknowledged_at, .. } = self;
@@ -185,8 +227,8 @@ impl WriteTiming {
     /// its bank is busy, so that `buffered_at` can come before `started`.
     #[inline(always)]
     fn assert_ordered(&self, now: Time) {
-        let WriteTiming { admitted, started, buffered_at, programmed_at, acknowledged_at } = *self;
-        let is_admitted = now <= admitted && admitted <= started && admitted <= buffered_at;
+        let WriteTiming { dispatched, admitted, started, buffered_at, programmed_at, acknowledged_at } = *self;
+        let is_admitted = now <= dispatched && dispatched <= admitted && admitted <= started && admitted <= buffered_at;
         let is_done = started.max(buffered_at) <= acknowledged_at && acknowledged_at <= programmed_at;
         let is_ordered = is_admitted && is_done;
         assert!(is_ordered, "the stages of a write at {now} are out of order: {self:?}");
@@ -288,14 +330,14 @@ impl Media {
         self.activity.read_bytes += u64::from(bytes);
         let pieces = self.interleave.pieces(offset, bytes);
         let from = now.max(self.admitted);
-        let timing = ReadTiming { admitted: from, started: from, first_at: from, last_at: from };
+        let timing = ReadTiming::unhindered(from, from);
         let timing = match pieces.only() {
             // Most reads lie within one stripe, so handle that case separately.
             Some(piece) => self.await_piece(now, piece, first_bytes.clamp(1, bytes), keeps_row_open, timing),
             None => self.read_several(now, pieces, first_bytes, keeps_row_open, timing),
         };
         timing.assert_ordered(now);
-        timing
+        ReadTiming { last_started: timing.started, ..timing.later(after) }
     }
 
     #[inline(never)]
@@ -391,6 +433,7 @@ impl Media {
         self.activity.written_bytes += u64::from(bytes);
         let from = now.max(self.admitted);
         let mut timing = WriteTiming {
+            dispatched: from,
             admitted: from,
             started: from,
             buffered_at: from,

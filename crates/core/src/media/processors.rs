@@ -18,6 +18,15 @@ pub struct DriveProcessors {
     spread: Option<(f64, Random)>,
 }
 
+/// Times of one command in the drive's processors.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessorTimes {
+    /// Time at which a processor starts on the command, which has waited until then if all were busy.
+    pub dispatched: Time,
+    /// Time at which the command has passed processor and pipeline.
+    pub admitted: Time,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct CommandCost {
     /// Time for which a command occupies a processor, which limits throughput.
@@ -53,17 +62,18 @@ impl DriveProcessors {
         self.free_at.fill(Time::ZERO);
     }
 
-    /// Occupies the processor that is free first for a command that comes at `now`. Returns the time at which the
-    /// command has passed processor and pipeline.
-    pub fn admit(&mut self, now: Time, direction: DataDirection) -> Time {
+    /// Occupies the processor that is free first for a command that comes at `now`. Returns the times at which that
+    /// processor starts, and at which the command has passed processor and pipeline.
+    pub fn admit(&mut self, now: Time, direction: DataDirection) -> ProcessorTimes {
         let CommandCost { core, pipeline } = if direction == DataDirection::Read { self.read } else { self.write };
         let pipeline = self.spread.as_mut().map_or(pipeline, |(share, random)| around(pipeline, *share, random));
         if core.is_zero() {
-            return now + pipeline;
+            return ProcessorTimes { dispatched: now, admitted: now + pipeline };
         }
         let first = self.free_at.iter_mut().min().expect("a drive has at least one processor");
-        *first = now.max(*first) + core;
-        *first + pipeline
+        let dispatched = now.max(*first);
+        *first = dispatched + core;
+        ProcessorTimes { dispatched, admitted: *first + pipeline }
     }
 }
 
@@ -79,7 +89,7 @@ mod tests {
             ..config::Controller::default()
         };
         let mut firmware = DriveProcessors::of(&controller).expect("takes time").with_spread(&controller, 1);
-        let mut admit = || firmware.admit(Time::ZERO, DataDirection::Read).since(Time::ZERO).as_us();
+        let mut admit = || firmware.admit(Time::ZERO, DataDirection::Read).admitted.since(Time::ZERO).as_us();
         let times: Vec<f64> = (0..100_000).map(|_| admit()).collect();
         assert!(times.iter().all(|time| (3.0..=5.0).contains(time)));
         assert!((times.iter().sum::<f64>() / 1e5 - 4.0).abs() < 0.01);
@@ -94,13 +104,15 @@ mod tests {
             ..config::Controller::default()
         };
         let mut firmware = DriveProcessors::of(&controller).expect("takes time");
-        let mut admit =
-            |us, direction| firmware.admit(Time::ZERO + Span::from_us(us), direction).since(Time::ZERO).as_us();
-        assert_eq!(admit(0, DataDirection::Read), 22.0);
-        assert_eq!(admit(0, DataDirection::Read), 22.0);
-        assert_eq!(admit(1, DataDirection::Read), 24.0);
-        assert_eq!(admit(1, DataDirection::Write), 1.0);
-        assert_eq!(admit(4, DataDirection::Read), 26.0);
+        let mut admit = |us, direction| {
+            let times = firmware.admit(Time::ZERO + Span::from_us(us), direction);
+            [times.dispatched, times.admitted].map(|time| time.since(Time::ZERO).as_us())
+        };
+        assert_eq!(admit(0, DataDirection::Read), [0.0, 22.0]);
+        assert_eq!(admit(0, DataDirection::Read), [0.0, 22.0]);
+        assert_eq!(admit(1, DataDirection::Read), [2.0, 24.0]);
+        assert_eq!(admit(1, DataDirection::Write), [1.0, 1.0]);
+        assert_eq!(admit(4, DataDirection::Read), [4.0, 26.0]);
         assert!(DriveProcessors::of(&config::Controller::default()).is_none());
     }
 }

@@ -5,7 +5,7 @@ use super::slots::SlotBindings;
 use crate::data::Data;
 use crate::ledger::Stage;
 use crate::link::Link;
-use crate::media::Media;
+use crate::media::{Media, ReadTiming};
 use crate::memory::HostMemory;
 use crate::request::RequestId;
 use crate::shared::Shared;
@@ -131,7 +131,21 @@ pub(super) fn start_read(
     ports: &mut Ports,
 ) -> Time {
     let timing = ports.media.read(now, offset, bytes, bytes.min(chunk_bytes));
-    let start = ports.link.stream_start_time(bytes, chunk_bytes, timing.first_at, timing.last_at);
-    ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, start]);
+    charge_flow(&timing, bytes, chunk_bytes, request, ports)
+}
+
+/// Charges the times of a read to the request, and returns the earliest time at which the device can start to send its
+/// data, `chunk_bytes` a packet, without a gap.
+#[inline(always)]
+pub(super) fn charge_flow(
+    timing: &ReadTiming,
+    bytes: u32,
+    chunk_bytes: u32,
+    request: Option<RequestId>,
+    ports: &mut Ports,
+) -> Time {
+    let start_time = |first_at, last_at| ports.link.stream_start_time(bytes, chunk_bytes, first_at, last_at);
+    let start = start_time(timing.first_at, timing.last_at);
+    ports.shared.requests.charge_memory(request, timing.stages_of_flow(start, start_time));
     start
 }

@@ -3,6 +3,7 @@
 use crate::common::{close, counter, drive, ns, reads, run};
 use crate::lone_requests::wire;
 use phaselink_core::drive::Drive;
+use phaselink_core::ledger::Stage;
 use phaselink_core::time::Span;
 
 /// Media access up to the first packet of a read, and the wire time of all its packets.
@@ -108,6 +109,22 @@ fn acknowledgements_take_their_share_of_a_saturated_link() {
     let total = wire.bytes() as f64;
     assert!(close(total, wire.bytes_per_ns * outcome.elapsed.as_ns(), 2e-3), "{total}");
     assert!(wire.dllp_bytes > 0);
+}
+
+#[test]
+fn wait_for_a_core_of_the_drive_is_a_stage_beside_the_work_of_its_firmware() {
+    let nvme: &[&str] = &["controller.cores=1", "controller.read_core_ns=20000", "controller.read_pipeline_ns=2000"];
+    for (name, set, own) in [("nvme", nvme, Span::from_us(22)), ("pss", &["pss.firmware_ns=60000"], Span::from_us(60))]
+    {
+        let drive = drive(name, set);
+        for (depth, waits) in [(1, false), (8, true)] {
+            let outcome = run(&drive, &format!("bs=4k iodepth={depth} number_ios=400"));
+            let mean = |stage| reads(&outcome).stages.get(stage) / reads(&outcome).ios;
+            assert_eq!(mean(Stage::Firmware), own, "{name} at depth {depth}");
+            let wait = mean(Stage::FirmwareWait);
+            assert!(if waits { wait > own } else { wait.is_zero() }, "{name} at depth {depth}: {wait}");
+        }
+    }
 }
 
 #[test]

@@ -233,7 +233,7 @@ StageMean = TypedDict(
         "mean_ns": float,
     },
 )
-StageName = Literal["queued", "batch", "driver", "fill buffers", "mark tags", "doorbell", "line request", "poll wait", "fetch", "psl", "translation", "parse", "request queue", "firmware", "host read", "media wait", "media", "device cache", "ring", "dma engine", "claim", "link wait", "transfer", "propagation", "settle", "completion entry", "interrupt", "context switch", "core wait", "poll", "check tags", "copy", "time-out"] | str
+StageName = Literal["queued", "batch", "driver", "fill buffers", "mark tags", "doorbell", "line request", "poll wait", "fetch", "psl", "translation", "parse", "request queue", "firmware wait", "firmware", "host read", "media wait", "media", "device cache", "ring", "dma engine", "claim", "link wait", "transfer", "propagation", "settle", "completion entry", "interrupt", "context switch", "core wait", "poll", "check tags", "copy", "time-out"] | str
 LinkUse = TypedDict(
     "LinkUse",
     {

@@ -38,6 +38,7 @@ impl Wait {
         let resource = match stage {
             Stage::MediaWait if is_of_writes(cell, requests) && cell.busiest_of_flash().is_some() => "write buffer",
             Stage::MediaWait => cell.busiest_of_flash().or_else(|| busiest(cell, &["media", "volume"]))?,
+            Stage::FirmwareWait => busiest(cell, &["drive processors", "firmware"]).unwrap_or("drive processors"),
             Stage::LinkWait => busiest(cell, &["wire", "uplinks"]).unwrap_or("wires"),
             _ => WAITS.iter().find(|(of, _)| *of == stage).map(|(_, words)| *words)?,
         };

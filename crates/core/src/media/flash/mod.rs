@@ -21,6 +21,7 @@ pub mod buffer;
 pub mod die;
 mod idle;
 pub mod layout;
+mod lone;
 mod map;
 mod placed;
 pub mod read_ahead;
@@ -48,6 +49,7 @@ use buffer::FlashBuffer;
 use die::{Die, Suspension};
 use idle::IdleCollection;
 use layout::FlashLayout;
+use lone::LoneRead;
 use placed::PlacedWrites;
 use read_ahead::ReadAhead;
 use zoned::ZonedBlocks;
@@ -71,6 +73,8 @@ pub struct Flash {
     /// Simulated time for which commands hold the command buses, summed over all channels.
     command_buses_busy: Span,
     read_ahead: ReadAhead,
+    /// Rows of the current host read, and the idle drive that tells how long they wait.
+    lone: LoneRead,
     /// Size of the namespace in bytes.
     capacity_bytes: u64,
     /// True if a write is acknowledged only when it is in the cells.
@@ -201,6 +205,7 @@ impl Flash {
                 CommandBus::Unlimited | CommandBus::Shared => Vec::new(),
             },
             command_buses_busy: Span::ZERO,
+            lone: LoneRead::new(layout.channels, dies),
             read_ahead: ReadAhead::new(u64::from(buffer.read_ahead_kib) << 10),
             capacity_bytes: media.capacity_mib << 20,
             waits_for_cells: !media.acknowledges_early(),
@@ -264,7 +269,7 @@ impl Flash {
             false => self.programmed_at.max(stored_at),
         };
         let acknowledged_at = if self.waits_for_cells { programmed_at } else { stored_at };
-        WriteTiming { admitted: at, started, buffered_at: stored_at, programmed_at, acknowledged_at }
+        WriteTiming { dispatched: at, admitted: at, started, buffered_at: stored_at, programmed_at, acknowledged_at }
     }
 
     /// True if the drive has reached its steady state: the SLC cache is used up, and the write buffer has been full. A
@@ -627,6 +632,16 @@ impl OpenLine {
 }
 
 impl FlashCosts {
+    /// Sends the command of an access over a channel's wires, not before `ready`. Returns the time at which the command
+    /// begins.
+    fn command_start(&self, now: Time, ready: Time, bus: &mut Bus, command_bus: &mut Bus) -> Time {
+        match self.command_bus {
+            CommandBus::Unlimited => ready,
+            CommandBus::Separate => command_bus.reserve(now, ready, self.command),
+            CommandBus::Shared => bus.reserve(now, ready, self.command),
+        }
+    }
+
     /// Computes the costs of flash operations from a media configuration.
     pub fn of(media: &config::Media) -> FlashCosts {
         let or_read = |read: Span| if read.is_zero() { media.read } else { read };

@@ -2,11 +2,12 @@
 //! cells.
 
 use super::layout::FlashRow;
+use super::lone::RowWork;
 use super::{Flash, units};
 use crate::media::ReadTiming;
 use crate::media::translation::UnitLocation;
 use crate::number::{index, narrow};
-use crate::time::{Span, Time};
+use crate::time::Time;
 
 /// Units of a request that one array read of a row brings, and the number of their requested bytes.
 #[derive(Clone, Copy, Debug)]
@@ -42,11 +43,12 @@ impl Flash {
         self.activity.reads += 1;
         self.activity.read_bytes += u64::from(bytes);
         let known_at = self.look_up(now, at, offset, bytes, false);
-        let mut timing = ReadTiming { admitted: at, started: at, first_at: known_at, last_at: known_at };
+        let mut timing = ReadTiming::unhindered(at, known_at);
         let at = known_at;
+        self.lone.begin();
         let Some(mut stream) = self.read_ahead.continue_stream(offset, bytes.into()) else {
             self.read_units(now, at, ReadExtent { offset, bytes, first_bytes: first_bytes.max(1) }, &mut timing);
-            return timing;
+            return self.with_waits(at, timing);
         };
         let (here, ready) = stream.take_fetched(offset, bytes.into());
         let fetched = narrow::<u32, u64>(here - offset);
@@ -56,9 +58,22 @@ impl Flash {
         }
         let first_bytes = first_bytes.saturating_sub(fetched);
         self.read_units(now, at, ReadExtent { offset: here, bytes: bytes - fetched, first_bytes }, &mut timing);
+        let timing = self.with_waits(at, timing);
         self.fetch_ahead(now, at, offset + u64::from(bytes), &mut stream);
         self.read_ahead.track(stream);
         timing
+    }
+
+    /// Returns the times of a read that has begun at `at`, with the waits of its first and of its last bytes for dies
+    /// and channels: the time that they take beyond that of the same read on an idle drive. Bytes from the
+    /// controller's memory do not wait.
+    fn with_waits(&mut self, at: Time, timing: ReadTiming) -> ReadTiming {
+        let alone = self.lone.times(&self.costs, at);
+        let started = |there: Time, place: usize| match self.lone.arrived[place] == there {
+            true => at + there.since(alone[place]),
+            false => timing.started,
+        };
+        ReadTiming { started: started(timing.first_at, 0), last_started: started(timing.last_at, 1), ..timing }
     }
 
     /// Fetches row by row the data that follows a sequential read stream whose reads have reached address `until`, up
@@ -71,7 +86,7 @@ impl Flash {
             let end = ((from / row_bytes + 1) * row_bytes).min(self.capacity_bytes);
             let bytes = narrow::<u32, u64>(end - from);
             let at = self.look_up(now, at, from, bytes, false);
-            let mut timing = ReadTiming { admitted: at, started: at, first_at: at, last_at: at };
+            let mut timing = ReadTiming::unhindered(at, at);
             self.read_units(now, at, ReadExtent { offset: from, bytes, first_bytes: 1 }, &mut timing);
             stream.add_fetched(end, timing.last_at);
         }
@@ -125,28 +140,26 @@ impl Flash {
             true => self.layout.planes(first.position, last.position),
             false => super::die::Planes { first: 0, last: index(self.layout.planes) - 1 },
         };
-        let length = self.array_read(row.page);
-        let die = &mut self.dies[index(row.die)];
-        let free_at = die.read(now, at, planes, length, self.costs.suspension);
-        let read_at = self.begin_command(now, index(row.die % self.layout.channels), free_at) + length;
-        let (needed, mut sent, mut crossed) = ((*first_left).min(bytes), 0, read_at);
-        while sent < bytes {
-            let page = self.page_bytes().min(bytes - sent);
-            let transfer = self.costs.bus.transfer_time(page);
-            let bus_from = self.buses[index(row.die % self.layout.channels)].reserve(now, crossed, transfer);
-            if needed > sent {
-                let share = self.costs.bus.transfer_time(needed.min(sent + page) - sent);
-                let idle = length + self.costs.bus.transfer_time(sent) + share + self.costs.ecc_decode;
-                timing.await_first(bus_from + share + self.costs.ecc_decode, idle, at);
-            }
-            crossed = bus_from + transfer;
-            sent += page;
-            self.activity.buses_busy += transfer;
-        }
-        *first_left -= needed;
-        self.dies[index(row.die)].hold_until(planes, crossed);
-        self.activity.banks_busy += crossed.since(read_at) + length;
-        timing.last_at = timing.last_at.max(crossed + self.costs.ecc_decode);
+        let row = RowWork {
+            die: row.die,
+            channel: index(row.die % self.layout.channels),
+            planes,
+            length: self.array_read(row.page),
+            bytes,
+            page_bytes: self.page_bytes(),
+            needed: (*first_left).min(bytes),
+        };
+        let free_at = self.dies[index(row.die)].read(now, at, planes, row.length, self.costs.suspension);
+        let read_at = self.begin_command(now, row.channel, free_at) + row.length;
+        let sent = self.costs.send_row(&mut self.buses[row.channel], now, read_at, &row);
+        *first_left -= row.needed;
+        self.dies[index(row.die)].hold_until(planes, sent.crossed);
+        self.activity.buses_busy += sent.held;
+        self.activity.banks_busy += sent.crossed.since(read_at) + row.length;
+        let last_at = sent.crossed + self.costs.ecc_decode;
+        timing.first_at = timing.first_at.max(sent.first_at);
+        timing.last_at = timing.last_at.max(last_at);
+        self.lone.add(row, [sent.first_at, last_at]);
     }
 
     /// Returns the source of a mapping unit's data at `now`: the controller's memory or a location in the cells.
@@ -183,17 +196,5 @@ impl Flash {
 impl RowRead {
     fn continues(&self, row: FlashRow, place: UnitLocation) -> bool {
         self.row == row && self.last.block == place.block && self.last.position + 1 == place.position
-    }
-}
-
-impl ReadTiming {
-    /// Moves `first_at` of a read to `there`, the arrival of some of its needed first bytes, if that is later.
-    /// `started` then moves to `there` minus `idle`, the time that these bytes take on an idle memory, but not before
-    /// `at`.
-    fn await_first(&mut self, there: Time, idle: Span, at: Time) {
-        if there > self.first_at {
-            self.first_at = there;
-            self.started = (there - idle).max(at);
-        }
     }
 }

@@ -74,6 +74,33 @@ fn units_of_a_row_share_one_array_read_and_channels_read_in_parallel() {
 }
 
 #[test]
+fn wait_of_a_later_row_for_its_die_is_no_time_in_the_memory() {
+    let mut flash = flash(Precondition::Sequential);
+    // Another read holds the die of the second row until its page has been transferred.
+    flash.read(at(0), at(0), 4 * UNIT, 4096, 4096);
+    let read = flash.read(at(0), at(0), 0, 8 * 4096, 256);
+    let (alone, busy) = (Span::from_us(1 + 20 + 16 + 2), Span::from_us(1 + 20 + 4));
+    assert_eq!((read.started, read.last_started, read.last_at), (at(0), at(0) + busy, at(0) + busy + alone));
+    // All packets but the last one take 10 us on the link, so that the data could flow 10 us before its last byte.
+    let flow_start = |first_at: Time, last_at: Time| first_at.max(last_at - Span::from_us(10));
+    let start = flow_start(read.first_at, read.last_at);
+    assert_eq!(read.stages_of_flow(start, flow_start), [at(0), at(0), at(0) + busy, at(54)]);
+    // The link hides the wait as far as it is still busy with the first packets.
+    let slow_link = |first_at: Time, last_at: Time| first_at.max(last_at - Span::from_us(30));
+    let start = slow_link(read.first_at, read.last_at);
+    assert_eq!((start, read.stages_of_flow(start, slow_link)[2]), (at(34), at(34) - read.first_at.since(at(0))));
+}
+
+#[test]
+fn rows_of_a_lone_read_wait_for_no_die_although_they_share_dies() {
+    let mut flash = flash(Precondition::Sequential);
+    // Four dies read eight rows of 16 KiB.
+    let read = flash.read(at(0), at(0), 0, 32 * 4096, 256);
+    assert_eq!((read.started, read.last_started), (at(0), at(0)));
+    assert!(read.last_at > at(1 + 20 + 16 + 2), "{}", read.last_at);
+}
+
+#[test]
 fn unwritten_and_deallocated_units_are_read_without_the_cells() {
     let mut fresh = flash(Precondition::None);
     assert_eq!(fresh.read(at(0), at(0), 0, 4096, 4096).last_at, at(1));

@@ -54,7 +54,7 @@ impl halves::Controller for Device {
                 ports.shared.requests.charge(packet.request, Stage::LineRequest, now);
                 ports.shared.requests.charge(packet.request, Stage::Parse, at);
                 let fetched = self.memory.read(at, packet.device_offset, ports.media);
-                let times = [fetched.admitted, fetched.started, fetched.read_at];
+                let times = [fetched.dispatched, fetched.admitted, fetched.started, fetched.read_at];
                 ports.shared.requests.charge_memory(packet.request, times);
                 if fetched.ready_at > fetched.read_at {
                     ports.shared.requests.charge(packet.request, Stage::DeviceCache, fetched.ready_at);

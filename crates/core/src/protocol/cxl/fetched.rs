@@ -6,6 +6,8 @@ use crate::time::{Span, Time};
 /// Instants at which a cache line that the host loads reaches each stage of the CXL device, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineInstants {
+    /// Instant at which one of the device's processors starts on the load.
+    pub dispatched: Time,
     /// Instant at which the device's processors have passed the load on to the memory.
     pub admitted: Time,
     /// Instant at which the memory starts to read the loaded cache line. Equals the time of the request if the line was
@@ -22,13 +24,13 @@ impl LineInstants {
     /// Returns the instants of a cache line that is loaded at `now` and needs no memory read of its own. The line is
     /// already buffered, or arrives with an earlier read at `read_at`.
     pub fn within(now: Time, read_at: Time) -> LineInstants {
-        LineInstants { admitted: now, started: now, read_at, ready_at: read_at }
+        LineInstants { dispatched: now, admitted: now, started: now, read_at, ready_at: read_at }
     }
 
     /// Returns the instants of a loaded cache line that the memory reads at the times in `timing`.
     pub fn from_memory(timing: ReadTiming) -> LineInstants {
-        let ReadTiming { admitted, started, last_at, .. } = timing;
-        LineInstants { admitted, started: started.max(admitted), read_at: last_at, ready_at: last_at }
+        let ReadTiming { dispatched, admitted, started, last_at, .. } = timing;
+        LineInstants { dispatched, admitted, started: started.max(admitted), read_at: last_at, ready_at: last_at }
     }
 
     /// Returns the instants of the loaded cache line with its arrival from the memory at `there_at`, or later if it was

@@ -360,6 +360,7 @@ impl<'a> Lines<'a> {
             }
         }
         ledger.spend(Stage::Parse, parts.drive.cxl.controller);
+        ledger.until(Stage::FirmwareWait, line.fetched.dispatched);
         ledger.until(Stage::Firmware, line.fetched.admitted);
         ledger.until(Stage::MediaWait, line.fetched.started);
         ledger.until(Stage::Media, line.fetched.read_at);

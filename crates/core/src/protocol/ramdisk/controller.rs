@@ -135,7 +135,7 @@ impl halves::Controller for Controller {
         let (_, bytes) = extent(&self.commands[packet.token.context as usize]);
         assert_eq!(u64::from(packet.bytes), bytes, "the host sends as many bytes as a write asks for");
         let timing = ports.media.write(now, packet.device_offset, packet.bytes);
-        ports.shared.requests.charge_memory(packet.request, [timing.admitted, timing.started, timing.acknowledged_at]);
+        ports.shared.requests.charge_memory(packet.request, timing.stages());
         let written = Event::Controller { kind: timer::WRITTEN, context: packet.token.context };
         ports.shared.scheduler.at(timing.acknowledged_at, written);
     }

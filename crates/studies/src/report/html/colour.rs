@@ -19,11 +19,14 @@ pub fn of_stage(name: &str, stack: &[String]) -> String {
         return of_stack(from_end.unwrap_or(stack.len()));
     };
     let part = Stage::fixed().nth(place).map_or(SystemPart::Host, |(_, part)| part);
-    let before = Stage::fixed().take(place).filter(|(_, other)| *other == part).count();
+    let counts = |(other, of): &(&str, SystemPart)| *of == part && *other != "firmware wait";
+    let before = Stage::fixed().take(place).filter(counts).count();
     match name {
         // Stages before the software stack are greyish, so that they differ from whichever stack stage comes first.
         "queued" => css((215, 16, 62)),
         "batch" => css((215, 16, 78)),
+        // The wait is greyish, too, and takes no shade of the device from the stages behind it.
+        "firmware wait" => css((337, 16, 66)),
         // If the stages in between are absent, these would get a colour like their neighbour's, so they have fixed
         // places.
         "host read" => of_part(part, 0),

@@ -232,7 +232,7 @@ impl Controller {
     fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let piece = self.pieces[id as usize];
         let timing = ports.media.read(now, piece.offset, piece.bytes, piece.bytes);
-        ports.shared.requests.charge_memory(piece.request, [timing.admitted, timing.started, timing.last_at]);
+        ports.shared.requests.charge_memory(piece.request, timing.stages(timing.last_at));
         let buffered = self.cross_ring(now, timing.last_at, &piece, ports.shared);
         ports.shared.scheduler.at(buffered, Event::Controller { kind: timer::BUFFERED, context: id });
     }
@@ -313,7 +313,7 @@ impl Controller {
     fn on_relayed(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let piece = self.pieces.take(id);
         let timing = ports.media.write(now, piece.offset, piece.bytes);
-        ports.shared.requests.charge_memory(piece.request, [timing.admitted, timing.started, timing.acknowledged_at]);
+        ports.shared.requests.charge_memory(piece.request, timing.stages());
         ports
             .shared
             .scheduler

@@ -203,7 +203,7 @@ impl Controller {
         }
         let kind = if is_forced { timer::DURABILITY_WANTED } else { timer::FINISHED };
         let timing = self.namespace.write(now, (offset, bytes), placement, ports);
-        ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, timing.acknowledged_at]);
+        ports.shared.requests.charge_memory(request, timing.stages());
         ports.shared.scheduler.at(timing.acknowledged_at, Event::Controller { kind, context: id });
     }
 
@@ -214,7 +214,7 @@ impl Controller {
             return;
         };
         let timing = ports.media.read(now, offset, bytes, bytes);
-        ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, timing.last_at]);
+        ports.shared.requests.charge_memory(request, timing.stages(timing.last_at));
         ports.shared.scheduler.at(timing.last_at, Event::Controller { kind: timer::FINISHED, context: id });
     }
 

@@ -23,7 +23,7 @@ use crate::protocol::nvme::commands::{Action, Changes, Command, CommandRow, Data
 use crate::protocol::nvme::rules::key_value::{delete, status};
 use crate::protocol::nvme::rules::{KeyCommand, KeyOperation, KeyValueLimits};
 use crate::protocol::nvme::spec::Status;
-use crate::protocol::ports::Ports;
+use crate::protocol::ports::{Ports, charge_flow};
 use crate::request::RequestId;
 use crate::scheduler::Event;
 use crate::time::{Span, Time};
@@ -285,13 +285,11 @@ impl Controller {
         let chunk = self.max_payload_bytes;
         let read = |(offset, bytes): (u64, u32), ports: &mut Ports| {
             let timing = ports.media.read(now, offset, bytes, bytes.min(chunk));
-            (ports.link.stream_start_time(bytes, chunk, timing.first_at, timing.last_at), timing)
+            (ports.link.stream_start_time(bytes, chunk, timing.first_at, timing.last_at), timing, bytes)
         };
         let parts = keys.parts(&outcome.value, outcome.sent_bytes);
-        let last = parts.into_iter().map(|part| read(part, ports)).max_by_key(|(start, _)| *start);
-        let Some((start, timing)) = last else { return now };
-        ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, start]);
-        start
+        let last = parts.into_iter().map(|part| read(part, ports)).max_by_key(|(start, ..)| *start);
+        last.map_or(now, |(_, timing, bytes)| charge_flow(&timing, bytes, chunk, request, ports))
     }
 
     /// Reserves media space for the value of a Store before its data is read from the host. Returns false if the
@@ -318,7 +316,7 @@ impl Controller {
         let timings = keys.parts(&outcome.value, outcome.value.bytes).into_iter().map(write);
         let last: Option<WriteTiming> = timings.max_by_key(|timing| timing.acknowledged_at);
         let timing = last.expect("a value with data has room");
-        ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, timing.acknowledged_at]);
+        ports.shared.requests.charge_memory(request, timing.stages());
         ports.shared.scheduler.at(timing.acknowledged_at, Event::Controller { kind: timer::FINISHED, context: id });
     }
 
@@ -343,6 +341,6 @@ impl Controller {
 /// at which they are in memory.
 fn read_index((now, offset, bytes): (Time, u64, u32), request: Option<RequestId>, ports: &mut Ports) -> Time {
     let timing = ports.media.read(now, offset, bytes, bytes);
-    ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, timing.last_at]);
+    ports.shared.requests.charge_memory(request, timing.stages(timing.last_at));
     timing.last_at
 }

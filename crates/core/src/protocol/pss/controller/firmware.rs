@@ -15,11 +15,13 @@ impl Firmware {
         Firmware { free_at: vec![Time::ZERO; usize::from(cores.max(1))], command }
     }
 
-    /// Queues a command for the core that is free first, and returns the time at which the firmware has processed it.
-    pub(super) fn work(&mut self, now: Time) -> Time {
+    /// Queues a command for the core that is free first. Returns the times at which that core starts on the command, and
+    /// at which the firmware has processed it.
+    pub(super) fn work(&mut self, now: Time) -> [Time; 2] {
         let first = self.free_at.iter_mut().min().expect("a card has a core");
-        *first = now.max(*first) + self.command;
-        *first
+        let dispatched = now.max(*first);
+        *first = dispatched + self.command;
+        [dispatched, *first]
     }
 }
 
@@ -30,7 +32,7 @@ mod tests {
     #[test]
     fn two_cores_take_two_commands_at_a_time() {
         let mut firmware = Firmware::new(2, Span::from_us(10));
-        let done: Vec<f64> = (0..4).map(|_| firmware.work(Time::ZERO).since(Time::ZERO).as_us()).collect();
-        assert_eq!(done, [10.0, 10.0, 20.0, 20.0]);
+        let mut work = || firmware.work(Time::ZERO).map(|time| time.since(Time::ZERO).as_us());
+        assert_eq!([work(), work(), work(), work()], [[0.0, 10.0], [0.0, 10.0], [10.0, 20.0], [10.0, 20.0]]);
     }
 }

@@ -203,8 +203,9 @@ impl Controller {
             ports.shared.requests.accepted = request;
             let descriptor = Descriptor::decode(bytes);
             let id = self.commands.insert(Command { descriptor, request, bytes_missing: 0, pages_missing: 0 });
-            let decoded = self.firmware.work(now);
-            ports.shared.requests.charge(request, Stage::Firmware, decoded);
+            let [dispatched, decoded] = self.firmware.work(now);
+            let stages = [(Stage::FirmwareWait, dispatched), (Stage::Firmware, decoded)];
+            ports.shared.requests.charge_all(request, stages);
             ports.shared.scheduler.at(decoded, Event::Controller { kind: timer::DECODED, context: id });
         }
         self.exchange(now, ports);
