@@ -337,7 +337,7 @@ impl Media {
             None => self.read_several(now, pieces, first_bytes, keeps_row_open, timing),
         };
         timing.assert_ordered(now);
-        ReadTiming { last_started: timing.started, ..timing.later(after) }
+        ReadTiming { last_started: timing.started, ..timing }
     }
 
     #[inline(never)]
