@@ -4,6 +4,7 @@
 use clap::Args;
 use phaselink_core::drive::Drive;
 use phaselink_studies::report::{Table, units};
+use phaselink_studies::results::{FIGURES, Figure};
 use phaselink_studies::uncertainty::{DRAWS_MIN, Draws, Interval};
 use rayon::prelude::*;
 
@@ -83,17 +84,12 @@ pub(crate) fn table_of_run(doubted: &FigureIntervals) -> String {
 
 /// Returns the explanation of a run's prediction intervals, and their table.
 pub(crate) fn of_run_in_rows(doubted: &FigureIntervals) -> (String, Table) {
-    let shown = |name: &str| {
-        let figure = phaselink_studies::results::find(name)?;
-        Some((figure.heading, doubted.find(name)?, move |value: f64| units::figure(figure.unit, Some(value))))
+    let shown = |figure: &'static Figure| {
+        let text = move |value: f64| units::figure(figure.unit, Some(value));
+        Some((String::from(figure.heading), doubted.find(figure.name)?, text))
     };
-    let rows = RUN_FIGURES.iter().filter_map(|name| shown(name));
-    rows_of(rows.map(|(heading, figure, shown)| (String::from(heading), figure, shown)))
+    rows_of(FIGURES.iter().filter(|figure| figure.is_in_intervals).filter_map(shown))
 }
-
-/// Names of the figures of `phaselink run` whose prediction intervals are shown.
-const RUN_FIGURES: [&str; 9] =
-    ["iops", "bytes_per_s", "mean_ns", "p50_ns", "p99_ns", "p99_9_ns", "busy_cores", "server_w", "joules_per_io"];
 
 /// Returns a text with prediction intervals. Each row has the name of a figure, the figure, and a function that formats
 /// its values.

@@ -10,40 +10,12 @@ use phaselink_studies::evidence;
 use phaselink_studies::report::Table;
 use phaselink_studies::results::documents::ResourceUse;
 use phaselink_studies::results::units::{self, grouped};
-use phaselink_studies::results::{Figure, Finding, Unit, find, words};
+use phaselink_studies::results::{CompareTable, Figure, Finding, Unit, of_comparison, words};
 
 use super::points::Line;
 use super::{Comparison, is_finished, trust};
 use crate::describe;
 use crate::output::{Style, shown, styled};
-
-/// Columns of a comparison's table if all requests are reads, or all are writes.
-const COLUMNS: [&str; 7] = ["mean_ns", "p50_ns", "p99_ns", "p99_9_ns", "iops", "bytes_per_s", "busy_cores"];
-/// Columns of a comparison's table for jobs that mix reads and writes.
-const COLUMNS_OF_MIXES: [&str; 8] = [
-    "read_mean_ns",
-    "read_p99_ns",
-    "write_mean_ns",
-    "write_p99_ns",
-    "read_iops",
-    "write_iops",
-    "bytes_per_s",
-    "busy_cores",
-];
-/// Columns of a comparison's table for jobs with flushes.
-const COLUMNS_OF_COMMITS: [&str; 6] =
-    ["commit_mean_ns", "commit_p99_ns", "commits", "write_mean_ns", "flush_mean_ns", "flushes"];
-/// Columns of a comparison's table for jobs whose reads belong to queries (`query_rounds`).
-const COLUMNS_OF_QUERIES: [&str; 6] =
-    ["query_mean_ns", "query_p99_ns", "queries_per_s", "read_mean_ns", "read_iops", "busy_cores"];
-/// Additional columns of a comparison's table with `--energy`: energy of the whole server for each request, in total
-/// and above idle.
-const COLUMNS_OF_ENERGY: [&str; 2] = ["joules_per_io", "joules_per_io_above_idle"];
-
-/// Returns the figures with these names.
-pub(super) fn columns(names: &[&str]) -> Vec<&'static Figure> {
-    names.iter().filter_map(|name| find(name)).collect()
-}
 
 /// Returns the whole text of a comparison.
 pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup], loaded: &[EqualLoadGroup]) -> String {
@@ -277,14 +249,14 @@ pub(super) fn table_at_load(comparison: &Comparison, loaded: &EqualLoadGroup) ->
 
 /// Returns the columns that suit the workload of the groups.
 fn columns_of(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<&'static Figure> {
-    let names: &[&str] = match JudgedLatency::of(groups) {
-        [JudgedLatency::Commits] => &COLUMNS_OF_COMMITS,
-        [JudgedLatency::Queries] => &COLUMNS_OF_QUERIES,
-        [JudgedLatency::Reads, ..] => &COLUMNS_OF_MIXES,
-        _ => &COLUMNS,
+    let table = match JudgedLatency::of(groups) {
+        [JudgedLatency::Commits] => CompareTable::Commits,
+        [JudgedLatency::Queries] => CompareTable::Queries,
+        [JudgedLatency::Reads, ..] => CompareTable::Mixes,
+        _ => CompareTable::Alike,
     };
-    let energy: &[&str] = if comparison.energy { &COLUMNS_OF_ENERGY } else { &[] };
-    columns(&[names, energy].concat())
+    let energy = if comparison.energy { of_comparison(CompareTable::Energy) } else { Vec::new() };
+    [of_comparison(table), energy].concat()
 }
 
 fn figures(cell: &Cell, columns: &[&Figure]) -> Vec<String> {

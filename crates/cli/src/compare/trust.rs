@@ -3,15 +3,12 @@
 use phaselink_studies::compare::{Cell, ComparedGroup, named};
 use phaselink_studies::precision::Measurement;
 use phaselink_studies::report::Table;
-use phaselink_studies::results::Figure;
+use phaselink_studies::results::{CompareTable, Figure, of_comparison};
 use phaselink_studies::uncertainty::Interval;
 
-use super::{Comparison, text};
+use super::Comparison;
 use crate::output::shown;
 use crate::{describe, intervals, precision};
-
-/// Figures of a comparison whose prediction intervals are shown.
-const COLUMNS: [&str; 7] = ["mean_ns", "p99_ns", "p99_9_ns", "iops", "bytes_per_s", "busy_cores", "joules_per_io"];
 
 /// Returns the text on sampling errors (`--precision`) and prediction intervals (`--intervals`) of a comparison; empty
 /// without both options.
@@ -38,16 +35,18 @@ fn known(comparison: &Comparison, groups: &[ComparedGroup], share: f64) -> Strin
 
 /// Returns a table of prediction intervals, and for each drive the constants that contribute most to them.
 fn interval_table(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
-    let of_means = || cells(groups).filter_map(|cell| interval(cell, "mean_ns"));
-    let draws = of_means().map(|interval| interval.draws).max().unwrap_or(0);
-    let model_error = of_means().find_map(|interval| interval.model_error);
+    let columns = of_comparison(CompareTable::Intervals);
+    let Some(first) = columns.first() else { return String::new() };
+    let of_first = || cells(groups).filter_map(|cell| interval(cell, first));
+    let draws = of_first().map(|interval| interval.draws).max().unwrap_or(0);
+    let model_error = of_first().find_map(|interval| interval.model_error);
     let mut text = describe::wrapped(&intervals::explanation(draws, model_error), "");
-    text.push_str(&format!("\n{}\n", shown(&table(comparison, groups))));
+    text.push_str(&format!("\n{}\n", shown(&table(comparison, groups, &columns))));
     for (place, drive) in comparison.drives.iter().enumerate() {
-        let of_drive = groups.iter().filter_map(|group| interval(group.cells[place].as_ref()?, "mean_ns"));
+        let of_drive = groups.iter().filter_map(|group| interval(group.cells[place].as_ref()?, first));
         let names = intervals::contributors(of_drive);
         if !names.is_empty() {
-            let line = format!("{}: most of it in the mean from {}", drive.name, describe::listed(&names));
+            let line = format!("{}: most of it in the {} from {}", drive.name, first.heading, describe::listed(&names));
             text.push_str(&describe::wrapped(&line, "  "));
         }
     }
@@ -58,15 +57,14 @@ fn cells(groups: &[ComparedGroup]) -> impl Iterator<Item = &Cell> {
     groups.iter().flat_map(|group| group.cells.iter().flatten())
 }
 
-fn interval<'a>(cell: &'a Cell, name: &str) -> Option<&'a Interval> {
-    cell.doubted.as_ref()?.find(name)?.interval.as_ref()
+fn interval<'a>(cell: &'a Cell, figure: &Figure) -> Option<&'a Interval> {
+    cell.doubted.as_ref()?.find(figure.name)?.interval.as_ref()
 }
 
-fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table {
+fn table(comparison: &Comparison, groups: &[ComparedGroup], columns: &[&Figure]) -> Table {
     let named = named(groups);
     let mut table = named.table().left("drive").labels();
-    let columns = text::columns(&COLUMNS);
-    for figure in &columns {
+    for figure in columns {
         table = table.left(figure.column.0);
     }
     for group in groups {
@@ -84,6 +82,6 @@ fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table {
 /// Formats the ends of a figure's prediction interval, as in `9.8 to 12.1`.
 fn ends(cell: &Cell, figure: &Figure) -> String {
     let shown = |value: f64| describe::figure(value / figure.column.1);
-    interval(cell, figure.name)
+    interval(cell, figure)
         .map_or(String::from("-"), |interval| format!("{} to {}", shown(interval.low), shown(interval.high)))
 }

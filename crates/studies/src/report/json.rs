@@ -8,10 +8,11 @@ use serde_json::{Map, Value};
 use super::fio;
 use crate::results::Figures;
 use crate::results::documents::{
-    AllPercentiles, ByName, Description, DirectionResult, EnergyUse, FaultResult, FioJob, LatencySummary, LinkUse,
-    MeasuredIn, ProcessorUse, RunDocument, RunFigures, RunJob, RunResult, StageMean, StageName, WireTraffic, value,
+    AllPercentiles, ByName, Description, DirectionResult, EnergyFigures, EnergyUse, FaultResult, FioJob,
+    LatencySummary, LinkUse, MeasuredIn, PowerFigures, ProcessorFigures, ProcessorUse, RunDocument, RunFigures, RunJob,
+    RunResult, StageMean, StageName, WireTraffic, value,
 };
-use phaselink_core::ledger::{DirectionOutcome, JobOutcome, Outcome, WireUse};
+use phaselink_core::ledger::{CpuUse, DirectionOutcome, JobOutcome, Outcome, WireUse};
 use phaselink_core::time::Span;
 
 /// Returns the outcome of a run in the form of fio's JSON, with the `phaselink` object; `description` is the resolved
@@ -38,6 +39,7 @@ pub fn headed(verb: &str, document: Value) -> Value {
 }
 
 fn result(outcome: &Outcome, description: Value) -> RunResult {
+    let figures = Figures::of(outcome);
     RunResult {
         drive: outcome.drive.clone(),
         seed: outcome.seed,
@@ -46,18 +48,17 @@ fn result(outcome: &Outcome, description: Value) -> RunResult {
         measured: MeasuredIn::of(outcome.measured),
         faults: outcome.faults.iter().map(FaultResult::of).collect(),
         events: outcome.events,
-        figures: RunFigures::of(&Figures::of(outcome)),
+        figures: RunFigures::of(&figures),
         jobs: outcome.jobs.iter().map(|job| ledger_job(job, &outcome.stack_stages)).collect(),
         link: LinkUse {
             upstream: wire(&outcome.upstream, outcome.elapsed),
             downstream: wire(&outcome.downstream, outcome.elapsed),
         },
-        cpu: processor(outcome),
+        cpu: processor(&outcome.cpu, &figures),
         energy: EnergyUse {
-            server_w: outcome.energy.map(|energy| energy.server_w),
+            power: PowerFigures::of(&figures),
             idle_w: outcome.energy.map(|energy| energy.idle_w),
-            joules_per_io: outcome.joules_per_io(),
-            memory_joules_per_io: outcome.memory_joules_per_io(),
+            requests: EnergyFigures::of(&figures),
         },
         counters: ByName(outcome.counters.iter().map(|(name, count)| (String::from(*name), *count)).collect()),
         description: Description(description),
@@ -125,8 +126,7 @@ fn wire(wire: &WireUse, elapsed: Span) -> WireTraffic {
     }
 }
 
-fn processor(outcome: &Outcome) -> ProcessorUse {
-    let cpu = &outcome.cpu;
+fn processor(cpu: &CpuUse, figures: &Figures) -> ProcessorUse {
     ProcessorUse {
         cores: cpu.cores,
         working_ns: cpu.working.as_ns(),
@@ -134,8 +134,7 @@ fn processor(outcome: &Outcome) -> ProcessorUse {
         switching_ns: cpu.switching.as_ns(),
         interrupts: cpu.interrupts,
         context_switches: cpu.context_switches,
-        busy_cores: outcome.busy_cores(),
-        cores_per_gb_per_s: outcome.cores_per_gb_per_s(),
+        figures: ProcessorFigures::of(figures),
     }
 }
 

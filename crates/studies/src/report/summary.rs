@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::table::{Table, bar};
 use super::units::{self, ColumnScale};
-use crate::results::in_tables;
+use crate::results::{FIGURES, Figures, RunPart, Unit, in_tables};
 use phaselink_core::ledger::{DirectionOutcome, JobOutcome, Latency, MeasuredState, Outcome, WireUse};
 use phaselink_core::time::{Span, Time};
 
@@ -172,23 +172,34 @@ fn share_of_bytes(wire: &WireUse, bytes: u64) -> String {
 pub(super) fn host(outcome: &Outcome) -> Table {
     let cpu = &outcome.cpu;
     let cores = |span: Span| format!("{:.3}", span.as_s() / outcome.elapsed.as_s().max(1e-12));
+    let figures = Figures::of(outcome);
     let mut table = Table::new().left("host").right("");
-    table.row(["cores busy".to_string(), format!("{:.3} of {}", outcome.busy_cores(), cpu.cores)]);
+    figure_rows(&mut table, &figures, RunPart::Cores, &format!(" of {}", cpu.cores));
     table.row(["  working".to_string(), cores(cpu.working)]);
     table.row(["  spinning".to_string(), cores(cpu.spinning)]);
     table.row(["  switching and interrupts".to_string(), cores(cpu.switching)]);
-    table.row(["cores per GB/s".to_string(), format!("{:.3}", outcome.cores_per_gb_per_s())]);
+    figure_rows(&mut table, &figures, RunPart::Processor, "");
     table.row(["interrupts".to_string(), units::grouped(cpu.interrupts)]);
     table.row(["context switches".to_string(), units::grouped(cpu.context_switches)]);
-    if let Some((energy, joules)) = outcome.energy.zip(outcome.joules_per_io()) {
-        table.row(["server power".to_string(), units::quantity(energy.server_w, "W")]);
+    figure_rows(&mut table, &figures, RunPart::Power, "");
+    if let Some(energy) = outcome.energy {
         table.row(["  of it idle".to_string(), units::quantity(energy.idle_w, "W")]);
-        table.row(["energy per request".to_string(), units::quantity(joules, "J")]);
     }
-    if let Some(joules) = outcome.memory_joules_per_io() {
-        table.row(["  and in the memory".to_string(), units::quantity(joules, "J")]);
-    }
+    figure_rows(&mut table, &figures, RunPart::Energy, "");
     table
+}
+
+/// Adds a row for each known figure of a part of a run to the table of the host; `end` follows the value.
+fn figure_rows(table: &mut Table, figures: &Figures, part: RunPart, end: &str) {
+    for figure in &FIGURES {
+        let heading = figure.in_run.filter(|(own, _)| *own == part).map(|(_, heading)| heading);
+        let Some((heading, value)) = heading.zip(figures.get(figure)) else { continue };
+        let shown = match figure.unit {
+            Unit::Cores => format!("{value:.3}"),
+            unit => units::figure(unit, Some(value)),
+        };
+        table.row([heading.to_string(), shown + end]);
+    }
 }
 
 /// Returns the table of injected faults: the rule, the number of things that it affected, and the first and last time.

@@ -5,6 +5,7 @@
 use serde_json::{Map, Value as Json};
 
 use super::percentiles::{P50, P90, P95, P99, P99_9, P99_99, Percentile};
+use super::places::{ClosedBound, CompareTable, RunPart};
 use phaselink_core::config::document::Place;
 use phaselink_core::ledger::{JobOutcome, Latency, Outcome, WireUse};
 use phaselink_core::problem::Problems;
@@ -46,6 +47,18 @@ pub struct Figure {
     pub column: (&'static str, f64),
     /// True if the cells of `compare --json` contain this figure.
     pub is_in_cells: bool,
+    /// Place among the columns of a sweep whose plan lists none; `None` if it has no column for this figure.
+    in_sweeps: Option<u8>,
+    /// True if the prediction intervals of a run (`--intervals`) have a row for this figure.
+    pub is_in_intervals: bool,
+    /// Part of a run's document and of its host table that contains this figure, and the figure's name in the table.
+    pub in_run: Option<(RunPart, &'static str)>,
+    /// Name of the figure in the tiles at the top of a run's page; `None` if it has no tile.
+    pub tile: Option<&'static str>,
+    /// Place among the columns of a comparison's tables, from left to right, and the tables that have the figure.
+    in_compare: (u8, &'static [CompareTable]),
+    /// Bound on this figure by closed forms; `None` if there is none.
+    pub closed_bound: Option<ClosedBound>,
     /// True if some runs have no value of this figure.
     pub may_be_unknown: bool,
     reading: FigureReading,
@@ -99,101 +112,114 @@ macro_rules! figures {
         ///
         /// Latencies cover reads and writes of all jobs together, unless the figure's name begins with a kind of
         /// request.
-        pub const FIGURES: [Figure; COUNT] =
-            [$(Figure { name: stringify!($name), about: $about.trim_ascii(), ..$figure }),+];
+        pub const FIGURES: [Figure; COUNT] = {
+            use CompareTable::{Alike, Commits, Energy, Intervals, Mixes, Queries};
+            [$(Figure { name: stringify!($name), about: $about.trim_ascii(), ..$figure }),+]
+        };
     };
 }
 
 figures! {
     /// Number of reads and writes completed in all jobs, without warm-up and ramp.
-    ios: known("requests", Unit::Requests, |run| run.outcome.ios() as f64).in_cells();
+    ios: known("requests", Unit::Requests, |run| run.outcome.ios() as f64);
     /// Throughput of reads and writes, in requests a second.
-    iops: known("IOPS", Unit::PerS, |run| run.outcome.iops()).column("kIOPS", 1e3).in_cells();
+    iops: known("IOPS", Unit::PerS, |run| run.outcome.iops())
+        .column("kIOPS", 1e3).in_sweeps(1).in_intervals().tile("requests a second").in_compare(50, &[Alike, Intervals]).bounded_by(ClosedBound::Throughput);
     /// Throughput of reads, in requests a second.
-    read_iops: known("read IOPS", Unit::PerS, |run| run.sum(|job| job.read.iops())).column("read kIOPS", 1e3).in_cells();
+    read_iops: known("read IOPS", Unit::PerS, |run| run.sum(|job| job.read.iops()))
+        .column("read kIOPS", 1e3).in_compare(51, &[Mixes, Queries]);
     /// Throughput of writes, in requests a second.
-    write_iops: known("write IOPS", Unit::PerS, |run| run.sum(|job| job.write.iops())).column("write kIOPS", 1e3).in_cells();
+    write_iops: known("write IOPS", Unit::PerS, |run| run.sum(|job| job.write.iops())).column("write kIOPS", 1e3).in_compare(52, &[Mixes]);
     /// Bandwidth of user data that reads and writes transfer, in bytes a second.
-    bytes_per_s: known("bandwidth", Unit::BytesPerS, |run| run.outcome.bytes_per_s()).column("GB/s", 1e9).in_cells();
+    bytes_per_s: known("bandwidth", Unit::BytesPerS, |run| run.outcome.bytes_per_s())
+        .column("GB/s", 1e9).in_sweeps(2).in_intervals().tile("user data").in_compare(60, &[Alike, Mixes, Intervals]).bounded_by(ClosedBound::Bandwidth);
     /// Shortest latency of a read or write, in ns; unknown without requests.
-    min_ns: latency("min", LatencyOf::All, |latency| latency.min().as_ns()).in_cells();
+    min_ns: latency("min", LatencyOf::All, |latency| latency.min().as_ns());
     /// Mean latency of reads and writes, in ns, from the time at which the application wants a request to its completion.
-    mean_ns: latency("mean", LatencyOf::All, Latency::mean_ns).column("mean us", 1e3).in_cells();
+    mean_ns: latency("mean", LatencyOf::All, Latency::mean_ns)
+        .column("mean us", 1e3).in_sweeps(3).in_intervals().in_compare(20, &[Alike, Intervals]).bounded_by(ClosedBound::MeanLatency);
     /// Median latency of reads and writes, in ns; unknown if no request is slower.
-    p50_ns: percentile("p50", LatencyOf::All, P50).in_cells();
+    p50_ns: percentile("p50", LatencyOf::All, P50).in_sweeps(4).in_intervals().in_compare(21, &[Alike]);
     /// 90th percentile of the latency of reads and writes, in ns; unknown if no request is slower.
-    p90_ns: percentile("p90", LatencyOf::All, P90).in_cells();
+    p90_ns: percentile("p90", LatencyOf::All, P90);
     /// 95th percentile of the latency of reads and writes, in ns; unknown if no request is slower.
-    p95_ns: percentile("p95", LatencyOf::All, P95);
+    p95_ns: percentile("p95", LatencyOf::All, P95).outside_cells();
     /// 99th percentile of the latency of reads and writes, in ns; unknown if no request is slower.
-    p99_ns: percentile("p99", LatencyOf::All, P99).in_cells();
+    p99_ns: percentile("p99", LatencyOf::All, P99).in_sweeps(5).in_intervals().in_compare(22, &[Alike, Intervals]);
     /// 99.9th percentile of the latency of reads and writes, in ns; unknown if no request is slower.
-    p99_9_ns: percentile("p99.9", LatencyOf::All, P99_9).in_cells();
+    p99_9_ns: percentile("p99.9", LatencyOf::All, P99_9).in_sweeps(6).in_intervals().in_compare(23, &[Alike, Intervals]);
     /// 99.99th percentile of the latency of reads and writes, in ns; unknown if no request is slower.
-    p99_99_ns: percentile("p99.99", LatencyOf::All, P99_99);
+    p99_99_ns: percentile("p99.99", LatencyOf::All, P99_99).outside_cells();
     /// Longest latency of a read or write, in ns; unknown without requests.
-    max_ns: latency("max", LatencyOf::All, |latency| latency.max().as_ns()).in_cells();
+    max_ns: latency("max", LatencyOf::All, |latency| latency.max().as_ns());
     /// Mean latency of reads, in ns; unknown without reads.
-    read_mean_ns: latency("read mean", LatencyOf::Reads, Latency::mean_ns).column("read mean us", 1e3).in_cells();
+    read_mean_ns: latency("read mean", LatencyOf::Reads, Latency::mean_ns).column("read mean us", 1e3).in_compare(30, &[Mixes, Queries]);
     /// Median latency of reads, in ns; unknown if no read is slower.
-    read_p50_ns: percentile("read p50", LatencyOf::Reads, P50).in_cells();
+    read_p50_ns: percentile("read p50", LatencyOf::Reads, P50);
     /// 99th percentile of the latency of reads, in ns; unknown if no read is slower.
-    read_p99_ns: percentile("read p99", LatencyOf::Reads, P99).in_cells();
+    read_p99_ns: percentile("read p99", LatencyOf::Reads, P99).in_compare(31, &[Mixes]);
     /// 99.9th percentile of the latency of reads, in ns; unknown if no read is slower.
-    read_p99_9_ns: percentile("read p99.9", LatencyOf::Reads, P99_9).in_cells();
+    read_p99_9_ns: percentile("read p99.9", LatencyOf::Reads, P99_9);
     /// Mean latency of writes, in ns; unknown without writes.
-    write_mean_ns: latency("write mean", LatencyOf::Writes, Latency::mean_ns).column("write mean us", 1e3).in_cells();
+    write_mean_ns: latency("write mean", LatencyOf::Writes, Latency::mean_ns)
+        .column("write mean us", 1e3).in_compare(32, &[Mixes, Commits]);
     /// Median latency of writes, in ns; unknown if no write is slower.
-    write_p50_ns: percentile("write p50", LatencyOf::Writes, P50).in_cells();
+    write_p50_ns: percentile("write p50", LatencyOf::Writes, P50);
     /// 99th percentile of the latency of writes, in ns; unknown if no write is slower.
-    write_p99_ns: percentile("write p99", LatencyOf::Writes, P99).in_cells();
+    write_p99_ns: percentile("write p99", LatencyOf::Writes, P99).in_compare(33, &[Mixes]);
     /// 99.9th percentile of the latency of writes, in ns; unknown if no write is slower.
-    write_p99_9_ns: percentile("write p99.9", LatencyOf::Writes, P99_9).in_cells();
+    write_p99_9_ns: percentile("write p99.9", LatencyOf::Writes, P99_9);
     /// Number of flushes that the host sends to the drive.
-    flushes: known("flushes", Unit::Requests, |run| run.flushes.count() as f64).in_cells();
+    flushes: known("flushes", Unit::Requests, |run| run.flushes.count() as f64).in_compare(41, &[Commits]);
     /// Mean latency of flushes that the host sends to the drive, in ns; unknown without flushes.
-    flush_mean_ns: latency("flush mean", LatencyOf::Flushes, Latency::mean_ns).column("flush mean us", 1e3).in_cells();
+    flush_mean_ns: latency("flush mean", LatencyOf::Flushes, Latency::mean_ns).column("flush mean us", 1e3).in_compare(40, &[Commits]);
     /// 99th percentile of the latency of flushes, in ns; unknown if no flush is slower.
-    flush_p99_ns: percentile("flush p99", LatencyOf::Flushes, P99).in_cells();
+    flush_p99_ns: percentile("flush p99", LatencyOf::Flushes, P99);
     /// Number of commits: flushes by the application after at least one write, even if the drive needs no flush command.
-    commits: known("commits", Unit::Requests, |run| run.commits.count() as f64).in_cells();
+    commits: known("commits", Unit::Requests, |run| run.commits.count() as f64).in_compare(12, &[Commits]);
     /// Mean latency of commits, in ns, from the first write since the previous flush to the end of the flush; unknown without commits.
-    commit_mean_ns: latency("commit mean", LatencyOf::Commits, Latency::mean_ns).column("commit mean us", 1e3).in_cells();
+    commit_mean_ns: latency("commit mean", LatencyOf::Commits, Latency::mean_ns).column("commit mean us", 1e3).in_compare(10, &[Commits]);
     /// Median latency of commits (writes and the flush that follows), in ns; unknown if no commit is slower.
-    commit_p50_ns: percentile("commit p50", LatencyOf::Commits, P50).in_cells();
+    commit_p50_ns: percentile("commit p50", LatencyOf::Commits, P50);
     /// 99th percentile of the latency of commits (writes and the flush that follows), in ns; unknown if no commit is slower.
-    commit_p99_ns: percentile("commit p99", LatencyOf::Commits, P99).in_cells();
+    commit_p99_ns: percentile("commit p99", LatencyOf::Commits, P99).in_compare(11, &[Commits]);
     /// Number of queries: rounds of reads in which each round waits for the results of the previous one.
-    queries: known("queries", Unit::Requests, |run| run.queries.count() as f64).in_cells();
+    queries: known("queries", Unit::Requests, |run| run.queries.count() as f64);
     /// Throughput of queries (rounds of dependent reads), in queries a second.
-    queries_per_s: known("queries a second", Unit::PerS, |run| run.sum(JobOutcome::queries_per_s)).column("queries/s", 1.0).in_cells();
+    queries_per_s: known("queries a second", Unit::PerS, |run| run.sum(JobOutcome::queries_per_s))
+        .column("queries/s", 1.0).in_compare(12, &[Queries]);
     /// Mean latency of queries, in ns, from the first read to the end of the last round of dependent reads; unknown without queries.
-    query_mean_ns: latency("query mean", LatencyOf::Queries, Latency::mean_ns).column("query mean us", 1e3).in_cells();
+    query_mean_ns: latency("query mean", LatencyOf::Queries, Latency::mean_ns).column("query mean us", 1e3).in_compare(10, &[Queries]);
     /// Median latency of queries (rounds of dependent reads), in ns; unknown if no query is slower.
-    query_p50_ns: percentile("query p50", LatencyOf::Queries, P50).in_cells();
+    query_p50_ns: percentile("query p50", LatencyOf::Queries, P50);
     /// 99th percentile of the latency of queries (rounds of dependent reads), in ns; unknown if no query is slower.
-    query_p99_ns: percentile("query p99", LatencyOf::Queries, P99).in_cells();
+    query_p99_ns: percentile("query p99", LatencyOf::Queries, P99).in_compare(11, &[Queries]);
     /// Utilisation of the busier direction of the PCI Express link, 0 to 1.
-    link_busy_share: known("link busy", Unit::Share, |run| run.link_busy_share()).in_cells();
+    link_busy_share: known("link busy", Unit::Share, |run| run.link_busy_share()).in_sweeps(8);
     /// Utilisation of the PCI Express link in the direction from device to host, 0 to 1.
-    upstream_busy_share: known("to host", Unit::Share, |run| run.busy_share(&run.outcome.upstream));
+    upstream_busy_share: known("to host", Unit::Share, |run| run.busy_share(&run.outcome.upstream)).outside_cells();
     /// Utilisation of the PCI Express link in the direction from host to device, 0 to 1.
-    downstream_busy_share: known("to device", Unit::Share, |run| run.busy_share(&run.outcome.downstream));
+    downstream_busy_share: known("to device", Unit::Share, |run| run.busy_share(&run.outcome.downstream)).outside_cells();
     /// Mean number of busy cores of the host during the run; spinning for completions counts as busy.
-    busy_cores: known("cores", Unit::Cores, |run| run.outcome.busy_cores()).in_cells();
+    busy_cores: known("cores", Unit::Cores, |run| run.outcome.busy_cores())
+        .in_sweeps(7).in_intervals().in_run(RunPart::Cores, "cores busy").in_compare(70, &[Alike, Mixes, Queries, Intervals]);
     /// Busy cores of the host divided by the bandwidth of user data in 10^9 bytes a second; 0 without data.
-    cores_per_gb_per_s: known("cores per GB/s", Unit::Cores, |run| run.outcome.cores_per_gb_per_s());
+    cores_per_gb_per_s: known("cores per GB/s", Unit::Cores, |run| run.outcome.cores_per_gb_per_s())
+        .in_run(RunPart::Processor, "cores per GB/s").outside_cells();
     /// Mean power of the whole server during the run, in watts; unknown if the drive file gives no power of the idle server.
-    server_w: unknown("power", Unit::W, |run| Some(run.outcome.energy?.server_w));
+    server_w: unknown("power", Unit::W, |run| Some(run.outcome.energy?.server_w))
+        .in_intervals().in_run(RunPart::Power, "server power").outside_cells();
     /// Energy of the whole server for each read or write, in joules; unknown if the drive file gives no power of the idle server.
-    joules_per_io: unknown("energy", Unit::J, |run| run.outcome.joules_per_io()).column("uJ/IO", 1e-6).in_cells();
+    joules_per_io: unknown("energy", Unit::J, |run| run.outcome.joules_per_io())
+        .column("uJ/IO", 1e-6).in_intervals().in_run(RunPart::Energy, "energy per request").in_compare(80, &[Energy, Intervals]);
     /// Energy of the server beyond that of the idle server, for each read or write, in joules; unknown without the power of the idle server.
     joules_per_io_above_idle: unknown("energy above idle", Unit::J, |run| run.outcome.joules_per_io_above_idle())
-        .column("active", 1e-6).in_cells();
+        .column("active", 1e-6).in_compare(81, &[Energy]);
     /// Energy of the device's memory medium for each read or write, in joules; unknown if the drive file gives no energy of an access.
-    memory_joules_per_io: unknown("energy of memory", Unit::J, |run| run.outcome.memory_joules_per_io()).in_cells();
+    memory_joules_per_io: unknown("energy of memory", Unit::J, |run| run.outcome.memory_joules_per_io())
+        .in_run(RunPart::Energy, "  and in the memory");
     /// Relative precision: half width of the 95 % confidence interval over the value, the larger of mean and p99 latency; known for runs with `--precision`.
-    precision_share: unknown("known to", Unit::Share, |_| None);
+    precision_share: unknown("known to", Unit::Share, |_| None).outside_cells();
 }
 
 const fn known(heading: &'static str, unit: Unit, read: fn(&MeasuredRun) -> f64) -> Figure {
@@ -215,7 +241,22 @@ const fn percentile(heading: &'static str, of: LatencyOf, percentile: Percentile
 const fn figure(heading: &'static str, unit: Unit, reading: FigureReading) -> Figure {
     let may_be_unknown = !matches!(reading, FigureReading::Known(_));
     let column = (heading, 1.0);
-    Figure { name: "", heading, unit, about: "", column, is_in_cells: false, may_be_unknown, reading }
+    Figure {
+        name: "",
+        heading,
+        unit,
+        about: "",
+        column,
+        is_in_cells: true,
+        in_sweeps: None,
+        is_in_intervals: false,
+        in_run: None,
+        tile: None,
+        in_compare: (0, &[]),
+        closed_bound: None,
+        may_be_unknown,
+        reading,
+    }
 }
 
 impl Figure {
@@ -223,8 +264,37 @@ impl Figure {
         Figure { column: (heading, one), ..self }
     }
 
-    const fn in_cells(self) -> Figure {
-        Figure { is_in_cells: true, ..self }
+    const fn outside_cells(self) -> Figure {
+        Figure { is_in_cells: false, ..self }
+    }
+
+    const fn in_sweeps(self, place: u8) -> Figure {
+        Figure { in_sweeps: Some(place), ..self }
+    }
+
+    const fn in_intervals(self) -> Figure {
+        Figure { is_in_intervals: true, ..self }
+    }
+
+    const fn in_run(self, part: RunPart, heading: &'static str) -> Figure {
+        Figure { in_run: Some((part, heading)), ..self }
+    }
+
+    const fn tile(self, heading: &'static str) -> Figure {
+        Figure { tile: Some(heading), ..self }
+    }
+
+    const fn in_compare(self, place: u8, tables: &'static [CompareTable]) -> Figure {
+        Figure { in_compare: (place, tables), ..self }
+    }
+
+    const fn bounded_by(self, bound: ClosedBound) -> Figure {
+        Figure { closed_bound: Some(bound), ..self }
+    }
+
+    /// True if the figure belongs to one of these parts of a run.
+    pub fn is_in_run(&self, parts: &[RunPart]) -> bool {
+        self.in_run.is_some_and(|(own, _)| parts.contains(&own))
     }
 
     /// Returns a value of this figure as JSON. Numbers of requests are integers; an unknown value is null.
@@ -236,9 +306,21 @@ impl Figure {
     }
 }
 
-/// Columns of a sweep plan that does not list any, and of pages that show a few figures.
-pub const COLUMNS_DEFAULT: [&str; 8] =
-    ["iops", "bytes_per_s", "mean_ns", "p50_ns", "p99_ns", "p99_9_ns", "busy_cores", "link_busy_share"];
+/// Returns the columns of a sweep whose plan lists none, from left to right.
+pub fn of_sweep() -> Vec<&'static Figure> {
+    in_order(|figure| figure.in_sweeps)
+}
+
+/// Returns the columns of a table of comparisons, from left to right.
+pub fn of_comparison(table: CompareTable) -> Vec<&'static Figure> {
+    in_order(|Figure { in_compare: (place, tables), .. }| tables.contains(&table).then_some(*place))
+}
+
+fn in_order(place: impl Fn(&Figure) -> Option<u8>) -> Vec<&'static Figure> {
+    let mut figures: Vec<(u8, &Figure)> = FIGURES.iter().filter_map(|it| Some((place(it)?, it))).collect();
+    figures.sort_by_key(|(place, _)| *place);
+    figures.into_iter().map(|(_, figure)| figure).collect()
+}
 
 /// Renamed figures: the name in earlier versions, and the current name.
 const EARLIER: [(&str, &str); 4] = [
@@ -391,11 +473,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_figure_has_a_name_of_its_own_and_the_defaults_exist() {
+    fn every_figure_has_a_name_of_its_own() {
         for (place, figure) in FIGURES.iter().enumerate() {
             assert!(FIGURES[..place].iter().all(|other| other.name != figure.name), "{}", figure.name);
         }
-        assert!(COLUMNS_DEFAULT.iter().all(|name| find(name).is_some()));
     }
 
     #[test]

@@ -1,19 +1,22 @@
 //! Results as types: the registry of figures, documents of `--json` with their schema, and findings.
 //!
 //! [`FIGURES`] lists every number to which a run is reduced, and how it is computed from an
-//! [`Outcome`](phaselink_core::ledger::Outcome). Columns of sweeps, cells of comparisons, attributes of Python's results and the
-//! JSON Schema follow from it. So a new figure is one row there, plus the code that measures it.
+//! [`Outcome`](phaselink_core::ledger::Outcome). Its row also names the tables and documents that show the figure. Columns of
+//! sweeps, tables and cells of comparisons, the host of a run, attributes of Python's results and the JSON Schema follow
+//! from it. So a new figure is one row there, plus the code that measures it.
 
 pub mod documents;
 mod evidence;
 mod figures;
 mod finding;
 mod percentiles;
+mod places;
 pub mod units;
 pub mod words;
 
 pub use evidence::Evidence;
-pub use figures::{COLUMNS_DEFAULT, FIGURES, Figure, Figures, PRECISION, Unit, current_name, find, number};
-pub use figures::{columns, rename_note};
+pub use figures::{FIGURES, Figure, Figures, PRECISION, Unit, current_name, find, number};
+pub use figures::{columns, of_comparison, of_sweep, rename_note};
 pub use finding::{Finding, FindingKind, FindingPart, FindingPlace, FindingUnit};
 pub use percentiles::{PERCENTILES, Percentile, in_tables};
+pub use places::{ClosedBound, CompareTable, RunPart};

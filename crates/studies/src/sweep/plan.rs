@@ -20,7 +20,7 @@
 
 use super::axis::{self, Axis, AxisTarget, POINTS_MAX, Spacing, SweptKey};
 use crate::reproduce::option_text;
-use crate::results::{self, COLUMNS_DEFAULT, Figure};
+use crate::results::{self, Figure};
 use phaselink_core::config::document::{self, Entry, Node, Place, Table, Value};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
@@ -210,7 +210,7 @@ impl SweepReader {
 
     fn columns(&mut self, table: &Table) -> Vec<&'static Figure> {
         if document::entry(table, "columns").is_none() {
-            return COLUMNS_DEFAULT.iter().filter_map(|name| results::find(name)).collect();
+            return results::of_sweep();
         }
         let mut names = Vec::new();
         for node in self.array(table, "columns", "an array of names") {

@@ -203,7 +203,7 @@ fn object(plan: &Plan, row: &RanPoint) -> SweepRow {
         seed: plan.seed(row.point),
         cost: row.verdict.map(|(cost, _)| cost),
         meets: row.verdict.map(|(_, is_met)| is_met),
-        figures: RowFigures::of(figures.collect()),
+        figures: RowFigures(figures.collect()),
         hash: row.hash.to_string(),
         intervals: row.intervals.is_some().then(|| ByName(intervals.collect())),
     }

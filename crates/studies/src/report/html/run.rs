@@ -10,6 +10,7 @@ use super::page::side_by_side;
 use super::{colour, conclusion, document, escape, packets, plot, section, table};
 use crate::report::table::Table;
 use crate::results::documents::ResourceUse;
+use crate::results::{FIGURES, Figure, Figures};
 use phaselink_core::engine::timeline::Window;
 use phaselink_core::ledger::stage::SystemPart;
 use phaselink_core::ledger::{DirectionOutcome, Outcome, Trace};
@@ -154,10 +155,9 @@ fn header(outcome: &Outcome) -> String {
 
 /// Returns the HTML tiles at the top of the page: the few numbers that a reader looks for first.
 fn tiles(outcome: &Outcome, usage: &[ResourceUse]) -> String {
-    let mut tiles = vec![
-        (units::count(outcome.iops()), String::from("requests a second")),
-        (units::quantity(outcome.bytes_per_s(), "B/s"), String::from("user data")),
-    ];
+    let figures = Figures::of(outcome);
+    let tile = |it: &Figure| Some((units::figure(it.unit, figures.get(it)), String::from(it.tile?)));
+    let mut tiles: Vec<(String, String)> = FIGURES.iter().filter_map(tile).collect();
     let all: Vec<(String, &DirectionOutcome)> = directions(outcome).collect();
     for (name, figures) in all.iter().take(TILED_MAX) {
         let of = match (all.len(), outcome.jobs.len()) {

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::results::{FIGURES, Figures, PERCENTILES, in_tables};
+use crate::results::{FIGURES, Figure, Figures, PERCENTILES, Percentile, RunPart, Unit, in_tables};
 use phaselink_core::ledger::{Latency, Stage};
 
 /// JSON object with arbitrary keys, in the order of this list.
@@ -40,7 +40,7 @@ macro_rules! keyed {
         #[doc = $about]
         #[derive(Clone, Debug, Serialize)]
         #[serde(transparent)]
-        pub struct $Name(Map<String, Value>);
+        pub struct $Name(pub Map<String, Value>);
 
         impl JsonSchema for $Name {
             fn schema_name() -> Cow<'static, str> {
@@ -59,20 +59,44 @@ keyed! {
     AllPercentiles: true, PERCENTILES.iter().map(|it| (String::from(it.name), BEYOND, "number", true));
     /// Percentiles of latency that tables show, in ns; null where no request has a higher latency than the percentile.
     TablePercentiles: true, in_tables().map(|it| (format!("{}_ns", it.name), BEYOND, "number", true));
-    /// Figures of all requests of a run together, such as throughput and mean latency, by name.
-    RunFigures: true, figures(|_| true);
-    /// Figures of one drive in `phaselink compare`, such as throughput and mean latency, by name.
-    CellFigures: true, figures(|figure| figure.is_in_cells);
     /// Figures of one point of a sweep by name: the columns that the plan selects.
-    RowFigures: false, figures(|_| true);
+    RowFigures: false, keys(|_| true);
+}
+
+/// Defines types for JSON objects of figures, each with the figures that it selects by their rows.
+macro_rules! figures {
+    ($(#[doc = $about:literal] $Name:ident: $has:expr;)+) => {
+        keyed! { $(#[doc = $about] $Name: true, keys($has);)+ }
+        $(impl $Name {
+            /// Returns the figures of a run that this object has.
+            pub fn of(figures: &Figures) -> $Name {
+                let has: fn(&Figure) -> bool = $has;
+                let shown = FIGURES.iter().filter(|figure| has(figure));
+                $Name(shown.map(|it| (String::from(it.name), it.json(figures.get(it)))).collect())
+            }
+        })+
+    };
+}
+
+figures! {
+    /// Figures of all requests of a run together, such as throughput and mean latency, by name.
+    RunFigures: |_| true;
+    /// Figures of one drive in `phaselink compare`, such as throughput and mean latency, by name.
+    CellFigures: |figure| figure.is_in_cells;
+    /// Costs of the host that follow from its processor time during a run, by name.
+    ProcessorFigures: |figure| figure.is_in_run(&[RunPart::Cores, RunPart::Processor]);
+    /// Power of the server during a run, by name.
+    PowerFigures: |figure| figure.is_in_run(&[RunPart::Power]);
+    /// Energy for each request of a run, by name.
+    EnergyFigures: |figure| figure.is_in_run(&[RunPart::Energy]);
 }
 
 const BEYOND: &str = "Latency in ns that the percentage of requests in the key (`p99`: 99 %) does not exceed.";
 
 type Key = (String, &'static str, &'static str, bool);
 
-fn figures(has: fn(&crate::results::Figure) -> bool) -> impl Iterator<Item = Key> {
-    let kind = |unit| if unit == crate::results::Unit::Requests { "integer" } else { "number" };
+fn keys(has: fn(&Figure) -> bool) -> impl Iterator<Item = Key> {
+    let kind = |unit| if unit == Unit::Requests { "integer" } else { "number" };
     let figures = FIGURES.iter().filter(move |figure| has(figure));
     figures.map(move |it| (String::from(it.name), it.about, kind(it.unit), it.may_be_unknown))
 }
@@ -95,7 +119,7 @@ fn numbers(about: &str, keys: impl Iterator<Item = Key>, is_required: bool) -> S
 impl AllPercentiles {
     /// Returns all percentiles of these latencies.
     pub fn of(latency: &Latency) -> AllPercentiles {
-        let value = |it: &crate::results::Percentile| (String::from(it.name), Value::from(it.of_ns(latency)));
+        let value = |it: &Percentile| (String::from(it.name), Value::from(it.of_ns(latency)));
         AllPercentiles(PERCENTILES.iter().map(value).collect())
     }
 }
@@ -104,28 +128,6 @@ impl TablePercentiles {
     /// Returns those percentiles of these latencies that tables show.
     pub fn of(latency: &Latency) -> TablePercentiles {
         TablePercentiles(in_tables().map(|it| (format!("{}_ns", it.name), Value::from(it.of_ns(latency)))).collect())
-    }
-}
-
-impl RunFigures {
-    /// Returns all figures of a run as a JSON object.
-    pub fn of(figures: &Figures) -> RunFigures {
-        RunFigures(FIGURES.iter().map(|it| (String::from(it.name), it.json(figures.get(it)))).collect())
-    }
-}
-
-impl CellFigures {
-    /// Returns the figures of a run that the cells of a comparison contain.
-    pub fn of(figures: &Figures) -> CellFigures {
-        let shown = FIGURES.iter().filter(|figure| figure.is_in_cells);
-        CellFigures(shown.map(|it| (String::from(it.name), it.json(figures.get(it)))).collect())
-    }
-}
-
-impl RowFigures {
-    /// Returns a row of a sweep with these values by the names of their columns.
-    pub fn of(values: Map<String, Value>) -> RowFigures {
-        RowFigures(values)
     }
 }
 

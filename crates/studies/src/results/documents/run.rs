@@ -5,7 +5,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    AllPercentiles, ByName, Description, FigureInterval, FioJob, PrecisionResult, ResourceUse, RunFigures, StageMean,
+    AllPercentiles, ByName, Description, EnergyFigures, FigureInterval, FioJob, PowerFigures, PrecisionResult,
+    ProcessorFigures, ResourceUse, RunFigures, StageMean,
 };
 use crate::results::{Evidence, Finding, words};
 use phaselink_core::ledger::{FaultSummary, MeasuredState};
@@ -248,24 +249,20 @@ pub struct ProcessorUse {
     pub interrupts: u64,
     /// Number of context switches on all cores of the host during the run.
     pub context_switches: u64,
-    /// Mean number of the host's cores that were busy during the run, spinning included.
-    pub busy_cores: f64,
-    /// Busy cores of the host divided by the bandwidth of user data in 10^9 bytes a second; 0 without data.
-    pub cores_per_gb_per_s: f64,
+    /// Figures of the run that follow from the processor time of the host, such as its busy cores.
+    #[serde(flatten)]
+    pub figures: ProcessorFigures,
 }
 
 /// Power of the server during a run, and energy for each request.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct EnergyUse {
-    /// Mean power of the whole server during the run, in watts; null if the drive file gives no power of the idle
-    /// server.
-    pub server_w: Option<f64>,
+    /// Figures of the run on the power of the server.
+    #[serde(flatten)]
+    pub power: PowerFigures,
     /// Power of the idle server, in watts; null if the drive file gives none.
     pub idle_w: Option<f64>,
-    /// Energy of the whole server for each read or write, in joules; null if the drive file gives no power of the idle
-    /// server.
-    pub joules_per_io: Option<f64>,
-    /// Energy of the device's memory medium for each read or write, in joules; null if the drive file gives no energy
-    /// of an access.
-    pub memory_joules_per_io: Option<f64>,
+    /// Figures of the run on the energy for each request.
+    #[serde(flatten)]
+    pub requests: EnergyFigures,
 }

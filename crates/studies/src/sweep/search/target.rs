@@ -1,7 +1,7 @@
 //! Target of a search: bounds on figures, such as `p99<5us, iops>500k`.
 
 use crate::predict::Prediction;
-use crate::results::{FIGURES, Figure, Figures, Unit, find};
+use crate::results::{ClosedBound, FIGURES, Figure, Figures, Unit, find};
 use phaselink_core::problem::Problem;
 use std::fmt;
 
@@ -60,12 +60,11 @@ impl Target {
         let [job] = &prediction.jobs[..] else { return false };
         let loaded = job.loaded();
         self.0.iter().any(|bound| {
-            let best = match bound.figure.name {
-                "iops" => Some(loaded.most_iops),
-                "bytes_per_s" => Some(loaded.most_iops * job.workload.mean_bytes()),
-                "mean_ns" => loaded.least_ns,
-                _ => None,
-            };
+            let best = bound.figure.closed_bound.and_then(|bound| match bound {
+                ClosedBound::Throughput => Some(loaded.most_iops),
+                ClosedBound::Bandwidth => Some(loaded.most_iops * job.workload.mean_bytes()),
+                ClosedBound::MeanLatency => loaded.least_ns,
+            });
             bound.is_of_speed() && best.is_some_and(|best| bound.is_missed(best, CLOSED_FORM_MARGIN))
         })
     }
@@ -106,9 +105,9 @@ impl Bound {
     /// True if the bound demands speed: throughput of at least, or latency of at most, a limit. A slower part cannot
     /// help to meet it.
     fn is_of_speed(&self) -> bool {
-        match self.figure.name {
-            "iops" | "read_iops" | "write_iops" | "bytes_per_s" => self.is_least,
-            _ => self.figure.unit == Unit::Ns && !self.is_least,
+        match self.figure.unit {
+            Unit::PerS | Unit::BytesPerS => self.is_least,
+            unit => unit == Unit::Ns && !self.is_least,
         }
     }
 }
@@ -188,6 +187,7 @@ mod tests {
     fn only_speed_that_is_missed_by_more_than_chance_rules_out_what_is_slower() {
         assert!(bound("iops>100").is_missed(97.0, MARGIN) && !bound("iops>100").is_missed(99.0, MARGIN));
         assert!(bound("p99<100ns").is_missed(103.0, MARGIN) && !bound("p99<100ns").is_missed(101.0, MARGIN));
+        assert!(bound("queries_per_s>5").is_of_speed() && !bound("queries_per_s<5").is_of_speed());
         assert!(bound("p99<5ns").is_of_speed() && !bound("p99>5ns").is_of_speed() && !bound("server<5").is_of_speed());
     }
 }
