@@ -33,6 +33,8 @@ class Figures:
     @property
     def p99_99_ns(self) -> float | None: ...
     @property
+    def beyond_p99_mean_ns(self) -> float | None: ...
+    @property
     def max_ns(self) -> float | None: ...
     @property
     def read_mean_ns(self) -> float | None: ...
@@ -147,6 +149,7 @@ RunFigures = TypedDict(
         "p99_ns": float | None,
         "p99_9_ns": float | None,
         "p99_99_ns": float | None,
+        "beyond_p99_mean_ns": float | None,
         "max_ns": float | None,
         "read_mean_ns": float | None,
         "read_p50_ns": float | None,
@@ -394,6 +397,7 @@ RanCell = TypedDict(
         "p90_ns": float | None,
         "p99_ns": float | None,
         "p99_9_ns": float | None,
+        "beyond_p99_mean_ns": float | None,
         "max_ns": float | None,
         "read_mean_ns": float | None,
         "read_p50_ns": float | None,

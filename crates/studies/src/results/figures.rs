@@ -150,6 +150,8 @@ figures! {
     p99_9_ns: percentile("p99.9", LatencyOf::All, P99_9).in_sweeps(6).in_intervals().in_compare(23, &[Alike, Intervals]);
     /// 99.99th percentile of the latency of reads and writes, in ns; unknown if no request is slower.
     p99_99_ns: percentile("p99.99", LatencyOf::All, P99_99).outside_cells();
+    /// Mean latency of the slowest 1 % of reads and writes, in ns, which varies less between runs than p99.9 or the longest; unknown if no request is slower than p99.
+    beyond_p99_mean_ns: unknown("mean beyond p99", Unit::Ns, |run| run.all.mean_beyond_ns(P99.percent)).column("beyond p99 us", 1e3);
     /// Longest latency of a read or write, in ns; unknown without requests.
     max_ns: latency("max", LatencyOf::All, |latency| latency.max().as_ns());
     /// Mean latency of reads, in ns; unknown without reads.
