@@ -9,7 +9,6 @@ use phaselink_core::problem::Problem;
 use phaselink_serve::{bench, front};
 use phaselink_studies::report;
 use phaselink_studies::results::units;
-use serde_json::json;
 
 use crate::ending::{Ending, Failure};
 use crate::interrupt;
@@ -53,7 +52,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let file = arguments.json.iter().flatten().next().map(|path| output::Target::create("--json", path)).transpose()?;
     let stopped = interrupt::flag();
     let outcome = bench::run(&*target, &workload.jobs, arguments.seed, &stopped).map_err(unreachable)?;
-    let document = report::json(&outcome, json!({ "target": target.to_string() }));
+    let document = report::json_of_served(&outcome, target.to_string());
     let document = output::stamped(output::headed("bench", document));
     if let Some(file) = file {
         file.write(&output::json_text(&document))?;

@@ -27,6 +27,7 @@ COMMANDS = {
     "compare": ["compare", "nvme", "cxl", "--ios", 200],
     "compare, in doubt": ["compare", "nvme", "--ios", 200, "--bs", "4k", "--intervals=20", "--precision", "50%"],
     "compare, short queues": ["compare", "nvme", "dc-express", "--ios", 2000, "--bs", "4k", "--numjobs", 1, "--iodepth", 100],
+    "crash": ["crash", "--run", "true", "--check", "true"],
     "predict": ["predict", "nvme", "cxl", "capi"],
     "predict, in doubt": ["predict", "dc-express", "--iodepth", 8, "--rw", "randrw", "--intervals=20"],
     "sweep": ["sweep", "plan.toml"],

@@ -26,6 +26,7 @@ use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::protocol::halves::Attachment;
 use phaselink_core::workload;
 use phaselink_serve::device;
+use phaselink_studies::results::documents::value;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
@@ -451,7 +452,7 @@ impl Arguments {
     }
 
     fn print(&self, report: &CrashReport<'_>, target: Option<Target>) -> Result<(), Failure> {
-        let document = || output::headed("crash", text::document(self.seed, report));
+        let document = || output::headed("crash", value(&text::document(self.seed, report)));
         if let Some(target) = target {
             target.write(&output::json_text(&document()))?;
         }

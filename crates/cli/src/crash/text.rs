@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use phaselink_core::crash::explain::ImageState;
 use phaselink_core::crash::image::Pieces;
-use phaselink_core::crash::recording::{Durability, DurabilityRules, RecordedEvent, RecordedOp, Recording};
+use phaselink_core::crash::recording::{RecordedEvent, RecordedOp, Recording};
 use phaselink_core::crash::sample::ImageCount;
 use phaselink_core::crash::{Image, Loss, zones};
-use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::problem::printable;
 use phaselink_studies::report::{Table, units};
-use serde_json::{Value, json};
+use phaselink_studies::results::documents::{
+    CheckedImages, CrashDocument, CrashDrive, RecordedRequests, SmallestCrash,
+};
 
 use super::{CrashReport, SmallestFailure};
 use crate::describe;
@@ -24,7 +25,8 @@ const NAMED_MAX: usize = 100;
 
 /// Returns the results of a crash test as text.
 pub(super) fn text(report: &CrashReport<'_>) -> String {
-    let mut text = format!("{}\n{}\n", describe::wrapped(&durability(report.recording), ""), table(report));
+    let mut text =
+        format!("{}\n{}\n", describe::wrapped(&CrashDrive::of(report.recording).sentence(), ""), table(report));
     text += &describe::wrapped(&conclusion(report), "  ");
     if let Some(smallest) = &report.failure {
         text += &failure(report, smallest);
@@ -32,77 +34,22 @@ pub(super) fn text(report: &CrashReport<'_>) -> String {
     text
 }
 
-/// Returns a sentence on the size and the durability rules of the recorded drive.
-fn durability(recording: &Recording) -> String {
-    let DurabilityRules { block_bytes, atomic_bytes, durability } = recording.rules;
-    let (size, block) = (describe::size(recording.capacity_bytes), describe::size(block_bytes.into()));
-    let kept = match durability {
-        Durability::OnFlush => "a write is kept once it is flushed",
-        Durability::OnAcknowledgement => "a write is kept once it is answered",
-    };
-    let whole = match atomic_bytes == block_bytes {
-        true => format!("blocks of {block} are whole"),
-        false => format!(
-            "writes of up to {} are whole, longer ones in blocks of {block}",
-            describe::size(atomic_bytes.into())
-        ),
-    };
-    let zones = recording.zones.map_or_else(String::new, |ZoneLayout { zones, zone_blocks, .. }| {
-        let each = describe::size(zone_blocks * u64::from(block_bytes));
-        let counted = describe::counted(zones.into(), "zone");
-        format!(" It has {counted} of {each}: what survives of a zone are its first blocks.")
-    });
-    format!("A drive of {size}: {kept}, and {whole}.{zones}")
-}
-
-/// Number of recorded requests of each kind, and number of written bytes.
-struct RequestCounts {
-    writes: u64,
-    bytes: u64,
-    trims: u64,
-    zeroes: u64,
-    resets: u64,
-    finishes: u64,
-    flushes: u64,
-    durable: u64,
-}
-
-fn counts(recording: &Recording) -> RequestCounts {
-    let count =
-        |is: &dyn Fn(&RecordedOp) -> bool| recording.requests.iter().filter(|request| is(&request.kind)).count() as u64;
-    let writes = recording.requests.iter().filter(|request| matches!(request.kind, RecordedOp::Write(_)));
-    RequestCounts {
-        writes: count(&|kind| matches!(kind, RecordedOp::Write(_))),
-        bytes: writes.map(|request| u64::from(request.bytes)).sum(),
-        trims: count(&|kind| *kind == RecordedOp::Trim),
-        zeroes: count(&|kind| *kind == RecordedOp::Zero),
-        resets: count(&|kind| *kind == RecordedOp::Reset),
-        finishes: count(&|kind| *kind == RecordedOp::Finish),
-        flushes: count(&|kind| *kind == RecordedOp::Flush),
-        durable: count_durable(recording),
-    }
-}
-
-/// Returns the number of recorded writes, trims and write-zeroes with force unit access (FUA).
-fn count_durable(recording: &Recording) -> u64 {
-    let is_action = |kind: &RecordedOp| matches!(kind, RecordedOp::Reset | RecordedOp::Finish);
-    recording.requests.iter().filter(|request| request.durable && !is_action(&request.kind)).count() as u64
-}
-
 fn table(report: &CrashReport<'_>) -> Table {
-    let RequestCounts { writes, bytes, trims, zeroes, resets, finishes, flushes, durable } = counts(report.recording);
-    let actions = report.recording.zones.map(|_| [("resets", resets), ("finishes", finishes)]);
+    let recorded = RecordedRequests::of(report.recording, report.timeline);
+    let zoned = [("resets", recorded.zone_resets), ("finishes", recorded.zone_finishes)];
+    let actions = report.recording.zones.map(|_| zoned);
     let possible = match report.possible {
         ImageCount::Exact(count) => units::grouped(count),
         ImageCount::PowerOfTen(power) => format!("10^{power:.0}"),
     };
-    let epochs = report.timeline.epochs().len() as u64;
+    let epochs = recorded.epochs as u64;
     let (tested, failed) = (report.findings.tested as u64, report.findings.failed.len() as u64);
-    let before = [("writes", units::grouped(writes)), ("written", units::quantity(bytes as f64, "B"))];
+    let written = units::quantity(recorded.written_bytes as f64, "B");
+    let before = [("writes", units::grouped(recorded.writes)), ("written", written)];
     let counted = |(head, count): (&'static str, u64)| (head, units::grouped(count));
-    let changes = [("trims", trims), ("zeroings", zeroes)].map(counted);
+    let changes = [("trims", recorded.trims), ("zeroings", recorded.zeroings)].map(counted);
     let actions = actions.into_iter().flatten().map(counted);
-    let after = [("flushes", flushes), ("FUA", durable), ("epochs", epochs)].map(counted);
+    let after = [("flushes", recorded.flushes), ("FUA", recorded.force_unit_access), ("epochs", epochs)].map(counted);
     let last = [("images", possible), counted(("tested", tested)), counted(("failed", failed))];
     let columns = before.into_iter().chain(changes).chain(actions).chain(after).chain(last);
     let (heads, cells): (Vec<&str>, Vec<String>) = columns.unzip();
@@ -246,42 +193,38 @@ fn zone(recording: &Recording, place: usize) -> u32 {
 }
 
 /// Returns the results of a crash test as a JSON document.
-pub(super) fn document(seed: u64, report: &CrashReport<'_>) -> Value {
+pub(super) fn document(seed: u64, report: &CrashReport<'_>) -> CrashDocument {
     let CrashReport { recording, timeline, .. } = report;
-    let RequestCounts { writes, bytes, trims, zeroes, resets, finishes, flushes, durable } = counts(recording);
-    let DurabilityRules { block_bytes, atomic_bytes, durability } = recording.rules;
-    let (possible, power) = match report.possible {
+    CrashDocument {
+        seed,
+        finished: !report.stopped,
+        drive: CrashDrive::of(recording),
+        recording: RecordedRequests::of(recording, timeline),
+        images: checked_images(report),
+        smallest_failure: report.failure.as_ref().map(|smallest| SmallestCrash {
+            image: smallest.image.name(recording, timeline),
+            words: image_words(report, &smallest.image).lines().map(|line| String::from(line.trim())).collect(),
+            rules: rules(report, &smallest.image),
+            check: smallest.verdict.end.words(),
+            said: smallest.verdict.said.clone(),
+            command: smallest.command.clone(),
+        }),
+    }
+}
+
+fn checked_images(report: &CrashReport<'_>) -> CheckedImages {
+    let CrashReport { recording, timeline, findings, .. } = report;
+    let (possible, possible_log10) = match report.possible {
         ImageCount::Exact(count) => (Some(count), (count as f64).log10()),
         ImageCount::PowerOfTen(power) => (None, power),
     };
-    let named = report.findings.failed.iter().take(NAMED_MAX).map(|image| image.name(recording, timeline));
-    json!({
-        "seed": seed,
-        "finished": !report.stopped,
-        "drive": {
-            "capacity_bytes": recording.capacity_bytes,
-            "block_bytes": block_bytes,
-            "atomic_write_bytes": atomic_bytes,
-            "zones": recording.zones.map(|zones| zones.zones),
-            "kept_once": match durability { Durability::OnFlush => "flushed", Durability::OnAcknowledgement => "answered" },
-        },
-        "recording": {
-            "writes": writes, "written_bytes": bytes, "trims": trims, "zeroings": zeroes, "zone_resets": resets,
-            "zone_finishes": finishes, "flushes": flushes,
-            "force_unit_access": durable, "lines_printed": recording.lines.len(), "epochs": timeline.epochs().len(),
-        },
-        "images": {
-            "possible": possible, "possible_log10": power, "tested": report.findings.tested,
-            "failed": report.findings.failed.len(), "timed_out": report.findings.timed_out,
-            "elapsed_s": report.elapsed.as_secs_f64(), "failing": named.collect::<Vec<_>>(),
-        },
-        "smallest_failure": report.failure.as_ref().map(|smallest| json!({
-            "image": smallest.image.name(recording, timeline),
-            "words": image_words(report, &smallest.image).lines().map(str::trim).collect::<Vec<_>>(),
-            "rules": rules(report, &smallest.image),
-            "check": smallest.verdict.end.words(),
-            "said": smallest.verdict.said,
-            "command": smallest.command,
-        })),
-    })
+    CheckedImages {
+        possible,
+        possible_log10,
+        tested: findings.tested,
+        failed: findings.failed.len(),
+        timed_out: findings.timed_out,
+        elapsed_s: report.elapsed.as_secs_f64(),
+        failing: findings.failed.iter().take(NAMED_MAX).map(|image| image.name(recording, timeline)).collect(),
+    }
 }

@@ -113,7 +113,7 @@ RunResult = TypedDict(
         "cpu": "ProcessorUse",
         "energy": "EnergyUse",
         "counters": dict[str, int],
-        "description": "Description",
+        "description": "RunSubject",
         "evidence": NotRequired[list["Evidence"] | None],
         "findings": NotRequired[list["Finding"] | None],
         "usage": NotRequired[list["ResourceUse"] | None],
@@ -281,6 +281,7 @@ EnergyUse = TypedDict(
         "memory_joules_per_io": float | None,
     },
 )
+RunSubject = Description | dict[str, Any]
 Description = dict[str, Any]
 Evidence = TypedDict(
     "Evidence",
@@ -449,6 +450,55 @@ ComparedAtLoad = TypedDict(
     {
         "offered_iops": float,
         "cells": list["ComparedCell"],
+    },
+)
+CrashDrive = TypedDict(
+    "CrashDrive",
+    {
+        "capacity_bytes": int,
+        "block_bytes": int,
+        "atomic_write_bytes": int,
+        "zones": int | None,
+        "kept_once": "KeptOnce",
+    },
+)
+KeptOnce = Literal["flushed"] | Literal["answered"]
+RecordedRequests = TypedDict(
+    "RecordedRequests",
+    {
+        "writes": int,
+        "written_bytes": int,
+        "trims": int,
+        "zeroings": int,
+        "zone_resets": int,
+        "zone_finishes": int,
+        "flushes": int,
+        "force_unit_access": int,
+        "lines_printed": int,
+        "epochs": int,
+    },
+)
+CheckedImages = TypedDict(
+    "CheckedImages",
+    {
+        "possible": int | None,
+        "possible_log10": float,
+        "tested": int,
+        "failed": int,
+        "timed_out": int,
+        "elapsed_s": float,
+        "failing": list[str],
+    },
+)
+SmallestCrash = TypedDict(
+    "SmallestCrash",
+    {
+        "image": str,
+        "words": list[str],
+        "rules": list[str],
+        "check": str,
+        "said": str,
+        "command": str,
     },
 )
 PredictedDrive = TypedDict(
@@ -978,6 +1028,19 @@ CompareDocument = TypedDict(
         "descriptions": list["Description"],
         "version": str,
         "verb": Literal["compare"],
+    },
+)
+CrashDocument = TypedDict(
+    "CrashDocument",
+    {
+        "seed": int,
+        "finished": bool,
+        "drive": "CrashDrive",
+        "recording": "RecordedRequests",
+        "images": "CheckedImages",
+        "smallest_failure": "SmallestCrash | None",
+        "version": str,
+        "verb": Literal["crash"],
     },
 )
 PredictDocument = TypedDict(

@@ -8,16 +8,26 @@ use serde_json::{Map, Value};
 use super::fio;
 use crate::results::Figures;
 use crate::results::documents::{
-    AllPercentiles, ByName, Description, DirectionResult, EnergyFigures, EnergyUse, FaultResult, FioJob,
-    LatencySummary, LinkUse, MeasuredIn, PowerFigures, ProcessorFigures, ProcessorUse, RunDocument, RunFigures, RunJob,
-    RunResult, StageMean, StageName, WireTraffic, value,
+    AllPercentiles, ByName, Description, DirectionResult, EnergyFigures, EnergyUse, FioJob, LatencySummary, LinkUse,
+    MeasuredIn, PowerFigures, ProcessorFigures, ProcessorUse, RunDocument, RunFigures, RunJob, RunResult, RunSubject,
+    FaultResult, StageMean, StageName, WireTraffic, value,
 };
 use phaselink_core::ledger::{CpuUse, DirectionOutcome, JobOutcome, Outcome, WireUse};
 use phaselink_core::time::Span;
 
 /// Returns the outcome of a run in the form of fio's JSON, with the `phaselink` object; `description` is the resolved
-/// description.
+/// description of the drive.
 pub fn json(outcome: &Outcome, description: Value) -> Value {
+    json_of(outcome, RunSubject::Drive(Description(description)))
+}
+
+/// Returns the outcome of a benchmark in the form of fio's JSON, with the `phaselink` object; `target` is the address of
+/// the served drive.
+pub fn json_of_served(outcome: &Outcome, target: String) -> Value {
+    json_of(outcome, RunSubject::Served { target })
+}
+
+fn json_of(outcome: &Outcome, description: RunSubject) -> Value {
     value(&RunDocument {
         fio_version: concat!("phaselink-", env!("CARGO_PKG_VERSION")).into(),
         jobs: outcome.jobs.iter().map(|job| FioJob(fio::job(outcome, job))).collect(),
@@ -38,7 +48,7 @@ pub fn headed(verb: &str, document: Value) -> Value {
     Value::Object(Map::from_iter(head.into_iter().chain(keys)))
 }
 
-fn result(outcome: &Outcome, description: Value) -> RunResult {
+fn result(outcome: &Outcome, description: RunSubject) -> RunResult {
     let figures = Figures::of(outcome);
     RunResult {
         drive: outcome.drive.clone(),
@@ -61,7 +71,7 @@ fn result(outcome: &Outcome, description: Value) -> RunResult {
             requests: EnergyFigures::of(&figures),
         },
         counters: ByName(outcome.counters.iter().map(|(name, count)| (String::from(*name), *count)).collect()),
-        description: Description(description),
+        description,
         evidence: None,
         findings: None,
         usage: None,

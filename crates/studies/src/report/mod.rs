@@ -17,7 +17,7 @@ pub use crate::results::units;
 pub use answer::{Answer, block_sizes, outside, parse_block_size, read_question};
 pub use hgrm::hgrm;
 pub use html::html;
-pub use json::{headed, json, stage_means};
+pub use json::{headed, json, json_of_served, stage_means};
 pub use ladder::ladder;
 pub use perfetto::perfetto;
 pub use prose::Prose;

@@ -22,6 +22,7 @@ pub fn schema() -> Value {
     let verbs = [
         document::<RunDocument>(&mut generator, "run", "run"),
         document::<CompareDocument>(&mut generator, "compare", "compare"),
+        document::<CrashDocument>(&mut generator, "crash", "crash"),
         document::<PredictDocument>(&mut generator, "predict", "predict"),
         document::<SweepDocument>(&mut generator, "sweep", "sweep"),
         document::<SearchDocument>(&mut generator, "search", "sweep"),

@@ -1,6 +1,7 @@
 //! Documents that `--json` prints, as types. `crate::schema` derives their JSON Schema from the types and their comments.
 
 mod compare;
+mod crash;
 mod dma;
 mod fit;
 mod named;
@@ -15,6 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use compare::*;
+pub use crash::*;
 pub use dma::*;
 pub use fit::*;
 pub use named::*;

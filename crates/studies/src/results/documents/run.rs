@@ -55,8 +55,8 @@ pub struct RunResult {
     pub energy: EnergyUse,
     /// Event counts of the run by name: protocol events such as queue reads and interrupts, and injected faults.
     pub counters: ByName<u64>,
-    /// Drive that ran with every key resolved, overrides applied.
-    pub description: Description,
+    /// Drive that ran with every key resolved, overrides applied; of `phaselink bench`, the address of the served drive.
+    pub description: RunSubject,
     /// Measurements with which the model of the drive, its software stack and its host was checked; in documents of
     /// `phaselink run` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,6 +80,19 @@ pub struct RunResult {
     /// `--intervals`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intervals: Option<ByName<FigureInterval>>,
+}
+
+/// Drive of a run, or address of the served drive that a benchmark has measured.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum RunSubject {
+    /// Drive that was simulated or served.
+    Drive(Description),
+    /// Served drive that `phaselink bench` has measured at the client.
+    Served {
+        /// Address at which the drive is served, such as `shm:PATH`.
+        target: String,
+    },
 }
 
 /// Injected fault rule that had an effect in a run, with the number and the times of its effects.
