@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::breakeven::{BreakEvenQuestion, Description};
 use crate::compare;
+use crate::endurance::EnduranceQuestion;
 use crate::predict;
 use crate::report;
 use crate::report::html::colour;
+use crate::report::{Answer, question_of};
 use crate::stream::RequestStream;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, Override, no_files, presets, shipped};
@@ -17,7 +20,7 @@ use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::workload::trace::NamedTrace;
 use phaselink_core::workload::{Job, Trace, UnresolvedJobs, fio, with_defaults};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Number of simulation events between two checks whether a run is to be given up.
 const EVENTS: u64 = 1 << 20;
@@ -37,6 +40,11 @@ enum PageQuestion {
     /// Asks for the steps of one request in the middle of a stream of equal ones, and for the ladder that `trace`
     /// prints.
     Trace { drive: DriveWords, rw: String, bs: String, iodepth: String, skip: u64, seed: u64 },
+    /// Asks when data belongs on a drive, for the document that `breakeven --json` prints and the answer in words.
+    BreakEven { question: Map<String, Value> },
+    /// Asks how long the memory of a drive lasts, for the document that `endurance --json` prints and the answer in
+    /// words.
+    Endurance { drive: DriveWords, question: Map<String, Value> },
 }
 
 /// Drive by its shipped name, or by the text of a drive file; with overrides as they could be typed after `--set`.
@@ -113,8 +121,19 @@ impl PageQuestion {
                 let rows: Vec<Value> = steps.first().in_order().into_iter().map(row).collect();
                 Ok(json!({ "steps": rows, "ladder": steps.ladder() }))
             }
+            PageQuestion::BreakEven { question } => {
+                Ok(rendered(&question_of::<BreakEvenQuestion>(question)?.answer()?))
+            }
+            PageQuestion::Endurance { drive, question } => {
+                Ok(rendered(&question_of::<EnduranceQuestion>(question)?.answer(&drive.read()?)?))
+            }
         }
     }
+}
+
+/// Returns an answer as its document, and as HTML within a page.
+fn rendered(answer: &impl Answer) -> Value {
+    json!({ "document": answer.document(), "html": answer.text().html() })
 }
 
 impl DriveWords {
@@ -155,6 +174,7 @@ fn catalog() -> Value {
         "presets": presets::all().into_iter().map(preset).collect::<Vec<_>>(),
         "stages": Stage::fixed().map(stage).collect::<Vec<_>>(),
         "parts": SystemPart::ALL.iter().map(part).collect::<Vec<_>>(),
+        "prices": Description::shipped_names().collect::<Vec<_>>(),
         "stack_colours": (0..STACK_STAGES_MAX).map(colour::of_stack).collect::<Vec<_>>(),
     })
 }
@@ -205,11 +225,34 @@ mod tests {
             json!({ "verb": "check", "drive": { "text": "preset = \"/etc/passwd.toml\"" } }),
             json!({ "verb": "predict", "drive": { "name": "nvme" }, "job": [["read_iolog", "trace"]] }),
             json!({ "verb": "trace", "drive": { "name": "nvme" }, "rw": "x", "bs": "4k", "iodepth": "1", "skip": 0, "seed": 1 }),
+            json!({ "verb": "breakeven", "question": { "description": "gold" } }),
+            json!({ "verb": "breakeven", "question": { "size": 1 } }),
+            json!({ "verb": "endurance", "drive": { "name": "tlc-gen5" }, "question": { "seed": 1 } }),
         ] {
             let answer = asked(question.clone());
             assert!(answer["text"].as_str().is_some_and(|text| !text.is_empty()), "{question}: {answer}");
             assert!(answer["problems"].as_array().is_some_and(|problems| !problems.is_empty()), "{question}: {answer}");
         }
+    }
+
+    #[test]
+    fn break_even_times_are_the_document_of_the_command_line_and_words() {
+        let answer = &asked(json!({ "verb": "breakeven", "question": { "bs": ["4k"], "drives": 2 } }))["answer"];
+        let question = BreakEvenQuestion { bs: vec![4096], drives: Some(2), ..BreakEvenQuestion::default() };
+        assert_eq!(answer["document"], question.answer().expect("an answer").document());
+        let html = answer["html"].as_str().expect("HTML");
+        assert!(html.contains("belongs in memory") && html.contains("<table"), "{html}");
+    }
+
+    #[test]
+    fn lifetimes_are_of_the_drive_with_its_overrides() {
+        let drive = json!({ "name": "tlc-gen5", "set": ["translation.over_provisioning=0.5"] });
+        let answer = &asked(json!({ "verb": "endurance", "drive": drive, "question": { "per_day": "1t" } }))["answer"];
+        let document = &answer["document"];
+        assert_eq!((&document["verb"], &document["drive"]), (&json!("endurance"), &json!("tlc-gen5")));
+        assert_eq!(document["description"]["translation"]["over_provisioning"], 0.5);
+        assert!(document["lifetimes"][0]["years_at_bytes_per_day"].is_f64());
+        assert!(answer["html"].as_str().is_some_and(|html| html.contains("tlc-gen5 endures")));
     }
 
     #[test]

@@ -305,6 +305,20 @@ async function draw() {
   shown.curve_ms = performance.now() - begun;
   shown.trace = await ask(traceQuestion());
   drawLadder(shown.trace);
+  shown.endurance = await drawAnswered("endurance", enduranceQuestion());
+  shown.breakeven = await drawAnswered("breakeven", breakEvenQuestion());
+}
+
+/** Draws the answer of a verb in its own words, or says why there is none; returns the document. */
+async function drawAnswered(id, question) {
+  try {
+    const { document, html } = await ask(question);
+    $(id).innerHTML = html;
+    return document;
+  } catch (error) {
+    if (error instanceof Stopped) throw error;
+    $(id).innerHTML = `<p class="quiet">${escaped(error.message)}</p>`;
+  }
 }
 
 /** A few requests from the first one on, drawn at once; the answer takes their place. */
@@ -356,7 +370,7 @@ function showChosen() {
   SECTIONS.forEach((id) => { $(id).value = chosen[id] ?? ""; });
   ["set", "text"].forEach((id) => { if ($(id).value !== (chosen[id] ?? "")) $(id).value = chosen[id] ?? ""; });
   ["bs", "iodepth", "numjobs", "reads", "requests"].forEach((id) => stand(id, value(id)));
-  ["order", "seed", "burst"].forEach((id) => { $(id).value = value(id); });
+  ["order", "seed", "burst", "prices"].forEach((id) => { $(id).value = value(id); });
   $("burst").disabled = !hasWrites();
   const old = pinnedSettings();
   $("swap").hidden = $("unpin").hidden = !old;
@@ -428,7 +442,7 @@ function listen() {
     Object.assign($(id), { min: 0, max: SLIDERS[id].values.length - 1, step: 1 });
     $(id).addEventListener("input", () => choose(id, SLIDERS[id].values[$(id).value]));
   }
-  for (const id of ["drive", "order", "set", "text", ...SECTIONS]) $(id).addEventListener("change", () => choose(id, $(id).value));
+  for (const id of ["drive", "order", "set", "text", "prices", ...SECTIONS]) $(id).addEventListener("change", () => choose(id, $(id).value));
   $("burst").addEventListener("change", () => choose("burst", Number($("burst").value)));
   $("seed").addEventListener("change", () => choose("seed", Math.min(Math.max(0, Math.trunc(Number($("seed").value))), 2 ** 32 - 1)));
   $("reset").addEventListener("click", () => {
@@ -490,6 +504,7 @@ async function begin() {
   colourOf = stageColours(catalog);
   fillDrives();
   SECTIONS.forEach((id) => fill(id, catalog.presets.filter((it) => it.section === id), "as the drive says"));
+  $("prices").innerHTML = catalog.prices.map((it) => `<option>${escaped(it)}</option>`).join("");
   drawExamples();
   listen();
   chosen = readSettings(location.hash.slice(1));

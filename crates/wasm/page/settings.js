@@ -17,9 +17,9 @@ const SLIDERS = {
 /** Sliders of the drive, which show the drive's values until they are moved. */
 const OF_DRIVE = ["generation", "lanes"];
 const SECTIONS = ["media", "host", "stack"];
-const USUAL = { drive: FIRST_DRIVE, bs: 4096, iodepth: 1, numjobs: 1, reads: 100, order: "rand", burst: 0, requests: 2000, seed: 1 };
+const USUAL = { drive: FIRST_DRIVE, bs: 4096, iodepth: 1, numjobs: 1, reads: 100, order: "rand", burst: 0, requests: 2000, seed: 1, prices: "slc-cpu" };
 const NUMBERS = [...Object.keys(SLIDERS), "burst", "seed"];
-const KEYS = ["drive", "order", "set", "text", "vs", ...SECTIONS, ...NUMBERS];
+const KEYS = ["drive", "order", "set", "text", "vs", "prices", ...SECTIONS, ...NUMBERS];
 
 /** Settings: absent keys have the drive's values, or the defaults. The address contains exactly these. */
 let chosen = {};
@@ -82,6 +82,9 @@ const predictQuestion = (of = chosen) => ({ verb: "predict", drive: drive(of), j
 const traceQuestion = (of = chosen) => ({
   verb: "trace", drive: drive(of), rw: rw(of, value("reads", of) === 0 ? 0 : 100), bs: bytes(value("bs", of)), iodepth: "1", skip: 64, seed: value("seed", of),
 });
+
+const enduranceQuestion = (of = chosen) => ({ verb: "endurance", drive: drive(of), question: {} });
+const breakEvenQuestion = (of = chosen) => ({ verb: "breakeven", question: { description: value("prices", of) } });
 
 const quoted = (word) => (/^[\w.,:=/%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 

@@ -216,6 +216,18 @@ const TESTS = {
     }
   },
 
+  async lifetime_and_break_even_times_are_answers_of_the_module_in_words() {
+    await open("#drive=tlc-gen5&prices=tlc-cpu");
+    for (const [id, question, words] of [["endurance", "enduranceQuestion()", /tlc-gen5 endures/], ["breakeven", "breakEvenQuestion()", /belongs in memory/]]) {
+      assert.equal(await evaluate(`JSON.stringify(shown.${id})`), JSON.stringify(simulator.ask(await evaluate(question)).document));
+      assert.match(await text(id), words);
+    }
+    assert.equal(await evaluate("$('prices').value"), "tlc-cpu");
+    await open("#drive=optane-p5800x");
+    assert.match(await text("endurance"), /last for ever/);
+    assert.equal(await evaluate("$('problem').hidden"), true);
+  },
+
   async throughput_is_drawn_against_latency() {
     await open("#drive=optane-p5800x");
     assert.equal(await evaluate("[...$('curve').querySelectorAll('svg')].some((it) => it.getAttribute('aria-label').startsWith('Mean latency over throughput'))"), true);

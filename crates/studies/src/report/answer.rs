@@ -37,8 +37,14 @@ pub trait Answer: Serialize + JsonSchema + Sized {
 /// # Errors
 /// A text that is not a JSON object, all keys that the question does not have, and all values that a key does not allow.
 pub fn read_question<Q: DeserializeOwned>(text: &str) -> Result<Q, Problems> {
-    let wrong = |error: serde_json::Error| Problem::new("question", None, error.to_string(), "a JSON object");
-    let keys: Map<String, Value> = serde_json::from_str(text).map_err(wrong)?;
+    question_of(serde_json::from_str(text).map_err(not_an_object)?)
+}
+
+/// Reads a question from the keys of a JSON object. Keys that are left out have their defaults.
+///
+/// # Errors
+/// All keys that the question does not have, and all values that a key does not allow.
+pub fn question_of<Q: DeserializeOwned>(keys: Map<String, Value>) -> Result<Q, Problems> {
     // An error of serde does not name its key, so each key is read alone before all of them together.
     let problems = keys.iter().filter_map(|(key, value)| {
         let alone = Map::from_iter([(key.clone(), value.clone())]);
@@ -47,7 +53,11 @@ pub fn read_question<Q: DeserializeOwned>(text: &str) -> Result<Q, Problems> {
         Some(Problem::new("question", None, format!("{key}: {found}"), allowed))
     });
     Problems(problems.collect()).or(())?;
-    Ok(serde_json::from_value(Value::Object(keys)).map_err(wrong)?)
+    Ok(serde_json::from_value(Value::Object(keys)).map_err(not_an_object)?)
+}
+
+fn not_an_object(error: serde_json::Error) -> Problem {
+    Problem::new("question", None, error.to_string(), "a JSON object")
 }
 
 /// Returns a problem if the value of an option lies outside its range.

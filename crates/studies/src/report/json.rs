@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use super::fio;
 use crate::results::Figures;
 use crate::results::documents::{
-    AllPercentiles, ByName, Description, DirectionResult, EnergyFigures, EnergyUse, FioJob, LatencySummary, LinkUse,
-    MeasuredIn, PowerFigures, ProcessorFigures, ProcessorUse, RunDocument, RunFigures, RunJob, RunResult, RunSubject,
-    FaultResult, StageMean, StageName, WireTraffic, value,
+    AllPercentiles, ByName, Description, DirectionResult, EnergyFigures, EnergyUse, FaultResult, FioJob,
+    LatencySummary, LinkUse, MeasuredIn, PowerFigures, ProcessorFigures, ProcessorUse, RunDocument, RunFigures, RunJob,
+    RunResult, RunSubject, StageMean, StageName, WireTraffic, value,
 };
 use phaselink_core::ledger::{CpuUse, DirectionOutcome, JobOutcome, Outcome, WireUse};
 use phaselink_core::time::Span;

@@ -14,7 +14,7 @@ pub mod summary;
 pub mod table;
 pub use crate::results::units;
 
-pub use answer::{Answer, block_sizes, outside, parse_block_size, read_question};
+pub use answer::{Answer, block_sizes, outside, parse_block_size, question_of, read_question};
 pub use hgrm::hgrm;
 pub use html::html;
 pub use json::{headed, json, json_of_served, stage_means};

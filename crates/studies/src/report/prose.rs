@@ -1,6 +1,6 @@
 //! Text of an answer: paragraphs and tables, which are broken into lines only when the width of the output is known.
 
-use super::Table;
+use super::{Table, html};
 use crate::results::words::wrap_paragraph;
 
 /// Part of a text: a paragraph, a heading, a table, lines that stay as they are, or an empty line.
@@ -61,6 +61,18 @@ impl Prose {
             ProsePart::Table(table) => shown(table),
             ProsePart::Lines(text) => format!("{text}\n"),
             ProsePart::Gap => String::from("\n"),
+        };
+        self.0.iter().map(part).collect()
+    }
+
+    /// Returns the text as HTML that stands within a page.
+    pub fn html(&self) -> String {
+        let part = |part: &ProsePart| match part {
+            ProsePart::Paragraph { text, .. } => html::page::paragraph(text),
+            ProsePart::Heading(text) => html::page::heading(text),
+            ProsePart::Table(table) => html::table(table),
+            ProsePart::Lines(text) => format!("<pre>{}</pre>\n", html::escape(text)),
+            ProsePart::Gap => String::new(),
         };
         self.0.iter().map(part).collect()
     }
