@@ -52,12 +52,9 @@ impl JudgedLatency {
 
     /// Returns the latency by which drives are ranked as text, for jobs of this label: `latency of random reads`.
     pub(super) fn latency(self, label: &Label) -> String {
-        match self {
-            JudgedLatency::All => label.rw.map_or(String::from("latency"), |rw| format!("latency of {}", requests(rw))),
-            JudgedLatency::Reads => String::from("latency of reads"),
-            JudgedLatency::Writes => String::from("latency of writes"),
-            JudgedLatency::Commits => String::from("latency of commits"),
-            JudgedLatency::Queries => String::from("latency of queries"),
+        match (self, label.rw) {
+            (JudgedLatency::All, None) => String::from("latency"),
+            _ => format!("latency of {}", self.name(label)),
         }
     }
 
