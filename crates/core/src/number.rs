@@ -9,6 +9,15 @@ pub const fn index(number: u32) -> usize {
     number as usize
 }
 
+/// Returns a number of 64 bits as an index or length in memory; the largest one where an index has too few bits.
+#[inline(always)]
+pub const fn wide_index(number: u64) -> usize {
+    if number > usize::MAX as u64 {
+        return usize::MAX;
+    }
+    number as usize
+}
+
 /// Returns an index or length in memory as a number of 64 bits. Lossless, since an index has no more bits.
 #[inline(always)]
 pub const fn length(length: usize) -> u64 {
@@ -27,8 +36,20 @@ pub const fn short_length(length: usize) -> u32 {
 
 /// Returns the lowest 32 bits of a word.
 #[inline(always)]
-pub const fn low_u32(word: u64) -> u32 {
-    word as u32
+pub fn low_u32(word: impl Into<u64>) -> u32 {
+    word.into() as u32
+}
+
+/// Returns the lowest 16 bits of a word.
+#[inline(always)]
+pub fn low_u16(word: impl Into<u64>) -> u16 {
+    word.into() as u16
+}
+
+/// Returns the lowest 8 bits of a word.
+#[inline(always)]
+pub fn low_u8(word: impl Into<u64>) -> u8 {
+    word.into() as u8
 }
 
 /// Converts a number to a narrower type, which the caller knows it to fit.
@@ -68,8 +89,9 @@ mod tests {
     #[test]
     fn numbers_that_fit_a_narrower_type_keep_their_value() {
         assert_eq!((index(u32::MAX), length(7), short_length(7)), (4_294_967_295, 7, 7));
+        assert_eq!((wide_index(1 << 31), wide_index(u64::MAX)), (1 << 31, usize::MAX));
         assert_eq!((narrow::<u8, u32>(255), narrow::<u16, usize>(65_535)), (255, 65_535));
-        assert_eq!(low_u32(0x1_2345_6789), 0x2345_6789);
+        assert_eq!((low_u32(0x1_2345_6789_u64), low_u16(0x1_2345_u32), low_u8(0x123_u16)), (0x2345_6789, 0x2345, 0x23));
         assert_eq!((whole(2.9), whole(-1.0), real(3)), (2, 0, 3.0));
     }
 

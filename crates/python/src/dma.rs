@@ -31,7 +31,7 @@ pub(crate) struct TransferQuestion {
 /// Measures transfers of some sizes, on all processors, and returns the document that `phaselink dma --json` prints.
 ///
 /// # Errors
-/// Everything that makes no sense; what a signal handler raises, once the sizes under way are done.
+/// Everything that makes no sense; what a signal handler raises, once the running sizes are done.
 #[pyfunction]
 pub(crate) fn transfers(py: Python<'_>, question: TransferQuestion) -> PyResult<String> {
     let TransferQuestion { device, text, overrides, sizes, options, seed } = question;

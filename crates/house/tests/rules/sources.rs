@@ -86,9 +86,10 @@ fn test_modules(source: &Source) -> Vec<String> {
     declared.collect()
 }
 
-/// Text before the first test module of a file, which stands last in every file.
+/// Text before the first test module of a file, which stands last in every file. Single items for tests may stand before it.
 fn without_tests(text: &str) -> &str {
-    let is_inline = |start: &usize| text[*start..].lines().nth(1).is_some_and(|line| line.ends_with('{'));
+    let is_module = |line: &str| line.contains("mod ") && line.ends_with('{');
+    let is_inline = |start: &usize| text[*start..].lines().nth(1).is_some_and(is_module);
     let starts = text.match_indices("#[cfg(test)]\n").map(|(start, _)| start);
     starts.filter(is_inline).min().map_or(text, |start| &text[..start])
 }
@@ -107,6 +108,8 @@ fn tests_and_comments_are_no_part_of_a_product() {
     let text = "use a; // b\nfn f() { \"//\" }\n#[cfg(test)]\nmod tests {\n    use c;\n}\n";
     let source = Source::new("x.rs", text).without_tests_and_comments();
     assert_eq!(source.text, "use a; \nfn f() { \"//\" }");
+    let item = "#[cfg(test)]\nfn g() {\n}\nfn h() {}\n#[cfg(test)]\nmod tests {\n}\n";
+    assert_eq!(without_tests(item), "#[cfg(test)]\nfn g() {\n}\nfn h() {}\n");
     let head = Source::new("media/mod.rs", "#[cfg(test)]\nmod tests;\n#[cfg(test)]\npub(crate) mod samples;\n");
     assert_eq!(test_modules(&head), ["media/tests", "media/samples"]);
 }

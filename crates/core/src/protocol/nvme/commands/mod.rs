@@ -99,7 +99,7 @@ impl Cancellation {
     /// Invalid Command ID if the Cancel names itself. Invalid Field for a reserved action code, or all commands with
     /// another identifier than FFFFh.
     fn of(entry: &SubmissionEntry) -> Result<Cancellation, Status> {
-        let [low, high] = [entry.dwords[0], entry.dwords[0] >> 16].map(|half| low_u16(half.into()));
+        let [low, high] = [entry.dwords[0], entry.dwords[0] >> 16].map(low_u16);
         match entry.dwords[1] & ACTION_CODE {
             SINGLE_COMMAND if high == entry.command_id => Err(INVALID_COMMAND_ID),
             SINGLE_COMMAND => Ok(Cancellation { queue: low, command_id: Some(high) }),
