@@ -4,6 +4,7 @@ use phaselink_core::config::engine::{EngineOptions, IoEngine, polls};
 use phaselink_core::config::{Technology, VolumeLimit, Wait};
 use phaselink_core::drive::Drive;
 use phaselink_core::link::rate::WireRate;
+use phaselink_core::number::whole;
 use phaselink_core::time::Span;
 use phaselink_core::workload::Job;
 pub(crate) use phaselink_studies::compare::promise;
@@ -56,7 +57,7 @@ fn volume(drive: &Drive) -> String {
     let mut parts = vec![format!("volume of {}", capacity(drive.media.capacity_bytes()))];
     let mut limit = |limit: Option<VolumeLimit>, per: f64, what: &str| {
         let Some(limit) = limit else { return };
-        let rate = |per_s: f64| grouped((per_s / per).round() as u64);
+        let rate = |per_s: f64| grouped(whole((per_s / per).round()));
         let burst =
             if limit.credits > 0.0 { format!(" ({} with credits)", rate(limit.peak_per_s)) } else { String::new() };
         parts.push(format!("{} {what}{burst}", rate(limit.base_per_s)));

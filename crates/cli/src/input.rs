@@ -7,6 +7,7 @@ use std::path::Path;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, Override, shipped};
+use phaselink_core::number::length;
 pub(crate) use phaselink_core::problem::all;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::{JobFile, fio};
@@ -199,7 +200,7 @@ fn text(path: &str, bytes_max: u64) -> Result<String, Problem> {
     let is_file = file.metadata().map_err(unreadable)?.is_file();
     let bytes_max = if is_file { bytes_max } else { bytes_max.min(STREAM_BYTES_MAX) };
     let bytes = read_text(file, bytes_max).map_err(unreadable)?;
-    if bytes.len() as u64 > bytes_max {
+    if length(bytes.len()) > bytes_max {
         return Err(Problem::new(path, None, "the file is too long", format!("at most {bytes_max} bytes")));
     }
     // UTF-8 allows zero bytes, but no text file contains them.

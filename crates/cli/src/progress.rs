@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use phaselink_core::ledger::Outcome;
-use phaselink_core::number::real;
+use phaselink_core::number::{length, real, whole};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::timeline::Timeline;
 
@@ -36,7 +36,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// Returns a progress bar for a number of simulations. The bar is not drawn yet.
     pub(crate) fn of(simulations: usize) -> Progress {
-        let bar = ProgressBar::with_draw_target(Some(STEPS * simulations as u64), ProgressDrawTarget::hidden());
+        let bar = ProgressBar::with_draw_target(Some(STEPS * length(simulations)), ProgressDrawTarget::hidden());
         let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed} passed, {eta} left")
             .expect("the template is right");
         bar.set_style(style);
@@ -62,7 +62,7 @@ impl Progress {
     ) {
         let mut shown = 0;
         while !stop() && step(simulation, EVENTS) {
-            let done = (simulation.progress().unwrap_or(0.0) * STEPS as f64) as u64;
+            let done = whole(simulation.progress().unwrap_or(0.0) * STEPS as f64);
             self.advance(done.saturating_sub(shown));
             shown = shown.max(done);
         }

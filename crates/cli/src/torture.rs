@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use phaselink_core::config::FaultAction;
 use phaselink_core::drive::Interface;
+use phaselink_core::number::real;
 use phaselink_core::torture::coverage::Coverage;
 use phaselink_core::torture::trial::FailureKind;
 use phaselink_core::torture::{Failure as Broken, explain, try_seed};
@@ -154,7 +155,7 @@ fn summary(found: &HuntResults, time: Duration) -> String {
         // Writing to a `String` cannot fail.
         let _ = writeln!(text, "{}", failure_text(broken, place));
     }
-    let rate = found.tried as f64 / time.as_secs_f64().max(1e-3);
+    let rate = real(found.tried) / time.as_secs_f64().max(1e-3);
     let _ = write!(
         text,
         "{} seeds in {:.1} s, {rate:.1} a second: {} requests, {} failures\n\n{}\n{} pairs of a packet and a fault\n",

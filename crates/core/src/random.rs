@@ -1,5 +1,6 @@
 //! Seeded random numbers: one independent stream for each purpose, equal on every machine.
 
+use crate::number::real;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -24,7 +25,7 @@ impl Random {
 
     /// Draws a number uniformly from [0, 1).
     pub fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+        real(self.bits() >> 11) / real(1u64 << 53)
     }
 
     /// Draws from the exponential distribution with mean 1. The logarithm is a portable one, so that all machines draw

@@ -6,6 +6,7 @@ use std::ops::{Index, IndexMut};
 
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
+use crate::number::index;
 use crate::table::Table;
 use crate::time::{Span, Time};
 
@@ -225,14 +226,14 @@ impl Index<RequestId> for Requests {
     type Output = Request;
     #[inline(always)]
     fn index(&self, id: RequestId) -> &Request {
-        &self.table[id as usize]
+        &self.table[index(id)]
     }
 }
 
 impl IndexMut<RequestId> for Requests {
     #[inline(always)]
     fn index_mut(&mut self, id: RequestId) -> &mut Request {
-        &mut self.table[id as usize]
+        &mut self.table[index(id)]
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tables whose slots are reused, for values that come and go by the million.
 
+use crate::number::{index, short_length};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::{Index, IndexMut};
@@ -26,7 +27,7 @@ impl<T> Table<T> {
     #[inline]
     pub fn insert(&mut self, value: T) -> u32 {
         let Some(place) = self.vacant.pop() else { return self.add(value) };
-        self.places[place as usize] = value;
+        self.places[index(place)] = value;
         place
     }
 
@@ -35,7 +36,7 @@ impl<T> Table<T> {
     #[cold]
     fn add(&mut self, value: T) -> u32 {
         self.places.push(value);
-        self.places.len() as u32 - 1
+        short_length(self.places.len()) - 1
     }
 
     /// Reserves a slot for the caller to fill, and returns its number. The slot still holds its old value.
@@ -57,7 +58,7 @@ impl<T> Table<T> {
         T: Copy,
     {
         self.vacate(place);
-        self.places[place as usize]
+        self.places[index(place)]
     }
 
     /// Returns the number of slots that are or have been in use.

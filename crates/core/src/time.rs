@@ -8,6 +8,7 @@
 //! beyond [`Time::NEVER`], which is half of what 64 bits can count. Every conversion of a user's numbers to a span,
 //! products included, gives at most [`Span::MAX`], of which four more fit into the other half.
 
+use crate::number::{real, whole};
 use serde::Serialize;
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
@@ -38,7 +39,7 @@ impl Time {
 
     /// Returns the nanoseconds since the start of the run.
     pub fn as_ns(self) -> f64 {
-        self.0 as f64 / 1e3
+        real(self.0) / 1e3
     }
 
     /// Returns the time from `earlier` to this instant, or zero if `earlier` is in fact later.
@@ -85,7 +86,7 @@ impl Span {
 
     /// Returns a span of `ns` nanoseconds, rounded to the nearest picosecond; zero for a negative number or NaN.
     pub fn from_ns_f64(ns: f64) -> Span {
-        Span::at_most_max((ns * 1e3).round() as u64)
+        Span::at_most_max(whole((ns * 1e3).round()))
     }
 
     /// Returns the length of the span in picoseconds.
@@ -95,17 +96,17 @@ impl Span {
 
     /// Returns the length of the span in nanoseconds.
     pub fn as_ns(self) -> f64 {
-        self.0 as f64 / 1e3
+        real(self.0) / 1e3
     }
 
     /// Returns the length of the span in microseconds.
     pub fn as_us(self) -> f64 {
-        self.0 as f64 / 1e6
+        real(self.0) / 1e6
     }
 
     /// Returns the length of the span in seconds.
     pub fn as_s(self) -> f64 {
-        self.0 as f64 / 1e12
+        real(self.0) / 1e12
     }
 
     /// True if the span is zero.
@@ -115,7 +116,7 @@ impl Span {
 
     /// Returns the span multiplied by a ratio (a change of clock frequency, say), to the nearest picosecond.
     pub fn scale(self, ratio: f64) -> Span {
-        Span::at_most_max((self.0 as f64 * ratio).round() as u64)
+        Span::at_most_max(whole((self.0 as f64 * ratio).round()))
     }
 
     /// Returns the span minus `other`, or zero if `other` is longer.
@@ -201,11 +202,11 @@ impl fmt::Display for Span {
     /// us`, `1.5 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, unit) = match self.0 {
-            0..1_000 => (self.0 as f64, "ps"),
-            1_000..1_000_000 => (self.0 as f64 / 1e3, "ns"),
-            1_000_000..1_000_000_000 => (self.0 as f64 / 1e6, "us"),
-            1_000_000_000..1_000_000_000_000 => (self.0 as f64 / 1e9, "ms"),
-            _ => (self.0 as f64 / 1e12, "s"),
+            0..1_000 => (real(self.0), "ps"),
+            1_000..1_000_000 => (real(self.0) / 1e3, "ns"),
+            1_000_000..1_000_000_000 => (real(self.0) / 1e6, "us"),
+            1_000_000_000..1_000_000_000_000 => (real(self.0) / 1e9, "ms"),
+            _ => (real(self.0) / 1e12, "s"),
         };
         let digits = format!("{value:.3}");
         let digits = digits.trim_end_matches('0').trim_end_matches('.');

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use phaselink_core::config::FaultAction;
 use phaselink_core::drive;
 use phaselink_core::engine::{Completed, Engine, Input};
+use phaselink_core::number::{index, length, low_u16, low_u32, wide_index};
 use phaselink_core::request::Io;
 use phaselink_core::time::Time;
 use phaselink_core::workload::Limits;
@@ -89,7 +90,7 @@ impl Drive {
         let drive = if options.attachment == Attachment::Driver { drive.polled() } else { drive };
         let limits = drive.limits();
         let threads = limits.queue_pairs.max(drive.host.processors().into());
-        let queues = threads.clamp(1, QUEUES_MAX / limits.drives) as u16;
+        let queues = low_u16(threads.clamp(1, QUEUES_MAX / limits.drives));
         let mut engine = match options.attachment {
             Attachment::Driver => Engine::for_driver_callers(&drive, options.seed),
             Attachment::Application => Engine::new(&drive, options.seed),
@@ -102,7 +103,7 @@ impl Drive {
             now: Time::ZERO,
             slots: Slots::default(),
             changes: ChangesInFlight::default(),
-            stores: vec![Store::default(); limits.drives as usize],
+            stores: vec![Store::default(); index(limits.drives)],
             tracker: options.follows_power.then(|| Tracker::new(&drive)),
             largest: 0,
             is_volatile: limits.is_volatile,
@@ -135,7 +136,7 @@ impl Drive {
     /// i, modulo their number. On a machine with several drives, the first drive's queues come first, then those of the
     /// second, and so on.
     pub fn queues(&self) -> u16 {
-        self.state.queues * self.state.limits.drives as u16
+        self.state.queues * low_u16(self.state.limits.drives)
     }
 
     /// True if the drive has a command for this kind of operation.
@@ -393,7 +394,7 @@ impl Drive {
     pub fn peek(&self, drive: u16, offset: u64, into: &mut [u8]) -> Result<(), Misuse> {
         let drives = self.state.stores.len() as u16;
         let store = self.state.stores.get(usize::from(drive)).ok_or(Misuse::NoSuchDrive { drive, drives })?;
-        self.state.check_range(offset, into.len() as u64)?;
+        self.state.check_range(offset, length(into.len()))?;
         store.read(offset, into);
         Ok(())
     }
@@ -454,7 +455,7 @@ impl State {
 
     /// Checks that the drive can execute an operation of a queue.
     fn check(&self, queue: u16, operation: &Operation) -> Result<(), Misuse> {
-        let queues = self.queues * self.limits.drives as u16;
+        let queues = self.queues * low_u16(self.limits.drives);
         if queue >= queues {
             return Err(Misuse::NoSuchQueue { queue, queues });
         }
@@ -514,7 +515,7 @@ impl State {
         if self.options.keeps_data {
             // Reserve space for the largest operation so far in every slot, so that later operations allocate nothing.
             let has_bytes = matches!(operation.kind, OperationKind::Read | OperationKind::Write);
-            self.largest = self.largest.max(if has_bytes { operation.bytes as usize } else { 0 });
+            self.largest = self.largest.max(if has_bytes { wide_index(operation.bytes) } else { 0 });
             slot.data.reserve(self.largest);
             slot.data.extend_from_slice(operation.data.unwrap_or_default());
             slot.covered.clear();
@@ -547,7 +548,7 @@ impl State {
         let slot = self.slots.get(place);
         let io = match kind {
             OperationKind::Flush => Io::flush(),
-            _ => Io { op: kind.op(), offset: slot.offset, bytes: slot.bytes as u32 },
+            _ => Io { op: kind.op(), offset: slot.offset, bytes: low_u32(slot.bytes) },
         };
         let (thread, drive) = (slot.thread, slot.drive);
         let input = match self.options.attachment {
@@ -639,14 +640,14 @@ impl State {
         let slot = slots.get_mut(place);
         let store = &mut stores[usize::from(slot.drive)];
         if slot.kind == OperationKind::Read {
-            slot.data.resize(slot.bytes as usize, 0);
+            slot.data.resize(wide_index(slot.bytes), 0);
             store.read(slot.offset, &mut slot.data);
         }
         if slot.kind.is_change() {
             let (offset, data) = (slot.offset, &slot.data);
             slot.covered.for_each_gap(offset..offset + slot.bytes, |gap| match slot.kind {
                 OperationKind::Write => {
-                    store.write(gap.start, &data[(gap.start - offset) as usize..][..(gap.end - gap.start) as usize])
+                    store.write(gap.start, &data[wide_index(gap.start - offset)..][..wide_index(gap.end - gap.start)])
                 }
                 _ => store.zero(gap.start, gap.end - gap.start),
             });

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use phaselink_core::ledger::StageTimes;
+use phaselink_core::number::length;
 use phaselink_core::request::Op;
 use phaselink_core::time::{Span, Time};
 
@@ -77,7 +78,7 @@ impl<'a> Operation<'a> {
     /// Returns a write of `data` at offset `offset` of the drive. Offset and length must be multiples of the drive's
     /// block size.
     pub fn write(offset: u64, data: &'a [u8]) -> Operation<'a> {
-        Operation { data: Some(data), ..Operation::new(OperationKind::Write, offset, data.len() as u64) }
+        Operation { data: Some(data), ..Operation::new(OperationKind::Write, offset, length(data.len())) }
     }
 
     /// Returns a write of `bytes` bytes for a drive without data, of which only the timing is modelled.

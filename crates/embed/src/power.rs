@@ -6,6 +6,7 @@ use std::sync::Arc;
 use phaselink_core::crash::explain::{ImageState, LossRules};
 use phaselink_core::crash::recording::Recording;
 use phaselink_core::crash::{CutTimeline, Image, format, sample};
+use phaselink_core::number::length;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::time::Time;
 
@@ -134,7 +135,7 @@ impl LegalImage {
     /// If the range ends beyond the drive.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Misuse> {
         let capacity_bytes = self.state.recording.capacity_bytes;
-        Misuse::check_range(offset, into.len() as u64, capacity_bytes)?;
+        Misuse::check_range(offset, length(into.len()), capacity_bytes)?;
         self.bytes().read(offset, into);
         Ok(())
     }

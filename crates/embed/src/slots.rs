@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use phaselink_core::ledger::StageTimes;
+use phaselink_core::number::{index, low_u32, short_length};
 use phaselink_core::time::Time;
 
 use crate::misuse::Misuse;
@@ -94,9 +95,9 @@ impl Slots {
         self.in_flight += 1;
         let place = self.vacant.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
-            self.slots.len() as u32 - 1
+            short_length(self.slots.len()) - 1
         });
-        let slot = &mut self.slots[place as usize];
+        let slot = &mut self.slots[index(place)];
         (slot.state, slot.sequence) = (SlotState::InFlight, self.submitted);
         self.submitted += 1;
         place
@@ -104,26 +105,26 @@ impl Slots {
 
     /// Returns the ticket of the operation in a slot.
     pub(crate) fn ticket(&self, place: u32) -> Ticket {
-        Ticket(u64::from(self.slots[place as usize].generation) << 32 | u64::from(place))
+        Ticket(u64::from(self.slots[index(place)].generation) << 32 | u64::from(place))
     }
 
     /// Returns the ticket of the operation that has just left a slot.
     pub(crate) fn taken_ticket(&self, place: u32) -> Ticket {
-        let generation = self.slots[place as usize].generation.wrapping_sub(1);
+        let generation = self.slots[index(place)].generation.wrapping_sub(1);
         Ticket(u64::from(generation) << 32 | u64::from(place))
     }
 
     pub(crate) fn get(&self, place: u32) -> &Slot {
-        &self.slots[place as usize]
+        &self.slots[index(place)]
     }
 
     pub(crate) fn get_mut(&mut self, place: u32) -> &mut Slot {
-        &mut self.slots[place as usize]
+        &mut self.slots[index(place)]
     }
 
     /// Completes the operation in a slot, with its time and status.
     pub(crate) fn complete(&mut self, place: u32, at: Time, status: Status) {
-        let slot = &mut self.slots[place as usize];
+        let slot = &mut self.slots[index(place)];
         (slot.state, slot.at, slot.status) = (SlotState::Completed, at, status);
         self.in_flight -= 1;
         self.completed.push_back(self.ticket(place));
@@ -135,8 +136,8 @@ impl Slots {
     ///
     /// If the ticket names no operation.
     pub(crate) fn place(&self, ticket: Ticket) -> Result<u32, Misuse> {
-        let place = ticket.0 as u32;
-        let slot = self.slots.get(place as usize).ok_or(Misuse::UnknownTicket(ticket))?;
+        let place = low_u32(ticket.0);
+        let slot = self.slots.get(index(place)).ok_or(Misuse::UnknownTicket(ticket))?;
         let is_known = slot.state != SlotState::Vacant && self.ticket(place) == ticket;
         is_known.then_some(place).ok_or(Misuse::UnknownTicket(ticket))
     }
@@ -168,7 +169,7 @@ impl Slots {
 
     /// Frees a slot. Its content stays readable until its next use.
     fn vacate(&mut self, place: u32) {
-        let slot = &mut self.slots[place as usize];
+        let slot = &mut self.slots[index(place)];
         slot.state = SlotState::Vacant;
         slot.generation = slot.generation.wrapping_add(1);
         self.vacant.push(place);
@@ -178,8 +179,8 @@ impl Slots {
     pub(crate) fn flying(&self) -> Vec<u32> {
         let is_flying = |slot: &Slot| matches!(slot.state, SlotState::InFlight | SlotState::Flushing);
         let mut places: Vec<u32> =
-            (0..self.slots.len() as u32).filter(|place| is_flying(&self.slots[*place as usize])).collect();
-        places.sort_unstable_by_key(|place| self.slots[*place as usize].sequence);
+            (0..short_length(self.slots.len())).filter(|place| is_flying(&self.slots[index(*place)])).collect();
+        places.sort_unstable_by_key(|place| self.slots[index(*place)].sequence);
         places
     }
 }

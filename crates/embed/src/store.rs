@@ -1,5 +1,6 @@
 //! Data of an embedded drive, in pages that copies share until one of them is written.
 
+use phaselink_core::number::{length, wide_index};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -54,7 +55,7 @@ impl Store {
     /// Returns the end in bytes of the last page that has a byte other than zero; 0 if there is none.
     pub(crate) fn end(&self) -> u64 {
         let has_bytes = |(_, bytes): &(u64, &Arc<Page>)| bytes.iter().any(|byte| *byte != 0);
-        self.written().rev().find(has_bytes).map_or(0, |(page, _)| (page + 1) * PAGE_BYTES as u64)
+        self.written().rev().find(has_bytes).map_or(0, |(page, _)| (page + 1) * length(PAGE_BYTES))
     }
 
     /// Writes `from` at `offset`.
@@ -70,12 +71,12 @@ impl Store {
 
     /// Fills a range with zeros. Its whole pages are freed, some of them for reuse.
     pub(crate) fn zero(&mut self, offset: u64, bytes: u64) {
-        let (first, end) = (offset.div_ceil(PAGE_BYTES as u64), (offset + bytes) / PAGE_BYTES as u64);
+        let (first, end) = (offset.div_ceil(length(PAGE_BYTES)), (offset + bytes) / length(PAGE_BYTES));
         if first >= end {
             return self.zero_parts(offset, bytes);
         }
-        self.zero_parts(offset, first * PAGE_BYTES as u64 - offset);
-        self.zero_parts(end * PAGE_BYTES as u64, offset + bytes - end * PAGE_BYTES as u64);
+        self.zero_parts(offset, first * length(PAGE_BYTES) - offset);
+        self.zero_parts(end * length(PAGE_BYTES), offset + bytes - end * length(PAGE_BYTES));
         for bytes in self.pages.range_mut(first..end).filter_map(|(_, bytes)| bytes.take()) {
             if Arc::strong_count(&bytes) == 1 && self.spare.len() < SPARE_PAGES_MAX {
                 // Reserve the maximum at once, so that the vector never grows again.
@@ -87,7 +88,7 @@ impl Store {
 
     /// Fills a range of less than two pages with zeros, if its pages have content.
     fn zero_parts(&mut self, offset: u64, bytes: u64) {
-        for_each_page(offset, bytes as usize, |page, start, range| {
+        for_each_page(offset, wide_index(bytes), |page, start, range| {
             if let Some(held) = self.pages.get_mut(&page).and_then(Option::as_mut) {
                 Arc::make_mut(held)[start..start + range.len()].fill(0);
             }
@@ -107,10 +108,10 @@ fn zeroed_page(spare: &mut Vec<Arc<Page>>) -> Arc<Page> {
 fn for_each_page(offset: u64, bytes: usize, mut act: impl FnMut(u64, usize, std::ops::Range<usize>)) {
     let mut done = 0;
     while done < bytes {
-        let at = offset + done as u64;
-        let start = (at % PAGE_BYTES as u64) as usize;
+        let at = offset + length(done);
+        let start = wide_index(at % PAGE_BYTES as u64);
         let end = bytes.min(done + PAGE_BYTES - start);
-        act(at / PAGE_BYTES as u64, start, done..end);
+        act(at / length(PAGE_BYTES), start, done..end);
         done = end;
     }
 }

@@ -15,6 +15,7 @@ use phaselink_core::crash::recording::{
 };
 use phaselink_core::crash::{CutTimeline, Image, Loss, sample};
 use phaselink_core::drive::Drive;
+use phaselink_core::number::{index, length, low_u32};
 
 use crate::operation::{Operation, OperationKind};
 use crate::power::{CutState, ImageOrigin, Survival};
@@ -86,7 +87,7 @@ impl Tracker {
         }
         let Operation { offset, bytes, is_durable, .. } = *operation;
         let place = self.recording.requests.len();
-        self.recording.requests.push(RecordedCommand { kind, offset, bytes: bytes as u32, durable: is_durable });
+        self.recording.requests.push(RecordedCommand { kind, offset, bytes: low_u32(bytes), durable: is_durable });
         self.numbers.push(number);
         self.note(RecordedEvent::Arrived(place));
         number
@@ -283,22 +284,20 @@ pub(crate) fn lay_all(recording: &Recording, image: &Image, bytes: &mut Store) {
 
 /// Applies a request to `bytes`, except for what `loss` says is lost.
 fn lay(request: &RecordedCommand, rules: &DurabilityRules, loss: Option<&Loss>, bytes: &mut Store) {
-    let block_bytes = rules.block_bytes as usize;
+    let block_bytes = index(rules.block_bytes);
     let mut apply = |first: usize, end: usize| {
-        let offset = request.offset + first as u64;
+        let offset = request.offset + length(first);
         match &request.kind {
             RecordedOp::Write(data) => bytes.write(offset, &data[first..end]),
-            RecordedOp::Zero | RecordedOp::Trim | RecordedOp::Reset => bytes.zero(offset, (end - first) as u64),
+            RecordedOp::Zero | RecordedOp::Trim | RecordedOp::Reset => bytes.zero(offset, length(end - first)),
             RecordedOp::Finish | RecordedOp::Flush => {}
         }
     };
     match loss {
-        None => apply(0, request.bytes as usize),
+        None => apply(0, index(request.bytes)),
         Some(Loss::All) => {}
         Some(Loss::AllBut(there)) => {
-            there
-                .iter()
-                .for_each(|&(first, last)| apply(first as usize * block_bytes, (last as usize + 1) * block_bytes));
+            there.iter().for_each(|&(first, last)| apply(index(first) * block_bytes, (index(last) + 1) * block_bytes));
         }
     }
 }

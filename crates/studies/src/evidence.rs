@@ -8,6 +8,7 @@ use crate::results::words::listed;
 use phaselink_core::config::origin::Origin;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
+use phaselink_core::number::length;
 
 /// Table of all drives, stacks and hosts with measurements, which `validate --evidence` prints.
 const TABLE: &str = include_str!("evidence.toml");
@@ -98,7 +99,7 @@ pub fn sentence(evidence: &[Evidence]) -> String {
     for row in evidence {
         let Some(error) = row.median_error_pct else { continue };
         let words = if told.is_empty() { "sources " } else { "" };
-        let (rows, sources) = (grouped(row.rows as u64), row.sources.join(", "));
+        let (rows, sources) = (grouped(length(row.rows)), row.sources.join(", "));
         told.push(format!("{error:.1} % over {rows} with {} ({words}{sources})", row.name));
     }
     let mut sentences = Vec::new();

@@ -7,6 +7,7 @@ use crate::results::words;
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::Trace;
+use phaselink_core::number::wide_index;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::fio;
 
@@ -55,7 +56,7 @@ impl RequestStream<'_> {
         while simulation.step(1 << 16) && !simulation.trace().is_full() {}
         let all = simulation.trace().clone();
         let seen = requests(&all);
-        let wanted: Vec<u64> = seen.into_iter().skip(self.skip as usize).take(self.requests as usize).collect();
+        let wanted: Vec<u64> = seen.into_iter().skip(wide_index(self.skip)).take(wide_index(self.requests)).collect();
         if wanted.is_empty() {
             let found = format!("request {} left no steps", self.skip + 1);
             return Err(Problem::new(drive.name, None, found, "a smaller --skip or --bs").into());

@@ -1,5 +1,6 @@
 //! Plots of a comparison: drives over block size, queue depth and threads, and the tails of their latencies.
 
+use phaselink_core::number::{real, whole};
 use phaselink_studies::compare::{Cell, ComparedGroup, Label, means_ns, named};
 use phaselink_studies::report::html::axis::{PlotAxis, Scale};
 use phaselink_studies::report::html::columns::{Column, columns};
@@ -28,7 +29,7 @@ const SIZES: [Size; 3] = [
     Size {
         name: "block size",
         of: |label| label.bytes.map(u64::from),
-        shown: |bytes| describe::size(bytes as u64).replace("iB", "").replace(" B", ""),
+        shown: |bytes| describe::size(whole(bytes)).replace("iB", "").replace(" B", ""),
     },
     Size { name: "depth of a thread", of: |label| label.iodepth.map(u64::from), shown: |depth| format!("{depth:.0}") },
     Size { name: "threads", of: |label| Some(label.threads.into()), shown: |threads| format!("{threads:.0}") },
@@ -105,7 +106,7 @@ fn curve_plots(compared: &Comparison, size: &Size, curve: &Curve) -> String {
 /// Returns a plot line of a figure for each drive, over the groups of a curve.
 fn of_drives(compared: &Comparison, curve: &Curve, figure: fn(&Cell) -> f64) -> Vec<PlotLine> {
     let line = |(place, name): (usize, &String)| {
-        let point = |(value, group): &(u64, &ComparedGroup)| (*value as f64, group.cells[place].as_ref().map(figure));
+        let point = |(value, group): &(u64, &ComparedGroup)| (real(*value), group.cells[place].as_ref().map(figure));
         PlotLine::through(name.as_str(), curve.groups.iter().map(point))
     };
     compared.drives.iter().map(|drive| &drive.name).enumerate().map(line).collect()
@@ -117,7 +118,7 @@ fn stacked(compared: &Comparison, size: &Size, curve: &Curve, drive: usize, long
     let column = |(value, group): &(u64, &ComparedGroup)| {
         let figures = &group.cells[drive].as_ref()?.all;
         let parts = means_ns(figures).into_iter().map(|(_, mean_ns)| mean_ns).collect();
-        Some(Column { name: (size.shown)(*value as f64), parts })
+        Some(Column { name: (size.shown)(real(*value)), parts })
     };
     let seconds = |ns: f64| units::quantity(ns / 1e9, "s");
     let y = PlotAxis { name: "mean latency", scale: Scale::Linear, shown: &seconds };

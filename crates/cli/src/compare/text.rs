@@ -5,6 +5,7 @@ use std::fmt::Write;
 use phaselink_core::config::origin::Origin;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::MeasuredState;
+use phaselink_core::number::{length, whole};
 use phaselink_studies::compare::{self, Cell, ComparedGroup, EqualLoadGroup, JudgedLatency, named, shared};
 use phaselink_studies::evidence;
 use phaselink_studies::report::Table;
@@ -113,7 +114,7 @@ fn measured(comparison: &Comparison, groups: &[ComparedGroup]) -> Option<String>
 pub(super) fn title(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     format!(
         "{}: {}, seed {}",
-        describe::counted(comparison.drives.len() as u64, "drive"),
+        describe::counted(length(comparison.drives.len()), "drive"),
         work(comparison, groups),
         comparison.seed
     )
@@ -269,7 +270,7 @@ fn figures(cell: &Cell, columns: &[&Figure]) -> Vec<String> {
 fn bare(figure: &Figure, value: f64) -> String {
     match figure.unit {
         Unit::Cores => format!("{value:.2}"),
-        Unit::Requests => grouped(value as u64),
+        Unit::Requests => grouped(whole(value)),
         _ => describe::figure(value / figure.column.1),
     }
 }

@@ -22,6 +22,7 @@ use phaselink_core::crash::shrink::shrink;
 use phaselink_core::crash::{CutTimeline, Image};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
+use phaselink_core::number::{length, wide_index};
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::protocol::halves::Attachment;
 use phaselink_core::workload;
@@ -175,7 +176,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let checks = Checks::new(&recording, &timeline, &arguments.check, served, limit, &stopped);
     let images = match &arguments.image {
         Some(name) => vec![Image::parse(name, &recording, &timeline)?],
-        None => sample::images(&recording, &timeline, arguments.images as usize, arguments.seed),
+        None => sample::images(&recording, &timeline, wide_index(arguments.images), arguments.seed),
     };
     if arguments.image.is_none() {
         see_that_the_check_works(&checks, folder.path())?;
@@ -225,7 +226,7 @@ fn read(path: &Path) -> Result<Recording, Problem> {
 /// may be a device without an end.
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let (mut file, mut bytes) = (File::open(path)?, Vec::new());
-    (&mut file).take(format::MAGIC_BYTES as u64).read_to_end(&mut bytes)?;
+    (&mut file).take(length(format::MAGIC_BYTES)).read_to_end(&mut bytes)?;
     if format::is_begun(&bytes) {
         file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
     }

@@ -13,6 +13,7 @@ use std::time::UNIX_EPOCH;
 
 use phaselink_core::crash::recording::Recording;
 use phaselink_core::crash::view::{BlockSource, ImageBlocks};
+use phaselink_core::number::{length, wide_index};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{FallocateFlags, FsWord, SeekFrom};
 use rustix::io::Errno;
@@ -57,7 +58,7 @@ impl PlainFile {
     /// If the file cannot be made.
     pub(super) fn create(path: &Path, blocks: usize, block_bytes: u32) -> io::Result<PlainFile> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-        file.set_len(blocks as u64 * u64::from(block_bytes))?;
+        file.set_len(length(blocks) * u64::from(block_bytes))?;
         let (watch, held) = (watch(path).ok(), vec![BlockSource::ZEROS; blocks]);
         let (wanted, found) = (Vec::new(), Vec::new());
         Ok(PlainFile { path: path.into(), file, watch, stamps: None, held, wanted, found })
@@ -121,10 +122,10 @@ impl PlainFile {
     fn write_differences(&mut self, image: ImageBlocks<'_>, footprint: &[Range<usize>]) -> io::Result<Vec<Range<u64>>> {
         let block_bytes = u64::from(image.recording.rules.block_bytes);
         let (gap, longest) = (PAGE_BYTES / block_bytes, PIECE_BYTES / block_bytes);
-        let differences = image.differences(&self.held, footprint, gap as usize, longest.max(1) as usize);
+        let differences = image.differences(&self.held, footprint, wide_index(gap), wide_index(longest.max(1)));
         let mut written = Vec::with_capacity(differences.len());
         for range in differences {
-            let (start, end) = (range.start as u64 * block_bytes, range.end as u64 * block_bytes);
+            let (start, end) = (length(range.start) * block_bytes, length(range.end) * block_bytes);
             self.wanted.clear();
             image.append(start..end, &mut self.wanted);
             self.file.write_all_at(&self.wanted, start)?;
@@ -148,9 +149,9 @@ impl PlainFile {
     }
 
     fn mend_range(&mut self, range: Range<u64>, image: ImageBlocks<'_>) -> io::Result<()> {
-        for start in range.clone().step_by(PIECE_BYTES as usize) {
+        for start in range.clone().step_by(wide_index(PIECE_BYTES)) {
             let end = (start + PIECE_BYTES).min(range.end);
-            self.found.resize((end - start) as usize, 0);
+            self.found.resize(wide_index(end - start), 0);
             self.file.read_exact_at(&mut self.found, start)?;
             if image.has_bytes(start, &self.found) {
                 continue;
@@ -158,7 +159,7 @@ impl PlainFile {
             self.wanted.clear();
             image.append(start..end, &mut self.wanted);
             for changed in changed_pages(&self.found, &self.wanted) {
-                self.file.write_all_at(&self.wanted[changed.clone()], start + changed.start as u64)?;
+                self.file.write_all_at(&self.wanted[changed.clone()], start + length(changed.start))?;
             }
         }
         Ok(())
@@ -196,7 +197,7 @@ impl PlainFile {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match rustix::fs::fallocate(&self.file, flags, range.start, range.end - range.start) {
             Err(Errno::OPNOTSUPP) => {
-                let zeros = vec![0; (range.end - range.start) as usize];
+                let zeros = vec![0; wide_index(range.end - range.start)];
                 self.file.write_all_at(&zeros, range.start)
             }
             other => other.map_err(io::Error::from),
@@ -231,7 +232,7 @@ fn pages(blocks: &[Range<usize>], recording: &Recording) -> Vec<Range<u64>> {
     let block_bytes = u64::from(recording.rules.block_bytes);
     let mut pages: Vec<Range<u64>> = Vec::new();
     for range in blocks {
-        let (start, end) = (range.start as u64 * block_bytes, range.end as u64 * block_bytes);
+        let (start, end) = (length(range.start) * block_bytes, length(range.end) * block_bytes);
         let (start, end) = (start / PAGE_BYTES * PAGE_BYTES, end.next_multiple_of(PAGE_BYTES));
         let end = end.min(recording.capacity_bytes);
         match pages.last_mut() {
@@ -262,7 +263,7 @@ fn rest(ranges: &[Range<u64>], written: &[Range<u64>]) -> Vec<Range<u64>> {
 /// cache costs as much as writing all of it.
 fn changed_pages(found: &[u8], wanted: &[u8]) -> Vec<Range<usize>> {
     let mut changed: Vec<Range<usize>> = Vec::new();
-    let page = PAGE_BYTES as usize;
+    let page = wide_index(PAGE_BYTES);
     for (number, (found, wanted)) in found.chunks(page).zip(wanted.chunks(page)).enumerate() {
         let (start, end) = (number * page, number * page + wanted.len());
         match changed.last_mut() {

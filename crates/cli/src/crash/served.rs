@@ -12,6 +12,7 @@ use std::thread;
 use phaselink_core::crash::view::{BlockSource, ImageBlocks};
 use phaselink_core::drive::Drive;
 use phaselink_core::media::zones::Zones;
+use phaselink_core::number::{length, wide_index};
 use phaselink_core::problem::Problem;
 use phaselink_serve::device::history::History;
 use phaselink_serve::device::store::{Geometry, Store};
@@ -136,9 +137,9 @@ pub(super) fn store_of(
     let mut bytes = Vec::new();
     // List all ranges that are not zero, as differences from a drive of zeros.
     let zeros = vec![BlockSource::ZEROS; image.sources.len()];
-    let longest = (PIECE_BYTES / u64::from(block_bytes)) as usize;
+    let longest = wide_index(PIECE_BYTES / u64::from(block_bytes));
     for range in image.differences(&zeros, footprint, 0, longest) {
-        let [start, end] = [range.start, range.end].map(|block| block as u64 * u64::from(block_bytes));
+        let [start, end] = [range.start, range.end].map(|block| length(block) * u64::from(block_bytes));
         bytes.clear();
         image.append(start..end, &mut bytes);
         store.write(start, &bytes).map_err(unwritable)?;

@@ -7,6 +7,7 @@ use phaselink_core::crash::image::Pieces;
 use phaselink_core::crash::recording::{RecordedEvent, RecordedOp, Recording};
 use phaselink_core::crash::sample::ImageCount;
 use phaselink_core::crash::{Image, Loss, zones};
+use phaselink_core::number::{length, real};
 use phaselink_core::problem::printable;
 use phaselink_studies::report::{Table, units};
 use phaselink_studies::results::documents::{
@@ -42,9 +43,9 @@ fn table(report: &CrashReport<'_>) -> Table {
         ImageCount::Exact(count) => units::grouped(count),
         ImageCount::PowerOfTen(power) => format!("10^{power:.0}"),
     };
-    let epochs = recorded.epochs as u64;
-    let (tested, failed) = (report.findings.tested as u64, report.findings.failed.len() as u64);
-    let written = units::quantity(recorded.written_bytes as f64, "B");
+    let epochs = length(recorded.epochs);
+    let (tested, failed) = (length(report.findings.tested), length(report.findings.failed.len()));
+    let written = units::quantity(real(recorded.written_bytes), "B");
     let before = [("writes", units::grouped(recorded.writes)), ("written", written)];
     let counted = |(head, count): (&'static str, u64)| (head, units::grouped(count));
     let changes = [("trims", recorded.trims), ("zeroings", recorded.zeroings)].map(counted);
@@ -60,17 +61,17 @@ fn table(report: &CrashReport<'_>) -> Table {
 
 /// Returns a sentence with the number of checked crash images, the duration of the checks and their rate.
 pub(super) fn rate(report: &CrashReport<'_>) -> String {
-    let (tested, seconds) = (report.findings.tested as u64, report.elapsed.as_secs_f64());
-    let rate = units::count((tested as f64 / seconds.max(1e-9)).round());
+    let (tested, seconds) = (length(report.findings.tested), report.elapsed.as_secs_f64());
+    let rate = units::count((real(tested) / seconds.max(1e-9)).round());
     format!("{} in {}, {rate} a second", describe::counted(tested, "image"), units::quantity(seconds, "s"))
 }
 
 fn conclusion(report: &CrashReport<'_>) -> String {
-    let (tested, failed) = (report.findings.tested as u64, report.findings.failed.len() as u64);
+    let (tested, failed) = (length(report.findings.tested), length(report.findings.failed.len()));
     let stopped = if report.stopped { "It was stopped before all were tested. " } else { "" };
     let late = match report.findings.timed_out {
         0 => String::new(),
-        late => format!(" {} took longer than --timeout allows.", units::grouped(late as u64)),
+        late => format!(" {} took longer than --timeout allows.", units::grouped(length(late))),
     };
     match failed {
         0 => format!("{stopped}The check fails on none of {}.", describe::counted(tested, "image")),
@@ -136,7 +137,7 @@ fn image_words(report: &CrashReport<'_>, image: &Image) -> String {
         };
     }
     if image.lost.len() > TOLD_MAX {
-        text += &format!("  Missing: {} more.\n", units::grouped((image.lost.len() - TOLD_MAX) as u64));
+        text += &format!("  Missing: {} more.\n", units::grouped(length(image.lost.len() - TOLD_MAX)));
     }
     let rest = if image.lost.is_empty() { "Everything" } else { "Everything else" };
     text + &format!("  {rest} that had arrived is there.\n") + &zone_words(report, image)
@@ -157,7 +158,7 @@ fn zone_words(report: &CrashReport<'_>, image: &Image) -> String {
     };
     let more = lossy.len().saturating_sub(TOLD_MAX);
     let more = if more > 0 {
-        format!("  {} have lost something, too.\n", describe::counted(more as u64, "zone"))
+        format!("  {} have lost something, too.\n", describe::counted(length(more), "zone"))
     } else {
         String::new()
     };

@@ -2,6 +2,7 @@
 
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::DirectionOutcome;
+use phaselink_core::number::whole;
 use phaselink_studies::dma::Measured;
 use phaselink_studies::report::html::axis::{PlotAxis, Scale};
 use phaselink_studies::report::html::lines::{PlotLine, lines};
@@ -49,7 +50,7 @@ fn directions(measured: &[Measured]) -> Vec<Direction<'_>> {
 }
 
 fn curves(direction: &Direction, outstanding: u32) -> String {
-    let size = |bytes: f64| describe::size(bytes as u64);
+    let size = |bytes: f64| describe::size(whole(bytes));
     let seconds = |ns: f64| units::quantity(ns / 1e9, "s");
     let rate = |bits: f64| units::quantity(bits, "b/s");
     let x = PlotAxis { name: "bytes of a transfer", scale: Scale::Logarithmic, shown: &size };

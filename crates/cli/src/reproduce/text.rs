@@ -1,5 +1,6 @@
 //! Judged results of papers as tables, JSON and comma-separated values.
 
+use phaselink_core::number::length;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -71,11 +72,11 @@ pub(super) fn conclusion(rows: &[Row]) -> Vec<String> {
     let ((good, predictions), (fitted, leaning)) = (share(false), share(true));
     let mut sentences = vec![format!(
         "{good} of {} {} reproduced.",
-        describe::counted(predictions as u64, "prediction"),
+        describe::counted(length(predictions), "prediction"),
         if good == 1 { "is" } else { "are" }
     )];
     if leaning > 0 {
-        let others = describe::counted(leaning as u64, "other result");
+        let others = describe::counted(length(leaning), "other result");
         sentences
             .push(format!("Of {others}, which lean on fitted or solved constants or return an input, {fitted} are."));
     }
@@ -132,12 +133,12 @@ pub(super) fn count(rows: &[Row]) -> String {
     let papers: BTreeSet<&str> = rows.iter().map(|row| row.paper.as_str()).collect();
     let mut text = format!(
         "{}. Predictions: {}. Results that lean on fitted or solved constants, or return an input: {}. Inputs: {}. {} in {}.",
-        describe::counted(rows.len() as u64, "row"),
+        describe::counted(length(rows.len()), "row"),
         verdicts(&predictions),
         verdicts(&leaning),
         verdicts(&inputs),
-        describe::counted(fitted.len() as u64, "fitted constant"),
-        describe::counted(papers.len() as u64, "paper"),
+        describe::counted(length(fitted.len()), "fitted constant"),
+        describe::counted(length(papers.len()), "paper"),
     );
     let known = predictions.iter().filter_map(|row| row.published_inside).count();
     let inside = predictions.iter().filter(|row| row.published_inside == Some(true)).count();

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phaselink_core::ledger::Latency;
+use phaselink_core::number::real;
 use phaselink_serve::device::Device;
 use phaselink_serve::device::tally::Tally;
 use phaselink_studies::results::units;
@@ -39,7 +40,7 @@ fn draw(text: &str) {
 /// Formats the status line of a server: IOPS and bandwidth since `before`, and latencies and lag since the server's
 /// start.
 fn line(before: &Tally, now: &Tally, seconds: f64) -> String {
-    let rate = |count: &dyn Fn(&Tally) -> u64| count(now).saturating_sub(count(before)) as f64 / seconds;
+    let rate = |count: &dyn Fn(&Tally) -> u64| real(count(now).saturating_sub(count(before))) / seconds;
     let iops = rate(&|tally| tally.read.ios + tally.write.ios).round();
     let bytes = rate(&|tally| tally.read.bytes + tally.write.bytes);
     let mut latency = now.read.latency.clone();

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
+use phaselink_core::number::length;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::simulation::Simulation;
 use phaselink_studies::results::units;
@@ -295,13 +296,13 @@ fn ended(
 /// Reports on standard error how many runs of a sweep have saved results.
 fn report_saved_runs(kept: usize, points: usize, noun: &str, state: &StateFile) {
     if kept > 0 {
-        let (kept, points) = (units::grouped(kept as u64), units::grouped(points as u64));
+        let (kept, points) = (units::grouped(length(kept)), units::grouped(length(points)));
         notes::tell(&format!("{kept} of {points} {noun} have run before ({}; --fresh forgets them)", state.path()));
     }
 }
 
 /// Reports on standard error how many runs are finished, and how to continue.
 fn report_stop(done: usize, points: usize, noun: &str, state: &StateFile) {
-    let (done, points) = (units::grouped(done as u64), units::grouped(points as u64));
+    let (done, points) = (units::grouped(length(done)), units::grouped(length(points)));
     eprintln!("stopped: {done} of {points} {noun} are in {}; the same command goes on from there", state.path());
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
+use phaselink_core::number::length;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_studies::predict::predict;
 use phaselink_studies::results::documents::{SearchDocument, value};
@@ -193,9 +194,9 @@ impl FoundPoint<'_> {
     /// Returns a sentence on the number of runs that were not needed.
     fn skipped_runs_sentence(&self) -> String {
         let [slower, dearer] =
-            [CandidateState::Slower, CandidateState::Dearer].map(|state| grouped(self.search.count(state) as u64));
-        let (points, ruled_out) = (grouped(self.among.points.len() as u64), grouped(self.ruled_out as u64));
-        let runs = grouped(self.search.ran().count() as u64);
+            [CandidateState::Slower, CandidateState::Dearer].map(|state| grouped(length(self.search.count(state))));
+        let (points, ruled_out) = (grouped(length(self.among.points.len())), grouped(length(self.ruled_out)));
+        let runs = grouped(length(self.search.ran().count()));
         format!(
             "{runs} of {points} points ran; closed forms rule out {ruled_out}, {slower} are slower than one that misses \
              the target, {dearer} dearer than one that meets it."

@@ -1,5 +1,6 @@
 //! JSON document of `phaselink trace-info`, which describes a block trace.
 
+use phaselink_core::number::real;
 use phaselink_core::workload::trace::{BLOCK_BYTES, Info};
 use phaselink_studies::results::documents::{
     LeftOutRecords, OpName, SizePercentile, SizedRequests, TraceDevice, TraceFootprint, TraceInfoDocument,
@@ -14,7 +15,7 @@ use crate::output;
 pub(super) fn document(path: &str, info: &Info, advice: &Advice) -> Value {
     let seconds = info.span.as_s();
     let requests = info.summary.count;
-    let of = |part: u64| part as f64 / requests.max(1) as f64;
+    let of = |part: u64| real(part) / real(requests.max(1));
     let percentile = |percent| SizePercentile { percent, bytes: info.size_percentile(percent) };
     let depth = info.depth.map(|depth| TraceQueueDepth {
         mean: depth.mean,
@@ -33,7 +34,7 @@ pub(super) fn document(path: &str, info: &Info, advice: &Advice) -> Value {
         read_bytes: info.read_bytes,
         written_bytes: info.written_bytes,
         seconds,
-        requests_per_s: (seconds > 0.0).then(|| requests as f64 / seconds),
+        requests_per_s: (seconds > 0.0).then(|| real(requests) / seconds),
         busiest_second_requests: info.busiest_second,
         sizes: sizes(info),
         size_percentiles: [50, 90, 99, 100].map(percentile).into(),

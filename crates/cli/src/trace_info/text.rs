@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use phaselink_core::number::{length, real};
 use phaselink_core::workload::trace::{Footprint, Info};
 use phaselink_studies::results::units::{self, count, grouped, percent};
 
@@ -54,14 +55,14 @@ pub(super) fn text(path: &str, info: &Info, advice: &Advice) -> String {
 }
 
 fn share(part: u64, info: &Info) -> String {
-    percent(part as f64 / info.summary.count.max(1) as f64)
+    percent(real(part) / real(info.summary.count.max(1)))
 }
 
 fn devices(info: &Info) -> String {
     let device = |(name, requests): &(String, u64)| format!("{name} ({})", counted(*requests, "request"));
     let shown: Vec<String> = info.devices.iter().take(LISTED).map(device).collect();
     let all = match info.devices.len() {
-        count if count > LISTED => format!("{}, {}", shown.join(", "), counted((count - LISTED) as u64, "other")),
+        count if count > LISTED => format!("{}, {}", shown.join(", "), counted(length(count - LISTED), "other")),
         _ => shown.join(", "),
     };
     info.device.as_ref().map_or(all.clone(), |chosen| format!("{chosen} alone, of {all}"))
@@ -73,8 +74,8 @@ fn requests(info: &Info) -> String {
         "{}: {} reads, {}; writes, {}",
         grouped(info.summary.count),
         share(reads, info),
-        units::quantity(info.read_bytes as f64, "B"),
-        units::quantity(info.written_bytes as f64, "B"),
+        units::quantity(real(info.read_bytes), "B"),
+        units::quantity(real(info.written_bytes), "B"),
     )
 }
 
@@ -82,8 +83,8 @@ fn time(info: &Info) -> String {
     if info.span.is_zero() {
         return String::from("none: all requests arrive at once");
     }
-    let mean = info.summary.count as f64 / info.span.as_s();
-    let busiest = info.busiest_second as f64;
+    let mean = real(info.summary.count) / info.span.as_s();
+    let busiest = real(info.busiest_second);
     format!(
         "{}: {} requests a second on average, {} in the busiest second",
         units::span(info.span),
@@ -124,8 +125,8 @@ fn footprint(info: &Info) -> String {
     let most = if info.devices.len() == 1 { info.summary.end_bytes.div_ceil(4096) } else { u64::MAX };
     let [blocks, read_blocks, written_blocks] = [blocks, read_blocks, written_blocks].map(|blocks| blocks.min(most));
     let [all, read, written] =
-        [blocks, read_blocks, written_blocks].map(|blocks| units::quantity(blocks as f64 * 4096.0, "B"));
-    let end = units::quantity(info.summary.end_bytes as f64, "B");
+        [blocks, read_blocks, written_blocks].map(|blocks| units::quantity(real(blocks) * 4096.0, "B"));
+    let end = units::quantity(real(info.summary.end_bytes), "B");
     format!("{about}{all} of the first {end} are touched: {about}{read} read, {about}{written} written")
 }
 

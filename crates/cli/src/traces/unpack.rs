@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
+use phaselink_core::number::length;
 use phaselink_core::problem::Problem;
 use phaselink_core::workload::trace::Pieces;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -56,13 +57,13 @@ impl Iterator for Unpacked {
             return None;
         }
         let mut piece = Vec::with_capacity(PIECE_BYTES);
-        let problem = match self.reader.by_ref().take(PIECE_BYTES as u64).read_to_end(&mut piece) {
+        let problem = match self.reader.by_ref().take(length(PIECE_BYTES)).read_to_end(&mut piece) {
             Ok(0) => {
                 self.is_over = true;
                 return None;
             }
-            Ok(bytes) if bytes as u64 <= self.left => {
-                self.left -= bytes as u64;
+            Ok(bytes) if length(bytes) <= self.left => {
+                self.left -= length(bytes);
                 return Some(Ok(piece));
             }
             Ok(_) => {

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
+use phaselink_core::number::length;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_studies::validate::{MeasurementSet, NamedText, PACKED_MEASUREMENTS};
 
@@ -69,7 +70,7 @@ fn text(path: &Path) -> Result<NamedText, Problems> {
 fn unpacked(name: &str, packed: &[u8]) -> Result<String, Problems> {
     let mut text = String::new();
     let read = MultiGzDecoder::new(packed).take(TABLE_BYTES_MAX + 1).read_to_string(&mut text);
-    if text.len() as u64 > TABLE_BYTES_MAX {
+    if length(text.len()) > TABLE_BYTES_MAX {
         return Err(Problem::new(name, None, "more than 64 MiB of text", "a smaller table").into());
     }
     let unreadable = |error: std::io::Error| Problem::new(name, None, format!("cannot be unpacked: {error}"), "gzip");

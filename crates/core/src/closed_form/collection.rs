@@ -17,6 +17,7 @@ use crate::config;
 use crate::media::flash::FlashCosts;
 use crate::media::flash::layout::FlashLayout;
 use crate::media::timing::Bus;
+use crate::number::index;
 use crate::time::{Span, Time};
 
 /// Number of rounds before the dies reach their steady state. The next constant is the number of rounds that are
@@ -104,8 +105,8 @@ impl CollectionRounds {
 
     /// Reads one row of the victim block. Returns the time at which its data is in the buffer.
     fn read(&mut self, row: u32) -> Time {
-        let (now, die) = (self.now(), (row / self.pages_per_line) as usize % self.dies.len());
-        let array = self.costs.reads[(row % self.pages_per_line) as usize];
+        let (now, die) = (self.now(), index(row / self.pages_per_line) % self.dies.len());
+        let array = self.costs.reads[index(row % self.pages_per_line)];
         let read_at = self.dies[die].enqueue(Time::ZERO, self.costs.command + array);
         self.bus.reserve(now, read_at, self.read_transfer) + self.read_transfer
     }
@@ -113,7 +114,7 @@ impl CollectionRounds {
     /// Programs a line whose data is available at `at`. Its pages cross the bus with a gap of one page's time between
     /// them.
     fn program(&mut self, line: u32, at: Time) {
-        let (now, die) = (self.now(), line as usize % self.dies.len());
+        let (now, die) = (self.now(), index(line) % self.dies.len());
         let mut ready = self.dies[die].last_begins_at.max(at);
         let mut crossed = ready;
         for _ in 0..self.program_pages {

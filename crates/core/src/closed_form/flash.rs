@@ -11,7 +11,7 @@ use crate::media::flash::layout::FlashLayout;
 use crate::media::flash::{FlashCosts, shape};
 use crate::media::processors::DriveProcessors;
 use crate::media::spread::ArraySpread;
-use crate::number::{length, narrow, real, whole};
+use crate::number::{index, length, narrow, real, whole};
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
@@ -160,7 +160,7 @@ impl Parts<'_> {
     /// Returns the array read time of each page on a word line.
     fn flash_reads(&self) -> Vec<Span> {
         let media = &self.drive.media;
-        self.flash_costs().reads[..media.bits_per_cell() as usize].to_vec()
+        self.flash_costs().reads[..index(media.bits_per_cell())].to_vec()
     }
 
     /// True if reads may be served without the flash cells: data just written, never written, or read ahead.
@@ -233,7 +233,7 @@ impl Parts<'_> {
             (_, true) if workload.sequential => 0.0,
             (_, true) => {
                 let buffered = self.buffer_bytes() + 2.0 * self.line_bytes();
-                (1.0 - buffered / workload.region_bytes.max(1) as f64).max(0.0)
+                (1.0 - buffered / real(workload.region_bytes.max(1))).max(0.0)
             }
         }
     }
@@ -242,8 +242,8 @@ impl Parts<'_> {
     /// then it is the shortest read time.
     fn page_read_time(&self, workload: &Workload) -> Span {
         let reads = self.flash_reads();
-        match workload.region_bytes as f64 >= LINES_ALIKE * self.line_bytes() {
-            true => reads.iter().copied().sum::<Span>() / reads.len().max(1) as u64,
+        match real(workload.region_bytes) >= LINES_ALIKE * self.line_bytes() {
+            true => reads.iter().copied().sum::<Span>() / length(reads.len().max(1)),
             false => reads.into_iter().min().unwrap_or_default(),
         }
     }
@@ -316,7 +316,7 @@ impl Parts<'_> {
         if self.drive.zones.is_there() {
             return f64::from(class.bytes) * workload.leaving_share;
         }
-        let (region, line) = (workload.region_bytes.max(1) as f64, self.line_bytes());
+        let (region, line) = (real(workload.region_bytes.max(1)), self.line_bytes());
         let again = if workload.sequential { 0.0 } else { (line / region).min(1.0) };
         let together = if workload.sequential { f64::from(workload.threads) } else { 1.0 };
         let around = if workload.sequential && region < 2.0 * line { 0.0 } else { 1.0 };
@@ -325,7 +325,7 @@ impl Parts<'_> {
 
     /// Returns the capacity of the drive's write buffer in bytes.
     pub fn buffer_bytes(&self) -> f64 {
-        (self.drive.buffer.capacity_kib << 10) as f64
+        real(self.drive.buffer.capacity_kib << 10)
     }
 
     fn line_bytes(&self) -> f64 {
@@ -345,7 +345,7 @@ impl Parts<'_> {
         if zones.dies == 0 {
             return self.dies();
         }
-        let (zone, buffered) = ((zones.writable_mib() << 20) as f64, self.buffer_bytes());
+        let (zone, buffered) = (real(zones.writable_mib() << 20), self.buffer_bytes());
         let beside = if buffered < zone { zone / (zone - buffered) } else { f64::INFINITY };
         (f64::from(workload.threads) * f64::from(zones.dies) * beside).min(self.dies())
     }
@@ -388,9 +388,9 @@ impl Parts<'_> {
     fn overwritten_share(&self, workload: &Workload) -> f64 {
         let bytes_per_ns = 4096.0 / self.drive.buffer.page.as_ns();
         let bytes_in = |time: Span| if time.is_zero() { 0.0 } else { bytes_per_ns * time.as_ns() };
-        let of_ios = workload.written_bytes.map_or(f64::INFINITY, |bytes| bytes as f64);
+        let of_ios = workload.written_bytes.map_or(f64::INFINITY, |bytes| real(bytes));
         let counted = of_ios.min(workload.runtime.map_or(f64::INFINITY, bytes_in));
-        (counted + bytes_in(workload.ramp_time)) / workload.region_bytes.max(1) as f64
+        (counted + bytes_in(workload.ramp_time)) / real(workload.region_bytes.max(1))
     }
 }
 

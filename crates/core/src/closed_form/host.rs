@@ -9,6 +9,7 @@ use crate::host::software::{Cost, LockCost, locks};
 use crate::host::stack::{Path, Stack, StackStep, Way};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
+use crate::number::real;
 use crate::request::{DataDirection, Io};
 use crate::time::{Span, Time};
 
@@ -124,7 +125,7 @@ impl Parts<'_> {
         let submitted = f64::from(together.submit) / workload.distinct_drives(together.submit);
         match self.sleeps() {
             false => (submitted, together.complete_max.into()),
-            true => (submitted, workload.outstanding.max(1) as f64),
+            true => (submitted, real(workload.outstanding.max(1))),
         }
     }
 
@@ -212,7 +213,7 @@ impl Parts<'_> {
         demands.add_of_host("cores", cores, software, 1.0);
         if interrupts && self.sleeps() {
             let handler = self.on_core(self.drive.host.interrupt_handler);
-            demands.add_of_host("cores", cores, handler, 1.0 / workload.outstanding.max(1) as f64);
+            demands.add_of_host("cores", cores, handler, 1.0 / real(workload.outstanding.max(1)));
         }
         self.demand_engine_locks(demands, workload);
         let stages = self.drive.stages().into_iter();

@@ -7,6 +7,7 @@ use crate::config::{Acknowledge, DataPattern, WearLevelling};
 use crate::media::Timing;
 use crate::media::cells::Cells;
 use crate::media::wear::LineLayout;
+use crate::number::{length, real};
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
@@ -223,9 +224,9 @@ impl Parts<'_> {
     /// also less if the write may meet another one that waits at a bank or in a write buffer.
     fn programs_alone(&self, workload: &Workload, class: &Class, units: u64) -> f64 {
         let unit_bytes = f64::from(self.timing().program_bytes);
-        let least = (f64::from(class.bytes) / unit_bytes / units as f64).min(1.0);
-        let waiting = workload.outstanding as f64 + f64::from(self.banks());
-        let met = (waiting * unit_bytes / workload.region_bytes.max(1) as f64).min(1.0);
+        let least = (f64::from(class.bytes) / unit_bytes / real(units)).min(1.0);
+        let waiting = real(workload.outstanding) + f64::from(self.banks());
+        let met = (waiting * unit_bytes / real(workload.region_bytes.max(1))).min(1.0);
         // Pieces smaller than a programming unit are merged with pieces of other requests that wait for the same bank.
         let has_pieces = self.geometry.stripe_bytes < self.timing().program_bytes;
         match workload.sequential || has_pieces || self.chips.is_some() {
@@ -290,7 +291,7 @@ impl Parts<'_> {
         let spread = self.spread(class.direction, class.bytes);
         let stripe = u64::from(self.geometry.stripe_bytes);
         let last = workload.offset.saturating_add(workload.region_bytes.max(1) - 1);
-        let stripes = (last / stripe - workload.offset / stripe + 1) as f64;
+        let stripes = real(last / stripe - workload.offset / stripe + 1);
         // A merged write sends its command while data of the other pieces is being transferred, so only writes that are
         // not merged pay for the command.
         let alone = match class.direction {
@@ -299,13 +300,13 @@ impl Parts<'_> {
         };
         let program = if class.direction == DataDirection::Read { Span::ZERO } else { spread.program };
         let held = (self.before(class.direction) * spread.pieces + program).scale(alone) + spread.transfer;
-        let buses_per_channel = self.chips.map_or(1, |chips| chips.buses()) as f64;
+        let buses_per_channel = real(length(self.chips.map_or(1, |chips| chips.buses())));
         let awake = 1.0 - self.pause_share(workload);
         // Pieces of one request on the same bank, or on the same bus, are served as one access.
         let (banks, buses) = (spread.pieces.min(self.banks().into()), spread.pieces.min(self.buses().into()));
-        demands.add("media banks", stripes.min(f64::from(self.banks())) * awake, held / banks, banks as f64);
+        demands.add("media banks", stripes.min(f64::from(self.banks())) * awake, held / banks, real(banks));
         let in_region = (stripes * buses_per_channel).min(f64::from(self.buses()));
-        demands.add("media buses", in_region, spread.bus_time / buses, buses as f64);
+        demands.add("media buses", in_region, spread.bus_time / buses, real(buses));
         if class.direction == DataDirection::Write {
             self.demand_gap_moves(demands, stripes, class.bytes);
         }

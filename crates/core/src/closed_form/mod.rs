@@ -27,6 +27,7 @@ use crate::link::Link;
 use crate::link::root_complex::RootComplex;
 use crate::media::chip::BankChips;
 use crate::media::{Geometry, Media};
+use crate::number::low_u16;
 use crate::time::Span;
 use crate::workload::{BatchSizes, Job};
 
@@ -93,7 +94,7 @@ impl Parts<'_> {
     /// them. An uplink carries the same share of the requests as it has of the drives.
     pub fn uplinks(&self, workload: &Workload) -> f64 {
         let drives = workload.drives.max(1);
-        f64::from(drives) / f64::from(self.drive.switch.drives_per_uplink(drives as u16).max(1))
+        f64::from(drives) / f64::from(self.drive.switch.drives_per_uplink(low_u16(drives)).max(1))
     }
 
     /// Returns these components with the software of the job's I/O engine, where the software stack depends on the

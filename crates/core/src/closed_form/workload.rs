@@ -1,5 +1,6 @@
 //! Workload of a job in the form that closed forms need: kinds of requests with their shares, and the queue depth.
 
+use crate::number::{real, whole};
 use crate::request::DataDirection;
 use crate::time::Span;
 use crate::workload::trace::Summary;
@@ -155,7 +156,7 @@ fn replayed(summary: &Summary) -> Vec<Class> {
     let class = |(&(writes, bytes), &count): (&(bool, u32), &u64)| Class {
         direction: if writes { DataDirection::Write } else { DataDirection::Read },
         bytes,
-        share: count as f64 / summary.count as f64,
+        share: real(count) / real(summary.count),
         aligned: false,
     };
     summary.sizes.iter().map(class).collect()
@@ -171,10 +172,10 @@ fn written_bytes(job: &Job, classes: &[Class]) -> Option<u64> {
         classes.iter().filter(|class| of(class)).map(|class| class.share * f64::from(class.bytes)).sum::<f64>()
     };
     let (all, written) = (mean(|_| true), mean(|class| class.direction == DataDirection::Write));
-    let by_ios = job.ios.map(|ios| ios as f64);
-    let by_bytes = job.io_bytes.map(|bytes| bytes as f64 / all);
+    let by_ios = job.ios.map(|ios| real(ios));
+    let by_bytes = job.io_bytes.map(|bytes| real(bytes) / all);
     let ios = [by_ios, by_bytes].into_iter().flatten().reduce(f64::min).filter(|_| !job.time_based)?;
-    Some((ios * f64::from(job.threads) * written) as u64)
+    Some(whole(ios * f64::from(job.threads) * written))
 }
 
 /// Returns the offered load in requests per second that a job's rates, think times or trace allow at most. `None` if
@@ -183,7 +184,7 @@ fn offered_iops(job: &Job) -> Option<f64> {
     if let Some(trace) = &job.trace {
         let span = trace.summary().ends_at.as_ns() * 100.0 / f64::from(job.replay_percent);
         let has_times = span > 0.0 && !job.replay_no_stall;
-        return has_times.then(|| f64::from(job.threads) * trace.count() as f64 / span * 1e9);
+        return has_times.then(|| f64::from(job.threads) * real(trace.count()) / span * 1e9);
     }
     let read = job.rate_iops_read.filter(|_| job.read_percent > 0.0);
     let write = job.rate_iops_write.filter(|_| job.read_percent < 100.0);

@@ -19,6 +19,7 @@ use super::fault::{Fault, FaultMoment, FaultSubject};
 use super::fault_action::{FaultAction, FaultLength};
 use super::section::Section;
 use super::value::{KeyFault, KeyType, readable, stem, unit};
+use crate::number::real;
 use crate::problem::Problem;
 use crate::spelling::{nearest, question};
 use crate::time::{Span, Time};
@@ -285,7 +286,7 @@ fn length(text: &str) -> Result<TimelineMeasure, String> {
 
 /// Returns a time as text, in the largest of s, ms and us of which it is a whole number, otherwise in ns.
 fn time_text(span: Span) -> String {
-    let (ps, smallest) = (span.as_ps() as f64, ("ns", 1e3));
+    let (ps, smallest) = (real(span.as_ps()), ("ns", 1e3));
     let fits = |(_, unit): &&(&str, f64)| ps >= *unit && ps % unit == 0.0;
     let (name, unit) = [UNITS[3], UNITS[0], UNITS[1]].iter().find(fits).copied().unwrap_or(smallest);
     format!("{}{name}", ps / unit)

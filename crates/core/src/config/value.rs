@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use serde_json::{Value as Json, json};
 
 use super::document::{Node, Value};
+use crate::number::{real, whole};
 use crate::problem::{Problem, is_unprintable};
 use crate::spelling;
 use crate::time::Span;
@@ -201,7 +202,7 @@ impl KeyType for Span {
         let ps = picoseconds_per_unit(key);
         let in_ps = match node.value {
             Value::Integer(integer) => u64::try_from(integer).ok().and_then(|units| units.checked_mul(ps)),
-            Value::Float(units) if units >= 0.0 => Some((units * ps as f64).round() as u64),
+            Value::Float(units) if units >= 0.0 => Some(whole((units * ps as f64).round())),
             _ => None,
         };
         in_ps.map(Span::from_ps).ok_or(KeyFault::NotAllowed)
@@ -210,7 +211,7 @@ impl KeyType for Span {
         let ps = picoseconds_per_unit(key);
         match self.as_ps().is_multiple_of(ps) {
             true => Json::from(self.as_ps() / ps),
-            false => Json::from(self.as_ps() as f64 / ps as f64),
+            false => Json::from(real(self.as_ps()) / real(ps)),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO};
+use crate::number::real;
 use crate::problem::BrokenCondition;
 use crate::time::Span;
 
@@ -159,7 +160,7 @@ impl Volume {
     pub fn operations(&self, capacity_mib: u64) -> Option<VolumeLimit> {
         let gib = gib(capacity_mib);
         let base = within(self.rate_iops + self.iops_per_gib * gib, self.min_iops, self.max_iops);
-        VolumeLimit::of(base, self.burst_iops, self.credit_operations as f64)
+        VolumeLimit::of(base, self.burst_iops, real(self.credit_operations))
     }
 
     /// Returns the limit in bytes per second of a volume of this capacity, or `None` if it has no such limit.
@@ -189,7 +190,7 @@ impl VolumeLimit {
 }
 
 fn gib(capacity_mib: u64) -> f64 {
-    capacity_mib as f64 / 1024.0
+    real(capacity_mib) / 1024.0
 }
 
 /// Limits a rate to the range from `least` to `most`; `most` = 0 means no upper limit.

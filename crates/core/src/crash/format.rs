@@ -13,6 +13,7 @@
 //! Numbers are little-endian.
 
 use crate::media::zones::ZoneLayout;
+use crate::number::index;
 
 use super::recording::{Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording};
 use super::zones::are_accepted;
@@ -222,7 +223,7 @@ struct RecordingReader<'a> {
 
 impl<'a> RecordingReader<'a> {
     fn bytes(&mut self, count: u32) -> Result<&'a [u8], &'static str> {
-        let (taken, rest) = self.rest.split_at_checked(count as usize).ok_or(CUT_SHORT)?;
+        let (taken, rest) = self.rest.split_at_checked(index(count)).ok_or(CUT_SHORT)?;
         self.rest = rest;
         Ok(taken)
     }

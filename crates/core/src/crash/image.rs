@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use crate::number::index;
 use crate::problem::Problem;
 
 use super::recording::Recording;
@@ -76,7 +77,7 @@ fn parsed(text: &str, recording: &Recording, timeline: &CutTimeline) -> Option<I
         match word.split_once('=')? {
             ("missing", numbers) => {
                 let numbers = range(numbers)?;
-                let places = (*numbers.start() as usize).checked_sub(1)?..*numbers.end() as usize;
+                let places = (*numbers.start() as usize).checked_sub(1)?..index(*numbers.end());
                 if places.len() == 1 {
                     image.lost.insert(places.start, Loss::All);
                     continue;

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use crate::drive::Drive;
 use crate::media::zones::ZoneLayout;
+use crate::number::{low_u32, wide_index};
 
 /// Event from which on a completed write survives a power failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +113,7 @@ impl Recording {
 
     /// Returns the number of logical blocks of the drive.
     pub fn blocks(&self) -> usize {
-        (self.capacity_bytes / u64::from(self.rules.block_bytes)) as usize
+        wide_index(self.capacity_bytes / u64::from(self.rules.block_bytes))
     }
 
     /// Returns the number of pieces into which a power failure may tear a request: 1 for an atomic change, 0 for a
@@ -134,7 +135,7 @@ impl Recording {
         let RecordedCommand { ref kind, offset, .. } = self.requests[request];
         let zone_bytes = self.zones?.zone_blocks * u64::from(self.rules.block_bytes);
         let has_order = !matches!(kind, RecordedOp::Trim | RecordedOp::Flush);
-        has_order.then(|| (offset / zone_bytes) as u32)
+        has_order.then(|| low_u32(offset / zone_bytes))
     }
 
     /// Returns the lines that the application had printed before this power cut.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::number::{index, length, wide_index};
 use crate::random::{Random, mix};
 
 use super::image::{Image, Loss};
@@ -41,7 +42,7 @@ pub fn possible(timeline: &CutTimeline) -> ImageCount {
 /// of every kind in turn.
 pub fn images(recording: &Recording, timeline: &CutTimeline, wanted: usize, seed: u64) -> Vec<Image> {
     match possible(timeline) {
-        ImageCount::Exact(count) if count <= wanted as u64 => all(recording, timeline),
+        ImageCount::Exact(count) if count <= length(wanted) => all(recording, timeline),
         _ => sampled(recording, timeline, wanted, seed),
     }
 }
@@ -109,7 +110,7 @@ pub fn images_of_last_cut(recording: &Recording, timeline: &CutTimeline, wanted:
     let cut = recording.events.len();
     let open = timeline.open(recording, cut);
     let states = timeline.epochs().last().and_then(|epoch| epoch.states.exact);
-    if let Some(states) = states.filter(|states| *states <= wanted as u64) {
+    if let Some(states) = states.filter(|states| *states <= length(wanted)) {
         let images = (0..states).map(|state| image(recording, &open, cut, state));
         return images.filter(|image| is_possible(recording, timeline, image)).collect();
     }
@@ -123,7 +124,7 @@ pub fn images_of_last_cut(recording: &Recording, timeline: &CutTimeline, wanted:
     let drawn = sampled(recording, timeline, wanted, seed).into_iter().filter_map(at_last_cut);
     let mut images: BTreeSet<Image> = drawn.collect();
     for number in 0.. {
-        if images.len() >= wanted || number > REPEATED_MAX as u64 + wanted as u64 {
+        if images.len() >= wanted || number > length(REPEATED_MAX) + length(wanted) {
             break;
         }
         let image = drawn_of(recording, timeline, cut, seed, number);
@@ -266,7 +267,7 @@ impl Sampler<'_> {
                 // pattern is possible.
                 let run = 1 + self.below(u64::from(pieces));
                 let mut is_there = self.below(2) == 0;
-                let mut there = Vec::with_capacity(pieces as usize);
+                let mut there = Vec::with_capacity(index(pieces));
                 for _ in 0..pieces {
                     is_there ^= self.below(run) == 0;
                     there.push(is_there);
@@ -278,9 +279,9 @@ impl Sampler<'_> {
 
     /// Returns a random crash image. Its power cut is one at which a randomly chosen request may be lost.
     fn at_random(&mut self, open: &[usize]) -> Image {
-        let place = open[self.below(open.len() as u64) as usize];
+        let place = open[wide_index(self.below(open.len() as u64))];
         let (first, last) = self.timeline.open_cuts(place, self.recording).expect("it is open");
-        let cut = first + self.below((last - first) as u64 + 1) as usize;
+        let cut = first + wide_index(self.below((last - first) as u64 + 1));
         self.at_cut(cut)
     }
 
@@ -307,7 +308,7 @@ impl Sampler<'_> {
     /// Shuffles kinds of crash images in place (Fisher and Yates; Knuth's algorithm P).
     fn shuffle(&mut self, kinds: &mut [SampleKind]) {
         for last in (1..kinds.len()).rev() {
-            let other = self.below(last as u64 + 1) as usize;
+            let other = wide_index(self.below(last as u64 + 1));
             kinds.swap(last, other);
         }
     }

@@ -7,6 +7,7 @@
 //! makes a request durable makes all before it durable, since the write pointer is behind all of them. A reset or a
 //! finish of a zone is durable once it has completed.
 
+use crate::number::real;
 use std::collections::BTreeMap;
 
 use super::recording::{Durability, RecordedEvent, RecordedOp, Recording};
@@ -82,7 +83,7 @@ impl OpenPieces {
     }
 
     fn states(&self) -> StateCount {
-        let bits = self.zones.values().fold(self.free as f64, |bits, pieces| bits + libm::log2((pieces + 1) as f64));
+        let bits = self.zones.values().fold(real(self.free), |bits, pieces| bits + libm::log2(real(pieces + 1)));
         let count = || self.zones.values().fold(1 << self.free, |count: u64, pieces| count * (pieces + 1));
         StateCount { bits, exact: (bits <= EXACT_BITS).then(count) }
     }

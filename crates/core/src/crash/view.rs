@@ -4,6 +4,7 @@
 //! depends only on the requests open at its cut. Data stays in the recording: each block refers to the request that its
 //! bytes come from, so that images are compared by a few bytes per block.
 
+use crate::number::{index, length, wide_index};
 use std::ops::Range;
 
 use super::image::{Image, Loss};
@@ -38,9 +39,9 @@ impl BlockSource {
     /// `None` if they are zeros.
     fn bytes(self, recording: &Recording, range: Range<u64>) -> Option<&[u8]> {
         let place = self.0.checked_sub(1)?;
-        let request = &recording.requests[place as usize];
+        let request = &recording.requests[index(place)];
         let RecordedOp::Write(data) = &request.kind else { return None };
-        Some(&data[(range.start - request.offset) as usize..(range.end - request.offset) as usize])
+        Some(&data[wide_index(range.start - request.offset)..wide_index(range.end - request.offset)])
     }
 }
 
@@ -119,7 +120,7 @@ impl ImageBlocks<'_> {
     /// True if the crash image has exactly these bytes on the drive from byte `start` on.
     pub fn has_bytes(&self, start: u64, bytes: &[u8]) -> bool {
         let mut rest = bytes;
-        self.parts(start..start + bytes.len() as u64).all(|(length, data)| {
+        self.parts(start..start + length(bytes.len())).all(|(length, data)| {
             let (found, others) = rest.split_at(length);
             rest = others;
             match data {
@@ -137,11 +138,11 @@ impl ImageBlocks<'_> {
             if at == range.end {
                 return None;
             }
-            let rest = &self.sources[(at / block_bytes) as usize..range.end.div_ceil(block_bytes) as usize];
+            let rest = &self.sources[wide_index(at / block_bytes)..wide_index(range.end.div_ceil(block_bytes))];
             let source = rest[0];
-            let blocks = rest.iter().take_while(|other| **other == source).count() as u64;
+            let blocks = length(rest.iter().take_while(|other| **other == source).count());
             let end = range.end.min((at / block_bytes + blocks) * block_bytes);
-            let part = ((end - at) as usize, source.bytes(self.recording, at..end));
+            let part = (wide_index(end - at), source.bytes(self.recording, at..end));
             at = end;
             Some(part)
         })
@@ -194,9 +195,9 @@ fn ranges(recording: &Recording, places: Range<usize>) -> impl Iterator<Item = R
 /// Returns the blocks whose data a request changes. `None` for a flush or a zone finish.
 fn range(recording: &Recording, place: usize) -> Option<Range<usize>> {
     let (request, block) = (&recording.requests[place], recording.rules.block_bytes);
-    let start = (request.offset / u64::from(block)) as usize;
+    let start = wide_index(request.offset / u64::from(block));
     let changes_bytes = request.is_change() && request.kind != RecordedOp::Finish;
-    changes_bytes.then(|| start..start + (request.bytes / block) as usize)
+    changes_bytes.then(|| start..start + index(request.bytes / block))
 }
 
 /// Applies a recorded request to the sources of the drive's blocks, except for the pieces that are lost.
@@ -208,7 +209,7 @@ fn lay(recording: &Recording, place: usize, lost: Option<&Loss>, sources: &mut [
         Some(Loss::All) => {}
         Some(Loss::AllBut(there)) => {
             for &(first, last) in there {
-                sources[range.start + first as usize..=range.start + last as usize].fill(source);
+                sources[range.start + index(first)..=range.start + index(last)].fill(source);
             }
         }
     }

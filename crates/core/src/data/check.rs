@@ -18,6 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::number::{index, length, wide_index};
 use crate::random::mix;
 use crate::request::Io;
 use crate::request::RequestId;
@@ -73,8 +74,8 @@ pub struct Checker {
 impl Checker {
     /// Makes a checker for a fresh device, where every block has version 0, which is zeros.
     pub fn new(seed: u64, packet_bytes: u32) -> Checker {
-        let packet_bytes = packet_bytes as usize;
-        let atomic_bytes = BLOCK_BYTES as usize;
+        let packet_bytes = index(packet_bytes);
+        let atomic_bytes = wide_index(BLOCK_BYTES);
         let (blocks, floors, flushes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Checker { seed, packet_bytes, atomic_bytes, blocks, floors, flushes, zeroed: BTreeSet::new() }
     }
@@ -82,7 +83,7 @@ impl Checker {
     /// Prepares for power cuts that leave units of `atomic_bytes` whole. Units larger than a block are checked block by
     /// block, units smaller than a packet one by one.
     pub fn follow_power(&mut self, atomic_bytes: u32) {
-        self.atomic_bytes = (atomic_bytes as usize).min(BLOCK_BYTES as usize);
+        self.atomic_bytes = (atomic_bytes as usize).min(wide_index(BLOCK_BYTES));
         self.packet_bytes = self.packet_bytes.min(self.atomic_bytes);
     }
 
@@ -213,11 +214,11 @@ impl Checker {
             }
         }
         let first = io.offset / BLOCK_BYTES;
-        let mut expected = [0; BLOCK_BYTES as usize];
+        let mut expected = [0; wide_index(BLOCK_BYTES)];
         for piece in pieces(io, self.packet_bytes) {
             let (found, expected) = (&found[piece.start..piece.end], &mut expected[..piece.end - piece.start]);
             let block = self.block(piece.block);
-            let (floor, latest) = (floors[(piece.block - first) as usize], block.latest);
+            let (floor, latest) = (floors[wide_index(piece.block - first)], block.latest);
             let mut allowed = (floor..=latest).rev().filter(|version| !block.has_lost(*version));
             let is_allowed = allowed.any(|version| {
                 self.fill(piece.block, version, piece.within, expected);
@@ -228,7 +229,7 @@ impl Checker {
                 let byte = found.iter().zip(&*expected).position(|(a, b)| a != b).unwrap_or(0);
                 return Err(format!(
                     "byte {} is {:#04x}, and {:#04x} in version {floor}; no version up to {latest} of block {} fits",
-                    io.offset + (piece.start + byte) as u64,
+                    io.offset + length(piece.start + byte),
                     found[byte],
                     expected[byte],
                     piece.block,
@@ -246,16 +247,16 @@ impl Checker {
     fn settle(&mut self, number: u64, io: &Io, found: &[u8]) -> Result<(), String> {
         let start = number * BLOCK_BYTES;
         let (from, to) = (start.max(io.offset), (start + BLOCK_BYTES).min(io.offset + u64::from(io.bytes)));
-        let found = &found[(from - io.offset) as usize..(to - io.offset) as usize];
+        let found = &found[wide_index(from - io.offset)..wide_index(to - io.offset)];
         let BlockVersions { floor, latest, .. } = self.block(number);
         let (mut oldest, mut newest) = (latest, floor);
         let mut rest = found;
         while !rest.is_empty() {
-            let at = to - rest.len() as u64;
-            let within = (at - start) as usize;
+            let at = to - length(rest.len());
+            let within = wide_index(at - start);
             let (unit, behind) = rest.split_at(rest.len().min(self.atomic_bytes - within % self.atomic_bytes));
             let version = self.version_of(number, within, unit).ok_or_else(|| {
-                let last = at + unit.len() as u64 - 1;
+                let last = at + length(unit.len()) - 1;
                 format!(
                     "bytes {at} to {last} are of no one version from {floor} to {latest} that a power cut may leave"
                 )
@@ -264,7 +265,7 @@ impl Checker {
             rest = behind;
         }
         // Only a read of the whole block shows which versions the power cut has removed.
-        if let Some(block) = self.blocks.get_mut(&number).filter(|_| found.len() as u64 == BLOCK_BYTES) {
+        if let Some(block) = self.blocks.get_mut(&number).filter(|_| length(found.len()) == BLOCK_BYTES) {
             (block.floor, block.kept) = (oldest, oldest);
             (block.lost, block.cut_at) = ((newest + 1, latest + 1), 0);
         }
@@ -275,7 +276,7 @@ impl Checker {
     /// fits.
     fn version_of(&self, number: u64, within: usize, found: &[u8]) -> Option<u32> {
         let block = self.block(number);
-        let mut expected = [0; BLOCK_BYTES as usize];
+        let mut expected = [0; wide_index(BLOCK_BYTES)];
         let expected = &mut expected[..found.len()];
         let mut allowed = (block.floor..=block.latest).rev().filter(|version| !block.has_lost(*version));
         allowed.find(|version| {
@@ -318,7 +319,7 @@ pub fn generate(seed: u64, block: u64, version: u32, from: usize, into: &mut [u8
     let mut word = [0; 8];
     for (place, byte) in (from..).zip(into) {
         if place % 8 == 0 || place == from {
-            word = mix(key.wrapping_add((place / 8) as u64)).to_le_bytes();
+            word = mix(key.wrapping_add(length(place / 8))).to_le_bytes();
         }
         *byte = word[place % 8];
     }
@@ -331,12 +332,12 @@ fn blocks(io: &Io) -> impl Iterator<Item = u64> + use<> {
 
 /// Splits a request at the ends of blocks and of packets, and returns the parts in order.
 fn pieces(io: &Io, packet_bytes: usize) -> impl Iterator<Item = BlockPart> + use<> {
-    let (offset, bytes) = (io.offset, io.bytes as usize);
+    let (offset, bytes) = (io.offset, index(io.bytes));
     let mut start = 0;
     std::iter::from_fn(move || {
-        let at = offset + start as u64;
+        let at = offset + length(start);
         let within = (at % BLOCK_BYTES) as usize;
-        let end = bytes.min(start + BLOCK_BYTES as usize - within).min((start / packet_bytes + 1) * packet_bytes);
+        let end = bytes.min(start + wide_index(BLOCK_BYTES) - within).min((start / packet_bytes + 1) * packet_bytes);
         let piece = BlockPart { start, end, block: at / BLOCK_BYTES, within };
         start = end;
         (piece.start < bytes).then_some(piece)

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::persistence::PersistenceStep;
 use crate::memory::sparse::SparseBytes;
+use crate::number::{index, length, wide_index};
 use crate::random::Random;
 use crate::time::Time;
 use crate::tlp::Token;
@@ -72,16 +73,16 @@ impl Durable {
         let unit_bytes = u64::from(self.unit_bytes);
         let mut at = 0;
         while at < bytes.len() {
-            let offset = offset + at as u64;
-            let within = (offset % unit_bytes) as usize;
-            let part = bytes.len().min(at + self.unit_bytes as usize - within) - at;
+            let offset = offset + length(at);
+            let within = wide_index(offset % unit_bytes);
+            let part = bytes.len().min(at + index(self.unit_bytes) - within) - at;
             self.on_part(token, offset / unit_bytes, within, &bytes[at..at + part]);
             at += part;
         }
     }
 
     fn on_part(&mut self, token: Token, unit: u64, within: usize, bytes: &[u8]) {
-        let unit_bytes = self.unit_bytes as usize;
+        let unit_bytes = index(self.unit_bytes);
         let pieces = pieces(unit_bytes, within, bytes.len());
         let key = (token.role, token.context, unit);
         let blank = || ArrivingUnit { bytes: vec![0; unit_bytes].into(), pieces: 0 };
@@ -142,7 +143,7 @@ impl Durable {
     /// Cuts power at `now`, and sets `contents` to what is in the cells. Each interrupted program has changed its unit
     /// with a probability of one half.
     pub fn cut_power(&mut self, now: Time, contents: &mut SparseBytes) {
-        self.lost_units += self.arrived.len() as u64;
+        self.lost_units += length(self.arrived.len());
         for AcceptedUnit { unit, bytes, from, until } in std::mem::take(&mut self.handed) {
             let is_programmed = until <= now || (from < now && self.random.unit() < 0.5);
             match is_programmed {
@@ -158,7 +159,7 @@ impl Durable {
 
 /// Returns the bit mask of the pieces of a unit that `bytes` bytes from `within` on cover.
 fn pieces(unit_bytes: usize, within: usize, bytes: usize) -> u64 {
-    let piece_bytes = unit_bytes.div_ceil(PIECES as usize);
+    let piece_bytes = unit_bytes.div_ceil(index(PIECES));
     let (first, end) = (within / piece_bytes, (within + bytes).div_ceil(piece_bytes));
     (first..end).fold(0, |pieces, piece| pieces | 1 << piece)
 }

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 
 use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
+use crate::number::index;
 use crate::request::Op;
 use crate::request::{Request, RequestId};
 use crate::time::Time;
@@ -111,7 +112,7 @@ impl Data {
     /// filled with [`STALE`].
     pub fn on_submit(&mut self, id: RequestId, request: &Request, memory: &mut HostMemory) {
         self.moving.clear();
-        self.moving.resize(request.io.bytes as usize, STALE);
+        self.moving.resize(index(request.io.bytes), STALE);
         match request.io.op {
             Op::Read => self.checker.on_read(id, &request.io),
             Op::Write => self.checker.on_write(&request.io, &mut self.moving),
@@ -160,7 +161,7 @@ impl Data {
     }
 
     fn check_read(&mut self, id: RequestId, request: &Request, memory: &HostMemory) {
-        self.moving.resize(request.io.bytes as usize, 0);
+        self.moving.resize(index(request.io.bytes), 0);
         memory.read(request.buffer, &mut self.moving);
         match self.checker.on_read_complete(id, &request.io, &self.moving) {
             Ok(()) => self.verified_reads += 1,
@@ -182,7 +183,7 @@ impl Data {
     pub fn to_host(&mut self, packet: &Packet, first: u32, count: u32, memory: &mut HostMemory) {
         let start = first * packet.chunk_bytes;
         let end = packet.bytes.min(start + count * packet.chunk_bytes);
-        self.moving.resize((end - start) as usize, 0);
+        self.moving.resize(index(end - start), 0);
         self.contents.read(packet.device_offset + u64::from(start), &mut self.moving);
         memory.write(packet.address + u64::from(start), &self.moving);
     }
@@ -190,7 +191,7 @@ impl Data {
     /// Returns a write's data, read from host memory, for the device to [store](Self::store).
     pub fn read_write_data(&mut self, packet: &Packet, memory: &HostMemory) -> Vec<u8> {
         let mut moving = std::mem::take(&mut self.moving);
-        moving.resize(packet.bytes as usize, 0);
+        moving.resize(index(packet.bytes), 0);
         memory.read(packet.address, &mut moving);
         moving
     }
@@ -207,7 +208,7 @@ impl Data {
     /// Fills a range of the device with zeros, as the command with this token asks.
     pub fn zero(&mut self, token: Token, offset: u64, bytes: u32) {
         self.moving.clear();
-        self.moving.resize(bytes as usize, 0);
+        self.moving.resize(index(bytes), 0);
         self.contents.write(offset, &self.moving);
         if let Some(durable) = &mut self.durable {
             durable.on_arrival(token, offset, &self.moving);

@@ -6,6 +6,7 @@ use crate::ledger::{DirectionOutcome, JobOutcome, MeasuredState, Outcome};
 use crate::link::root_complex::RootComplex;
 use crate::link::{Arrival, Link};
 use crate::memory::HostMemory;
+use crate::number::index;
 use crate::protocol::reads::Reads;
 use crate::random::Random;
 use crate::scheduler::Event;
@@ -61,7 +62,7 @@ impl<'a> TransferMachine<'a> {
             reads: Reads::at(link),
             random: Random::stream(seed, "dma window"),
             window: memory.reserve(question.window_bytes.max(question.unit_bytes())),
-            started: vec![Time::ZERO; question.outstanding as usize],
+            started: vec![Time::ZERO; index(question.outstanding)],
             begun: 0,
             done: 0,
             warm_up: question.transfers / 4,
@@ -149,7 +150,7 @@ impl<'a> TransferMachine<'a> {
     fn begin(&mut self, now: Time, place: u32) {
         let unit = self.random.bits() % self.question.units();
         let address = self.window + unit * self.question.unit_bytes();
-        self.started[place as usize] = now;
+        self.started[index(place)] = now;
         self.begun += 1;
         match self.question.op {
             Op::Read => self.send_read(address, place, false),
@@ -188,7 +189,7 @@ impl<'a> TransferMachine<'a> {
         if self.done > self.warm_up {
             direction.ios += 1;
             direction.bytes += u64::from(self.question.bytes);
-            direction.total.record(now.since(self.started[token.context as usize]));
+            direction.total.record(now.since(self.started[index(token.context)]));
         } else if self.done == self.warm_up {
             self.counted_from = now;
         }

@@ -17,6 +17,7 @@ mod options;
 use crate::config::{Placement, RootComplex};
 use crate::drive::Drive;
 use crate::ledger::Outcome;
+use crate::number::real;
 use crate::problem::{Problem, Problems};
 use machine::TransferMachine;
 pub use options::sizes;
@@ -222,7 +223,7 @@ impl Question {
             Placement::Cache => io_kib,
             _ => host.llc_kib,
         };
-        let window_kib = self.window_bytes as f64 / 1024.0;
+        let window_kib = real(self.window_bytes) / 1024.0;
         if held_kib == 0 { 0.0 } else { (1.0 - f64::from(held_kib) / window_kib).max(0.0) }
     }
 

@@ -5,6 +5,7 @@ use crate::drive::Drive;
 use crate::media::flash::{MAP_ENTRY_BYTES, layout::FlashLayout, placed_shape, shape};
 use crate::media::translation::TranslationShape;
 use crate::media::translation::policy::Policy;
+use crate::number::real;
 use crate::problem::BrokenCondition;
 
 /// Largest number of mapping units of a drive: units are numbered in 32 bits, and one number stands for "none".
@@ -142,7 +143,7 @@ fn spare(drive: &Drive) -> Option<BrokenCondition> {
         true,
         &["translation.over_provisioning", "media.capacity_mib", "media.block_pages"],
         format!("translation.over_provisioning is {given}, which gives {blocks} blocks in all dies together"),
-        match needed / units as f64 - 1.0 {
+        match needed / real(units) - 1.0 {
             share if share * 1.0001 <= OVER_PROVISIONING_MAX => format!(
                 "at least {:.4}: {blocks_min} blocks, for user data, blocks being written and garbage collection{fewer}",
                 share * 1.0001

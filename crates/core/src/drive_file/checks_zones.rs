@@ -4,6 +4,7 @@ use super::checks_sections;
 use crate::config::Precondition;
 use crate::drive::Drive;
 use crate::media::flash::zoned::ZoneStripe;
+use crate::number::real;
 use crate::problem::BrokenCondition;
 
 /// Largest number of zones of a drive: their states are kept beside the data of a served drive (assumed).
@@ -94,11 +95,11 @@ fn blocks(drive: &Drive) -> Option<BrokenCondition> {
     }
     let stripe = ZoneStripe::of(&drive.media, &drive.translation, &drive.zones)?;
     let unit_bytes = u64::from(drive.translation.unit_bytes);
-    let set_mib = (u64::from(stripe.set_units()) * unit_bytes) as f64 / f64::from(1 << 20);
-    let sets = (drive.zones.writable_mib() as f64 / set_mib).ceil();
+    let set_mib = real(u64::from(stripe.set_units()) * unit_bytes) / f64::from(1 << 20);
+    let sets = (real(drive.zones.writable_mib()) / set_mib).ceil();
     let zones = drive.media.capacity_mib / drive.zones.size_mib;
-    let has_mib = drive.media.capacity_mib as f64 * (1.0 + drive.translation.over_provisioning);
-    let needs_mib = sets * set_mib * zones as f64;
+    let has_mib = real(drive.media.capacity_mib) * (1.0 + drive.translation.over_provisioning);
+    let needs_mib = sets * set_mib * real(zones);
     BrokenCondition::when(
         needs_mib > has_mib,
         &["zones.size_mib", "zones.dies", "translation.over_provisioning"],

@@ -7,6 +7,7 @@ use super::overrides::Override;
 use crate::config::doubt::SHARE_WITHOUT_RANGE;
 use crate::config::{UncertainConstant, UncertaintyCause};
 use crate::drive::Drive;
+use crate::number::whole;
 
 impl Drive {
     /// Returns the uncertain constants on which this drive's results can depend, sorted by key, each with the reason of
@@ -94,7 +95,7 @@ impl Drive {
 /// Sets a cost of a software stage in a list of stages; returns false if there is no such stage.
 fn set_cost(stages: &mut [Json], stage: &str, cost: &str, value: f64) -> bool {
     let Some(item) = stages.iter_mut().find(|item| item["name"] == stage) else { return false };
-    item[cost] = if cost.ends_with("_lines") { Json::from(value.round() as u64) } else { Json::from(value) };
+    item[cost] = if cost.ends_with("_lines") { Json::from(whole(value.round())) } else { Json::from(value) };
     true
 }
 

@@ -6,6 +6,7 @@ use super::device::AttachedDevice;
 use crate::drive::Drive;
 use crate::ledger::{PartUse, WireUse};
 use crate::memory::HostMemory;
+use crate::number::length;
 use crate::protocol::dispatch::{AnyController, AnyDriver};
 use crate::protocol::halves::Driver as _;
 use crate::protocol::ports::{HostPorts, Ports};
@@ -134,7 +135,7 @@ impl AttachedDevices {
     pub(super) fn used(&self, direction: Direction) -> WireUse {
         let mut used = WireUse::default();
         self.iter().for_each(|device| used.add(&device.link.usage(direction)));
-        WireUse { busy: used.busy / self.count() as u64, ..used }
+        WireUse { busy: used.busy / length(self.count()), ..used }
     }
 
     /// Returns the busy times of the memory resources of all devices up to `now`, summed by kind of resource.
@@ -162,7 +163,7 @@ impl AttachedDevices {
             }
         }
         // Hosts that share a device have only one memory, so its percentage needs no mean over devices.
-        let count = if self.is_shared { 1 } else { self.count() as u64 };
+        let count = if self.is_shared { 1 } else { length(self.count()) };
         counters.iter_mut().filter(|(name, _)| name.ends_with("_percent")).for_each(|(_, sum)| *sum /= count);
         counters
     }

@@ -26,6 +26,7 @@ use crate::faults::Rule;
 use crate::ledger::{FaultSummary, Stage};
 use crate::media::volume::VolumeLimits;
 use crate::media::zones::ZonesLeft;
+use crate::number::low_u32;
 use crate::protocol::dispatch::connect;
 use crate::protocol::halves::Controller;
 use crate::protocol::ports::Settled;
@@ -391,7 +392,7 @@ impl Faults {
     /// several packets, some protocols name its request with the last packet alone; then only that one is torn off.
     fn stored_bytes(&self, packet: &Packet, shared: &Shared) -> u32 {
         let met = packet.request.and_then(|id| self.met.get(&shared.requests[id].number));
-        let left = |torn_at: u64| torn_at.saturating_sub(packet.device_offset).min(packet.bytes.into()) as u32;
+        let left = |torn_at: u64| low_u32(torn_at.saturating_sub(packet.device_offset).min(packet.bytes.into()));
         met.and_then(|met| met.torn_at).map_or(packet.bytes, left)
     }
 

@@ -53,6 +53,7 @@ use crate::ledger::trace::Trace;
 use crate::link::Arrival;
 use crate::link::switch::Switches;
 use crate::memory::HostMemory;
+use crate::number::low_u16;
 use crate::protocol::halves::{Controller, Driver, PollNames};
 use crate::protocol::ports::Settled;
 use crate::protocol::splitting;
@@ -142,7 +143,7 @@ impl Engine {
             devices,
             switched: switches.zip(switch.direction()).map(|(switches, to)| SwitchedLinks::new(switches, to)),
             is_alone,
-            vectors: drive.limits().queue_pairs as u16,
+            vectors: low_u16(drive.limits().queue_pairs),
             faults,
             recorder: Recorder::default(),
             polling: drive.host.wait != Wait::Sleep && !drive.stack.has_engines(),
@@ -616,7 +617,7 @@ impl Engine {
     fn on_settle(&mut self, now: Time, id: PacketId, first: u32, count: u32, device: usize) {
         let flight = &self.devices[device].link.bursts[id];
         if flight.packet.interrupt {
-            let vector = flight.packet.token.context as u16 + device as u16 * self.vectors;
+            let vector = low_u16(flight.packet.token.context) + device as u16 * self.vectors;
             self.devices[device].link.bursts.vacate(id);
             if self.faults.is_some() && !self.hears_interrupt(now, vector) {
                 return;
@@ -640,7 +641,7 @@ impl Engine {
         }
         if settled.packet.kind == Kind::Completion {
             let answer = self.devices[device].link.bursts.take_payload(id);
-            self.host.resume_handler(settled.packet.token.context as u16 + device as u16 * self.vectors);
+            self.host.resume_handler(low_u16(settled.packet.token.context) + device as u16 * self.vectors);
             let (driver, mut ports) = self.devices.driver_side(device, &mut self.memory, &mut self.shared);
             driver.on_answer(now, answer.as_deref().unwrap_or(Payload::zeros()), &mut ports);
             self.devices[device].link.bursts.keep_payload(answer);

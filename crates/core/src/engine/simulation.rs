@@ -9,6 +9,7 @@ use crate::engine::driver_end::DriverRecord;
 use crate::engine::requests::KeptRequests;
 use crate::ledger::trace::Trace;
 use crate::ledger::{Latency, Outcome};
+use crate::number::{low_u32, real};
 use crate::problem::{Problem, Problems};
 use crate::time::{Span, Time};
 use crate::workload::trace::TraceRequests;
@@ -57,7 +58,7 @@ impl Simulation {
     /// ```
     pub fn with_data(drive: &Drive, jobs: &[Job], seed: u64) -> Result<Simulation, Problems> {
         let limits = drive.limits();
-        let write_block_bytes = limits.write_block_bytes.max(BLOCK_BYTES as u32);
+        let write_block_bytes = limits.write_block_bytes.max(low_u32(BLOCK_BYTES));
         problems(jobs, &Limits { write_block_bytes, ..limits })?;
         if drive.key_value.is_there() {
             let found =
@@ -130,8 +131,8 @@ impl Simulation {
 
     /// Returns the share of the run that is over (0 to 1), by requests or by time; `None` if the jobs tell neither.
     pub fn progress(&self) -> Option<f64> {
-        let by_ios = self.ios.map(|ios| self.engine.counted_requests() as f64 / ios.max(1) as f64);
-        let by_time = self.runtime.map(|span| self.engine.now().as_ps() as f64 / span.as_ps().max(1) as f64);
+        let by_ios = self.ios.map(|ios| real(self.engine.counted_requests()) / real(ios.max(1)));
+        let by_time = self.runtime.map(|span| real(self.engine.now().as_ps()) / real(span.as_ps().max(1)));
         let share = by_ios
             .into_iter()
             .chain(by_time)

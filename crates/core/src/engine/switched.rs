@@ -7,6 +7,7 @@ use super::Engine;
 use crate::ledger::Stage;
 use crate::link::Arrival;
 use crate::link::switch::{SwitchArrival, SwitchDeparture, Switches};
+use crate::number::whole;
 use crate::scheduler::{Event, SWITCHES};
 use crate::time::Time;
 use crate::tlp::Direction;
@@ -113,7 +114,7 @@ impl Engine {
         let Some(switched) = &self.switched else { return Vec::new() };
         let now = self.recorder.last();
         let busy = |direction| switched.switches.busy_share(now, switched.shared_link_direction(direction));
-        let percent = |direction| (busy(direction) * 100.0).round() as u64;
+        let percent = |direction| whole((busy(direction) * 100.0).round());
         if switched.to_shared == Direction::Down {
             let [least, most] = self.devices.line_shares();
             return vec![

@@ -2,6 +2,7 @@
 
 use super::simulation::Simulation;
 use crate::ledger::Latency;
+use crate::number::real;
 use crate::time::Time;
 
 /// Number of windows in the course of a run at which adjacent windows are merged in pairs.
@@ -92,7 +93,7 @@ impl Window {
 
     /// Returns the throughput of the window in requests per second of simulated time.
     pub fn iops(&self) -> f64 {
-        self.latency.count() as f64 / self.to.since(self.from).as_s().max(f64::MIN_POSITIVE)
+        real(self.latency.count()) / self.to.since(self.from).as_s().max(f64::MIN_POSITIVE)
     }
 }
 

@@ -19,6 +19,7 @@ use super::thread::{State, Thread, Work};
 use crate::config::{EngineOptions, IoEngine, Stack, Wait};
 use crate::drive::Drive;
 use crate::ledger::Stage;
+use crate::number::{index, length, short_length};
 use crate::protocol::dispatch::AnyDriver;
 use crate::protocol::halves::Driver as _;
 use crate::protocol::ports::queue_of;
@@ -118,7 +119,7 @@ impl Batcher {
         let together = batch.with_slots(iodepth, engine == IoEngine::Spdk);
         let Stack { poller_idle, poller_wake, .. } = drive.stack;
         let poller = switches.sqthread_poll.then(|| Poller::new(0, poller_idle, poller_wake));
-        let poller_cpu = job.and_then(|job| job.engine_choice.poller_cpu).map(|cpu| cpu as usize);
+        let poller_cpu = job.and_then(|job| job.engine_choice.poller_cpu).map(|cpu| index(cpu));
         Batcher { poller, poller_cpu, ..Batcher::new(Arc::new(Software::new(drive, engine, switches)), together) }
     }
 
@@ -141,7 +142,7 @@ impl Batcher {
 
     /// Returns the number of completions that a thread with `outstanding` requests in flight needs to go on.
     fn completions_wanted(&self, outstanding: u32) -> usize {
-        self.together.complete_min.min(outstanding).max(1) as usize
+        index(self.together.complete_min.min(outstanding).max(1))
     }
 
     /// Delays by `time` the requests of the batch whose work ends after an interrupt handler began at `begin`.
@@ -171,7 +172,7 @@ impl Batcher {
         self.legs.clear();
         let first = shared.requests[self.members[0].request].io.op.direction();
         let batch = software.down(first).batch.iter();
-        let others = u64::from(outstanding).saturating_sub(self.members.len() as u64);
+        let others = u64::from(outstanding).saturating_sub(length(self.members.len()));
         self.legs.extend(batch.map(|cost| Leg::All { stage: cost.stage, time: cost.time + cost.depth * others }));
         let own = if self.poller.is_some() { 0 } else { self.members.len() };
         for member in 0..own {
@@ -263,7 +264,7 @@ impl Batched {
             drive: Arc::new(drive.clone()),
             batchers: Vec::new(),
             posted: PostedWrites::of(&drive.host),
-            vectors: drive.limits().queue_pairs.max(1) as usize,
+            vectors: index(drive.limits().queue_pairs.max(1)),
             vector_cores: Vec::new(),
         })
     }
@@ -278,7 +279,7 @@ impl Batched {
 
     /// Directs the interrupts of a queue to the core of the first thread that uses the queue.
     pub(super) fn take_vector(&mut self, thread: u16, processors: &Processors) {
-        let queue = queue_of(thread, self.drive.limits().queue_pairs as usize);
+        let queue = queue_of(thread, index(self.drive.limits().queue_pairs));
         if queue == self.vector_cores.len() {
             self.vector_cores.push(processors.threads[usize::from(thread)].core);
         }
@@ -339,7 +340,7 @@ impl Batched {
         batcher.is_draining = false;
         (batcher.way, batcher.place, batcher.from, batcher.cursor) = (Way::Down, 0, begin, begin);
         batcher.members.clear();
-        let most = batcher.together.submit as usize;
+        let most = index(batcher.together.submit);
         processors.piece_from = begin;
         let mut cursor = begin;
         while batcher.members.len() < most {
@@ -363,7 +364,7 @@ impl Batched {
         let this = &mut processors.threads[usize::from(thread)];
         let core = this.core;
         let batcher = &mut self.batchers[usize::from(thread)];
-        let count = this.done.len().min(batcher.together.complete_max as usize);
+        let count = this.done.len().min(index(batcher.together.complete_max));
         let is_flushed =
             this.is_flushing && this.done.iter().take(count).any(|it| shared.requests[*it].io.op == Op::Flush);
         this.is_flushing &= !is_flushed;
@@ -517,7 +518,7 @@ impl Batched {
                     shared.requests[member.request].submitted = now;
                 }
             }
-            Way::Up => processors.threads[usize::from(thread)].outstanding -= batcher.members.len() as u32,
+            Way::Up => processors.threads[usize::from(thread)].outstanding -= short_length(batcher.members.len()),
         }
         batcher.way
     }

@@ -4,6 +4,7 @@
 //! that it expects: the mean of its last eight (drivers/cpuidle/governors/menu.c).
 
 use crate::config::{self, IdleState};
+use crate::number::length;
 use crate::time::Span;
 
 /// Number of past idle times from which a core's next one is predicted.
@@ -52,7 +53,7 @@ impl Idles {
     /// be exact.
     fn mean(&self) -> Option<Span> {
         let known = self.count.min(REMEMBERED);
-        (known > 0).then(|| self.times[..known].iter().copied().sum::<Span>() / known as u64)
+        (known > 0).then(|| self.times[..known].iter().copied().sum::<Span>() / length(known))
     }
 
     fn note(&mut self, idle: Span) {

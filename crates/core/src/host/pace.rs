@@ -7,6 +7,7 @@
 //! values beyond 3.5 deviations, and costs one draw.
 
 use crate::config;
+use crate::number::low_u32;
 use crate::random::Random;
 
 /// Factor of 1 in units of 2^-16.
@@ -56,7 +57,7 @@ impl Pace {
     /// Draws the factor, in units of 2^-16, of a piece of software on a core whose other hardware thread runs too.
     #[inline(never)]
     pub(super) fn draw_shared(&mut self) -> u32 {
-        ((u64::from(self.draw()) * u64::from(self.shared)) >> 16) as u32
+        low_u32((u64::from(self.draw()) * u64::from(self.shared)) >> 16)
     }
 
     fn sum(&mut self) -> i64 {

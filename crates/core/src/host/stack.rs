@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use crate::config::{self, LockHeld};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
+use crate::number::whole;
 use crate::request::RequestId;
 use crate::request::{DataDirection, Op};
 use crate::time::Span;
@@ -161,7 +162,7 @@ impl Stack {
             _ => false,
         };
         if copies && self.copy_ps_per_byte > 0.0 {
-            let time = Span::from_ps((f64::from(bytes) * self.copy_ps_per_byte).round() as u64);
+            let time = Span::from_ps(whole((f64::from(bytes) * self.copy_ps_per_byte).round()));
             ledger.spend(Stage::Copy, time.min(Span::MAX));
         }
     }

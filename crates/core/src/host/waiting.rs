@@ -3,6 +3,7 @@
 use super::processors::Processors;
 use super::thread::{State, Thread};
 use crate::config::Wait;
+use crate::number::{length, real};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -159,7 +160,7 @@ const CROWD: f64 = 8.0;
 fn extra_switch_time(growth: Span, ready: usize) -> Span {
     match growth.is_zero() {
         true => Span::ZERO,
-        false => growth.scale(libm::log2(1.0 + ready as f64 / CROWD)),
+        false => growth.scale(libm::log2(1.0 + real(length(ready)) / CROWD)),
     }
 }
 

@@ -4,6 +4,8 @@
 //! layout of HdrHistogram (Tene, 2012). Counting is a shift and an increment, because it is done several times for each
 //! simulated request.
 
+use crate::number::{length, wide_index};
+
 /// Number of binary digits after the leading one that all values of a histogram class have in common.
 const KEPT_BITS: u32 = 10;
 /// Number of histogram classes from one power of two to the next.
@@ -96,13 +98,13 @@ impl Histogram {
 #[inline]
 fn class(value: u64) -> usize {
     let shift = u64::BITS - 1 - KEPT_BITS - (value | 1 << KEPT_BITS).leading_zeros();
-    (shift as usize) * DOUBLING + (value >> shift) as usize
+    (shift as usize) * DOUBLING + wide_index(value >> shift)
 }
 
 /// Returns the highest value of a histogram class.
 fn highest(class: usize) -> u64 {
     let shift = (class / DOUBLING).saturating_sub(1);
-    let first = (class - shift * DOUBLING) as u64;
+    let first = length(class - shift * DOUBLING);
     // The sum overflows in the last class, whose highest value is `u64::MAX`.
     ((first + 1) << shift).wrapping_sub(1)
 }

@@ -4,7 +4,7 @@
 //! that an unused [`Latency`] is 80 bytes and one that has seen 100 µs about 150 kB.
 
 use super::histogram::Histogram;
-use crate::number::real;
+use crate::number::{real, whole};
 use crate::time::Span;
 
 /// Distribution of latencies, as a histogram with exact count, sum and extremes.
@@ -94,7 +94,7 @@ impl Latency {
 
     /// Returns the mean latency in nanoseconds, unrounded; zero if none was counted.
     pub fn mean_ns(&self) -> f64 {
-        self.sum_ps as f64 / self.count.max(1) as f64 / 1e3
+        self.sum_ps as f64 / real(self.count.max(1)) / 1e3
     }
 
     /// Returns the standard deviation of the latencies in nanoseconds (divisor n - 1, as fio has it); zero below two
@@ -124,7 +124,7 @@ impl Latency {
         if percent >= 100.0 {
             return self.max();
         }
-        let rank = (percent / 100.0 * self.count as f64).ceil().max(1.0) as u64;
+        let rank = whole((percent / 100.0 * self.count as f64).ceil().max(1.0));
         let ps = self.histogram.value_of_rank(rank).unwrap_or(self.max_ps);
         Span::from_ps(ps.clamp(self.min_ps, self.max_ps))
     }

@@ -2,6 +2,7 @@
 
 use super::latency::Latency;
 use super::stage::StageTimes;
+use crate::number::real;
 use crate::time::{Span, Time};
 
 /// All measurements of one run. They are deterministic: they depend on the description, the jobs and the seed alone.
@@ -221,12 +222,12 @@ pub struct Energy {
 impl DirectionOutcome {
     /// Returns the requests of one operation per second; zero if nothing was counted.
     pub fn iops(&self) -> f64 {
-        per(self.ios as f64, self.runtime.as_s())
+        per(real(self.ios), self.runtime.as_s())
     }
 
     /// Returns the bytes of user data per second; zero if nothing was counted.
     pub fn bytes_per_s(&self) -> f64 {
-        per(self.bytes as f64, self.runtime.as_s())
+        per(real(self.bytes), self.runtime.as_s())
     }
 }
 
@@ -238,12 +239,12 @@ impl JobOutcome {
 
     /// Returns the commits of the job per second; zero if nothing was counted.
     pub fn commits_per_s(&self) -> f64 {
-        per(self.commit.count() as f64, self.write.runtime.as_s())
+        per(real(self.commit.count()), self.write.runtime.as_s())
     }
 
     /// Returns the queries of the job per second; zero if nothing was counted.
     pub fn queries_per_s(&self) -> f64 {
-        per(self.query.count() as f64, self.read.runtime.as_s())
+        per(real(self.query.count()), self.read.runtime.as_s())
     }
 
     /// Returns the names and results of all operations of which any were counted: reads and writes, then those that
@@ -288,7 +289,7 @@ impl WireUse {
 
     /// Returns the share of the wire's bytes that is user data, 0 to 1; zero for an unused wire.
     pub fn payload_efficiency(&self) -> f64 {
-        per(self.data_bytes as f64, self.bytes() as f64)
+        per(real(self.data_bytes), real(self.bytes()))
     }
 
     /// Returns the utilisation of the wire over the time `elapsed`, from 0 to 1.

@@ -25,6 +25,7 @@ use super::wire::{CreditClass, Wire, WireSegment};
 use crate::config::{self, Duplex, Fault, FaultSubject, Granularity};
 use crate::faults::Rule;
 use crate::ledger::{Stage, WireUse};
+use crate::number::whole;
 use crate::random::Random;
 use crate::request::Requests;
 use crate::scheduler::{Event, Scheduler};
@@ -660,7 +661,7 @@ fn stream_window((headers, data): (u32, u32), chunk_bytes: u32) -> u32 {
 
 /// Returns the number of bytes of ACK and UpdateFC packets that take the time `acknowledging` on the wire.
 fn dllp_bytes(acknowledging: Span, rate: &WireRate) -> u64 {
-    (acknowledging.as_ns() * rate.bytes_per_ns()).round() as u64
+    whole((acknowledging.as_ns() * rate.bytes_per_ns()).round())
 }
 
 /// Returns the size in bits of one full packet of a burst, with header and framing.

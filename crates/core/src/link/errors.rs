@@ -2,6 +2,7 @@
 
 use crate::config::{Fault, FaultDirection};
 use crate::faults::Rule;
+use crate::number::real;
 use crate::random::Random;
 use crate::time::Time;
 use crate::tlp::Direction;
@@ -71,9 +72,9 @@ impl Errors {
     }
 
     fn packets_before_bit_error(&mut self, packets: u32, bits: u64) -> (u32, bool) {
-        let whole = self.bits_left / bits as f64;
+        let whole = self.bits_left / real(bits);
         if whole >= f64::from(packets) {
-            self.bits_left -= f64::from(packets) * bits as f64;
+            self.bits_left -= f64::from(packets) * real(bits);
             return (packets, false);
         }
         self.bits_left = self.random.exponential() / self.rate;
@@ -84,7 +85,7 @@ impl Errors {
     /// Takes back the bits of `packets` packets that were cut off a train, so that packets that were not sent cause no
     /// errors.
     pub(super) fn give_back(&mut self, packets: u32, bits: u64) {
-        self.bits_left += f64::from(packets) * bits as f64;
+        self.bits_left += f64::from(packets) * real(bits);
         self.faults.iter_mut().for_each(|rule| rule.forget(packets));
     }
 }

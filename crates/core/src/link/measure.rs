@@ -6,7 +6,7 @@ use super::credits::data_credits;
 use super::overhead::{DLLP_BYTES, Overhead};
 use super::rate::{WireRate, ack_factor};
 use crate::config::{self, LinkAcknowledge};
-use crate::number::index;
+use crate::number::{index, real, whole};
 use crate::time::Span;
 use crate::tlp::{Direction, Kind, Packet};
 
@@ -83,7 +83,7 @@ impl MeasureKey {
     /// Returns the index of the key's entry in the cache of measures. Sending waits for this hash, so that it is cheap.
     #[inline(always)]
     fn cache_index(self) -> usize {
-        ((self.bytes >> 2) ^ (self.bytes >> 8) ^ (self.sort << 2)) as usize % CACHED
+        index((self.bytes >> 2) ^ (self.bytes >> 8) ^ (self.sort << 2)) % CACHED
     }
 
     /// True if two keys are equal. Compares field by field: one wide load would stall until the fields just written are
@@ -111,8 +111,8 @@ impl Measures {
     pub(super) fn new(config: &config::Link, rate: &WireRate) -> Measures {
         let acknowledged = config.dllps && config.generation < 6 && config.acknowledge == LinkAcknowledge::Pipelined;
         let awaits = config.dllps && config.acknowledge == LinkAcknowledge::Awaited;
-        let dllp_ps = rate.time(DLLP_BYTES).as_ps() as f64 / ack_factor(config.lanes, config.max_payload_bytes);
-        let dllp = if acknowledged { Span::from_ps(dllp_ps.round() as u64) } else { Span::ZERO };
+        let dllp_ps = real(rate.time(DLLP_BYTES).as_ps()) / ack_factor(config.lanes, config.max_payload_bytes);
+        let dllp = if acknowledged { Span::from_ps(whole(dllp_ps.round())) } else { Span::ZERO };
         Measures {
             wire_times: (0..=PACKET_BYTES_MAX).map(|bytes| rate.time(bytes)).collect(),
             overhead: Overhead::new(config),

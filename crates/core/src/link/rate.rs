@@ -1,6 +1,7 @@
 //! Raw rate of the wire: the time that bytes take on it.
 
 use crate::config;
+use crate::number::{real, whole};
 use crate::time::Span;
 
 /// Symbols between skip ordered sets and symbols in each, generations 1 and 2: the longest interval that the
@@ -27,7 +28,7 @@ impl WireRate {
         // Time in picoseconds that one lane takes for `bytes`, encoding included: 8b/10b, 128b/130b, or flits of 1b/1b.
         let (ps, bytes) = match link.generation {
             // A rate given in the drive file, exact to one part in 10^9.
-            _ if link.lane_bytes_per_ns > 0.0 => ((1e9 / link.lane_bytes_per_ns).round() as u64, 1_000_000),
+            _ if link.lane_bytes_per_ns > 0.0 => (whole((1e9 / link.lane_bytes_per_ns).round()), 1_000_000),
             1 => (4_000, 1),
             2 => (2_000, 1),
             generation @ 3..=5 => (130 * (1_000 >> (generation - 3)), 128),
@@ -51,7 +52,7 @@ impl WireRate {
 
     /// Returns the rate of the wire in bytes per nanosecond.
     pub fn bytes_per_ns(&self) -> f64 {
-        self.bytes as f64 * 1e3 / self.ps as f64
+        real(self.bytes) * 1e3 / real(self.ps)
     }
 }
 

@@ -13,7 +13,7 @@ use super::iommu::Iommu;
 use super::{Arrival, Link};
 use crate::config::{self, Placement};
 use crate::memory::HostMemory;
-use crate::number::index;
+use crate::number::{index, real};
 use crate::random::mix;
 use crate::scheduler::Event;
 use crate::shared::Shared;
@@ -146,7 +146,7 @@ impl RootComplex {
     /// Returns the share of the time up to `now` in which the device's reads kept the processor package awake (0 to 1).
     pub fn awake_share(&self, now: Time) -> f64 {
         let awake = self.awake - self.awake_until.since(now);
-        if now == Time::ZERO { 0.0 } else { awake.as_ps() as f64 / now.as_ps() as f64 }
+        if now == Time::ZERO { 0.0 } else { real(awake.as_ps()) / real(now.as_ps()) }
     }
 
     /// Handles packets from the device that reach the root complex: schedules when writes are in memory and when reads
@@ -317,7 +317,7 @@ impl RootComplex {
 
     fn draw(&self, serial: u64, index: u32, purpose: u64) -> f64 {
         let bits = mix(mix(self.seed ^ serial) ^ (u64::from(index) << 8 | purpose));
-        (bits >> 11) as f64 / (1u64 << 53) as f64
+        real(bits >> 11) / real(1u64 << 53)
     }
 }
 

@@ -22,6 +22,7 @@ use super::Arrival;
 use super::measure::Measures;
 use super::rate::WireRate;
 use crate::config::{self, Granularity};
+use crate::number::{index, length, low_u16, low_u32, real};
 use crate::scheduler::{Event, Scheduler};
 use crate::table::Table;
 use crate::time::{Span, Time};
@@ -201,7 +202,7 @@ impl Switches {
     /// credits of posted packets that are queued.
     fn start(&mut self, now: Time, coming: SwitchArrival, packet: &Packet, scheduler: &mut Scheduler) -> Option<Time> {
         let id = self.take_in(coming, packet);
-        let way = self.passing[id as usize].way;
+        let way = self.passing[index(id)].way;
         if self.ways[way].is_free(now) {
             self.pass_through(now, id, scheduler);
             return None;
@@ -214,7 +215,7 @@ impl Switches {
     pub fn on_event(&mut self, now: Time, event: Event, scheduler: &mut Scheduler) -> Option<SwitchDeparture> {
         match event {
             Event::Wire(way) => self.on_wire(now, way.into(), scheduler),
-            Event::Recheck(drive) => self.release(now, drive as u16, scheduler),
+            Event::Recheck(drive) => self.release(now, low_u16(drive), scheduler),
             Event::Arrive(id) => return self.finish_passing(now, id),
             other => unreachable!("{other:?} happens elsewhere"),
         }
@@ -226,8 +227,8 @@ impl Switches {
         let uplinks = self.ways.len() - 2;
         let ways = self.ways[..uplinks].iter().filter(|way| way.direction == direction);
         let busy: Span = ways.clone().map(|way| way.busy).sum();
-        let all = now.since(Time::ZERO) * ways.count() as u64;
-        if all.is_zero() { 0.0 } else { busy.as_ps() as f64 / all.as_ps() as f64 }
+        let all = now.since(Time::ZERO) * length(ways.count());
+        if all.is_zero() { 0.0 } else { real(busy.as_ps()) / real(all.as_ps()) }
     }
 
     /// True if packets of a drive leave the switch by different links: some to the peer device (such as a GPU), the
@@ -250,8 +251,8 @@ impl Switches {
         }
         let [way, _] = self.shared_links_of(coming.drive, self.holds.has(packet.user_data));
         let InOrder { passing, held } = &mut self.in_order[usize::from(coming.drive)];
-        passing.retain(|id| self.passing[*id as usize].left_at > now);
-        let others = passing.iter().map(|id| self.passing[*id as usize]).filter(|other| other.way != way);
+        passing.retain(|id| self.passing[index(*id)].left_at > now);
+        let others = passing.iter().map(|id| self.passing[index(*id)]).filter(|other| other.way != way);
         let left_at = others.map(|other| other.left_at).max();
         if let Some(at) = left_at.filter(|at| *at != Time::NEVER) {
             scheduler.at(at, Event::Recheck(coming.drive.into()));
@@ -309,7 +310,7 @@ impl Switches {
     /// Sends packets over a shared link that is free. Packets that arrived before the last one take link time that was
     /// idle in the past.
     fn pass_through(&mut self, now: Time, id: u32, scheduler: &mut Scheduler) {
-        let passing = &mut self.passing[id as usize];
+        let passing = &mut self.passing[index(id)];
         let way = &mut self.ways[passing.way];
         let came_from = match passing.coming.direction {
             Direction::Up => now - passing.coming.beside,
@@ -323,7 +324,7 @@ impl Switches {
 
     /// Queues packets for their shared link, cuts the train of another drive on it, and sets its timer.
     fn queue_up(&mut self, now: Time, id: u32, scheduler: &mut Scheduler) {
-        let passing = self.passing[id as usize];
+        let passing = self.passing[index(id)];
         let place = self.ways[passing.way].place_of(&passing);
         self.cut_in(now, passing.way, place);
         let way = &mut self.ways[passing.way];
@@ -338,13 +339,13 @@ impl Switches {
     /// again.
     fn cut_in(&mut self, now: Time, way: usize, place: usize) {
         let Some(train) = self.ways[way].sending.filter(|train| train.end > now) else { return };
-        let passing = &mut self.passing[train.passing as usize];
+        let passing = &mut self.passing[index(train.passing)];
         let own_place = self.ways[way].place_of(passing);
         let gone = now.since(train.started).as_ps() / train.each.as_ps().max(1) + 1;
         if own_place == place || gone >= u64::from(train.count) {
             return;
         }
-        let behind = train.count - gone as u32;
+        let behind = train.count - low_u32(gone);
         (passing.left, passing.left_at, passing.there_at) = (behind, Time::NEVER, Time::NEVER);
         let way = &mut self.ways[way];
         way.sending = None;
@@ -375,7 +376,7 @@ impl Switches {
         let Some(drive) = way.turn() else { return };
         let id = way.queues[drive].pop_front().expect("it has something to send");
         let is_alone = way.queues[drive].len() + 1 == way.waiting;
-        let passing = &mut self.passing[id as usize];
+        let passing = &mut self.passing[index(id)];
         way.waiting -= 1;
         way.queued -= passing.time_left();
         let count = if is_alone && !self.per_packet { passing.left } else { 1 };
@@ -399,7 +400,7 @@ impl Switches {
     /// Computes when the last packets of a burst, which are now on the shared link, reach its far end. Schedules that
     /// arrival.
     fn leave(&mut self, now: Time, id: u32, started: Time, scheduler: &mut Scheduler) {
-        let passing = &mut self.passing[id as usize];
+        let passing = &mut self.passing[index(id)];
         let end = (self.ways[passing.way].used_until - passing.beyond_wire).max(now);
         let passed = match passing.coming.direction {
             Direction::Up => end,
@@ -418,7 +419,7 @@ impl Switches {
     }
 
     fn finish_passing(&mut self, now: Time, id: u32) -> Option<SwitchDeparture> {
-        let passing = &mut self.passing[id as usize];
+        let passing = &mut self.passing[index(id)];
         // The train has been cut since this event was scheduled, or the entry holds another burst.
         if passing.there_at != now {
             return None;

@@ -2,6 +2,7 @@
 
 use super::Media;
 use crate::config;
+use crate::number::real;
 
 /// Number of bits in a byte.
 const BITS: f64 = 8.0;
@@ -16,8 +17,8 @@ impl Media {
         if read_pj == 0.0 && write_pj == 0.0 {
             return None;
         }
-        let moved = self.wear().map_or(0.0, |wear| self.activity().gap_moves as f64 * f64::from(wear.line_bytes()));
-        let (read, written) = (self.activity().read_bytes as f64 + moved, self.activity().written_bytes as f64 + moved);
+        let moved = self.wear().map_or(0.0, |wear| real(self.activity().gap_moves) * f64::from(wear.line_bytes()));
+        let (read, written) = (real(self.activity().read_bytes) + moved, real(self.activity().written_bytes) + moved);
         // A write that programs only the bits that differ reads the old data first.
         let (read, programmed) = match config.write_difference {
             true => (read + written, written * config.difference_ratio),

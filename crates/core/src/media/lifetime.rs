@@ -10,7 +10,7 @@ use super::randomiser::Randomiser;
 use super::wear::{LineLayout, randomiser};
 use crate::config;
 use crate::config::WearLevelling;
-use crate::number::narrow;
+use crate::number::{length, narrow, real, whole};
 use crate::problem::Problem;
 use crate::time::Time;
 
@@ -67,9 +67,9 @@ impl WearWorkload {
         let hot_lines = ((lines as f64 * HOT_LINES).round() as u64).max(1);
         match self {
             WearWorkload::Uniform => 1.0,
-            WearWorkload::HotRange if line < hot_lines => HOT_WRITES / hot_lines as f64,
-            WearWorkload::HotRange => (1.0 - HOT_WRITES) / (lines - hot_lines) as f64,
-            WearWorkload::Zipf => 1.0 / (line + 1) as f64,
+            WearWorkload::HotRange if line < hot_lines => HOT_WRITES / real(hot_lines),
+            WearWorkload::HotRange => (1.0 - HOT_WRITES) / real(lines - hot_lines),
+            WearWorkload::Zipf => 1.0 / real(line + 1),
             WearWorkload::Hammer => f64::from(u8::from(line == lines / 2)),
         }
     }
@@ -131,7 +131,7 @@ fn lifetime(media: &config::Media, workload: WearWorkload, seed: u64) -> Lifetim
     let banks = f64::from(media.banks());
     let busy_banks = if workload == WearWorkload::Hammer { 1.0 } else { banks };
     let line_writes = bank_lifetime(media, &layout, workload, seed) * busy_banks;
-    let ideal = banks * layout.lines_per_bank as f64 * media.endurance_cycles as f64;
+    let ideal = banks * real(layout.lines_per_bank) * real(media.endurance_cycles);
     let line_writes_per_s = write_rate(media, workload, seed);
     Lifetime {
         workload,
@@ -150,7 +150,7 @@ fn bank_lifetime(media: &config::Media, layout: &LineLayout, workload: WearWorkl
     let source = |line: u64| shuffle.map_or(line, |shuffle| shuffle.backward(line));
     let weight = |line: u64| workload.weight(source(line), lines);
     let total: f64 = (0..lines).map(|line| workload.weight(line, lines)).sum();
-    let endurance = media.endurance_cycles as f64;
+    let endurance = real(media.endurance_cycles);
     if media.wear_levelling == WearLevelling::None {
         let heaviest = (0..lines).map(weight).fold(0.0, f64::max);
         return endurance * total / heaviest;
@@ -173,7 +173,7 @@ fn write_rate(media: &config::Media, workload: WearWorkload, seed: u64) -> f64 {
     let mut memory = Media::of(media, seed);
     let end = (0..writes).map(|write| memory.write(Time::ZERO, write * stride, line_bytes).programmed_at).max();
     // If no operation takes time, the end is 0 and the rate is infinite.
-    writes as f64 / end.map_or(0.0, |end| end.as_ns() * 1e-9)
+    real(writes) / end.map_or(0.0, |end| end.as_ns() * 1e-9)
 }
 
 /// Start-Gap region under a workload whose distribution of writes over lines does not change.
@@ -196,7 +196,7 @@ impl WearRegion {
     }
 
     fn lines(&self) -> u64 {
-        self.before.len() as u64 - 1
+        length(self.before.len()) - 1
     }
 
     fn total(&self) -> f64 {
@@ -209,7 +209,7 @@ impl WearRegion {
         let slots = self.lines() + 1;
         // After this number of moves, the average slot has taken `endurance` writes. This is the upper bound of the
         // search.
-        let mut moves = slots as f64 * endurance / (self.interval + 1.0);
+        let mut moves = real(slots) * endurance / (self.interval + 1.0);
         // Visit the slots in random order. Then only a few of them wear out earlier than all slots before them, and
         // only those need the search below.
         let order = Randomiser::new(slots, 0);
@@ -243,14 +243,14 @@ impl WearRegion {
     fn slot_writes(&self, slot: u64, moves: f64) -> f64 {
         let lines = self.lines();
         // Number of moves since the start of period 0, which lies `slot` moves before the first write.
-        let since = moves + slot as f64;
-        let period = (lines + 1) as f64;
+        let since = moves + real(slot);
+        let period = real(lines + 1);
         let arrivals = (since / period).floor();
-        let in_period = (since - arrivals * period).min(lines as f64);
-        let arrivals_whole = arrivals as u64;
+        let in_period = (since - arrivals * period).min(real(lines));
+        let arrivals_whole = whole(arrivals);
         let last = (slot + lines - arrivals_whole % lines) % lines;
-        let held = lines as f64 * self.sum_down(slot % lines, arrivals_whole) + in_period * self.weight(last)
-            - slot as f64 * self.weight(slot % lines);
+        let held = real(lines) * self.sum_down(slot % lines, arrivals_whole) + in_period * self.weight(last)
+            - real(slot) * self.weight(slot % lines);
         self.interval * held / self.total() + arrivals
     }
 
@@ -268,7 +268,7 @@ impl WearRegion {
             true => above - self.before[narrow::<usize, u64>(line + 1 - rest)],
             false => above + self.total() - self.before[narrow::<usize, u64>(lines + line + 1 - rest)],
         };
-        rounds as f64 * self.total() + partial
+        real(rounds) * self.total() + partial
     }
 }
 

@@ -6,6 +6,7 @@
 //! of lines is no power of four, a number outside the range is sent through the network again until it falls inside.
 //! This keeps the shuffle a bijection and takes four rounds on average at most.
 
+use crate::number::length;
 use crate::random::mix;
 
 const STAGES: usize = 3;
@@ -24,7 +25,7 @@ impl Randomiser {
         assert!((1..=1 << 62).contains(&lines), "a shuffle of {lines} lines");
         let bits = u64::BITS - (lines - 1).leading_zeros();
         let half_bits = bits.div_ceil(2).max(1);
-        let keys = std::array::from_fn(|stage| mix(key.wrapping_add(stage as u64)));
+        let keys = std::array::from_fn(|stage| mix(key.wrapping_add(length(stage))));
         Randomiser { lines, half_bits, keys }
     }
 

@@ -8,6 +8,7 @@
 mod paged;
 pub mod sparse;
 
+use crate::number::{length, wide_index};
 use paged::PagedBytes;
 use sparse::SparseBytes;
 
@@ -92,8 +93,8 @@ impl HostMemory {
 
     /// Allocates `bytes` bytes of zeroed host memory, page-aligned, and returns their bus address.
     pub fn allocate(&mut self, bytes: u64) -> u64 {
-        let number = self.areas.len() as u64 - 1;
-        let area = &mut self.areas[number as usize];
+        let number = length(self.areas.len()) - 1;
+        let area = &mut self.areas[wide_index(number)];
         let first_address = PAGED + (number << AREA_BITS);
         let start = area.flat_end.next_multiple_of(PAGE_BYTES);
         if start + bytes > FLAT_BYTES_MAX {
@@ -105,7 +106,7 @@ impl HostMemory {
         if number > 0 {
             return first_address + start;
         }
-        self.bytes.resize(area.flat_end as usize, 0);
+        self.bytes.resize(wide_index(area.flat_end), 0);
         BASE + start
     }
 
@@ -143,7 +144,7 @@ impl HostMemory {
     #[inline(never)]
     fn read_elsewhere(&self, address: u64, into: &mut [u8]) {
         if let Some((area, offset)) = area_of(address) {
-            match self.areas.get(area).filter(|area| area.has(offset, into.len() as u64)) {
+            match self.areas.get(area).filter(|area| area.has(offset, length(into.len()))) {
                 Some(area) => area.pages.read(offset, into),
                 None => into.fill(0),
             }
@@ -176,7 +177,7 @@ impl HostMemory {
     #[inline(never)]
     fn write_elsewhere(&mut self, address: u64, from: &[u8]) {
         if let Some((area, offset)) = area_of(address) {
-            if let Some(area) = self.areas.get_mut(area).filter(|area| area.has(offset, from.len() as u64)) {
+            if let Some(area) = self.areas.get_mut(area).filter(|area| area.has(offset, length(from.len()))) {
                 area.pages.write(offset, from);
             }
         } else if let Some(buffers) = self.buffers.as_mut().filter(|_| address >= BUFFERS) {

@@ -1,5 +1,7 @@
 //! Bytes in pages that the first write to them allocates, found through two levels of tables.
 
+use crate::number::{length, wide_index};
+
 /// Size of a page in bytes: a few commands, since a run uses few entries of most rings.
 const PAGE_BYTES: usize = 1024;
 /// Number of pages in a directory (upper table), which is allocated with the first of its pages.
@@ -23,7 +25,7 @@ impl PagedBytes {
                 Some(bytes) => part.copy_from_slice(&bytes[start..start + part.len()]),
                 None => part.fill(0),
             }
-            offset += part.len() as u64;
+            offset += length(part.len());
             into = rest;
         }
     }
@@ -34,7 +36,7 @@ impl PagedBytes {
             let (page, start) = place_of(offset);
             let (part, rest) = from.split_at(from.len().min(PAGE_BYTES - start));
             self.page_mut(page)[start..start + part.len()].copy_from_slice(part);
-            offset += part.len() as u64;
+            offset += length(part.len());
             from = rest;
         }
     }
@@ -55,7 +57,7 @@ impl PagedBytes {
 
 /// Returns the number of the page that holds the byte at `offset`, and the byte's offset in that page.
 fn place_of(offset: u64) -> (usize, usize) {
-    ((offset / PAGE_BYTES as u64) as usize, (offset % PAGE_BYTES as u64) as usize)
+    (wide_index(offset / PAGE_BYTES as u64), wide_index(offset % PAGE_BYTES as u64))
 }
 
 #[cfg(test)]

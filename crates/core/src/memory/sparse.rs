@@ -1,5 +1,6 @@
 //! Large space of bytes of which few are ever written: pages are allocated by the first write to them.
 
+use crate::number::{length, wide_index};
 use std::collections::BTreeMap;
 
 /// Space of 2^64 bytes, all zero until written. A page is allocated by the first write to it.
@@ -49,11 +50,11 @@ fn spans<const PAGE_BYTES: usize>(
         if done == bytes {
             return None;
         }
-        let at = offset + done as u64;
-        let start = (at % PAGE_BYTES as u64) as usize;
+        let at = offset + length(done);
+        let start = wide_index(at % PAGE_BYTES as u64);
         let range = done..bytes.min(done + PAGE_BYTES - start);
         done = range.end;
-        Some((at / PAGE_BYTES as u64, start, range))
+        Some((at / length(PAGE_BYTES), start, range))
     })
 }
 

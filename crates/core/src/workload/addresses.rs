@@ -5,6 +5,7 @@
 //! distribution is not scattered: it is a hot spot in the middle.
 
 use super::Distribution;
+use crate::number::{real, whole};
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -27,7 +28,7 @@ impl Addresses {
             Distribution::Uniform => Addresses::Uniform { blocks },
             Distribution::Zipf(theta) => Addresses::Zipf { zipf: Zipf::new(theta, blocks), scatter },
             Distribution::Pareto(h) => Addresses::Pareto { blocks, power: pareto_power(h), scatter },
-            Distribution::Normal(percent) => Addresses::Normal { blocks, deviation: percent / 100.0 * blocks as f64 },
+            Distribution::Normal(percent) => Addresses::Normal { blocks, deviation: percent / 100.0 * real(blocks) },
         }
     }
 
@@ -58,7 +59,7 @@ fn below(bound: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
 
 /// Draws a uniform number from [0, 1) with 53 random bits.
 pub(super) fn unit(random: &mut Xoshiro256PlusPlus) -> f64 {
-    (random.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    real(random.next_u64() >> 11) * (1.0 / real(1u64 << 53))
 }
 
 /// Returns the exponent of fio's Pareto distribution, with which a share h of the blocks gets a share 1 - h of the
@@ -69,7 +70,7 @@ fn pareto_power(h: f64) -> f64 {
 
 /// Draws a rank below `blocks` whose cumulative distribution is (rank / blocks)^(1 / power).
 fn pareto(blocks: u64, power: f64, random: &mut Xoshiro256PlusPlus) -> u64 {
-    let rank = (blocks as f64 * libm::pow(unit(random), power)) as u64;
+    let rank = whole(blocks as f64 * libm::pow(unit(random), power));
     rank.min(blocks - 1)
 }
 
@@ -79,8 +80,8 @@ fn normal(blocks: u64, deviation: f64, random: &mut Xoshiro256PlusPlus) -> u64 {
     loop {
         let radius = libm::sqrt(-2.0 * libm::log(1.0 - unit(random)));
         let standard = radius * libm::cos(std::f64::consts::TAU * unit(random));
-        let block = blocks as f64 / 2.0 + deviation * standard;
-        if block >= 0.0 && block < blocks as f64 {
+        let block = real(blocks) / 2.0 + deviation * standard;
+        if block >= 0.0 && block < real(blocks) {
             return (block as u64).min(blocks - 1);
         }
     }
@@ -105,7 +106,7 @@ impl Zipf {
     fn new(theta: f64, ranks: u64) -> Zipf {
         let mut zipf = Zipf { theta, ranks, low: 0.0, high: 0.0, certain: 0.0 };
         zipf.low = zipf.integral(1.5) - 1.0;
-        zipf.high = zipf.integral(ranks as f64 + 0.5);
+        zipf.high = zipf.integral(real(ranks) + 0.5);
         zipf.certain = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.density(2.0));
         zipf
     }
@@ -116,7 +117,7 @@ impl Zipf {
             let u = self.high + unit(random) * (self.low - self.high);
             let x = self.inverse(u);
             let rank = ((x + 0.5) as u64).clamp(1, self.ranks);
-            let k = rank as f64;
+            let k = real(rank);
             if k - x <= self.certain || u >= self.integral(k + 0.5) - self.density(k) {
                 return rank;
             }

@@ -5,6 +5,7 @@ use super::defaults::ENDLESS_BYTES;
 use super::trace::{NamedTrace, Selection, Trace};
 use super::values::Amount;
 use super::{Batch, BlockShare, Distribution, EngineChoice, Flushes, HandleChoice, Job, Pattern, RateProcess};
+use crate::number::real;
 use crate::problem::Problem;
 use crate::time::Span;
 use std::collections::BTreeMap;
@@ -173,7 +174,7 @@ impl Draft {
     pub(super) fn resolve(&self, limits: &Limits, traces: &BTreeMap<NamedTrace, Trace>) -> Result<Job, Problem> {
         let mut job = self.job.clone();
         job.read_percent = match (self.reads, self.writes) {
-            (true, true) => self.mix_read_percent as f64,
+            (true, true) => real(self.mix_read_percent),
             (reads, _) => f64::from(u8::from(reads)) * 100.0,
         };
         [job.read_blocks, job.write_blocks] = [0, 1].map(|direction| self.blocks(direction));

@@ -2,6 +2,7 @@
 
 use super::RateProcess;
 use super::addresses::unit;
+use crate::number::whole;
 use crate::time::{Span, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -70,7 +71,7 @@ fn period(rate_iops: f64) -> u128 {
 /// Draws an exponentially distributed time between two requests, by inversion of its cumulative distribution 1 - exp(-t
 /// / mean). The mean is in picoseconds.
 pub(super) fn exponential(mean_ps: f64, random: &mut Xoshiro256PlusPlus) -> Span {
-    Span::from_ps((-libm::log1p(-unit(random)) * mean_ps).round() as u64).min(Span::MAX)
+    Span::from_ps(whole((-libm::log1p(-unit(random)) * mean_ps).round())).min(Span::MAX)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! does not matter, and `kb_base` is 1024: `4k` is 4096. Fractions, which fio silently cuts off, are refused.
 
 use super::{BlockShare, Distribution};
+use crate::number::{length, real};
 use crate::time::Span;
 
 /// Number of bytes, absolute or in per cent of a drive or region.
@@ -115,8 +116,8 @@ pub(super) fn block_split(text: &str) -> Option<Vec<BlockShare>> {
     if given > 100 || (open == 0 && given < 100) {
         return None;
     }
-    let rest = (100 - given) as f64 / open.max(1) as f64;
-    let share = |(bytes, share): (u32, Option<u64>)| BlockShare { bytes, percent: share.map_or(rest, |s| s as f64) };
+    let rest = real(100 - given) / real(length(open.max(1)));
+    let share = |(bytes, share): (u32, Option<u64>)| BlockShare { bytes, percent: share.map_or(rest, |s| real(s)) };
     Some(entries.into_iter().map(share).collect())
 }
 

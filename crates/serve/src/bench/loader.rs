@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use phaselink_core::number::{index, low_u8};
 use phaselink_core::random::mix;
 use phaselink_core::request::{Next, Op};
 use phaselink_core::time::Time;
@@ -38,7 +39,7 @@ pub(super) struct Loader<C> {
 impl<C: LoadConnection> Loader<C> {
     /// Makes the state of a thread whose job begins when the clock shows `starts_at`.
     pub(super) fn new(connection: C, job: &Job, generator: Generator, starts_at: Time) -> Loader<C> {
-        let depth = job.iodepth as usize;
+        let depth = index(job.iodepth);
         Loader {
             connection,
             generator: generator.starting_at(starts_at).flushing(job.flushes, true),
@@ -51,7 +52,7 @@ impl<C: LoadConnection> Loader<C> {
             rounds: Rounds::of(job),
             query: OpenQuery::NEW,
             query_ios: job.query_ios(),
-            data: (0..u64::from(longest_bytes(job))).map(|place| mix(place) as u8).collect(),
+            data: (0..u64::from(longest_bytes(job))).map(|place| low_u8(mix(place))).collect(),
             completed: Vec::new(),
             measured: Measurement { starts_at, ..Measurement::default() },
         }
@@ -102,7 +103,7 @@ impl<C: LoadConnection> Loader<C> {
 
     fn submit(&mut self, next: Next) -> io::Result<()> {
         let Some(slot) = self.free.pop() else { return Ok(()) };
-        let data = if next.io.op == Op::Write { &self.data[..next.io.bytes as usize] } else { &[][..] };
+        let data = if next.io.op == Op::Write { &self.data[..index(next.io.bytes)] } else { &[][..] };
         self.connection.submit(slot, next.io, data)?;
         self.in_flight[slot] = Some(next);
         self.rounds.on_issue();

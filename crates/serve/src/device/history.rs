@@ -13,6 +13,7 @@ use crate::device::store::Store;
 use crate::device::tally::locked;
 use phaselink_core::crash::recording::{DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording};
 use phaselink_core::media::zones::ZoneLayout;
+use phaselink_core::number::{length, low_u32, wide_index};
 
 /// Maximum length in bytes of a deallocation that is recorded as one request. A longer one is recorded in parts.
 const TRIM_BYTES_MAX: u64 = 1 << 30;
@@ -132,7 +133,7 @@ impl History {
         };
         let place = recording.requests.len();
         self.count(if let RecordedOp::Write(data) = &kind { data.len() } else { 0 });
-        recording.requests.push(RecordedCommand { kind, offset: start, bytes: (end - start) as u32, durable });
+        recording.requests.push(RecordedCommand { kind, offset: start, bytes: low_u32(end - start), durable });
         recording.events.push(RecordedEvent::Arrived(place));
         Ticket(place)
     }
@@ -192,7 +193,7 @@ impl History {
     fn count(&self, bytes: usize) {
         // Besides the data, an entry for the request and its two events needs about 128 bytes.
         let mut sum = locked(&self.bytes);
-        *sum += bytes as u64 + 128;
+        *sum += length(bytes) + 128;
         if *sum > self.bytes_max {
             self.stop.request();
         }
@@ -202,13 +203,13 @@ impl History {
 /// Splits a change into the parts that are recorded. Only a long deallocation has several.
 fn parts(made: MadeChange) -> impl Iterator<Item = MadeChange> {
     let most = if made.kind == ChangeKind::Trim { TRIM_BYTES_MAX } else { made.bytes.max(1) };
-    let starts = (0..made.bytes.max(1)).step_by(most as usize);
+    let starts = (0..made.bytes.max(1)).step_by(wide_index(most));
     starts.map(move |start| MadeChange { offset: made.offset + start, bytes: (made.bytes - start).min(most), ..made })
 }
 
 /// Returns the bytes of the store from `start` to `end`.
 fn stored_bytes(store: &Store, start: u64, end: u64) -> Box<[u8]> {
-    let mut bytes = vec![0; (end - start) as usize];
+    let mut bytes = vec![0; wide_index(end - start)];
     // A read from a store in memory cannot fail.
     let _ = store.read(start, &mut bytes);
     bytes.into()

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use phaselink_core::ledger::Latency;
+use phaselink_core::number::real;
 use phaselink_core::problem::Problem;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
@@ -107,11 +108,11 @@ pub fn text(tally: &Tally, faults: &[(&'static str, u64)]) -> String {
     let all = tally.directions();
     head(&mut text, "requests_total", "counter", "Requests served.");
     for (op, direction) in all {
-        line(&mut text, "requests_total", &format!("op=\"{op}\""), direction.ios as f64);
+        line(&mut text, "requests_total", &format!("op=\"{op}\""), real(direction.ios));
     }
     head(&mut text, "bytes_total", "counter", "Bytes of user data moved, discarded or filled with zeros.");
     for (op, direction) in all.into_iter().filter(|(op, _)| *op != "flush") {
-        line(&mut text, "bytes_total", &format!("op=\"{op}\""), direction.bytes as f64);
+        line(&mut text, "bytes_total", &format!("op=\"{op}\""), real(direction.bytes));
     }
     head(&mut text, "errors_total", "counter", "Requests refused or failed.");
     let _ = writeln!(text, "phaselink_errors_total {}", tally.errors);
@@ -119,7 +120,7 @@ pub fn text(tally: &Tally, faults: &[(&'static str, u64)]) -> String {
         head(&mut text, "faults_total", "counter", "Effects of fault rules, by the counter of a run.");
     }
     for (name, count) in faults {
-        line(&mut text, "faults_total", &format!("counter=\"{name}\""), *count as f64);
+        line(&mut text, "faults_total", &format!("counter=\"{name}\""), real(*count));
     }
     head(
         &mut text,
@@ -128,13 +129,13 @@ pub fn text(tally: &Tally, faults: &[(&'static str, u64)]) -> String {
         "Completions that hosts took from their queues: polled, or after an interrupt.",
     );
     for (seen, count) in [("polled", tally.taken.polled), ("interrupt", tally.taken.after_interrupt)] {
-        line(&mut text, "completions_total", &format!("seen=\"{seen}\""), count as f64);
+        line(&mut text, "completions_total", &format!("seen=\"{seen}\""), real(count));
     }
     if !tally.undefined.is_empty() {
         head(&mut text, "undefined_total", "counter", "What hosts did that their specification leaves undefined.");
     }
     for (behaviour, count) in &tally.undefined {
-        line(&mut text, "undefined_total", &format!("kind=\"{}\"", behaviour.kind), *count as f64);
+        line(&mut text, "undefined_total", &format!("kind=\"{}\"", behaviour.kind), real(*count));
     }
     head(&mut text, "latency_seconds", "summary", "From a request's arrival at the server to its answer.");
     for (op, direction) in all {
@@ -160,8 +161,8 @@ fn summary(text: &mut String, name: &str, labels: &str, latency: &Latency) {
         let seconds = latency.percentile(percent).as_s();
         line(text, name, &format!("{labels}{comma}quantile=\"{quantile}\""), seconds);
     }
-    line(text, &format!("{name}_sum"), labels, latency.mean_ns() * latency.count() as f64 / 1e9);
-    line(text, &format!("{name}_count"), labels, latency.count() as f64);
+    line(text, &format!("{name}_sum"), labels, latency.mean_ns() * real(latency.count()) / 1e9);
+    line(text, &format!("{name}_count"), labels, real(latency.count()));
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use phaselink_core::engine::Completed;
+use phaselink_core::number::index;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::table::Table;
 use phaselink_core::time::{Span, Time};
@@ -302,7 +303,7 @@ impl<'a, R: Request> Lifecycle<'a, R> {
             delivery,
             completion_lead: Span::ZERO,
             round: Round { before: now, now },
-            batch: Vec::with_capacity(BATCH as usize),
+            batch: Vec::with_capacity(index(BATCH)),
             in_model: Table::default(),
             due: VecDeque::new(),
             delayed: DelayQueue::default(),
@@ -369,7 +370,7 @@ impl<'a, R: Request> Lifecycle<'a, R> {
 
     #[inline]
     fn fetch_batch<E: Endpoint<R>>(&mut self, endpoint: &mut E, queue: u32, left: &mut u32) {
-        let ahead = if self.model.is_none() { AHEAD } else { BATCH as usize };
+        let ahead = if self.model.is_none() { AHEAD } else { index(BATCH) };
         endpoint.look_ahead(queue, (ahead as u32).min(*left), &self.device.store);
         while self.batch.len() < ahead && *left > 0 {
             match endpoint.fetch(queue, &self.device.store) {
@@ -550,7 +551,7 @@ impl<R: Request> Lifecycle<'_, R> {
         let delayed = if is_first { request.delayed } else { Span::ZERO };
         let early = self.delivery != Delivery::AtInstant;
         let token = self.in_model.insert(Some(request));
-        let place = &mut self.in_model[token as usize];
+        let place = &mut self.in_model[index(token)];
         let Some(RequestInFlight { fetched, part, .. }) = place else { return };
         let submission =
             fetched.request.submission(*part).and_then(|part| self.operations.as_modelled_host_submits(part));
@@ -616,7 +617,7 @@ impl<R: Request> Lifecycle<'_, R> {
         let earliest = if self.delivery == Delivery::BytesAhead { before } else { now };
         let mut any = self.model.poll(now, earliest, front.has_clients());
         while let Some(Completed { token, at, .. }) = self.model.take_known() {
-            let request = self.in_model[token as usize].take().expect("a request completes once");
+            let request = self.in_model[index(token)].take().expect("a request completes once");
             self.in_model.vacate(token);
             self.on_result(front, RequestInFlight { due: at, part: request.part + 1, ..request });
             any = true;

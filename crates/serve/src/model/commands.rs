@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use phaselink_core::number::{index, low_u16, low_u32, short_length};
 use phaselink_core::protocol::real_hosts::HostCommand;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
@@ -66,7 +67,7 @@ impl SentCommand {
         let lists = self.lists.as_deref().unwrap_or_default();
         let (offset, bytes) = self.io.map_or((0, 0), |io| (io.offset, io.bytes));
         let both = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
-        let (token, sizes) = (both(self.entries, self.token), both(bytes, lists.len() as u32));
+        let (token, sizes) = (both(self.entries, self.token), both(bytes, short_length(lists.len())));
         let entry: Vec<u64> = self.entry.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         put([flags, self.rung.as_ps(), self.owner, token, offset, sizes, entry[0]]);
         put(std::array::from_fn(|word| entry[1 + word]));
@@ -94,7 +95,7 @@ impl IncomingCommand {
     }
 
     fn list_bytes(&self) -> usize {
-        self.head[5] as u32 as usize
+        index(self.head[5] as u32)
     }
 
     /// Adds the next record received for this command, and returns the command if the record was its last.
@@ -116,11 +117,11 @@ impl IncomingCommand {
         let io = Io { op, offset, bytes: (sizes >> 32) as u32 };
         SentCommand {
             rung: Time::from_ps(rung),
-            queue: (flags >> QUEUE_SHIFT) as u16,
+            queue: low_u16(flags >> QUEUE_SHIFT),
             owner,
             entries: (token >> 32) as u32,
             has_interrupts: flags & HAS_INTERRUPTS != 0,
-            token: token as u32,
+            token: low_u32(token),
             io: (flags & HAS_IO != 0).then_some(io),
             entry,
             lists: (flags & HAS_LISTS != 0).then(|| lists[..self.list_bytes()].to_vec()),

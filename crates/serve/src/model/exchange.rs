@@ -14,6 +14,7 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use phaselink_core::number::{length, low_u32, wide_index};
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
@@ -149,7 +150,7 @@ impl Call {
             Call::Attention(expected) => [Call::ATTENTION, expected.into(), 0, 0, 0, 0, 0],
             Call::Request(ModelRequest { submitted, turn, io: Io { op, offset, bytes }, token, early, delayed }) => {
                 let flags = (op as u64) << Call::OP_SHIFT | if early { Call::EARLY } else { 0 };
-                [flags, submitted.as_ps(), turn as u64, offset, bytes.into(), token.into(), delayed.as_ps()]
+                [flags, submitted.as_ps(), length(turn), offset, bytes.into(), token.into(), delayed.as_ps()]
             }
         }
     }
@@ -161,7 +162,7 @@ impl Call {
         let io = Io { op: Op::ALL[(flags >> Call::OP_SHIFT) as usize], offset, bytes: bytes as u32 };
         let early = flags & Call::EARLY != 0;
         let (submitted, delayed) = (Time::from_ps(submitted), Span::from_ps(delayed));
-        Call::Request(ModelRequest { submitted, turn: turn as usize, io, token: token as u32, early, delayed })
+        Call::Request(ModelRequest { submitted, turn: wide_index(turn), io, token: low_u32(token), early, delayed })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use phaselink_core::engine::Completed;
+use phaselink_core::number::low_u32;
 use phaselink_core::time::Time;
 
 use crate::device::pipe::{PipeReader, PipeWriter};
@@ -72,7 +73,7 @@ impl<'a> RemoteEngine<'a> {
     pub fn take_known(&mut self) -> Option<Completed> {
         let [token, at, ..] = self.results.take()?;
         self.in_flight -= 1;
-        Some(Completed { token: token as u32, at: Time::from_ps(at), error: None })
+        Some(Completed { token: low_u32(token), at: Time::from_ps(at), error: None })
     }
 
     /// Returns true if no request of this thread is in the engine.

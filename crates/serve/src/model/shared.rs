@@ -8,6 +8,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Completed, Engine, Input};
 use phaselink_core::ledger::{JobOutcome, Outcome};
 use phaselink_core::media::keys::Key;
+use phaselink_core::number::index;
 use phaselink_core::table::Table;
 use phaselink_core::time::{Span, Time};
 
@@ -262,7 +263,7 @@ impl<'a> SharedEngine<'a> {
             true => Input::Request { thread, io, token },
             false => Input::DelayedRequest { thread, io, token, delayed },
         };
-        self.requests[place as usize].arrived = self.wall.arrive_at(submitted, input);
+        self.requests[index(place)].arrived = self.wall.arrive_at(submitted, input);
     }
 
     /// Lets commands of real hosts enter their modelled queues, as far as these have room.
@@ -277,7 +278,7 @@ impl<'a> SharedEngine<'a> {
             requests.insert(EngineRequest { source, token, submitted, arrived: submitted })
         };
         let entered = |(requests, _): &mut (&mut Table<EngineRequest>, &mut Span), place: u32, arrived| {
-            requests[place as usize].arrived = arrived;
+            requests[index(place)].arrived = arrived;
         };
         queues.enter(wall, &mut (requests, mean_submission_delay), take, entered);
     }

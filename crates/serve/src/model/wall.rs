@@ -15,6 +15,7 @@ use phaselink_core::config::Fault;
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Completed, Engine, Input};
 use phaselink_core::ledger::Latency;
+use phaselink_core::number::length;
 use phaselink_core::protocol::real_hosts::HostCommand;
 use phaselink_core::random::mix;
 use phaselink_core::time::{Span, Time};
@@ -158,7 +159,7 @@ impl Wall {
         commands: impl ExactSizeIterator<Item = HostCommand<'a>>,
     ) -> Time {
         let now = self.catch_up(rung);
-        self.expect(commands.len() as u64);
+        self.expect(length(commands.len()));
         commands.for_each(|command| self.engine.place(now, &command));
         self.engine.inject(now, Input::Ring { queue });
         now

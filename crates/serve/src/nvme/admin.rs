@@ -1,5 +1,6 @@
 //! Admin commands of an NVMe controller: their table, handlers and checks (Base Specification 2.0, section 5).
 
+use phaselink_core::number::{index, length, low_u8, low_u16, wide_index};
 use phaselink_core::protocol::nvme::commands::command::{ALL_NAMESPACES, check_flags};
 use phaselink_core::protocol::nvme::commands::{ALL_BITS, ReservedBits, rows_of};
 use phaselink_core::protocol::nvme::rules::{MetadataFormat, Shadow};
@@ -146,11 +147,11 @@ impl LogPart {
     /// # Errors
     /// Invalid Field if the part begins beyond the end of the page.
     pub(super) fn cut(self, page: Vec<u8>) -> Result<Vec<u8>, Status> {
-        if self.offset > page.len() as u64 {
+        if self.offset > length(page.len()) {
             return Err(Status::INVALID_FIELD);
         }
-        let mut part = page[self.offset as usize..].to_vec();
-        part.resize(self.bytes as usize, 0);
+        let mut part = page[wide_index(self.offset)..].to_vec();
+        part.resize(wide_index(self.bytes), 0);
         Ok(part)
     }
 }
@@ -190,7 +191,7 @@ impl Controller {
     fn identify(&self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, second, ..] = command.dwords;
         let (cns, first_controller, command_set) = (first as u8, (first >> 16) as u16, (second >> 24) as u8);
-        let (namespace, first_group) = (command.namespace_id, second as u16);
+        let (namespace, first_group) = (command.namespace_id, low_u16(second));
         let selected = IdentifySelection { cns, command_set, namespace, first_controller, first_group };
         let page = self.identity.structure(selected, self.optional_admin_bits())?;
         copy_out(command, host, &page[..])?;
@@ -201,7 +202,7 @@ impl Controller {
     /// Information completes later, since only the store knows it.
     fn get_log_page(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, second, _, _, fourteen, ..] = command.dwords;
-        let (log, command_set) = (first as u8, (fourteen >> 24) as u8);
+        let (log, command_set) = (low_u8(first), (fourteen >> 24) as u8);
         // Check the command first: if it is refused, it must not have created telemetry data or a context of the
         // persistent event log.
         let part = LogPart::of(command)?;
@@ -287,13 +288,13 @@ impl Controller {
         if first >> 8 & 7 != 0 {
             return Err(Status::INVALID_FIELD);
         }
-        if matches!(first as u8, PLACEMENT_FEATURE | EVENTS_FEATURE) {
+        if matches!(low_u8(first), PLACEMENT_FEATURE | EVENTS_FEATURE) {
             return self.placement_feature(command, host);
         }
-        if first as u8 == KEY_VALUE_FEATURE {
+        if low_u8(first) == KEY_VALUE_FEATURE {
             return self.key_value_feature(command);
         }
-        let row = Features::row(first as u8)?;
+        let row = Features::row(low_u8(first))?;
         let value = self.features.get(row, select)?;
         if let Some(structure) = self.features.structure(row, host.now_ms()) {
             copy_out(command, host, &structure)?;
@@ -304,13 +305,13 @@ impl Controller {
     /// Executes Set Features (section 5.27). Values cannot be saved across resets.
     fn set_features(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, value, ..] = command.dwords;
-        if matches!(first as u8, PLACEMENT_FEATURE | EVENTS_FEATURE) {
+        if matches!(low_u8(first), PLACEMENT_FEATURE | EVENTS_FEATURE) {
             return self.set_placement_feature(command, host);
         }
-        if first as u8 == KEY_VALUE_FEATURE {
+        if low_u8(first) == KEY_VALUE_FEATURE {
             return self.set_key_value_feature(command);
         }
-        let row = Features::row(first as u8)?;
+        let row = Features::row(low_u8(first))?;
         if first & SAVE != 0 {
             return Err(Status::FEATURE_NOT_SAVEABLE);
         }
@@ -388,7 +389,7 @@ impl Controller {
 
     /// Executes Delete I/O Submission Queue (section 5.7). Commands in flight get no completion.
     fn delete_submission_queue(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
-        let queue = command.dwords[0] as u16;
+        let queue = low_u16(command.dwords[0]);
         let set = self.set_of_submission_queue(queue);
         if queue == 0 || set.submission(queue).is_none() {
             return Err(Status::INVALID_QUEUE_ID);
@@ -403,7 +404,7 @@ impl Controller {
         command: &SubmissionEntry,
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
-        let queue = command.dwords[0] as u16;
+        let queue = low_u16(command.dwords[0]);
         let set = self.set_of_completion_queue(queue);
         match set.completion(queue).filter(|_| queue != 0) {
             None => Err(Status::INVALID_QUEUE_ID),
@@ -451,7 +452,7 @@ impl Controller {
     fn begin_format(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
         let first = command.dwords[0];
         let (format, erase) = (first & 0xf | first >> 8 & 0x30, first >> 9 & 7);
-        let (SubmissionEntry { command_id, namespace_id: namespace, .. }, format) = (*command, format as usize);
+        let (SubmissionEntry { command_id, namespace_id: namespace, .. }, format) = (*command, index(format));
         if namespace != ALL_NAMESPACES {
             self.identity.subsystem.namespace(namespace)?;
         }
@@ -496,8 +497,8 @@ impl Controller {
 
     /// Counts a finding of the strict checks if the memory of a queue to be created overlaps that of another queue.
     fn check_queue_place(&mut self, address: u64, entries: u32, entry_bytes: usize) {
-        let end = address.saturating_add(u64::from(entries) * entry_bytes as u64);
-        let overlaps = |(other, bytes): (u64, usize)| other < end && address < other.saturating_add(bytes as u64);
+        let end = address.saturating_add(u64::from(entries) * length(entry_bytes));
+        let overlaps = |(other, bytes): (u64, usize)| other < end && address < other.saturating_add(length(bytes));
         let overlaps = self.sets.iter().flat_map(|set| set.memory_ranges()).any(overlaps);
         self.check_strictly(|checks| checks.count_times(overlaps.into(), &strict::QUEUE_OVERLAP));
     }
@@ -512,7 +513,7 @@ fn metadata_of_format(first: u32) -> Result<MetadataFormat, Status> {
 /// Returns the identifier of a queue to be created, from dword 10. Invalid Queue Identifier unless it is from 1 to the
 /// number of queues granted to the host, and unused.
 fn new_queue_id(first: u32, queue_count: u32, mut is_used: impl FnMut(u16) -> bool) -> Result<u16, Status> {
-    let queue = first as u16;
+    let queue = low_u16(first);
     match (1..=queue_count).contains(&queue.into()) && !is_used(queue) {
         true => Ok(queue),
         false => Err(Status::INVALID_QUEUE_ID),
@@ -530,4 +531,4 @@ fn check_queue_memory(command: &SubmissionEntry) -> Result<(), Status> {
     Ok(())
 }
 
-const _: () = assert!(IDENTIFY_BYTES as u64 == PAGE_BYTES);
+const _: () = assert!(length(IDENTIFY_BYTES) == PAGE_BYTES);

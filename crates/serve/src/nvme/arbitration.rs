@@ -4,6 +4,8 @@
 //! in each, the weight of a class limits the number of its commands. Queues of a class take turns, each with at most a
 //! burst of commands. Each set of queues that one thread owns is arbitrated by itself.
 
+use phaselink_core::number::index;
+
 /// Priority class of a submission queue (QPRIO), from the first one served to the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueuePriority {
@@ -25,7 +27,7 @@ impl QueuePriority {
 
     /// Decodes the priority class (QPRIO) from dword 11 of Create I/O Submission Queue (section 5.5).
     pub fn of(dword11: u32) -> QueuePriority {
-        QueuePriority::ALL[(dword11 >> 1 & 3) as usize]
+        QueuePriority::ALL[index(dword11 >> 1 & 3)]
     }
 }
 

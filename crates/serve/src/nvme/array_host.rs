@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use phaselink_core::number::wide_index;
 use phaselink_core::protocol::nvme::rules::Limits;
 
 use super::host::{AdminHost, Host, Unreachable};
@@ -47,7 +48,7 @@ impl ArrayHost {
     ///
     /// If the memory ends before the word's end.
     pub fn word(&self, address: u64) -> u32 {
-        let bytes = self.memory[address as usize..].first_chunk();
+        let bytes = self.memory[wide_index(address)..].first_chunk();
         u32::from_le_bytes(*bytes.expect("the word lies in the memory"))
     }
 

@@ -2,6 +2,7 @@
 //! since a host has written them with Write Uncorrectable (NVM Command Set Specification 1.0, sections 4.1.4 and
 //! 4.2.1).
 
+use phaselink_core::number::{short_length, wide_index};
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
 
@@ -82,7 +83,7 @@ impl Controller {
         let (first, length) = (command.slba(), u64::from(command.dwords[3] & 0xffff));
         let end = if length == 0 { namespace.blocks() } else { first + length };
         let ranges = unreadable(&namespace, (first, end - first), store);
-        let mut list = vec![0; list_bytes(command) as usize];
+        let mut list = vec![0; wide_index(list_bytes(command))];
         let room = list.len().saturating_sub(LIST_HEADER_BYTES) / RANGE_BYTES;
         let listed = &ranges[..ranges.len().min(room)];
         let condition = if listed.len() < ranges.len() { INCOMPLETE } else { COMPLETE };
@@ -106,11 +107,11 @@ impl Controller {
             elements += 1;
             blocks += ranges.iter().map(|(_, blocks)| blocks).sum::<u64>();
             let is_listed = ranges.len() <= LOG_RANGES_MAX;
-            let count = if is_listed { ranges.len() as u32 } else { TOO_MANY };
+            let count = if is_listed { short_length(ranges.len()) } else { TOO_MANY };
             page.extend([id, count, REPORT, 0].into_iter().flat_map(u32::to_le_bytes));
             page.extend(ranges.iter().filter(|_| is_listed).flat_map(descriptor));
         }
-        let length = page.len() as u32;
+        let length = short_length(page.len());
         page[..4].copy_from_slice(&length.to_le_bytes());
         page[4..8].copy_from_slice(&elements.to_le_bytes());
         page[8..12].copy_from_slice(&u32::try_from(blocks).unwrap_or(u32::MAX).to_le_bytes());

@@ -4,6 +4,7 @@
 use std::io;
 
 use phaselink_client::chunk::AHEAD_BYTES;
+use phaselink_core::number::{index, length, low_u32, wide_index};
 use phaselink_core::protocol::nvme::commands::{
     self, Action, Changes, CommandSet, DataUse, Extent, ListKind, MediaUse, command, opcode,
 };
@@ -232,9 +233,9 @@ impl Command {
         };
         let (offset, bytes) = (*offset, *bytes);
         match action {
-            Action::Read => read(offset, data, store, &mut space[..bytes as usize], host)?,
-            Action::Compare => compare(offset, data, store, &mut space[..bytes as usize], host)?,
-            Action::Write => write(offset, data, store, &mut space[..bytes as usize], host)?,
+            Action::Read => read(offset, data, store, &mut space[..index(bytes)], host)?,
+            Action::Compare => compare(offset, data, store, &mut space[..index(bytes)], host)?,
+            Action::Write => write(offset, data, store, &mut space[..index(bytes)], host)?,
             Action::Verify => verify(offset, bytes.into(), store, space)?,
             Action::Copy => copy(&self.ranges, offset, store)?,
             Action::Zero { keep_space } => {
@@ -265,8 +266,8 @@ fn modelled(entry: &SubmissionEntry, checked: &commands::Command, plain: &Limits
         return SubmissionEntry { namespace_id: command::NAMESPACE, ..*entry }.encode();
     }
     let (namespace, within) = (checked.offset / plain.capacity_bytes(), checked.offset % plain.capacity_bytes());
-    let blocks = u64::from(checked.bytes).div_ceil(1 << plain.block_shift) as u32;
-    let entry = SubmissionEntry { namespace_id: namespace as u32 + 1, ..*entry };
+    let blocks = low_u32(u64::from(checked.bytes).div_ceil(1 << plain.block_shift));
+    let entry = SubmissionEntry { namespace_id: low_u32(namespace) + 1, ..*entry };
     let entry = plain.kind.without_checks(entry, checked.row.metadata, checked.metadata_transfer().is_some());
     entry.of_blocks(within >> plain.block_shift, blocks).encode()
 }
@@ -279,7 +280,7 @@ fn read(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut im
     for &(address, bytes) in data.runs() {
         let copied = store.lend(offset, bytes, StoreAccess::Read, |words| host.write_words(address, words));
         if copied != Some(true) {
-            let space = &mut space[..bytes as usize];
+            let space = &mut space[..index(bytes)];
             store.read(offset, space).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
             host.write(address, space)?;
         }
@@ -302,7 +303,7 @@ pub(super) fn write(
     for &(address, bytes) in data.runs() {
         let copied = store.lend(offset, bytes, StoreAccess::Write, |words| host.read_words(address, words));
         if copied != Some(true) {
-            let space = &mut space[..bytes as usize];
+            let space = &mut space[..index(bytes)];
             host.read(address, space)?;
             store.write(offset, space).map_err(|error| write_status(&error))?;
         }
@@ -324,8 +325,8 @@ fn compare(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut
 fn verify(offset: u64, bytes: u64, store: &Store, space: &mut [u8]) -> Result<(), Status> {
     let mut done = 0;
     while done < bytes {
-        let piece = (bytes - done).min(space.len() as u64);
-        let space = &mut space[..piece as usize];
+        let piece = (bytes - done).min(length(space.len()));
+        let space = &mut space[..wide_index(piece)];
         store.read(offset + done, space).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
         done += piece;
     }
@@ -335,10 +336,10 @@ fn verify(offset: u64, bytes: u64, store: &Store, space: &mut [u8]) -> Result<()
 /// Copies ranges of the drive to its byte offset `to`. All sources are read first, since the destination may overlap
 /// them.
 fn copy(sources: &[(u64, u64)], to: u64, store: &Store) -> Result<(), Status> {
-    let mut copied = vec![0; sources.iter().map(|(_, bytes)| *bytes as usize).sum()];
+    let mut copied = vec![0; sources.iter().map(|(_, bytes)| wide_index(*bytes)).sum()];
     let mut rest = &mut copied[..];
     for (offset, bytes) in sources {
-        let (source, others) = rest.split_at_mut(*bytes as usize);
+        let (source, others) = rest.split_at_mut(wide_index(*bytes));
         store.read(*offset, source).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
         rest = others;
     }
@@ -350,7 +351,7 @@ fn copy(sources: &[(u64, u64)], to: u64, store: &Store) -> Result<(), Status> {
 fn read_data_lists(data: &mut Data, lists: &mut Vec<u8>, host: &mut impl Host) -> Result<(), Status> {
     while let Some((address, bytes)) = data.next_list_part() {
         let start = lists.len();
-        lists.resize(start + bytes as usize, 0);
+        lists.resize(start + index(bytes), 0);
         if host.read(address, &mut lists[start..]).is_err() {
             lists.truncate(start);
             return Err(Status::DATA_TRANSFER_ERROR);
@@ -380,7 +381,7 @@ pub(super) fn copy_out(entry: &SubmissionEntry, host: &mut impl Host, from: &[u8
 
 /// Copies the host memory of a command's data to a new vector. The PRP lists or SGL segments must have been read.
 fn read_data(data: &Data, host: &mut impl Host) -> Result<Vec<u8>, Status> {
-    let mut bytes = vec![0; data.runs().iter().map(|(_, bytes)| *bytes as usize).sum()];
+    let mut bytes = vec![0; data.runs().iter().map(|(_, bytes)| index(*bytes)).sum()];
     copy_from_host(data, &mut bytes, host)?;
     Ok(bytes)
 }
@@ -389,7 +390,7 @@ fn read_data(data: &Data, host: &mut impl Host) -> Result<Vec<u8>, Status> {
 #[inline]
 pub(super) fn copy_from_host(data: &Data, mut into: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
     for (address, bytes) in data.runs() {
-        let (run, others) = into.split_at_mut(*bytes as usize);
+        let (run, others) = into.split_at_mut(index(*bytes));
         host.read(*address, run)?;
         into = others;
     }
@@ -400,7 +401,7 @@ pub(super) fn copy_from_host(data: &Data, mut into: &mut [u8], host: &mut impl H
 #[inline]
 pub(super) fn copy_to_host(data: &Data, mut from: &[u8], host: &mut impl Host) -> Result<(), Status> {
     for (address, bytes) in data.runs() {
-        let (run, others) = from.split_at(*bytes as usize);
+        let (run, others) = from.split_at(index(*bytes));
         host.write(*address, run)?;
         from = others;
     }

@@ -1,6 +1,7 @@
 //! Events that survive a power cycle of the drive, and the log page that reports them: Persistent Event Log (Base
 //! Specification 2.0, section 5.16.1.14).
 
+use phaselink_core::number::index;
 use std::collections::VecDeque;
 
 /// Most events in the persistent event log. One more replaces the oldest.
@@ -71,7 +72,7 @@ impl EventLog {
         let Some((generation, mut rest)) = record.split_first_chunk() else { return log };
         log.generation = u16::from_le_bytes(*generation);
         while let Some((length, others)) = rest.split_first_chunk() {
-            let Some((event, others)) = others.split_at_checked(u32::from_le_bytes(*length) as usize) else { break };
+            let Some((event, others)) = others.split_at_checked(index(u32::from_le_bytes(*length))) else { break };
             log.events.push_back(event.to_vec());
             rest = others;
         }

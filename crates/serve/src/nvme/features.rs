@@ -1,6 +1,7 @@
 //! Features that a host sets and reads (Base Specification 2.0, section 5.27; NVM Command Set Specification 1.0,
 //! section 4.1.3). Their values are not saved across resets.
 
+use phaselink_core::number::low_u16;
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::Status;
 
@@ -324,8 +325,8 @@ impl Features {
     /// Sets a threshold of the composite temperature, the only sensor; sensor 15 means all of them.
     fn set_threshold(&mut self, value: u32) -> Result<(), Status> {
         match (value >> 16 & 15, value >> 20 & 3) {
-            (0 | 15, 0) => self.over_temperature_kelvin = value as u16,
-            (0 | 15, 1) => self.under_temperature_kelvin = value as u16,
+            (0 | 15, 0) => self.over_temperature_kelvin = low_u16(value),
+            (0 | 15, 1) => self.under_temperature_kelvin = low_u16(value),
             _ => return Err(Status::INVALID_FIELD),
         }
         Ok(())

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use phaselink_core::number::{index, low_u8, low_u16};
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::commands::{Action, COPY_SOURCES_MAX};
 use phaselink_core::protocol::nvme::rules::Limits;
@@ -115,7 +116,7 @@ impl Identity {
 
     /// Returns the atomic write unit in blocks of a size, less 1, as fields of Identify hold it.
     fn atomic_field(&self, block_shift: u32) -> u16 {
-        (self.atomic_bytes >> block_shift).saturating_sub(1) as u16
+        low_u16((self.atomic_bytes >> block_shift).saturating_sub(1))
     }
 
     /// Returns the data structure that an Identify command selects. `optional_admin_bits` is OACS.
@@ -288,7 +289,7 @@ impl Identity {
         let limits = Limits { block_shift, ..self.limits };
         put(page, 74, (limits.copy_source_blocks_max() as u16).to_le_bytes());
         put(page, 76, limits.copy_blocks_max().to_le_bytes());
-        page[80] = COPY_SOURCES_MAX as u8 - 1;
+        page[80] = low_u8(COPY_SOURCES_MAX) - 1;
     }
 
     /// Fills the fields of Identify Namespace about LBA formats, metadata and protection information (NLBAF, FLBAS, MC,
@@ -302,7 +303,7 @@ impl Identity {
         }
         page[29] = format.metadata_fields().1;
         for (at, LbaFormat { block_shift, metadata_bytes }) in (128..).step_by(4).zip(formats) {
-            page[at + 2] = block_shift as u8;
+            page[at + 2] = low_u8(block_shift);
             page[at] = metadata_bytes;
         }
     }
@@ -344,7 +345,7 @@ impl Identity {
     /// Returns the namespace with an identifier, attached or not, or none if it does not exist. Invalid Namespace if
     /// the identifier is out of range.
     fn allocated(&self, id: u32) -> Result<Option<Namespace>, Status> {
-        let found = self.subsystem.namespaces().get(id.wrapping_sub(1) as usize).copied();
+        let found = self.subsystem.namespaces().get(index(id.wrapping_sub(1))).copied();
         found.ok_or(Status::INVALID_NAMESPACE)
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use phaselink_core::number::length;
 use phaselink_core::protocol::nvme::commands::{CommandRow, MediaUse};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 use phaselink_core::request::Op;
@@ -79,7 +80,7 @@ impl Journal {
         self.reads += other.reads;
         self.writes += other.writes;
         // Count failures that `other` has counted but no longer lists.
-        self.failures_since_power_on += other.failures_since_power_on - other.failures.len() as u64;
+        self.failures_since_power_on += other.failures_since_power_on - length(other.failures.len());
         other.failures.into_iter().rev().for_each(|failure| self.push_failure(failure));
     }
 }

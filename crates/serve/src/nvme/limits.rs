@@ -1,6 +1,7 @@
 //! Limits of a served controller: constants that hold for all drives, and values from a drive description.
 
 use phaselink_core::drive::Drive;
+use phaselink_core::number::{index, low_u16};
 use phaselink_core::problem::Problem;
 use phaselink_core::protocol::nvme::rules::Limits;
 
@@ -25,7 +26,7 @@ pub(super) const KEEP_ALIVE_TENTHS: u16 = 1;
 
 /// Returns the number of interrupt vectors of a controller: one for each queue pair, the admin queue's included.
 pub fn interrupt_vectors(limits: &Limits) -> u16 {
-    limits.queue_pairs as u16 + 1
+    low_u16(limits.queue_pairs) + 1
 }
 
 /// Returns the number of I/O queue pairs that a served drive offers. A description with one pair suits a modelled host;
@@ -56,7 +57,7 @@ pub fn served_limits(drive: &Drive, geometry: Geometry) -> Result<Limits, Proble
         let found = format!("{} has nvme.namespaces = {} in {capacity_bytes} bytes", drive.name, drive.nvme.namespaces);
         return Err(problem(found, "at most as many namespaces as the drive has blocks"));
     }
-    if limits.queue_pairs as usize > QUEUE_PAIRS_MAX {
+    if index(limits.queue_pairs) > QUEUE_PAIRS_MAX {
         let found = format!("{} has nvme.queue_pairs = {}", drive.name, limits.queue_pairs);
         return Err(problem(found, &format!("nvme.queue_pairs from 1 to {QUEUE_PAIRS_MAX}")));
     }

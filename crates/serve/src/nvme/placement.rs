@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use phaselink_core::media::translation::{PlacedDrive, PlacedStatistics};
+use phaselink_core::number::{index, low_u8};
 use phaselink_core::protocol::nvme::commands::{Command, CommandSet};
 use phaselink_core::protocol::nvme::rules::placement::{UnitReceive, directed_to};
 use phaselink_core::protocol::nvme::rules::placement_logs::{
@@ -64,7 +65,7 @@ impl Placement {
         let state = PlacementState {
             is_enabled: true,
             drive: PlacedDrive::new(limits.shape, limits.unit_bytes),
-            namespaces: vec![Some(all); namespaces as usize],
+            namespaces: vec![Some(all); index(namespaces)],
             enabled_events: vec![0; handles.into()],
             host_events: VecDeque::new(),
             controller_events: VecDeque::new(),
@@ -212,7 +213,7 @@ impl Placement {
     pub fn direct(&self, namespace: u32, is_directed: bool) -> Result<(), Status> {
         let mut state = locked(&self.state);
         let is_enabled = state.is_enabled;
-        let own = state.namespaces.get_mut(namespace.wrapping_sub(1) as usize).and_then(Option::as_mut);
+        let own = state.namespaces.get_mut(index(namespace.wrapping_sub(1))).and_then(Option::as_mut);
         let own = own.filter(|_| is_enabled).ok_or(Status::PLACEMENT_DISABLED)?;
         own.is_directed = is_directed;
         Ok(())
@@ -259,7 +260,7 @@ impl Placement {
         if list.iter().enumerate().any(is_wrong) {
             return Err(Status::INVALID_PLACEMENT_HANDLES);
         }
-        let chosen: Vec<u8> = list.iter().map(|handle| *handle as u8).collect();
+        let chosen: Vec<u8> = list.iter().map(|handle| low_u8(*handle)).collect();
         let shares = |own: &NamespaceHandles| own.unit_handles.iter().any(|handle| chosen.contains(handle));
         let mut others = (1..).zip(&state.namespaces).filter(|(_, own)| own.as_ref().is_some_and(shares));
         if others.any(|(id, _)| differs(id)) {
@@ -272,7 +273,7 @@ impl Placement {
     /// is true if the host has chosen them.
     pub fn create(&self, namespace: u32, chosen: Option<Vec<u8>>, is_of_host: bool) {
         let mut state = locked(&self.state);
-        let place = namespace.wrapping_sub(1) as usize;
+        let place = index(namespace.wrapping_sub(1));
         if state.namespaces.len() <= place {
             state.namespaces.resize(place + 1, None);
         }
@@ -366,7 +367,7 @@ impl Placement {
 
 impl PlacementState {
     fn handles(&self, namespace: u32) -> Option<&NamespaceHandles> {
-        self.namespaces.get(namespace.wrapping_sub(1) as usize)?.as_ref()
+        self.namespaces.get(index(namespace.wrapping_sub(1)))?.as_ref()
     }
 
     /// Returns the reclaim unit handle of a namespace's placement handle, or 0 if the namespace does not have it.

@@ -1,6 +1,7 @@
 //! Admin commands of data placement: directives, features and log pages (Base Specification 2.1, sections 5.1.6, 5.1.7,
 //! 5.1.12.1.28 to 5.1.12.1.31, 5.1.25.1.20 and 5.1.25.1.21).
 
+use phaselink_core::number::{index, low_u8, low_u16, short_length, wide_index};
 use phaselink_core::protocol::nvme::rules::placement::DATA_PLACEMENT;
 use phaselink_core::protocol::nvme::rules::placement_logs::{self as logs, ENDURANCE_GROUP};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
@@ -36,7 +37,7 @@ impl Controller {
         self.check_attached(command.namespace_id)?;
         let page = logs::directives(&placement.limits_of(command.namespace_id));
         let bytes = (u64::from(dwords) + 1) * 4;
-        copy_out(command, host, &page[..bytes.min(page.len() as u64) as usize])?;
+        copy_out(command, host, &page[..wide_index(bytes.min(page.len() as u64))])?;
         Ok(AdminOutcome::Done(0))
     }
 
@@ -64,14 +65,14 @@ impl Controller {
     ) -> Result<AdminOutcome, Status> {
         let placement = self.identity.subsystem.kind.placement().map_err(|_| Status::INVALID_FIELD)?;
         let [first, second, ..] = command.dwords;
-        if first as u8 == PLACEMENT_FEATURE {
+        if low_u8(first) == PLACEMENT_FEATURE {
             check_group(second)?;
             return Ok(AdminOutcome::Done(placement.is_enabled().into()));
         }
         self.check_attached(command.namespace_id)?;
-        let types = logs::event_types(placement.event_types(command.namespace_id, second as u16, |types| types)?);
+        let types = logs::event_types(placement.event_types(command.namespace_id, low_u16(second), |types| types)?);
         copy_out(command, host, &types)?;
-        Ok(AdminOutcome::Done(types.len() as u32 / 2))
+        Ok(AdminOutcome::Done(short_length(types.len()) / 2))
     }
 
     /// Sets Flexible Data Placement or FDP Events. The value survives resets, even if the host does not ask for that.
@@ -83,7 +84,7 @@ impl Controller {
         let placement = self.identity.subsystem.kind.placement().map_err(|_| Status::INVALID_FIELD)?;
         let [first, second, third, ..] = command.dwords;
         let is_enabled = third & 1 == 1;
-        if first as u8 == PLACEMENT_FEATURE {
+        if low_u8(first) == PLACEMENT_FEATURE {
             if !matches!(command.namespace_id, 0 | u32::MAX) {
                 return Err(Status::FEATURE_NOT_OF_NAMESPACE);
             }
@@ -96,13 +97,13 @@ impl Controller {
             placement.enable(is_enabled, has_namespaces)?;
         } else {
             self.check_attached(command.namespace_id)?;
-            let mut list = vec![0; (second >> 16 & 0xff) as usize];
+            let mut list = vec![0; index(second >> 16 & 0xff)];
             if !list.is_empty() {
                 copy_in(command, host, &mut list)?;
             }
             let listed = logs::listed_types(&list)?;
             let change = |types| if is_enabled { types | listed } else { types & !listed };
-            placement.event_types(command.namespace_id, second as u16, change)?;
+            placement.event_types(command.namespace_id, low_u16(second), change)?;
         }
         self.identity.subsystem.note_change();
         self.pending.push_back(PendingWork::SaveSettings);
@@ -144,5 +145,5 @@ impl Controller {
 
 /// Checks that the low half of a dword is the identifier of the only endurance group.
 fn check_group(dword: u32) -> Result<(), Status> {
-    if dword as u16 == ENDURANCE_GROUP { Ok(()) } else { Err(Status::INVALID_FIELD) }
+    if low_u16(dword) == ENDURANCE_GROUP { Ok(()) } else { Err(Status::INVALID_FIELD) }
 }

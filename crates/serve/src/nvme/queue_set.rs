@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use phaselink_client::chunk::AHEAD_BYTES;
+use phaselink_core::number::{index, low_u8, low_u16};
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::rules::Shadow;
 use phaselink_core::protocol::nvme::rules::completion::Done;
@@ -332,9 +333,9 @@ impl QueueSet {
     pub fn prefetch_reads(&mut self, queue: u16, most: u32, host: &mut impl Host, store: &Store) {
         let Some(submission) = &self.submissions[usize::from(queue)] else { return };
         self.namespaces.follow();
-        let (mut offsets, mut bytes) = (SmallVec::<[u64; ENTRIES_AHEAD as usize]>::new(), [0; SUBMISSION_ENTRY_BYTES]);
+        let (mut offsets, mut bytes) = (SmallVec::<[u64; index(ENTRIES_AHEAD)]>::new(), [0; SUBMISSION_ENTRY_BYTES]);
         for address in submission.next_addresses(most.min(ENTRIES_AHEAD)) {
-            let is_read = host.peek(address).is_some_and(|word| word as u8 == opcode::READ);
+            let is_read = host.peek(address).is_some_and(|word| low_u8(word) == opcode::READ);
             if is_read && host.read_mapped(address, &mut bytes) {
                 offsets.extend(Command::blocks_to_read(&bytes, &self.namespaces).map(|(offset, _)| offset));
             }
@@ -597,7 +598,7 @@ impl QueueSet {
     pub(super) fn place(&mut self, queue: u16, command_id: u16, status: Status, result: u64, host: &mut impl Host) {
         self.check_strictly(|checks| checks.on_completion(queue, command_id));
         let Some(submission) = &self.submissions[usize::from(queue)] else { return };
-        let submission_head = submission.ring.head() as u16;
+        let submission_head = low_u16(submission.ring.head());
         let done = Done { command_id, submission_queue: queue, submission_head, result, status };
         let Some(completion) = &mut self.completions[usize::from(submission.completion_queue)] else { return };
         let placed = completion.place(done, host);

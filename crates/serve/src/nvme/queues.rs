@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use phaselink_core::number::{index, length};
 use phaselink_core::protocol::nvme::rules::completion::Done;
 use phaselink_core::protocol::nvme::rules::queues::{CompletionRing, InvalidDoorbell, SubmissionRing, wrapped};
 use phaselink_core::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
@@ -64,7 +65,7 @@ impl SubmissionQueue {
 
     /// Returns the host address of the queue and its length in bytes.
     pub fn memory_range(&self) -> (u64, usize) {
-        (self.base, self.ring.entries() as usize * SUBMISSION_ENTRY_BYTES)
+        (self.base, index(self.ring.entries()) * SUBMISSION_ENTRY_BYTES)
     }
 
     /// Sets the tail to the value of the tail doorbell, unless an injected fault hides the doorbell. Returns true if
@@ -217,7 +218,7 @@ impl CompletionQueue {
 
     /// Returns the host address of the queue and its length in bytes.
     pub fn memory_range(&self) -> (u64, usize) {
-        (self.base, self.ring.entries() as usize * COMPLETION_ENTRY_BYTES)
+        (self.base, index(self.ring.entries()) * COMPLETION_ENTRY_BYTES)
     }
 
     /// Sets the head to the value of the head doorbell, and counts the entries that the host has consumed.
@@ -360,5 +361,5 @@ impl CompletionQueue {
 
 #[inline]
 fn entry_address(base: u64, slot: u32, entry_bytes: usize) -> u64 {
-    base.wrapping_add(u64::from(slot) * entry_bytes as u64)
+    base.wrapping_add(u64::from(slot) * length(entry_bytes))
 }

@@ -4,6 +4,7 @@
 //! [`Controller::update`](super::Controller::update). So a host may write at any moment, even while the controller
 //! waits for that host's memory.
 
+use phaselink_core::number::{length, low_u32};
 use phaselink_core::protocol::nvme::rules::Limits;
 
 use super::kinds::{BLOCK_COMMAND_SET, FURTHER_COMMAND_SETS, KindRow};
@@ -131,25 +132,25 @@ impl Registers {
     /// Copies register bytes from `offset` on into `into`. Bytes that belong to no register read as zeros.
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         for (place, byte) in into.iter_mut().enumerate() {
-            let at = offset.saturating_add(place as u64);
+            let at = offset.saturating_add(length(place));
             *byte = self.word(at & !3).to_le_bytes()[(at & 3) as usize];
         }
     }
 
     fn word(&self, offset: u64) -> u32 {
         match offset {
-            at::CAP => self.capabilities as u32,
+            at::CAP => low_u32(self.capabilities),
             at::CAP_HIGH => (self.capabilities >> 32) as u32,
             at::VS => VERSION,
             at::INTMS | at::INTMC => self.masked,
             at::CC => self.configuration,
             at::CSTS => self.status,
             at::AQA => self.admin_entries,
-            at::ASQ => self.admin_submission as u32,
+            at::ASQ => low_u32(self.admin_submission),
             at::ASQ_HIGH => (self.admin_submission >> 32) as u32,
-            at::ACQ => self.admin_completion as u32,
+            at::ACQ => low_u32(self.admin_completion),
             at::ACQ_HIGH => (self.admin_completion >> 32) as u32,
-            at::CRTO => READY_TIMEOUT as u32,
+            at::CRTO => low_u32(READY_TIMEOUT),
             _ => 0,
         }
     }

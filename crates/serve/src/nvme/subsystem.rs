@@ -8,6 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use phaselink_core::number::{index, low_u8};
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::rules::protection::METADATA_BYTES;
 use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat};
@@ -87,7 +88,7 @@ impl BlockFormat {
     /// Decodes the format from a namespace's record in the store, or returns none if the record is invalid.
     fn decode(record: u32) -> Option<BlockFormat> {
         let has_metadata = u64::from(record) & RECORD_METADATA != 0;
-        let settings = MetadataFormat::of_settings((record >> RECORD_SETTINGS_AT) as u8).ok()?;
+        let settings = MetadataFormat::of_settings(low_u8(record >> RECORD_SETTINGS_AT)).ok()?;
         let format = BlockFormat { block_shift: record & 0xff, metadata: has_metadata.then_some(settings) };
         (format.encode() == u64::from(record)).then_some(format)
     }
@@ -297,7 +298,7 @@ impl Subsystem {
     fn decode(&self, record: &[u8]) -> Option<(Vec<Option<Namespace>>, u32)> {
         let (created, records) = record.split_first_chunk()?;
         let mut namespaces: Vec<_> = records.as_chunks().0.iter().map(Namespace::decode).collect();
-        let count = self.limits.namespaces as usize;
+        let count = index(self.limits.namespaces);
         let is_beyond = namespaces.iter().skip(count).any(Option::is_some);
         namespaces.resize(count, None);
         let fits = |it: &Namespace| it.start.checked_add(it.bytes).is_some_and(|end| end <= self.capacity_bytes());
@@ -433,7 +434,7 @@ impl Subsystem {
     /// Invalid Format if a namespace would be shorter than a block, Invalid Namespace if none exists.
     pub fn format(&self, id: u32, format: BlockFormat) -> Result<Vec<(u64, u64)>, Status> {
         let mut state = locked(&self.state);
-        let is_meant = |place: usize| id == ALL_NAMESPACES || place + 1 == id as usize;
+        let is_meant = |place: usize| id == ALL_NAMESPACES || place + 1 == index(id);
         let numbered = state.namespaces.iter_mut().enumerate().filter(|(place, _)| is_meant(*place));
         let meant: Vec<&mut Namespace> = numbered.filter_map(|(_, namespace)| namespace.as_mut()).collect();
         if meant.is_empty() {
@@ -492,7 +493,7 @@ fn plain(limits: &Limits) -> Vec<Option<Namespace>> {
 
 /// Returns the index of a namespace in a list that begins with identifier 1.
 fn place(id: u32) -> usize {
-    id.wrapping_sub(1) as usize
+    index(id.wrapping_sub(1))
 }
 
 fn bit_of(controller: u32) -> u32 {

@@ -1,6 +1,7 @@
 //! Answer of `breakeven` in words: text and HTML page.
 
 use phaselink_core::ledger::stage::LatencyCause;
+use phaselink_core::number::whole;
 
 use super::{BreakEven, BreakEvenAnswer, HISTORY, PARTS};
 use crate::report::html::axis::{PlotAxis, Scale};
@@ -143,7 +144,7 @@ const YEAR_OF_PRICES: f64 = 2026.0;
 fn history() -> Table {
     let mut table = Table::new().right("year").left("behind memory").right("page").right("break-even").left("inputs");
     for rule in HISTORY {
-        let page = size(rule.page_bytes as u64);
+        let page = size(whole(rule.page_bytes));
         table.row([&rule.year.to_string(), rule.device, &page, &time(rule.seconds()), rule.source]);
     }
     table

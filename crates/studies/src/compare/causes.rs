@@ -2,11 +2,12 @@
 
 use phaselink_core::ledger::DirectionOutcome;
 use phaselink_core::ledger::stage::{LatencyCause, Stage};
+use phaselink_core::number::real;
 use phaselink_core::time::Span;
 
 /// Returns the mean time of a request by cause, in ns; the causes sum to the mean latency.
 pub fn means_ns(requests: &DirectionOutcome) -> Vec<(LatencyCause, f64)> {
-    let ios = requests.ios.max(1) as f64;
+    let ios = real(requests.ios.max(1));
     let mean_ns = |cause: LatencyCause| {
         let stages = Stage::every().filter(|stage| stage.cause() == cause);
         stages.map(|stage| requests.stages.get(stage)).sum::<Span>().as_ns() / ios

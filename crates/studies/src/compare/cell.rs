@@ -7,6 +7,7 @@ use crate::results::documents::ResourceUse;
 use crate::uncertainty::FigureIntervals;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{DirectionOutcome, Outcome, Stage};
+use phaselink_core::number::real;
 use phaselink_core::workload::Job;
 
 /// Utilisation at which a resource counts as saturated.
@@ -75,7 +76,7 @@ impl Cell {
             }
             if job.commit.count() > 0 {
                 // All clients of a group commit wait for the same write and flush, so count these once for each client.
-                let clients = (job.commit.count() as f64 / job.write.ios.max(1) as f64).max(1.0);
+                let clients = (real(job.commit.count()) / real(job.write.ios.max(1))).max(1.0);
                 let parts = [&job.write, &job.flush];
                 parts.into_iter().for_each(|part| commits.stages.add(&part.stages.scaled(clients)));
             }

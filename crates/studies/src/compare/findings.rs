@@ -216,7 +216,7 @@ fn short_queues(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
         Finding {
             kind: FindingKind::ShortQueues,
             at: None,
-            parts: vec![FindingPart::new(&[&drive.name], None, Some((slots as f64, FindingUnit::Requests)))],
+            parts: vec![FindingPart::new(&[&drive.name], None, Some((f64::from(slots), FindingUnit::Requests)))],
             sentence: format!(
                 "{}: its queues hold {slots} requests, so that lines with more in flight are empty.",
                 drive.name

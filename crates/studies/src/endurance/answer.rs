@@ -2,6 +2,7 @@
 
 use phaselink_core::drive::Drive;
 use phaselink_core::media::lifetime::Lifetime;
+use phaselink_core::number::real;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -91,7 +92,7 @@ impl EnduranceAnswer {
 impl FlashLifetimeRow {
     /// Makes a row of a lifetime, with the years that the flash lasts at `per_day` bytes written a day.
     pub(super) fn new(lifetime: FlashLifetime, per_day: Option<u64>) -> FlashLifetimeRow {
-        let years_at_bytes_per_day = per_day.map(|bytes| lifetime.years_at(bytes as f64));
+        let years_at_bytes_per_day = per_day.map(|bytes| lifetime.years_at(real(bytes)));
         FlashLifetimeRow { lifetime, bytes_per_day: per_day, years_at_bytes_per_day }
     }
 }

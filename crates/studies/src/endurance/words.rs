@@ -2,6 +2,7 @@
 
 use phaselink_core::drive::Drive;
 use phaselink_core::media::wear::LineLayout;
+use phaselink_core::number::real;
 
 use super::{EnduranceAnswer, FlashLifetimeRow, LifetimeRows, LineLifetimeRow};
 use crate::predict::lifetime::WARRANTY_YEARS;
@@ -55,7 +56,7 @@ fn flash_table(rows: &[FlashLifetimeRow], per_day: Option<u64>) -> Table {
         table = table.right(header);
     }
     if let Some(bytes) = per_day {
-        table = table.right(format!("lasts at {} a day", quantity(bytes as f64, "B")));
+        table = table.right(format!("lasts at {} a day", quantity(real(bytes), "B")));
     }
     let mut before = None;
     for row in rows {

@@ -31,6 +31,7 @@ pub use text::text;
 
 use phaselink_core::drive_file::{Described, Override};
 use phaselink_core::ledger::Outcome;
+use phaselink_core::number::length;
 use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::random::mix;
 use phaselink_core::simulation::simulate;
@@ -141,7 +142,7 @@ impl FitTask {
     /// Returns one trial for each measured run with these values. Each run gets its own random numbers, as measured
     /// runs have.
     fn trials(&self, values: &[f64], seed: u64) -> impl Iterator<Item = FitTrial> {
-        let seed_of = move |run: usize| mix(self.effort.seed ^ mix(seed ^ mix(run as u64)));
+        let seed_of = move |run: usize| mix(self.effort.seed ^ mix(seed ^ mix(length(run))));
         (0..self.runs.len()).map(move |run| FitTrial { run, values: values.to_vec(), seed: seed_of(run) })
     }
 

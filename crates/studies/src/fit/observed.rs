@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
+use phaselink_core::number::{real, whole};
 use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::workload::{JobFile, JobPlace, fio};
 
@@ -249,15 +250,15 @@ impl ObservedRun {
     /// about the same time. Requests of the ramp do not count: measured runs are so long that their start does not
     /// matter.
     pub(super) fn jobs(&self, ios_max: u64) -> Result<(Vec<JobFile>, u64), Problems> {
-        let part = (ios_max as f64 / self.ios as f64).min(1.0);
-        let of_thread = |job: &MeasuredJob| ((job.ios as f64 * part) as u64 / job.threads()).max(1);
+        let part = (real(ios_max) / real(self.ios)).min(1.0);
+        let of_thread = |job: &MeasuredJob| (whole(job.ios as f64 * part) / job.threads()).max(1);
         let ios: u64 = self.jobs.iter().map(|job| of_thread(job) * job.threads()).sum();
         let iops: f64 =
             self.figures.iter().filter(|figure| figure.kind == FigureKind::Iops).map(|figure| figure.value).sum();
         let outstanding: u64 = self.jobs.iter().map(|job| job.threads() * job.number("iodepth")).sum();
-        let ramp_ios = (ios as f64 * RAMP_SHARE).max(RAMP_ROUNDS * outstanding as f64);
+        let ramp_ios = (real(ios) * RAMP_SHARE).max(RAMP_ROUNDS * real(outstanding));
         let ramp_us = if iops > 0.0 { libm::ceil(ramp_ios / iops * 1e6).min(RAMP_US_MAX) } else { 0.0 };
-        Ok((all(self.jobs.iter().map(|job| job.file(of_thread(job), ramp_us as u64)))?, ios))
+        Ok((all(self.jobs.iter().map(|job| job.file(of_thread(job), whole(ramp_us))))?, ios))
     }
 }
 

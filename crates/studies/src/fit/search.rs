@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use super::matrix::{Rows, axes, dot};
 use super::{FitTask, SimulateEach, TrialFigures};
+use phaselink_core::number::{length, real};
 use phaselink_core::problem::Problems;
 use phaselink_core::random::Random;
 
@@ -193,7 +194,7 @@ impl<'a> FitSearch<'a> {
         let of_place =
             |values: &Vec<f64>| seeds.clone().flat_map(|seed| question.trials(values, seed)).collect::<Vec<_>>();
         let trials: Vec<_> = values.iter().flat_map(of_place).collect();
-        self.simulations.set(self.simulations.get() + trials.len() as u64);
+        self.simulations.set(self.simulations.get() + length(trials.len()));
         let answers: Vec<TrialFigures> = (self.each)(&trials, &|trial| question.simulate_trial(trial));
         let mut answers = answers.into_iter();
         let mut of_seed = || {
@@ -238,9 +239,9 @@ impl<'a> FitSearch<'a> {
     /// Returns, for each seed, the difference of its figures from the mean. It is scaled to the difference of one
     /// measurement from the mean of all seeds.
     fn chance(&self, seeds: &Rows, mean: &Figures) -> Rows {
-        let count = seeds.len() as f64;
+        let count = real(length(seeds.len()));
         let scales = self.question.runs.iter().zip(&self.question.jobs).flat_map(|(run, (_, ios))| {
-            let scale = libm::sqrt((*ios as f64 / run.ios.max(1) as f64 + 1.0 / count) * count / (count - 1.0));
+            let scale = libm::sqrt((real(*ios) / real(run.ios.max(1)) + 1.0 / count) * count / (count - 1.0));
             run.figures.iter().map(move |_| scale)
         });
         let scales: Vec<f64> = scales.collect();
@@ -253,7 +254,7 @@ impl<'a> FitSearch<'a> {
     fn weights(&self, chance: &Rows) -> Vec<f64> {
         let alone = self.question.independent_errors();
         let weight = |(place, figure): (usize, &super::MeasuredFigure)| {
-            let noise = chance.iter().map(|seed| seed[place] * seed[place]).sum::<f64>() / chance.len() as f64;
+            let noise = chance.iter().map(|seed| seed[place] * seed[place]).sum::<f64>() / real(length(chance.len()));
             figure.share() / (noise + alone[place] * alone[place])
         };
         self.question.figures().enumerate().map(weight).collect()
@@ -274,7 +275,7 @@ fn slope(down: &Rows, up: &Rows, apart: f64) -> Figures {
     if apart <= 0.0 {
         return vec![0.0; down.first().map_or(0, Vec::len)];
     }
-    let count = down.len() as f64;
+    let count = real(length(down.len()));
     let of_figure = |figure: usize| {
         let differences: Vec<f64> = down.iter().zip(up).map(|(down, up)| up[figure] - down[figure]).collect();
         let mean = differences.iter().sum::<f64>() / count;
@@ -315,8 +316,9 @@ const UNKNOWN: f64 = 0.01;
 fn deviations(slopes: &Rows, weights: &[f64], chance: &Rows) -> Vec<f64> {
     let axes = axes(&information(slopes, weights));
     let moves: Rows = chance.iter().map(|seed| axes.solve(&pull(slopes, weights, seed), KNOWN_LEAST)).collect();
-    let deviation =
-        |key: usize| libm::sqrt(moves.iter().map(|moved| moved[key] * moved[key]).sum::<f64>() / moves.len() as f64);
+    let deviation = |key: usize| {
+        libm::sqrt(moves.iter().map(|moved| moved[key] * moved[key]).sum::<f64>() / real(length(moves.len())))
+    };
     (0..slopes.len()).map(deviation).collect()
 }
 
@@ -330,7 +332,7 @@ fn distance(from: &[f64], to: &[f64]) -> f64 {
 }
 
 fn mean(seeds: &Rows) -> Figures {
-    let count = seeds.len() as f64;
+    let count = real(length(seeds.len()));
     let figures = 0..seeds.first().map_or(0, Vec::len);
     figures.map(|figure| seeds.iter().map(|seed| seed[figure]).sum::<f64>() / count).collect()
 }

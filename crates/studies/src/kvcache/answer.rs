@@ -9,6 +9,7 @@ use super::study::{CacheAnswer, CacheLifetime, CacheLoad, SampledTime};
 use super::tiers::{BlockCount, CachePlan, CacheTotals, DriveWrites, TierReplacement};
 use super::windows::StripedDrives;
 use phaselink_core::drive::Drive;
+use phaselink_core::number::real;
 
 /// JSON document of `phaselink kvcache`: hits, load, times to the first token and lifetime of drives that hold the
 /// key-value cache of an inference server.
@@ -143,7 +144,7 @@ impl KvCacheAnswer {
         KvCacheAnswer {
             requests: sums.requests,
             input_tokens: sums.input_tokens,
-            duration_s: sums.duration_ns as f64 / 1e9,
+            duration_s: real(sums.duration_ns) / 1e9,
             token_bytes: plan.model.token_bytes(),
             block_tokens: plan.block_tokens,
             layout: plan.layout,
@@ -177,7 +178,7 @@ impl KvCacheDrive {
             load: load(|load| load.share),
             load_low: load(|load| load.interval[0]),
             load_high: load(|load| load.interval[1]),
-            drives_needed: answer.load.map(|load| (load.share * drives.count as f64).ceil()),
+            drives_needed: answer.load.map(|load| (load.share * real(drives.count)).ceil()),
             read_wait: answer.read_wait,
             first_token: answer.first_token,
             first_token_without_drive: answer.without_drive,
@@ -224,6 +225,6 @@ impl KvCacheBlocks {
 
     /// Returns these bytes as a share of the bytes of all prompts.
     pub fn share(&self, bytes: u64) -> f64 {
-        bytes as f64 / self.used.bytes.max(1) as f64
+        real(bytes) / real(self.used.bytes.max(1))
     }
 }

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use serde::Deserialize;
 
 use super::request::{ConversationTurn, PromptRequest};
+use phaselink_core::number::{length, real, whole, wide_index};
 use phaselink_core::random::Random;
 
 /// Longest generated prompt in tokens. A conversation that reaches it ends.
@@ -149,10 +150,10 @@ impl Iterator for GeneratedRequests {
     type Item = PromptRequest;
 
     fn next(&mut self) -> Option<PromptRequest> {
-        let begin_ns = (self.next_begin_s * 1e9) as u64;
+        let begin_ns = whole(self.next_begin_s * 1e9);
         let turn = self.waiting.peek().map(|next| next.0).filter(|(at_ns, _)| *at_ns < begin_ns);
         let at_ns = turn.map_or(begin_ns, |(at_ns, _)| at_ns) / 1_000_000 * 1_000_000;
-        if at_ns as f64 >= self.trace.duration_s * 1e9 {
+        if real(at_ns) >= self.trace.duration_s * 1e9 {
             return None;
         }
         let before = match turn {
@@ -186,11 +187,11 @@ impl GeneratedRequests {
         let turn = before.as_ref().map_or(1, |before| before.turn + 1);
         let parent = before.map(|before| before.chat);
         if self.random.unit() < self.statistics.goes_on && input_tokens < INPUT_TOKENS_MAX {
-            let pause_s = self.length(PAUSE_S * 1e6, ANSWER_DEVIATION) as f64 / 1e6;
+            let pause_s = real(self.length(PAUSE_S * 1e6, ANSWER_DEVIATION)) / 1e6;
             let full = (input_tokens / block_tokens) as usize;
             let tokens = input_tokens + output_tokens;
             let next = Conversation { tokens, ids: ids[..full.min(ids.len())].to_vec(), chat, turn };
-            self.waiting.push(std::cmp::Reverse((at_ns + (pause_s * 1e9) as u64, chat)));
+            self.waiting.push(std::cmp::Reverse((at_ns + whole(pause_s * 1e9), chat)));
             self.conversations.insert(chat, next);
         }
         PromptRequest {
@@ -207,14 +208,14 @@ impl GeneratedRequests {
     /// Draws a shared prompt and returns its block identities, and how many of them earlier requests have used (all or
     /// none). The k-th prompt is drawn with a probability proportional to 1/k.
     fn shared_ids(&mut self) -> (Vec<u64>, usize) {
-        let weights = (1..=SHARED_PROMPTS).map(|rank| 1.0 / rank as f64);
+        let weights = (1..=SHARED_PROMPTS).map(|rank| 1.0 / real(length(rank)));
         let mut level = self.random.unit() * weights.clone().sum::<f64>();
         let chosen = weights.into_iter().position(|weight| {
             level -= weight;
             level < 0.0
         });
         let chosen = chosen.unwrap_or(SHARED_PROMPTS - 1);
-        let blocks = (self.statistics.shared_tokens / self.trace.block_tokens) as usize;
+        let blocks = wide_index(self.statistics.shared_tokens / self.trace.block_tokens);
         let repeated_blocks = self.shared[chosen].len();
         if repeated_blocks == 0 {
             self.shared[chosen] = self.filled_up(Vec::new(), blocks);

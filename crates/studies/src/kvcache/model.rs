@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use phaselink_core::number::real;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::spelling;
 
@@ -113,7 +114,7 @@ impl LanguageModel {
     /// Each token takes two operations per parameter. Attention takes four per layer, value of the query heads, and
     /// pair of a token with an earlier one.
     pub fn prefill_operations(&self, cached: u64, tokens: u64) -> f64 {
-        let (cached, tokens) = (cached as f64, tokens as f64);
+        let (cached, tokens) = (real(cached), real(tokens));
         let width = f64::from(self.query_heads) * f64::from(self.head_dim);
         let pairs = tokens * cached + tokens * tokens / 2.0;
         2.0 * self.parameters * tokens + 4.0 * f64::from(self.layers) * width * pairs

@@ -17,7 +17,7 @@ use crate::report::outside;
 use crate::results::words::counted;
 use crate::simulations::{SimulateEach, simulated};
 use phaselink_core::drive::Drive;
-use phaselink_core::number::narrow;
+use phaselink_core::number::{narrow, real};
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload;
 use phaselink_core::workload::trace::File;
@@ -303,8 +303,8 @@ impl KvCacheStudy {
         // Windows are as long as what reaches the drive lets them be.
         let totals = walk_with(&[])?.totals;
         let object_bytes = plan.layout.objects(&plan.model, plan.block_tokens).1;
-        let pieces = (totals.hits[2].bytes + totals.written.bytes) as f64 / drives.chunk_bytes.min(object_bytes) as f64;
-        let pieces = pieces / sums.requests as f64 / drives.count as f64;
+        let pieces = real(totals.hits[2].bytes + totals.written.bytes) / real(drives.chunk_bytes.min(object_bytes));
+        let pieces = pieces / real(sums.requests) / real(drives.count);
         let asked = self.question.windows;
         let windows = SampledWindow::draw(sums.requests, asked, pieces, PIECES / asked, seed);
         let walk = walk_with(&windows)?;

@@ -1,5 +1,7 @@
 //! Inference requests as traces record them: lengths in tokens, and the identities of the prompt's blocks.
 
+use phaselink_core::number::length;
+
 /// One request of an inference trace: a prompt in blocks of tokens, or one access to an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PromptRequest {
@@ -38,7 +40,7 @@ impl PromptRequest {
     /// Returns the number of tokens in the prompt's block of index `place`. The last block may hold fewer than
     /// `block_tokens`.
     pub fn tokens_of(&self, place: usize, block_tokens: u64) -> u64 {
-        let first = place as u64 * block_tokens;
+        let first = length(place) * block_tokens;
         self.input_tokens.saturating_sub(first).min(block_tokens)
     }
 }

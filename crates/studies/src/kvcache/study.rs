@@ -9,6 +9,7 @@ use super::tiers::{BlockCount, CachePlan, CacheTotals, RequestParts, Tiers};
 use super::windows::{FullRateTimes, SampledWindow, StripedDrives, WindowRequest, WindowTimes, WindowWork, add_pieces};
 use crate::predict::lifetime::{WrittenPattern, flash_lifetime};
 use phaselink_core::drive::Drive;
+use phaselink_core::number::{length, real, whole, wide_index};
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::request::Op;
 use phaselink_core::time::Span;
@@ -85,18 +86,18 @@ impl PromptTimes {
 
     /// Returns the mean seconds to compute a prompt: with the whole cache, without its drive, without any cache.
     pub fn mean_prefill_s(&self) -> [f64; 3] {
-        self.prefill_s.map(|sum| sum / self.requests.max(1) as f64)
+        self.prefill_s.map(|sum| sum / real(self.requests.max(1)))
     }
 
     /// Returns the time to the first token, with an interval of its mean. `place` 0 is with the whole cache, 1 without
     /// its drive, 2 without any cache. `wait` is the time that each byte from the drive adds.
     fn first_token(&self, place: usize, drive_bytes: u64, wait: TimePerByte) -> SampledTime {
         let copies = if place < 2 { self.copy_s } else { 0.0 };
-        let exact_s = (self.prefill_s[place] + copies) / self.requests.max(1) as f64;
-        let bytes = if place == 0 { drive_bytes as f64 / self.requests.max(1) as f64 } else { 0.0 };
+        let exact_s = (self.prefill_s[place] + copies) / real(self.requests.max(1));
+        let bytes = if place == 0 { real(drive_bytes) / real(self.requests.max(1)) } else { 0.0 };
         let of_request = |times: &PartTimes| {
             let copy_s = if place < 2 { times.copy_s } else { 0.0 };
-            let bytes = if place == 0 { times.drive_bytes as f64 } else { 0.0 };
+            let bytes = if place == 0 { real(times.drive_bytes) } else { 0.0 };
             times.prefill_s[place] + copy_s + bytes * wait.s_per_byte
         };
         let mut kept: Vec<f64> = self.kept.iter().map(of_request).collect();
@@ -130,7 +131,7 @@ impl TimePerByte {
         }
         let s_per_byte = times / bytes;
         let errors: Vec<f64> = windows.iter().map(|(time, bytes)| time - s_per_byte * bytes).collect();
-        TimePerByte { s_per_byte, half_width: half_width(&errors) * windows.len() as f64 / bytes }
+        TimePerByte { s_per_byte, half_width: half_width(&errors) * real(length(windows.len())) / bytes }
     }
 
     fn interval(&self) -> [f64; 2] {
@@ -140,7 +141,7 @@ impl TimePerByte {
 
 /// Returns the quantile `share` (0 to 1) of sorted values, or 0 if there are none.
 fn at(sorted: &[f64], share: f64) -> f64 {
-    let place = (share * sorted.len() as f64) as usize;
+    let place = wide_index(whole(share * sorted.len() as f64));
     sorted.get(place.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
 }
 
@@ -192,7 +193,7 @@ fn part_times(plan: &CachePlan, accelerators: &Accelerators, parts: &RequestPart
     let all = cached[0] + tokens(&parts.computed);
     PartTimes {
         prefill_s: cached.map(|cached| accelerators.prefill_s(&plan.model, cached, all - cached)),
-        copy_s: parts.hits[1].bytes as f64 / accelerators.host_bytes_per_s,
+        copy_s: real(parts.hits[1].bytes) / accelerators.host_bytes_per_s,
         drive_bytes: parts.hits[2].bytes,
     }
 }
@@ -217,13 +218,13 @@ impl CacheLoad {
         drives: StripedDrives,
         full_rate: &[FullRateTimes],
     ) -> Option<CacheLoad> {
-        let windows: Vec<(f64, f64)> = full_rate.iter().map(|times| (times.busy.as_s(), times.bytes as f64)).collect();
+        let windows: Vec<(f64, f64)> = full_rate.iter().map(|times| (times.busy.as_s(), real(times.bytes))).collect();
         let busy = TimePerByte::of(&windows);
         let totals = &walk.totals;
-        let asked_bytes_per_s = (totals.hits[2].bytes + totals.written.bytes) as f64 / duration_s(sums);
-        let share = |s_per_byte: f64| asked_bytes_per_s * s_per_byte / drives.count as f64;
+        let asked_bytes_per_s = real(totals.hits[2].bytes + totals.written.bytes) / duration_s(sums);
+        let share = |s_per_byte: f64| asked_bytes_per_s * s_per_byte / real(drives.count);
         (busy.s_per_byte > 0.0).then(|| CacheLoad {
-            most_bytes_per_s: drives.count as f64 / busy.s_per_byte,
+            most_bytes_per_s: real(drives.count) / busy.s_per_byte,
             share: share(busy.s_per_byte),
             interval: busy.interval().map(share),
         })
@@ -237,7 +238,7 @@ impl CacheLoad {
 }
 
 fn duration_s(sums: PromptSums) -> f64 {
-    (sums.duration_ns as f64 / 1e9).max(1e-9)
+    (real(sums.duration_ns) / 1e9).max(1e-9)
 }
 
 /// Time that a request takes, sampled in windows of the trace: mean with a 95 % confidence interval, and percentiles
@@ -278,7 +279,7 @@ impl SampledTime {
 }
 
 fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+    values.iter().sum::<f64>() / real(length(values.len().max(1)))
 }
 
 /// Returns half the width of the 95 % confidence interval of the mean of independent values, or 0 for a single value.
@@ -289,10 +290,10 @@ fn half_width(values: &[f64]) -> f64 {
     }
     let middle = mean(values);
     let squares: f64 = values.iter().map(|value| (value - middle) * (value - middle)).sum();
-    let (free, z) = (values.len() as f64 - 1.0, NORMAL);
+    let (free, z) = (real(length(values.len())) - 1.0, NORMAL);
     let (z3, z5) = (z * z * z, z * z * z * z * z);
     let student = z + (z3 + z) / (4.0 * free) + (5.0 * z5 + 16.0 * z3 + 3.0 * z) / (96.0 * free * free);
-    student * libm::sqrt(squares / free / values.len() as f64)
+    student * libm::sqrt(squares / free / real(length(values.len())))
 }
 
 /// Time until the writes of a cache wear out the memory cells of one drive, or the reason why it is not known.
@@ -391,21 +392,21 @@ impl CacheMeasurement<'_> {
     pub fn answer(&self) -> CacheAnswer {
         let windows: Vec<Vec<(f64, u64)>> = self.walk.windows.iter().zip(&self.open).map(waits).collect();
         let sums = windows.iter().map(|window| {
-            window.iter().fold((0.0, 0.0), |sum, (wait_s, bytes)| (sum.0 + wait_s, sum.1 + *bytes as f64))
+            window.iter().fold((0.0, 0.0), |sum, (wait_s, bytes)| (sum.0 + wait_s, sum.1 + real(*bytes)))
         });
         let rate = TimePerByte::of(&sums.collect::<Vec<_>>());
         let waits_s: Vec<Vec<f64>> =
             windows.iter().map(|window| window.iter().map(|(wait_s, _)| *wait_s).collect()).collect();
         let duration_s = duration_s(self.sums);
-        let per_s = self.sums.requests as f64 / duration_s;
+        let per_s = real(self.sums.requests) / duration_s;
         let prompts = &self.walk.prompts;
         let first_token = |place: usize| prompts.first_token(place, self.walk.totals.hits[2].bytes, rate);
         let totals = self.walk.totals.clone();
-        let written_bytes_per_s = totals.written.bytes as f64 / duration_s;
-        let capacity_bytes = self.drive.limits().capacity_bytes as f64 * self.drives.count as f64;
+        let written_bytes_per_s = real(totals.written.bytes) / duration_s;
+        let capacity_bytes = real(self.drive.limits().capacity_bytes) * real(self.drives.count);
         CacheAnswer {
             duration_s,
-            read_bytes_per_s: totals.hits[2].bytes as f64 / duration_s,
+            read_bytes_per_s: real(totals.hits[2].bytes) / duration_s,
             written_bytes_per_s,
             load: self.load,
             read_wait: SampledTime::of(&waits_s),
@@ -414,7 +415,7 @@ impl CacheMeasurement<'_> {
             recomputed: first_token(2),
             prefill_shares: prompts.mean_prefill_s().map(|mean_s| mean_s * per_s),
             drive_writes_per_day: written_bytes_per_s * DAY_S / capacity_bytes,
-            lifetime: self.lifetime(written_bytes_per_s * DAY_S / self.drives.count as f64),
+            lifetime: self.lifetime(written_bytes_per_s * DAY_S / real(self.drives.count)),
             sampled_requests: self.sampled_requests(),
             totals,
         }
@@ -422,7 +423,7 @@ impl CacheMeasurement<'_> {
 
     fn sampled_requests(&self) -> u64 {
         let simulated = self.walk.windows.iter().zip(&self.open);
-        simulated.map(|(work, _)| work.requests.iter().filter(|it| it.counts).count() as u64).sum()
+        simulated.map(|(work, _)| length(work.requests.iter().filter(|it| it.counts).count())).sum()
     }
 
     /// Returns the lifetime of one drive's cells if `bytes_per_day` bytes are written to the drive each day.
@@ -436,13 +437,13 @@ impl CacheMeasurement<'_> {
             return CacheLifetime::Missing { missing: String::from(found) };
         }
         if !drive.is_flash() {
-            let capacity_bytes = drive.limits().capacity_bytes as f64;
-            let bytes = capacity_bytes * media.endurance_cycles as f64;
+            let capacity_bytes = real(drive.limits().capacity_bytes);
+            let bytes = capacity_bytes * real(media.endurance_cycles);
             return CacheLifetime::Known(CellLifetime {
                 write_amplification: 1.0,
                 years: bytes / bytes_per_day / YEAR_DAYS,
                 placed_years: None,
-                rated_writes_per_day: media.endurance_cycles as f64 / (5.0 * YEAR_DAYS),
+                rated_writes_per_day: real(media.endurance_cycles) / (5.0 * YEAR_DAYS),
             });
         }
         let write_bytes = self.plan.block_room_bytes().min(WRITE_BYTES_MAX) as u32;

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{KvLayout, LanguageModel};
 use super::request::PromptRequest;
-use phaselink_core::number::{index, short_length};
+use phaselink_core::number::{index, short_length, wide_index};
 use phaselink_core::random::mix;
 use phaselink_core::request::Op;
 
@@ -313,7 +313,7 @@ impl Tiers {
             let (tokens, bytes, room_bytes) = self.size(request, place);
             self.use_block(request.ids[place], (tokens, bytes, room_bytes), access);
         }
-        let cached = parts.hits.iter().map(|count| count.blocks).sum::<u64>() as usize;
+        let cached = wide_index(parts.hits.iter().map(|count| count.blocks).sum::<u64>());
         for id in &request.ids[..cached] {
             if let Some(place) = self.places.get(id) {
                 self.blocks[index(*place)].was_hit = true;

@@ -7,7 +7,7 @@ use super::tiers::{DriveAccess, RequestParts};
 use phaselink_core::config::Precondition;
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Completed, Engine, Input};
-use phaselink_core::number::{narrow, short_length};
+use phaselink_core::number::{index, narrow, short_length, whole, wide_index};
 use phaselink_core::random::Random;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
@@ -41,11 +41,11 @@ impl SampledWindow {
         let mut random = Random::stream(seed, "windows");
         let windows = windows.min(requests / COUNTED_MIN).max(1);
         let part = requests / windows;
-        let wanted = (pieces as f64 / pieces_per_request.max(1e-9)) as u64;
+        let wanted = whole(pieces as f64 / pieces_per_request.max(1e-9));
         let counted = wanted.clamp(COUNTED_MIN, COUNTED_MAX).min(part);
         let lead_in = (counted / LEAD_IN).max(1).min(part - counted);
         let room = part - counted - lead_in + 1;
-        let first = |window: u64, random: &mut Random| window * part + (random.unit() * room as f64) as u64;
+        let first = |window: u64, random: &mut Random| window * part + whole(random.unit() * room as f64);
         (0..windows).map(|window| SampledWindow { first: first(window, &mut random), lead_in, counted }).collect()
     }
 
@@ -167,11 +167,11 @@ impl CacheDrive {
     /// Simulates a sampled window with its requests at the arrival times of the trace. Returns their waits for drive
     /// reads.
     pub fn run(&self, work: &WindowWork) -> WindowTimes {
-        let arrival = |piece: &DrivePiece| work.requests[piece.request as usize].at;
+        let arrival = |piece: &DrivePiece| work.requests[index(piece.request)].at;
         let mut read_waits = vec![None; work.requests.len()];
         self.complete(&work.pieces, arrival, |piece, done| {
             if piece.io.op == Op::Read {
-                let (longest, wait) = (&mut read_waits[piece.request as usize], done - arrival(piece));
+                let (longest, wait) = (&mut read_waits[index(piece.request)], done - arrival(piece));
                 *longest = Some(longest.map_or(wait, |longest: Span| longest.max(wait)));
             }
         });
@@ -182,7 +182,7 @@ impl CacheDrive {
     /// run. A warm-up fills queues and buffers, and does not count.
     pub fn run_at_full_rate(&self, work: &WindowWork, pieces_max: usize) -> FullRateTimes {
         let pieces = work.thinned(pieces_max);
-        let lead_in = pieces.len() / LEAD_IN as usize;
+        let lead_in = pieces.len() / wide_index(LEAD_IN);
         let (mut done_before, mut begin, mut times) = (0, Span::ZERO, FullRateTimes::default());
         self.complete(
             &pieces,
@@ -210,9 +210,9 @@ impl CacheDrive {
         let CacheDrive { mut engine, threads } = self.clone();
         let start = engine.now() + Span::from_us(100);
         let mut left = pieces.len();
-        let mut note = |completed: Completed| on_done(&pieces[completed.token as usize], completed.at.since(start));
+        let mut note = |completed: Completed| on_done(&pieces[index(completed.token)], completed.at.since(start));
         for (token, piece) in (0..).zip(pieces) {
-            let thread = threads[token as usize % threads.len()];
+            let thread = threads[index(token) % threads.len()];
             engine.inject(start + arrival(piece), Input::Request { thread, io: piece.io, token });
             while let Some(completed) = engine.take_completed() {
                 note(completed);

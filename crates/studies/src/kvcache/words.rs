@@ -11,6 +11,7 @@ use crate::report::{Answer, Prose, Table};
 use crate::results::units::{self, grouped, quantity};
 use crate::results::words::{capacity, counted, figure, listed, size};
 use phaselink_core::ledger::stage::LatencyCause;
+use phaselink_core::number::{real, whole};
 
 /// Lifetime of a drive's cells in years above which the text says `over 1000 years`.
 const YEARS_MAX: f64 = 1000.0;
@@ -93,7 +94,7 @@ impl KvCacheAnswer {
             let [load, low, high] = [one.load, one.load_low, one.load_high].map(Option::unwrap_or_default);
             return format!(
                 "{title} cannot keep up: {load:.1} times what it does is asked for ({low:.1} to {high:.1}), so that waits grow as long as the load lasts; {} would do.",
-                counted(one.drives_needed.unwrap_or_default() as u64, "drive"),
+                counted(whole(one.drives_needed.unwrap_or_default()), "drive"),
             );
         };
         let change = units::percent(one.sooner_share().unwrap_or_default().abs());
@@ -234,7 +235,7 @@ impl KvCacheAnswer {
         let y = PlotAxis { name: "mean time to the first token", scale: Scale::Linear, shown: &seconds };
         let keys =
             [key("computing", LatencyCause::Software), key("waiting for cached blocks", LatencyCause::DataTransfer)];
-        let requests_per_s = self.requests as f64 / self.duration_s.max(1e-9);
+        let requests_per_s = real(self.requests) / self.duration_s.max(1e-9);
         let column = |name: String, computing: f64, time: &SampledTime| {
             let prefill_s = (computing / requests_per_s).min(time.mean_s);
             Column { name, parts: vec![prefill_s, time.mean_s - prefill_s] }

@@ -3,6 +3,7 @@
 use super::JobPrediction;
 use phaselink_core::closed_form::flash::GARBAGE_COLLECTION;
 use phaselink_core::closed_form::{Class, Demand};
+use phaselink_core::number::real;
 use phaselink_core::request::DataDirection;
 
 impl JobPrediction {
@@ -25,7 +26,7 @@ impl JobPrediction {
         let bytes = self.workload.mean(written) / f64::from(self.workload.drives);
         let surplus = (others.loaded().most_iops - leaving_iops).max(0.0) * bytes;
         let empty = (capacity - surplus * self.workload.ramp_time.as_s()).max(0.0);
-        let of_bytes = self.workload.written_bytes.map(|written| (1.0 - empty / written.max(1) as f64).max(0.0));
+        let of_bytes = self.workload.written_bytes.map(|written| (1.0 - empty / real(written.max(1))).max(0.0));
         let of_time = self.workload.runtime.map(|runtime| {
             let leaving = leaving_iops * bytes * runtime.as_s();
             leaving / (leaving + empty)

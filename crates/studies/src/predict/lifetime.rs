@@ -7,6 +7,7 @@
 use phaselink_core::config::Precondition;
 use phaselink_core::drive::Drive;
 use phaselink_core::media::flash::shape;
+use phaselink_core::number::real;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::fio;
 use schemars::JsonSchema;
@@ -106,10 +107,10 @@ pub fn flash_lifetime(drive: &Drive, pattern: WrittenPattern, block_bytes: u32) 
     };
     // The drive fails with its most worn block. Wear levelling allows a difference of this many erases, so the average
     // block reaches fewer.
-    let cycles = drive.media.endurance_cycles.saturating_sub(drive.translation.wear_gap_erases.into()) as f64;
+    let cycles = real(drive.media.endurance_cycles.saturating_sub(drive.translation.wear_gap_erases.into()));
     let cells_bytes = f64::from(shape.blocks) * f64::from(shape.block_units) * f64::from(unit_bytes);
     let written_bytes = cells_bytes * cycles / write_amplification;
-    let capacity_bytes = (drive.media.capacity_mib << 20) as f64;
+    let capacity_bytes = real(drive.media.capacity_mib << 20);
     let bytes_per_s = most_iops(&drive, pattern, block_bytes)? * f64::from(block_bytes);
     Ok(FlashLifetime {
         pattern,

@@ -36,6 +36,7 @@ use phaselink_core::closed_form::flash::FlashReadMean;
 use phaselink_core::closed_form::{Certainty, Class, Demand, Demands, Form, Latency, Parts, Workload};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{Stage, StageTimes};
+use phaselink_core::number::real;
 use phaselink_core::protocol::form::protocol_form;
 use phaselink_core::request::DataDirection;
 use phaselink_core::workload::Job;
@@ -228,7 +229,7 @@ impl JobPrediction {
 
     /// Returns the bounds of throughput and latency with the job's requests in flight.
     pub fn loaded(&self) -> LoadBounds {
-        let outstanding = self.workload.outstanding as f64;
+        let outstanding = real(self.workload.outstanding);
         let bound = self.bottleneck().bound_iops();
         // With other requests in flight, a request may skip stages that a lone request has, such as a wake-up.
         let least_ns = match self.workload.outstanding {
@@ -252,7 +253,7 @@ impl JobPrediction {
     /// for uses of uneven length. These waits grow with the utilisation of their resource, so that latency rises with
     /// the throughput.
     fn balanced_iops(&self, latency_ns: f64) -> f64 {
-        let outstanding = self.workload.outstanding as f64;
+        let outstanding = real(self.workload.outstanding);
         let uneven: f64 = self.demands.iter().map(|demand| demand.uneven_ns() / demand.bound_iops() * 1e9).sum();
         // Positive root of uneven * x^2 + latency * x = outstanding, in requests per nanosecond.
         let root = libm::sqrt(latency_ns * latency_ns + 4.0 * uneven * outstanding);

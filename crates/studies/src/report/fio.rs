@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use phaselink_core::ledger::outcome::per;
 use phaselink_core::ledger::{DirectionOutcome, JobOutcome, Latency, Outcome};
+use phaselink_core::number::{real, whole};
 use phaselink_core::time::Span;
 
 /// Percentiles that fio prints by default, in per cent.
@@ -29,7 +30,7 @@ pub(super) fn job(outcome: &Outcome, job: &JobOutcome) -> Value {
         "groupid": 0,
         "error": job.first_error.unwrap_or(0),
         "eta": 0,
-        "elapsed": outcome.elapsed.as_s().ceil() as u64,
+        "elapsed": whole(outcome.elapsed.as_s().ceil()),
         "job options": options(job),
         "read": direction(&job.read),
         "write": direction(&job.write),
@@ -78,8 +79,8 @@ fn direction(figures: &DirectionOutcome) -> Value {
     json!({
         "io_bytes": figures.bytes,
         "io_kbytes": figures.bytes / 1024,
-        "bw_bytes": bytes_per_s as u64,
-        "bw": bytes_per_s as u64 / 1024,
+        "bw_bytes": whole(bytes_per_s),
+        "bw": whole(bytes_per_s) / 1024,
         "iops": iops,
         "runtime": whole_ms(figures.runtime),
         "total_ios": figures.ios,
@@ -88,14 +89,14 @@ fn direction(figures: &DirectionOutcome) -> Value {
         "slat_ns": latency(&figures.submission),
         "clat_ns": latency_with_percentiles(&figures.completion),
         "lat_ns": latency(&figures.total),
-        "bw_min": bytes_per_s as u64 / 1024,
-        "bw_max": bytes_per_s as u64 / 1024,
-        "bw_agg": samples as f64 * 100.0,
+        "bw_min": whole(bytes_per_s) / 1024,
+        "bw_max": whole(bytes_per_s) / 1024,
+        "bw_agg": real(samples) * 100.0,
         "bw_mean": bytes_per_s / 1024.0,
         "bw_dev": 0.0,
         "bw_samples": samples,
-        "iops_min": iops as u64,
-        "iops_max": iops as u64,
+        "iops_min": whole(iops),
+        "iops_max": whole(iops),
         "iops_mean": iops,
         "iops_stddev": 0.0,
         "iops_samples": samples,
@@ -142,13 +143,13 @@ struct Processor {
 impl Processor {
     fn of(outcome: &Outcome, job: &JobOutcome) -> Processor {
         let cpu = &outcome.cpu;
-        let share = per((job.read.ios + job.write.ios) as f64, outcome.ios() as f64);
+        let share = per(real(job.read.ios + job.write.ios), real(outcome.ios()));
         let available_ns = outcome.elapsed.as_ns() * f64::from(job.threads.max(1));
         let percent = |span: Span| per(span.as_ns() * share * 100.0, available_ns);
         Processor {
             user_percent: percent(cpu.spinning),
             system_percent: percent(cpu.working + cpu.switching),
-            context_switches: (cpu.context_switches as f64 * share).round() as u64,
+            context_switches: whole((cpu.context_switches as f64 * share).round()),
         }
     }
 }
@@ -190,7 +191,7 @@ fn ms_classes(total: &Latency) -> Map<String, Value> {
 
 fn percent_between(latency: &Latency, from: Span, until: Span) -> f64 {
     let between = latency.count_between(from, until);
-    per(between as f64 * 100.0, latency.count() as f64)
+    per(real(between) * 100.0, real(latency.count()))
 }
 
 fn whole_ns(span: Span) -> u64 {

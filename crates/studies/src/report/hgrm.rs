@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use phaselink_core::ledger::Latency;
+use phaselink_core::number::real;
 use phaselink_core::time::Span;
 
 /// Number of percentiles that are printed for each halving of the distance to 100 %, which is the default of
@@ -50,7 +51,7 @@ fn line(text: &mut String, value: Span, percent: f64, below: u64) {
 
 /// Returns `below` as a share of `count`, in per cent.
 fn share(below: u64, count: u64) -> f64 {
-    100.0 * below as f64 / count as f64
+    100.0 * real(below) / real(count)
 }
 
 /// Returns the next percentile to be printed, in per cent: a fifth of the way to the point at which half of the

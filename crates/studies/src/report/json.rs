@@ -13,6 +13,7 @@ use crate::results::documents::{
     RunResult, RunSubject, StageMean, StageName, WireTraffic, value,
 };
 use phaselink_core::ledger::{CpuUse, DirectionOutcome, JobOutcome, Outcome, WireUse};
+use phaselink_core::number::real;
 use phaselink_core::time::Span;
 
 /// Returns the outcome of a run in the form of fio's JSON, with the `phaselink` object; `description` is the resolved
@@ -116,7 +117,7 @@ fn ledger(figures: &DirectionOutcome, stack: &[String]) -> DirectionResult {
 /// Returns the stages in which requests spent time, with the mean time for each request in ns; `stack` has the names of
 /// the software stages.
 pub fn stage_means(figures: &DirectionOutcome, stack: &[String]) -> Vec<StageMean> {
-    let ios = figures.ios.max(1) as f64;
+    let ios = real(figures.ios.max(1));
     let mean = |(stage, span): (&str, Span)| StageMean { stage: StageName(stage.into()), mean_ns: span.as_ns() / ios };
     figures.stages.named(stack).map(mean).collect()
 }

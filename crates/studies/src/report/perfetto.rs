@@ -7,6 +7,7 @@
 use serde_json::{Value, json};
 
 use phaselink_core::ledger::{Record, Step, Trace};
+use phaselink_core::number::{length, real, wide_index};
 use phaselink_core::time::Time;
 
 const PROCESS: u64 = 1;
@@ -45,7 +46,7 @@ impl Track {
     }
 
     fn name(self) -> String {
-        let place = PLACES[self.place as usize];
+        let place = PLACES[wide_index(self.place)];
         if self.lane == 0 { place.to_string() } else { format!("{place} {}", self.lane + 1) }
     }
 }
@@ -70,7 +71,7 @@ fn assign_tracks(records: &[&Record]) -> Vec<Track> {
         let lane = free_at_ns.iter().position(|free| *free <= whole_ns(record.from)).unwrap_or(free_at_ns.len());
         free_at_ns.resize(free_at_ns.len().max(lane + 1), 0);
         free_at_ns[lane] = end_ns(record);
-        Track { place: place as u64, lane: lane as u64 }
+        Track { place: length(place), lane: length(lane) }
     };
     records.iter().map(&mut assign).collect()
 }
@@ -115,7 +116,7 @@ fn complete(record: &Record, track: Track) -> Value {
     }
     json!({
         "name": record.step.name(),
-        "cat": PLACES[track.place as usize],
+        "cat": PLACES[wide_index(track.place)],
         "ph": "X",
         "ts": as_us(whole_ns(record.from)),
         "dur": as_us(end_ns(record) - whole_ns(record.from)),
@@ -170,7 +171,7 @@ fn end_ns(record: &Record) -> u64 {
 
 /// Converts nanoseconds into microseconds, the unit of the format.
 fn as_us(ns: u64) -> f64 {
-    ns as f64 / 1e3
+    real(ns) / 1e3
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::table::{Table, bar};
 use super::units::{self, ColumnScale};
 use crate::results::{FIGURES, Figures, RunPart, Unit, in_tables};
 use phaselink_core::ledger::{DirectionOutcome, JobOutcome, Latency, MeasuredState, Outcome, WireUse};
+use phaselink_core::number::real;
 use phaselink_core::time::{Span, Time};
 
 const BAR_WIDTH: usize = 30;
@@ -142,7 +143,7 @@ pub(super) fn stage_means_ns<'a>(
     figures: &'a DirectionOutcome,
     stack: &'a [String],
 ) -> impl Iterator<Item = (&'a str, f64)> {
-    let ios = figures.ios.max(1) as f64;
+    let ios = real(figures.ios.max(1));
     figures.stages.named(stack).map(move |(stage, span)| (stage, span.as_ns() / ios))
 }
 
@@ -154,7 +155,7 @@ pub(super) fn link(outcome: &Outcome) -> Table {
     };
     row("busy, acknowledgements aside", &|wire| units::percent(wire.busy_share(outcome.elapsed)));
     row("wire rate", &|wire| units::quantity(wire.bytes_per_ns * 1e9, "B/s"));
-    row("bytes", &|wire| units::quantity(wire.bytes() as f64, "B"));
+    row("bytes", &|wire| units::quantity(real(wire.bytes()), "B"));
     row("user data", &|wire| share_of_bytes(wire, wire.data_bytes));
     row("commands and completions", &|wire| share_of_bytes(wire, wire.command_bytes));
     row("headers and framing", &|wire| share_of_bytes(wire, wire.header_bytes));
@@ -165,7 +166,7 @@ pub(super) fn link(outcome: &Outcome) -> Table {
 }
 
 fn share_of_bytes(wire: &WireUse, bytes: u64) -> String {
-    units::percent(bytes as f64 / wire.bytes().max(1) as f64)
+    units::percent(real(bytes) / real(wire.bytes().max(1)))
 }
 
 /// Returns the table of processor time, interrupts and energy of the host.

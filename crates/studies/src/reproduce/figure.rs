@@ -12,6 +12,7 @@ use crate::report::html::columns::{Column, LegendKey, columns};
 use crate::report::html::lines::{PlotLine, lines};
 use crate::results::units;
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
+use phaselink_core::number::real;
 use phaselink_core::problem::Problem;
 
 /// Ratio of the largest to the smallest swept value from which on an axis is logarithmic.
@@ -167,7 +168,7 @@ fn means_ns(outcome: &Outcome) -> Vec<(String, f64)> {
         all.ios += direction.ios;
         all.stages.add(&direction.stages);
     }
-    let ios = all.ios.max(1) as f64;
+    let ios = real(all.ios.max(1));
     all.stages.named(&outcome.stack_stages).map(|(name, span)| (String::from(name), span.as_ns() / ios)).collect()
 }
 

@@ -14,6 +14,7 @@ use super::mistake::Mistake;
 use crate::results::{FIGURES, Figure, Figures, PERCENTILES, Percentile, current_name, find as find_figure};
 use phaselink_core::ledger::stage::FIXED_NAMES;
 use phaselink_core::ledger::{DirectionOutcome, Latency, Outcome, WireUse};
+use phaselink_core::number::real;
 use phaselink_core::time::Span;
 
 /// Quantity of a run that an expression reads.
@@ -61,17 +62,17 @@ const REQUESTS: Table<fn(&SideRequests) -> f64> = &[
     ("bytes_per_s", |requests| requests.bytes_per_s),
     ("mean_ns", |requests| requests.total.mean_ns()),
     ("max_ns", |requests| requests.total.max().as_ns()),
-    ("ios", |requests| requests.ios as f64),
+    ("ios", |requests| real(requests.ios)),
 ];
 
 const WIRE: Table<fn(&WireUse, Span) -> f64> = &[
     ("bytes_per_ns", |wire, _| wire.bytes_per_ns),
-    ("data_bytes", |wire, _| wire.data_bytes as f64),
-    ("command_bytes", |wire, _| wire.command_bytes as f64),
-    ("header_bytes", |wire, _| wire.header_bytes as f64),
-    ("dllp_bytes", |wire, _| wire.dllp_bytes as f64),
-    ("packets", |wire, _| wire.packets as f64),
-    ("replays", |wire, _| wire.replays as f64),
+    ("data_bytes", |wire, _| real(wire.data_bytes)),
+    ("command_bytes", |wire, _| real(wire.command_bytes)),
+    ("header_bytes", |wire, _| real(wire.header_bytes)),
+    ("dllp_bytes", |wire, _| real(wire.dllp_bytes)),
+    ("packets", |wire, _| real(wire.packets)),
+    ("replays", |wire, _| real(wire.replays)),
     ("busy_share", |wire, elapsed| wire.busy_share(elapsed)),
 ];
 
@@ -82,8 +83,8 @@ const RUN: Table<fn(&Outcome) -> f64> = &[
     ("working", |outcome| outcome.cpu.working.as_s() / outcome.elapsed.as_s()),
     ("spinning", |outcome| outcome.cpu.spinning.as_s() / outcome.elapsed.as_s()),
     ("switching", |outcome| outcome.cpu.switching.as_s() / outcome.elapsed.as_s()),
-    ("interrupts", |outcome| outcome.cpu.interrupts as f64),
-    ("context_switches", |outcome| outcome.cpu.context_switches as f64),
+    ("interrupts", |outcome| real(outcome.cpu.interrupts)),
+    ("context_switches", |outcome| real(outcome.cpu.context_switches)),
     ("idle_w", |outcome| outcome.energy.map_or(f64::NAN, |energy| energy.idle_w)),
     ("memory_w", |outcome| outcome.memory_j.map_or(f64::NAN, |joules| joules / outcome.elapsed.as_s())),
 ];
@@ -181,7 +182,7 @@ fn groups() -> String {
 
 fn counter_value(outcome: &Outcome, name: &str) -> f64 {
     let found = outcome.counters.iter().find(|(known, _)| *known == name);
-    found.map_or(f64::NAN, |(_, count)| *count as f64)
+    found.map_or(f64::NAN, |(_, count)| real(*count))
 }
 
 /// Returns the name of a stage as expressions write it: small letters and digits, and one underscore for anything
@@ -214,7 +215,7 @@ fn stage_mean_ns(outcome: &Outcome, side: RequestSide, stage: &str) -> f64 {
         stages.filter(|(name, _)| plain(name) == stage).fold(0.0, |sum, (_, span)| sum + span.as_ns())
     };
     let ios: u64 = directions(outcome, side).map(|direction| direction.ios).sum();
-    directions(outcome, side).fold(0.0, |sum, direction| sum + sum_ns(direction)) / ios as f64
+    directions(outcome, side).fold(0.0, |sum, direction| sum + sum_ns(direction)) / real(ios)
 }
 
 impl SideRequests {

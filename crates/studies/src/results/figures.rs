@@ -8,6 +8,7 @@ use super::percentiles::{P50, P90, P95, P99, P99_9, P99_99, Percentile};
 use super::places::{ClosedBound, CompareTable, RunPart};
 use phaselink_core::config::document::Place;
 use phaselink_core::ledger::{JobOutcome, Latency, Outcome, WireUse};
+use phaselink_core::number::real;
 use phaselink_core::problem::Problems;
 use phaselink_core::spelling::{nearest, question};
 
@@ -121,7 +122,7 @@ macro_rules! figures {
 
 figures! {
     /// Number of reads and writes completed in all jobs, without warm-up and ramp.
-    ios: known("requests", Unit::Requests, |run| run.outcome.ios() as f64);
+    ios: known("requests", Unit::Requests, |run| real(run.outcome.ios()));
     /// Throughput of reads and writes, in requests a second.
     iops: known("IOPS", Unit::PerS, |run| run.outcome.iops())
         .column("kIOPS", 1e3).in_sweeps(1).in_intervals().tile("requests a second").in_compare(50, &[Alike, Intervals]).bounded_by(ClosedBound::Throughput);
@@ -172,13 +173,13 @@ figures! {
     /// 99.9th percentile of the latency of writes, in ns; unknown if no write is slower.
     write_p99_9_ns: percentile("write p99.9", LatencyOf::Writes, P99_9);
     /// Number of flushes that the host sends to the drive.
-    flushes: known("flushes", Unit::Requests, |run| run.flushes.count() as f64).in_compare(41, &[Commits]);
+    flushes: known("flushes", Unit::Requests, |run| real(run.flushes.count())).in_compare(41, &[Commits]);
     /// Mean latency of flushes that the host sends to the drive, in ns; unknown without flushes.
     flush_mean_ns: latency("flush mean", LatencyOf::Flushes, Latency::mean_ns).column("flush mean us", 1e3).in_compare(40, &[Commits]);
     /// 99th percentile of the latency of flushes, in ns; unknown if no flush is slower.
     flush_p99_ns: percentile("flush p99", LatencyOf::Flushes, P99);
     /// Number of commits: flushes by the application after at least one write, even if the drive needs no flush command.
-    commits: known("commits", Unit::Requests, |run| run.commits.count() as f64).in_compare(12, &[Commits]);
+    commits: known("commits", Unit::Requests, |run| real(run.commits.count())).in_compare(12, &[Commits]);
     /// Mean latency of commits, in ns, from the first write since the previous flush to the end of the flush; unknown without commits.
     commit_mean_ns: latency("commit mean", LatencyOf::Commits, Latency::mean_ns).column("commit mean us", 1e3).in_compare(10, &[Commits]);
     /// Median latency of commits (writes and the flush that follows), in ns; unknown if no commit is slower.
@@ -186,7 +187,7 @@ figures! {
     /// 99th percentile of the latency of commits (writes and the flush that follows), in ns; unknown if no commit is slower.
     commit_p99_ns: percentile("commit p99", LatencyOf::Commits, P99).in_compare(11, &[Commits]);
     /// Number of queries: rounds of reads in which each round waits for the results of the previous one.
-    queries: known("queries", Unit::Requests, |run| run.queries.count() as f64);
+    queries: known("queries", Unit::Requests, |run| real(run.queries.count()));
     /// Throughput of queries (rounds of dependent reads), in queries a second.
     queries_per_s: known("queries a second", Unit::PerS, |run| run.sum(JobOutcome::queries_per_s))
         .column("queries/s", 1.0).in_compare(12, &[Queries]);

@@ -2,6 +2,7 @@
 
 use super::units;
 use phaselink_core::ledger::{CreditState, MeasuredState};
+use phaselink_core::number::{real, whole};
 use phaselink_core::time::Span;
 use phaselink_core::words::grouped;
 pub use phaselink_core::words::{counted, listed};
@@ -58,7 +59,7 @@ pub fn capacity(bytes: u64) -> String {
         _ if bytes.is_multiple_of(GIB) => size(bytes),
         _ => {
             let (value, unit) = if bytes >= 999_500_000_000 { (1e12, "TB") } else { (1e9, "GB") };
-            let value = bytes as f64 / value;
+            let value = real(bytes) / value;
             let decimals = if value >= 99.5 {
                 0
             } else if value >= 9.95 {
@@ -100,7 +101,7 @@ pub fn is_lasting(state: CreditState) -> bool {
 pub fn credits(state: CreditState) -> String {
     let seconds = |span: Span| match span.as_s() {
         short if short < 10.0 => format!("{short:.1} s"),
-        long => format!("{} s", grouped(long.round() as u64)),
+        long => format!("{} s", grouped(whole(long.round()))),
     };
     match state {
         CreditState::Used => String::from("the volume's credits are used up"),

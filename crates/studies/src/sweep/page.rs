@@ -13,6 +13,7 @@ use crate::report::html::page::{Page, list, side_by_side};
 use crate::results::Figure;
 use crate::results::units;
 use phaselink_core::config::document::Value;
+use phaselink_core::number::{length, real};
 use phaselink_core::workload;
 
 /// Largest number of curves in one plot, equal to the number of colours.
@@ -167,7 +168,7 @@ impl Seeds {
     fn point(&self) -> Point {
         let least = self.values.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let y = self.values.iter().sum::<f64>() / self.values.len() as f64;
+        let y = self.values.iter().sum::<f64>() / real(length(self.values.len()));
         Point { x: self.x, y, ends: if self.values.len() > 1 { Some((least, largest)) } else { self.ends } }
     }
 }
@@ -199,7 +200,7 @@ fn number(swept: &SweptKey, place: usize) -> Option<f64> {
     match &swept.values[place].value {
         Value::Integer(integer) => Some(*integer as f64),
         Value::Float(float) => Some(*float),
-        Value::String(text) => workload::bytes(text).map(|bytes| bytes as f64),
+        Value::String(text) => workload::bytes(text).map(|bytes| real(bytes)),
         _ => None,
     }
 }

@@ -24,6 +24,7 @@ use crate::results::{self, Figure};
 use phaselink_core::config::document::{self, Entry, Node, Place, Table, Value};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
+use phaselink_core::number::{whole, wide_index};
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::spelling::{nearest, question};
 use phaselink_core::workload::{fio, options};
@@ -419,8 +420,8 @@ impl SweepReader {
                 self.refuse_value(entry, "a whole number");
                 None
             }
-            ("count", true) => Some(Spacing::Logarithmic(number as usize)),
-            ("count", false) => Some(Spacing::Linear(number as usize)),
+            ("count", true) => Some(Spacing::Logarithmic(wide_index(whole(number)))),
+            ("count", false) => Some(Spacing::Linear(wide_index(whole(number)))),
             _ => {
                 self.refuse(&entry.place, "a step in a logarithmic range", "factor, or count");
                 None

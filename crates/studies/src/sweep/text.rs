@@ -14,6 +14,7 @@ use crate::results::documents::{ByName, RowFigures, SweepRow, value};
 use crate::results::{Figures, number};
 use crate::uncertainty::Interval;
 use phaselink_core::config::document::Value;
+use phaselink_core::number::length;
 use phaselink_core::workload::in_words;
 
 /// Point of a sweep that has run, with its results.
@@ -107,7 +108,7 @@ fn has_intervals(rows: &[RanPoint]) -> bool {
 /// Returns a text with the plan, the number of rows, and the job that all rows share.
 pub fn heading(plan: &Plan, rows: usize) -> String {
     let points = if rows == 1 { "point" } else { "points" };
-    let mut parts = vec![format!("{} {points}", units::grouped(rows as u64))];
+    let mut parts = vec![format!("{} {points}", units::grouped(length(rows)))];
     parts.extend(plan.text.drive.as_ref().map(|drive| format!("drive {}", drive.text)));
     if let [seed] = plan.text.seeds[..] {
         parts.push(format!("seed {seed}"));

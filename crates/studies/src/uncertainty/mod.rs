@@ -17,6 +17,7 @@ use interval::prediction_interval;
 use phaselink_core::config::UncertainConstant;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
+use phaselink_core::number::{length, real, whole, wide_index};
 use phaselink_core::random::Random;
 
 pub use crate::results::documents::{Contribution, Interval};
@@ -99,9 +100,10 @@ fn keys_of(drive: &Drive) -> Vec<String> {
 /// seed, not on other constants.
 fn levels(key: &str, count: usize, seed: u64) -> Vec<f64> {
     let mut random = Random::stream(seed, key);
-    let mut levels: Vec<f64> = (0..count).map(|part| (part as f64 + random.unit()) / count as f64).collect();
+    let mut levels: Vec<f64> =
+        (0..count).map(|part| (real(length(part)) + random.unit()) / real(length(count))).collect();
     for place in (1..count).rev() {
-        levels.swap(place, (random.unit() * (place + 1) as f64) as usize);
+        levels.swap(place, wide_index(whole(random.unit() * (place + 1) as f64)));
     }
     levels
 }

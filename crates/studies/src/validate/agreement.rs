@@ -1,6 +1,7 @@
 //! Agreement of predicted with measured values: median errors, weighted means, bias and coverage.
 
 use crate::results::documents::{Agreement, MeasuredKind, ValidatedRow};
+use phaselink_core::number::{length, real};
 
 /// Computes the errors of all measurements whose measured and predicted values are above zero.
 pub(super) fn agreement_of<'a>(rows: impl IntoIterator<Item = &'a ValidatedRow>) -> Agreement {
@@ -9,14 +10,15 @@ pub(super) fn agreement_of<'a>(rows: impl IntoIterator<Item = &'a ValidatedRow>)
     let errors = |rows: &mut dyn Iterator<Item = &ValidatedRow>| median(rows.filter_map(error_pct).collect());
     let logs: Vec<f64> = rows.iter().filter_map(|row| ratio(row)).map(libm::log).collect();
     let known: Vec<bool> = rows.iter().filter_map(|row| is_inside(row)).collect();
-    let share = |count: usize, of: usize| (of > 0).then(|| 100.0 * count as f64 / of as f64);
+    let share = |count: usize, of: usize| (of > 0).then(|| 100.0 * real(length(count)) / real(length(of)));
     Agreement {
         rows: rows.len(),
         median_error_pct: errors(&mut rows.iter().copied()),
         wmape_rates_pct: weighted(&[wmape(of_kind(MeasuredKind::Rate)), wmape(of_kind(MeasuredKind::Bandwidth))]),
         wmape_latencies_pct: wmape(of_kind(MeasuredKind::Latency)).map(|(pct, _)| pct),
         median_latency_error_pct: errors(&mut of_kind(MeasuredKind::Latency)),
-        bias_pct: (!logs.is_empty()).then(|| 100.0 * (libm::exp(logs.iter().sum::<f64>() / logs.len() as f64) - 1.0)),
+        bias_pct: (!logs.is_empty())
+            .then(|| 100.0 * (libm::exp(logs.iter().sum::<f64>() / real(length(logs.len()))) - 1.0)),
         coverage_pct: share(known.iter().filter(|inside| **inside).count(), known.len()),
     }
 }
@@ -54,7 +56,7 @@ fn wmape<'a>(rows: impl Iterator<Item = &'a ValidatedRow>) -> Option<(f64, usize
 fn weighted(parts: &[Option<(f64, usize)>]) -> Option<f64> {
     let known: Vec<(f64, usize)> = parts.iter().copied().flatten().collect();
     let rows: usize = known.iter().map(|(_, rows)| rows).sum();
-    (rows > 0).then(|| known.iter().map(|(pct, rows)| pct * *rows as f64).sum::<f64>() / rows as f64)
+    (rows > 0).then(|| known.iter().map(|(pct, rows)| pct * real(length(*rows))).sum::<f64>() / real(length(rows)))
 }
 
 /// Returns the median of values; for an even number, the mean of the middle two. `None` without a value.

@@ -19,7 +19,7 @@ pub use question::{RecordedDrive, Recording, WhatIfQuestion, WhatIfStudy};
 
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Engine, Input};
-use phaselink_core::number::{index, short_length};
+use phaselink_core::number::{index, length, real, short_length, whole, wide_index};
 use phaselink_core::random::Random;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
@@ -47,7 +47,7 @@ pub fn windows(recording: &TraceRequests, requests: u64, windows: u64, seed: u64
     let (windows, length) = if all <= requests { (1, all) } else { (windows, (requests / windows).max(1)) };
     let part = all / windows;
     let mut random = Random::stream(seed, "windows of a recording");
-    let mut first = |window: u64| window * part + (random.unit() * (part - length + 1) as f64) as u64;
+    let mut first = |window: u64| window * part + whole(random.unit() * (part - length + 1) as f64);
     let firsts: Vec<u64> = (0..windows).map(&mut first).collect();
     let mut drawn: Vec<RecordedWindow> = Vec::new();
     let mut place = 0;
@@ -125,7 +125,7 @@ pub struct LatencySums {
 impl LatencySums {
     /// Returns the mean latency in seconds; none without requests.
     pub fn mean_s(&self) -> Option<f64> {
-        (self.requests > 0).then(|| self.seconds / self.requests as f64)
+        (self.requests > 0).then(|| self.seconds / real(self.requests))
     }
 }
 
@@ -290,10 +290,10 @@ pub fn window_weights(windows: usize, draw: usize, seed: u64) -> Vec<f64> {
     if draw == 0 || windows == 1 {
         return vec![1.0; windows];
     }
-    let mut random = Random::stream(seed.wrapping_add(draw as u64), "choice of windows");
+    let mut random = Random::stream(seed.wrapping_add(length(draw)), "choice of windows");
     let mut weights = vec![0.0; windows];
     for _ in 0..windows {
-        weights[(random.unit() * windows as f64) as usize] += 1.0;
+        weights[wide_index(whole(random.unit() * windows as f64))] += 1.0;
     }
     weights
 }

@@ -7,10 +7,11 @@ use crate::config::{Fault, FaultAction};
 use crate::media::ecc::{CHIP_BYTES, DecodeVerdict, SECTOR_BYTES, STORED_BITS, SectorCodec};
 use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
+use crate::number::{length, wide_index};
 use crate::protocol::ports::Settled;
 use crate::random::{Random, mix};
 
-const SECTOR: u64 = SECTOR_BYTES as u64;
+const SECTOR: u64 = length(SECTOR_BYTES);
 /// Bytes of each sector that a failed chip returns.
 const OF_A_FAILED_CHIP: [u8; CHIP_BYTES] = [0x5a; CHIP_BYTES];
 
@@ -81,7 +82,7 @@ fn places(bits: u16, seed: u64) -> impl Iterator<Item = usize> {
     let mut random = Random::stream(seed, "flipped bits");
     let mut all: Vec<u16> = (0..STORED_BITS as u16).collect();
     (0..usize::from(bits)).map(move |place| {
-        let other = place + (random.bits() % (STORED_BITS - place) as u64) as usize;
+        let other = place + wide_index(random.bits() % (STORED_BITS - place) as u64);
         all.swap(place, other);
         all[place].into()
     })

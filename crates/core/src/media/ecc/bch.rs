@@ -6,6 +6,7 @@
 //! that there is none, or finds a wrong codeword within t bits of it.
 
 use super::field::Field;
+use crate::number::low_u16;
 
 /// Largest number of wrong bits that a code of this module can correct in a word.
 pub(super) const ERRORS_MAX: usize = 39;
@@ -169,7 +170,7 @@ fn block(terms: &[&[u8]], first: usize) -> [u64; BLOCK / LANES] {
 fn add_zeros(positions: &mut Positions, sums: &[u64; BLOCK / LANES], first: usize, length: usize) {
     for (place, &word) in sums.iter().enumerate() {
         if has_zero_lane(word) {
-            let lanes = (0..LANES).filter(|lane| (word >> (16 * lane)) as u16 == 0);
+            let lanes = (0..LANES).filter(|lane| low_u16(word >> (16 * lane)) == 0);
             let places = lanes.map(|lane| first + LANES * place + lane);
             positions.extend(places.filter(|&place| place < length).map(|place| place as u16));
         }

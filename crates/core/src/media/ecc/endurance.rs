@@ -7,9 +7,10 @@
 
 use super::crossing;
 use super::rates;
+use crate::number::real;
 
 /// Number of cells in a chip: 16 MiB of single-level cells (90 nm P5Q: 128 Mbit).
-pub const CELLS_OF_A_CHIP: f64 = (1u64 << 27) as f64;
+pub const CELLS_OF_A_CHIP: f64 = real(1u64 << 27);
 
 /// Distribution of the endurance of cells, in write cycles, with its spread.
 #[derive(Clone, Copy, Debug, PartialEq)]

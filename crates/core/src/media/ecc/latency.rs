@@ -5,6 +5,7 @@
 //! a sector. The remainder is formed while the bytes arrive and costs nothing after the last of them.
 
 use super::sector::{CHIPS, CORRECTED_BITS, DecodeVerdict, STORED_BITS};
+use crate::number::{length, real};
 
 /// Clock frequency of the ECC decoder in Hz: usual for logic of this kind (assumed).
 pub const CLOCK_HZ: u64 = 200_000_000;
@@ -17,7 +18,7 @@ const CHECK: u64 = 4;
 const EVALUATE: u64 = 4;
 /// Number of clocks that inversion-free Berlekamp-Massey takes to compute the error locator: 39 steps, each a product
 /// and a sum.
-const LOCATE: u64 = 2 * CORRECTED_BITS as u64;
+const LOCATE: u64 = 2 * length(CORRECTED_BITS);
 /// Number of bit positions that the root search tries in one clock. 32 * 39 constant multipliers of some 20 tables each
 /// are 25 k of the tables, 11 % (assumed).
 const POSITIONS_A_CLOCK: u64 = 32;
@@ -32,7 +33,7 @@ pub fn clocks(verdict: DecodeVerdict) -> u64 {
     match verdict {
         DecodeVerdict::Clean => CHECK,
         DecodeVerdict::Corrected { .. } | DecodeVerdict::Uncorrectable => CHECK + EVALUATE + LOCATE + SEARCH,
-        DecodeVerdict::Restored { chip } => CHECK + BACK_A_CHIP * (CHIPS - 1 - chip) as u64,
+        DecodeVerdict::Restored { chip } => CHECK + BACK_A_CHIP * length(CHIPS - 1 - chip),
     }
 }
 
@@ -47,5 +48,5 @@ pub fn nanoseconds(verdict: DecodeVerdict) -> u64 {
 pub fn mean_nanoseconds(raw_bit_error_rate: f64) -> f64 {
     let damaged = super::rates::probability_above(STORED_BITS, raw_bit_error_rate, 0);
     let (clean_ns, damaged_ns) = (nanoseconds(DecodeVerdict::Clean), nanoseconds(DecodeVerdict::Uncorrectable));
-    clean_ns as f64 + damaged * (damaged_ns - clean_ns) as f64
+    real(clean_ns) + damaged * real(damaged_ns - clean_ns)
 }

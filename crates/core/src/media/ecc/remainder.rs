@@ -1,6 +1,8 @@
 //! Division of polynomials over GF(2) by the generator of the sector code, eight bytes per step, forwards and
 //! backwards.
 
+use crate::number::index;
+
 /// Polynomial over GF(2) of degree below 512, as a remainder of a division by the generator. Word 0 holds the lowest
 /// coefficients, in its lowest bit that of x^0.
 pub(super) type Remainder = [u64; WORDS];
@@ -72,7 +74,7 @@ impl LinearMap {
         let of_byte = |rows: &[Remainder]| {
             let mut sums = [[0; WORDS]; 256];
             for byte in 1..256usize {
-                let lowest = byte.trailing_zeros() as usize;
+                let lowest = index(byte.trailing_zeros());
                 sums[byte] = sum(&sums[byte & (byte - 1)], &rows[lowest]);
             }
             sums

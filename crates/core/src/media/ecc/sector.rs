@@ -3,6 +3,7 @@
 use super::bch::{self, Bch, ERRORS_MAX, Positions};
 use super::field::Field;
 use super::remainder::{BITS, Divider, Remainder, WORDS, sum};
+use crate::number::index;
 
 /// Number of user bytes in a sector (PSS, section 2).
 pub const SECTOR_BYTES: usize = 512;
@@ -160,7 +161,7 @@ impl SectorCodec {
         for (place, &word) in polynomial.iter().enumerate() {
             let mut left = word;
             while left != 0 {
-                let values = &self.values[64 * place + left.trailing_zeros() as usize];
+                let values = &self.values[64 * place + index(left.trailing_zeros())];
                 total = std::array::from_fn(|k| total[k] ^ values[k]);
                 left &= left - 1;
             }

@@ -17,6 +17,7 @@
 use std::collections::VecDeque;
 
 use crate::config::Media;
+use crate::number::length;
 use crate::time::{Span, Time};
 
 /// Largest number of planes in a flash die.
@@ -166,7 +167,7 @@ impl Die {
             self.over_at += delay;
             self.work.whole += delay;
         } else {
-            self.work.planes += until.since(from) * (planes.last - planes.first + 1) as u64;
+            self.work.planes += until.since(from) * length(planes.last - planes.first + 1);
         }
     }
 

@@ -43,7 +43,7 @@ use super::translation::{
 use super::{Activity, WriteTiming};
 use crate::config::{self, CollectionReads, CommandBus, PlaneReads, Precondition};
 use crate::data::persistence::Notes;
-use crate::number::{index, narrow};
+use crate::number::{index, narrow, real};
 use crate::time::{Span, Time};
 use buffer::FlashBuffer;
 use die::{Die, Suspension};
@@ -666,7 +666,7 @@ pub fn shape(media: &config::Media, translation: &config::Translation) -> Transl
     let layout = FlashLayout::of(media, translation);
     let block_units = layout.block_units.max(1);
     let units = (media.capacity_mib << 20) / u64::from(translation.unit_bytes);
-    let all = (units as f64 * (1.0 + translation.over_provisioning) / f64::from(block_units)).ceil();
+    let all = (real(units) * (1.0 + translation.over_provisioning) / f64::from(block_units)).ceil();
     let slc_units = block_units / layout.pages_per_line.max(1);
     let slc_bytes = u64::from(slc_units) * u64::from(translation.unit_bytes);
     TranslationShape {

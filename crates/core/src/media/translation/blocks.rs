@@ -1,7 +1,7 @@
 //! Erase blocks of a flash drive as translation policies see them: valid units, age, wear and stream of each; and pages
 //! of the mapping table.
 
-use crate::number::{index, length};
+use crate::number::{index, length, real};
 use crate::random::Random;
 
 /// Physical location of one mapping unit on flash: a block, and the position in it.
@@ -150,7 +150,7 @@ impl Blocks {
     /// Returns the mean age of the mapping units of a block: the number of units that the user has written since each
     /// of them. Moving a unit does not make it younger.
     pub fn age(&self, block: u32) -> f64 {
-        self.now as f64 - self.written_at(block)
+        real(self.now) - self.written_at(block)
     }
 
     /// Draws one of the full blocks at random, all with equal probability; `None` if as many draws as there are blocks
@@ -166,7 +166,7 @@ impl Blocks {
     /// had written.
     pub(super) fn written_at(&self, block: u32) -> f64 {
         let this = &self.all[index(block)];
-        this.written_at_sum as f64 / f64::from(this.written.max(1))
+        real(this.written_at_sum) / f64::from(this.written.max(1))
     }
 
     /// Returns the number of erases in this run of the most erased block, and the number for all blocks together; SLC

@@ -39,7 +39,7 @@ mod tests;
 use std::collections::BTreeSet;
 
 use crate::config::PolicyName;
-use crate::number::{index, narrow};
+use crate::number::{index, length, narrow, whole};
 use crate::random::Random;
 use blocks::{Blocks, EraseBlock, LogEntry};
 pub use blocks::{UnitLocation, WriteStream};
@@ -519,7 +519,7 @@ impl TranslationLayer {
     /// Returns the number of mapping units that can be written before a block has to be erased: free positions of open
     /// blocks and of erased blocks.
     fn room_in_all(&self) -> u64 {
-        let free = u64::from(self.shape.block_units) * self.free.len() as u64;
+        let free = u64::from(self.shape.block_units) * length(self.free.len());
         let open = self.open.iter().flatten().map(|block| self.blocks.all[index(*block)].written);
         open.map(|written| u64::from(self.shape.block_units - written)).sum::<u64>() + free
     }
@@ -614,7 +614,7 @@ impl TranslationLayer {
             }
         }
         collection.cohorts.extend(rest);
-        let written_at = self.blocks.written_at(collection.victim) as u64;
+        let written_at = whole(self.blocks.written_at(collection.victim));
         let victim = &mut self.blocks.all[index(collection.victim)];
         assert!(part.units <= victim.valid, "more units leave block {} than are valid in it", collection.victim);
         victim.valid -= part.units;
@@ -636,7 +636,7 @@ impl TranslationLayer {
     /// Moves up to `units` valid mapping units that were written in this run, in the order of the victim's log. Adds
     /// the moves to `moved`, and returns the number of units moved.
     fn move_logged(&mut self, units: u32, collection: &mut GarbageCollection, moved: &mut Vec<UnitMove>) -> u32 {
-        let written_at = self.blocks.written_at(collection.victim) as u64;
+        let written_at = whole(self.blocks.written_at(collection.victim));
         let log = std::mem::take(&mut self.blocks.all[index(collection.victim)].log);
         let mut found = 0;
         while found < units {
@@ -704,7 +704,7 @@ impl TranslationShape {
     /// two for each stream (an open block, and one to move units to).
     pub fn blocks_min(&self) -> u32 {
         let user = self.all_units().div_ceil(self.block_units.into());
-        narrow::<u32, u64>((user + 2 * self.streams() as u64).min(u32::MAX.into()))
+        narrow::<u32, u64>((user + 2 * length(self.streams())).min(u32::MAX.into()))
     }
 
     /// Returns the number of streams, each with an open block: user streams, the stream of map pages if there is one,

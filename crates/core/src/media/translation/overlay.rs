@@ -5,6 +5,7 @@
 //! deallocated keeps its entry with the location [`UnitLocation::NONE`].
 
 use super::blocks::UnitLocation;
+use crate::number::wide_index;
 
 /// Unit number that marks a free entry of the table.
 const FREE_UNIT: u32 = u32::MAX;
@@ -61,7 +62,7 @@ impl Overlay {
     fn slot(&self, unit: u32) -> usize {
         let mask = self.entries.len() - 1;
         let shift = u64::BITS - self.entries.len().trailing_zeros();
-        let mut slot = (u64::from(unit).wrapping_mul(SPREAD) >> shift) as usize;
+        let mut slot = wide_index(u64::from(unit).wrapping_mul(SPREAD) >> shift);
         while self.entries[slot].unit != unit && self.entries[slot].unit != FREE_UNIT {
             slot = (slot + 1) & mask;
         }

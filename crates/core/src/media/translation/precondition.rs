@@ -8,7 +8,7 @@ use super::run_in::{RunInBlock, RunInState};
 use super::stationary::{VictimPolicy, valid_units, write_amplification};
 use super::{TranslationLayer, TranslationShape};
 use crate::media::randomiser::Randomiser;
-use crate::number::{index, narrow};
+use crate::number::{index, narrow, real, whole};
 use crate::random::{Random, mix};
 
 impl TranslationShape {
@@ -18,8 +18,8 @@ impl TranslationShape {
     /// region, too.
     pub fn steady_amplification(&self, region_units: u64, request_units: u32) -> f64 {
         let (block, user) = (f64::from(self.block_units), region_units.min(self.units));
-        let outside = (self.units - user) as f64 / block;
-        let region = TranslationShape { units: user, ..*self }.all_units() as f64;
+        let outside = real(self.units - user) / block;
+        let region = real(TranslationShape { units: user, ..*self }.all_units());
         let sealed = f64::from(self.blocks - self.blocks_not_full()) - outside;
         // Number of units in open blocks.
         let open = f64::from(self.blocks_erased()) * block;
@@ -87,7 +87,7 @@ impl TranslationLayer {
         let open = shape.open_units();
         let sealed_units = shape.all_units().saturating_sub(open.iter().map(|units| u64::from(*units)).sum());
         let sealed = shape.blocks - shape.blocks_not_full();
-        let spare = f64::from(sealed) * f64::from(shape.block_units) / sealed_units as f64 - 1.0;
+        let spare = f64::from(sealed) * f64::from(shape.block_units) / real(sealed_units) - 1.0;
         let run_in = shape.closed_form().is_none().then(|| RunInState::of(&shape, spare));
         let mut valid = match (shape.closed_form(), &run_in) {
             (Some(form), _) => valid_units(form, sealed, shape.block_units, sealed_units, &mut random),
@@ -112,13 +112,13 @@ impl TranslationLayer {
     /// policy what it has learnt there.
     fn adopt_history(&mut self, run_in: &RunInState, sealed: u32) {
         self.policy = run_in.policy.clone();
-        self.policy.scale_time(self.shape.units as f64);
+        self.policy.scale_time(real(self.shape.units));
         // Start the clock late enough that the oldest unit has a write time above zero.
-        let life = self.shape.units as f64;
-        self.blocks.now = (run_in.oldest_age() * life) as u64 + 1;
+        let life = real(self.shape.units);
+        self.blocks.now = whole(run_in.oldest_age() * life) + 1;
         for block in 0..sealed {
             let RunInBlock { age, stream, erases, .. } = *run_in.at(block, sealed);
-            let written_at = self.blocks.now - (age * life) as u64;
+            let written_at = self.blocks.now - whole(age * life);
             let this = &mut self.blocks.all[index(block)];
             // In the steady state to start from, no host has used placement identifiers, so all blocks belong to the
             // first stream.

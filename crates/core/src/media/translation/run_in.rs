@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::policy::Policy;
 use super::{TranslationLayer, TranslationShape, map_cache};
 use crate::config::PolicyName;
-use crate::number::{index, short_length};
+use crate::number::{index, low_u32, real, short_length, whole};
 use crate::random::Random;
 
 /// Number of full blocks of the small drive on which a policy's steady state is found.
@@ -82,7 +82,7 @@ impl RunInState {
         let sealed_units = f64::from(BLOCKS) * f64::from(shape.block_units) / (1.0 + spare.max(0.0));
         let all = sealed_units + f64::from(shape.blocks_erased()) * f64::from(shape.block_units);
         let map_share = shape.map.map_or(0.0, |map| 1.0 / f64::from(map.page_units));
-        shape.units = (all / (1.0 + map_share)) as u64;
+        shape.units = whole(all / (1.0 + map_share));
         if let Some(map) = &mut shape.map {
             map.cached_pages = (cached * f64::from(map_cache::pages(shape.units, map.page_units))).round() as u32;
         }
@@ -93,12 +93,12 @@ impl RunInState {
         let after = run.drive.counts();
         let written = after.written - before.written;
         let moved = after.moved - before.moved + after.map_writes - before.map_writes;
-        RunInState { amplification: 1.0 + moved as f64 / written as f64, ..RunInState::seen(&run.drive) }
+        RunInState { amplification: 1.0 + real(moved) / real(written), ..RunInState::seen(&run.drive) }
     }
 
     /// Returns the state of a drive that was run in: its policy and full blocks. The write amplification is set to 1.
     fn seen(drive: &TranslationLayer) -> RunInState {
-        let (blocks, life) = (&drive.blocks, drive.shape.units as f64);
+        let (blocks, life) = (&drive.blocks, real(drive.shape.units));
         let mut full: Vec<u32> = blocks.full().collect();
         full.sort_unstable_by_key(|block| blocks.order(*block));
         let least = full.iter().map(|block| blocks.erases(*block)).min().unwrap_or(0);
@@ -148,7 +148,7 @@ impl RunIn {
     fn new(shape: TranslationShape) -> RunIn {
         let mut run = RunIn { drive: TranslationLayer::new(shape, SEED), random: Random::stream(SEED, "run in") };
         let (mut moved, mut erased) = (Vec::new(), Vec::new());
-        for unit in 0..shape.units as u32 {
+        for unit in 0..low_u32(shape.units) {
             run.write(unit, &mut moved, &mut erased);
         }
         run

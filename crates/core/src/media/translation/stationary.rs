@@ -14,7 +14,7 @@
 //! of all blocks, the limit of large `d`, this is `c i m_i = 1` down to the level at which no blocks are left. A
 //! collection makes room for `c b / (1 + a)` user writes.
 
-use crate::number::{index, narrow};
+use crate::number::{index, length, narrow, real, whole, wide_index};
 use crate::random::Random;
 
 /// Largest number of levels in the distribution of valid mapping units. Blocks with more units are modelled more
@@ -61,7 +61,7 @@ pub fn oldest_valid_share(spare: f64) -> f64 {
 /// Draws the number of valid mapping units for each of `blocks` full blocks that hold `units` in all. The oldest block
 /// comes first if the victim choice depends on age; otherwise the order is random.
 pub fn valid_units(choice: VictimPolicy, blocks: u32, block_units: u32, units: u64, random: &mut Random) -> Vec<u32> {
-    let spare = f64::from(blocks) * f64::from(block_units) / units as f64 - 1.0;
+    let spare = f64::from(blocks) * f64::from(block_units) / real(units) - 1.0;
     let mut valid = match choice {
         VictimPolicy::Oldest => by_age(blocks, block_units, spare, random),
         _ => ValidDistribution::solve(choice, block_units, spare).valid_units(blocks, block_units),
@@ -94,7 +94,7 @@ pub(super) fn make_sum(valid: &mut [u32], block_units: u32, units: u64) {
     let is_short = sum < units;
     let mut missing = sum.abs_diff(units);
     while missing > 0 {
-        let each = narrow::<u32, u64>(missing.div_ceil(valid.len() as u64).min(block_units.into()));
+        let each = narrow::<u32, u64>(missing.div_ceil(length(valid.len())).min(block_units.into()));
         for valid in valid.iter_mut() {
             let room = if is_short { block_units - *valid } else { *valid };
             let change = u64::from(each.min(room)).min(missing);
@@ -106,7 +106,7 @@ pub(super) fn make_sum(valid: &mut [u32], block_units: u32, units: u64) {
 
 fn shuffle(valid: &mut [u32], random: &mut Random) {
     for last in (1..valid.len()).rev() {
-        valid.swap(last, (random.unit() * (last + 1) as f64) as usize);
+        valid.swap(last, wide_index(whole(random.unit() * (last + 1) as f64)));
     }
 }
 
@@ -141,7 +141,7 @@ impl ValidDistribution {
         let mut shares = vec![0.0; index(top) + 1];
         let mut above = 0.0;
         for level in (1..=index(top)).rev() {
-            let rate = collections * level as f64;
+            let rate = collections * real(length(level));
             shares[level] = match choice {
                 VictimPolicy::EmptiestOf(choices) => level_share(rate, above, choices),
                 _ => (1.0 / rate).min(1.0 - above),
@@ -153,7 +153,7 @@ impl ValidDistribution {
     }
 
     fn mean(&self) -> f64 {
-        self.shares.iter().enumerate().map(|(level, share)| level as f64 * share).sum()
+        self.shares.iter().enumerate().map(|(level, share)| real(length(level)) * share).sum()
     }
 
     fn write_amplification(&self, spare: f64) -> f64 {
@@ -163,7 +163,7 @@ impl ValidDistribution {
     /// Returns the number of valid mapping units in each of `blocks` blocks, in ascending order, so that they follow
     /// this distribution as closely as they can.
     fn valid_units(&self, blocks: u32, block_units: u32) -> Vec<u32> {
-        let scale = f64::from(block_units) / (self.shares.len() - 1) as f64;
+        let scale = f64::from(block_units) / real(length(self.shares.len() - 1));
         let (mut level, mut below) = (0, 0.0);
         let valid = (0..blocks).map(|block| {
             let quantile = (f64::from(block) + 0.5) / f64::from(blocks);

@@ -21,7 +21,7 @@ mod opened;
 #[cfg(test)]
 mod tests;
 
-use crate::number::index;
+use crate::number::{index, length};
 use opened::OpenedOrder;
 
 /// Number and size of a namespace's zones, and limits on the numbers of active and open zones.
@@ -376,7 +376,7 @@ impl Zones {
     pub fn act_on_all(&mut self, action: ZoneAction) -> Result<Vec<u32>, ZoneRefusal> {
         let selected: Vec<u32> =
             (0..self.layout.zones).filter(|zone| action.selects(self.zones[index(*zone)].state)).collect();
-        let opened = if action == ZoneAction::Open { selected.len() as u64 } else { 0 };
+        let opened = if action == ZoneAction::Open { length(selected.len()) } else { 0 };
         if self.layout.open_max > 0 && u64::from(self.open) + opened > self.layout.open_max.into() {
             return Err(ZoneRefusal::TooManyOpen);
         }

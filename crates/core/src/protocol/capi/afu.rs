@@ -14,6 +14,7 @@ use super::spec::{
 use crate::config::Acknowledge;
 use crate::drive::Drive;
 use crate::ledger::Stage;
+use crate::number::{index, length, low_u16};
 use crate::protocol::halves::{self, PollNames};
 use crate::protocol::ports::{Ports, start_read};
 use crate::protocol::reads::Reads;
@@ -159,7 +160,7 @@ impl Afu {
         if timer.kind == timer::FETCH {
             return None;
         }
-        let active = &self.active[timer.context as usize];
+        let active = &self.active[index(timer.context)];
         let is_behind_lines = timer.kind == timer::STATUS && active.command.operation == Operation::Read;
         active.request.filter(|_| !is_behind_lines)
     }
@@ -177,7 +178,7 @@ impl Afu {
     }
 
     fn fetch(&mut self, now: Time, number: u32, ports: &mut Ports) {
-        self.elements[number as usize].fetched = now;
+        self.elements[index(number)].fetched = now;
         let address = self.areas.elements + u64::from(number) * u64::from(LINE_BYTES);
         let token = Role::ELEMENT.token(number);
         self.reads.request(Packet::read(address, LINE_BYTES, LINE_BYTES, token), ports.link, ports.shared);
@@ -186,8 +187,8 @@ impl Afu {
     /// Handles a work element that has been fetched: parses and starts its commands one after the other. An element
     /// whose round was executed before is ignored.
     fn on_element(&mut self, now: Time, number: u32, payload: &Payload, ports: &mut Ports) {
-        let element = &mut self.elements[number as usize];
-        let (round, commands) = decode_element(&payload.bytes()[..LINE_BYTES as usize]);
+        let element = &mut self.elements[index(number)];
+        let (round, commands) = decode_element(&payload.bytes()[..index(LINE_BYTES)]);
         let commands: smallvec::SmallVec<[Command; COMMANDS_MAX]> = commands.collect();
         if round == element.round || commands.is_empty() {
             element.is_busy = false;
@@ -197,14 +198,14 @@ impl Afu {
         let (rung, fetched) = (element.rung, element.fetched);
         self.counts.elements += 1;
         for (place, command) in commands.into_iter().enumerate() {
-            let request = ports.slots.bound(number as usize, place);
+            let request = ports.slots.bound(index(number), place);
             ports.shared.requests.charge(request, Stage::Doorbell, rung);
             ports.shared.requests.charge(request, Stage::Psl, rung + self.psl);
             ports.shared.requests.charge(request, Stage::Translation, fetched);
             ports.shared.requests.charge(request, Stage::Fetch, now);
             ports.shared.requests.accepted = request;
             let status = self.check(&command);
-            let active = ActiveElement { command, element: number as u16, place: place as u8, request, status };
+            let active = ActiveElement { command, element: low_u16(number), place: place as u8, request, status };
             self.parser_free_at = self.parser_free_at.max(now) + self.parse;
             self.start(self.parser_free_at, active, ports);
         }
@@ -238,7 +239,7 @@ impl Afu {
 
     /// Handles the end of parsing: a write reads its lines from the host, and a refused command only sends its status.
     fn on_parsed(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        match self.active[id as usize].status {
+        match self.active[index(id)].status {
             Status::Done => self.issue(now, timer::PAYLOAD, id, ports),
             Status::Refused => {
                 self.counts.refused += 1;
@@ -248,7 +249,7 @@ impl Afu {
     }
 
     fn read_lines(&mut self, id: u32, ports: &mut Ports) {
-        let active = &self.active[id as usize];
+        let active = &self.active[index(id)];
         let (offset, bytes) = active.extent();
         let token = Role::PAYLOAD.token(id);
         let packet = Packet::read(active.command.buffer, bytes, LINE_BYTES, token).user_data(offset, active.request);
@@ -258,7 +259,7 @@ impl Afu {
     /// Handles the lines of a write that have arrived from the host. The write completes once the AFU's buffer has room
     /// for them, or once they are in the cells, as the drive file says.
     fn on_lines(&mut self, now: Time, id: u32, packet: &Packet, ports: &mut Ports) {
-        let active = self.active[id as usize];
+        let active = self.active[index(id)];
         let (offset, bytes) = active.extent();
         assert_eq!(packet.bytes, bytes, "the host sends as many lines as a write asks for");
         let admitted = self.buffer.admit(now, bytes);
@@ -288,7 +289,7 @@ impl Afu {
     /// Sends claims for the ownership of a read's lines in the host, one packet for each line. The completions arrive
     /// together.
     fn claim(&mut self, id: u32, ports: &mut Ports) {
-        let command = self.active[id as usize].command;
+        let command = self.active[index(id)].command;
         let token = Role::CLAIM.token(id);
         let bytes = u32::from(command.lines) * CLAIM_BYTES;
         ports.link.send(Packet::read(command.buffer, bytes, CLAIM_BYTES, token), ports.shared);
@@ -296,7 +297,7 @@ impl Afu {
 
     /// Writes a read's lines to host memory. The PSL acknowledges them at once, so the command's status may follow.
     fn send_lines(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let active = self.active[id as usize];
+        let active = self.active[index(id)];
         let (offset, bytes) = active.extent();
         let token = Role::DATA.token(id);
         let packet = Packet::write(Direction::Up, active.command.buffer, bytes, LINE_BYTES, token);
@@ -319,7 +320,7 @@ impl Afu {
         let token = Role::STATUS.token(u32::from(active.element) << 8 | u32::from(active.place));
         ports.link.write(
             Direction::Up,
-            line + u64::from(active.place) * STATUS_BYTES as u64,
+            line + u64::from(active.place) * length(STATUS_BYTES),
             &status,
             token,
             ports.shared,
@@ -331,7 +332,7 @@ impl halves::Controller for Afu {
     /// Handles a doorbell write by fetching the work element of this number. Writes to another address, and of an
     /// element that does not exist or is still in use, are ignored.
     fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
-        let Some(element) = self.elements.get_mut(value as usize).filter(|_| address == DOORBELL_REGISTER) else {
+        let Some(element) = self.elements.get_mut(index(value)).filter(|_| address == DOORBELL_REGISTER) else {
             return;
         };
         if !std::mem::replace(&mut element.is_busy, true) {
@@ -358,7 +359,7 @@ impl halves::Controller for Afu {
             Role::ELEMENT => self.on_element(now, context, payload, ports),
             Role::PAYLOAD => self.on_lines(now, context, packet, ports),
             Role::CLAIM => {
-                ports.shared.requests.charge(self.active[context as usize].request, Stage::Claim, now);
+                ports.shared.requests.charge(self.active[index(context)].request, Stage::Claim, now);
                 self.issue(now, timer::DATA, context, ports);
             }
             Role::PAGE_TABLE => {

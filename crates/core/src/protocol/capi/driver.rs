@@ -2,6 +2,7 @@
 
 use crate::drive::Drive;
 use crate::memory::HostMemory;
+use crate::number::{index, length, low_u16};
 use crate::protocol::halves;
 use crate::protocol::ports::{HostPorts, Settled};
 use crate::request::Io;
@@ -66,7 +67,7 @@ impl Driver {
         let areas = Areas {
             elements: memory.allocate(lines),
             statuses: memory.allocate(lines),
-            buffers: memory.reserve(u64::from(capi.elements) * COMMANDS_MAX as u64 * u64::from(max_transfer_bytes)),
+            buffers: memory.reserve(u64::from(capi.elements) * length(COMMANDS_MAX) * u64::from(max_transfer_bytes)),
         };
         Driver {
             elements: vec![WorkElement::default(); capi.elements.into()],
@@ -96,7 +97,7 @@ impl Driver {
         let line = encode_element(element.round, &commands);
         ports.memory.write(self.areas.elements + u64::from(number) * u64::from(LINE_BYTES), &line);
         self.doorbells += 1;
-        self.commands += count as u64;
+        self.commands += length(count);
         let token = Role::DOORBELL.token(0);
         ports.link.write(Direction::Down, DOORBELL_REGISTER, &u32::from(number).to_le_bytes(), token, ports.shared);
     }
@@ -105,7 +106,7 @@ impl Driver {
     fn command(&mut self, number: usize, place: usize, id: RequestId, ports: &mut HostPorts) -> Command {
         let in_flight = self.elements[number].requests[place].replace(id);
         assert!(in_flight.is_none(), "a place of an element carries one command at a time");
-        let slot = (number * COMMANDS_MAX + place) as u64;
+        let slot = length(number * COMMANDS_MAX + place);
         let buffer = self.areas.buffers + slot * u64::from(self.max_transfer_bytes);
         ports.shared.requests[id].buffer = buffer;
         ports.prepare_buffer(id);
@@ -117,7 +118,7 @@ impl Driver {
             operation: if io.op == Op::Read { Operation::Read } else { Operation::Write },
             buffer,
             line: io.offset / u64::from(LINE_BYTES),
-            lines: (io.bytes / LINE_BYTES) as u16,
+            lines: low_u16(io.bytes / LINE_BYTES),
         }
     }
 
@@ -125,15 +126,15 @@ impl Driver {
     /// sends the element again with waiting requests or frees it.
     fn on_status_settled(&mut self, now: Time, packet: &Packet, ports: &mut HostPorts) {
         let (number, place) = (packet.token.context >> 8, packet.token.context & 0xff);
-        let element = &mut self.elements[number as usize];
-        let request = element.requests[place as usize].take().expect("the AFU completes each command once");
+        let element = &mut self.elements[index(number)];
+        let request = element.requests[index(place)].take().expect("the AFU completes each command once");
         element.under_way -= 1;
         let is_done = element.under_way == 0;
         ports.shared.requests.charge(Some(request), Stage::CompletionEntry, now);
         ports.complete(request);
         match is_done {
-            true if self.waiting.is_empty() => self.free.push(number as u16),
-            true => self.send(number as u16, ports),
+            true if self.waiting.is_empty() => self.free.push(low_u16(number)),
+            true => self.send(low_u16(number), ports),
             false => {}
         }
     }
@@ -144,7 +145,7 @@ impl halves::Driver for Driver {
     /// free, the request shares its doorbell with the other commands of an element.
     fn submit_work(&self, _: &Io, _: u16, ledger: &mut Ledger) {
         let rings =
-            if self.free.is_empty() { self.mmio_write / self.commands_per_element as u64 } else { self.mmio_write };
+            if self.free.is_empty() { self.mmio_write / length(self.commands_per_element) } else { self.mmio_write };
         ledger.spend(Stage::Driver, self.fill + rings);
     }
 

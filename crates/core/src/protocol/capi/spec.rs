@@ -1,12 +1,14 @@
 //! Layout of CAPI work elements in host memory. The paper names work element descriptors (WED) and their contents, but
 //! leaves their layout open. In this layout, an element fits a cache line.
 
+use crate::number::{index, low_u16};
+
 /// Size in bytes of a cache line of a POWER8, the unit of everything that the AFU moves (CAPI: "CAPI cache line size").
 pub const LINE_BYTES: u32 = 128;
 /// Size in bytes of a work element's header, and of each of its commands.
 const ENTRY_BYTES: usize = 16;
 /// Largest number of commands of a work element: those that fit its line behind the header.
-pub const COMMANDS_MAX: usize = LINE_BYTES as usize / ENTRY_BYTES - 1;
+pub const COMMANDS_MAX: usize = index(LINE_BYTES) / ENTRY_BYTES - 1;
 /// Size in bytes of the status that completes one command of a work element.
 pub const STATUS_BYTES: usize = 8;
 /// Address of the AFU's doorbell register, to which the host writes the number of a work element.
@@ -76,14 +78,14 @@ impl Command {
             WRITE => Operation::Write,
             _ => Operation::Unknown,
         };
-        Command { operation, buffer: first & !OPCODES, line: second >> 16, lines: second as u16 }
+        Command { operation, buffer: first & !OPCODES, line: second >> 16, lines: low_u16(second) }
     }
 }
 
 /// Returns the encoded line of a work element. `round` counts how often the element has been filled, so that the AFU
 /// recognises new commands.
-pub fn encode_element(round: u32, commands: &[Command]) -> [u8; LINE_BYTES as usize] {
-    let mut line = [0; LINE_BYTES as usize];
+pub fn encode_element(round: u32, commands: &[Command]) -> [u8; index(LINE_BYTES)] {
+    let mut line = [0; index(LINE_BYTES)];
     line[..4].copy_from_slice(&round.to_le_bytes());
     line[4] = commands.len() as u8;
     for (entry, command) in line[ENTRY_BYTES..].as_chunks_mut::<ENTRY_BYTES>().0.iter_mut().zip(commands) {

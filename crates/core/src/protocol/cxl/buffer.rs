@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use super::LINE_BYTES;
 use super::fetched::LineInstants;
 use crate::media::Media;
+use crate::number::index;
 use crate::table::SortedMap;
 use crate::time::Time;
 
@@ -86,13 +87,13 @@ impl Buffer {
     pub fn new(config: &crate::protocol::cxl::config::Cxl) -> Buffer {
         Buffer {
             unit_bytes: config.unit_bytes,
-            capacity: config.buffer_units as usize,
+            capacity: index(config.buffer_units),
             reads: SortedMap::default(),
             read_order: VecDeque::new(),
             writes: SortedMap::default(),
             write_order: SortedMap::default(),
             next_serial: 0,
-            places_free: config.buffer_units as usize,
+            places_free: index(config.buffer_units),
             leaving: SortedMap::default(),
             counts: Counts::default(),
         }

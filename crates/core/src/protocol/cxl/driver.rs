@@ -3,6 +3,7 @@
 
 use crate::drive::Drive;
 use crate::memory::HostMemory;
+use crate::number::index;
 use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::halves;
 use crate::protocol::ports::{HostPorts, Settled};
@@ -69,7 +70,7 @@ impl Driver {
         };
         Driver {
             cores: (0..cores).map(core).collect(),
-            lines: CommandSlots::new(lines as usize),
+            lines: CommandSlots::new(index(lines)),
             fill_buffers,
             prefetch_lines,
             issue: drive.cxl.issue.scale(drive.host.clock_ratio()),
@@ -106,7 +107,7 @@ impl Driver {
     }
 
     fn send(&mut self, line: RequestId, place: u32, ports: &mut HostPorts) {
-        self.lines.submit(place as usize, line);
+        self.lines.submit(index(place), line);
         let now = ports.shared.scheduler.now();
         ports.shared.requests.charge(Some(line), Stage::FillBuffer, now);
         let Request { io, buffer: address, .. } = ports.shared.requests[line];
@@ -152,7 +153,7 @@ impl halves::Driver for Driver {
             return packet.request.map_or((), |line| complete(line, ports));
         }
         let place = packet.token.context;
-        let line = self.lines.complete(place as usize);
+        let line = self.lines.complete(index(place));
         let is_whole = Role::of(packet) == Role::DONE || packet.bytes == ports.shared.requests[line].io.bytes;
         assert!(is_whole, "a load returns its whole line");
         let stage = if Role::of(packet) == Role::DATA { Stage::Settle } else { Stage::CompletionEntry };
@@ -162,12 +163,12 @@ impl halves::Driver for Driver {
             false => complete(line, ports),
         }
         let places = self.fill_buffers + self.prefetch_lines;
-        let core = &mut self.cores[(place / places) as usize];
+        let core = &mut self.cores[index(place / places)];
         match place % places < self.fill_buffers {
             true => core.free.push(place),
             false => core.ahead.push(place),
         }
-        self.issue((place / places) as usize, ports);
+        self.issue(index(place / places), ports);
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

@@ -14,6 +14,7 @@ use crate::closed_form::workload::{Class, Workload};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::media::Media;
+use crate::number::{index, real};
 use crate::protocol::cxl::fetched::LineInstants;
 use crate::protocol::cxl::{Buffer, LINE_BYTES};
 use crate::request::DataDirection;
@@ -85,7 +86,7 @@ fn demand_media(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     if class.direction == DataDirection::Read && workload.sequential {
         unit = unit.without("media banks");
     }
-    let held = f64::from(cxl.unit_bytes) * f64::from(cxl.buffer_units) / workload.region_bytes.max(1) as f64;
+    let held = f64::from(cxl.unit_bytes) * f64::from(cxl.buffer_units) / real(workload.region_bytes.max(1));
     let reach = match class.direction {
         DataDirection::Write if !is_whole(parts, class) => (1.0 - held).max(0.0),
         DataDirection::Read => 1.0 - open_share(parts, workload),
@@ -104,7 +105,7 @@ fn open_share(parts: &Parts, workload: &Workload) -> f64 {
     let media = &parts.drive.media;
     let banks = u64::from(media.banks());
     let open_bytes = banks * u64::from(media.stripe_bytes);
-    let share = (open_bytes as f64 / workload.region_bytes.max(1) as f64).min(1.0);
+    let share = (real(open_bytes) / real(workload.region_bytes.max(1))).min(1.0);
     if share > OPEN_SHARE { share } else { 0.0 }
 }
 
@@ -318,7 +319,7 @@ impl<'a> Lines<'a> {
     fn run(mut self, offset: u64, bytes: u32, ledger: &mut Ledger) {
         let mut offsets = (0..u64::from(lines(bytes))).map(|line| offset + line * u64::from(LINE_BYTES));
         let at_once = self.parts.drive.cxl.lines_at_once(self.direction, lines(bytes));
-        for offset in offsets.by_ref().take(at_once as usize) {
+        for offset in offsets.by_ref().take(index(at_once)) {
             self.send(ledger.cursor(), offset);
         }
         while let Some(Reverse((ready_at, place))) = self.ready.pop() {

@@ -38,6 +38,7 @@ use super::roles::roles;
 use crate::config::{Acknowledge, Wait};
 use crate::drive::{Drive, Interface};
 use crate::memory::HostMemory;
+use crate::number::index;
 use crate::problem::BrokenCondition;
 use crate::shared::Shared;
 use crate::time::Span;
@@ -159,8 +160,8 @@ pub struct Flush {
 
 impl Flush {
     /// Returns the encoded flush, as the line that a store carries to the device.
-    pub fn encode(&self) -> [u8; LINE_BYTES as usize] {
-        let mut line = [0; LINE_BYTES as usize];
+    pub fn encode(&self) -> [u8; index(LINE_BYTES)] {
+        let mut line = [0; index(LINE_BYTES)];
         line[..8].copy_from_slice(&self.offset.to_le_bytes());
         line[8..12].copy_from_slice(&self.bytes.to_le_bytes());
         line

@@ -15,6 +15,7 @@ use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
+use crate::number::{index, length, low_u16, real};
 use crate::protocol::halves::{self, PollNames};
 use crate::protocol::nvme::controller::Controller as NvmeController;
 use crate::protocol::ports::{Ports, start_read};
@@ -122,7 +123,7 @@ impl Queue {
         if place >= poll.count {
             return None;
         }
-        let command = Command::decode(payload.bytes().as_chunks().0.get(place as usize)?)?;
+        let command = Command::decode(payload.bytes().as_chunks().0.get(index(place))?)?;
         (command.operation == Operation::Read && command.pass == self.pass).then_some(command)
     }
 
@@ -267,7 +268,7 @@ impl Endpoint {
             doorbell_below_iops: config.doorbell_below_iops,
             capacity_bytes: drive.media.capacity_bytes(),
             max_payload_bytes: drive.link.max_payload_bytes,
-            first_binding: drive.nvme.queue_pairs as usize,
+            first_binding: index(drive.nvme.queue_pairs),
             trailers: None,
             counts: Counts::default(),
         }
@@ -334,7 +335,7 @@ impl Endpoint {
     #[inline(never)]
     fn accept(&mut self, now: Time, number: u16, command: Command, sampled: Time, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
-        let request = ports.slots.bound(self.first_binding + usize::from(number), queue.head as usize);
+        let request = ports.slots.bound(self.first_binding + usize::from(number), index(queue.head));
         ports.shared.requests.charge_all(request, [(Stage::PollWait, sampled), (Stage::Fetch, now)]);
         ports.shared.requests.accepted = request;
         (queue.head, queue.pass) = next_entry(queue.head, queue.pass, queue.entries);
@@ -414,7 +415,7 @@ impl Endpoint {
     /// Returns true if no queue read is to follow until a doorbell.
     #[inline(never)]
     fn settle_mode(&mut self, now: Time, number: usize, issued: Time, ports: &mut Ports) -> bool {
-        let threshold_iops = self.doorbell_below_iops as f64;
+        let threshold_iops = real(self.doorbell_below_iops);
         let low = threshold_iops > 0.0 && self.load_iops(now, number) < threshold_iops;
         let queue = &mut self.queues[number];
         match queue.mode {
@@ -439,7 +440,7 @@ impl Endpoint {
     /// threshold for doorbells, so that the mode does not change back and forth.
     #[inline(never)]
     fn leave_doorbell_mode(&mut self, now: Time, number: usize, ports: &mut Ports) {
-        if self.load_iops(now, number) > self.doorbell_below_iops as f64 * 1.25 {
+        if self.load_iops(now, number) > real(self.doorbell_below_iops) * 1.25 {
             self.queues[number].mode = Mode::Poll;
             self.tell_mode(number, MODE_POLL, ports);
         }
@@ -449,7 +450,7 @@ impl Endpoint {
     fn load_iops(&self, now: Time, number: usize) -> f64 {
         let queue = &self.queues[number];
         let oldest = queue.arrivals[queue.arrived % LOAD_WINDOW];
-        LOAD_WINDOW as f64 / now.since(oldest).as_s()
+        real(length(LOAD_WINDOW)) / now.since(oldest).as_s()
     }
 
     /// Writes the new mode of a queue (poll or doorbell) into host memory.
@@ -465,10 +466,10 @@ impl halves::Controller for Endpoint {
         match doorbell_queue(address) {
             None => self.nvme.on_register_write(now, address, value, ports),
             Some(number) => {
-                let Some(queue) = self.queues.get_mut(number as usize) else { return };
+                let Some(queue) = self.queues.get_mut(index(number)) else { return };
                 queue.rung = true;
                 if queue.mode == Mode::Doorbell && queue.in_flight.is_empty() {
-                    self.poll(now, number as u16, ports);
+                    self.poll(now, low_u16(number), ports);
                 }
             }
         }
@@ -477,7 +478,7 @@ impl halves::Controller for Endpoint {
     fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         match timer.kind {
             timer::READ_QUEUE => {
-                let number = timer.context as u16;
+                let number = low_u16(timer.context);
                 if self.queues[usize::from(number)].read_at == Some(now) {
                     self.read_queue(now, number, ports);
                 }

@@ -11,6 +11,7 @@ use phaselink_ring::command::COMMAND_BYTES;
 use super::Role;
 use super::endpoint::{Endpoint, Mode, Queue, timer};
 use super::window::WindowedRead;
+use crate::number::{index, length, short_length};
 use crate::protocol::ports::Ports;
 use crate::scheduler::Event;
 use crate::time::{Span, Time};
@@ -149,7 +150,7 @@ impl Endpoint {
 
     /// Returns the time between queue reads while commands overlap and their arrival cannot be predicted.
     fn pace(&self, queue: &Queue) -> Span {
-        queue.round_trip / self.polls_in_flight as u64
+        queue.round_trip / length(self.polls_in_flight)
     }
 
     /// Returns the time of the next queue read if none is in flight. After a command, that is as soon as another one
@@ -218,8 +219,8 @@ impl Endpoint {
         if !is_one_there || !self.window.has_several() {
             return u32::from(is_one_there);
         }
-        let expected = self.window.expected(number, awaited).take(self.fetch_entries as usize);
-        expected.take_while(|sent| is_there(sent)).count() as u32
+        let expected = self.window.expected(number, awaited).take(index(self.fetch_entries));
+        short_length(expected.take_while(|sent| is_there(sent)).count())
     }
 
     /// Sends a queue read. It begins at the first entry that no other queue read is expected to bring, and asks for as
@@ -241,7 +242,7 @@ impl Endpoint {
         queue.issued = now;
         (queue.rung, queue.retry) = (false, false);
         self.counts.queue_reads += 1;
-        let address = queue.base + u64::from(index) * COMMAND_BYTES as u64;
+        let address = queue.base + u64::from(index) * length(COMMAND_BYTES);
         let token = Role::POLL.token(name.pack());
         let bytes = count * COMMAND_BYTES as u32;
         let chunk_bytes = self.nvme.reads.request_bytes_max();

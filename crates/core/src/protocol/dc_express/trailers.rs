@@ -13,6 +13,7 @@ use crate::data::check::BLOCK_BYTES;
 use crate::drive::Drive;
 use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
+use crate::number::{index, length, wide_index};
 use crate::protocol::dc_express::config::TagChoice;
 use crate::protocol::ports::Ports;
 use crate::random::Random;
@@ -53,7 +54,7 @@ impl Trailers {
     /// Adds the contents that the device already holds, such as after a reset. Pages that were never written are zeros.
     fn register_contents(&mut self, contents: &SparseBytes) {
         for page in contents.pages() {
-            for place in trailer::places(page.len(), self.chunk_bytes as usize, self.width) {
+            for place in trailer::places(page.len(), wide_index(self.chunk_bytes), self.width) {
                 let mut found = [0; 8];
                 found[..place.len()].copy_from_slice(&page[place]);
                 self.source.on_write(0, u64::from_le_bytes(found));
@@ -65,10 +66,10 @@ impl Trailers {
     /// change because of it.
     fn learn(&mut self, packet: &Packet, held: &SparseBytes, arrived: &[u8]) -> bool {
         let before = self.source.current();
-        let chunk_bytes = self.chunk_bytes as usize;
-        let whole_bytes = packet.bytes as usize / chunk_bytes * chunk_bytes;
+        let chunk_bytes = wide_index(self.chunk_bytes);
+        let whole_bytes = index(packet.bytes) / chunk_bytes * chunk_bytes;
         for place in trailer::places(whole_bytes, chunk_bytes, self.width) {
-            let (at, bytes) = (place.start as u64, place.len());
+            let (at, bytes) = (length(place.start), place.len());
             let (mut old, mut new) = ([0; 8], [0; 8]);
             held.read(packet.device_offset + at, &mut old[..bytes]);
             new[..bytes].copy_from_slice(&arrived[place]);

@@ -5,6 +5,7 @@
 //! when the data of each read will have left. A host that runs in a loop sends one command after each of these times.
 
 use super::predict::SizeClass;
+use crate::number::{index, short_length};
 use crate::time::{Span, Time};
 
 /// Largest number of a DC Express endpoint's reads in flight in its window: more than come and go within a round trip.
@@ -112,7 +113,7 @@ impl ReadWindow {
     /// now. Removes and returns a read with too many misses, whose next command is no longer expected.
     #[inline(never)]
     pub(super) fn miss(&mut self, queue: u16, count: u32) -> Option<WindowedRead> {
-        for sent in self.sent.iter_mut().filter(|sent| sent.queue == queue).take(count as usize) {
+        for sent in self.sent.iter_mut().filter(|sent| sent.queue == queue).take(index(count)) {
             sent.misses += 1;
             self.changes = self.changes.wrapping_add(1);
         }
@@ -131,13 +132,13 @@ impl ReadWindow {
 
     #[inline(never)]
     fn missed_of_several(&self, queue: u16) -> u32 {
-        self.of(queue).filter(|sent| sent.misses > 0).count() as u32
+        short_length(self.of(queue).filter(|sent| sent.misses > 0).count())
     }
 
     /// Returns the reads of a queue whose next command is expected and not overdue, oldest first, without the `passed`
     /// oldest.
     pub(super) fn expected(&self, queue: u16, passed: u32) -> impl Iterator<Item = &WindowedRead> {
-        self.of(queue).filter(|sent| sent.misses == 0).skip(passed as usize)
+        self.of(queue).filter(|sent| sent.misses == 0).skip(index(passed))
     }
 
     /// Returns the first read that [`ReadWindow::expected`] would return. At depth 1, the window holds at most one

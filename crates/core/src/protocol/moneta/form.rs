@@ -15,6 +15,7 @@ use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::media::BusRate;
 use crate::media::timing::Bus;
+use crate::number::{length, real};
 use crate::protocol::moneta::spec::WORD_BYTES;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
@@ -129,7 +130,7 @@ fn demand_buffers(parts: &Parts, demands: &mut Demands, direction: DataDirection
         (true, DataDirection::Read) => "transfer buffers of reads",
         (true, DataDirection::Write) => "transfer buffers of writes",
     };
-    demands.add(name, buffers(parts) as f64, buffer_hold_time(parts, direction, bytes), 1.0);
+    demands.add(name, real(length(buffers(parts))), buffer_hold_time(parts, direction, bytes), 1.0);
 }
 
 /// Returns the latency of a lone request of this class, with its certainty.
@@ -238,14 +239,14 @@ fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) -> Time {
     let (first_bytes, last_bytes) = (first_bytes(parts, class.bytes), last_bytes(parts, class.bytes));
     let before_last = pieces(parts, class.bytes).count().saturating_sub(1);
-    let in_turn = buffer_hold_time(parts, class.direction, first_bytes) * (before_last / buffers(parts)) as u64;
+    let in_turn = buffer_hold_time(parts, class.direction, first_bytes) * length(before_last / buffers(parts));
     let lead =
         buffer_hold_time(parts, class.direction, first_bytes) - buffer_hold_time(parts, class.direction, last_bytes);
     let on_wire = |bytes| match class.direction {
         DataDirection::Read => parts.on_wire(&parts.data(bytes)),
         DataDirection::Write => parts.on_wire(&parts.data_completions(bytes)),
     };
-    let behind = on_wire(first_bytes) * (before_last.saturating_sub(1)) as u64 + on_wire(last_bytes);
+    let behind = on_wire(first_bytes) * length(before_last.saturating_sub(1)) + on_wire(last_bytes);
     let data: Span = pieces(parts, class.bytes).map(on_wire).sum();
     let waited = if before_last > 0 { in_turn - lead - behind } else { Span::ZERO };
     ledger.spend(Stage::RequestQueue, waited);

@@ -3,6 +3,8 @@
 //! MON says that a request is compressed into 64 bits, without its DMA address, and that the device holds a table of
 //! DMA addresses. The positions of fields and the addresses of registers are assumed.
 
+use crate::number::low_u8;
+
 /// Size in bytes of a block, the unit of device addresses and lengths: "the smallest request is about 512 bytes" (MON).
 pub const BLOCK_BYTES: u32 = 512;
 /// Size in bytes of a device register, and of a request word.
@@ -104,7 +106,7 @@ pub fn status_vector(address: u64) -> Option<u8> {
 /// address is outside the table or not aligned.
 fn index(address: u64, table: u64) -> Option<u8> {
     let offset = address.checked_sub(table)?;
-    (offset % WORD_BYTES == 0 && offset / WORD_BYTES < 64).then_some((offset / WORD_BYTES) as u8)
+    (offset % WORD_BYTES == 0 && offset / WORD_BYTES < 64).then_some(low_u8(offset / WORD_BYTES))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use crate::drive::Drive;
 use crate::media::keys::Key;
+use crate::number::{index, length, low_u16};
 use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::halves;
 use crate::protocol::halves::Driver as _;
@@ -172,7 +173,7 @@ impl Driver {
     /// Handles a completion queue entry that has become visible in host memory. A polling thread consumes it at once; a
     /// sleeping thread consumes it in its interrupt handler.
     fn on_entry_settled(&mut self, now: Time, packet: &Packet, polling: bool, ports: &mut HostPorts) {
-        let number = packet.token.context as u16;
+        let number = low_u16(packet.token.context);
         if let Some(host) = &mut self.real_host {
             return host.on_entry_settled(now, number, &mut self.queues[usize::from(number)], ports);
         }
@@ -191,7 +192,7 @@ impl Driver {
     fn on_event_index(&mut self, packet: &Packet, memory: &HostMemory) {
         let mut event = [0; 4];
         memory.read(packet.address, &mut event);
-        self.queues[packet.token.context as usize].event_index = u32::from_le_bytes(event);
+        self.queues[index(packet.token.context)].event_index = u32::from_le_bytes(event);
     }
 
     /// Consumes all new entries of a completion queue and completes their requests. Announces the new head, or leaves
@@ -253,8 +254,8 @@ impl Driver {
         };
         let queue = &mut self.queues[number];
         let slot = queue.tail;
-        ports.memory.put(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, || entry.encode());
-        ports.slots.bind(number, slot as usize, request);
+        ports.memory.put(queue.submission_base + u64::from(slot) * length(SUBMISSION_ENTRY_BYTES), || entry.encode());
+        ports.slots.bind(number, index(slot), request);
         queue.tail = wrapped(slot + 1, queue.entries);
     }
 
@@ -436,7 +437,7 @@ impl HostQueues for Driver {
     fn completion_entry(&self, number: u16, slot: u32, memory: &HostMemory) -> [u8; COMPLETION_ENTRY_BYTES] {
         let mut bytes = [0; COMPLETION_ENTRY_BYTES];
         let base = self.queues[usize::from(number)].completion_base;
-        memory.read(base + u64::from(slot) * COMPLETION_ENTRY_BYTES as u64, &mut bytes);
+        memory.read(base + u64::from(slot) * length(COMPLETION_ENTRY_BYTES), &mut bytes);
         bytes
     }
 }
@@ -456,8 +457,8 @@ impl Queue {
             DataPointer::Sgl => 0,
         };
         Queue {
-            submission_base: memory.allocate(u64::from(entries) * SUBMISSION_ENTRY_BYTES as u64),
-            completion_base: memory.allocate(u64::from(entries) * COMPLETION_ENTRY_BYTES as u64),
+            submission_base: memory.allocate(u64::from(entries) * length(SUBMISSION_ENTRY_BYTES)),
+            completion_base: memory.allocate(u64::from(entries) * length(COMPLETION_ENTRY_BYTES)),
             entries,
             tail: 0,
             completion_head: 0,
@@ -485,7 +486,7 @@ impl Queue {
         let id = Some(self.fresh_id).filter(|id| id + 1 < self.entries)?;
         self.fresh_id += 1;
         self.requests.grow();
-        Some(id as u16)
+        Some(low_u16(id))
     }
 
     /// Returns PRP1 and PRP2 for a page-aligned buffer. If the buffer has more than two pages, writes the command's PRP
@@ -553,7 +554,7 @@ impl Queue {
     /// that it is not new.
     pub(super) fn next_entry(&mut self, memory: &HostMemory) -> Option<CompletionEntry> {
         let mut bytes = [0; COMPLETION_ENTRY_BYTES];
-        memory.read(self.completion_base + u64::from(self.completion_head) * bytes.len() as u64, &mut bytes);
+        memory.read(self.completion_base + u64::from(self.completion_head) * length(bytes.len()), &mut bytes);
         let entry = CompletionEntry::decode(&bytes);
         if entry.phase != self.phase {
             return None;

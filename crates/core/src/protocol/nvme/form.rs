@@ -9,6 +9,7 @@ use crate::closed_form::split::{CommandSplit, OVERLAP};
 use crate::closed_form::workload::{Class, Workload};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
+use crate::number::low_u32;
 use crate::protocol::nvme::config::DataPointer;
 use crate::protocol::nvme::controller::PAYLOAD_READ_BYTES;
 use crate::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, PAGE_BYTES, SUBMISSION_ENTRY_BYTES};
@@ -69,7 +70,7 @@ fn page_list_bytes(parts: &Parts, bytes: u32) -> u32 {
     if parts.drive.nvme.data_pointer == DataPointer::Sgl {
         return 0;
     }
-    let others = bytes.div_ceil(PAGE_BYTES as u32) - 1;
+    let others = bytes.div_ceil(low_u32(PAGE_BYTES)) - 1;
     if others <= 1 { 0 } else { others * 8 }
 }
 

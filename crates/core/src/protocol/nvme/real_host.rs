@@ -9,6 +9,7 @@ use super::driver::Queue;
 use super::rules::queues::wrapped;
 use super::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
 use crate::ledger::Stage;
+use crate::number::{index, length};
 use crate::protocol::ports::HostPorts;
 use crate::protocol::real_hosts::HostCommand;
 use crate::request::{Next, RequestId};
@@ -44,12 +45,12 @@ impl RealHost {
     pub(super) fn begin(&self, entries: u32, queue: &mut Queue, ports: &mut HostPorts) {
         (queue.entries, queue.tail, queue.completion_head, queue.phase) = (entries, 0, 0, true);
         // Clear the entries, so that none of an earlier queue is taken for a new one.
-        ports.memory.write(queue.completion_base, &vec![0; queue.entries as usize * COMPLETION_ENTRY_BYTES]);
+        ports.memory.write(queue.completion_base, &vec![0; index(queue.entries) * COMPLETION_ENTRY_BYTES]);
     }
 
     /// Returns the number of further commands that the queue has free slots for.
     pub(super) fn room(&self, number: u16, queue: &Queue) -> usize {
-        queue.entries as usize - 1 - self.queues[usize::from(number)].len()
+        index(queue.entries) - 1 - self.queues[usize::from(number)].len()
     }
 
     /// Writes a real host's command, which arrives at `now`, into the next slot of its submission queue. Opens a
@@ -64,7 +65,7 @@ impl RealHost {
     ) -> u32 {
         let slot = queue.tail;
         queue.tail = wrapped(slot + 1, queue.entries);
-        ports.memory.write(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, command.entry);
+        ports.memory.write(queue.submission_base + u64::from(slot) * length(SUBMISSION_ENTRY_BYTES), command.entry);
         let request = command.io.map(|io| {
             ports.shared.requests.issued += 1;
             let (id, number) = (ports.shared.requests.occupy(), ports.shared.requests.issued);
@@ -80,7 +81,7 @@ impl RealHost {
             request.ledger.until(Stage::Queued, now);
             id
         });
-        ports.slots.bind_maybe(command.queue.into(), slot as usize, request);
+        ports.slots.bind_maybe(command.queue.into(), index(slot), request);
         let command_id = u16::from_le_bytes([command.entry[2], command.entry[3]]);
         self.queues[usize::from(command.queue)].push(InFlightCommand { command_id, token: command.token, request });
         slot

@@ -3,6 +3,7 @@
 
 use crate::drive::Drive;
 use crate::memory::HostMemory;
+use crate::number::{index, length, low_u16};
 use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::halves::{self, Driver as _};
 use crate::protocol::ports::{HostPorts, Settled};
@@ -49,19 +50,19 @@ impl Driver {
     pub fn new(drive: &Drive, memory: &mut HostMemory) -> Driver {
         let entries = drive.pss.descriptors;
         let max_transfer_bytes = drive.pss.max_transfer_kib * 1024;
-        let metadata_stride = u64::from(max_transfer_bytes / SECTOR_BYTES) * METADATA_BYTES as u64;
+        let metadata_stride = u64::from(max_transfer_bytes / SECTOR_BYTES) * length(METADATA_BYTES);
         let area = Area {
-            descriptors: memory.allocate(u64::from(entries) * DESCRIPTOR_BYTES as u64),
-            records: memory.allocate(u64::from(entries) * RECORD_BYTES as u64),
+            descriptors: memory.allocate(u64::from(entries) * length(DESCRIPTOR_BYTES)),
+            records: memory.allocate(u64::from(entries) * length(RECORD_BYTES)),
             entries,
         };
         Driver {
             area,
             tail: 0,
             taken: 0,
-            free_ids: (0..entries).rev().map(|id| id as u16).collect(),
+            free_ids: (0..entries).rev().map(|id| low_u16(id)).collect(),
             waiting: VecDeque::new(),
-            requests: CommandSlots::new(entries as usize),
+            requests: CommandSlots::new(index(entries)),
             buffers: memory.reserve(u64::from(entries) * u64::from(max_transfer_bytes)),
             metadata: memory.reserve(u64::from(entries) * metadata_stride),
             metadata_stride,
@@ -139,7 +140,7 @@ impl halves::Driver for Driver {
             metadata: self.metadata + u64::from(id) * self.metadata_stride,
         };
         ports.memory.write(self.area.descriptor(self.tail), &descriptor.encode());
-        ports.slots.bind(0, (self.tail % self.area.entries) as usize, request);
+        ports.slots.bind(0, index(self.tail % self.area.entries), request);
         self.tail = self.tail.wrapping_add(1);
         self.doorbells += 1;
         let token = Role::TAIL.token(0);

@@ -18,6 +18,7 @@ use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::link::credits::data_credits;
 use crate::media::Media;
+use crate::number::{length, real};
 use crate::protocol::pss::config::ReadMode;
 use crate::protocol::pss::controller::lanes::{LaneJob, Lanes};
 use crate::protocol::pss::controller::pages;
@@ -77,7 +78,7 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     demands.add_share(&media, uncached);
     if class.direction == DataDirection::Write {
         // A write of less than a page occupies the banks of its page for a whole program operation.
-        let lanes = Lanes::new(&parts.drive.media).count() as f64;
+        let lanes = real(length(Lanes::new(&parts.drive.media).count()));
         let pages = f64::from(class.bytes.div_ceil(PAGE_BYTES));
         demands.add("lanes of pages", lanes, parts.program_least(), pages * uncached);
     }
@@ -108,7 +109,7 @@ fn demand_data(parts: &Parts, demands: &mut Demands, class: &Class) {
 /// Returns the size of the card's cache as a fraction of the job's region, the largest share of the region that can be
 /// cached. Exceeds 1 if the cache is larger.
 fn cached_share(parts: &Parts, workload: &Workload) -> f64 {
-    f64::from(parts.drive.pss.cache_pages) * f64::from(PAGE_BYTES) / workload.region_bytes.max(1) as f64
+    f64::from(parts.drive.pss.cache_pages) * f64::from(PAGE_BYTES) / real(workload.region_bytes.max(1))
 }
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {

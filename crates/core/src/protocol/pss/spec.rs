@@ -4,6 +4,8 @@
 //! PSS, section 2: "a shared area in the host memory to exchange commands and information with the card's processors
 //! [...] organized as a variable-length set of descriptors". Sizes and offsets of fields are assumed.
 
+use crate::number::{length, low_u16};
+
 /// Size in bytes of a sector, the unit of device addresses and lengths (PSS, section 2).
 pub const SECTOR_BYTES: u32 = 512;
 /// Size in bytes of a page, the unit of the card's cache. The card is made for small requests, for instance of 4 kB
@@ -35,13 +37,13 @@ impl Area {
     /// Returns the bus address of a descriptor by its number, counted from 0 for the first that the host ever added.
     /// Numbers wrap around the ring.
     pub fn descriptor(&self, number: u32) -> u64 {
-        self.descriptors + u64::from(number % self.entries) * DESCRIPTOR_BYTES as u64
+        self.descriptors + u64::from(number % self.entries) * length(DESCRIPTOR_BYTES)
     }
 
     /// Returns the bus address of a completion record by its number, counted from 0 for the first that the card ever
     /// wrote. Numbers wrap around the ring.
     pub fn record(&self, number: u32) -> u64 {
-        self.records + u64::from(number % self.entries) * RECORD_BYTES as u64
+        self.records + u64::from(number % self.entries) * length(RECORD_BYTES)
     }
 }
 
@@ -83,7 +85,7 @@ impl Descriptor {
         let (head, sector, buffer, metadata) = (next(), next(), next(), next());
         Descriptor {
             write: head & 1 == 1,
-            id: (head >> 16) as u16,
+            id: low_u16(head >> 16),
             sectors: (head >> 32) as u32,
             sector,
             buffer,

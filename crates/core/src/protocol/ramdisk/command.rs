@@ -1,5 +1,7 @@
 //! Layout of the command of the `ramdisk` protocol, which the doorbell write carries.
 
+use crate::number::low_u16;
+
 /// Size in bytes of a block, the unit in which commands give offsets and lengths.
 pub(super) const BLOCK_BYTES: u32 = 512;
 /// Size in bytes of a command, which is the payload of a doorbell write.
@@ -37,7 +39,7 @@ impl Command {
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|place| bytes[at + place]));
         Command {
             write: bytes[2] != 0,
-            slot: word(0) as u16,
+            slot: low_u16(word(0)),
             blocks: (word(0) >> 32) as u32,
             block: word(8),
             buffer: word(16),

@@ -5,6 +5,7 @@ use super::Role;
 use super::command::{BLOCK_BYTES, COMMAND_BYTES, Command, STATUS_BYTES};
 use crate::drive::Drive;
 use crate::ledger::Stage;
+use crate::number::{index, length, low_u32};
 use crate::protocol::halves;
 use crate::protocol::ports::{Ports, start_read};
 use crate::protocol::reads::Reads;
@@ -82,7 +83,7 @@ impl Controller {
             }
             true => (parsed, timer::PARSED),
             false => {
-                (start_read(parsed, offset, bytes as u32, self.max_payload_bytes, request, ports), timer::DATA_READY)
+                (start_read(parsed, offset, low_u32(bytes), self.max_payload_bytes, request, ports), timer::DATA_READY)
             }
         };
         ports.shared.scheduler.at(at, Event::Controller { kind, context: command.slot.into() });
@@ -91,14 +92,14 @@ impl Controller {
     fn ask_for_data(&mut self, command: Command, request: Option<RequestId>, ports: &mut Ports) {
         let (offset, bytes) = extent(&command);
         let token = Role::PAYLOAD.token(command.slot.into());
-        let read = Packet::read(command.buffer, bytes as u32, self.reads.request_bytes_max(), token);
+        let read = Packet::read(command.buffer, low_u32(bytes), self.reads.request_bytes_max(), token);
         self.reads.request(read.user_data(offset, request), ports.link, ports.shared);
     }
 
     fn send_data(&mut self, command: Command, request: Option<RequestId>, ports: &mut Ports) {
         let (offset, bytes) = extent(&command);
         let token = Role::DATA.token(command.slot.into());
-        let data = Packet::write(Direction::Up, command.buffer, bytes as u32, self.max_payload_bytes, token);
+        let data = Packet::write(Direction::Up, command.buffer, low_u32(bytes), self.max_payload_bytes, token);
         ports.link.send(data.user_data(offset, request), ports.shared);
         self.finish(command.slot, ports);
     }
@@ -106,7 +107,7 @@ impl Controller {
     /// Writes the status of a completed command to host memory. The status stays behind any data that was sent before.
     fn finish(&mut self, slot: u16, ports: &mut Ports) {
         self.counts.commands += 1;
-        let address = self.statuses + u64::from(slot) * STATUS_BYTES as u64;
+        let address = self.statuses + u64::from(slot) * length(STATUS_BYTES);
         let status = 1u32.to_le_bytes();
         ports.link.write(Direction::Up, address, &status, Role::STATUS.token(slot.into()), ports.shared);
     }
@@ -132,7 +133,7 @@ impl halves::Controller for Controller {
     /// Handles the data that the device has read from the host for a write, and writes it to the media.
     fn on_answer(&mut self, now: Time, packet: &Packet, _: &Payload, ports: &mut Ports) {
         self.reads.answered(packet.bytes, ports.link, ports.shared);
-        let (_, bytes) = extent(&self.commands[packet.token.context as usize]);
+        let (_, bytes) = extent(&self.commands[index(packet.token.context)]);
         assert_eq!(u64::from(packet.bytes), bytes, "the host sends as many bytes as a write asks for");
         let timing = ports.media.write(now, packet.device_offset, packet.bytes);
         ports.shared.requests.charge_memory(packet.request, timing.stages());
@@ -141,7 +142,7 @@ impl halves::Controller for Controller {
     }
 
     fn on_timer(&mut self, _: Time, timer: Timer, ports: &mut Ports) {
-        let command = self.commands[timer.context as usize];
+        let command = self.commands[index(timer.context)];
         let request = ports.slots.bound(0, command.slot.into());
         match timer.kind {
             timer::PARSED => self.ask_for_data(command, request, ports),

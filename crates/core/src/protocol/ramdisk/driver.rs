@@ -8,6 +8,7 @@ use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::memory::HostMemory;
+use crate::number::{length, low_u16};
 use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::halves;
 use crate::protocol::ports::{HostPorts, Settled};
@@ -38,7 +39,7 @@ impl Driver {
             free: (0..slots).rev().collect(),
             waiting: VecDeque::new(),
             requests: CommandSlots::new(slots.into()),
-            statuses: memory.allocate(u64::from(slots) * STATUS_BYTES as u64),
+            statuses: memory.allocate(u64::from(slots) * length(STATUS_BYTES)),
             buffers: memory.reserve(u64::from(slots) * u64::from(max_transfer_bytes)),
             max_transfer_bytes,
             mmio_write: drive.host.register_write_time(),
@@ -79,7 +80,7 @@ impl halves::Driver for Driver {
         if Role::of(&settled.packet) != Role::STATUS {
             return settled.charge_data(now, ports.shared);
         }
-        let slot = settled.packet.token.context as u16;
+        let slot = low_u16(settled.packet.token.context);
         let request = self.requests.complete(usize::from(slot));
         ports.shared.requests.charge(Some(request), Stage::CompletionEntry, now);
         ports.complete(request);

@@ -2,6 +2,7 @@
 
 use super::{JobFinding, Limits, when};
 use crate::config::engine::{IoEngine, polls};
+use crate::number::index;
 use crate::workload::{Batch, Job};
 
 /// I/O engines of the host's software, among which jobs choose.
@@ -140,13 +141,13 @@ pub(super) fn check_shared_queues(jobs: &[Job], limits: &Limits) -> Option<JobFi
 /// Refuses threads that share a queue and use different completion methods: a queue either raises interrupts or is
 /// polled.
 fn mixed_queue(jobs: &[Job], support: &EngineSupport, queue_pairs: u32) -> Option<JobFinding> {
-    let threads = jobs.iter().flat_map(|job| std::iter::repeat_n(support.polls(job), job.threads as usize));
-    let mut polled: Vec<Option<bool>> = vec![None; queue_pairs as usize];
+    let threads = jobs.iter().flat_map(|job| std::iter::repeat_n(support.polls(job), index(job.threads)));
+    let mut polled: Vec<Option<bool>> = vec![None; index(queue_pairs)];
     let mixed = threads.enumerate().find(|(thread, polls)| {
-        let queue = &mut polled[thread % queue_pairs as usize];
+        let queue = &mut polled[thread % index(queue_pairs)];
         *queue.get_or_insert(*polls) != *polls
     })?;
-    let queue = mixed.0 % queue_pairs as usize;
+    let queue = mixed.0 % index(queue_pairs);
     let found = format!("of the threads that share queue {queue}, some look for completions and some sleep");
     Some(("hipri", found, String::from("jobs that wait alike, or a drive with more queue pairs")))
 }

@@ -4,6 +4,7 @@
 //! and, for all jobs of a run, [`problems_together`] are empty.
 
 use super::{BlockShare, Distribution, Job, Pattern, TraceIo, side_by_side};
+use crate::number::index;
 use crate::problem::Problem;
 use crate::request::{Io, Op};
 use crate::time::{Span, Time};
@@ -307,8 +308,8 @@ fn full_queue(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
 /// Returns index and number of outstanding requests of the fullest queue, which is the first of several equal ones.
 /// Threads use the queue pairs in turn, and each keeps its queue depth outstanding.
 fn fullest_queue(jobs: &[Job], queue_pairs: u32) -> (usize, u64) {
-    let depths = jobs.iter().flat_map(|job| std::iter::repeat_n(u64::from(job.iodepth), job.threads as usize));
-    let mut queues = vec![0u64; queue_pairs.max(1) as usize];
+    let depths = jobs.iter().flat_map(|job| std::iter::repeat_n(u64::from(job.iodepth), index(job.threads)));
+    let mut queues = vec![0u64; index(queue_pairs.max(1))];
     let count = queues.len();
     depths.enumerate().for_each(|(thread, depth)| queues[thread % count] += depth);
     queues.into_iter().enumerate().rev().max_by_key(|&(_, requests)| requests).unwrap_or_default()

@@ -14,7 +14,7 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::stream_seed;
-use crate::number::narrow;
+use crate::number::{index, length, narrow, real};
 use crate::request::{Io, Next, Op};
 use crate::time::{Span, Time};
 use crate::workload::Job;
@@ -53,10 +53,10 @@ impl GroupCommit {
             first_byte: job.offset,
             log_bytes: region_bytes - region_bytes % u64::from(record_bytes),
             position: 0,
-            clients: BinaryHeap::with_capacity(job.group_commit as usize),
+            clients: BinaryHeap::with_capacity(index(job.group_commit)),
             groups: VecDeque::with_capacity(2),
             spare: Vec::new(),
-            committing: job.group_commit as usize,
+            committing: index(job.group_commit),
         }
     }
 
@@ -76,7 +76,7 @@ impl GroupCommit {
             self.clients.pop();
             group.push(handed_in);
         }
-        let bytes = narrow::<u32, u64>(group.len() as u64 * u64::from(self.record_bytes));
+        let bytes = narrow::<u32, u64>(length(group.len()) * u64::from(self.record_bytes));
         let offset = self.first_byte + self.position;
         self.position = (self.position + u64::from(bytes)) % self.log_bytes;
         self.committing = group.len();
@@ -99,7 +99,7 @@ impl GroupCommit {
         for _ in 0..std::mem::take(&mut self.committing) {
             let think = match self.think.is_zero() {
                 true => Span::ZERO,
-                false => exponential(self.think.as_ps() as f64, &mut self.random),
+                false => exponential(real(self.think.as_ps()), &mut self.random),
             };
             self.clients.push(Reverse(now + think));
         }

@@ -15,6 +15,7 @@ use super::flushes::FlushState;
 use super::pace::RatePace;
 use super::trace::{self, TraceIo};
 use super::{BlockShare, Flushes, Job, Pattern};
+use crate::number::{low_u16, whole};
 use crate::request::{DataDirection, Io, Next, Op};
 use crate::time::{Span, Time};
 use group_commit::GroupCommit;
@@ -367,7 +368,7 @@ impl DirectionState {
 
 impl Turns {
     fn over(drives: u16, first: u32) -> Turns {
-        let first = (first % u32::from(drives)) as u16;
+        let first = low_u16(first % u32::from(drives));
         Turns { drives, first, next: first }
     }
 
@@ -410,7 +411,7 @@ fn pick_of_several<'a>(last: &'a Size, others: &'a [Size], random: &mut Xoshiro2
 
 /// Converts a probability in per cent into one times 2^64, for comparison with a random number of 64 bits.
 fn threshold(percent: f64) -> u64 {
-    (percent / 100.0 * (1u128 << 64) as f64) as u64
+    whole(percent / 100.0 * (1u128 << 64) as f64)
 }
 
 /// Returns the seed of one stream of random numbers: the FNV-1a hash (Fowler, Noll and Vo) of the run's seed, a name

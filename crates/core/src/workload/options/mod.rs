@@ -8,6 +8,7 @@ use super::draft::{BLOCK_BYTES_DEFAULT, Draft};
 use super::trace::Format;
 use super::values;
 use super::{Pattern, RateProcess};
+use crate::number::real;
 use crate::problem::Problem;
 use crate::spelling;
 use crate::time::Span;
@@ -412,7 +413,7 @@ fn set_block_bytes(draft: &mut Draft, text: &str) -> Option<()> {
 }
 
 fn set_rate_iops(draft: &mut Draft, text: &str) -> Option<()> {
-    let read = |text: &str| values::whole(text).filter(|&rate| rate > 0).map(|rate| rate as f64);
+    let read = |text: &str| values::whole(text).filter(|&rate| rate > 0).map(|rate| real(rate));
     [draft.job.rate_iops_read, draft.job.rate_iops_write] = values::per_direction(text, read)?;
     Some(())
 }

@@ -4,6 +4,7 @@ use super::file::{File, Pieces};
 use super::format::{ALLOWED, Format};
 use super::reader::{RecordReader, detect};
 use super::record::{DeviceName, FlagFlushes, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, wrong};
+use crate::number::{index, short_length};
 use crate::problem::Problem;
 use crate::request::{Io, Op};
 use std::collections::{BTreeMap, VecDeque};
@@ -86,7 +87,7 @@ impl Devices {
                 Ok(place)
             }
             DeviceName::Named(name) => {
-                if self.names.get(self.last_place as usize).is_none_or(|last| last != name) {
+                if self.names.get(index(self.last_place)).is_none_or(|last| last != name) {
                     self.last_place = self.named(name)?;
                 }
                 Ok(self.last_place)
@@ -105,7 +106,7 @@ impl Devices {
         if self.names.len() == DEVICES_MAX {
             return wrong(format!("`{name}` is one device too many"), format!("at most {DEVICES_MAX} devices"));
         }
-        let place = self.names.len() as u32;
+        let place = short_length(self.names.len());
         self.names.push(name.into());
         self.places.insert(name.into(), place);
         Ok(place)

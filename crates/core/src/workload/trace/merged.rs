@@ -7,6 +7,7 @@ use super::events::{Devices, Events, TraceEvent, TraceStep};
 use super::file::File;
 use super::format::Format;
 use super::record::DeviceName;
+use crate::number::index;
 use crate::problem::{Problem, Problems, all};
 use crate::request::Io;
 use std::cmp::Reverse;
@@ -98,7 +99,7 @@ impl EventMerger {
         if matches!(event.step, TraceStep::Issued(Err(_))) {
             return Ok(0);
         }
-        let here = event.device as usize;
+        let here = index(event.device);
         let names = &self.files[file].devices.names;
         let places = &mut self.places[file];
         for name in names.iter().take(here + 1).skip(places.len()) {

@@ -1,5 +1,6 @@
 //! Records of a trace as the readers of all formats return them, and functions that the readers share.
 
+use crate::number::short_length;
 use crate::request::Op;
 
 /// Size of a sector in bytes, in the formats that count in sectors, whatever the device's own block size is.
@@ -130,7 +131,7 @@ pub(super) fn nanoseconds(text: &str) -> Result<u64, RecordMistake> {
         return Err(bad());
     }
     let digits = decimals.bytes().fold(0, |sum, digit| 10 * sum + u64::from(digit - b'0'));
-    let fraction = digits * 10u64.pow(9 - decimals.len() as u32);
+    let fraction = digits * 10u64.pow(9 - short_length(decimals.len()));
     let whole = number(seconds, "a time").ok().and_then(|seconds| seconds.checked_mul(1_000_000_000));
     whole.and_then(|whole| whole.checked_add(fraction)).ok_or_else(bad)
 }

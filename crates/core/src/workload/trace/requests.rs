@@ -6,6 +6,7 @@ use super::format::Format;
 use super::merged::{EventMerger, Sorted};
 use super::summary::Summary;
 use super::trace_io::TraceIo;
+use crate::number::{index, wide_index};
 use crate::problem::Problem;
 use crate::request::{Io, Op};
 use crate::time::Time;
@@ -161,7 +162,7 @@ impl Clone for Iter {
         let mut copy = self.requests.iter();
         match &self.requests.0.source {
             RequestStorage::AtHand(_) => copy.position = self.position,
-            RequestStorage::Files(_) => drop(copy.by_ref().take(self.position as usize).last()),
+            RequestStorage::Files(_) => drop(copy.by_ref().take(wide_index(self.position)).last()),
         }
         copy
     }
@@ -179,7 +180,7 @@ impl Iterator for Iter {
     #[inline]
     fn next(&mut self) -> Option<TraceIo> {
         let next = match &self.requests.0.source {
-            RequestStorage::AtHand(ios) => ios.get(self.position as usize).copied(),
+            RequestStorage::AtHand(ios) => ios.get(wide_index(self.position)).copied(),
             RequestStorage::Files(_) => self.read(),
         };
         self.position += u64::from(next.is_some());
@@ -249,7 +250,7 @@ impl TraceFiles {
                 _ => continue,
             };
             let TraceRequest::Data { io, .. } = thing else { continue };
-            let place = event.device as usize;
+            let place = index(event.device);
             while is_wanted.len() <= place {
                 let name = merged.device_names().get(is_wanted.len());
                 is_wanted.push(name.is_some_and(|name| *name == self.device));

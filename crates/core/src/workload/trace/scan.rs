@@ -8,6 +8,7 @@ use super::merged::{Disorder, EventMerger};
 use super::requests::{ArrivalStep, TraceFiles, TraceRequests};
 use super::summary::Summary;
 use super::trace_io::TraceIo;
+use crate::number::index;
 use crate::problem::{Problem, Problems};
 use crate::request::{Io, Op};
 use crate::time::Time;
@@ -142,7 +143,7 @@ impl Scan<'_> {
                 thing
             }
         };
-        self.thing(event.at, event.device as usize, thing, names);
+        self.thing(event.at, index(event.device), thing, names);
     }
 
     fn thing(&mut self, at: u64, place: usize, thing: TraceRequest, names: &[String]) {

@@ -16,6 +16,7 @@
 //! on this one it does not. So each thread measures its own long copies. It uses one method for a long phase, then
 //! another for a short phase, and continues with the faster one.
 
+use phaselink_core::number::length;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Instant;
@@ -157,7 +158,7 @@ impl MethodChoice {
         let started = Instant::now();
         copy();
         fence(Ordering::SeqCst);
-        self.note(started.elapsed().as_nanos() as u64 * 1000 / bytes as u64);
+        self.note(started.elapsed().as_nanos() as u64 * 1000 / length(bytes));
     }
 
     /// Adds the cost of a copy in picoseconds a byte. The last one of a phase decides on the method of the next phase.

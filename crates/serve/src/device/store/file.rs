@@ -6,6 +6,7 @@
 //! file, before space is given back, and at each flush. From then on every request fails, since other bytes may have
 //! changed too.
 
+use phaselink_core::number::length;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -114,7 +115,7 @@ impl FileBacking {
     pub(super) fn write_new(&self, offset: u64, from: &[u8]) -> io::Result<()> {
         self.check_length()?;
         self.file.write_all_at(from, self.data_start + offset)?;
-        self.allocation.note(offset, from.len() as u64);
+        self.allocation.note(offset, length(from.len()));
         Ok(())
     }
 

@@ -22,6 +22,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::SeekFrom;
 
 use phaselink_core::media::keys::KeyLayout;
+use phaselink_core::number::wide_index;
 
 use super::index_log::index_bytes;
 use super::metadata::region_bytes;
@@ -119,7 +120,7 @@ impl Geometry {
     }
 
     pub(super) fn len(self) -> usize {
-        self.capacity_bytes as usize
+        wide_index(self.capacity_bytes)
     }
 }
 

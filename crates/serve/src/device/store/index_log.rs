@@ -13,6 +13,7 @@
 use std::io;
 
 use phaselink_core::media::keys::{Key, KeyLayout, StoredValue};
+use phaselink_core::number::{index, length, wide_index};
 
 /// First bytes of each half of the index log.
 const MAGIC: [u8; 8] = *b"plkeyidx";
@@ -72,7 +73,7 @@ impl IndexLog {
     ) -> io::Result<(IndexLog, LoggedKeys)> {
         let mut log = IndexLog { layout, start, half: 1, generation: 0, end: half_bytes(&layout) };
         for half in 0..2 {
-            let mut head = [0; HEAD_BYTES as usize];
+            let mut head = [0; wide_index(HEAD_BYTES)];
             read(start + half * half_bytes(&layout), &mut head)?;
             let generation = log.generation_of(&head)?;
             if generation > log.generation {
@@ -82,7 +83,7 @@ impl IndexLog {
         if log.generation == 0 {
             return Ok((log, Vec::new()));
         }
-        let mut records = vec![0; (half_bytes(&layout) - HEAD_BYTES) as usize];
+        let mut records = vec![0; wide_index(half_bytes(&layout) - HEAD_BYTES)];
         read(log.place() + HEAD_BYTES, &mut records)?;
         // Set the log's end to the end of its half, so that the next change starts the other half. Complete records may
         // follow a torn one, and would become valid again if new records were written over the torn one.
@@ -91,7 +92,7 @@ impl IndexLog {
     }
 
     /// Returns the generation of a half from its head, or 0 if the head is invalid. Fails if its layout is another one.
-    fn generation_of(&self, head: &[u8; HEAD_BYTES as usize]) -> io::Result<u64> {
+    fn generation_of(&self, head: &[u8; wide_index(HEAD_BYTES)]) -> io::Result<u64> {
         let long = |at: usize| u64::from_le_bytes(head[at..at + 8].as_chunks().0[0]);
         let is_whole = head[..8] == MAGIC && head[CHECKSUM_AT..] == crc32fast::hash(&head[..CHECKSUM_AT]).to_le_bytes();
         if !is_whole {
@@ -115,7 +116,7 @@ impl IndexLog {
 
     /// True if records of `bytes` bytes can be appended to the index log's valid half.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
-        self.generation > 0 && self.end + bytes as u64 <= half_bytes(&self.layout)
+        self.generation > 0 && self.end + length(bytes) <= half_bytes(&self.layout)
     }
 
     /// Encodes the index log's record of a key with its value, or of the key's deletion if there is no value.
@@ -154,7 +155,7 @@ impl IndexLog {
         let bytes = IndexLog::sealed(records, self.generation);
         write(self.place() + self.end, &bytes)?;
         flush()?;
-        self.end += bytes.len() as u64;
+        self.end += length(bytes.len());
         Ok(())
     }
 
@@ -178,14 +179,14 @@ impl IndexLog {
         flush()?;
         write(place, &self.head(generation))?;
         flush()?;
-        (self.half, self.generation, self.end) = (half, generation, HEAD_BYTES + bytes.len() as u64);
+        (self.half, self.generation, self.end) = (half, generation, HEAD_BYTES + length(bytes.len()));
         Ok(())
     }
 
     /// Encodes the head of a half with a generation.
-    fn head(&self, generation: u64) -> [u8; HEAD_BYTES as usize] {
+    fn head(&self, generation: u64) -> [u8; wide_index(HEAD_BYTES)] {
         let KeyLayout { capacity_bytes, granule_bytes, keys_max } = self.layout;
-        let mut head = [0; HEAD_BYTES as usize];
+        let mut head = [0; wide_index(HEAD_BYTES)];
         head[..8].copy_from_slice(&MAGIC);
         let numbers = [generation, capacity_bytes, granule_bytes.into(), keys_max.into()];
         for (place, number) in head[8..].as_chunks_mut().0.iter_mut().zip(numbers) {
@@ -224,7 +225,7 @@ fn decode(records: &[u8], generation: u64) -> LoggedKeys {
 fn split_record(records: &[u8], generation: u64) -> Option<(&[u8], &[u8])> {
     let (head, rest) = records.split_first_chunk::<RECORD_HEAD_BYTES>()?;
     let [length, expected] = [0, 1].map(|word| u32::from_le_bytes(head.as_chunks().0[word]));
-    let (record, others) = rest.split_at_checked(length as usize).filter(|_| length > 0)?;
+    let (record, others) = rest.split_at_checked(index(length)).filter(|_| length > 0)?;
     (checksum(generation, record) == expected).then_some((record, others))
 }
 

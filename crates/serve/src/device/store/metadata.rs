@@ -8,6 +8,7 @@
 //! Blocks and their metadata are read and written together under locks of parts of the device. So no reader finds the
 //! data of one write with the metadata of another. A write of data alone leaves the metadata of its blocks unchanged.
 
+use phaselink_core::number::{index, length, low_u32, wide_index};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -30,7 +31,7 @@ const LOCK_BYTES: u64 = 128 << 10;
 #[derive(Debug)]
 pub(super) struct StoreMetadata {
     bytes: Store,
-    locks: [RwLock<()>; LOCKS as usize],
+    locks: [RwLock<()>; wide_index(LOCKS)],
 }
 
 /// Returns the length in bytes of the metadata region of a device.
@@ -45,7 +46,7 @@ fn place(offset: u64) -> u64 {
 
 /// Returns the number of bytes of the metadata region for a block of this size.
 fn stride(block_bytes: u32) -> usize {
-    (u64::from(block_bytes) / UNIT_BYTES * METADATA_BYTES) as usize
+    wide_index(u64::from(block_bytes) / UNIT_BYTES * METADATA_BYTES)
 }
 
 impl StoreMetadata {
@@ -67,7 +68,7 @@ impl StoreMetadata {
     }
 
     fn new(bytes: Store) -> StoreMetadata {
-        StoreMetadata { bytes, locks: [const { RwLock::new(()) }; LOCKS as usize] }
+        StoreMetadata { bytes, locks: [const { RwLock::new(()) }; wide_index(LOCKS)] }
     }
 
     /// Returns the locks of the parts of the device that a range touches, in ascending order.
@@ -90,13 +91,14 @@ impl StoreMetadata {
         let stride = stride(block_bytes);
         let mut region = vec![0; blocks * stride];
         self.bytes.read(place(offset), &mut region)?;
-        Ok(region.chunks_exact(stride).flat_map(|block| &block[..METADATA_BYTES as usize]).copied().collect())
+        Ok(region.chunks_exact(stride).flat_map(|block| &block[..wide_index(METADATA_BYTES)]).copied().collect())
     }
 
     fn write(&self, offset: u64, metadata: &[u8], block_bytes: u32) -> io::Result<()> {
-        let mut region = vec![0; metadata.len() / METADATA_BYTES as usize * stride(block_bytes)];
-        let blocks = region.chunks_exact_mut(stride(block_bytes)).zip(metadata.chunks_exact(METADATA_BYTES as usize));
-        blocks.for_each(|(block, metadata)| block[..METADATA_BYTES as usize].copy_from_slice(metadata));
+        let mut region = vec![0; metadata.len() / wide_index(METADATA_BYTES) * stride(block_bytes)];
+        let blocks =
+            region.chunks_exact_mut(stride(block_bytes)).zip(metadata.chunks_exact(wide_index(METADATA_BYTES)));
+        blocks.for_each(|(block, metadata)| block[..wide_index(METADATA_BYTES)].copy_from_slice(metadata));
         self.bytes.write(place(offset), &region)
     }
 
@@ -116,7 +118,7 @@ impl StoreMetadata {
 }
 
 fn geometry(capacity_bytes: u64) -> Geometry {
-    Geometry { capacity_bytes: region_bytes(capacity_bytes), block_bytes: METADATA_BYTES as u32 }
+    Geometry { capacity_bytes: region_bytes(capacity_bytes), block_bytes: low_u32(METADATA_BYTES) }
 }
 
 impl Store {
@@ -170,9 +172,9 @@ impl Store {
     /// Errors of [`Store::read`], or if the store has no metadata.
     pub fn read_blocks_with_metadata(&self, offset: u64, block_bytes: u32, into: &mut [u8]) -> io::Result<Vec<u8>> {
         let metadata = self.metadata()?;
-        let _guards = metadata.reading(offset, into.len() as u64);
+        let _guards = metadata.reading(offset, length(into.len()));
         self.read(offset, into)?;
-        metadata.read(offset, into.len() / block_bytes as usize, block_bytes)
+        metadata.read(offset, into.len() / index(block_bytes), block_bytes)
     }
 
     /// Writes blocks of `block_bytes` each from `offset` on, with their metadata. A last block that is written only in
@@ -188,7 +190,7 @@ impl Store {
         from: &[u8],
         metadata: &[u8],
     ) -> io::Result<()> {
-        self.replace(offset, from.len() as u64, block_bytes, metadata, || self.write(offset, from))
+        self.replace(offset, length(from.len()), block_bytes, metadata, || self.write(offset, from))
     }
 
     /// Fills blocks of `block_bytes` each with zeros like [`Store::zero`], and writes their metadata.
@@ -218,7 +220,7 @@ impl Store {
     ) -> io::Result<()> {
         let found = self.metadata()?;
         let _guards = found.writing(offset, bytes);
-        let before = found.read(offset, metadata.len() / METADATA_BYTES as usize, block_bytes)?;
+        let before = found.read(offset, metadata.len() / wide_index(METADATA_BYTES), block_bytes)?;
         found.write(offset, metadata, block_bytes)?;
         write().inspect_err(|_| {
             // The space for the old metadata exists. If the disk fails again, some blocks keep a wrong guard, which

@@ -43,6 +43,7 @@ use memmap2::{Advice, MmapOptions, MmapRaw};
 use phaselink_client::chunk;
 use phaselink_core::media::keys::KeyLayout;
 use phaselink_core::media::zones::ZoneLayout;
+use phaselink_core::number::{index, length, wide_index};
 use phaselink_core::problem::Problem;
 use rustix::fs::FallocateFlags;
 
@@ -309,13 +310,13 @@ impl Store {
     /// If the range ends beyond the store, as in every other method. Front-ends check the requests of guests.
     #[inline]
     pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        self.check(offset, into.len() as u64);
-        self.check_readable(offset, into.len() as u64)?;
+        self.check(offset, length(into.len()));
+        self.check_readable(offset, length(into.len()))?;
         match &self.backing {
             Backing::Memory(_) => self.copy_out(offset, into),
             Backing::File(backing) => {
                 let _guard = backing.holes.copying();
-                if !backing.allocation.holds(offset, into.len() as u64) {
+                if !backing.allocation.holds(offset, length(into.len())) {
                     return backing.read_hole(offset, into);
                 }
                 self.copy_out(offset, into);
@@ -336,7 +337,7 @@ impl Store {
         self.check(offset, bytes.into());
         match &self.backing {
             Backing::Memory(_) if !self.unreadable.touches(offset, bytes.into()) => {
-                Some(self.slice(offset, bytes as usize))
+                Some(self.slice(offset, index(bytes)))
             }
             _ => None,
         }
@@ -372,7 +373,7 @@ impl Store {
         let backing = match &self.backing {
             Backing::File(backing) => backing,
             Backing::Memory(written) => {
-                let copied = copy(self.slice(offset, bytes as usize));
+                let copied = copy(self.slice(offset, index(bytes)));
                 if access == StoreAccess::Write {
                     written.note(offset, bytes.into());
                 }
@@ -384,7 +385,7 @@ impl Store {
             StoreAccess::Read => backing.allocation.holds(offset, bytes.into()),
             StoreAccess::Write => backing.allocation.can_overwrite(offset, bytes.into()),
         };
-        let copied = is_there.then(|| copy(self.slice(offset, bytes as usize)));
+        let copied = is_there.then(|| copy(self.slice(offset, index(bytes))));
         // If the check fails, the caller falls back to the slow path, which reports the error.
         copied.filter(|_| backing.check().is_ok())
     }
@@ -392,8 +393,8 @@ impl Store {
     /// Returns a reference to words of the mapping.
     #[inline]
     fn slice(&self, offset: u64, bytes: usize) -> &[AtomicU64] {
-        assert!((offset | bytes as u64).is_multiple_of(8), "{bytes} bytes at {offset} are no words");
-        let first = self.map.as_ptr().wrapping_add(offset as usize).cast::<AtomicU64>();
+        assert!((offset | length(bytes)).is_multiple_of(8), "{bytes} bytes at {offset} are no words");
+        let first = self.map.as_ptr().wrapping_add(wide_index(offset)).cast::<AtomicU64>();
         // SAFETY: every caller has checked that the words lie within the mapping. The mapping begins at a page and
         // lives as long as `self`, and the words are aligned. For concurrent accesses, see `copy_out`.
         unsafe { std::slice::from_raw_parts(first, bytes / 8) }
@@ -403,8 +404,8 @@ impl Store {
     #[inline]
     pub fn prefetch(&self, offset: u64, bytes: u32) {
         self.check(offset, bytes.into());
-        let first = self.map.as_ptr().wrapping_add(offset as usize);
-        for line in (0..bytes as usize).step_by(64) {
+        let first = self.map.as_ptr().wrapping_add(wide_index(offset));
+        for line in (0..index(bytes)).step_by(64) {
             prefetch(first.wrapping_add(line));
         }
     }
@@ -414,7 +415,7 @@ impl Store {
     pub fn prefetch_to_write(&self, offset: u64, bytes: u32) {
         self.check(offset, bytes.into());
         if copy::loads_lines(bytes) && (offset | u64::from(bytes)).is_multiple_of(8) {
-            chunk::prefetch_to_write(self.slice(offset, bytes as usize));
+            chunk::prefetch_to_write(self.slice(offset, index(bytes)));
         }
     }
 
@@ -425,15 +426,15 @@ impl Store {
     /// If the disk refuses them, for example because it is full.
     #[inline]
     pub fn write(&self, offset: u64, from: &[u8]) -> io::Result<()> {
-        self.check(offset, from.len() as u64);
+        self.check(offset, length(from.len()));
         match &self.backing {
             Backing::Memory(written) => {
                 self.copy_in(offset, from);
-                written.note(offset, from.len() as u64);
+                written.note(offset, length(from.len()));
             }
             Backing::File(backing) => {
                 let _guard = backing.holes.copying();
-                match backing.allocation.can_overwrite(offset, from.len() as u64) {
+                match backing.allocation.can_overwrite(offset, length(from.len())) {
                     false => backing.write_new(offset, from)?,
                     true => {
                         self.copy_in(offset, from);
@@ -442,7 +443,7 @@ impl Store {
                 }
             }
         }
-        self.make_readable(offset, from.len() as u64)
+        self.make_readable(offset, length(from.len()))
     }
 
     /// Writes `bytes` zeros from `offset` on. With `keep_space`, the range keeps its space on the disk, so that later
@@ -492,7 +493,7 @@ impl Store {
     pub fn flush_range(&self, offset: u64, bytes: u64) -> io::Result<()> {
         self.check(offset, bytes);
         let Backing::File(backing) = &self.backing else { return Ok(()) };
-        backing.commit(|| self.map.flush_range(offset as usize, bytes as usize))
+        backing.commit(|| self.map.flush_range(wide_index(offset), wide_index(bytes)))
     }
 
     fn check(&self, offset: u64, bytes: u64) {
@@ -501,7 +502,7 @@ impl Store {
     }
 
     fn copy_out(&self, offset: u64, into: &mut [u8]) {
-        let from = self.map.as_ptr().wrapping_add(offset as usize);
+        let from = self.map.as_ptr().wrapping_add(wide_index(offset));
         // SAFETY: every caller has checked that the range lies within the mapping, to which no other Rust reference
         // exists. `into` is a reference, so it does not overlap the mapping. Bytes change during the copy only if a
         // guest reads and writes them at once.
@@ -509,10 +510,10 @@ impl Store {
     }
 
     fn copy_in(&self, offset: u64, from: &[u8]) {
-        if (offset | from.len() as u64).is_multiple_of(8) {
+        if (offset | length(from.len())).is_multiple_of(8) {
             return copy::bytes_into_store(from, self.slice(offset, from.len()));
         }
-        let into = self.map.as_mut_ptr().wrapping_add(offset as usize);
+        let into = self.map.as_mut_ptr().wrapping_add(wide_index(offset));
         // SAFETY: as in `copy_out`.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into, from.len()) }
     }
@@ -522,8 +523,8 @@ impl Store {
         let end = offset + bytes;
         let mut at = offset;
         while at < end {
-            let length = (end - at).min(ZEROS.len() as u64);
-            self.write(at, &ZEROS[..length as usize])?;
+            let length = (end - at).min(length(ZEROS.len()));
+            self.write(at, &ZEROS[..wide_index(length)])?;
             at += length;
         }
         Ok(())
@@ -559,8 +560,8 @@ impl Store {
         // SAFETY: the pages lie within the mapping, are private and anonymous, and no reference to them exists.
         let given = unsafe {
             libc::madvise(
-                self.map.as_mut_ptr().wrapping_add(first as usize).cast(),
-                (last - first) as usize,
+                self.map.as_mut_ptr().wrapping_add(wide_index(first)).cast(),
+                wide_index(last - first),
                 libc::MADV_DONTNEED,
             )
         };

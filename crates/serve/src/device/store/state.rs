@@ -9,6 +9,7 @@
 //! A save goes to the slot with the older state, and is flushed before it returns. After a crash in between, the other
 //! slot is intact.
 
+use phaselink_core::number::{index, length, wide_index};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -92,7 +93,7 @@ impl StoreState {
             records.extend((record.len() as u32).to_le_bytes());
             records.extend(record);
         }
-        if (records.len() + HEAD_BYTES) as u64 > SLOT_BYTES {
+        if length(records.len() + HEAD_BYTES) > SLOT_BYTES {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let numbers = [self.saves.to_le_bytes(), (records.len() as u64).to_le_bytes()].concat();
@@ -107,7 +108,7 @@ impl StoreState {
         while !rest.is_empty() {
             let (head, others) = rest.split_first_chunk::<RECORD_HEAD_BYTES>()?;
             let [tag, length] = [0, 1].map(|word| u32::from_le_bytes(head.as_chunks().0[word]));
-            let (record, others) = others.split_at_checked(length as usize)?;
+            let (record, others) = others.split_at_checked(index(length))?;
             state.records.insert(tag, record.to_vec());
             rest = others;
         }
@@ -123,7 +124,7 @@ fn read_slot(file: &File, slot: u64) -> io::Result<Option<StoreState>> {
     if saves == 0 || length > SLOT_BYTES - HEAD_BYTES as u64 {
         return Ok(None);
     }
-    let mut records = vec![0; length as usize];
+    let mut records = vec![0; wide_index(length)];
     file.read_exact_at(&mut records, at + HEAD_BYTES as u64)?;
     let is_whole = head[16..] == checksum(&head[..16], &records).to_le_bytes();
     Ok(StoreState::decode(saves, &records).filter(|_| is_whole))

@@ -4,6 +4,7 @@
 //! after a write to it, and cleared before a discard of it. So a page without its bit holds zeros, unless a write to it
 //! has not returned.
 
+use phaselink_core::number::length;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +12,7 @@ use super::PAGE_BYTES;
 
 /// Number of 64-bit words in a chunk of the bitmap. A chunk covers 128 MiB and is allocated at the first write there.
 const CHUNK_WORDS: usize = 512;
-const CHUNK_PAGES: u64 = CHUNK_WORDS as u64 * 64;
+const CHUNK_PAGES: u64 = length(CHUNK_WORDS) * 64;
 
 type Chunk = Box<[AtomicU64]>;
 
@@ -54,7 +55,7 @@ impl WrittenPages {
     pub(super) fn run(&self, at: u64) -> (bool, u64) {
         let page = at / PAGE_BYTES;
         let place = (page / CHUNK_PAGES) as usize;
-        let Some(chunk) = self.0[place].get() else { return (false, (place as u64 + 1) * CHUNK_PAGES * PAGE_BYTES) };
+        let Some(chunk) = self.0[place].get() else { return (false, (length(place) + 1) * CHUNK_PAGES * PAGE_BYTES) };
         let word = chunk[word_of(page)].load(Ordering::Relaxed) >> (page % 64);
         let is_written = word & 1 == 1;
         let alike = if is_written { word.trailing_ones() } else { word.trailing_zeros().min(64 - (page % 64) as u32) };

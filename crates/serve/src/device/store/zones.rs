@@ -9,6 +9,7 @@ use std::mem;
 use std::sync::{Mutex, MutexGuard};
 
 use phaselink_core::media::zones::{ZoneLayout, ZoneState, Zones};
+use phaselink_core::number::{index, length};
 
 use crate::device::tally::locked;
 
@@ -172,7 +173,7 @@ fn head(layout: &ZoneLayout) -> [u8; HEAD_BYTES] {
 fn encode(zones: &Zones) -> Vec<u8> {
     let layout = zones.layout();
     let mut record = head(layout).to_vec();
-    record.resize(HEAD_BYTES + layout.zones as usize * 8, 0);
+    record.resize(HEAD_BYTES + index(layout.zones) * 8, 0);
     for zone in 0..layout.zones {
         let (state, written) = zones.zone(zone);
         put(&mut record, zone, state, written);
@@ -181,8 +182,8 @@ fn encode(zones: &Zones) -> Vec<u8> {
 }
 
 fn put(record: &mut [u8], zone: u32, state: ZoneState, written: u64) {
-    let number = ZoneState::ALL.iter().position(|other| *other == state).unwrap_or(0) as u64;
-    let at = HEAD_BYTES + zone as usize * 8;
+    let number = length(ZoneState::ALL.iter().position(|other| *other == state).unwrap_or(0));
+    let at = HEAD_BYTES + index(zone) * 8;
     record[at..at + 8].copy_from_slice(&(written << STATE_BITS | number).to_le_bytes());
 }
 
@@ -200,7 +201,7 @@ fn restore(zones: &mut Zones, record: &[u8]) -> Result<(), String> {
         return Err(format!("the store holds {kept}"));
     }
     let states = record[HEAD_BYTES..].as_chunks().0.iter().map(|number| u64::from_le_bytes(*number));
-    let is_whole = record.len() == HEAD_BYTES + layout.zones as usize * 8;
+    let is_whole = record.len() == HEAD_BYTES + index(layout.zones) * 8;
     let is_fine = (0..).zip(states).all(|(zone, number)| {
         let state = ZoneState::ALL.get((number & ((1 << STATE_BITS) - 1)) as usize);
         state.is_some_and(|state| zones.restore(zone, *state, number >> STATE_BITS))

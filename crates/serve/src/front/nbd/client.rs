@@ -1,5 +1,6 @@
 //! Client's end of an NBD connection, with the functions that a benchmark needs.
 
+use phaselink_core::number::index;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -62,7 +63,7 @@ impl Client {
         self.send()?;
         loop {
             let (kind, length) = self.message(wire::parse_option_reply)?;
-            let data = self.take(length as usize)?;
+            let data = self.take(index(length))?;
             match kind {
                 reply::ACK => return Ok(()),
                 reply::INFO => {

@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use phaselink_core::number::length;
 use phaselink_core::request::Io;
 use phaselink_core::time::Span;
 use rustix::event::{PollFd, PollFlags};
@@ -166,7 +167,7 @@ impl<'a> NbdConnection<'a> {
     /// room.
     #[inline]
     pub(super) fn may_submit(&self) -> bool {
-        let bytes = self.bytes_in_flight + self.session.output.data().len() as u64;
+        let bytes = self.bytes_in_flight + length(self.session.output.data().len());
         self.in_flight < IN_FLIGHT_MAX && bytes < u64::from(PAYLOAD_BYTES_MAX)
     }
 

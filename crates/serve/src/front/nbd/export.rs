@@ -3,6 +3,7 @@
 use super::wire::{self, Request, Status, command, flag};
 use crate::device::history::ChangeKind;
 use crate::device::store::Geometry;
+use phaselink_core::number::index;
 
 /// Device that an NBD server offers under a name.
 #[derive(Clone, Debug)]
@@ -108,14 +109,14 @@ impl Export {
 /// a write.
 #[inline]
 pub fn payload_bytes(request: &Request) -> usize {
-    if request.command == command::WRITE { request.length as usize } else { 0 }
+    if request.command == command::WRITE { index(request.length) } else { 0 }
 }
 
 impl Command {
     /// Returns the number of data bytes that follow the command on the wire: `bytes` for a write, else 0.
     #[inline]
     pub fn payload_bytes(self, bytes: u32) -> usize {
-        if matches!(self, Command::Write { .. }) { bytes as usize } else { 0 }
+        if matches!(self, Command::Write { .. }) { index(bytes) } else { 0 }
     }
 
     /// Returns true if the command's change must be durable when it completes (force unit access).

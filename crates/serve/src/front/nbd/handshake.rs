@@ -4,6 +4,7 @@
 
 use super::export::Export;
 use super::wire::{self, OptionHeader, Parsed, allocation, handshake, info, option, reply, transmission};
+use phaselink_core::number::index;
 
 /// Message that the handshake expects next from the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,9 +78,9 @@ impl Handshake {
             State::ClientFlags => self.client_flags(input),
             State::Options => self.option(input, export, output),
             State::Skip { option, bytes_left } => {
-                let taken = input.len().min(bytes_left as usize);
+                let taken = input.len().min(index(bytes_left));
                 self.state = State::Skip { option, bytes_left: bytes_left - taken as u32 };
-                if taken == bytes_left as usize {
+                if taken == index(bytes_left) {
                     wire::option_reply(output, option, reply::TOO_BIG, b"");
                     self.state = State::Options;
                 }
@@ -110,7 +111,7 @@ impl Handshake {
             self.state = State::Skip { option: header.option, bytes_left: header.length };
             return (head_bytes, Progress::More);
         }
-        let end = head_bytes + header.length as usize;
+        let end = head_bytes + index(header.length);
         match input.get(head_bytes..end) {
             None => (0, Progress::More),
             Some(data) => (end, self.answer(header, data, export, output)),

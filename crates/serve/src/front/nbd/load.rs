@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use phaselink_core::number::{index, length, wide_index};
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::Limits;
@@ -57,7 +58,7 @@ impl LoadConnection for LoadSession {
         if slot >= self.answer_bytes.len() {
             self.answer_bytes.resize(slot + 1, 0);
         }
-        self.answer_bytes[slot] = if op == Op::Read { bytes as usize } else { 0 };
+        self.answer_bytes[slot] = if op == Op::Read { index(bytes) } else { 0 };
         let command = match op {
             Op::Read => command::READ,
             Op::Write => command::WRITE,
@@ -65,7 +66,7 @@ impl LoadConnection for LoadSession {
             Op::Discard => command::TRIM,
             Op::WriteZeroes => command::WRITE_ZEROES,
         };
-        self.client.ask(&Request { flags: 0, command, cookie: slot as u64, offset, length: bytes }, data);
+        self.client.ask(&Request { flags: 0, command, cookie: length(slot), offset, length: bytes }, data);
         Ok(())
     }
 
@@ -79,9 +80,9 @@ impl LoadConnection for LoadSession {
 
     fn reap(&mut self, done: &mut Vec<(usize, bool)>) -> io::Result<()> {
         self.client.receive()?;
-        let bytes_of = |cookie: u64| self.answer_bytes.get(cookie as usize).copied().unwrap_or(0);
+        let bytes_of = |cookie: u64| self.answer_bytes.get(wide_index(cookie)).copied().unwrap_or(0);
         while let Some(answer) = self.client.answer(bytes_of)? {
-            done.push((answer.cookie as usize, answer.error == 0));
+            done.push((wide_index(answer.cookie), answer.error == 0));
         }
         Ok(())
     }

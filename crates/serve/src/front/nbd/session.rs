@@ -3,6 +3,7 @@
 
 use std::io;
 
+use phaselink_core::number::{index, short_length};
 use phaselink_core::request::{Io, Op};
 
 use super::buffer::Buffer;
@@ -79,7 +80,7 @@ impl AcceptedRequest {
         block_bytes: u32,
     ) -> Option<(AcceptedRequest, &'a [u8])> {
         let bytes = effect.kept_bytes(self.bytes, block_bytes);
-        let data = &data[..data.len().min(bytes as usize)];
+        let data = &data[..data.len().min(index(bytes))];
         (bytes > 0).then_some((AcceptedRequest { bytes, ..*self }, data))
     }
 }
@@ -198,7 +199,7 @@ impl Session {
         };
         let payload = export::payload_bytes(&request);
         let ends = request.command == wire::command::DISCONNECT;
-        if ends || payload > wire::PAYLOAD_BYTES_MAX as usize {
+        if ends || payload > index(wire::PAYLOAD_BYTES_MAX) {
             self.close();
             return None;
         }
@@ -226,12 +227,12 @@ impl Session {
     pub fn answer_read(&mut self, cookie: u64, offset: u64, bytes: u32, store: &Store) -> bool {
         let structured = matches!(self.phase, Phase::Transmission { structured: true, .. });
         let head_bytes = if structured { wire::CHUNK_HEADER_BYTES + 8 } else { wire::SIMPLE_REPLY_BYTES };
-        let Ok(room) = self.output.room(head_bytes + bytes as usize) else {
+        let Ok(room) = self.output.room(head_bytes + index(bytes)) else {
             self.answer(cookie, Status::NoMemory);
             return false;
         };
         let (head, rest) = room.split_at_mut(head_bytes);
-        if store.read(offset, &mut rest[..bytes as usize]).is_err() {
+        if store.read(offset, &mut rest[..index(bytes)]).is_err() {
             self.answer(cookie, Status::Io);
             return false;
         }
@@ -242,7 +243,7 @@ impl Session {
         } else {
             head.copy_from_slice(&wire::simple_reply(cookie, Status::Ok));
         }
-        self.output.filled(head_bytes + bytes as usize);
+        self.output.filled(head_bytes + index(bytes));
         true
     }
 }
@@ -256,7 +257,7 @@ impl Session {
             self.answer(cookie, Status::Io);
             return false;
         };
-        let body_bytes = 4 + 8 * extents.len() as u32;
+        let body_bytes = 4 + 8 * short_length(extents.len());
         self.output.push(&wire::chunk_header(cookie, wire::chunk::BLOCK_STATUS, body_bytes));
         self.output.push(&allocation::ID.to_be_bytes());
         for extent in extents {

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
+use phaselink_core::number::wide_index;
 use phaselink_core::problem::Problem;
 use rustix::net::sockopt;
 
@@ -177,7 +178,7 @@ impl Stream {
     /// read, this call takes no lock that the sender needs.
     pub fn input_bytes(&self) -> usize {
         // If the kernel cannot tell, assume that there is input, so that the caller reads.
-        rustix::io::ioctl_fionread(self.as_fd()).map_or(usize::MAX, |bytes| bytes as usize)
+        rustix::io::ioctl_fionread(self.as_fd()).map_or(usize::MAX, |bytes| wide_index(bytes))
     }
 
     /// Returns how much kernel memory holds bytes that have been sent and that the client has not read. Returns 0 for

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use phaselink_core::number::low_u8;
 use phaselink_core::problem::Problem;
 
 /// TCP port that IANA has assigned to NBD.
@@ -79,7 +80,7 @@ fn decode(text: &str) -> Option<String> {
         bytes.push(match byte {
             b'%' => {
                 let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-                (digit(rest.next())? << 4 | digit(rest.next())?) as u8
+                low_u8(digit(rest.next())? << 4 | digit(rest.next())?)
             }
             byte => byte,
         });

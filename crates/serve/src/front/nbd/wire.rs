@@ -3,6 +3,8 @@
 //! Everything here is pure. A parser is given the bytes that have been received, and returns how many a message takes.
 //! It never fails on missing bytes, never looks beyond a limit, and never allocates.
 
+use phaselink_core::number::index;
+
 /// Magic number that begins the NBD handshake (NBDMAGIC).
 pub const MAGIC: u64 = 0x4e42_444d_4147_4943;
 /// Second magic number of the NBD handshake, which also begins each option (IHAVEOPT).
@@ -288,7 +290,7 @@ pub fn parse_meta_contexts<'a>(data: &'a [u8], mut each: impl FnMut(&'a [u8])) -
 /// Splits `data` into a string, which follows its 32-bit length, and the rest; none if `data` is too short.
 fn take_string(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = data.split_at_checked(4)?;
-    rest.split_at_checked(be32(length, 0) as usize)
+    rest.split_at_checked(index(be32(length, 0)))
 }
 
 /// Parses the head of a request, without the data of a write.

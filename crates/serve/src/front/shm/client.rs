@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use phaselink_client::chunk::{self, AHEAD_BYTES, COMMAND_WORDS, Word};
 use phaselink_client::shared::memory::Memory;
+use phaselink_core::number::{index, short_length};
 use phaselink_core::request::{Io, Op};
 use phaselink_ring::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_entry};
 use phaselink_ring::layout::{self, Layout, QueueOffsets, words};
@@ -106,13 +107,13 @@ impl Client {
     /// Returns the number of the client's queues that the device thread owns.
     #[inline]
     pub fn queues(&self) -> u32 {
-        self.rings.len() as u32
+        short_length(self.rings.len())
     }
 
     /// Takes the next command of a queue, if there is one and not all slots are in flight, and checks it.
     #[inline]
     pub fn take(&mut self, queue: u32) -> RingEntry {
-        let ring = &mut self.rings[queue as usize];
+        let ring = &mut self.rings[index(queue)];
         if ring.in_flight >= self.layout.slots() {
             return RingEntry::Nothing;
         }
@@ -123,7 +124,7 @@ impl Client {
         self.memory.word(ring.places.entry(later)).prefetch();
         match self.check(queue, &bytes) {
             Ok(checked) => {
-                self.rings[queue as usize].in_flight += 1;
+                self.rings[index(queue)].in_flight += 1;
                 RingEntry::Command(checked)
             }
             Err(status) => {
@@ -135,7 +136,7 @@ impl Client {
 
     #[inline]
     fn places(&self, queue: u32) -> &QueueOffsets {
-        &self.rings[queue as usize].places
+        &self.rings[index(queue)].places
     }
 
     /// Prefetches what the transfer of a command needs: the bytes of the store, and the cache lines of the client's
@@ -159,7 +160,7 @@ impl Client {
 
     /// Returns true if a command waits in a queue. A thread that is about to sleep calls this; the command stays there.
     pub fn has_command(&self, queue: u32) -> bool {
-        let ring = &self.rings[queue as usize];
+        let ring = &self.rings[index(queue)];
         chunk::take(self.memory.words(ring.places.entry(ring.head), COMMAND_WORDS), ring.pass).is_some()
     }
 
@@ -218,7 +219,7 @@ impl Client {
     pub fn transfer(&self, command: &CheckedCommand, store: &Store, space: &mut [u8]) -> Status {
         let CheckedCommand { operation, offset, bytes, queue, slot, .. } = *command;
         let buffer = self.memory.words(self.places(queue).buffer(slot.into()), words(bytes));
-        let space = &mut space[..bytes as usize];
+        let space = &mut space[..index(bytes)];
         let done = match operation {
             Operation::Read => {
                 let forwarded = store.lend(offset, bytes, StoreAccess::Read, |words| chunk::forward(buffer, words));
@@ -246,13 +247,13 @@ impl Client {
         let latency = self.memory.word(self.places(command.queue).latency(command.slot.into()));
         latency.store(latency_ns, Ordering::Relaxed);
         self.answer(command.queue, command.slot, command.attempt, status);
-        self.rings[command.queue as usize].in_flight -= 1;
+        self.rings[index(command.queue)].in_flight -= 1;
     }
 
     /// Releases a command that a fault never lets complete. The client may use the slot again, if it gives up the
     /// command.
     pub fn forget(&mut self, command: &CheckedCommand) {
-        self.rings[command.queue as usize].in_flight -= 1;
+        self.rings[index(command.queue)].in_flight -= 1;
     }
 
     /// Moves as much of a command's data as the effect of a fault allows, and returns the status for the completion.
@@ -290,12 +291,12 @@ impl Client {
     /// Returns the turn of a queue, which selects the modelled thread that submits the queue's requests.
     #[inline]
     pub fn turn(&self, queue: u32) -> u16 {
-        self.rings[queue as usize].turn
+        self.rings[index(queue)].turn
     }
 
     /// Sets the turn of a queue, which selects the modelled thread that submits the queue's requests.
     pub fn set_turn(&mut self, queue: u32, turn: u16) {
-        self.rings[queue as usize].turn = turn;
+        self.rings[index(queue)].turn = turn;
     }
 }
 

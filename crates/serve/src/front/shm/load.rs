@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use phaselink_client::{Client, Options, Queue, Slot};
+use phaselink_core::number::index;
 use phaselink_core::problem::Problem;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
@@ -89,7 +90,7 @@ impl LoadQueue {
         let options = Options { queues: 1, depth: job.iodepth, transfer_bytes, writes: writes(job) };
         let queue = Client::connect(path, &options)?.take_queue();
         let queue = queue.ok_or_else(|| io::Error::other("the device gives no queue"))?;
-        Ok(LoadQueue { queue, in_flight: Vec::new(), done: Vec::new(), into: vec![0; bytes as usize] })
+        Ok(LoadQueue { queue, in_flight: Vec::new(), done: Vec::new(), into: vec![0; index(bytes)] })
     }
 
     /// Polls every request in flight once, and moves those that have completed to `done`.
@@ -123,7 +124,7 @@ fn writes(job: &Job) -> bool {
 impl LoadConnection for LoadQueue {
     fn submit(&mut self, slot: usize, io: Io, data: &[u8]) -> io::Result<()> {
         let (place, bytes) = match io.op {
-            Op::Read => (self.queue.submit_read(io.offset, io.bytes)?, io.bytes as usize),
+            Op::Read => (self.queue.submit_read(io.offset, io.bytes)?, index(io.bytes)),
             Op::Write => (self.queue.submit_write(io.offset, data)?, 0),
             Op::Flush => (self.queue.submit_flush()?, 0),
             op => return Err(io::Error::other(format!("a queue in shared memory has no {}", op.name()))),

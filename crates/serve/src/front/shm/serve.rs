@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use phaselink_core::ledger::Outcome;
+use phaselink_core::number::index;
 use phaselink_core::request::Io;
 use phaselink_core::time::{Span, Time};
 use phaselink_ring::command::Operation;
@@ -164,7 +165,7 @@ impl FrontEnd for ClientGroup<'_> {
     const PAUSES: bool = false;
 
     fn transfer_bytes_max(&self) -> usize {
-        TRANSFER_BYTES_MAX as usize
+        index(TRANSFER_BYTES_MAX)
     }
 
     #[inline]

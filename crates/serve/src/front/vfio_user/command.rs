@@ -14,6 +14,7 @@
 
 use std::io;
 
+use phaselink_core::number::low_u16;
 use phaselink_core::protocol::nvme::commands::{Changes, CommandSet, MediaUse};
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::request::{Io, Op};
@@ -144,12 +145,12 @@ impl<H: Reach> Endpoint<CommandRequest> for QueueEndpoint<'_, H> {
 
     #[inline]
     fn look_ahead(&mut self, queue: u32, most: u32, store: &Store) {
-        self.set.prefetch_reads(queue as u16, most, self.host, store);
+        self.set.prefetch_reads(low_u16(queue), most, self.host, store);
     }
 
     #[inline]
     fn fetch(&mut self, queue: u32, store: &Store) -> Fetch<CommandRequest> {
-        let queue = queue as u16;
+        let queue = low_u16(queue);
         if self.host.is_leaving() {
             return Fetch::Nothing;
         }

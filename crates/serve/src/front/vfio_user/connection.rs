@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use phaselink_core::number::{index, length};
 use phaselink_core::protocol::nvme::rules::Limits;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -209,7 +210,7 @@ impl Connection {
             }
             if *filled == HEADER_BYTES {
                 let header = Header::decode(bytes.first_chunk().expect("the header has come"));
-                match header.bytes as usize {
+                match index(header.bytes) {
                     length @ HEADER_BYTES..=MESSAGE_BYTES_MAX => bytes.resize(length, 0),
                     // Without a valid length, the start of the next message is unknown, so close the connection.
                     _ => return Err(io::ErrorKind::InvalidData.into()),
@@ -287,7 +288,7 @@ impl Reach for Connection {
             let answer = self.ask(command::DMA_READ, &request)?;
             let data = answer.get(request.len()..).filter(|data| data.len() == part.len()).ok_or(Unreachable)?;
             part.copy_from_slice(data);
-            at += part.len() as u64;
+            at += length(part.len());
         }
         Ok(())
     }
@@ -297,7 +298,7 @@ impl Reach for Connection {
         for part in from.chunks(self.session.transfer_bytes_max) {
             let request = [&at.to_le_bytes()[..], &(part.len() as u64).to_le_bytes(), part].concat();
             self.ask(command::DMA_WRITE, &request)?;
-            at += part.len() as u64;
+            at += length(part.len());
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Interrupts of a vfio-user device: eventfds that the client has sent, by kind and vector.
 
+use phaselink_core::number::{index, short_length};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,7 +86,7 @@ impl Interrupts {
     pub fn info(&self, kind: u32) -> (u32, u32) {
         match kind {
             PIN => (EVENTFD | MASKABLE | AUTOMASKED, 1),
-            VECTOR => (EVENTFD | NORESIZE, self.vectors.len() as u32),
+            VECTOR => (EVENTFD | NORESIZE, short_length(self.vectors.len())),
             // The device raises no error interrupts, but QEMU warns if it has no such vector.
             ERROR => (EVENTFD | NORESIZE, 1),
             _ => (0, 0),
@@ -104,7 +105,7 @@ impl Interrupts {
             // No data and a count of 0: release all interrupts of this kind.
             _ if flags == DATA_NONE | ACTION_TRIGGER && count == 0 => self.release(kind, 0, available),
             _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.is_empty() => self.release(kind, start, end),
-            _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.len() == count as usize => self.assign(kind, start, fds),
+            _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.len() == index(count) => self.assign(kind, start, fds),
             _ if flags & !(DATA_NONE | DATA_BOOL) == ACTION_TRIGGER => self.trigger(setting),
             _ if kind == PIN && flags & !(DATA_NONE | DATA_BOOL) == ACTION_MASK => self.mask_pin(true),
             // Unmasking through an eventfd is not supported. QEMU then sends a message instead.
@@ -120,13 +121,13 @@ impl Interrupts {
     fn release(&mut self, kind: u32, start: u32, end: u32) {
         match kind {
             PIN => self.pin = None,
-            VECTOR => self.vectors[start as usize..end as usize].fill_with(|| None),
+            VECTOR => self.vectors[index(start)..index(end)].fill_with(|| None),
             _ => {}
         }
     }
 
     fn assign(&mut self, kind: u32, start: u32, fds: Vec<OwnedFd>) {
-        for (place, fd) in (start as usize..).zip(fds) {
+        for (place, fd) in (index(start)..).zip(fds) {
             let event = Some(Arc::new(EventFd::new(fd)));
             match kind {
                 PIN => {
@@ -142,13 +143,12 @@ impl Interrupts {
     /// Raises the interrupts that a setting names, for a client that tests them.
     fn trigger(&self, setting: &Setting) {
         for place in 0..setting.count {
-            let is_meant =
-                setting.flags & DATA_BOOL == 0 || setting.data.get(place as usize).is_some_and(|it| *it != 0);
+            let is_meant = setting.flags & DATA_BOOL == 0 || setting.data.get(index(place)).is_some_and(|it| *it != 0);
             match setting.kind {
                 _ if !is_meant => {}
                 PIN => self.raise_pin(),
                 ERROR => {}
-                _ => self.vectors[(setting.start + place) as usize].iter().for_each(|event| event.ring()),
+                _ => self.vectors[index(setting.start + place)].iter().for_each(|event| event.ring()),
             }
         }
     }

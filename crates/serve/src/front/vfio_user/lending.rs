@@ -23,6 +23,7 @@
 //! Whatever changes queues, the client's memory or its interrupts (messages but doorbells, admin commands, a reset, the
 //! client's end) is done while the owner has all queues. So it finds no command half executed, and needs no lock.
 
+use phaselink_core::number::{index, length};
 use phaselink_core::protocol::nvme::rules::Limits;
 
 use super::command::CommandRequest;
@@ -93,7 +94,7 @@ pub(super) struct ControllerGroups<'a> {
 impl<'a> ControllerGroups<'a> {
     /// Divides the queues of a controller with these limits among the threads that have these wake-ups.
     pub(super) fn new(controller: usize, limits: &Limits, wakeups: &[&'a Wakeup]) -> ControllerGroups<'a> {
-        let sets = wakeups.len().min(limits.queue_pairs as usize);
+        let sets = wakeups.len().min(index(limits.queue_pairs));
         let wakeup = |set| wakeups[group_of(controller, set, wakeups.len())];
         let borrower = |set| Borrower { slot: QueueOwner::default(), wakeup: wakeup(set) };
         let borrowers = (1..sets).map(borrower).collect();
@@ -137,5 +138,5 @@ impl<'a> ControllerGroups<'a> {
 /// Returns the index of the poll group, out of `groups`, that serves a set of a controller's queues. Controllers with
 /// one queue are divided as a whole; those with many have queues on all threads.
 pub(super) fn group_of(controller: usize, set: usize, groups: usize) -> usize {
-    owner(controller as u64, set as u64, groups)
+    owner(length(controller), length(set), groups)
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use phaselink_core::number::{index, length, wide_index};
 use phaselink_core::table::Table;
 
 use super::mapping::Mapping;
@@ -125,11 +126,11 @@ impl Regions {
     /// first.
     fn touched(&self, start: u64, end: u64) -> impl Iterator<Item = u32> {
         let before_end = self.places.range(..end).rev().map(|(_, place)| *place);
-        before_end.take_while(move |place| self.table[*place as usize].end() > start)
+        before_end.take_while(move |place| self.table[index(*place)].end() > start)
     }
 
     fn release(&mut self, place: u32) {
-        let gone = std::mem::take(&mut self.table[place as usize]);
+        let gone = std::mem::take(&mut self.table[index(place)]);
         self.places.remove(&gone.start);
         self.table.vacate(place);
     }
@@ -185,7 +186,7 @@ impl Memory {
         let is_within = |region: &Region| start <= region.start && region.end() <= end;
         match touched
             .iter()
-            .map(|place| is_within(&self.regions.table[*place as usize]))
+            .map(|place| is_within(&self.regions.table[index(*place)]))
             .reduce(|one, other| one && other)
         {
             None => Err(RegionRefusal::Missing),
@@ -210,17 +211,17 @@ impl Memory {
         let recent = &mut self.recent[recent_index(address)];
         if address.wrapping_sub(recent.start) >= recent.bytes {
             let (start, place) = self.regions.places.range(..=address).next_back()?;
-            let bytes = self.regions.table[*place as usize].bytes;
+            let bytes = self.regions.table[index(*place)].bytes;
             if address - start >= bytes {
                 return None;
             }
             *recent = Recent { start: *start, bytes, place: *place };
         }
-        let region = &self.regions.table[recent.place as usize];
+        let region = &self.regions.table[index(recent.place)];
         let offset = address - region.start;
-        let here = (region.bytes - offset).min(bytes as u64) as usize;
+        let here = wide_index((region.bytes - offset).min(bytes as u64));
         let place = match &region.mapping {
-            Some(mapping) => AccessTarget::Mapped(mapping, offset as usize),
+            Some(mapping) => AccessTarget::Mapped(mapping, wide_index(offset)),
             None => AccessTarget::Remote { readable: region.readable, writable: region.writable },
         };
         Some((place, here))
@@ -232,9 +233,9 @@ impl Memory {
     pub fn mapped(&mut self, address: u64, bytes: usize) -> Option<(&Mapping, usize)> {
         let recent = &self.recent[recent_index(address)];
         let offset = address.wrapping_sub(recent.start);
-        if offset < recent.bytes && bytes as u64 <= recent.bytes - offset {
-            let mapping = self.regions.table[recent.place as usize].mapping.as_ref()?;
-            return Some((mapping, offset as usize));
+        if offset < recent.bytes && length(bytes) <= recent.bytes - offset {
+            let mapping = self.regions.table[index(recent.place)].mapping.as_ref()?;
+            return Some((mapping, wide_index(offset)));
         }
         self.mapped_elsewhere(address, bytes)
     }

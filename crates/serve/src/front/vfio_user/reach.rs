@@ -3,6 +3,7 @@
 //! The thread that has the client's socket reaches everything, since it can ask the client. Other threads reach only
 //! mapped memory. Whatever else is needed, they leave to the thread with the socket.
 
+use phaselink_core::number::{index, length};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -65,7 +66,7 @@ pub trait Reach {
                 AccessTarget::Remote { readable: true, .. } => self.read_remote(address, piece)?,
                 AccessTarget::Remote { .. } => return Err(Unreachable),
             }
-            address = address.wrapping_add(here as u64);
+            address = address.wrapping_add(length(here));
             rest = others;
         }
         Ok(())
@@ -86,7 +87,7 @@ pub trait Reach {
                 AccessTarget::Remote { writable: true, .. } => self.write_remote(address, piece)?,
                 _ => return Err(Unreachable),
             }
-            address = address.wrapping_add(here as u64);
+            address = address.wrapping_add(length(here));
             rest = others;
         }
         Ok(())
@@ -128,14 +129,14 @@ impl<T: Reach> Host for T {
 
     #[inline]
     fn prefetch(&mut self, address: u64, bytes: u32) {
-        let place = self.memory().mapped(address, bytes as usize);
-        place.into_iter().for_each(|(mapping, offset)| mapping.prefetch(offset, bytes as usize));
+        let place = self.memory().mapped(address, index(bytes));
+        place.into_iter().for_each(|(mapping, offset)| mapping.prefetch(offset, index(bytes)));
     }
 
     #[inline]
     fn prefetch_to_write(&mut self, address: u64, bytes: u32) {
-        let place = self.memory().mapped(address, bytes as usize);
-        place.into_iter().for_each(|(mapping, offset)| mapping.prefetch_to_write(offset, bytes as usize));
+        let place = self.memory().mapped(address, index(bytes));
+        place.into_iter().for_each(|(mapping, offset)| mapping.prefetch_to_write(offset, index(bytes)));
     }
 
     #[inline]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
+use phaselink_core::number::{index, low_u16};
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::time::Span;
 use rustix::event::PollFd;
@@ -64,7 +65,7 @@ pub fn behind_the_doorbell(drive: &Drive, controllers: usize) -> Drive {
 /// If the system gives no thread, or cannot wait for sockets.
 pub(super) fn serve(service: &Service<'_>, served: &[ControllerSocket]) -> io::Result<Option<Outcome>> {
     served.iter().try_for_each(|served| served.load(service.device))?;
-    let queues: usize = served.iter().map(|served| served.limits().queue_pairs as usize).sum();
+    let queues: usize = served.iter().map(|served| index(served.limits().queue_pairs)).sum();
     let groups = service.groups(service.device_threads.min(queues));
     let spare_groups = service.spare_groups(spare_threads(served.len()));
     let [wakeups, spare_wakeups] =
@@ -73,7 +74,7 @@ pub(super) fn serve(service: &Service<'_>, served: &[ControllerSocket]) -> io::R
     let mut fronts = divide(served, &controllers, wakeups.len(), service.wait);
     fronts.extend(spare_fronts(served, &controllers, service.wait).into_iter().take(spare_groups.len()));
     if service.timing {
-        let (lead, pairs) = (exchange_of_words(), limits::offered_queue_pairs(&service.device.drive) as u16);
+        let (lead, pairs) = (exchange_of_words(), low_u16(limits::offered_queue_pairs(&service.device.drive)));
         fronts.iter_mut().for_each(|front| (front.completion_lead, front.model_queue_pairs) = (lead, Some(pairs)));
     }
     let run = |(group, front): (PollGroup<'_>, ControllerGroup<'_>)| {
@@ -203,7 +204,7 @@ impl<'a> ControllerGroup<'a> {
             controllers: Vec::new(),
             borrowed: Vec::new(),
             model_queue_pairs: None,
-            transfer_bytes_max: served.iter().map(|it| it.limits().transfer_bytes_max as usize).max().unwrap_or(0),
+            transfer_bytes_max: served.iter().map(|it| index(it.limits().transfer_bytes_max)).max().unwrap_or(0),
             completion_lead: Span::ZERO,
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use phaselink_client::shared::memory::Memory as Page;
+use phaselink_core::number::{index, wide_index};
 use phaselink_core::protocol::nvme::rules::Limits;
 use serde_json::{Value, json};
 
@@ -98,7 +99,7 @@ impl Session {
             registers: Registers::new(limits),
             queue_pairs: limits.queue_pairs,
             configuration: Configuration::new(interrupt_vectors(limits)),
-            vectors: vec![0; VECTORS_BYTES as usize],
+            vectors: vec![0; wide_index(VECTORS_BYTES)],
             doorbells: Arc::new(Doorbells(doorbells)),
             doorbells_fd,
             is_mappable,
@@ -185,7 +186,7 @@ impl Session {
         if !said.is_empty() {
             let said: Value = serde_json::from_slice(said).map_err(|_| libc::EINVAL)?;
             let wanted = said["capabilities"]["max_data_xfer_size"].as_u64().unwrap_or(u64::MAX);
-            self.transfer_bytes_max = wanted.clamp(1, TRANSFER_BYTES_MAX as u64) as usize;
+            self.transfer_bytes_max = wide_index(wanted.clamp(1, TRANSFER_BYTES_MAX as u64));
             answer.extend(capabilities(&said).to_string().bytes());
             answer.push(0);
         }
@@ -267,12 +268,12 @@ impl Session {
         let access = RegionAccess::read(&mut payload)?;
         let mut answer = access.encode();
         let from = answer.len();
-        answer.resize(from + access.count as usize, 0);
+        answer.resize(from + index(access.count), 0);
         let (offset, into) = (access.offset, &mut answer[from..]);
         match access.region {
             // The doorbell page is write-only, so reads return only the controller registers.
             BAR_REGISTERS => self.registers.read(offset, into),
-            BAR_VECTORS => into.copy_from_slice(&self.vectors[offset as usize..][..into.len()]),
+            BAR_VECTORS => into.copy_from_slice(&self.vectors[wide_index(offset)..][..into.len()]),
             CONFIGURATION => self.configuration.read(offset, into),
             _ => {}
         }
@@ -281,7 +282,7 @@ impl Session {
 
     fn region_write(&mut self, mut payload: Fields) -> Result<ReplyPayload, Refused> {
         let access = RegionAccess::read(&mut payload)?;
-        let from = payload.bytes(access.count as usize).ok_or(libc::EINVAL)?;
+        let from = payload.bytes(index(access.count)).ok_or(libc::EINVAL)?;
         self.write(&access, from);
         Ok(access.encode().into())
     }
@@ -292,7 +293,7 @@ impl Session {
         for _ in 0..count {
             let access = RegionAccess::read(&mut payload)?;
             let from = payload.bytes(8).ok_or(libc::EINVAL)?;
-            self.write(&access, from.get(..access.count as usize).ok_or(libc::EINVAL)?);
+            self.write(&access, from.get(..index(access.count)).ok_or(libc::EINVAL)?);
         }
         Ok(count.to_le_bytes().to_vec().into())
     }
@@ -306,7 +307,7 @@ impl Session {
                 self.registers.write(offset, from);
             }
             BAR_REGISTERS => self.ring(offset - REGISTER_BYTES, from),
-            BAR_VECTORS => self.vectors[offset as usize..][..from.len()].copy_from_slice(from),
+            BAR_VECTORS => self.vectors[wide_index(offset)..][..from.len()].copy_from_slice(from),
             CONFIGURATION => self.configure(offset, from),
             _ => {}
         }

@@ -1,6 +1,7 @@
 //! Requests, status bytes and configuration space of a virtio block device.
 
 use crate::device::store::Geometry;
+use phaselink_core::number::{length, low_u32};
 
 /// Size of a virtio sector in bytes, the unit of all offsets and lengths whatever the drive's block size (section
 /// 5.2.4).
@@ -132,13 +133,13 @@ impl BlockRequest {
         };
         let bytes = if matches!(command, Command::Read | Command::Name) { to_driver } else { from_driver };
         let offset = field64(header, 8).checked_mul(SECTOR_BYTES).ok_or(Status::IoError)?;
-        let range = RANGE_BYTES as u64;
+        let range = length(RANGE_BYTES);
         let is_fine = match command {
             Command::Read | Command::Write => {
                 bytes <= TRANSFER_BYTES_MAX.into() && lies_within(offset, bytes, geometry)
             }
             Command::Flush => true,
-            Command::Name => bytes >= NAME_BYTES as u64,
+            Command::Name => bytes >= length(NAME_BYTES),
             Command::Discard | Command::Zero => {
                 let ranges = if command == Command::Zero { 1 } else { RANGES_MAX };
                 bytes > 0 && bytes.is_multiple_of(range) && bytes / range <= ranges.into()
@@ -165,7 +166,7 @@ impl Range {
         if sectors > RANGE_SECTORS_MAX || !lies_within(offset, length, geometry) {
             return Err(Status::IoError);
         }
-        Ok(Range { offset, bytes: length as u32, unmap: flags & 1 != 0 })
+        Ok(Range { offset, bytes: low_u32(length), unmap: flags & 1 != 0 })
     }
 }
 
@@ -188,7 +189,7 @@ pub fn config(geometry: Geometry, queues: u16) -> [u8; CONFIG_BYTES_MAX] {
     put(26, &1u16.to_le_bytes());
     put(28, &1u32.to_le_bytes());
     put(34, &queues.to_le_bytes());
-    let alignment = geometry.block_bytes / SECTOR_BYTES as u32;
+    let alignment = geometry.block_bytes / low_u32(SECTOR_BYTES);
     put(36, &RANGE_SECTORS_MAX.to_le_bytes());
     put(40, &RANGES_MAX.to_le_bytes());
     put(44, &alignment.to_le_bytes());

@@ -3,6 +3,7 @@
 //! Each socket has one client at a time, and a thread for the client's messages. That thread shares the rings with the
 //! device thread by a lock, which is contended only while a message is executed.
 
+use phaselink_core::number::{index, length, low_u16};
 use std::fs::File;
 use std::io;
 use std::net::Shutdown;
@@ -260,7 +261,7 @@ impl VhostUserBackendReqHandler for Shared {
     }
 
     fn set_vring_base(&self, index: u32, base: u32) -> Result<()> {
-        self.with_ring(index, |ring| ring.queue.set_next_avail(base as u16))
+        self.with_ring(index, |ring| ring.queue.set_next_avail(low_u16(base)))
     }
 
     /// Stops a ring, and returns its position when all of its requests have completed, or after a timeout.
@@ -302,7 +303,7 @@ impl VhostUserBackendReqHandler for Shared {
     }
 
     fn get_queue_num(&self) -> Result<u64> {
-        Ok(RINGS as u64)
+        Ok(length(RINGS))
     }
 
     fn set_vring_enable(&self, index: u32, is_enabled: bool) -> Result<()> {
@@ -311,7 +312,7 @@ impl VhostUserBackendReqHandler for Shared {
 
     fn get_config(&self, offset: u32, bytes: u32, _: VhostUserConfigFlags) -> Result<Vec<u8>> {
         let config = blk::config(self.geometry, RINGS as u16);
-        let (offset, bytes) = (offset as usize, bytes as usize);
+        let (offset, bytes) = (index(offset), index(bytes));
         let end = offset.checked_add(bytes).ok_or(Error::InvalidParam)?;
         config.get(offset..end).map(<[u8]>::to_vec).ok_or(Error::InvalidParam)
     }

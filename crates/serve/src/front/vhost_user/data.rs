@@ -1,5 +1,6 @@
 //! Transfers of bytes between the guest's memory and the store.
 
+use phaselink_core::number::{index, short_length};
 use std::io;
 
 use vm_memory::GuestMemoryMmap;
@@ -42,7 +43,7 @@ impl GuestTransfer<'_> {
             Command::Flush => Ok(0),
             Command::Name => {
                 let name = blk::name(name);
-                scatter(&request.parts, self.memory, &name).map(|()| name.len() as u32)
+                scatter(&request.parts, self.memory, &name).map(|()| short_length(name.len()))
             }
             // A discard may be ignored, but this device frees the space and returns zeros afterwards.
             Command::Discard | Command::Zero => request
@@ -107,7 +108,7 @@ fn each(
 
 /// Returns the first `bytes` bytes of the buffer `space`, which grows if it is shorter.
 fn room(space: &mut Vec<u8>, bytes: u32) -> &mut [u8] {
-    let bytes = bytes as usize;
+    let bytes = index(bytes);
     if space.len() < bytes {
         space.resize(bytes, 0);
     }

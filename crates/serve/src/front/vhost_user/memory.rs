@@ -1,6 +1,7 @@
 //! Memory that a vhost-user client shares: mapped regions of files, each with an address in the guest and one in the
 //! client's process.
 
+use phaselink_core::number::{index, length};
 use std::fs::File;
 use std::slice;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ pub(super) const REGIONS_MAX: u64 = 512;
 
 /// Returns a part of a guest's memory as words of 8 bytes; none if it is not aligned, or lies in more than one region.
 pub(super) fn words(memory: &GuestMemoryMmap, part: GuestPart) -> Option<&[AtomicU64]> {
-    let bytes = part.bytes as usize;
+    let bytes = index(part.bytes);
     let found = memory.get_slice(part.address, bytes).ok()?;
     let first = found.ptr_guard_mut().as_ptr().cast::<AtomicU64>();
     let are_words = first.is_aligned() && bytes.is_multiple_of(size_of::<AtomicU64>());
@@ -58,7 +59,7 @@ impl SharedMemory {
     /// Maps one more region of the client's memory; returns none if that is not possible.
     pub(super) fn add(&mut self, region: &VhostUserMemoryRegion, file: File) -> Option<()> {
         let VhostUserMemoryRegion { guest_phys_addr: start, memory_size, user_addr, mmap_offset, .. } = *region;
-        if self.regions.len() as u64 == REGIONS_MAX || !file.metadata().ok()?.is_file() {
+        if length(self.regions.len()) == REGIONS_MAX || !file.metadata().ok()?.is_file() {
             return None;
         }
         user_addr.checked_add(memory_size)?;

@@ -1,5 +1,6 @@
 //! Virtqueue of a client: takes requests, writes completions, and notifies the client where it has asked for that.
 
+use phaselink_core::number::{index, length};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -195,7 +196,7 @@ fn ranges(
     command: Command,
     geometry: Geometry,
 ) -> Result<SmallVec<[Range; 1]>, Status> {
-    let mut data = vec![0; bytes as usize];
+    let mut data = vec![0; index(bytes)];
     gather(parts, memory, &mut data)?;
     let (ranges, _) = data.as_chunks::<RANGE_BYTES>();
     ranges.iter().map(|range| Range::parse(range, command, geometry)).collect()
@@ -224,7 +225,7 @@ fn each(
 ) -> Result<(), Status> {
     let mut done = 0;
     for part in parts {
-        let end = bytes.min(done + part.bytes as usize);
+        let end = bytes.min(done + index(part.bytes));
         if !copy(part.address, done..end) {
             return Err(Status::IoError);
         }
@@ -254,11 +255,11 @@ impl Chain {
             self.to_driver.extend((part.bytes > 0).then_some(part));
             return;
         }
-        let head = (HEADER_BYTES - self.header_bytes).min(part.bytes as usize);
+        let head = (HEADER_BYTES - self.header_bytes).min(index(part.bytes));
         let into = &mut self.header[self.header_bytes..][..head];
         self.is_broken |= memory.read_slice(into, part.address).is_err();
         self.header_bytes += head;
-        part = GuestPart { address: part.address.unchecked_add(head as u64), bytes: part.bytes - head as u32 };
+        part = GuestPart { address: part.address.unchecked_add(length(head)), bytes: part.bytes - head as u32 };
         self.from_driver.extend((part.bytes > 0).then_some(part));
     }
 

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use phaselink_core::ledger::Outcome;
+use phaselink_core::number::{index, length};
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::Span;
 use rustix::event::PollFd;
@@ -97,7 +98,7 @@ impl Request for RingRequest {
     }
 
     fn thread(&self) -> u64 {
-        self.place.ring as u64
+        length(self.place.ring)
     }
 
     fn note(&self, record: &Record) {
@@ -133,7 +134,7 @@ impl RingEndpoint<'_> {
 impl Endpoint<RingRequest> for RingEndpoint<'_> {
     #[inline]
     fn fetch(&mut self, queue: u32, store: &Store) -> Fetch<RingRequest> {
-        let place = RingPlace { ring: queue as usize, ..self.place };
+        let place = RingPlace { ring: index(queue), ..self.place };
         let writes_through = !self.client.flushes();
         let Client { memory, rings, .. } = &mut *self.client;
         match rings[place.ring].take(memory.guest(), store.geometry()) {
@@ -269,7 +270,7 @@ pub(super) fn serve(service: &Service<'_>, sockets: &[VhostSocket]) -> io::Resul
     thread::scope(|scope| {
         let _stop = device.stop.at_the_end();
         for (place, (socket, shared)) in sockets.iter().zip(&clients).enumerate() {
-            let wakeup = groups[owner(0, place as u64, number)].wakeup;
+            let wakeup = groups[owner(0, length(place), number)].wakeup;
             let builder = thread::Builder::new().name(String::from("vhost-user client"));
             builder.spawn_scoped(scope, move || {
                 // If this socket fails, only its clients are affected, so ignore the error.

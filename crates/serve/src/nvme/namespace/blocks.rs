@@ -1,6 +1,7 @@
 //! Executes commands on logical blocks. With data placement, counts writes where they are placed, and reports or renews
 //! reclaim units; the core's [rules](phaselink_core::protocol::nvme::rules::placement) decide on the latter.
 
+use phaselink_core::number::index;
 use phaselink_core::protocol::nvme::commands::{self, Action, MediaUse};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::spec::Status;
@@ -53,7 +54,7 @@ fn execute_placed(
         }
         Action::SendUnits(send) => {
             let list = command.lists.as_deref().unwrap_or_default();
-            let list = &list[list.len().saturating_sub(send.bytes() as usize)..];
+            let list = &list[list.len().saturating_sub(index(send.bytes()))..];
             let listed = placement.limits_of(namespace).listed(list).map_err(refusal)?;
             placement.renew(namespace, &listed);
             return Ok(());

@@ -2,6 +2,7 @@
 //! [rules](phaselink_core::protocol::nvme::rules::key_value) decide on each, as they do for the simulated controller.
 
 use phaselink_core::media::keys::{Key, KeyRefusal, KeySpace, StoreOptions, StoredValue};
+use phaselink_core::number::{index, short_length};
 use phaselink_core::protocol::nvme::commands::{self, Action};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::key_value::{delete, status};
@@ -53,14 +54,14 @@ pub(crate) fn execute(
             // long.
             let value_bytes = keys.with(|found| retrieve(found, key, buffer_bytes, store, space))?;
             let bytes = value_bytes.min(buffer_bytes);
-            copy_to_host(&cut(data, bytes), &space[..bytes as usize], host)?;
+            copy_to_host(&cut(data, bytes), &space[..index(bytes)], host)?;
             journal.count(row, bytes);
             Ok(value_bytes.into())
         }
         KeyOperation::Exist => keys.with(|found| found_value(found, key).map(|value| value.bytes.into())),
         KeyOperation::List { .. } => {
             let list = keys.with(|found| key_command.list(found));
-            copy_to_host(&cut(data, list.len() as u32), &list, host).map(|()| 0)
+            copy_to_host(&cut(data, short_length(list.len())), &list, host).map(|()| 0)
         }
         KeyOperation::Delete => {
             keys.change(key, |found| delete(found, key, reports_missing)).map(|_| 0).map_err(refusal)
@@ -95,7 +96,7 @@ fn write_value(
     store: &Store,
     space: &mut [u8],
 ) -> Result<(), Status> {
-    let space = &mut space[..value.bytes as usize];
+    let space = &mut space[..index(value.bytes)];
     let granule = store.geometry().block_bytes;
     let mut parts = value.parts(value.bytes, granule);
     match (parts.next(), parts.next()) {
@@ -105,7 +106,7 @@ fn write_value(
             copy_from_host(data, space, host)?;
             let mut rest = &*space;
             for (offset, bytes) in value.parts(value.bytes, granule) {
-                let (part, others) = rest.split_at(bytes as usize);
+                let (part, others) = rest.split_at(index(bytes));
                 store.write(offset, part).map_err(|error| write_status(&error))?;
                 rest = others;
             }
@@ -118,9 +119,9 @@ fn write_value(
 fn retrieve(found: &KeySpace, key: Key, buffer_bytes: u32, store: &Store, space: &mut [u8]) -> Result<u32, Status> {
     let value = found_value(found, key)?;
     let bytes = value.bytes.min(buffer_bytes);
-    let mut rest = &mut space[..bytes as usize];
+    let mut rest = &mut space[..index(bytes)];
     for (offset, bytes) in value.parts(bytes, found.layout().granule_bytes) {
-        let (part, others) = rest.split_at_mut(bytes as usize);
+        let (part, others) = rest.split_at_mut(index(bytes));
         store.read(offset, part).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
         rest = others;
     }

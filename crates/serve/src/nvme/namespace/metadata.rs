@@ -6,6 +6,7 @@
 
 use std::io;
 
+use phaselink_core::number::{index, wide_index};
 use phaselink_core::protocol::nvme::commands::{self, Action};
 use phaselink_core::protocol::nvme::rules::{BlockMetadata, BlockProtection};
 use phaselink_core::protocol::nvme::spec::Status;
@@ -57,10 +58,10 @@ impl ProtectedBlocks<'_> {
             command.checked.as_ref().map_err(|it| *it)?;
         let (offset, bytes) = (*offset, *bytes);
         match action {
-            Action::Read => self.read(checked, host, &mut space[..bytes as usize])?,
-            Action::Compare => self.compare(checked, host, &mut space[..bytes as usize])?,
+            Action::Read => self.read(checked, host, &mut space[..index(bytes)])?,
+            Action::Compare => self.compare(checked, host, &mut space[..index(bytes)])?,
             Action::Verify => self.verify(offset, bytes, space)?,
-            Action::Write => self.write(checked, host, &mut space[..bytes as usize])?,
+            Action::Write => self.write(checked, host, &mut space[..index(bytes)])?,
             Action::Zero { keep_space } => self.zero((offset, bytes.into()), *keep_space)?,
             Action::Copy => self.copy(&command.ranges, offset)?,
             _ => return command.execute(host, self.store, space, journal),
@@ -102,7 +103,7 @@ impl ProtectedBlocks<'_> {
         let longest = (space.len() >> self.metadata.block_shift << self.metadata.block_shift) as u32;
         while done < bytes {
             let piece = (bytes - done).min(longest);
-            self.load(offset + u64::from(done), &mut space[..piece as usize], protection)?;
+            self.load(offset + u64::from(done), &mut space[..index(piece)], protection)?;
             protection = protection.map(|it| it.advanced(piece >> self.metadata.block_shift));
             done += piece;
         }
@@ -111,7 +112,7 @@ impl ProtectedBlocks<'_> {
 
     /// Executes Write Zeroes. Deallocated blocks get the metadata of unwritten blocks (section 3.2.8).
     fn zero(&self, (offset, bytes): (u64, u64), keep_space: bool) -> Result<(), Status> {
-        let blocks = (bytes >> self.metadata.block_shift) as usize;
+        let blocks = wide_index(bytes >> self.metadata.block_shift);
         let zeroed = match self.metadata.protection {
             Some(protection) if keep_space => {
                 let metadata = self.stored(protection.of_zeros(blocks));
@@ -127,7 +128,7 @@ impl ProtectedBlocks<'_> {
     fn copy(&self, sources: &[(u64, u64)], to: u64) -> Result<(), Status> {
         let (mut data, mut metadata) = (Vec::new(), Vec::new());
         for (place, (offset, bytes)) in sources.iter().enumerate() {
-            let mut source = vec![0; *bytes as usize];
+            let mut source = vec![0; wide_index(*bytes)];
             metadata.extend(self.load(*offset, &mut source, self.metadata.sources.get(place).copied())?);
             data.extend(source);
         }

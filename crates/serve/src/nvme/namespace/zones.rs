@@ -3,6 +3,7 @@
 //! zones.
 
 use phaselink_core::media::zones::ZoneAction;
+use phaselink_core::number::index;
 use phaselink_core::protocol::nvme::commands::zones::{ZoneEffect, admit};
 use phaselink_core::protocol::nvme::commands::{self, Action};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
@@ -43,7 +44,7 @@ pub(crate) fn execute(
     let effect = zones.with(|zones| admit(zones, *action, place, &command.ranges, shift)).map_err(refusal)?;
     if let ZoneEffect::Placed(block) = effect {
         let offset = block << shift;
-        let written = write(offset, data, store, &mut space[..*bytes as usize], host);
+        let written = write(offset, data, store, &mut space[..index(*bytes)], host);
         written.inspect_err(|_| undo_write((offset, *bytes), zones, store))?;
         journal.count(row, *bytes);
         return Ok(block);

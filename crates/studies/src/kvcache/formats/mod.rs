@@ -7,6 +7,7 @@ mod mooncake;
 mod oracle_general;
 mod reading;
 
+use phaselink_core::number::{length, whole};
 use std::fmt::Write;
 
 use serde::Deserialize;
@@ -152,7 +153,7 @@ fn json<T: DeserializeOwned>(text: &str) -> Result<T, LineMistake> {
 /// Wall-clock times (seconds since 1970) are accepted, because only differences matter.
 fn nanoseconds(time: f64, unit_ns: f64) -> Result<u64, LineMistake> {
     match (0.0..LATEST_NS).contains(&(time * unit_ns)) {
-        true => Ok((time * (unit_ns / 1e3)).round() as u64 * 1000),
+        true => Ok(whole((time * (unit_ns / 1e3)).round()) * 1000),
         false => Err(LineMistake::new(format!("the time {time}"), "0 or later, and before the year 2500")),
     }
 }
@@ -167,7 +168,7 @@ fn checked_blocks(tokens: u64, answer: u64, ids: usize, block_tokens: u64) -> Re
         return Err(LineMistake::new(format!("{beyond} tokens"), format!("at most {TOKENS_MAX}")));
     }
     let most = tokens.div_ceil(block_tokens);
-    match ids as u64 > most {
+    match length(ids) > most {
         true => Err(LineMistake::new(
             format!("{ids} hash_ids for {tokens} tokens"),
             format!("at most {most}, as a block has {block_tokens} tokens (--block-tokens says so if it has not)"),

@@ -1,5 +1,6 @@
 //! Stacked horizontal bar as SVG, with a numbered legend.
 
+use phaselink_core::number::{length, real};
 use std::fmt::Write;
 
 use super::super::table::characters;
@@ -57,7 +58,7 @@ fn rectangle(place: usize, segment: &BarSegment, left: f64, width: f64) -> Strin
         (width - GAP).max(0.5),
     );
     let number = (place + 1).to_string();
-    let label = [name, &number].into_iter().find(|label| characters(label) as f64 * CHARACTER + 8.0 <= width);
+    let label = [name, &number].into_iter().find(|label| real(length(characters(label))) * CHARACTER + 8.0 <= width);
     if let Some(label) = label {
         let (x, y) = (left + (width - GAP) / 2.0, HEIGHT / 2.0 + 4.0);
         let _ = write!(text, "<text class=\"inside\" x=\"{x:.2}\" y=\"{y}\">{label}</text>");

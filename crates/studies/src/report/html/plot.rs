@@ -7,6 +7,7 @@ use super::super::table::characters;
 use super::super::units;
 use super::{colour, escape};
 use phaselink_core::ledger::Latency;
+use phaselink_core::number::{length, real, whole};
 use phaselink_core::time::Span;
 
 /// Width and height of a plot in the drawing's units, equal to those of line plots.
@@ -89,8 +90,8 @@ impl Axes {
         let count = series.iter().map(|line| line.latency.count()).max().unwrap_or(1);
         let min_ps = series.iter().map(|line| line.latency.min().as_ps()).min().unwrap_or(1).max(1);
         let max_ps = series.iter().map(|line| line.latency.max().as_ps()).max().unwrap_or(1).max(min_ps);
-        let low_ps = ticks().take_while(|tick| *tick <= min_ps as f64).last().unwrap_or(1.0);
-        let high_ps = ticks().find(|tick| *tick > max_ps as f64).unwrap_or(max_ps as f64 * 2.0);
+        let low_ps = ticks().take_while(|tick| *tick <= real(min_ps)).last().unwrap_or(1.0);
+        let high_ps = ticks().find(|tick| *tick > real(max_ps)).unwrap_or(real(max_ps) * 2.0);
         Axes { nines: nines_of(count).max(1.0), low_ps, high_ps }
     }
 
@@ -107,9 +108,9 @@ impl Axes {
     fn points(&self, latency: &Latency) -> String {
         let last = nines_of(latency.count());
         let point = |place: usize| {
-            let nines = last * place as f64 / (POINTS - 1) as f64;
+            let nines = last * real(length(place)) / real(length(POINTS - 1));
             let percent = 100.0 * (1.0 - libm::pow(10.0, -nines));
-            let ps = latency.percentile(percent).as_ps() as f64;
+            let ps = real(latency.percentile(percent).as_ps());
             format!("{:.1},{:.1}", self.x(nines), self.y(ps))
         };
         (0..POINTS).map(point).collect::<Vec<_>>().join(" ")
@@ -120,14 +121,14 @@ impl Axes {
         let visible = ticks().filter(|tick| (self.low_ps..=self.high_ps).contains(tick));
         for tick in visible {
             let y = self.y(tick);
-            let name = units::span(Span::from_ps(tick as u64));
+            let name = units::span(Span::from_ps(whole(tick)));
             let _ = writeln!(text, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{}\"/>", WIDTH - RIGHT);
             let _ = writeln!(text, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>", LEFT - 8.0, y + 4.0);
         }
         let mut end = f64::MIN;
         for (name, nines) in nine_ticks(self.nines) {
             let (x, foot) = (self.x(nines), HEIGHT - BOTTOM);
-            let half = characters(&name) as f64 * CHARACTER / 2.0;
+            let half = real(length(characters(&name))) * CHARACTER / 2.0;
             if x - half < end {
                 continue;
             }
@@ -141,7 +142,7 @@ impl Axes {
 
 /// Returns the number of nines of the percentile beyond which one of `count` requests is left; not whole in general.
 fn nines_of(count: u64) -> f64 {
-    libm::log10(count.max(1) as f64)
+    libm::log10(real(count.max(1)))
 }
 
 /// Returns the latencies at which the axis may have a tick, in ps: 1, 2 and 5 times the powers of ten, up to 10^7 s.
@@ -154,7 +155,7 @@ fn nine_ticks(nines: f64) -> impl Iterator<Item = (String, f64)> {
     let first = [("0 %".to_string(), 0.0), ("50 %".to_string(), libm::log10(2.0)), ("90 %".to_string(), 1.0)];
     let later = (2..=18_usize).map(|count| match count {
         2 => ("99 %".to_string(), 2.0),
-        _ => (format!("99.{} %", "9".repeat(count - 2)), count as f64),
+        _ => (format!("99.{} %", "9".repeat(count - 2)), real(length(count))),
     });
     first.into_iter().chain(later).take_while(move |(_, place)| *place <= nines + 1e-9)
 }

@@ -14,6 +14,7 @@ use crate::results::{FIGURES, Figure, Figures};
 use phaselink_core::engine::timeline::Window;
 use phaselink_core::ledger::stage::SystemPart;
 use phaselink_core::ledger::{DirectionOutcome, Outcome, Trace};
+use phaselink_core::number::real;
 
 /// Smallest utilisation at which a resource is listed as busy.
 const USED_MIN: f64 = 0.01;
@@ -239,9 +240,9 @@ fn link(outcome: &Outcome) -> String {
             .enumerate()
             .map(|(place, (kind, bytes))| BarSegment {
                 name: kind.to_string(),
-                share: busy * *bytes as f64 / wire.bytes().max(1) as f64,
-                figure: units::quantity(*bytes as f64, "B"),
-                value: *bytes as f64,
+                share: busy * real(*bytes) / real(wire.bytes().max(1)),
+                figure: units::quantity(real(*bytes), "B"),
+                value: real(*bytes),
                 colour: colour::of_part(SystemPart::Link, place),
             })
             .collect();

@@ -15,6 +15,7 @@ pub use target::{Bound, Target};
 use super::axis::{AxisTarget as Key, SweptKey};
 use super::{Figures, Plan};
 use phaselink_core::config::document::Value;
+use phaselink_core::number::wide_index;
 use std::cmp::Ordering;
 
 /// Number of points that run at the same time. It decides which points run, so that it does not depend on the machine.
@@ -79,7 +80,7 @@ pub struct Search {
 impl Candidate {
     /// Returns a candidate for a point of the plan, which costs `cost`.
     pub fn new(plan: &Plan, point: usize, cost: f64) -> Candidate {
-        let mut speeds = vec![Speed::Unknown(plan.seed(point) as usize)];
+        let mut speeds = vec![Speed::Unknown(wide_index(plan.seed(point)))];
         plan.visit(point, |swept, place| speeds.push(speed(swept, place)));
         Candidate { point, cost, speeds }
     }

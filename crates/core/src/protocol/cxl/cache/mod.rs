@@ -30,6 +30,7 @@ use super::LINE_BYTES;
 use super::config::{CacheStart, Cxl};
 use super::fetched::LineInstants;
 use crate::media::Media;
+use crate::number::index;
 use crate::table::NumberMap;
 use crate::time::{Span, Time};
 use directory::Directory;
@@ -109,7 +110,7 @@ impl PageCache {
             frames: NumberMap::default(),
             first: Frame { stored: 0, dirty, free_at: Time::ZERO, whole_at: Time::ZERO, is_ahead: false },
             write_backs: VecDeque::new(),
-            write_back_places: config.buffer_units as usize,
+            write_back_places: index(config.buffer_units),
             counts: CacheCounts::default(),
         }
     }

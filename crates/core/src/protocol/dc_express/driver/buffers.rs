@@ -4,6 +4,7 @@ use phaselink_ring::trailer::{self, Tag, TagWidth};
 
 use super::{Driver, Read};
 use crate::memory::HostMemory;
+use crate::number::{index, length};
 use crate::protocol::dc_express::ReadName;
 use crate::protocol::dc_express::config::TagChoice;
 use crate::protocol::dc_express::trailers::announced;
@@ -19,11 +20,11 @@ impl Driver {
         let tag = Tag { value: self.choose_tag(number, &read, ports.memory), width: self.width() };
         self.queues[number].reads.get_mut(usize::from(slot)).tag = tag.value;
         let request = &ports.shared.requests[read.request];
-        for place in trailer::places(request.io.bytes as usize, self.chunk_bytes as usize, tag.width) {
+        for place in trailer::places(index(request.io.bytes), index(self.chunk_bytes), tag.width) {
             let mut bytes = [0; 8];
             let bytes = &mut bytes[..place.len()];
             tag.mark(bytes);
-            ports.memory.write(request.buffer + place.start as u64, bytes);
+            ports.memory.write(request.buffer + length(place.start), bytes);
         }
         tag.value
     }
@@ -53,8 +54,8 @@ impl Driver {
         let read = self.queues[usize::from(name.queue)].reads.get_mut(usize::from(name.slot));
         let request = &ports.shared.requests[read.request];
         let tag = Tag { value: read.tag, width };
-        let buffer = (request.buffer, request.io.bytes as usize);
-        let first = first_incomplete(ports.memory, buffer, self.chunk_bytes as usize, tag);
+        let buffer = (request.buffer, index(request.io.bytes));
+        let first = first_incomplete(ports.memory, buffer, index(self.chunk_bytes), tag);
         let all_here = read.settled == total;
         match first {
             None => {
@@ -63,7 +64,7 @@ impl Driver {
             }
             Some(_) if all_here => self.on_collision(now, name, ports),
             Some(chunk) => {
-                let tail_gone = chunk + 1 < total as usize;
+                let tail_gone = chunk + 1 < index(total);
                 self.counts.oops += u64::from(tail_gone && !std::mem::replace(&mut read.oops, tail_gone));
             }
         }
@@ -78,7 +79,7 @@ fn first_incomplete(memory: &HostMemory, buffer: (u64, usize), chunk_bytes: usiz
         let place = trailer::place(chunk, bytes, chunk_bytes, tag.width);
         let mut trailer = [0; 8];
         let trailer = &mut trailer[..place.len()];
-        memory.read(address + place.start as u64, trailer);
+        memory.read(address + length(place.start), trailer);
         tag.ends(trailer)
     };
     trailer::first_incomplete(bytes.div_ceil(chunk_bytes), is_marked)

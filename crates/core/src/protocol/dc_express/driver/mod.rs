@@ -9,6 +9,7 @@ mod buffers;
 
 use crate::drive::Drive;
 use crate::memory::HostMemory;
+use crate::number::{index, length, low_u16};
 use crate::protocol::halves::{self, Driver as _};
 use crate::request::Io;
 use std::collections::VecDeque;
@@ -146,7 +147,7 @@ impl Driver {
             random,
             timeout: max_latency(drive) * u64::from(config.queue_entries),
             watching: false,
-            first_binding: drive.nvme.queue_pairs as usize,
+            first_binding: index(drive.nvme.queue_pairs),
             counts: Counts::default(),
         }
     }
@@ -214,8 +215,8 @@ impl Driver {
         let queue = &mut self.queues[number];
         let (operation, pass) = (Operation::Read, queue.pass);
         let command = Command { operation, pass, slot, attempt, offset: io.offset, bytes: io.bytes, buffer, tag };
-        ports.memory.put(queue.base + u64::from(queue.tail) * COMMAND_BYTES as u64, || command.encode());
-        ports.slots.bind(self.first_binding + number, queue.tail as usize, request);
+        ports.memory.put(queue.base + u64::from(queue.tail) * length(COMMAND_BYTES), || command.encode());
+        ports.slots.bind(self.first_binding + number, index(queue.tail), request);
         (queue.tail, queue.pass) = next_entry(queue.tail, queue.pass, queue.entries);
         let mut mode = [0];
         ports.memory.read(queue.mode_word, &mut mode);
@@ -437,15 +438,15 @@ impl Queue {
     fn new(entries: u32, max_transfer_bytes: u32, memory: &mut HostMemory) -> Queue {
         let slots = entries.min(1 << 16) - 1;
         Queue {
-            base: memory.allocate(u64::from(entries) * COMMAND_BYTES as u64),
+            base: memory.allocate(u64::from(entries) * length(COMMAND_BYTES)),
             mode_word: memory.allocate(64),
             buffers: memory.reserve(u64::from(slots) * u64::from(max_transfer_bytes)),
             entries,
             tail: 0,
             pass: FIRST_PASS,
-            free_slots: (0..slots as u16).rev().collect(),
+            free_slots: (0..low_u16(slots)).rev().collect(),
             waiting: VecDeque::new(),
-            reads: CommandSlots::new(slots as usize),
+            reads: CommandSlots::new(index(slots)),
         }
     }
 }

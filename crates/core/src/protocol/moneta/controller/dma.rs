@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 
 use super::Piece;
+use crate::number::index;
 use crate::request::DataDirection;
 use crate::table::Table;
 
@@ -30,7 +31,7 @@ impl DataMover {
     /// its transfer buffer, and a change of direction must wait for the pieces in flight.
     pub(super) fn start(&mut self, pieces: &Table<Piece>) -> Option<u32> {
         let &(piece, direction) = self.line.front()?;
-        let is_ready = direction == DataDirection::Write || pieces[piece as usize].buffered;
+        let is_ready = direction == DataDirection::Write || pieces[index(piece)].buffered;
         let turns_round = self.under_way > 0 && self.last_direction != Some(direction);
         if !is_ready || turns_round {
             return None;

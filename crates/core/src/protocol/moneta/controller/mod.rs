@@ -19,6 +19,7 @@ use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::media::BusRate;
 use crate::media::timing::Bus;
+use crate::number::{index, low_u8};
 use crate::protocol::halves;
 use crate::protocol::ports::Ports;
 use crate::protocol::reads::Reads;
@@ -230,7 +231,7 @@ impl Controller {
 
     /// Starts a read's piece, which goes from the memory over the ring into its transfer buffer.
     fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let piece = self.pieces[id as usize];
+        let piece = self.pieces[index(id)];
         let timing = ports.media.read(now, piece.offset, piece.bytes, piece.bytes);
         ports.shared.requests.charge_memory(piece.request, timing.stages(timing.last_at));
         let buffered = self.cross_ring(now, timing.last_at, &piece, ports.shared);
@@ -247,14 +248,14 @@ impl Controller {
 
     /// Handles the arrival of a read's piece in its transfer buffer: its DMA engine may send it to the host.
     fn on_buffered(&mut self, id: u32, ports: &mut Ports) {
-        self.pieces[id as usize].buffered = true;
+        self.pieces[index(id)].buffered = true;
         self.advance(self.queues.number(DataDirection::Read), ports);
     }
 
     /// Lets a DMA engine start the next pieces of its queue that may move now.
     fn advance(&mut self, engine: usize, ports: &mut Ports) {
         while let Some(id) = self.dma[engine].start(&self.pieces) {
-            match self.pieces[id as usize].direction {
+            match self.pieces[index(id)].direction {
                 DataDirection::Read => self.send_data(id, ports),
                 DataDirection::Write => self.ask_for_data(id, ports),
             }
@@ -263,7 +264,7 @@ impl Controller {
 
     /// Sends a read's piece to the host, and counts the piece as completed.
     fn send_data(&mut self, id: u32, ports: &mut Ports) {
-        let piece = self.pieces[id as usize];
+        let piece = self.pieces[index(id)];
         let token = Role::DATA.token(id);
         let packet = Packet::write(Direction::Up, piece.buffer, piece.bytes, self.max_payload_bytes, token);
         ports.link.send(packet.user_data(piece.offset, piece.request), ports.shared);
@@ -274,7 +275,7 @@ impl Controller {
 
     /// Sends a read of host memory for the data of a write's piece.
     fn ask_for_data(&mut self, id: u32, ports: &mut Ports) {
-        let piece = self.pieces[id as usize];
+        let piece = self.pieces[index(id)];
         let token = Role::READ_DATA.token(id);
         let packet = Packet::read(piece.buffer, piece.bytes, self.reads.request_bytes_max(), token);
         self.reads.request(packet.user_data(piece.offset, piece.request), ports.link, ports.shared);
@@ -294,7 +295,7 @@ impl Controller {
     fn on_data(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         self.reads.answered(packet.bytes, ports.link, ports.shared);
         let id = packet.token.context;
-        let piece = self.pieces[id as usize];
+        let piece = self.pieces[index(id)];
         assert_eq!(packet.bytes, piece.bytes, "the host sends as many bytes as a piece asks for");
         let across = self.cross_ring(now, now, &piece, ports.shared);
         ports.shared.scheduler.at(across, Event::Controller { kind: timer::RELAYED, context: id });
@@ -324,7 +325,7 @@ impl Controller {
 
     /// Handles the memory's acknowledgement of a write's piece, which completes that piece.
     fn on_stored(&mut self, now: Time, tag: u32, ports: &mut Ports) {
-        self.piece_done(now, tag as u8, ports);
+        self.piece_done(now, low_u8(tag), ports);
     }
 
     /// Counts a completed piece of a request. Completes the request if this was its last outstanding piece.
@@ -373,7 +374,7 @@ impl halves::Controller for Controller {
 
     fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         match timer.kind {
-            timer::DECODED => self.on_decoded(now, timer.context as u8, ports),
+            timer::DECODED => self.on_decoded(now, low_u8(timer.context), ports),
             timer::BUFFERED => self.on_buffered(timer.context, ports),
             timer::RELAYED => self.on_relayed(now, timer.context, ports),
             timer::STORED => self.on_stored(now, timer.context, ports),

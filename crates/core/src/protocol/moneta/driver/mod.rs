@@ -9,6 +9,7 @@ use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::memory::HostMemory;
+use crate::number::{length, low_u8, low_u32};
 use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::halves;
 use crate::protocol::moneta::config::TagPool;
@@ -117,7 +118,7 @@ impl Driver {
     /// Returns the bus addresses of the data buffers, in the order of the tags, for the device's table of DMA
     /// addresses.
     pub fn buffers(&self) -> impl Iterator<Item = u64> + '_ {
-        (0..self.requests.slots() as u64).map(|tag| self.buffer(tag as u8))
+        (0..length(self.requests.slots())).map(|tag| self.buffer(low_u8(tag)))
     }
 
     /// Returns the bus address of the data buffer that belongs to a tag.
@@ -176,10 +177,10 @@ impl halves::Driver for Driver {
     fn on_handled(&mut self, now: Time, vector: u16, ports: &mut HostPorts) -> Option<Time> {
         self.status_reads += 1;
         let token = Role::STATUS.token(vector.into());
-        let read = Packet::read(spec::status_register(vector as u8), WORD_BYTES as u32, WORD_BYTES as u32, token);
+        let read = Packet::read(spec::status_register(low_u8(vector)), low_u32(WORD_BYTES), low_u32(WORD_BYTES), token);
         ports.link.send(Packet { direction: Direction::Down, ..read }, ports.shared);
         let there = ports.link.packet_time(Kind::MemoryRead, 0) + ports.link.one_way();
-        let back = ports.link.packet_time(Kind::Completion, WORD_BYTES as u32) + ports.link.one_way();
+        let back = ports.link.packet_time(Kind::Completion, low_u32(WORD_BYTES)) + ports.link.one_way();
         Some(now + there + back)
     }
 
@@ -188,7 +189,7 @@ impl halves::Driver for Driver {
     fn on_answer(&mut self, now: Time, answer: &Payload, ports: &mut HostPorts) {
         let mut done = answer.u64();
         while done != 0 {
-            let tag = done.trailing_zeros() as u8;
+            let tag = low_u8(done.trailing_zeros());
             done &= done - 1;
             let request = self.requests.complete(usize::from(tag));
             self.tags.release(tag);

@@ -1,5 +1,6 @@
 //! Pool of the Moneta driver's tags, with the processor that last used each tag.
 
+use crate::number::{low_u8, short_length};
 use std::collections::VecDeque;
 
 /// Pool of free tags, and queue of the requests that wait for a tag.
@@ -32,10 +33,10 @@ impl<T> Tags<T> {
     pub(super) fn peek(&self, core: u16, hint: bool) -> Option<u8> {
         let own = (0..self.last_core.len()).find(|&tag| hint && self.is_free(tag) && self.last_core[tag] == core);
         let tag = own.map(|tag| tag as u32).unwrap_or_else(|| {
-            let start = if hint { u32::from(core) % self.last_core.len() as u32 } else { self.next };
+            let start = if hint { u32::from(core) % short_length(self.last_core.len()) } else { self.next };
             (start + self.free.rotate_right(start).trailing_zeros()) % 64
         });
-        (self.free != 0).then_some(tag as u8)
+        (self.free != 0).then_some(low_u8(tag))
     }
 
     /// Takes the free tag that [`peek`](Self::peek) returns for `core`, and notes the processor as its last user.

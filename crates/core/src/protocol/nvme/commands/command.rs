@@ -1,6 +1,7 @@
 //! Validation and meaning of a command of an I/O submission queue (NVM Command Set Specification 1.0, section 3).
 
 use super::{Action, CommandRow, CommandSet, DataUse, DurabilityRule, Extent, RANGE_BYTES, SOURCE_BYTES};
+use crate::number::index;
 use crate::protocol::nvme::rules::zones::ZoneSend;
 use crate::protocol::nvme::rules::{BlockMetadata, Data, Limits, WritePlacement};
 use crate::protocol::nvme::spec::{FLAGS, Status, SubmissionEntry};
@@ -163,8 +164,8 @@ fn blocks_of(entry: &SubmissionEntry, limits: &Limits) -> Result<(u64, u32), Sta
 
 /// Returns one range of a Dataset Management list as the command stores it: context attributes 0, length in logical
 /// blocks, first logical block (figure 39).
-pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; RANGE_BYTES as usize] {
-    let mut range = [0; RANGE_BYTES as usize];
+pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; index(RANGE_BYTES)] {
+    let mut range = [0; index(RANGE_BYTES)];
     range[4..8].copy_from_slice(&blocks.to_le_bytes());
     range[8..].copy_from_slice(&slba.to_le_bytes());
     range
@@ -182,7 +183,7 @@ pub fn ranges(list: &[u8], namespace: u32, limits: &Limits) -> Result<Vec<(u64, 
 /// Iterates over the ranges in a Dataset Management list: offset and length in bytes on the drive, or LBA Out of Range
 /// if the range ends beyond the namespace.
 pub fn each_range(list: &[u8], namespace: u32, limits: &Limits) -> impl Iterator<Item = Result<(u64, u64), Status>> {
-    list.as_chunks().0.iter().map(move |range: &[u8; RANGE_BYTES as usize]| {
+    list.as_chunks().0.iter().map(move |range: &[u8; index(RANGE_BYTES)]| {
         let [_, blocks, low, high] = [0, 1, 2, 3].map(|word| u32::from_le_bytes(range.as_chunks().0[word]));
         let offset = limits.place(namespace, u64::from(low) | u64::from(high) << 32, blocks)?;
         Ok((offset, u64::from(blocks) << limits.block_shift))
@@ -197,7 +198,7 @@ pub fn each_range(list: &[u8], namespace: u32, limits: &Limits) -> impl Iterator
 /// Command Size Limit Exceeded if a range or the whole copy has more blocks than the limits allow. LBA Out of Range if
 /// a source or the destination ends beyond the namespace.
 pub fn sources(list: &[u8], namespace: u32, offset: u64, limits: &Limits) -> Result<(Vec<(u64, u64)>, u32), Status> {
-    let source = |source: &[u8; SOURCE_BYTES as usize]| {
+    let source = |source: &[u8; index(SOURCE_BYTES)]| {
         let [_, slba, blocks, _] = [0, 1, 2, 3].map(|word| u64::from_le_bytes(source.as_chunks().0[word]));
         (slba, (blocks as u32 & 0xffff) + 1)
     };

@@ -3,6 +3,7 @@
 
 use super::{ActiveCommand, Controller, PAYLOAD_READ_BYTES, timer};
 use crate::ledger::Stage;
+use crate::number::{index, low_u32, wide_index};
 use crate::protocol::nvme::Role;
 use crate::protocol::nvme::commands::{Action, Changes, Command, CommandSet, DataUse, ListKind, MediaUse, command};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
@@ -25,7 +26,7 @@ impl Controller {
     ) -> u32 {
         let id = self.commands.occupy();
         let command = self.namespace.check(entry, &self.limits, ports);
-        let accepted = &mut self.commands[id as usize];
+        let accepted = &mut self.commands[index(id)];
         accepted.command = command;
         (accepted.command_id, accepted.queue, accepted.request) = (entry.command_id, queue, request);
         (accepted.waits, accepted.bytes_missing) = (0, 0);
@@ -37,7 +38,7 @@ impl Controller {
     /// Starts a command, or ends one that is refused, at `parsed`, the end of its parsing. The parser works in order,
     /// so a read can be given to the media in advance with that later time.
     fn start(&mut self, parsed: Time, id: u32, ports: &mut Ports) {
-        let accepted = &self.commands[id as usize];
+        let accepted = &self.commands[index(id)];
         ports.shared.requests.charge(accepted.request, Stage::Parse, parsed);
         let kind = match &accepted.command {
             Ok(command) if command.row.set == CommandSet::Keys => return self.find_key(parsed, id, ports),
@@ -56,13 +57,13 @@ impl Controller {
 
     /// Starts a Read: the media access and the read of the PRP list or SGL run in parallel.
     fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let accepted = &mut self.commands[id as usize];
+        let accepted = &mut self.commands[index(id)];
         let Ok(Command { offset, bytes, .. }) = accepted.command else { return };
         let start = start_read(now, offset, bytes, self.max_payload_bytes, accepted.request, ports);
         ports.shared.scheduler.at(start, Event::Controller { kind: timer::DATA_READY, context: id });
         accepted.waits = 1;
         if self.request_list_part(id, ports) {
-            self.commands[id as usize].waits += 1;
+            self.commands[index(id)].waits += 1;
         }
     }
 
@@ -70,9 +71,9 @@ impl Controller {
     /// the PRP list or SGL must be read.
     fn report(&mut self, now: Time, id: u32, ports: &mut Ports) {
         ports.shared.scheduler.at(now, Event::Controller { kind: timer::DATA_READY, context: id });
-        self.commands[id as usize].waits = 1;
+        self.commands[index(id)].waits = 1;
         if self.request_list_part(id, ports) {
-            self.commands[id as usize].waits += 1;
+            self.commands[index(id)].waits += 1;
         }
     }
 
@@ -81,7 +82,7 @@ impl Controller {
     pub(super) fn flush(&mut self, from: Time, id: u32, ports: &mut Ports) {
         self.namespace.begin_flush(id);
         let done = ports.media.flush_all(from);
-        ports.shared.requests.charge(self.commands[id as usize].request, Stage::Media, done);
+        ports.shared.requests.charge(self.commands[index(id)].request, Stage::Media, done);
         ports.shared.scheduler.at(done, Event::Controller { kind: timer::FINISHED, context: id });
     }
 
@@ -96,7 +97,7 @@ impl Controller {
     /// is needed.
     #[inline(always)]
     pub(super) fn request_list_part(&mut self, id: u32, ports: &mut Ports) -> bool {
-        let Ok(command) = &self.commands[id as usize].command else { return false };
+        let Ok(command) = &self.commands[index(id)].command else { return false };
         let Some((address, bytes)) = command.data.next_list_part() else { return false };
         let token = Role::PAGE_LIST.token(id);
         self.reads.request(
@@ -111,10 +112,10 @@ impl Controller {
     /// the data transfer. A wrong list refuses the command.
     pub(super) fn on_page_list(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let id = packet.token.context;
-        let accepted = &mut self.commands[id as usize];
+        let accepted = &mut self.commands[index(id)];
         let Ok(command) = &mut accepted.command else { return };
         let is_read = command.row.brings_data();
-        let part = self.host_lists.part(id, &payload.bytes()[..packet.bytes as usize]);
+        let part = self.host_lists.part(id, &payload.bytes()[..index(packet.bytes)]);
         if let Err(status) = part.and_then(|part| command.data.on_list(&part)) {
             let refused = std::mem::replace(&mut accepted.command, Err(status));
             let block_shift = self.limits.block_shift;
@@ -122,7 +123,7 @@ impl Controller {
         } else if self.request_list_part(id, ports) {
             return;
         }
-        match (is_read, &self.commands[id as usize].command) {
+        match (is_read, &self.commands[index(id)].command) {
             // The media access runs at the same time as the read of the list.
             (true, _) => self.on_ready(now, id, ports),
             (false, Ok(_)) => self.read_payload(id, ports),
@@ -134,11 +135,11 @@ impl Controller {
     /// the metadata follows.
     fn read_payload(&mut self, id: u32, ports: &mut Ports) {
         let is_store =
-            self.commands[id as usize].command.as_ref().is_ok_and(|command| command.row.set == CommandSet::Keys);
+            self.commands[index(id)].command.as_ref().is_ok_and(|command| command.row.set == CommandSet::Keys);
         if is_store && !self.begin_store(id, ports) {
             return;
         }
-        let accepted = &mut self.commands[id as usize];
+        let accepted = &mut self.commands[index(id)];
         let Ok(command @ Command { row, offset, data, .. }) = &accepted.command else { return };
         let metadata = command.metadata_transfer();
         let bytes = data.runs().iter().map(|(_, bytes)| bytes).sum();
@@ -172,7 +173,7 @@ impl Controller {
     /// Handles data that has arrived from the host. When all of it is there, starts the media access.
     pub(super) fn on_payload(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         let id = packet.token.context;
-        let accepted = &mut self.commands[id as usize];
+        let accepted = &mut self.commands[index(id)];
         accepted.take_data(packet.bytes);
         if accepted.bytes_missing == 0 {
             self.use_media(now, id, ports);
@@ -183,7 +184,7 @@ impl Controller {
     /// compared or verified, a write otherwise.
     #[inline]
     pub(super) fn use_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        match &self.commands[id as usize].command {
+        match &self.commands[index(id)].command {
             Ok(command) if command.row.media == MediaUse::Read => self.read_media(now, id, ports),
             Ok(command) if command.row.set == CommandSet::Keys => self.write_value(now, id, ports),
             _ => self.write_media(now, id, ports),
@@ -194,7 +195,7 @@ impl Controller {
     /// for the media's acknowledgement; a write with FUA is flushed first.
     fn write_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let ActiveCommand { request, command: Ok(Command { row, is_forced, offset, bytes, placement, .. }), .. } =
-            self.commands[id as usize]
+            self.commands[index(id)]
         else {
             return;
         };
@@ -209,8 +210,7 @@ impl Controller {
 
     /// Reads a command's bytes from the media without a transfer to the host, and schedules the end of the command.
     fn read_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let ActiveCommand { request, command: Ok(Command { offset, bytes, .. }), .. } = self.commands[id as usize]
-        else {
+        let ActiveCommand { request, command: Ok(Command { offset, bytes, .. }), .. } = self.commands[index(id)] else {
             return;
         };
         let timing = ports.media.read(now, offset, bytes, bytes);
@@ -222,11 +222,11 @@ impl Controller {
     /// complete, executes the command: a deallocation, a Copy or an I/O Management Send.
     pub(super) fn on_ranges(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let id = packet.token.context;
-        let accepted = &mut self.commands[id as usize];
+        let accepted = &mut self.commands[index(id)];
         let list = self.ranges.entry(id).or_insert_with(|| self.spare_lists.pop().unwrap_or_default());
-        let end = packet.device_offset as usize + packet.bytes as usize;
+        let end = wide_index(packet.device_offset) + index(packet.bytes);
         list.resize(list.len().max(end), 0);
-        list[packet.device_offset as usize..end].copy_from_slice(&payload.bytes()[..packet.bytes as usize]);
+        list[wide_index(packet.device_offset)..end].copy_from_slice(&payload.bytes()[..index(packet.bytes)]);
         accepted.take_data(packet.bytes);
         if accepted.bytes_missing > 0 {
             return;
@@ -243,7 +243,7 @@ impl Controller {
         list.clear();
         self.spare_lists.push(list);
         if let Err(status) = done {
-            self.commands[id as usize].command = Err(status);
+            self.commands[index(id)].command = Err(status);
             self.finish(id, ports);
         }
     }
@@ -251,7 +251,7 @@ impl Controller {
     /// Deallocates the ranges in a command's list; none of them if one is invalid, or if the command is only a hint (AD
     /// is 0). Deallocation changes a table of the controller, not the media (assumed to take no time).
     fn deallocate(&mut self, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
-        let Ok(command) = &self.commands[id as usize].command else { return Ok(()) };
+        let Ok(command) = &self.commands[index(id)].command else { return Ok(()) };
         let ranges = || command::each_range(list, command.namespace, &self.limits);
         // If one range is invalid, deallocate none.
         ranges().find_map(Result::err).map_or(Ok(()), Err)?;
@@ -265,13 +265,13 @@ impl Controller {
     /// Reads all source ranges of a Copy from the media at once, and schedules the write to the destination for the end
     /// of the last read.
     fn copy(&mut self, now: Time, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
-        let accepted = &mut self.commands[id as usize];
+        let accepted = &mut self.commands[index(id)];
         let Ok(command) = &mut accepted.command else { return Ok(()) };
         let sources = command.take_sources(list, &self.limits)?;
         self.namespace.admit_copy(command, &sources, self.limits.block_shift, ports)?;
-        let read = |(offset, bytes): (u64, u64)| ports.media.read(now, offset, bytes as u32, bytes as u32).last_at;
+        let read = |(offset, bytes): (u64, u64)| ports.media.read(now, offset, low_u32(bytes), low_u32(bytes)).last_at;
         let read_at = sources.into_iter().map(read).max().unwrap_or(now);
-        ports.shared.requests.charge(self.commands[id as usize].request, Stage::Media, read_at);
+        ports.shared.requests.charge(self.commands[index(id)].request, Stage::Media, read_at);
         ports.shared.scheduler.at(read_at, Event::Controller { kind: timer::MEDIA_WANTED, context: id });
         Ok(())
     }
@@ -279,7 +279,7 @@ impl Controller {
     /// Counts one of the events that a command with data for the host waits for. After the last event, sends data,
     /// metadata and then the completion queue entry.
     pub(super) fn on_ready(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let accepted = &mut self.commands[id as usize];
+        let accepted = &mut self.commands[index(id)];
         accepted.waits -= 1;
         if accepted.waits > 0 {
             return;
@@ -288,7 +288,7 @@ impl Controller {
         if accepted.command.as_ref().is_ok_and(|command| command.row.set == CommandSet::Keys) {
             self.settle_key(id);
         }
-        let accepted = &self.commands[id as usize];
+        let accepted = &self.commands[index(id)];
         if let Ok(command @ Command { offset, bytes, data, .. }) = &accepted.command {
             let metadata = command.metadata_transfer();
             let mut sent = 0;

@@ -18,7 +18,7 @@ use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::media::WriteTiming;
 use crate::media::keys::{GranuleRun, IndexPages, Key, KeyRefusal, KeySpace, StoreOptions, StoredValue};
-use crate::number::short_length;
+use crate::number::{index, short_length};
 use crate::protocol::nvme::commands::{Action, Changes, Command, CommandRow, DataUse};
 use crate::protocol::nvme::rules::key_value::{delete, status};
 use crate::protocol::nvme::rules::{KeyCommand, KeyOperation, KeyValueLimits};
@@ -199,7 +199,7 @@ impl SimulatedKeys {
 impl Controller {
     /// Returns row and parameters of an accepted Key Value command; none for a command of another set.
     fn key_command(&self, id: u32) -> Option<(&'static CommandRow, KeyCommand)> {
-        let Ok(Command { row, action: Action::Key(command), .. }) = self.commands[id as usize].command else {
+        let Ok(Command { row, action: Action::Key(command), .. }) = self.commands[index(id)].command else {
             return None;
         };
         Some((row, command))
@@ -211,7 +211,7 @@ impl Controller {
     pub(super) fn find_key(&mut self, parsed: Time, id: u32, ports: &mut Ports) {
         let Some((row, command)) = self.key_command(id) else { return };
         let keys = self.namespace.keys();
-        let (request, changes_keys) = (self.commands[id as usize].request, row.changes == Changes::Keys);
+        let (request, changes_keys) = (self.commands[index(id)].request, row.changes == Changes::Keys);
         let looked_up = parsed + keys.lookup;
         ports.shared.requests.charge(request, Stage::Parse, looked_up);
         let mut found = looked_up;
@@ -239,7 +239,7 @@ impl Controller {
             DataUse::ToHost => self.bring(now, id, command, ports),
             DataUse::None => {
                 if let Err(status) = self.execute_key_command(id, command, ports) {
-                    self.commands[id as usize].command = Err(status);
+                    self.commands[index(id)].command = Err(status);
                 }
                 self.finish(id, ports);
             }
@@ -266,16 +266,16 @@ impl Controller {
         }
         let ready = self.read_key_data(now, id, command, ports);
         ports.shared.scheduler.at(ready, Event::Controller { kind: timer::DATA_READY, context: id });
-        self.commands[id as usize].waits = 1;
+        self.commands[index(id)].waits = 1;
         if self.request_list_part(id, ports) {
-            self.commands[id as usize].waits += 1;
+            self.commands[index(id)].waits += 1;
         }
     }
 
     /// Reads the value of a Retrieve, or the index pages of a List, from the media. Returns the time from which the
     /// data can be sent to the host.
     fn read_key_data(&mut self, now: Time, id: u32, command: KeyCommand, ports: &mut Ports) -> Time {
-        let (keys, request) = (self.namespace.keys(), self.commands[id as usize].request);
+        let (keys, request) = (self.namespace.keys(), self.commands[index(id)].request);
         let Some(outcome) = keys.outcomes.get(&id) else { return now };
         if let (KeyOperation::List { .. }, Some(pages)) = (command.operation, &keys.pages) {
             // An entry of a key list is assumed to be as long as an entry of the index.
@@ -298,7 +298,7 @@ impl Controller {
     pub(super) fn begin_store(&mut self, id: u32, ports: &mut Ports) -> bool {
         let Some((_, command)) = self.key_command(id) else { return true };
         if let Err(status) = self.execute_key_command(id, command, ports) {
-            self.commands[id as usize].command = Err(status);
+            self.commands[index(id)].command = Err(status);
         } else if command.data_bytes() > 0 {
             return true;
         }
@@ -310,7 +310,7 @@ impl Controller {
     /// command at the last acknowledgement.
     #[cold]
     pub(super) fn write_value(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let (keys, request) = (self.namespace.keys(), self.commands[id as usize].request);
+        let (keys, request) = (self.namespace.keys(), self.commands[index(id)].request);
         let outcome = keys.outcomes.get(&id).expect("a value has its room before its data is read");
         let write = |(offset, bytes)| ports.media.write(now, offset, bytes);
         let timings = keys.parts(&outcome.value, outcome.value.bytes).into_iter().map(write);
@@ -324,7 +324,7 @@ impl Controller {
     /// status decided earlier.
     #[cold]
     pub(super) fn settle_key(&mut self, id: u32) {
-        let accepted = &mut self.commands[id as usize];
+        let accepted = &mut self.commands[index(id)];
         let Ok(command) = &mut accepted.command else { return };
         let Some(outcome) = self.namespace.keys().outcomes.get(&id) else { return };
         match outcome.refusal {

@@ -21,6 +21,7 @@ use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::media::keys::Key;
 use crate::media::zones::ZonesLeft;
+use crate::number::{index, length, low_u16};
 use crate::protocol::halves::{self, PollNames};
 use crate::protocol::ports::Ports;
 use crate::protocol::reads::Reads;
@@ -223,7 +224,7 @@ impl Controller {
             return;
         }
         while slot != tail {
-            ports.shared.requests.charge(ports.slots.bound(queue.into(), slot as usize), Stage::Doorbell, now);
+            ports.shared.requests.charge(ports.slots.bound(queue.into(), index(slot)), Stage::Doorbell, now);
             slot = wrapped(slot + 1, this.submissions.entries());
         }
         self.fetch(queue, ports);
@@ -244,7 +245,7 @@ impl Controller {
     /// Handles the value of a shadow doorbell that has been read: submission queue tail and completion queue head.
     /// Fetches new commands, and decides whether to read the shadow doorbell again.
     fn on_shadow(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
-        let queue = packet.token.context as u16;
+        let queue = low_u16(packet.token.context);
         let this = &mut self.queues[usize::from(queue)];
         let words = payload.bytes().as_chunks::<4>().0;
         let (tail, head) = (u32::from_le_bytes(words[0]), u32::from_le_bytes(words[1]));
@@ -292,7 +293,7 @@ impl Controller {
         let this = &mut self.queues[usize::from(queue)];
         while let Some((first, count)) = this.submissions.take(self.fetch_entries) {
             let context = self.fetches.insert(Fetch { queue, first, count });
-            let address = this.submission_base + u64::from(first) * SUBMISSION_ENTRY_BYTES as u64;
+            let address = this.submission_base + u64::from(first) * length(SUBMISSION_ENTRY_BYTES);
             let token = Role::FETCH.token(context);
             let bytes = count * SUBMISSION_ENTRY_BYTES as u32;
             self.reads.request(
@@ -323,10 +324,10 @@ impl Controller {
         let entries = self.queues[usize::from(fetch.queue)].submissions.entries();
         for place in 0..fetch.count {
             let slot = wrapped(fetch.first + place, entries);
-            let request = ports.slots.bound(fetch.queue.into(), slot as usize);
+            let request = ports.slots.bound(fetch.queue.into(), index(slot));
             ports.shared.requests.charge(request, Stage::Fetch, now);
             ports.shared.requests.accepted = request;
-            let entry = SubmissionEntry::decode(&bytes.as_chunks().0[place as usize]);
+            let entry = SubmissionEntry::decode(&bytes.as_chunks().0[index(place)]);
             let id = self.accept(now, &entry, fetch.queue, request, ports);
             self.host_lists.on_fetched(fetch.queue, slot, id);
         }
@@ -339,15 +340,15 @@ impl Controller {
     fn finish(&mut self, id: u32, ports: &mut Ports) {
         self.commands.vacate(id);
         self.host_lists.forget(id);
-        let ended = self.commands[id as usize].command.as_ref().ok();
+        let ended = self.commands[index(id)].command.as_ref().ok();
         let value_bytes = self.namespace.end_command(id, ended, self.limits.block_shift);
-        let ActiveCommand { command_id, queue: number, command, .. } = &self.commands[id as usize];
+        let ActiveCommand { command_id, queue: number, command, .. } = &self.commands[index(id)];
         self.commands_done += 1;
         let queue = &self.queues[usize::from(*number)];
         let done = Done {
             command_id: *command_id,
             submission_queue: number.wrapping_add(1),
-            submission_head: queue.head as u16,
+            submission_head: low_u16(queue.head),
             result: command.as_ref().map_or(0, |command| self.result_of(command, value_bytes)),
             status: command.as_ref().err().map_or(Status::SUCCESS, |status| refusal(*status)),
         };
@@ -364,7 +365,7 @@ impl Controller {
     fn post(&mut self, number: u16, done: Done, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         let (slot, phase) = queue.completions.post();
-        let address = queue.completion_base + u64::from(slot) * COMPLETION_ENTRY_BYTES as u64;
+        let address = queue.completion_base + u64::from(slot) * length(COMPLETION_ENTRY_BYTES);
         let token = Role::COMPLETION.token(number.into());
         let is_announced = self.interrupts && !queue.is_silent;
         ports.link.write(Direction::Up, address, &done.entry(phase).encode(), token, ports.shared);
@@ -432,7 +433,7 @@ impl halves::Controller for Controller {
     fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
         let Some((number, completion)) = spec::doorbell(address) else { return };
         let Some(queue) = number.checked_sub(1).filter(|&q| (q as usize) < self.queues.len()) else { return };
-        let queue = queue as u16;
+        let queue = low_u16(queue);
         let this = &mut self.queues[usize::from(queue)];
         if completion {
             if this.completions.ring(value).is_ok() {
@@ -476,7 +477,7 @@ impl halves::Controller for Controller {
             timer::DATA_READY => self.on_ready(now, timer.context, ports),
             timer::DATA_WANTED => self.want_data(timer.context, ports),
             timer::FINISHED => self.finish(timer.context, ports),
-            timer::INTERRUPT_DUE => self.on_interrupt_due(now, timer.context as u16, ports),
+            timer::INTERRUPT_DUE => self.on_interrupt_due(now, low_u16(timer.context), ports),
             timer::MEDIA_WANTED => self.use_media(now, timer.context, ports),
             timer::DURABILITY_WANTED => self.flush(now, timer.context, ports),
             timer::KEY_FOUND => self.on_key_found(now, timer.context, ports),

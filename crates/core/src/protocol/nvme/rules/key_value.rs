@@ -7,7 +7,7 @@
 
 use crate::drive::Drive;
 use crate::media::keys::{KEY_BYTES_MAX, Key, KeyLayout, KeyRefusal, KeySpace, StoreOptions, StoredValue};
-use crate::number::low_u32;
+use crate::number::{index, low_u32};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 
 /// Command Set Identifier (CSI) of the Key Value Command Set.
@@ -151,7 +151,7 @@ impl KeyCommand {
     /// Returns the data of a List: the number of keys, then each key with its length in front, in byte order from the
     /// command's key on. Ends with the last whole key that fits the buffer.
     pub fn list(&self, space: &KeySpace) -> Vec<u8> {
-        let room = self.data_bytes() as usize;
+        let room = index(self.data_bytes());
         let (mut list, mut count) = (vec![0; LIST_HEAD_BYTES], 0_u32);
         for (key, _) in space.from_key(self.key) {
             let length = usize::from(key.length());
@@ -175,7 +175,7 @@ fn key_of(entry: &SubmissionEntry, length: u32) -> Result<Key, Status> {
     let [.., fourteen, fifteen] = entry.dwords;
     let high = u64::from(fourteen) | u64::from(fifteen) << 32;
     let bytes: Vec<u8> = [entry.dwords_2_3, high].into_iter().flat_map(u64::to_le_bytes).collect();
-    let bytes = bytes.get(..length as usize).ok_or(Status::INVALID_FIELD)?;
+    let bytes = bytes.get(..index(length)).ok_or(Status::INVALID_FIELD)?;
     Key::new(bytes).ok_or(Status::INVALID_FIELD)
 }
 

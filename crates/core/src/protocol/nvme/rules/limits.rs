@@ -3,6 +3,7 @@
 
 use super::kind::NamespaceKind;
 use crate::drive::Drive;
+use crate::number::{low_u8, low_u16};
 use crate::protocol::nvme::config::DataPointer;
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status};
 
@@ -88,7 +89,7 @@ impl Limits {
     /// none if the field cannot hold the limit: a single page would be 0, which means that there is no limit.
     pub fn transfer_field(&self) -> Option<u8> {
         let pages = u64::from(self.transfer_bytes_max) / PAGE_BYTES;
-        (pages.is_power_of_two() && pages > 1).then(|| pages.trailing_zeros() as u8)
+        (pages.is_power_of_two() && pages > 1).then(|| low_u8(pages.trailing_zeros()))
     }
 
     /// Returns MSSRL: the maximum number of logical blocks of one source range of a Copy. A range is no longer than a
@@ -105,7 +106,7 @@ impl Limits {
 
     /// Returns CAP.MQES: the maximum number of entries of a queue, counted from 0 (figure 36).
     pub fn entries_field(&self) -> u16 {
-        (self.queue_entries - 1) as u16
+        low_u16(self.queue_entries - 1)
     }
 
     /// Returns the value of feature Number of Queues: I/O submission queues in the low half, I/O completion queues in

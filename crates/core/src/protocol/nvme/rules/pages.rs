@@ -8,6 +8,7 @@
 
 use smallvec::SmallVec;
 
+use crate::number::{index, low_u32};
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status, SubmissionEntry};
 
 /// Contiguous run of host memory: address of its first byte, and length in bytes.
@@ -83,7 +84,7 @@ impl Data {
         if data.left == 0 {
             return Ok(data);
         }
-        if data.left <= PAGE_BYTES as u32 {
+        if data.left <= low_u32(PAGE_BYTES) {
             data.append(second)?;
             return Ok(data);
         }
@@ -95,7 +96,7 @@ impl Data {
         let mut data = Data { left: bytes, ..Data::default() };
         match descriptor >> 56 {
             DATA_BLOCK => {
-                data.append_block(address, descriptor as u32)?;
+                data.append_block(address, low_u32(descriptor))?;
                 data.check_whole()?;
             }
             _ => data.begin_segment(address, descriptor)?,
@@ -105,7 +106,7 @@ impl Data {
 
     /// Starts to read the SGL segment that a segment descriptor points to.
     fn begin_segment(&mut self, address: u64, descriptor: u64) -> Result<(), Status> {
-        let bytes = descriptor as u32;
+        let bytes = low_u32(descriptor);
         self.is_last_segment = match descriptor >> 56 {
             SEGMENT => false,
             LAST_SEGMENT => true,
@@ -139,7 +140,7 @@ impl Data {
         let has_to_lead_on = self.segment_bytes == 0 && !self.is_last_segment;
         match descriptor >> 56 {
             DATA_BLOCK if has_to_lead_on => Err(Status::INVALID_SGL_SEGMENT),
-            DATA_BLOCK => self.append_block(address, descriptor as u32),
+            DATA_BLOCK => self.append_block(address, low_u32(descriptor)),
             SEGMENT | LAST_SEGMENT if !has_to_lead_on => Err(Status::INVALID_SGL_SEGMENT),
             _ => self.begin_segment(address, descriptor),
         }
@@ -188,7 +189,7 @@ impl Data {
     /// If the part does not have the length that [`Data::next_list_part`] named.
     pub fn on_list(&mut self, part: &[u8]) -> Result<(), Status> {
         let expected = self.next_list_part().map_or(0, |(_, bytes)| bytes);
-        assert_eq!(part.len(), expected as usize, "a list is read as it was asked for");
+        assert_eq!(part.len(), index(expected), "a list is read as it was asked for");
         if self.segment_bytes > 0 {
             return self.on_segment(part);
         }
@@ -225,19 +226,19 @@ impl Data {
 
     /// Returns the number of memory pages of the data whose addresses are not known yet.
     fn pages_left(&self) -> u32 {
-        self.left.div_ceil(PAGE_BYTES as u32)
+        self.left.div_ceil(low_u32(PAGE_BYTES))
     }
 
     /// Returns the number of PRP entries from the current position of the list to the end of its page.
     fn room(&self) -> u32 {
-        ((PAGE_BYTES - self.list % PAGE_BYTES) / 8) as u32
+        low_u32((PAGE_BYTES - self.list % PAGE_BYTES) / 8)
     }
 
     /// Adds the page of host memory that a PRP entry points to, merged with the previous page if it is adjacent.
     #[inline]
     fn append(&mut self, entry: u64) -> Result<(), Status> {
         let address = page(entry)?;
-        let bytes = self.left.min(PAGE_BYTES as u32);
+        let bytes = self.left.min(low_u32(PAGE_BYTES));
         self.left -= bytes;
         match self.runs.last_mut() {
             Some((first, length)) if first.checked_add(u64::from(*length)) == Some(address) => *length += bytes,

@@ -8,6 +8,7 @@
 use crate::drive::Drive;
 use crate::media::flash::placed_shape;
 use crate::media::translation::{PlacedStreams, TranslationShape};
+use crate::number::{index, low_u8};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 
 /// Directive Type of the Data Placement directive (DTYPE).
@@ -103,7 +104,7 @@ impl PlacementLimits {
     /// first handle, then those of the next.
     pub fn identifier_at(&self, place: u16) -> u16 {
         let groups = u16::from(self.groups);
-        self.identifier((place % groups) as u8, (place / groups) as u8)
+        self.identifier(low_u8(place % groups), low_u8(place / groups))
     }
 
     /// Returns the reclaim group and placement handle of a placement identifier; none if either does not exist.
@@ -112,7 +113,7 @@ impl PlacementLimits {
         let group = identifier.checked_shr(handle_bits).unwrap_or(0);
         let handle = u32::from(identifier) & ((1 << handle_bits) - 1);
         let is_there = group < u16::from(self.groups) && handle < u32::from(self.handles);
-        is_there.then_some((group as u8, handle as u8))
+        is_there.then_some((low_u8(group), low_u8(handle)))
     }
 
     /// Returns the reclaim group and placement handle of a write: the ones that its Data Placement directive names, or
@@ -183,7 +184,7 @@ impl UnitReceive {
         let mut report = vec![0; REPORT_HEAD_BYTES];
         report[14..16].copy_from_slice(&count.to_le_bytes());
         for place in 0..count {
-            let (group, handle) = ((place % u16::from(limits.groups)) as u8, (place / u16::from(limits.groups)) as u8);
+            let (group, handle) = (low_u8(place % u16::from(limits.groups)), low_u8(place / u16::from(limits.groups)));
             let unit_handle = unit_handles.get(usize::from(handle)).copied().unwrap_or(handle);
             let mut descriptor = [0; DESCRIPTOR_BYTES];
             descriptor[..2].copy_from_slice(&limits.identifier(group, handle).to_le_bytes());
@@ -191,7 +192,7 @@ impl UnitReceive {
             descriptor[8..16].copy_from_slice(&room(group, unit_handle).to_le_bytes());
             report.extend(descriptor);
         }
-        report.resize(self.bytes as usize, 0);
+        report.resize(index(self.bytes), 0);
         report
     }
 }

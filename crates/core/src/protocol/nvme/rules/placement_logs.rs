@@ -4,6 +4,7 @@
 use super::PlacementLimits;
 use crate::config::Isolation;
 use crate::media::translation::PlacedStatistics;
+use crate::number::{low_u8, low_u16};
 use crate::protocol::nvme::spec::Status;
 
 /// Identifier of the only endurance group (ENDGID).
@@ -81,7 +82,7 @@ impl PlacementEvent {
         bytes[4..12].copy_from_slice(&self.timestamp);
         bytes[12..16].copy_from_slice(&self.namespace.unwrap_or(0).to_le_bytes());
         if self.kind == PlacementEventKind::MediaReallocated {
-            let blocks = self.blocks_moved.min(u16::MAX.into()) as u16;
+            let blocks = low_u16(self.blocks_moved.min(u16::MAX.into()));
             bytes[18..20].copy_from_slice(&blocks.to_le_bytes());
         }
         if let Some((group, handle)) = self.location {
@@ -98,7 +99,7 @@ pub fn configurations(limits: &PlacementLimits, namespaces: u32, unit_bytes: u64
     let (handles, groups) = (limits.streams.handles, limits.groups);
     let mut configuration = vec![0; 64];
     // Valid, volatile write cache, and number of bits for the reclaim group (FDPA).
-    configuration[2] = 1 << 7 | 1 << 4 | limits.group_bits() as u8;
+    configuration[2] = 1 << 7 | 1 << 4 | low_u8(limits.group_bits());
     configuration[4..8].copy_from_slice(&u32::from(groups).to_le_bytes());
     configuration[8..10].copy_from_slice(&u16::from(handles).to_le_bytes());
     configuration[10..12].copy_from_slice(&(limits.identifiers_max - 1).to_le_bytes());

@@ -4,11 +4,12 @@
 //! which the metadata pointer (MPTR) of a command points. Metadata after each block's data (extended logical blocks)
 //! is not supported.
 
+use crate::number::{index, low_u32};
 use crate::protocol::nvme::config::{self, DriveProtection, Nvme};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 
 /// Size of the metadata of a logical block in bytes.
-pub const METADATA_BYTES: usize = config::METADATA_BYTES as usize;
+pub const METADATA_BYTES: usize = index(config::METADATA_BYTES);
 /// Field MC of Identify Namespace: metadata is transferred in a buffer of its own (figure 97).
 pub const METADATA_CAPABILITIES: u8 = 1 << 1;
 /// Field DPC of Identify Namespace: protection types 1, 2 and 3 are supported, in the first or the last bytes of the
@@ -119,7 +120,7 @@ impl ProtectionInformation {
     fn decode(bytes: &[u8; METADATA_BYTES]) -> ProtectionInformation {
         let word = u64::from_be_bytes(*bytes);
         let (guard, application_tag) = ((word >> 48) as u16, (word >> 32) as u16);
-        ProtectionInformation { guard, application_tag, reference_tag: word as u32 }
+        ProtectionInformation { guard, application_tag, reference_tag: low_u32(word) }
     }
 
     /// True if the tags of a logical block disable all checks of its protection information (section 5.2.3).
@@ -170,7 +171,7 @@ impl BlockProtection {
     /// Checks, for protection type 1 with reference tag checks, that the command's reference tag is the lowest four
     /// bytes of the first logical block's number (section 5.2.3).
     fn check_first(self, slba: u64) -> Result<(), Status> {
-        let is_wrong = self.kind == ProtectionType::Type1 && self.reference_tag != slba as u32;
+        let is_wrong = self.kind == ProtectionType::Type1 && self.reference_tag != low_u32(slba);
         if is_wrong && self.has_check(REFERENCE_TAG_CHECK) {
             return Err(Status::INVALID_PROTECTION_INFORMATION);
         }

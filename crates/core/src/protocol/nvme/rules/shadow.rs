@@ -9,6 +9,7 @@
 //! Both pages have the layout of the doorbell registers: for each queue pair, counted from the admin queue 0, the
 //! submission queue tail and then the completion queue head.
 
+use crate::number::low_u16;
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status};
 
 /// Host addresses of the two pages of shadow doorbells: the doorbells and the event indexes.
@@ -66,7 +67,7 @@ impl Shadow {
 /// True if a host that moves a queue pointer from `old` to `new` must also write the doorbell register. This is so if
 /// the event index is in `old..new`, all modulo 2^16.
 pub fn must_ring(event: u32, old: u32, new: u32) -> bool {
-    let (event, old, new) = (event as u16, old as u16, new as u16);
+    let (event, old, new) = (low_u16(event), low_u16(old), low_u16(new));
     new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::drive::Drive;
 use crate::media::zones::{ZoneAction, ZoneDescription, ZoneLayout, ZoneRefusal, ZoneState, Zones};
+use crate::number::{index, length, low_u8, short_length};
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status, SubmissionEntry};
 
 /// Command Set Identifier (CSI) of the Zoned Namespace Command Set.
@@ -45,7 +46,7 @@ impl ZoneLimits {
     /// transfers.
     pub fn identify_controller(&self, transfer_bytes_max: u32, page: &mut [u8]) {
         if self.append_bytes_max < transfer_bytes_max {
-            page[0] = (u64::from(self.append_bytes_max) / PAGE_BYTES).trailing_zeros() as u8;
+            page[0] = low_u8((u64::from(self.append_bytes_max) / PAGE_BYTES).trailing_zeros());
         }
     }
 
@@ -138,25 +139,25 @@ impl ZoneReceive {
     /// # Errors
     /// LBA Out of Range if no zone holds `block`.
     pub fn report(&self, zones: &Zones, block: u64) -> Result<Vec<u8>, Status> {
-        let room = (self.bytes.saturating_sub(REPORT_HEAD_BYTES) / DESCRIPTION_BYTES) as usize;
+        let room = index(self.bytes.saturating_sub(REPORT_HEAD_BYTES) / DESCRIPTION_BYTES);
         let is_meant = |zone: &ZoneDescription| self.state.is_none_or(|state| state == zone.state);
         let meant = zones.report(block).map_err(status)?.filter(is_meant);
-        let mut report = vec![0; REPORT_HEAD_BYTES as usize];
+        let mut report = vec![0; index(REPORT_HEAD_BYTES)];
         for zone in meant.clone().take(room) {
             report.extend(description(&zone));
         }
-        let reported = report.len() as u32 / DESCRIPTION_BYTES - 1;
-        let number = if self.is_partial { reported.into() } else { meant.count() as u64 };
+        let reported = short_length(report.len()) / DESCRIPTION_BYTES - 1;
+        let number = if self.is_partial { reported.into() } else { length(meant.count()) };
         report[..8].copy_from_slice(&number.to_le_bytes());
         // The host's buffer may be shorter than the report's header.
-        report.resize(self.bytes as usize, 0);
+        report.resize(index(self.bytes), 0);
         Ok(report)
     }
 }
 
 /// Returns the Zone Descriptor of a zone: type, state, capacity, start and write pointer.
-fn description(zone: &ZoneDescription) -> [u8; DESCRIPTION_BYTES as usize] {
-    let mut bytes = [0; DESCRIPTION_BYTES as usize];
+fn description(zone: &ZoneDescription) -> [u8; index(DESCRIPTION_BYTES)] {
+    let mut bytes = [0; index(DESCRIPTION_BYTES)];
     bytes[0] = SEQUENTIAL_WRITE_REQUIRED;
     bytes[1] = state_field(zone.state) << 4;
     let pointer = zone.write_pointer.unwrap_or(NO_POINTER);

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::super::spec::PAGE_BYTES;
+use crate::number::index;
 use crate::table::NumberMap;
 use crate::time::Time;
 
@@ -132,7 +133,7 @@ impl Cache {
     /// Evicts the oldest stored pages until the cache is within its capacity, or until all of its pages wait for their
     /// chips.
     fn evict(&mut self) {
-        while self.pages.len() > self.capacity as usize
+        while self.pages.len() > index(self.capacity)
             && let Some(page) = self.stored.pop_front()
         {
             match self.pages.get_mut(&page) {

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use super::super::spec::PAGE_BYTES;
 use crate::config;
+use crate::number::{index, low_u32, wide_index};
 
 /// Write of a page, or a part of it, to the chips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +42,12 @@ impl Lanes {
     pub fn new(media: &config::Media) -> Lanes {
         let banks = u64::from(media.banks());
         let lanes = (banks * u64::from(media.stripe_bytes) / u64::from(PAGE_BYTES)).clamp(1, banks);
-        Lanes { lanes: vec![Lane::default(); lanes as usize] }
+        Lanes { lanes: vec![Lane::default(); wide_index(lanes)] }
     }
 
     /// Returns the number of the lane that stores a page.
     pub fn of(&self, page: u64) -> u32 {
-        (page % self.lanes.len() as u64) as u32
+        low_u32(page % self.lanes.len() as u64)
     }
 
     /// Returns the number of lanes of the card, which is the number of pages that it can program at once.
@@ -58,21 +59,21 @@ impl Lanes {
     /// start it.
     pub fn push(&mut self, job: LaneJob) -> Option<u32> {
         let number = self.of(job.page);
-        let lane = &mut self.lanes[number as usize];
+        let lane = &mut self.lanes[index(number)];
         lane.queue.push_back(job);
         lane.programming.is_none().then_some(number)
     }
 
     /// Starts and returns the next write of an idle lane; none if no write waits there.
     pub fn start(&mut self, lane: u32) -> Option<LaneJob> {
-        let lane = &mut self.lanes[lane as usize];
+        let lane = &mut self.lanes[index(lane)];
         lane.programming = lane.queue.pop_front();
         lane.programming
     }
 
     /// Ends a lane's program operation, and returns its write; none if the lane was idle.
     pub fn end(&mut self, lane: u32) -> Option<LaneJob> {
-        self.lanes[lane as usize].programming.take()
+        self.lanes[index(lane)].programming.take()
     }
 }
 

@@ -10,6 +10,7 @@ mod firmware;
 pub mod lanes;
 
 use crate::drive::Drive;
+use crate::number::{index, length, low_u32, short_length};
 use crate::protocol::halves::{self, PollNames};
 use crate::table::Table;
 use std::collections::VecDeque;
@@ -159,7 +160,7 @@ impl Controller {
     }
 
     fn request_of(&self, number: u32, ports: &Ports) -> Option<RequestId> {
-        ports.slots.bound(0, (number % self.area.entries) as usize)
+        ports.slots.bound(0, index(number % self.area.entries))
     }
 
     /// Fetches as many descriptors as the card can accept, unless a fetch is in flight. The number follows from pending
@@ -196,7 +197,7 @@ impl Controller {
 
     fn on_descriptors(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         self.exchanging = false;
-        let bytes = &payload.bytes()[..packet.bytes as usize];
+        let bytes = &payload.bytes()[..index(packet.bytes)];
         for (place, bytes) in bytes.as_chunks::<DESCRIPTOR_BYTES>().0.iter().enumerate() {
             let request = self.request_of(packet.token.context.wrapping_add(place as u32), ports);
             ports.shared.requests.charge(request, Stage::Fetch, now);
@@ -214,7 +215,7 @@ impl Controller {
     /// Handles a command that the firmware has processed. Refuses it if it is invalid. Starts it if it fits the cache
     /// and no earlier command waits; otherwise the command waits.
     fn on_decoded(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        if !self.is_in_order(&self.commands[id as usize].descriptor) {
+        if !self.is_in_order(&self.commands[index(id)].descriptor) {
             self.counts.refused += 1;
             return self.finish(now, id, Status::REFUSED, ports);
         }
@@ -235,14 +236,14 @@ impl Controller {
 
     /// Starts a valid command. Returns false, and changes nothing, if it is a write for which the cache has no room.
     fn start(&mut self, now: Time, id: u32, ports: &mut Ports) -> bool {
-        let Command { descriptor, request, .. } = self.commands[id as usize];
+        let Command { descriptor, request, .. } = self.commands[index(id)];
         let (offset, bytes) = descriptor.extent();
         if !descriptor.write {
             ports.shared.requests.charge(request, Stage::MediaWait, now);
             self.read(now, id, ports);
             return true;
         }
-        let fits = self.cache.reserve(pages(offset, bytes).count() as u32);
+        let fits = self.cache.reserve(short_length(pages(offset, bytes).count()));
         if fits {
             ports.shared.requests.charge(request, Stage::MediaWait, now);
             self.ask_for_data(id, ports);
@@ -263,7 +264,7 @@ impl Controller {
     /// Reads the data of a command from the cache or from the chips. After a sequential read, reads the next pages
     /// ahead.
     fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let Command { descriptor, request, .. } = self.commands[id as usize];
+        let Command { descriptor, request, .. } = self.commands[index(id)];
         let (offset, bytes) = descriptor.extent();
         let ready = match self.cached(offset, bytes) {
             Some(ready) => {
@@ -333,7 +334,7 @@ impl Controller {
 
     /// Sends the data of a read to the host, in passthrough its metadata, and behind them its completion record.
     fn send(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let Command { descriptor, request, .. } = self.commands[id as usize];
+        let Command { descriptor, request, .. } = self.commands[index(id)];
         let (offset, bytes) = descriptor.extent();
         let token = Role::DATA.token(id);
         let packet = Packet::write(Direction::Up, descriptor.buffer, bytes, self.max_payload_bytes, token);
@@ -341,7 +342,7 @@ impl Controller {
         if self.read_mode == ReadMode::Passthrough {
             let token = Role::METADATA.token(id);
             for sector in 0..u64::from(descriptor.sectors) {
-                let address = descriptor.metadata + sector * METADATA_BYTES as u64;
+                let address = descriptor.metadata + sector * length(METADATA_BYTES);
                 ports.link.write(Direction::Up, address, &[0; METADATA_BYTES], token, ports.shared);
             }
         }
@@ -350,7 +351,7 @@ impl Controller {
 
     /// Sends reads of host memory for a write's data, page by page.
     fn ask_for_data(&mut self, id: u32, ports: &mut Ports) {
-        let command = &mut self.commands[id as usize];
+        let command = &mut self.commands[index(id)];
         let (offset, bytes) = command.descriptor.extent();
         command.bytes_missing = bytes;
         let (buffer, request) = (command.descriptor.buffer, command.request);
@@ -372,7 +373,7 @@ impl Controller {
     /// buffers. Otherwise it completes when the chips acknowledge its pages.
     fn on_data(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         let id = packet.token.context;
-        let command = &mut self.commands[id as usize];
+        let command = &mut self.commands[index(id)];
         let left = command.bytes_missing.checked_sub(packet.bytes);
         command.bytes_missing = left.expect("no more data of a command arrives than was asked for");
         if command.bytes_missing > 0 {
@@ -382,7 +383,7 @@ impl Controller {
         let cached = self.cache.is_on() && !self.late;
         match cached {
             true => ports.media.hold(now, offset, bytes),
-            false => command.pages_missing = pages(offset, bytes).count() as u32,
+            false => command.pages_missing = short_length(pages(offset, bytes).count()),
         }
         for (page, range) in pages(offset, bytes) {
             self.store(now, page, range, (!cached).then_some(id), ports);
@@ -413,7 +414,7 @@ impl Controller {
         self.cache.on_start(job.page);
         let timing = ports.media.program(now, job.offset, job.bytes);
         if let Some(id) = job.command {
-            ports.shared.requests.charge_late(self.commands[id as usize].request, Stage::MediaWait, timing.started);
+            ports.shared.requests.charge_late(self.commands[index(id)].request, Stage::MediaWait, timing.started);
             ports
                 .shared
                 .scheduler
@@ -424,7 +425,7 @@ impl Controller {
 
     /// Handles the chips' acknowledgement of a command's page. The last page completes the command.
     fn on_acknowledged(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let command = &mut self.commands[id as usize];
+        let command = &mut self.commands[index(id)];
         command.pages_missing -= 1;
         if command.pages_missing == 0 {
             ports.shared.requests.charge_late(command.request, Stage::Media, now);
@@ -520,7 +521,7 @@ pub fn pages(offset: u64, bytes: u32) -> impl Iterator<Item = (u64, Range<u32>)>
         let first = page * page_bytes;
         let from = offset.max(first) - first;
         let to = end.min(first + page_bytes) - first;
-        (page, from as u32..to as u32)
+        (page, low_u32(from)..low_u32(to))
     })
 }
 

@@ -1,5 +1,6 @@
 //! Flow of requests: number per second, queue depth, and sequential streams.
 
+use crate::number::{index, real};
 use crate::request::Io;
 use crate::time::Span;
 use std::collections::BTreeMap;
@@ -49,7 +50,7 @@ pub(super) struct Streams {
 impl Streams {
     /// True if a request starts where one of the last requests to its device ended. Remembers the end of the request.
     pub(super) fn follows(&mut self, device: u32, io: Io) -> bool {
-        let place = device as usize;
+        let place = index(device);
         if self.ends.len() <= place {
             // End 0 marks an unused stream, because no request ends at offset 0.
             self.ends.resize(place + 1, [0; STREAMS]);
@@ -132,7 +133,7 @@ impl Depth {
         let is_paired = self.completed > 0 && self.issued.abs_diff(self.completed) <= self.issued / 100;
         let (sum, count) = if is_paired { (self.area, self.issued) } else { (self.responses, self.responded) };
         let depth = || QueueDepth {
-            mean: sum as f64 / units as f64,
+            mean: sum as f64 / real(units),
             most: is_paired.then_some(self.most),
             response: mean(sum, count),
         };

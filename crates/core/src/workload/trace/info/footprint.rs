@@ -5,6 +5,7 @@
 //! adaptive sampling", Computing 34, 1990). The hash is independent of how often a block is accessed, so that the
 //! sample represents all blocks; with 65536 of them the number of blocks is known to about 0.5 %.
 
+use crate::number::{length, real};
 use crate::request::{Io, Op};
 use std::collections::BTreeMap;
 
@@ -78,7 +79,7 @@ impl Counter {
     pub(super) fn footprint(&self) -> Footprint {
         let mut accesses: Vec<u64> = self.followed.values().map(|block| block.accesses).collect();
         accesses.sort_unstable_by(|a, b| b.cmp(a));
-        let (count, sum) = (accesses.len().max(1) as f64, accesses.iter().sum::<u64>() as f64);
+        let (count, sum) = (real(length(accesses.len().max(1))), real(accesses.iter().sum::<u64>()));
         let tenth = accesses.len().div_ceil(10);
         let all = |is: fn(&BlockCounts) -> bool| {
             (self.followed.values().filter(|block| is(block)).count() as u64) << self.halvings
@@ -89,8 +90,8 @@ impl Counter {
             read_blocks: all(|block| block.is_read),
             written_blocks: all(|block| block.is_written),
             accesses_mean: sum / count,
-            once_share: accesses.iter().filter(|accesses| **accesses == 1).count() as f64 / count,
-            busiest_tenth_share: accesses[..tenth].iter().sum::<u64>() as f64 / sum.max(1.0),
+            once_share: real(length(accesses.iter().filter(|accesses| **accesses == 1).count())) / count,
+            busiest_tenth_share: real(accesses[..tenth].iter().sum::<u64>()) / sum.max(1.0),
         }
     }
 }

@@ -13,6 +13,7 @@ use super::merged::EventMerger;
 use super::requests::ArrivalStep;
 use super::scan::Selection;
 use super::summary::Summary;
+use crate::number::index;
 use crate::problem::{Problem, Problems};
 use crate::request::{Io, Op};
 use crate::time::{Span, Time};
@@ -160,7 +161,7 @@ impl Default for Sums {
 impl TraceSums {
     fn event(&mut self, event: TraceEvent, names: &[String]) {
         let TraceEvent { at, device, step } = event;
-        let place = device as usize;
+        let place = index(device);
         while self.counts.len() <= place {
             let name = names.get(self.counts.len());
             self.counts.push(self.wanted.is_none() || name == self.wanted.as_ref());
@@ -203,14 +204,14 @@ impl TraceSums {
 
     fn thing(&mut self, at: u64, device: u32, thing: TraceRequest, is_counted: bool) {
         let sums = &mut self.sums;
-        if sums.devices.len() <= device as usize {
-            sums.devices.resize(device as usize + 1, 0);
+        if sums.devices.len() <= index(device) {
+            sums.devices.resize(index(device) + 1, 0);
         }
         match thing {
             TraceRequest::LeftOut(kind) if is_counted => *sums.left_out.entry(kind).or_default() += 1,
             TraceRequest::LeftOut(_) => {}
             TraceRequest::Data { io, response } => {
-                sums.devices[device as usize] += u64::from(io.op != Op::Flush);
+                sums.devices[index(device)] += u64::from(io.op != Op::Flush);
                 if is_counted && io.op == Op::Flush {
                     sums.flush(at, io);
                 } else if is_counted {

@@ -2,6 +2,7 @@
 //! it last passed, and evicts the first page that has not (Corbató, "A Paging Experiment with the Multics System",
 //! 1968). A page that is admitted counts as not accessed yet.
 
+use crate::number::{index};
 use super::ReplacementPolicy;
 
 /// CLOCK replacement policy: first in, first out with a second chance for pages that have been accessed.
@@ -15,13 +16,13 @@ pub struct Clock {
 
 impl Clock {
     fn place(frame: u32) -> (usize, u64) {
-        (frame as usize / 64, 1 << (frame % 64))
+        (index(frame) / 64, 1 << (frame % 64))
     }
 }
 
 impl ReplacementPolicy for Clock {
     fn new(frames: u32, _is_full: bool) -> Clock {
-        Clock { frames, hand: 0, accessed: vec![0; frames.div_ceil(64) as usize] }
+        Clock { frames, hand: 0, accessed: vec![0; index(frames.div_ceil(64))] }
     }
 
     fn admit(&mut self, _frame: u32, _page: u64) {}

@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::ReplacementPolicy;
+use crate::number::{index};
 use crate::table::NumberMap;
 
 /// Largest number of accesses of a page that S3-FIFO counts.
@@ -76,11 +77,11 @@ impl Ghosts {
 
 impl S3Fifo {
     fn accesses(&self, frame: u32) -> u8 {
-        self.accesses[frame as usize / 2] >> (frame % 2 * 4) & 15
+        self.accesses[index(frame) / 2] >> (frame % 2 * 4) & 15
     }
 
     fn set_accesses(&mut self, frame: u32, accesses: u8) {
-        let (place, shift) = (frame as usize / 2, frame % 2 * 4);
+        let (place, shift) = (index(frame) / 2, frame % 2 * 4);
         self.accesses[place] = self.accesses[place] & !(15 << shift) | accesses << shift;
     }
 
@@ -111,12 +112,12 @@ impl S3Fifo {
 impl ReplacementPolicy for S3Fifo {
     fn new(frames: u32, is_full: bool) -> S3Fifo {
         let small_frames = (frames / FRAMES_OF_SMALL).max(1);
-        let most = (frames - small_frames).max(1) as usize;
+        let most = index((frames - small_frames).max(1));
         S3Fifo {
             small: VecDeque::new(),
-            small_frames: small_frames as usize,
+            small_frames: index(small_frames),
             main: MainQueue { first: if is_full { 0..frames } else { 0..0 }, others: VecDeque::new() },
-            accesses: vec![0; frames.div_ceil(2) as usize],
+            accesses: vec![0; index(frames.div_ceil(2))],
             ghosts: Ghosts { most, order: VecDeque::new(), places: NumberMap::default(), next: 0 },
         }
     }
