@@ -62,7 +62,7 @@ impl Progress {
     ) {
         let mut shown = 0;
         while !stop() && step(simulation, EVENTS) {
-            let done = whole(simulation.progress().unwrap_or(0.0) * STEPS as f64);
+            let done = whole(simulation.progress().unwrap_or(0.0) * real(STEPS));
             self.advance(done.saturating_sub(shown));
             shown = shown.max(done);
         }

@@ -116,7 +116,7 @@ impl Span {
 
     /// Returns the span multiplied by a ratio (a change of clock frequency, say), to the nearest picosecond.
     pub fn scale(self, ratio: f64) -> Span {
-        Span::at_most_max(whole((self.0 as f64 * ratio).round()))
+        Span::at_most_max(whole((real(self.0) * ratio).round()))
     }
 
     /// Returns the span minus `other`, or zero if `other` is longer.

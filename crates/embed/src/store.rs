@@ -109,7 +109,7 @@ fn for_each_page(offset: u64, bytes: usize, mut act: impl FnMut(u64, usize, std:
     let mut done = 0;
     while done < bytes {
         let at = offset + length(done);
-        let start = wide_index(at % PAGE_BYTES as u64);
+        let start = wide_index(at % length(PAGE_BYTES));
         let end = bytes.min(done + PAGE_BYTES - start);
         act(at / length(PAGE_BYTES), start, done..end);
         done = end;

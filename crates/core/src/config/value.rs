@@ -202,7 +202,7 @@ impl KeyType for Span {
         let ps = picoseconds_per_unit(key);
         let in_ps = match node.value {
             Value::Integer(integer) => u64::try_from(integer).ok().and_then(|units| units.checked_mul(ps)),
-            Value::Float(units) if units >= 0.0 => Some(whole((units * ps as f64).round())),
+            Value::Float(units) if units >= 0.0 => Some(whole((units * real(ps)).round())),
             _ => None,
         };
         in_ps.map(Span::from_ps).ok_or(KeyFault::NotAllowed)

@@ -279,9 +279,9 @@ impl Sampler<'_> {
 
     /// Returns a random crash image. Its power cut is one at which a randomly chosen request may be lost.
     fn at_random(&mut self, open: &[usize]) -> Image {
-        let place = open[wide_index(self.below(open.len() as u64))];
+        let place = open[wide_index(self.below(length(open.len())))];
         let (first, last) = self.timeline.open_cuts(place, self.recording).expect("it is open");
-        let cut = first + wide_index(self.below((last - first) as u64 + 1));
+        let cut = first + wide_index(self.below(length(last - first) + 1));
         self.at_cut(cut)
     }
 
@@ -308,7 +308,7 @@ impl Sampler<'_> {
     /// Shuffles kinds of crash images in place (Fisher and Yates; Knuth's algorithm P).
     fn shuffle(&mut self, kinds: &mut [SampleKind]) {
         for last in (1..kinds.len()).rev() {
-            let other = wide_index(self.below(last as u64 + 1));
+            let other = wide_index(self.below(length(last) + 1));
             kinds.swap(last, other);
         }
     }

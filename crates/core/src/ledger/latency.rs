@@ -124,7 +124,7 @@ impl Latency {
         if percent >= 100.0 {
             return self.max();
         }
-        let rank = whole((percent / 100.0 * self.count as f64).ceil().max(1.0));
+        let rank = whole((percent / 100.0 * real(self.count)).ceil().max(1.0));
         let ps = self.histogram.value_of_rank(rank).unwrap_or(self.max_ps);
         Span::from_ps(ps.clamp(self.min_ps, self.max_ps))
     }

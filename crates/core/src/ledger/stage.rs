@@ -1,6 +1,6 @@
 //! Ledger of stages: every picosecond of a request's life belongs to exactly one named stage.
 
-use crate::number::whole;
+use crate::number::{real, whole};
 use crate::time::{Span, Time};
 
 /// Largest number of stages of a software stack, each of which has a ledger column of its own; descriptions with more
@@ -304,7 +304,7 @@ impl StageTimes {
 
     /// Returns the stage times multiplied by `factor`, each rounded down to a picosecond.
     pub fn scaled(&self, factor: f64) -> StageTimes {
-        StageTimes(self.0.map(|span| Span::from_ps(whole(span.as_ps() as f64 * factor))))
+        StageTimes(self.0.map(|span| Span::from_ps(whole(real(span.as_ps()) * factor))))
     }
 
     /// Adds the stage times of another request or run, stage by stage, and returns the sum of what was added.

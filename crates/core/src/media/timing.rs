@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::config::Acknowledge;
-use crate::number::whole;
+use crate::number::{real, whole};
 use crate::time::{Span, Time};
 
 /// Costs of one access to a memory technology: command, array read, bus rate and program time. For DRAM, `program` is
@@ -73,7 +73,7 @@ impl BusRate {
     pub fn from_bytes_per_ns(bytes_per_ns: f64) -> BusRate {
         assert!(bytes_per_ns > 0.0, "a bus moves more than 0 bytes per nanosecond, not {bytes_per_ns}");
         let byte_ps = 1e3 / bytes_per_ns;
-        BusRate { byte_ps_q32: whole((byte_ps * (1u64 << 32) as f64).round()) }
+        BusRate { byte_ps_q32: whole((byte_ps * real(1u64 << 32)).round()) }
     }
 
     /// Returns the time to transfer `bytes` over the bus, to the nearest picosecond.

@@ -57,7 +57,7 @@ impl PagedBytes {
 
 /// Returns the number of the page that holds the byte at `offset`, and the byte's offset in that page.
 fn place_of(offset: u64) -> (usize, usize) {
-    (wide_index(offset / PAGE_BYTES as u64), wide_index(offset % PAGE_BYTES as u64))
+    (wide_index(offset / length(PAGE_BYTES)), wide_index(offset % length(PAGE_BYTES)))
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ fn spans<const PAGE_BYTES: usize>(
             return None;
         }
         let at = offset + length(done);
-        let start = wide_index(at % PAGE_BYTES as u64);
+        let start = wide_index(at % length(PAGE_BYTES));
         let range = done..bytes.min(done + PAGE_BYTES - start);
         done = range.end;
         Some((at / length(PAGE_BYTES), start, range))

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::Event;
+use crate::number::low_u8;
 use crate::time::Time;
 
 /// Largest number of events in the sorted list; beyond that, the later half moves to the heap.
@@ -58,7 +59,7 @@ fn rank(source: u8, sequence: u64) -> u64 {
 
 impl QueueEntry {
     fn source(&self) -> u8 {
-        (self.rank >> SEQUENCE_BITS) as u8
+        low_u8(self.rank >> SEQUENCE_BITS)
     }
 }
 

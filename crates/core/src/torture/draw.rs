@@ -8,7 +8,7 @@ use crate::config::section::{KeyDescription, full_name};
 use crate::config::{Fault, FaultAction, FaultMoment};
 use crate::drive::{Drive, Interface};
 use crate::drive_file::{presets, shipped};
-use crate::number::wide_index;
+use crate::number::{length, wide_index};
 use crate::random::Random;
 
 /// Candidate changes of keys that describe link, DMA engine and root complex. A drive may refuse some of them.
@@ -184,7 +184,7 @@ pub(super) fn zones(random: &mut Random, own: &Drive, threads: u64) -> Option<(u
 
 /// Draws one of the given values, each with equal probability.
 pub fn one_of<T: Copy>(random: &mut Random, of: &[T]) -> T {
-    of[wide_index(random.bits() % of.len() as u64)]
+    of[wide_index(random.bits() % length(of.len()))]
 }
 
 /// Draws one of the given values in half of the cases; otherwise returns `None`.
@@ -209,7 +209,7 @@ pub(super) fn protocol_detail(random: &mut Random, drive: &Drive) -> Option<Stri
     if keys.is_empty() {
         return None;
     }
-    let (path, key) = &keys[wide_index(random.bits() % keys.len() as u64)];
+    let (path, key) = &keys[wide_index(random.bits() % length(keys.len()))];
     Some(format!("{}={}", full_name(path, key.name), value(random, key)))
 }
 

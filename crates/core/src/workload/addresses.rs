@@ -70,7 +70,7 @@ fn pareto_power(h: f64) -> f64 {
 
 /// Draws a rank below `blocks` whose cumulative distribution is (rank / blocks)^(1 / power).
 fn pareto(blocks: u64, power: f64, random: &mut Xoshiro256PlusPlus) -> u64 {
-    let rank = whole(blocks as f64 * libm::pow(unit(random), power));
+    let rank = whole(real(blocks) * libm::pow(unit(random), power));
     rank.min(blocks - 1)
 }
 

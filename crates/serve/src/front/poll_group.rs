@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use phaselink_core::ledger::Outcome;
-use phaselink_core::number::wide_index;
+use phaselink_core::number::{length, wide_index};
 use phaselink_core::time::Span;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
@@ -136,7 +136,7 @@ pub(super) fn run_all<G: FnOnce() -> io::Result<Option<Outcome>> + Send>(
 /// Returns the index of the poll group, out of `groups`, that owns a queue of a client. Queues of a client take turns
 /// over the groups, and so do clients with one queue.
 pub(super) fn owner(client: u64, queue: u64, groups: usize) -> usize {
-    wide_index((client + queue) % groups as u64)
+    wide_index((client + queue) % length(groups))
 }
 
 /// Counters of a polling loop, which decide when it polls sockets, and when it yields or sleeps.

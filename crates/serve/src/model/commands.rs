@@ -95,7 +95,7 @@ impl IncomingCommand {
     }
 
     fn list_bytes(&self) -> usize {
-        index(self.head[5] as u32)
+        index(low_u32(self.head[5]))
     }
 
     /// Adds the next record received for this command, and returns the command if the record was its last.
@@ -114,12 +114,12 @@ impl IncomingCommand {
         entry[..8].copy_from_slice(&first.to_le_bytes());
         entry[8..].copy_from_slice(body);
         let op = Op::ALL[(flags >> OP_SHIFT & OP_MASK) as usize];
-        let io = Io { op, offset, bytes: (sizes >> 32) as u32 };
+        let io = Io { op, offset, bytes: low_u32(sizes >> 32) };
         SentCommand {
             rung: Time::from_ps(rung),
             queue: low_u16(flags >> QUEUE_SHIFT),
             owner,
-            entries: (token >> 32) as u32,
+            entries: low_u32(token >> 32),
             has_interrupts: flags & HAS_INTERRUPTS != 0,
             token: low_u32(token),
             io: (flags & HAS_IO != 0).then_some(io),

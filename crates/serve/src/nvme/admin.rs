@@ -190,7 +190,7 @@ impl Controller {
     /// Executes Identify (section 5.17): copies the data structure that CNS selects to the host.
     fn identify(&self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, second, ..] = command.dwords;
-        let (cns, first_controller, command_set) = (first as u8, (first >> 16) as u16, (second >> 24) as u8);
+        let (cns, first_controller, command_set) = (low_u8(first), low_u16(first >> 16), low_u8(second >> 24));
         let (namespace, first_group) = (command.namespace_id, low_u16(second));
         let selected = IdentifySelection { cns, command_set, namespace, first_controller, first_group };
         let page = self.identity.structure(selected, self.optional_admin_bits())?;
@@ -202,7 +202,7 @@ impl Controller {
     /// Information completes later, since only the store knows it.
     fn get_log_page(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, second, _, _, fourteen, ..] = command.dwords;
-        let (log, command_set) = (low_u8(first), (fourteen >> 24) as u8);
+        let (log, command_set) = (low_u8(first), low_u8(fourteen >> 24));
         // Check the command first: if it is refused, it must not have created telemetry data or a context of the
         // persistent event log.
         let part = LogPart::of(command)?;
@@ -349,7 +349,7 @@ impl Controller {
         let (_, entry_size) = host.registers().entry_sizes();
         let entries = self.queue_entries(first, entry_size == ENTRY_SIZES.1)?;
         check_queue_memory(command)?;
-        let vector = (second >> 1 & 1 == 1).then_some((second >> 16) as u16);
+        let vector = (second >> 1 & 1 == 1).then_some(low_u16(second >> 16));
         if vector.is_some_and(|vector| vector >= interrupt_vectors(&self.identity.limits)) {
             return Err(Status::INVALID_INTERRUPT_VECTOR);
         }
@@ -372,7 +372,7 @@ impl Controller {
         let (entry_size, _) = host.registers().entry_sizes();
         let entries = self.queue_entries(first, entry_size == ENTRY_SIZES.0)?;
         check_queue_memory(command)?;
-        let completion_queue = (second >> 16) as u16;
+        let completion_queue = low_u16(second >> 16);
         if completion_queue == 0 || u32::from(completion_queue) > completion_count {
             return Err(Status::INVALID_QUEUE_ID);
         }
@@ -420,7 +420,7 @@ impl Controller {
     /// has left without a completion. Other I/O commands end by themselves. Bit 0 of the result is 1 if nothing was
     /// aborted.
     fn abort(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
-        let (queue, command_id) = (command.dwords[0] as u16, (command.dwords[0] >> 16) as u16);
+        let (queue, command_id) = (low_u16(command.dwords[0]), low_u16(command.dwords[0] >> 16));
         let set = self.set_of_submission_queue(queue);
         set.check_strictly(|checks| checks.on_abort(queue, command_id));
         if set.abort_unanswered(queue, |id, _| id == command_id, host) > 0 {
@@ -488,7 +488,7 @@ impl Controller {
     /// Returns the number of entries of a queue to be created, from dword 10. Fails if the host has not set the entry
     /// size in CC, which `is_size_set` tells.
     fn queue_entries(&mut self, first: u32, is_size_set: bool) -> Result<u32, Status> {
-        let (limits, counted_from_zero) = (self.identity.limits, (first >> 16) as u16);
+        let (limits, counted_from_zero) = (self.identity.limits, low_u16(first >> 16));
         let is_beyond = counted_from_zero > limits.entries_field();
         self.check_strictly(|checks| checks.count_times(is_beyond.into(), &strict::QUEUE_BEYOND_MQES));
         let entries = limits.check_entries(counted_from_zero)?;
@@ -507,7 +507,7 @@ impl Controller {
 /// Decodes the protection information type (PI) and its location in the metadata (PIL) from dword 10 of Format NVM (NVM
 /// Command Set Specification 1.0, figure 78).
 fn metadata_of_format(first: u32) -> Result<MetadataFormat, Status> {
-    MetadataFormat::of((first >> 5 & 7) as u8, first >> 8 & 1 == 1)
+    MetadataFormat::of(low_u8(first >> 5 & 7), first >> 8 & 1 == 1)
 }
 
 /// Returns the identifier of a queue to be created, from dword 10. Invalid Queue Identifier unless it is from 1 to the

@@ -1,7 +1,7 @@
 //! Admin commands of data placement: directives, features and log pages (Base Specification 2.1, sections 5.1.6, 5.1.7,
 //! 5.1.12.1.28 to 5.1.12.1.31, 5.1.25.1.20 and 5.1.25.1.21).
 
-use phaselink_core::number::{index, low_u8, low_u16, short_length, wide_index};
+use phaselink_core::number::{index, length, low_u8, low_u16, short_length, wide_index};
 use phaselink_core::protocol::nvme::rules::placement::DATA_PLACEMENT;
 use phaselink_core::protocol::nvme::rules::placement_logs::{self as logs, ENDURANCE_GROUP};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
@@ -37,7 +37,7 @@ impl Controller {
         self.check_attached(command.namespace_id)?;
         let page = logs::directives(&placement.limits_of(command.namespace_id));
         let bytes = (u64::from(dwords) + 1) * 4;
-        copy_out(command, host, &page[..wide_index(bytes.min(page.len() as u64))])?;
+        copy_out(command, host, &page[..wide_index(bytes.min(length(page.len())))])?;
         Ok(AdminOutcome::Done(0))
     }
 

@@ -140,16 +140,16 @@ impl Registers {
     fn word(&self, offset: u64) -> u32 {
         match offset {
             at::CAP => low_u32(self.capabilities),
-            at::CAP_HIGH => (self.capabilities >> 32) as u32,
+            at::CAP_HIGH => low_u32(self.capabilities >> 32),
             at::VS => VERSION,
             at::INTMS | at::INTMC => self.masked,
             at::CC => self.configuration,
             at::CSTS => self.status,
             at::AQA => self.admin_entries,
             at::ASQ => low_u32(self.admin_submission),
-            at::ASQ_HIGH => (self.admin_submission >> 32) as u32,
+            at::ASQ_HIGH => low_u32(self.admin_submission >> 32),
             at::ACQ => low_u32(self.admin_completion),
-            at::ACQ_HIGH => (self.admin_completion >> 32) as u32,
+            at::ACQ_HIGH => low_u32(self.admin_completion >> 32),
             at::CRTO => low_u32(READY_TIMEOUT),
             _ => 0,
         }

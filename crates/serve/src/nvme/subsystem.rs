@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use phaselink_core::number::{index, low_u8};
+use phaselink_core::number::{index, low_u8, low_u32};
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::rules::protection::METADATA_BYTES;
 use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat};
@@ -143,7 +143,7 @@ impl Namespace {
         let [start, bytes, sizes, attached] = [0, 1, 2, 3].map(|place| u64::from_le_bytes(record.as_chunks().0[place]));
         // An unknown format gets a block size that no drive has, so later checks refuse it.
         let none = BlockFormat { block_shift: 0, metadata: None };
-        let (format, generation) = (BlockFormat::decode(sizes as u32).unwrap_or(none), (sizes >> 32) as u32);
+        let (format, generation) = (BlockFormat::decode(low_u32(sizes)).unwrap_or(none), low_u32(sizes >> 32));
         (bytes > 0).then_some(Namespace { start, bytes, format, generation, attached })
     }
 }

@@ -251,7 +251,7 @@ impl ObservedRun {
     /// matter.
     pub(super) fn jobs(&self, ios_max: u64) -> Result<(Vec<JobFile>, u64), Problems> {
         let part = (real(ios_max) / real(self.ios)).min(1.0);
-        let of_thread = |job: &MeasuredJob| (whole(job.ios as f64 * part) / job.threads()).max(1);
+        let of_thread = |job: &MeasuredJob| (whole(real(job.ios) * part) / job.threads()).max(1);
         let ios: u64 = self.jobs.iter().map(|job| of_thread(job) * job.threads()).sum();
         let iops: f64 =
             self.figures.iter().filter(|figure| figure.kind == FigureKind::Iops).map(|figure| figure.value).sum();

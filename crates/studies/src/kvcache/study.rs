@@ -141,7 +141,7 @@ impl TimePerByte {
 
 /// Returns the quantile `share` (0 to 1) of sorted values, or 0 if there are none.
 fn at(sorted: &[f64], share: f64) -> f64 {
-    let place = wide_index(whole(share * sorted.len() as f64));
+    let place = wide_index(whole(share * real(length(sorted.len()))));
     sorted.get(place.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
 }
 

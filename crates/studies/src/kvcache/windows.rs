@@ -7,7 +7,7 @@ use super::tiers::{DriveAccess, RequestParts};
 use phaselink_core::config::Precondition;
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Completed, Engine, Input};
-use phaselink_core::number::{index, narrow, short_length, whole, wide_index};
+use phaselink_core::number::{index, narrow, real, short_length, whole, wide_index};
 use phaselink_core::random::Random;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
@@ -41,11 +41,11 @@ impl SampledWindow {
         let mut random = Random::stream(seed, "windows");
         let windows = windows.min(requests / COUNTED_MIN).max(1);
         let part = requests / windows;
-        let wanted = whole(pieces as f64 / pieces_per_request.max(1e-9));
+        let wanted = whole(real(pieces) / pieces_per_request.max(1e-9));
         let counted = wanted.clamp(COUNTED_MIN, COUNTED_MAX).min(part);
         let lead_in = (counted / LEAD_IN).max(1).min(part - counted);
         let room = part - counted - lead_in + 1;
-        let first = |window: u64, random: &mut Random| window * part + whole(random.unit() * room as f64);
+        let first = |window: u64, random: &mut Random| window * part + whole(random.unit() * real(room));
         (0..windows).map(|window| SampledWindow { first: first(window, &mut random), lead_in, counted }).collect()
     }
 

@@ -149,7 +149,7 @@ impl Processor {
         Processor {
             user_percent: percent(cpu.spinning),
             system_percent: percent(cpu.working + cpu.switching),
-            context_switches: whole((cpu.context_switches as f64 * share).round()),
+            context_switches: whole((real(cpu.context_switches) * share).round()),
         }
     }
 }

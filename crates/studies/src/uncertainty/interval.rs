@@ -24,7 +24,7 @@ pub(super) fn prediction_interval<'a>(
     }
     let mut sorted = drawn.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let beyond = wide_index(whole(BEYOND * sorted.len() as f64));
+    let beyond = wide_index(whole(BEYOND * real(length(sorted.len()))));
     let (low, high) = (sorted[beyond], sorted[sorted.len() - 1 - beyond]);
     Some(Interval {
         low: low.min(central),

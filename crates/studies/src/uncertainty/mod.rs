@@ -103,7 +103,7 @@ fn levels(key: &str, count: usize, seed: u64) -> Vec<f64> {
     let mut levels: Vec<f64> =
         (0..count).map(|part| (real(length(part)) + random.unit()) / real(length(count))).collect();
     for place in (1..count).rev() {
-        levels.swap(place, wide_index(whole(random.unit() * (place + 1) as f64)));
+        levels.swap(place, wide_index(whole(random.unit() * real(length(place + 1)))));
     }
     levels
 }

@@ -47,7 +47,7 @@ pub fn windows(recording: &TraceRequests, requests: u64, windows: u64, seed: u64
     let (windows, length) = if all <= requests { (1, all) } else { (windows, (requests / windows).max(1)) };
     let part = all / windows;
     let mut random = Random::stream(seed, "windows of a recording");
-    let mut first = |window: u64| window * part + whole(random.unit() * (part - length + 1) as f64);
+    let mut first = |window: u64| window * part + whole(random.unit() * real(part - length + 1));
     let firsts: Vec<u64> = (0..windows).map(&mut first).collect();
     let mut drawn: Vec<RecordedWindow> = Vec::new();
     let mut place = 0;
@@ -293,7 +293,7 @@ pub fn window_weights(windows: usize, draw: usize, seed: u64) -> Vec<f64> {
     let mut random = Random::stream(seed.wrapping_add(length(draw)), "choice of windows");
     let mut weights = vec![0.0; windows];
     for _ in 0..windows {
-        weights[wide_index(whole(random.unit() * windows as f64))] += 1.0;
+        weights[wide_index(whole(random.unit() * real(length(windows))))] += 1.0;
     }
     weights
 }

@@ -82,7 +82,7 @@ fn places(bits: u16, seed: u64) -> impl Iterator<Item = usize> {
     let mut random = Random::stream(seed, "flipped bits");
     let mut all: Vec<u16> = (0..STORED_BITS as u16).collect();
     (0..usize::from(bits)).map(move |place| {
-        let other = place + wide_index(random.bits() % (STORED_BITS - place) as u64);
+        let other = place + wide_index(random.bits() % length(STORED_BITS - place));
         all.swap(place, other);
         all[place].into()
     })

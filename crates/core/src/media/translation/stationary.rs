@@ -106,7 +106,7 @@ pub(super) fn make_sum(valid: &mut [u32], block_units: u32, units: u64) {
 
 fn shuffle(valid: &mut [u32], random: &mut Random) {
     for last in (1..valid.len()).rev() {
-        valid.swap(last, wide_index(whole(random.unit() * (last + 1) as f64)));
+        valid.swap(last, wide_index(whole(random.unit() * real(length(last + 1)))));
     }
 }
 

@@ -14,7 +14,7 @@ use super::spec::{
 use crate::config::Acknowledge;
 use crate::drive::Drive;
 use crate::ledger::Stage;
-use crate::number::{index, length, low_u16};
+use crate::number::{index, length, low_u8, low_u16};
 use crate::protocol::halves::{self, PollNames};
 use crate::protocol::ports::{Ports, start_read};
 use crate::protocol::reads::Reads;
@@ -364,7 +364,7 @@ impl halves::Controller for Afu {
             }
             Role::PAGE_TABLE => {
                 let number = context & ((1 << NUMBER_BITS) - 1);
-                let timer = Timer { kind: (context >> NUMBER_BITS) as u8, context: number };
+                let timer = Timer { kind: low_u8(context >> NUMBER_BITS), context: number };
                 ports.shared.requests.charge(self.request(timer), Stage::Translation, now);
                 self.perform(now, timer, ports);
             }

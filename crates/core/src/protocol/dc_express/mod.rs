@@ -31,6 +31,7 @@ use super::nvme;
 use super::roles::roles;
 use crate::drive::Drive;
 use crate::memory::HostMemory;
+use crate::number::{low_u8, low_u16};
 use crate::problem::BrokenCondition;
 use crate::shared::Shared;
 use crate::workload::Limits;
@@ -128,6 +129,6 @@ impl ReadName {
 
     /// Decodes the identification of a read from the number in a packet's token.
     pub fn unpack(number: u32) -> ReadName {
-        ReadName { queue: (number >> 16 & 0x3ff) as u16, slot: number as u16, attempt: (number >> 26) as u8 }
+        ReadName { queue: low_u16(number >> 16 & 0x3ff), slot: low_u16(number), attempt: low_u8(number >> 26) }
     }
 }

@@ -11,7 +11,7 @@ use phaselink_ring::command::COMMAND_BYTES;
 use super::Role;
 use super::endpoint::{Endpoint, Mode, Queue, timer};
 use super::window::WindowedRead;
-use crate::number::{index, length, short_length};
+use crate::number::{index, length, low_u16, short_length};
 use crate::protocol::ports::Ports;
 use crate::scheduler::Event;
 use crate::time::{Span, Time};
@@ -53,7 +53,7 @@ impl PollName {
     }
 
     pub(super) fn unpack(context: u32) -> PollName {
-        PollName { queue: (context >> 16) as u16, serial: context as u16 }
+        PollName { queue: low_u16(context >> 16), serial: low_u16(context) }
     }
 }
 

@@ -3,7 +3,7 @@
 //! MON says that a request is compressed into 64 bits, without its DMA address, and that the device holds a table of
 //! DMA addresses. The positions of fields and the addresses of registers are assumed.
 
-use crate::number::low_u8;
+use crate::number::{low_u8, low_u32};
 
 /// Size in bytes of a block, the unit of device addresses and lengths: "the smallest request is about 512 bytes" (MON).
 pub const BLOCK_BYTES: u32 = 512;
@@ -57,8 +57,8 @@ impl RequestWord {
     pub fn decode(word: u64) -> RequestWord {
         RequestWord {
             write: word & 1 == 1,
-            tag: (word >> TAG_SHIFT & TAG_MASK) as u8,
-            blocks: (word >> BLOCKS_SHIFT & BLOCKS_MASK) as u32,
+            tag: low_u8(word >> TAG_SHIFT & TAG_MASK),
+            blocks: low_u32(word >> BLOCKS_SHIFT & BLOCKS_MASK),
             block: word >> BLOCK_SHIFT,
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::drive::Drive;
 use crate::media::keys::Key;
-use crate::number::{index, length, low_u16};
+use crate::number::{index, length, low_u16, low_u32};
 use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::halves;
 use crate::protocol::halves::Driver as _;
@@ -590,7 +590,7 @@ fn about_key(entry: SubmissionEntry, io: &Io) -> SubmissionEntry {
 #[cold]
 fn zone_reset(command_id: u16, slba: u64) -> SubmissionEntry {
     let entry = SubmissionEntry { opcode: opcode::ZONE_MANAGEMENT_SEND, command_id, ..SubmissionEntry::default() };
-    let dwords = [slba as u32, (slba >> 32) as u32, 0, RESET, 0, 0];
+    let dwords = [low_u32(slba), low_u32(slba >> 32), 0, RESET, 0, 0];
     SubmissionEntry { namespace_id: NAMESPACE, dwords, ..entry }
 }
 

@@ -1,6 +1,8 @@
 //! Layouts of queue entries, register offsets, opcodes and status codes of the NVM Express specifications, as far as
 //! phaselink uses them. No behaviour.
 
+use crate::number::low_u32;
+
 /// Size of a submission queue entry in bytes (Base Specification 2.0, section 3.3.3.1).
 pub const SUBMISSION_ENTRY_BYTES: usize = 64;
 /// Size of a completion queue entry in bytes (Base Specification 2.0, section 3.3.3.2).
@@ -262,7 +264,7 @@ impl SubmissionEntry {
             opcode: bytes[0],
             flags: bytes[1],
             command_id: u16::from_le_bytes([bytes[2], bytes[3]]),
-            namespace_id: (u64_at(0) >> 32) as u32,
+            namespace_id: low_u32(u64_at(0) >> 32),
             dwords_2_3: u64_at(8),
             metadata: u64_at(16),
             prp1: u64_at(24),
@@ -277,7 +279,7 @@ impl SubmissionEntry {
     pub fn of_blocks(self, slba: u64, blocks: u32) -> SubmissionEntry {
         let [.., thirteen, fourteen, fifteen] = self.dwords;
         let twelve = self.dwords[2] & !0xffff | blocks.wrapping_sub(1) & 0xffff;
-        let dwords = [slba as u32, (slba >> 32) as u32, twelve, thirteen, fourteen, fifteen];
+        let dwords = [low_u32(slba), low_u32(slba >> 32), twelve, thirteen, fourteen, fifteen];
         SubmissionEntry { dwords, ..self }
     }
 

@@ -4,7 +4,7 @@
 //! PSS, section 2: "a shared area in the host memory to exchange commands and information with the card's processors
 //! [...] organized as a variable-length set of descriptors". Sizes and offsets of fields are assumed.
 
-use crate::number::{length, low_u16};
+use crate::number::{length, low_u16, low_u32};
 
 /// Size in bytes of a sector, the unit of device addresses and lengths (PSS, section 2).
 pub const SECTOR_BYTES: u32 = 512;
@@ -86,7 +86,7 @@ impl Descriptor {
         Descriptor {
             write: head & 1 == 1,
             id: low_u16(head >> 16),
-            sectors: (head >> 32) as u32,
+            sectors: low_u32(head >> 32),
             sector,
             buffer,
             metadata,
@@ -126,7 +126,7 @@ impl CompletionRecord {
     /// Decodes a completion record from its bytes in the shared area.
     pub fn decode(bytes: [u8; RECORD_BYTES]) -> CompletionRecord {
         let word = u64::from_le_bytes(bytes);
-        CompletionRecord { sequence: word as u32, id: (word >> 32) as u16, status: Status((word >> 48) as u16) }
+        CompletionRecord { sequence: low_u32(word), id: low_u16(word >> 32), status: Status(low_u16(word >> 48)) }
     }
 }
 

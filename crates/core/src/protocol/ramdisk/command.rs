@@ -1,6 +1,6 @@
 //! Layout of the command of the `ramdisk` protocol, which the doorbell write carries.
 
-use crate::number::low_u16;
+use crate::number::{low_u16, low_u32};
 
 /// Size in bytes of a block, the unit in which commands give offsets and lengths.
 pub(super) const BLOCK_BYTES: u32 = 512;
@@ -40,7 +40,7 @@ impl Command {
         Command {
             write: bytes[2] != 0,
             slot: low_u16(word(0)),
-            blocks: (word(0) >> 32) as u32,
+            blocks: low_u32(word(0) >> 32),
             block: word(8),
             buffer: word(16),
         }

@@ -219,7 +219,7 @@ impl Memory {
         }
         let region = &self.regions.table[index(recent.place)];
         let offset = address - region.start;
-        let here = wide_index((region.bytes - offset).min(bytes as u64));
+        let here = wide_index((region.bytes - offset).min(length(bytes)));
         let place = match &region.mapping {
             Some(mapping) => AccessTarget::Mapped(mapping, wide_index(offset)),
             None => AccessTarget::Remote { readable: region.readable, writable: region.writable },

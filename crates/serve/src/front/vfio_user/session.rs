@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use phaselink_client::shared::memory::Memory as Page;
-use phaselink_core::number::{index, wide_index};
+use phaselink_core::number::{index, length, low_u32, wide_index};
 use phaselink_core::protocol::nvme::rules::Limits;
 use serde_json::{Value, json};
 
@@ -186,7 +186,7 @@ impl Session {
         if !said.is_empty() {
             let said: Value = serde_json::from_slice(said).map_err(|_| libc::EINVAL)?;
             let wanted = said["capabilities"]["max_data_xfer_size"].as_u64().unwrap_or(u64::MAX);
-            self.transfer_bytes_max = wide_index(wanted.clamp(1, TRANSFER_BYTES_MAX as u64));
+            self.transfer_bytes_max = wide_index(wanted.clamp(1, length(TRANSFER_BYTES_MAX)));
             answer.extend(capabilities(&said).to_string().bytes());
             answer.push(0);
         }
@@ -372,7 +372,7 @@ impl Doorbells {
     pub fn tail_and_head(&self, queue: u16) -> (u32, u32) {
         // The halves are in this order only on little-endian machines, on which all NVMe hosts of this server run.
         let both = self.0.word(doorbell_at(queue)).load(Ordering::Acquire);
-        (both as u32, (both >> 32) as u32)
+        (low_u32(both), low_u32(both >> 32))
     }
 
     /// Sets the doorbells of a queue pair (tail in the low 32 bits, head in the high) to `value` where `mask` has ones.

@@ -1,6 +1,8 @@
 //! Layout of vfio-user messages, all little-endian (vfio-user Protocol Specification, QEMU docs/interop/vfio-user.rst;
 //! structures of Linux's vfio.h where the specification refers to them).
 
+use phaselink_core::number::low_u16;
+
 /// Length of a message header, in bytes.
 pub const HEADER_BYTES: usize = 16;
 /// Maximum length of a message that is accepted, in bytes: a transfer with its headers.
@@ -90,7 +92,7 @@ impl Header {
     /// Returns the header in these bytes. Every bit pattern is a header.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Header {
         let [first, length, flags, error] = [0, 1, 2, 3].map(|word| u32::from_le_bytes(bytes.as_chunks().0[word]));
-        Header { id: first as u16, command: (first >> 16) as u16, bytes: length, flags, error }
+        Header { id: low_u16(first), command: low_u16(first >> 16), bytes: length, flags, error }
     }
 
     /// Returns true if the message is a reply.

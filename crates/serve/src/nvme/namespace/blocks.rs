@@ -1,7 +1,7 @@
 //! Executes commands on logical blocks. With data placement, counts writes where they are placed, and reports or renews
 //! reclaim units; the core's [rules](phaselink_core::protocol::nvme::rules::placement) decide on the latter.
 
-use phaselink_core::number::index;
+use phaselink_core::number::{index, low_u16};
 use phaselink_core::protocol::nvme::commands::{self, Action, MediaUse};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::spec::Status;
@@ -64,7 +64,7 @@ fn execute_placed(
     metadata::execute(command, host, store, space, journal)?;
     match row.media {
         MediaUse::Write => {
-            let identifier = (entry.dwords[3] >> 16) as u16;
+            let identifier = low_u16(entry.dwords[3] >> 16);
             placement.write(namespace, *place, identifier, (*offset, (*bytes).into()));
         }
         MediaUse::Discard => command.ranges.iter().for_each(|(offset, bytes)| placement.discard(*offset, *bytes)),

@@ -8,7 +8,7 @@
 use crate::drive::Drive;
 use crate::media::flash::placed_shape;
 use crate::media::translation::{PlacedStreams, TranslationShape};
-use crate::number::{index, low_u8};
+use crate::number::{index, low_u8, low_u16};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 
 /// Directive Type of the Data Placement directive (DTYPE).
@@ -126,7 +126,7 @@ impl PlacementLimits {
         entry: &SubmissionEntry,
         is_write: bool,
     ) -> Result<WritePlacement, Status> {
-        let (kind, identifier) = (entry.dwords[2] >> TYPE_SHIFT & 0xf, (entry.dwords[3] >> 16) as u16);
+        let (kind, identifier) = (entry.dwords[2] >> TYPE_SHIFT & 0xf, low_u16(entry.dwords[3] >> 16));
         match kind {
             _ if !is_write || !self.is_enabled || !self.is_directed => Ok(WritePlacement::default()),
             0 => Ok(WritePlacement::default()),

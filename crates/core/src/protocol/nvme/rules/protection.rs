@@ -4,7 +4,7 @@
 //! which the metadata pointer (MPTR) of a command points. Metadata after each block's data (extended logical blocks)
 //! is not supported.
 
-use crate::number::{index, low_u32};
+use crate::number::{index, low_u8, low_u16, low_u32};
 use crate::protocol::nvme::config::{self, DriveProtection, Nvme};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 
@@ -119,7 +119,7 @@ impl ProtectionInformation {
 
     fn decode(bytes: &[u8; METADATA_BYTES]) -> ProtectionInformation {
         let word = u64::from_be_bytes(*bytes);
-        let (guard, application_tag) = ((word >> 48) as u16, (word >> 32) as u16);
+        let (guard, application_tag) = (low_u16(word >> 48), low_u16(word >> 32));
         ProtectionInformation { guard, application_tag, reference_tag: low_u32(word) }
     }
 
@@ -149,7 +149,7 @@ impl BlockProtection {
     /// Returns the protection information fields of a command: PRINFO, dword 14 with the reference tag, and dword 15
     /// with the application tag and its mask.
     fn of(kind: ProtectionType, information: u32, fourteen: u32, fifteen: u32) -> BlockProtection {
-        let (application_tag, application_mask) = (fifteen as u16, (fifteen >> 16) as u16);
+        let (application_tag, application_mask) = (low_u16(fifteen), low_u16(fifteen >> 16));
         BlockProtection {
             kind,
             information: information & 0xf,
@@ -348,7 +348,7 @@ impl BlockMetadata {
         let Some(kind) = self.format.protection else { return Ok(()) };
         let source = |source: &[u8; SOURCE_BYTES]| {
             let [_, slba, _, tags] = [0, 1, 2, 3].map(|word| u64::from_le_bytes(source.as_chunks().0[word]));
-            let protection = BlockProtection::of(kind, self.source_information, tags as u32, (tags >> 32) as u32);
+            let protection = BlockProtection::of(kind, self.source_information, low_u32(tags), low_u32(tags >> 32));
             protection.check_first(slba).map(|()| protection)
         };
         self.sources = list.as_chunks().0.iter().map(source).collect::<Result<_, _>>()?;
@@ -448,7 +448,7 @@ fn guard(block: &[u8]) -> u16 {
             .fold(0, |crc, (byte, remainders)| crc ^ remainders[usize::from(byte)])
     };
     let crc = slices.iter().fold(0, of_slice);
-    rest.iter().fold(crc, |crc, byte| crc << 8 ^ REMAINDERS[0][usize::from((crc >> 8) as u8 ^ byte)])
+    rest.iter().fold(crc, |crc, byte| crc << 8 ^ REMAINDERS[0][usize::from(low_u8(crc >> 8) ^ byte)])
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use super::super::spec::PAGE_BYTES;
 use crate::config;
-use crate::number::{index, low_u32, wide_index};
+use crate::number::{index, length, low_u32, wide_index};
 
 /// Write of a page, or a part of it, to the chips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Lanes {
 
     /// Returns the number of the lane that stores a page.
     pub fn of(&self, page: u64) -> u32 {
-        low_u32(page % self.lanes.len() as u64)
+        low_u32(page % length(self.lanes.len()))
     }
 
     /// Returns the number of lanes of the card, which is the number of pages that it can program at once.
