@@ -4,7 +4,7 @@
 //! The program is a library with one function, to build faster: cargo begins to compile a library once it knows the
 //! signatures of its dependencies, but a program only once they are compiled.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
-// Parts of the program that are used only by the commands for Linux.
+// Parts that only the commands for Linux use are unused on other systems.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
 
 #[cfg(target_os = "linux")]

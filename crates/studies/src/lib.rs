@@ -17,7 +17,7 @@ pub mod precision;
 pub mod report;
 pub mod uncertainty;
 
-// Questions about one drive, one paper or one memory.
+// Studies that answer a question about one drive, one published paper or one memory.
 pub mod breakeven;
 pub mod dma;
 pub mod ecc;

@@ -50,7 +50,7 @@ fn legal_states(recording: &Recording) -> BTreeSet<State> {
                 _ => None,
             })
             .collect();
-        // Each open change has one bit for each piece that can be lost alone.
+        // Each change that is not durable yet has one bit for each piece that a crash can lose without the others.
         let pieces = |change: usize| {
             let RecordedCommand { bytes, .. } = recording.requests[change];
             if bytes <= recording.rules.atomic_bytes { 1 } else { bytes / BLOCK }

@@ -79,7 +79,7 @@ impl Processors {
         let core = &mut self.cores[core];
         core.current = None;
         if self.wait != Wait::Spin || self.has_workers {
-            // The context switch occupies the core, but does not delay this thread.
+            // The thread now waits for its completion, so the switch away from it occupies the core but does not delay the thread.
             core.free_at = core.free_at.max(now) + self.deactivate;
             core.mask(core.free_at);
             self.used.switching += self.deactivate;

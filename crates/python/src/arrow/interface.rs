@@ -237,7 +237,7 @@ unsafe extern "C" fn get_schema(stream: *mut Stream, out: *mut Schema) -> c_int 
 
 /// Writes the next batch to `out`, or a released array at the end.
 unsafe extern "C" fn get_next(stream: *mut Stream, out: *mut Array) -> c_int {
-    // SAFETY: the interface demands a valid stream, used by one thread at a time.
+    // SAFETY: the Arrow C stream interface obliges the caller to pass a valid stream, used by one thread at a time.
     let array = match unsafe { batches_of(stream) }.batches.next() {
         Some(Ok(batch)) => Array::of_batch(&batch),
         Some(Err(_)) => return INVALID,

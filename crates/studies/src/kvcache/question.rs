@@ -280,7 +280,7 @@ impl KvCacheStudy {
     /// Returns the cache plan with the capacity of these drives, or `--drive-size`, for the third tier.
     fn plan_on(&self, drive: &Drive) -> Result<CachePlan, Problem> {
         let StripedDrives { count, chunk_bytes } = self.striped();
-        // Chunks are whole on each drive.
+        // No chunk spans two drives, so count the whole chunks that fit each drive.
         let capacity_bytes = drive.limits().capacity_bytes / chunk_bytes * chunk_bytes * count;
         let bytes = self.question.drive_size.unwrap_or(capacity_bytes);
         if bytes > capacity_bytes {

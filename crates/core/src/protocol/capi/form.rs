@@ -47,7 +47,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     parts.ascend(&mut ledger, class.direction, class.bytes);
     let certainty = doubt(parts, class, split, access).map_or(Certainty::Exact, Certainty::AtLeast);
     let latency = Latency::new(&ledger, access, certainty);
-    // Commands that gather in one work element share its doorbell, so the least latency excludes it.
+    // Several commands in one work element share one doorbell write, so the least latency of a command excludes the write.
     Latency { least: latency.least.saturating_sub(ring), ..latency }
 }
 
