@@ -388,7 +388,7 @@ impl Parts<'_> {
     fn overwritten_share(&self, workload: &Workload) -> f64 {
         let bytes_per_ns = 4096.0 / self.drive.buffer.page.as_ns();
         let bytes_in = |time: Span| if time.is_zero() { 0.0 } else { bytes_per_ns * time.as_ns() };
-        let of_ios = workload.written_bytes.map_or(f64::INFINITY, |bytes| real(bytes));
+        let of_ios = workload.written_bytes.map_or(f64::INFINITY, real);
         let counted = of_ios.min(workload.runtime.map_or(f64::INFINITY, bytes_in));
         (counted + bytes_in(workload.ramp_time)) / real(workload.region_bytes.max(1))
     }

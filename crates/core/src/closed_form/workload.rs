@@ -172,7 +172,7 @@ fn written_bytes(job: &Job, classes: &[Class]) -> Option<u64> {
         classes.iter().filter(|class| of(class)).map(|class| class.share * f64::from(class.bytes)).sum::<f64>()
     };
     let (all, written) = (mean(|_| true), mean(|class| class.direction == DataDirection::Write));
-    let by_ios = job.ios.map(|ios| real(ios));
+    let by_ios = job.ios.map(real);
     let by_bytes = job.io_bytes.map(|bytes| real(bytes) / all);
     let ios = [by_ios, by_bytes].into_iter().flatten().reduce(f64::min).filter(|_| !job.time_based)?;
     Some(whole(ios * f64::from(job.threads) * written))

@@ -119,7 +119,7 @@ impl Batcher {
         let together = batch.with_slots(iodepth, engine == IoEngine::Spdk);
         let Stack { poller_idle, poller_wake, .. } = drive.stack;
         let poller = switches.sqthread_poll.then(|| Poller::new(0, poller_idle, poller_wake));
-        let poller_cpu = job.and_then(|job| job.engine_choice.poller_cpu).map(|cpu| index(cpu));
+        let poller_cpu = job.and_then(|job| job.engine_choice.poller_cpu).map(index);
         Batcher { poller, poller_cpu, ..Batcher::new(Arc::new(Software::new(drive, engine, switches)), together) }
     }
 

@@ -117,7 +117,7 @@ pub(super) fn block_split(text: &str) -> Option<Vec<BlockShare>> {
         return None;
     }
     let rest = real(100 - given) / real(length(open.max(1)));
-    let share = |(bytes, share): (u32, Option<u64>)| BlockShare { bytes, percent: share.map_or(rest, |s| real(s)) };
+    let share = |(bytes, share): (u32, Option<u64>)| BlockShare { bytes, percent: share.map_or(rest, real) };
     Some(entries.into_iter().map(share).collect())
 }
 

@@ -200,7 +200,7 @@ fn number(swept: &SweptKey, place: usize) -> Option<f64> {
     match &swept.values[place].value {
         Value::Integer(integer) => Some(*integer as f64),
         Value::Float(float) => Some(*float),
-        Value::String(text) => workload::bytes(text).map(|bytes| real(bytes)),
+        Value::String(text) => workload::bytes(text).map(real),
         _ => None,
     }
 }

@@ -60,7 +60,7 @@ impl Driver {
             area,
             tail: 0,
             taken: 0,
-            free_ids: (0..entries).rev().map(|id| low_u16(id)).collect(),
+            free_ids: (0..entries).rev().map(low_u16).collect(),
             waiting: VecDeque::new(),
             requests: CommandSlots::new(index(entries)),
             buffers: memory.reserve(u64::from(entries) * u64::from(max_transfer_bytes)),

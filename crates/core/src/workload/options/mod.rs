@@ -413,7 +413,7 @@ fn set_block_bytes(draft: &mut Draft, text: &str) -> Option<()> {
 }
 
 fn set_rate_iops(draft: &mut Draft, text: &str) -> Option<()> {
-    let read = |text: &str| values::whole(text).filter(|&rate| rate > 0).map(|rate| real(rate));
+    let read = |text: &str| values::whole(text).filter(|&rate| rate > 0).map(real);
     [draft.job.rate_iops_read, draft.job.rate_iops_write] = values::per_direction(text, read)?;
     Some(())
 }

@@ -178,7 +178,7 @@ impl Stream {
     /// read, this call takes no lock that the sender needs.
     pub fn input_bytes(&self) -> usize {
         // If the kernel cannot tell, assume that there is input, so that the caller reads.
-        rustix::io::ioctl_fionread(self.as_fd()).map_or(usize::MAX, |bytes| wide_index(bytes))
+        rustix::io::ioctl_fionread(self.as_fd()).map_or(usize::MAX, wide_index)
     }
 
     /// Returns how much kernel memory holds bytes that have been sent and that the client has not read. Returns 0 for
