@@ -61,9 +61,8 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
             let drives = input::drives(&arguments.drives, &overrides)?;
             let text = |drive: &Drive| match arguments.toml {
                 true => drive.to_toml(),
-                false => {
-                    drive.explain_within(output::width::prose(), &evidence::sentence(&evidence::of_drives([drive])))
-                }
+                false => drive
+                    .explain_within(output::width::prose_columns(), &evidence::sentence(&evidence::of_drives([drive]))),
             };
             drives.iter().map(|described| text(described.drive())).collect::<Vec<_>>().join("\n")
         }

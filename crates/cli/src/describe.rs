@@ -18,7 +18,7 @@ use crate::output::width;
 /// Breaks a paragraph into lines of at most 100 columns, or of the terminal's width. `indent` precedes each line but
 /// the first.
 pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {
-    wrap_paragraph(paragraph, indent, width::prose())
+    wrap_paragraph(paragraph, indent, width::prose_columns())
 }
 
 /// Breaks the lines of a text that are wider than the terminal. Without a known width, returns the text as it is.

@@ -60,7 +60,7 @@ pub(crate) fn print_answer(answer: &impl Answer, is_json: bool, report: Option<R
     }
     let printed = match is_json {
         true => output::print_json(&answer.document()),
-        false => output::print(&output::prose(&answer.text())),
+        false => output::print(&output::terminal_text(&answer.text())),
     };
     printed.map_err(Failure::from)
 }

@@ -126,7 +126,7 @@ impl ShmPair {
     fn take(&mut self, script: &mut Script<'_>) {
         let queue = u32::from(script.byte()) % self.layout.queues;
         let _ = self.device.has_command(queue);
-        let RingEntry::Command(command) = self.device.take(queue) else { return };
+        let RingEntry::Command(command) = self.device.take_command(queue) else { return };
         let end = command.offset + u64::from(command.bytes);
         assert!(command.offset >= self.part.start && end <= self.part.start + self.part.bytes, "{command:?}");
         assert!(

@@ -63,7 +63,8 @@ impl TraceFlags {
         let mut writer = std::io::BufWriter::new(&file);
         let mut written = writer.write_all(&format.heading());
         for request in trace.requests() {
-            written = written.and_then(|()| writer.write_all(&format.written(&request, model, trace.block_tokens)));
+            written =
+                written.and_then(|()| writer.write_all(&format.encode_request(&request, model, trace.block_tokens)));
         }
         match written.and_then(|()| writer.flush()) {
             Ok(()) => unfinished.finish(&file)?,

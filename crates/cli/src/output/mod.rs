@@ -71,8 +71,8 @@ pub(crate) fn shown(table: &Table) -> String {
 }
 
 /// Formats the text of an answer for the width of the terminal, with bold headings if standard output is a terminal.
-pub(crate) fn prose(text: &Prose) -> String {
-    text.within(width::prose(), |heading| styled(heading, Style::Bold), shown)
+pub(crate) fn terminal_text(text: &Prose) -> String {
+    text.within(width::prose_columns(), |heading| styled(heading, Style::Bold), shown)
 }
 
 /// Returns a formatted table with a bold heading if standard output is a terminal.
@@ -98,7 +98,7 @@ pub(crate) fn errors(lines: impl IntoIterator<Item = String>) {
 
 /// Breaks an error message between words for the width of the terminal. Its first line follows the label `error: `.
 fn break_line(line: &str) -> String {
-    let (width, mut text, mut used) = (width::prose(), String::new(), "error: ".len());
+    let (width, mut text, mut used) = (width::prose_columns(), String::new(), "error: ".len());
     for word in line.split(' ') {
         let length = word.chars().count();
         if !text.is_empty() && used + length > width {

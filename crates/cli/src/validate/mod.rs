@@ -124,7 +124,7 @@ fn folds(
         return Ok(Ending::Interrupted);
     };
     match arguments.markdown {
-        true => output::print(&found.text().within(output::width::prose(), markdown_heading, Table::markdown))?,
+        true => output::print(&found.text().within(output::width::prose_columns(), markdown_heading, Table::markdown))?,
         false => print_answer(&found, arguments.json, None)?,
     }
     Ok(Ending::Fine)

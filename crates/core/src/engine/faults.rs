@@ -503,7 +503,7 @@ impl Engine {
     /// True if the completion of a request reaches the host now.
     #[cold]
     #[inline(never)]
-    pub(super) fn hears_completion(&mut self, now: Time, id: RequestId) -> bool {
+    pub(super) fn completion_reaches_host(&mut self, now: Time, id: RequestId) -> bool {
         let Some(faults) = &mut self.faults else { return true };
         let number = self.shared.requests[id].number;
         let is_heard = faults.on_completed(now, id, number, &mut self.shared);

@@ -678,7 +678,7 @@ impl Engine {
         while let Some(&part) = self.shared.requests.completed.get(next) {
             next += 1;
             let Some(request) = splitting::completed(part, &mut self.shared) else { continue };
-            if self.faults.is_some() && !self.hears_completion(now, request) {
+            if self.faults.is_some() && !self.completion_reaches_host(now, request) {
                 continue;
             }
             self.see_completion(now, request);

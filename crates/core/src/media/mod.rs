@@ -395,7 +395,7 @@ impl Media {
 
     /// Writes `bytes` from byte `offset` for a caller that does not wait for the cells, or calls [`flush`](Self::flush)
     /// when it does. An incomplete program unit waits in its write buffer for other pieces.
-    pub fn gather(&mut self, now: Time, offset: u64, bytes: u32) -> WriteTiming {
+    pub fn write_buffered(&mut self, now: Time, offset: u64, bytes: u32) -> WriteTiming {
         self.write_through_internals(now, offset, bytes, ProgramPolicy::GatherUnit)
     }
 

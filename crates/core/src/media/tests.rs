@@ -200,8 +200,8 @@ fn incomplete_unit_is_programmed_for_another_unit_and_lets_reads_pass() {
 #[test]
 fn flush_programs_incomplete_units_and_returns_when_that_is_done() {
     let mut media = pcm(4, 4096);
-    media.gather(at(0), 0, 512);
-    media.gather(at(0), 4096, 4096);
+    media.write_buffered(at(0), 0, 512);
+    media.write_buffered(at(0), 4096, 4096);
     assert_eq!(media.flush(at(1000), 0, 512), at(121_000));
     assert_eq!(media.flush(at(1000), 4096, 512), at(194 + 256 + 2048 + 120_000), "it was whole");
     assert_eq!(media.flush(at(500_000), 0, 8192), at(500_000));

@@ -490,7 +490,7 @@ impl Flash {
         let mut ready = self.dies[index(die)].takes_data_at(now).max(at);
         let mut crossed = ready;
         for _ in 0..pages {
-            let commanded = self.program_command(now, channel, ready);
+            let commanded = self.send_program_command(now, channel, ready);
             crossed = self.buses[channel].reserve(now, commanded, page) + page;
             ready = crossed + page;
         }
@@ -520,7 +520,7 @@ impl Flash {
 
     /// Sends the command to program one page to a channel, not before `ready`. Returns the time at which the page's
     /// data may follow: `ready` if commands need no bus, because the program time then includes them.
-    fn program_command(&mut self, now: Time, channel: usize, ready: Time) -> Time {
+    fn send_program_command(&mut self, now: Time, channel: usize, ready: Time) -> Time {
         match self.costs.command_bus {
             CommandBus::Unlimited => ready,
             _ => self.begin_command(now, channel, ready) + self.costs.command,

@@ -225,7 +225,7 @@ impl Buffer {
             from = media.read(from, offset, self.unit_bytes, self.unit_bytes).last_at;
         }
         self.counts.unit_writes += 1;
-        let timing = media.gather(from, offset, self.unit_bytes);
+        let timing = media.write_buffered(from, offset, self.unit_bytes);
         let together = self.leaving.get(&timing.buffered_at).copied().unwrap_or(0);
         self.leaving.insert(timing.buffered_at, together + 1);
     }

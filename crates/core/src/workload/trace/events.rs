@@ -181,12 +181,12 @@ impl Events {
             false => self.next_line(),
         };
         self.is_ended |= next.is_none();
-        next.map(|event| event.map(|event| self.with_flushes(event)))
+        next.map(|event| event.map(|event| self.first_with_flushes(event)))
     }
 
     /// Returns the first of the events that a trace record stands for, and queues the others: a flush before the
     /// request, the request, a flush after it.
-    fn with_flushes(&mut self, (event, flushes): (TraceEvent, FlagFlushes)) -> TraceEvent {
+    fn first_with_flushes(&mut self, (event, flushes): (TraceEvent, FlagFlushes)) -> TraceEvent {
         if flushes == FlagFlushes::default() {
             return event;
         }

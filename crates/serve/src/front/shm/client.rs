@@ -112,7 +112,7 @@ impl Client {
 
     /// Takes the next command of a queue, if there is one and not all slots are in flight, and checks it.
     #[inline]
-    pub fn take(&mut self, queue: u32) -> RingEntry {
+    pub fn take_command(&mut self, queue: u32) -> RingEntry {
         let ring = &mut self.rings[index(queue)];
         if ring.in_flight >= self.layout.slots() {
             return RingEntry::Nothing;

@@ -91,7 +91,7 @@ fn submitted(stamp_ns: u64, clock: &Clock, now: Time) -> Time {
 impl Endpoint<ClientCommand> for Client {
     #[inline]
     fn fetch(&mut self, queue: u32, store: &Store) -> Fetch<ClientCommand> {
-        match self.take(queue) {
+        match self.take_command(queue) {
             RingEntry::Nothing => Fetch::Nothing,
             RingEntry::Refused => Fetch::Refused,
             RingEntry::Command(command) => {

@@ -42,7 +42,7 @@ pub(super) fn read(text: &str, block_tokens: u64) -> Result<TraceLine, LineMista
 }
 
 /// Returns a request as one line of a Qwen-Bailian trace, with its newline.
-pub(super) fn written(request: &PromptRequest) -> String {
+pub(super) fn encode_request(request: &PromptRequest) -> String {
     let turn = request.turn.unwrap_or(ConversationTurn { chat: 0, parent: None, turn: 1 });
     let parent = turn.parent.map_or(String::from("-1"), |parent| parent.to_string());
     format!(

@@ -57,7 +57,7 @@ fn identity(key: &str) -> u64 {
 
 /// Returns a request as MLPerf Storage lines, one per block, each with its newline. Blocks that an earlier request has
 /// used are reads; others are writes. `block_bytes` gives the bytes of a block by its index.
-pub(super) fn written(request: &PromptRequest, block_bytes: impl Fn(usize) -> u64) -> String {
+pub(super) fn encode_request(request: &PromptRequest, block_bytes: impl Fn(usize) -> u64) -> String {
     let line = |(place, id): (usize, &u64)| {
         let (operation, phase) =
             if place < request.repeated_blocks { ("Read", "Decode") } else { ("Write", "Prefill") };

@@ -109,13 +109,13 @@ impl TokenTraceFormat {
 
     /// Returns one request encoded in this trace format. Formats of objects get one record per block, with the block's
     /// bytes in the cache of `model`.
-    pub fn written(self, request: &PromptRequest, model: &LanguageModel, block_tokens: u64) -> Vec<u8> {
+    pub fn encode_request(self, request: &PromptRequest, model: &LanguageModel, block_tokens: u64) -> Vec<u8> {
         let bytes = |place: usize| request.tokens_of(place, block_tokens) * model.token_bytes();
         match self {
-            TokenTraceFormat::Mooncake => mooncake::written(request).into_bytes(),
-            TokenTraceFormat::Bailian => bailian::written(request).into_bytes(),
-            TokenTraceFormat::Mlperf => mlperf::written(request, bytes).into_bytes(),
-            TokenTraceFormat::OracleGeneral => oracle_general::written(request, bytes),
+            TokenTraceFormat::Mooncake => mooncake::encode_request(request).into_bytes(),
+            TokenTraceFormat::Bailian => bailian::encode_request(request).into_bytes(),
+            TokenTraceFormat::Mlperf => mlperf::encode_request(request, bytes).into_bytes(),
+            TokenTraceFormat::OracleGeneral => oracle_general::encode_request(request, bytes),
         }
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn read(text: &str, block_tokens: u64) -> Result<TraceLine, LineMista
 }
 
 /// Returns a request as one line of a Mooncake trace, with its newline.
-pub(super) fn written(request: &PromptRequest) -> String {
+pub(super) fn encode_request(request: &PromptRequest) -> String {
     format!(
         "{{\"timestamp\": {}, \"input_length\": {}, \"output_length\": {}, \"hash_ids\": {}}}\n",
         request.at_ns / 1_000_000,

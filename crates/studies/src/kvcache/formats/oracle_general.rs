@@ -31,7 +31,7 @@ pub(super) fn read(record: &[u8; RECORD_BYTES]) -> Result<TraceLine, LineMistake
 
 /// Returns a request as oracleGeneral records, one for each block. `block_bytes` gives the bytes of a block by its
 /// index.
-pub(super) fn written(request: &PromptRequest, block_bytes: impl Fn(usize) -> u64) -> Vec<u8> {
+pub(super) fn encode_request(request: &PromptRequest, block_bytes: impl Fn(usize) -> u64) -> Vec<u8> {
     let mut records = Vec::with_capacity(request.ids.len() * RECORD_BYTES);
     for (place, id) in request.ids.iter().enumerate() {
         let seconds = u32::try_from(request.at_ns / 1_000_000_000).unwrap_or(u32::MAX);

@@ -22,7 +22,7 @@ fn file(format: TokenTraceFormat, block_tokens: u64) -> Vec<u8> {
     let model = plan(block_tokens, [0; 3]).model;
     let mut bytes = format.heading();
     for request in generated(PromptMix::Conversation, 60.0, block_tokens).requests() {
-        bytes.extend(format.written(&request, &model, block_tokens));
+        bytes.extend(format.encode_request(&request, &model, block_tokens));
     }
     bytes
 }

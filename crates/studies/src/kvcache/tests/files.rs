@@ -14,7 +14,7 @@ fn prompts_that_are_written_are_read_as_they_were() {
     for format in [TokenTraceFormat::Mooncake, TokenTraceFormat::Bailian] {
         let trace = generated(PromptMix::Conversation, 30.0, format.block_tokens());
         let model = plan(16, [0; 3]).model;
-        let written: Vec<u8> = trace.requests().flat_map(|it| format.written(&it, &model, 16)).collect();
+        let written: Vec<u8> = trace.requests().flat_map(|it| format.encode_request(&it, &model, 16)).collect();
         let read = open(&written).unwrap();
         let first_ns = trace.requests().next().unwrap().at_ns;
         assert_eq!((read.format, read.requests), (format, trace.requests().count() as u64));

@@ -300,7 +300,7 @@ impl PageCache {
             whole_at = self.read_from_memory(now, page, media).last_at;
         }
         let offset = page * u64::from(self.page_bytes);
-        media.gather(now, offset, self.page_bytes).buffered_at.max(whole_at)
+        media.write_buffered(now, offset, self.page_bytes).buffered_at.max(whole_at)
     }
 }
 
