@@ -13,7 +13,7 @@
 //! Numbers are little-endian.
 
 use crate::media::zones::ZoneLayout;
-use crate::number::index;
+use crate::number::{index, short_length};
 
 use super::recording::{Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording};
 use super::zones::are_accepted;
@@ -68,7 +68,7 @@ pub fn encode(recording: &Recording) -> Vec<u8> {
             RecordedEvent::Printed(line) => {
                 let line = &recording.lines[line];
                 bytes.push(PRINTED);
-                bytes.extend((line.len() as u32).to_le_bytes());
+                bytes.extend(short_length(line.len()).to_le_bytes());
                 bytes.extend(line);
             }
         }

@@ -87,7 +87,7 @@ impl Controller {
         let room = list.len().saturating_sub(LIST_HEADER_BYTES) / RANGE_BYTES;
         let listed = &ranges[..ranges.len().min(room)];
         let condition = if listed.len() < ranges.len() { INCOMPLETE } else { COMPLETE };
-        let header = [&(listed.len() as u32).to_le_bytes()[..], &[condition, 0, 0, 0]].concat();
+        let header = [&short_length(listed.len()).to_le_bytes()[..], &[condition, 0, 0, 0]].concat();
         let bytes = header.into_iter().chain(listed.iter().flat_map(descriptor));
         list.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
         Ok(list)

@@ -1,7 +1,7 @@
 //! Events that survive a power cycle of the drive, and the log page that reports them: Persistent Event Log (Base
 //! Specification 2.0, section 5.16.1.14).
 
-use phaselink_core::number::index;
+use phaselink_core::number::{index, short_length};
 use std::collections::VecDeque;
 
 /// Most events in the persistent event log. One more replaces the oldest.
@@ -62,7 +62,8 @@ impl EventLog {
 
     /// Returns the record from which the store restores the log after a power cycle.
     pub(super) fn encode(&self) -> Vec<u8> {
-        let lengths = self.events.iter().flat_map(|event| [&(event.len() as u32).to_le_bytes()[..], event].concat());
+        let lengths =
+            self.events.iter().flat_map(|event| [&short_length(event.len()).to_le_bytes()[..], event].concat());
         self.generation.to_le_bytes().into_iter().chain(lengths).collect()
     }
 
@@ -89,7 +90,7 @@ impl EventLog {
         let mut page = vec![0; HEADER_BYTES];
         let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, &[0x0d]);
-        put(4, &(events.len() as u32).to_le_bytes());
+        put(4, &short_length(events.len()).to_le_bytes());
         put(8, &(bytes as u64).to_le_bytes());
         // Revision of the log page, and length of the header after this field.
         put(16, &[2]);

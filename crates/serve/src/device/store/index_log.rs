@@ -13,7 +13,7 @@
 use std::io;
 
 use phaselink_core::media::keys::{Key, KeyLayout, StoredValue};
-use phaselink_core::number::{index, length, wide_index};
+use phaselink_core::number::{index, length, short_length, wide_index};
 
 /// First bytes of each half of the index log.
 const MAGIC: [u8; 8] = *b"plkeyidx";
@@ -135,7 +135,7 @@ impl IndexLog {
     /// Encodes records for an index log of this generation, each with its length and checksum.
     fn sealed(records: &[Vec<u8>], generation: u64) -> Vec<u8> {
         let sealed = |record: &Vec<u8>| {
-            let length = (record.len() as u32).to_le_bytes();
+            let length = short_length(record.len()).to_le_bytes();
             [&length[..], &checksum(generation, record).to_le_bytes(), record].concat()
         };
         records.iter().flat_map(sealed).collect()

@@ -9,7 +9,7 @@
 //! A save goes to the slot with the older state, and is flushed before it returns. After a crash in between, the other
 //! slot is intact.
 
-use phaselink_core::number::{index, length, wide_index};
+use phaselink_core::number::{index, length, short_length, wide_index};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -90,7 +90,7 @@ impl StoreState {
         let mut records = Vec::new();
         for (tag, record) in &self.records {
             records.extend(tag.to_le_bytes());
-            records.extend((record.len() as u32).to_le_bytes());
+            records.extend(short_length(record.len()).to_le_bytes());
             records.extend(record);
         }
         if length(records.len() + HEAD_BYTES) > SLOT_BYTES {

@@ -1,6 +1,6 @@
 //! Client's end of an NBD connection, with the functions that a benchmark needs.
 
-use phaselink_core::number::index;
+use phaselink_core::number::{index, short_length};
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -53,12 +53,12 @@ impl Client {
 
     /// Chooses the export `name` in the handshake (NBD_OPT_GO), and reads its size and transmission flags.
     fn choose_export(&mut self, name: &str) -> io::Result<()> {
-        let mut data = Vec::from((name.len() as u32).to_be_bytes());
+        let mut data = Vec::from(short_length(name.len()).to_be_bytes());
         data.extend(name.as_bytes());
         data.extend(0u16.to_be_bytes());
         self.output.push(&wire::OPTION_MAGIC.to_be_bytes());
         self.output.push(&option::GO.to_be_bytes());
-        self.output.push(&(data.len() as u32).to_be_bytes());
+        self.output.push(&short_length(data.len()).to_be_bytes());
         self.output.push(&data);
         self.send()?;
         loop {

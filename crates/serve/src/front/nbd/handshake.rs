@@ -4,7 +4,7 @@
 
 use super::export::Export;
 use super::wire::{self, OptionHeader, Parsed, allocation, handshake, info, option, reply, transmission};
-use phaselink_core::number::index;
+use phaselink_core::number::{index, short_length};
 
 /// Message that the handshake expects next from the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -246,7 +246,7 @@ impl Handshake {
 const PREFERRED_BYTES: u32 = 4096;
 
 fn list(export: &Export, output: &mut Vec<u8>) {
-    let mut data = Vec::from((export.name.len() as u32).to_be_bytes());
+    let mut data = Vec::from(short_length(export.name.len()).to_be_bytes());
     data.extend(export.name.as_bytes());
     wire::option_reply(output, option::LIST, reply::SERVER, &data);
     wire::option_reply(output, option::LIST, reply::ACK, b"");

@@ -3,7 +3,7 @@
 //! Everything here is pure. A parser is given the bytes that have been received, and returns how many a message takes.
 //! It never fails on missing bytes, never looks beyond a limit, and never allocates.
 
-use phaselink_core::number::index;
+use phaselink_core::number::{index, short_length};
 
 /// Magic number that begins the NBD handshake (NBDMAGIC).
 pub const MAGIC: u64 = 0x4e42_444d_4147_4943;
@@ -340,7 +340,7 @@ pub fn option_reply(into: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     into.extend(OPTION_REPLY_MAGIC.to_be_bytes());
     into.extend(option.to_be_bytes());
     into.extend(kind.to_be_bytes());
-    into.extend((data.len() as u32).to_be_bytes());
+    into.extend(short_length(data.len()).to_be_bytes());
     into.extend(data);
 }
 

@@ -4,7 +4,7 @@
 use super::PlacementLimits;
 use crate::config::Isolation;
 use crate::media::translation::PlacedStatistics;
-use crate::number::{low_u8, low_u16};
+use crate::number::{low_u8, low_u16, short_length};
 use crate::protocol::nvme::spec::Status;
 
 /// Identifier of the only endurance group (ENDGID).
@@ -148,7 +148,7 @@ pub fn statistics(statistics: &PlacedStatistics) -> Vec<u8> {
 /// Returns log page FDP Events with these events, the oldest event first.
 pub fn events<'e>(events: impl ExactSizeIterator<Item = &'e PlacementEvent>) -> Vec<u8> {
     let mut page = vec![0; EVENT_BYTES];
-    page[..4].copy_from_slice(&(events.len() as u32).to_le_bytes());
+    page[..4].copy_from_slice(&short_length(events.len()).to_le_bytes());
     page.extend(events.flat_map(PlacementEvent::encode));
     page.resize(EVENT_BYTES * (1 + EVENTS_MAX), 0);
     page
