@@ -210,6 +210,17 @@ impl Faults {
         shared.scheduler.at(at, Event::Fault(number));
     }
 
+    /// True if a request that is being submitted reaches its driver now: no fault keeps it back or fails it.
+    pub(super) fn lets_pass(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        data: &mut Option<Box<Data>>,
+        shared: &mut Shared,
+    ) -> bool {
+        matches!(self.on_submit(now, id, data, shared), SubmissionDecision::Submit)
+    }
+
     /// Decides what happens to a request that is about to be submitted. The first rule that the request triggers
     /// counts.
     fn on_submit(
@@ -474,30 +485,6 @@ impl Engine {
                 rules.remove(place);
             }
         }
-    }
-
-    /// Submits a request to its driver, unless a fault keeps it back or fails it.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn submit_faulty(&mut self, now: Time, id: RequestId) {
-        let Some(faults) = &mut self.faults else { return };
-        if let SubmissionDecision::Submit = faults.on_submit(now, id, &mut self.devices[0].data, &mut self.shared) {
-            let (driver, mut ports) = self.devices[0].driver_side(&mut self.memory, &mut self.shared);
-            splitting::submit(now, id, driver, &mut ports);
-        }
-    }
-
-    /// Submits several requests together, except those that faults keep back or fail.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn submit_faulty_together(&mut self, now: Time, requests: &[RequestId]) {
-        let Some(faults) = &mut self.faults else { return };
-        let (shared, data) = (&mut self.shared, &mut self.devices[0].data);
-        let mut is_left =
-            |id: &RequestId| matches!(faults.on_submit(now, *id, data, shared), SubmissionDecision::Submit);
-        let left: Vec<RequestId> = requests.iter().copied().filter(|id| is_left(id)).collect();
-        let (driver, mut ports) = self.devices[0].driver_side(&mut self.memory, &mut self.shared);
-        splitting::submit_together(now, left.into_iter(), driver, &mut ports);
     }
 
     /// True if the completion of a request reaches the host now.

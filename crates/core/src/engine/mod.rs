@@ -341,7 +341,7 @@ impl Engine {
             Event::WorkDone(thread) => self.on_work_done(now, thread),
             Event::Poller(thread) => {
                 let taken = host.on_poller(now, thread, driver, shared);
-                self.submit_all(now, taken.into_iter());
+                self.submit_together(now, taken.into_iter());
             }
             Event::Driver => {
                 let (driver, mut ports) = devices.driver_side(device, memory, shared);
@@ -403,7 +403,7 @@ impl Engine {
                 self.on_done(at, done);
                 self.submit(now, request);
             }
-            FinishedWork::SubmittedTogether => self.submit_together(now, thread),
+            FinishedWork::SubmittedTogether => self.submit_batch(now, thread),
             FinishedWork::LeftToPoller => {
                 self.host.leave_to_poller(now, thread, &self.devices[0].driver, &mut self.shared)
             }
@@ -415,11 +415,8 @@ impl Engine {
     /// Submits a request to the driver of its device, unless a fault keeps it back.
     #[inline(always)]
     fn submit(&mut self, now: Time, request: RequestId) {
-        if let DriverEnd::Recorded { .. } = self.driver_end {
-            self.note_submission(now, request);
-        }
-        if self.faults.is_some() {
-            return self.submit_faulty(now, request);
+        if self.is_screened() && self.screen(now, vec![request]).is_empty() {
+            return;
         }
         if !self.is_alone {
             return self.submit_to_devices(now, &[request]);
@@ -429,38 +426,52 @@ impl Engine {
     }
 
     /// Submits the batch of requests that a thread has gathered, all together.
-    fn submit_together(&mut self, now: Time, thread: u16) {
+    fn submit_batch(&mut self, now: Time, thread: u16) {
         let members = self.host.take_members(thread);
-        self.submit_all(now, members.iter().map(|member| member.request));
+        self.submit_together(now, members.iter().map(|member| member.request));
         self.host.give_members(thread, members);
     }
 
-    /// Submits requests of one thread together. Records them first, if requests at the drivers are recorded.
-    fn submit_all(&mut self, now: Time, requests: impl Iterator<Item = RequestId>) {
-        if let DriverEnd::Recorded { .. } = self.driver_end {
-            return self.submit_recorded(now, &requests.collect::<Vec<_>>());
-        }
-        self.submit_unrecorded(now, requests);
-    }
-
-    /// Records requests of one thread at the drivers, and submits them together.
-    #[cold]
-    fn submit_recorded(&mut self, now: Time, requests: &[RequestId]) {
-        requests.iter().for_each(|request| self.note_submission(now, *request));
-        self.submit_unrecorded(now, requests.iter().copied());
-    }
-
-    /// Submits requests of one thread together, without recording them.
-    #[inline(always)]
-    fn submit_unrecorded(&mut self, now: Time, requests: impl Iterator<Item = RequestId>) {
-        match (self.faults.is_some(), self.is_alone) {
-            (true, _) => self.submit_faulty_together(now, &requests.collect::<Vec<_>>()),
-            (false, false) => self.submit_to_devices(now, &requests.collect::<Vec<_>>()),
-            (false, true) => {
-                let (driver, mut ports) = self.devices[0].driver_side(&mut self.memory, &mut self.shared);
-                splitting::submit_together(now, requests, driver, &mut ports);
+    /// Submits requests of one thread together, except those that faults keep back.
+    fn submit_together(&mut self, now: Time, requests: impl Iterator<Item = RequestId>) {
+        match (self.is_screened(), self.is_alone) {
+            (false, true) => self.submit_to_only_device(now, requests),
+            (true, true) => {
+                let left = self.screen(now, requests.collect());
+                self.submit_to_only_device(now, left.into_iter());
+            }
+            (_, false) => {
+                let left = self.screen(now, requests.collect());
+                self.submit_to_devices(now, &left);
             }
         }
+    }
+
+    #[inline(always)]
+    fn submit_to_only_device(&mut self, now: Time, requests: impl Iterator<Item = RequestId>) {
+        let (driver, mut ports) = self.devices[0].driver_side(&mut self.memory, &mut self.shared);
+        splitting::submit_together(now, requests, driver, &mut ports);
+    }
+
+    /// True if requests at the drivers are recorded, or if faults may keep them back.
+    #[inline(always)]
+    fn is_screened(&self) -> bool {
+        self.faults.is_some() || matches!(self.driver_end, DriverEnd::Recorded { .. })
+    }
+
+    /// Passes requests through the stages before their drivers, and returns those that are left: all are recorded if the
+    /// run records requests at the drivers, and faults keep some back or fail them.
+    #[cold]
+    #[inline(never)]
+    fn screen(&mut self, now: Time, mut requests: Vec<RequestId>) -> Vec<RequestId> {
+        if let DriverEnd::Recorded { .. } = self.driver_end {
+            requests.iter().for_each(|request| self.note_submission(now, *request));
+        }
+        if let Some(faults) = &mut self.faults {
+            let (shared, data) = (&mut self.shared, &mut self.devices[0].data);
+            requests.retain(|id| faults.lets_pass(now, *id, data, shared));
+        }
+        requests
     }
 
     /// Completes the batch of requests whose completions a thread has collected, and tells the devices that they are
