@@ -76,7 +76,7 @@ impl Rule {
 
     /// Returns when the rule stops matching: at its fixed end, or `lasts` after its first trigger; `Time::ZERO` if it
     /// has no end.
-    pub fn end(&self) -> Time {
+    pub fn ends_at(&self) -> Time {
         let Fault { until, lasts, .. } = self.fault;
         let from_first = self.span.filter(|_| !lasts.is_zero()).map(|(first, _)| first + lasts);
         let fixed = (!until.is_zero()).then(|| Time::ZERO + until);

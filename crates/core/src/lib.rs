@@ -40,7 +40,7 @@ pub mod drive;
 // States that a power cut can leave.
 pub mod crash;
 
-// The engine and the host, which combine all parts.
+// Simulated systems, which combine the modules above: a host with its drives, and a DMA engine alone.
 pub mod dma;
 pub mod engine;
 pub mod host;

@@ -162,7 +162,7 @@ mod tests {
                 chunk::forward(&buffers[2][place.clone()], &atomics(values()));
                 words::copy(CopyMethod::Streams, &atomics(values()), &buffers[3][place.clone()]);
                 words::copy(CopyMethod::Strings, &atomics(values()), &buffers[4][place.clone()]);
-                words::copy_bytes(CopyMethod::Streams, &bytes, &buffers[5][place.clone()]);
+                words::copy_to_words(CopyMethod::Streams, &bytes, &buffers[5][place.clone()]);
                 for buffer in &buffers {
                     let mut found = vec![0; bytes.len() + 8];
                     chunk::copy_out(&buffer[place.clone()], &mut found);

@@ -47,7 +47,7 @@ impl Word for AtomicU64 {
 
     #[inline]
     fn store_all(words: &[AtomicU64], from: &[u8]) {
-        copy_bytes(CopyMethod::Vectors, from, words);
+        copy_to_words(CopyMethod::Vectors, from, words);
     }
 
     #[inline]
@@ -70,7 +70,7 @@ pub fn copy(method: CopyMethod, from: &[AtomicU64], into: &[AtomicU64]) {
 /// Copies bytes to words that other threads may be reading. The number of words is that of the shorter slice. A later
 /// store with release makes them visible, after [`fence_streams`] if they have been streamed.
 #[inline]
-pub fn copy_bytes(method: CopyMethod, from: &[u8], into: &[AtomicU64]) {
+pub fn copy_to_words(method: CopyMethod, from: &[u8], into: &[AtomicU64]) {
     let lines = into.len().min(from.len() / WORD_BYTES) / LINE_WORDS;
     // SAFETY: both ranges have at least `lines` cache lines, and atomics may be written through a shared reference.
     let done = unsafe { wide::copy(method, from.as_ptr(), into.as_ptr().cast::<u8>().cast_mut(), lines) };

@@ -213,7 +213,7 @@ impl Sampler<'_> {
     /// Returns the indices of requests that may be lost at any power cut.
     fn open(&self) -> impl Iterator<Item = usize> {
         let (recording, timeline) = (self.recording, self.timeline);
-        (0..recording.requests.len()).filter(move |&place| timeline.open_cuts(place, recording).is_some())
+        (0..recording.requests.len()).filter(move |&place| timeline.cuts_while_open(place, recording).is_some())
     }
 
     fn strata(&self) -> Vec<Vec<SampleKind>> {
@@ -232,7 +232,7 @@ impl Sampler<'_> {
 
     fn make(&mut self, kind: SampleKind) -> Image {
         let (recording, timeline) = (self.recording, self.timeline);
-        let cuts = |place| timeline.open_cuts(place, recording).expect("open requests are open at some cut");
+        let cuts = |place| timeline.cuts_while_open(place, recording).expect("open requests are open at some cut");
         let all_open = |cut, except: Option<usize>| {
             // A zone is written in order, so a request that survives in a zone implies all requests before it in that
             // zone.
@@ -280,7 +280,7 @@ impl Sampler<'_> {
     /// Returns a random crash image. Its power cut is one at which a randomly chosen request may be lost.
     fn at_random(&mut self, open: &[usize]) -> Image {
         let place = open[wide_index(self.below(length(open.len())))];
-        let (first, last) = self.timeline.open_cuts(place, self.recording).expect("it is open");
+        let (first, last) = self.timeline.cuts_while_open(place, self.recording).expect("it is open");
         let cut = first + wide_index(self.below(length(last - first) + 1));
         self.at_cut(cut)
     }

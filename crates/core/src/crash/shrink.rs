@@ -52,7 +52,7 @@ fn cut_earlier(recording: &Recording, timeline: &CutTimeline, image: &Image) -> 
     let unsettled = timeline.settled(image.cut)..timeline.arrived(image.cut);
     let is_there = |place: &usize| recording.requests[*place].is_change() && image.lost.get(place) != Some(&Loss::All);
     let last = unsettled.rev().find(is_there);
-    let open = last.and_then(|place| timeline.open_cuts(place, recording));
+    let open = last.and_then(|place| timeline.cuts_while_open(place, recording));
     let cut = open.map_or(image.cut, |(first, _)| first);
     let lost = image.lost.iter().filter(|&(&place, _)| timeline.has_arrived(place, cut));
     Image { cut, lost: lost.map(|(&place, lost)| (place, lost.clone())).collect() }

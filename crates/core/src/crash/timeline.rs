@@ -138,7 +138,7 @@ impl CutTimeline {
 
     /// Returns the first and the last power cut at which a request is open: received, but not durable yet. `None` if
     /// there is none, or the request is a flush.
-    pub fn open_cuts(&self, request: usize, recording: &Recording) -> Option<(usize, usize)> {
+    pub fn cuts_while_open(&self, request: usize, recording: &Recording) -> Option<(usize, usize)> {
         let RequestInstants { arrived, durable, .. } = self.requests[request];
         let first = (arrived + 1).max(recording.prepared);
         let last = durable.saturating_sub(1).min(recording.events.len());

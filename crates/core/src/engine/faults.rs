@@ -263,7 +263,7 @@ impl Faults {
         let rule = &self.requests[place];
         let (fault, mut met) = (&rule.fault, RequestFault::default());
         match fault.action {
-            FaultAction::Stall => return RequestEffect::Hold(rule.end()),
+            FaultAction::Stall => return RequestEffect::Hold(rule.ends_at()),
             FaultAction::Delay | FaultAction::LateDoorbellRead => return RequestEffect::Hold(now + fault.delay),
             FaultAction::Throttle => return RequestEffect::Hold(self.throttled_until(now, place, io)),
             FaultAction::PowerCut => return RequestEffect::PowerCut(now + fault.delay, fault.outage),

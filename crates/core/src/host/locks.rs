@@ -104,7 +104,7 @@ impl SpinLock {
 
     /// Adds a thread to the end of the queue of threads that spin for this lock. Returns the instant of the lock's
     /// release if the thread is the first.
-    pub fn wait(&mut self, spinner: Spinner) -> Option<Time> {
+    pub fn add_waiter(&mut self, spinner: Spinner) -> Option<Time> {
         self.spinners.push_back(spinner);
         (self.spinners.len() == 1).then_some(self.free_at)
     }
@@ -154,7 +154,7 @@ impl<W> RequestLock<W> {
     }
 
     /// Adds a request to the end of the queue of requests that wait for this lock.
-    pub fn wait(&mut self, waiter: W) {
+    pub fn add_waiter(&mut self, waiter: W) {
         self.waiting.push_back(waiter);
     }
 
@@ -213,7 +213,7 @@ mod tests {
             let mut lock = SpinLock::default();
             lock.take(at(0), 0, Span::from_ns(100), &distances());
             for &core in cores {
-                lock.wait(spinner(core));
+                lock.add_waiter(spinner(core));
             }
             let (next, seen) = lock.release(at(100), &distances()).unwrap();
             assert_eq!(next, spinner(cores[0]));
@@ -233,8 +233,8 @@ mod tests {
     fn spinners_have_their_turn_in_order_of_arrival_and_nobody_passes_them() {
         let mut lock = SpinLock::default();
         lock.take(at(0), 0, Span::from_ns(100), &distances());
-        assert_eq!(lock.wait(spinner(1)), Some(at(100)));
-        assert_eq!(lock.wait(spinner(2)), None);
+        assert_eq!(lock.add_waiter(spinner(1)), Some(at(100)));
+        assert_eq!(lock.add_waiter(spinner(2)), None);
         assert_eq!(lock.take(at(100), 3, Span::from_ns(100), &distances()), None);
         let (first, start) = lock.release(at(100), &distances()).unwrap();
         assert_eq!(first.core, 1);
@@ -250,8 +250,8 @@ mod tests {
         let mut lock = RequestLock::default();
         assert_eq!(lock.take(at(5), 0, &distances()), Some(at(5)));
         assert_eq!(lock.take(at(6), 1, &distances()), None);
-        lock.wait('a');
-        lock.wait('b');
+        lock.add_waiter('a');
+        lock.add_waiter('b');
         assert_eq!((lock.release(), lock.release(), lock.release()), (Some('a'), Some('b'), None));
         assert_eq!(lock.take(at(7), 1, &distances()), Some(at(37)));
     }

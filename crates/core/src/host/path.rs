@@ -118,7 +118,7 @@ impl Blocking {
             StackStep::Take { stage, lock } => {
                 let lock = &mut self.request_locks[lock];
                 let Some(start) = lock.take(now, core, distances) else {
-                    lock.wait(SleepingRequest { thread, path, stage });
+                    lock.add_waiter(SleepingRequest { thread, path, stage });
                     processors.let_go(now, thread, shared);
                     return false;
                 };

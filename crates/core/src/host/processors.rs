@@ -276,7 +276,7 @@ impl Processors {
         let this = &mut self.threads[usize::from(spinner.thread)];
         this.state = State::Busy;
         this.work = work;
-        if let Some(release) = self.spin_locks[lock].wait(spinner) {
+        if let Some(release) = self.spin_locks[lock].add_waiter(spinner) {
             shared.scheduler.at(release, Event::Release(lock as u16));
         }
     }

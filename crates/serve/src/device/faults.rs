@@ -78,7 +78,7 @@ impl Active {
     /// Returns the effect on a request that has triggered the rule at `now`, or none if the request is unharmed.
     fn effect_on(&mut self, now: Time, io: &Io) -> Option<FaultOutcome> {
         let until = match (self.rule.fault.action, &mut self.throttle) {
-            (FaultAction::Stall, _) => self.rule.end(),
+            (FaultAction::Stall, _) => self.rule.ends_at(),
             (_, Some(limits)) => {
                 let direction = if io.op == Op::Read { DataDirection::Read } else { DataDirection::Write };
                 limits.pass(now, direction, io.offset, io.bytes)

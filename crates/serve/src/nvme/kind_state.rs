@@ -82,7 +82,7 @@ impl KindState {
                     settings.report_missing(*reports_missing != 0);
                 }
                 if let StoreContent::Keys(keys) = store.content() {
-                    // If the store is loaded again, its keys are already set.
+                    // `set` fails if the store is loaded again: the keys that were set first are the same ones.
                     let _ = settings.keys.set(Arc::clone(keys));
                 }
             }

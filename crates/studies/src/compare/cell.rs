@@ -75,7 +75,7 @@ impl Cell {
                 queries.stages.add(&job.read.stages);
             }
             if job.commit.count() > 0 {
-                // All clients of a group commit wait for the same write and flush, so count these once for each client.
+                // All clients of a group commit wait for the same write and flush, so multiply both by the number of clients.
                 let clients = (real(job.commit.count()) / real(job.write.ios.max(1))).max(1.0);
                 let parts = [&job.write, &job.flush];
                 parts.into_iter().for_each(|part| commits.stages.add(&part.stages.scaled(clients)));

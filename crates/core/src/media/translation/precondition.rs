@@ -21,7 +21,7 @@ impl TranslationShape {
         let outside = real(self.units - user) / block;
         let region = real(TranslationShape { units: user, ..*self }.all_units());
         let sealed = f64::from(self.blocks - self.blocks_not_full()) - outside;
-        // Number of units in open blocks.
+        // Number of units that erased blocks can take.
         let open = f64::from(self.blocks_erased()) * block;
         let requests = (self.block_units / request_units.max(1)).max(1);
         if region <= open {

@@ -204,7 +204,7 @@ impl Afu {
             ports.shared.requests.charge(request, Stage::Translation, fetched);
             ports.shared.requests.charge(request, Stage::Fetch, now);
             ports.shared.requests.accepted = request;
-            let status = self.check(&command);
+            let status = self.check_command(&command);
             let active = ActiveElement { command, element: low_u16(number), place: place as u8, request, status };
             self.parser_free_at = self.parser_free_at.max(now) + self.parse;
             self.start(self.parser_free_at, active, ports);
@@ -213,7 +213,7 @@ impl Afu {
 
     /// Returns `Done` for a valid command: known operation, allowed length, lines within the device. Otherwise returns
     /// `Refused`.
-    fn check(&self, command: &Command) -> Status {
+    fn check_command(&self, command: &Command) -> Status {
         let Command { operation, line, lines, .. } = *command;
         let is_known = operation != Operation::Unknown;
         let is_there = line.saturating_add(lines.into()) <= self.capacity_lines;

@@ -44,7 +44,7 @@ fn completion_write(parts: &Parts) -> Span {
 }
 
 /// Returns the time to look up a key in the drive's in-memory index; zero on a drive with logical blocks.
-fn key_lookup(parts: &Parts) -> Span {
+fn key_lookup_time(parts: &Parts) -> Span {
     let keys = &parts.drive.key_value;
     if keys.is_there() { keys.lookup } else { Span::ZERO }
 }
@@ -157,7 +157,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     ledger.spend(Stage::Doorbell, parts.sent(&doorbell(parts)));
     ledger.spend(Stage::Fetch, parts.round_trip(COMMAND_BYTES));
     let fetched = ledger.cursor();
-    ledger.spend(Stage::Parse, parts.drive.nvme.parse + key_lookup(parts));
+    ledger.spend(Stage::Parse, parts.drive.nvme.parse + key_lookup_time(parts));
     // The page list of a value is read after its key has been found, and that of a block command at once.
     let listed = if parts.drive.key_value.is_there() { ledger.cursor() } else { fetched };
     let access = parts.access_by(workload, class, split.commands);

@@ -82,7 +82,7 @@ pub(crate) fn into_store(from: &[AtomicU64], stored: &[AtomicU64]) {
 /// Copies bytes into the store. The number of bytes is that of the shorter slice.
 #[inline]
 pub(crate) fn bytes_into_store(from: &[u8], stored: &[AtomicU64]) {
-    copy_in(from.len(), |method| words::copy_bytes(method, from, stored));
+    copy_in(from.len(), |method| words::copy_to_words(method, from, stored));
 }
 
 /// Copies words out of the store into memory that a client may be changing. The number of words is that of the shorter

@@ -59,8 +59,7 @@ impl StoreMetadata {
     /// Maps the metadata region of a file that has one.
     fn in_file(path: &Path, file: File, data_start: u64, capacity_bytes: u64) -> io::Result<StoreMetadata> {
         let (start, geometry) = (header::metadata_start(data_start, capacity_bytes), geometry(capacity_bytes));
-        // SAFETY of the mapping's contents: a process that changes the file at the same time only changes the metadata
-        // that guests read.
+        // Another process may change the file while it is mapped. Guests then read other metadata, which are plain bytes.
         let map = MmapOptions::new().offset(start).len(geometry.len()).map_raw(&file)?;
         let length = start + geometry.capacity_bytes;
         let backing = FileBacking::new(path, file, start, geometry.capacity_bytes, [length; 2], &map)?;
