@@ -1,9 +1,10 @@
 //! Table of I/O commands. A row says everything that is the same for all commands with its opcode; [`Action`] holds what
 //! one submission queue entry adds. The simulated and the served controller, strict checks, the log page of command
-//! effects, ONCS, fuzz targets and the page on served drives read the rows.
+//! effects, ONCS and fuzz targets read the rows.
 //!
 //! A new command is a row of the table below, a variant of [`Action`] if it has parameters of its own, and its execution
-//! on real bytes in the served controller. The simulated controller acts on the fields of the row.
+//! on real bytes in the served controller. The simulated controller acts on the fields of the row; a command that returns
+//! another value than the listed ones is also a variant of [`ReturnedValue`].
 
 pub mod command;
 mod row;
