@@ -34,19 +34,19 @@ pub const fn short_length(length: usize) -> u32 {
     length as u32
 }
 
-/// Returns the lowest 32 bits of a word.
+/// Returns the lowest 32 bits of a word, which are the whole number if the caller knows it to fit.
 #[inline(always)]
 pub fn low_u32(word: impl Into<u64>) -> u32 {
     word.into() as u32
 }
 
-/// Returns the lowest 16 bits of a word.
+/// Returns the lowest 16 bits of a word, which are the whole number if the caller knows it to fit.
 #[inline(always)]
 pub fn low_u16(word: impl Into<u64>) -> u16 {
     word.into() as u16
 }
 
-/// Returns the lowest 8 bits of a word.
+/// Returns the lowest 8 bits of a word, which are the whole number if the caller knows it to fit.
 #[inline(always)]
 pub fn low_u8(word: impl Into<u64>) -> u8 {
     word.into() as u8

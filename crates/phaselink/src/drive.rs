@@ -64,7 +64,7 @@ impl Drive {
 
     /// Returns the drive with interrupts on if its software stack sleeps until an interrupt, as in the program.
     fn of(read: Result<Described, Problems>) -> Result<Drive, Problems> {
-        read.map(|drive| Drive(drive.with_interrupts().map_or(drive, |(raised, _)| raised)))
+        read.map(|drive| Drive(drive.raising_interrupts()))
     }
 
     /// Returns the description as the core's models take it.

@@ -88,7 +88,6 @@ fn on_stack(drives: &[Py<Drive>], stack: &str) -> Result<Vec<Described>, Problem
     all(read.into_iter().zip(drives).map(|(read, drive)| {
         let own = &drive.get().0;
         let keeps_own = is_known && !own.drive().protocol().takes_engines();
-        let described = read.or_else(|problems| if keeps_own { Ok(own.clone()) } else { Err(problems) })?;
-        Ok(described)
+        read.or_else(|problems| if keeps_own { Ok(own.clone()) } else { Err(problems) })
     }))
 }

@@ -145,8 +145,7 @@ impl DriveWords {
             _ => Err(Problem::new("question", None, "a drive", "either a name or a text").into()),
         };
         // As in the program: a software stack whose threads sleep turns the drive's interrupts on.
-        let with_interrupts = |it: Described| it.with_interrupts().map_or(it, |(raised, _)| raised);
-        described.map(with_interrupts).map(Described::into_drive)
+        described.map(Described::raising_interrupts).map(Described::into_drive)
     }
 }
 

@@ -1,4 +1,4 @@
-//! How far figures can be off: by uncertain constants (`--intervals`) and by chance (`--precision`).
+//! Tests of the intervals around figures, from uncertain constants (`--intervals`) and from sampling (`--precision`).
 
 use std::fs;
 

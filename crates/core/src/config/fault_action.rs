@@ -7,11 +7,11 @@ use crate::config::{FaultOperation, FaultSubject};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultLength {
     /// Fault needs no end. One that begins at a request ends with that request, unless it has a length.
-    Match,
+    OneRequest,
     /// Fault needs no end. One that begins at a request continues after it.
-    On,
+    Continuing,
     /// Fault must end.
-    Ending,
+    Limited,
     /// Fault must end at a time. One that begins at a request continues after it.
     Stall,
     /// Fault happens at an instant. Its length is the outage that follows.
@@ -25,17 +25,17 @@ pub(crate) enum FaultLength {
 impl FaultLength {
     /// True if a fault without an end is refused.
     pub(super) fn must_end(self) -> bool {
-        matches!(self, FaultLength::Ending | FaultLength::Stall | FaultLength::Outage)
+        matches!(self, FaultLength::Limited | FaultLength::Stall | FaultLength::Outage)
     }
 
     /// True if a fault that begins at a request continues after that request unless it has a length.
     pub(super) fn continues(self) -> bool {
-        matches!(self, FaultLength::On | FaultLength::Stall)
+        matches!(self, FaultLength::Continuing | FaultLength::Stall)
     }
 
     /// True if the length of a fault can be a number of requests.
     pub(super) fn is_counted(self) -> bool {
-        matches!(self, FaultLength::Match | FaultLength::On | FaultLength::Ending)
+        matches!(self, FaultLength::OneRequest | FaultLength::Continuing | FaultLength::Limited)
     }
 }
 
@@ -87,7 +87,7 @@ macro_rules! actions {
                         operation: one_of!(FaultOperation, $($operation)?, Any),
                         keys: &[$($(stringify!($key)),+)?],
                         needs: &[$($(stringify!($need)),+)?],
-                        length: one_of!(FaultLength, $($length)?, Match),
+                        length: one_of!(FaultLength, $($length)?, OneRequest),
                         is_of_queue: has!($($queue)?),
                     },)+
                 }
@@ -142,7 +142,7 @@ actions! {
     /// Accesses to one memory bank take longer.
     SlowBank = "slow-bank": Bank, "fault_slow_accesses", keys [bank], needs [factor];
     /// Memory bank starts no access, so that all accesses to it wait.
-    StuckBank = "stuck-bank": Bank, "fault_stuck_accesses", keys [bank], needs [until_us], lasts Ending;
+    StuckBank = "stuck-bank": Bank, "fault_stuck_accesses", keys [bank], needs [until_us], lasts Limited;
     /// Packet on the link arrives damaged and is replayed.
     CorruptPacket = "corrupt-packet": Packet, "fault_corrupted_packets", keys [direction];
     /// Interrupt message never arrives at the host.
@@ -162,9 +162,9 @@ actions! {
     /// Device starts no request until the fault rule's time ends.
     Stall = "stall": Request, "fault_stalled_requests", needs [until_us for_us], lasts Stall;
     /// Device takes longer for each request, by a factor.
-    SlowDown = "slow-down": Request, "fault_slow_requests", needs [factor], lasts On;
+    SlowDown = "slow-down": Request, "fault_slow_requests", needs [factor], lasts Continuing;
     /// Device limits the rate of requests or of their bytes.
-    Throttle = "throttle": Request, "fault_throttled_requests", needs [rate_iops rate_mib_per_s], lasts On;
+    Throttle = "throttle": Request, "fault_throttled_requests", needs [rate_iops rate_mib_per_s], lasts Continuing;
 }
 
 impl FaultAction {

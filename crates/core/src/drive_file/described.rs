@@ -66,6 +66,13 @@ impl Described {
         Some((self.with(&[interrupts]).ok()?, key))
     }
 
+    /// Returns the drive with interrupts turned on where [`with_interrupts`](Described::with_interrupts) does so, and
+    /// otherwise as it is.
+    #[must_use]
+    pub fn raising_interrupts(self) -> Described {
+        self.with_interrupts().map_or(self, |(raised, _)| raised)
+    }
+
     /// Returns the drive as it was read, overrides included.
     pub fn drive(&self) -> &Drive {
         &self.drive

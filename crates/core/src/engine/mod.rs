@@ -434,16 +434,16 @@ impl Engine {
 
     /// Submits requests of one thread together, except those that faults keep back.
     fn submit_together(&mut self, now: Time, requests: impl Iterator<Item = RequestId>) {
-        match (self.is_screened(), self.is_alone) {
-            (false, true) => self.submit_to_only_device(now, requests),
-            (true, true) => {
-                let left = self.screen(now, requests.collect());
-                self.submit_to_only_device(now, left.into_iter());
-            }
-            (_, false) => {
-                let left = self.screen(now, requests.collect());
-                self.submit_to_devices(now, &left);
-            }
+        if self.is_alone && !self.is_screened() {
+            return self.submit_to_only_device(now, requests);
+        }
+        let mut left: Vec<RequestId> = requests.collect();
+        if self.is_screened() {
+            left = self.screen(now, left);
+        }
+        match self.is_alone {
+            true => self.submit_to_only_device(now, left.into_iter()),
+            false => self.submit_to_devices(now, &left),
         }
     }
 

@@ -164,7 +164,7 @@ impl WhatIfQuestion {
         let mut candidates: Vec<(bool, ReplayCandidate)> = Vec::new();
         for (place, stack) in self.stack.iter().enumerate() {
             for (drive, described) in on_stack(stack)?.into_iter().enumerate() {
-                let described = described.with_interrupts().map_or(described, |(raised, _)| raised);
+                let described = described.raising_interrupts();
                 let takes_stack = described.drive().protocol().takes_engines();
                 let stack = if takes_stack { stack.clone() } else { String::from(OWN_STACK) };
                 let is_known = |other: &(bool, ReplayCandidate)| *other.1.described.drive() == *described.drive();

@@ -5,7 +5,7 @@
 //! which they come.
 
 use crate::media::zones::Zones;
-use crate::number::{index, low_u32};
+use crate::number::wide_index;
 use crate::request::{Io, Op};
 
 /// Write pointers of all zones, as the host knows them.
@@ -30,7 +30,7 @@ impl WritePointers {
     /// on; `None` if the rest of the zone has no room for it.
     pub(super) fn place(&mut self, io: &Io) -> Option<u64> {
         let zone = io.offset / self.zone_bytes;
-        let written = &mut self.written[index(low_u32(zone))];
+        let written = &mut self.written[wide_index(zone)];
         match io.op {
             Op::Write if *written + u64::from(io.bytes) > self.writable_bytes => return None,
             Op::Write => {
