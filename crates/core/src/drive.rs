@@ -151,6 +151,8 @@ macro_rules! with_shared_sections {
                 switch: Switch,
                 /// Peer device that the drive's data goes to instead of host memory, if there is one.
                 peer: Peer,
+                /// Network between host and drive, if there is one.
+                fabric: Fabric,
                 /// DMA engine of the device.
                 dma: Dma,
                 /// Host: processors, waiting, interrupts.
@@ -188,6 +190,11 @@ impl Drive {
     /// Returns a copy of this drive without injected faults.
     pub fn without_faults(&self) -> Drive {
         Drive { faults: Vec::new(), ..self.clone() }
+    }
+
+    /// Returns a copy of this drive in its host, without a network in between.
+    pub fn without_fabric(&self) -> Drive {
+        Drive { fabric: Default::default(), ..self.clone() }
     }
 
     /// True if the drive's memory is flash behind a translation layer and a write buffer, whose speed depends on what
@@ -228,6 +235,9 @@ impl Drive {
             let all = drive.to_mut();
             all.link = self.switch.routed(&self.link);
             all.host.cores = self.host.cores.saturating_mul(self.switch.hosts);
+        }
+        if self.fabric.initiators > 1 {
+            drive.to_mut().host.cores = self.host.cores.saturating_mul(self.fabric.initiators);
         }
         drive
     }
@@ -299,6 +309,9 @@ impl Drive {
         }
         if !self.peer.is_there() {
             resolved.remove(self.peer.path());
+        }
+        if !self.fabric.is_there() {
+            resolved.remove(self.fabric.path());
         }
         if !self.volume.is_there() {
             resolved.remove(self.volume.path());

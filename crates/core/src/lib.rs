@@ -36,6 +36,7 @@ pub mod workload;
 #[macro_use]
 pub mod protocol;
 pub mod drive;
+pub mod fabric;
 
 // States that a power cut can leave.
 pub mod crash;

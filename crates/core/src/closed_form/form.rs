@@ -84,7 +84,8 @@ impl Latency {
 fn avoidable_time(stages: &StageTimes) -> Span {
     let spared =
         [Stage::Poll, Stage::PollWait, Stage::Interrupt, Stage::ContextSwitch, Stage::CoreWait, Stage::LinkWait];
-    spared.iter().map(|stage| stages.get(*stage)).sum()
+    let spared = spared.iter().chain(&[Stage::TargetWake]);
+    spared.map(|stage| stages.get(*stage)).sum()
 }
 
 /// Returns the text of the first pair whose condition is true: the reason why a latency is not exact. `None` if no

@@ -34,7 +34,7 @@ impl Parts<'_> {
     }
 
     fn stack(&self) -> Stack {
-        Stack::new(&self.drive.stages(), &self.drive.stack, self.drive.software_ratio())
+        Stack::of(self.drive)
     }
 
     /// Returns the ledger (time by stage) of submitting one request, from the application down to the driver, without

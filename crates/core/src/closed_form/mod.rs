@@ -7,6 +7,7 @@
 mod collection;
 pub(crate) mod data_reads;
 pub(crate) mod demand;
+pub(crate) mod fabric;
 pub mod flash;
 pub(crate) mod form;
 pub(crate) mod host;

@@ -27,6 +27,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
         pulses,
         dma_requests,
         volume,
+        super::checks_fabric::interface,
     ];
     let sections = drive.sections();
     let alone = sections.iter().flat_map(|section| section.broken_conditions());

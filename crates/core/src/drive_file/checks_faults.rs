@@ -18,7 +18,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
 
 /// Returns the first condition that a fault rule breaks; `number` is the rule's number, from 1, in the message.
 pub(super) fn broken_by(drive: &Drive, number: usize, fault: &Fault) -> Option<BrokenCondition> {
-    let checks = [meaningless_key, window, missing_value, bank, link, endless_corruption, endless_power_cuts];
+    let checks = [meaningless_key, window, missing_value, bank, link, endless_corruption, endless_power_cuts, network];
     let (found, allowed) = checks.iter().find_map(|check| check(drive, fault))?;
     let found = format!("fault {number}, \"{}\": {found}", fault.action.name());
     BrokenCondition::when(true, &["faults"], found, allowed)
@@ -34,6 +34,16 @@ fn meaningless_key(_: &Drive, fault: &Fault) -> RuleProblem {
     let key = changed.map(|((key, _), _)| key).find(|key| !fault.takes(key))?;
     let keys = fault.keys().into_iter().map(|key| key.name).filter(|key| fault.takes(key));
     Some((format!("{key} has no meaning for this action"), keys.collect::<Vec<_>>().join(", ")))
+}
+
+/// Checks that a fault behind a network does not take the drive away from its target, nor its interrupts: how a target
+/// tells its initiators is not modelled.
+fn network(drive: &Drive, fault: &Fault) -> RuleProblem {
+    let is_unknown = fault.action.restarts_controller()
+        || matches!(fault.action, FaultAction::Remove | FaultAction::LoseInterrupt | FaultAction::RepeatInterrupt);
+    let found = || String::from("the drive is behind a network, whose target does not recover from it");
+    (drive.fabric.is_there() && is_unknown)
+        .then(|| (found(), String::from("another action, or fabric.transport = \"none\"")))
 }
 
 /// Checks that the time in which a fault rule matches is not empty.

@@ -9,7 +9,7 @@ use crate::problem::BrokenCondition;
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     let peer = [peer_at_switch, peer_translated, peer_interrupted];
     let peer = peer.iter().filter(|_| drive.peer.is_there()).filter_map(|check| check(drive));
-    switches(drive).iter().filter_map(|check| check(drive)).chain(peer).collect()
+    switches(drive).iter().filter_map(|check| check(drive)).chain(peer).chain(network(drive)).collect()
 }
 
 /// Returns the checks of the drive's switches; none without switches.
@@ -19,6 +19,17 @@ fn switches(drive: &Drive) -> &'static [fn(&Drive) -> Option<BrokenCondition>] {
         (false, true) => &[interface, faults, duplex, late_writes, uplink_rate],
         (false, false) => &[],
     }
+}
+
+/// Checks that no hosts share a drive behind a network through a switch of its link, and that no peer device holds its
+/// data.
+fn network(drive: &Drive) -> Option<BrokenCondition> {
+    BrokenCondition::when(
+        drive.fabric.is_there() && (drive.switch.has_hosts() || drive.peer.is_there()),
+        &["fabric.transport", "switch.hosts", "peer.holds"],
+        String::from("fabric.transport is given with hosts or a peer at the switch of the drive's link"),
+        String::from("switch.hosts = 0 and peer.holds = \"nothing\", or fabric.transport = \"none\""),
+    )
 }
 
 /// Checks that several hosts share only a device whose protocol is routed by port.

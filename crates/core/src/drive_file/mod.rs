@@ -2,6 +2,7 @@
 //! key.
 
 mod checks;
+mod checks_fabric;
 mod checks_faults;
 mod checks_inside;
 mod checks_key_value;

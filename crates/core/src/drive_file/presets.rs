@@ -15,6 +15,7 @@ const MARKS: [&str; 2] = ["fitted", "assumed"];
 const FILES: &[(&str, &str, &str)] = &[
     ("link", "presets/link.toml", include_str!("../../presets/link.toml")),
     ("dma", "presets/dma.toml", include_str!("../../presets/dma.toml")),
+    ("fabric", "presets/fabric.toml", include_str!("../../presets/fabric.toml")),
     ("host", "presets/host.toml", include_str!("../../presets/host.toml")),
     ("root_complex", "presets/root_complex.toml", include_str!("../../presets/root_complex.toml")),
     ("stack", "presets/stack.toml", include_str!("../../presets/stack.toml")),

@@ -88,6 +88,7 @@ impl Engine {
         self.client_completed.clear();
         self.completed_stages.iter_mut().for_each(|stages| stages.clear());
         self.faults.iter_mut().for_each(|faults| faults.forget_requests(now));
+        self.fabric.iter_mut().for_each(|fabric| fabric.forget_requests());
         self.devices[0].media.cut_power(now);
     }
 

@@ -34,6 +34,7 @@ mod outside;
 mod pending_jobs;
 pub mod power;
 mod recorder;
+mod remote;
 pub mod requests;
 mod results;
 mod several;
@@ -46,6 +47,7 @@ use std::collections::VecDeque;
 
 use crate::config::Wait;
 use crate::drive::Drive;
+use crate::fabric::{CommandStep, NetworkedTarget};
 use crate::host::{FinishedWork, Host};
 use crate::ledger::StageTimes;
 use crate::ledger::record::RecordedBurst;
@@ -97,6 +99,8 @@ pub struct Engine {
     /// Number of interrupt vectors of each device.
     vectors: u16,
     recorder: Recorder,
+    /// Network between host and drives, with the target's cores; `None` if the drives are in the host.
+    fabric: Option<Box<NetworkedTarget>>,
     /// Injected faults of the run; `None` without any.
     faults: Option<Box<Faults>>,
     /// True if every posted write is in memory a fixed time after its arrival.
@@ -146,7 +150,8 @@ impl Engine {
             vectors: low_u16(drive.limits().queue_pairs),
             faults,
             recorder: Recorder::default(),
-            polling: drive.host.wait != Wait::Sleep && !drive.stack.has_engines(),
+            polling: drive.fabric.is_there() || drive.host.wait != Wait::Sleep && !drive.stack.has_engines(),
+            fabric: NetworkedTarget::of(drive, seed),
             stack_names: drive.stage_names(),
             client_completed: VecDeque::new(),
             completed_stages: None,
@@ -371,6 +376,7 @@ impl Engine {
                 self.on_settle_late(now, packet, 0, count, device);
             }
             Event::SettleOne { place, packet } => self.on_settle_late(now, packet, place.into(), 1, device),
+            Event::Fabric { step, context } => self.on_fabric(now, CommandStep::of_number(step), context),
             Event::Interrupt { vector } => host.on_interrupt(now, vector, driver, shared),
             Event::Fault(number) => self.on_fault(now, number),
             Event::Handled { vector } => self.on_handled(now, vector, device),
@@ -381,6 +387,9 @@ impl Engine {
     /// handler.
     #[inline(always)]
     fn on_handled(&mut self, now: Time, vector: u16, device: usize) {
+        if self.fabric.is_some() {
+            return self.on_network_handled(now, vector);
+        }
         self.host.on_handled(vector);
         let of_device = vector - device as u16 * self.vectors;
         let (driver, mut ports) = self.devices.driver_side(device, &mut self.memory, &mut self.shared);
@@ -453,14 +462,14 @@ impl Engine {
         splitting::submit_together(now, requests, driver, &mut ports);
     }
 
-    /// True if requests at the drivers are recorded, or if faults may keep them back.
+    /// True if requests at the drivers are recorded, if faults may keep them back, or if they go over a fabric.
     #[inline(always)]
     fn is_screened(&self) -> bool {
-        self.faults.is_some() || matches!(self.driver_end, DriverEnd::Recorded { .. })
+        self.faults.is_some() || self.fabric.is_some() || matches!(self.driver_end, DriverEnd::Recorded { .. })
     }
 
     /// Passes requests through the stages before their drivers, and returns those that are left: all are recorded if the
-    /// run records requests at the drivers, and faults keep some back or fail them.
+    /// run records requests at the drivers, faults keep some back or fail them, and a fabric takes the others.
     #[cold]
     #[inline(never)]
     fn screen(&mut self, now: Time, mut requests: Vec<RequestId>) -> Vec<RequestId> {
@@ -471,6 +480,7 @@ impl Engine {
             let (shared, data) = (&mut self.shared, &mut self.devices[0].data);
             requests.retain(|id| faults.lets_pass(now, *id, data, shared));
         }
+        self.send_over_fabric(now, &mut requests);
         requests
     }
 
@@ -630,7 +640,8 @@ impl Engine {
         if flight.packet.interrupt {
             let vector = low_u16(flight.packet.token.context) + device as u16 * self.vectors;
             self.devices[device].link.bursts.vacate(id);
-            if self.faults.is_some() && !self.hears_interrupt(now, vector) {
+            // The target's cores notice completions in their own time, see `NetworkedTarget::on_drive_completion`.
+            if self.fabric.is_some() || self.faults.is_some() && !self.hears_interrupt(now, vector) {
                 return;
             }
             return self.host.on_message(now, vector, &mut self.shared);
@@ -697,9 +708,18 @@ impl Engine {
         self.shared.requests.completed.clear();
     }
 
-    /// Hands a completion that a driver has seen to the simulated host, or to the caller at the driver.
+    /// Hands a completion that a driver has seen to the target's core, if the drive is behind a network, or to the host.
     #[inline(always)]
     fn see_completion(&mut self, now: Time, request: RequestId) {
+        match &mut self.fabric {
+            None => self.see_at_host(now, request),
+            Some(fabric) => fabric.on_drive_completion(now, request, &mut self.shared),
+        }
+    }
+
+    /// Hands a completion to the simulated host, or to the caller at the driver.
+    #[inline(always)]
+    fn see_at_host(&mut self, now: Time, request: RequestId) {
         match self.driver_end {
             DriverEnd::Host => self.host.on_completed(now, request, &self.devices[0].driver, &mut self.shared),
             DriverEnd::Recorded { .. } | DriverEnd::Callers => self.on_driver_completion(now, request),

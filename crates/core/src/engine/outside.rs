@@ -77,7 +77,8 @@ impl Engine {
     /// Returns a machine whose queues the drivers of real hosts write into, without simulated host software. `None` if
     /// real drivers do not know the drive's protocol.
     pub fn for_real_hosts(drive: &Drive, seed: u64) -> Option<Engine> {
-        let mut engine = Engine::new(drive, seed);
+        // Real hosts have a network of their own, if any.
+        let mut engine = Engine::new(&drive.without_fabric(), seed);
         engine.devices[0].driver.real_hosts()?.hand_queues_to_real_hosts();
         engine.devices[0].controller.real_hosts()?.begin();
         let limits = drive.limits();

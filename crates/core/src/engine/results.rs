@@ -14,6 +14,7 @@ impl Engine {
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut counters = self.devices.counters(self.fault_counts());
         counters.extend(self.switch_counters());
+        counters.extend(self.fabric.iter().flat_map(|fabric| fabric.counters()));
         counters
     }
 
@@ -63,7 +64,8 @@ impl Engine {
             upstream: self.devices.used(Direction::Up),
             downstream: self.devices.used(Direction::Down),
             cpu: self.host.used(now),
-            parts: self.devices.parts(now),
+            parts: [self.devices.parts(now), self.fabric.as_ref().map_or_else(Vec::new, |fabric| fabric.parts())]
+                .concat(),
             awake_share: self.devices.awake_share(now),
             memory_j: self.devices.memory_joules(drive),
             counters: self.counters(),

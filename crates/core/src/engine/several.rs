@@ -78,7 +78,7 @@ impl Engine {
 
     /// Turns interrupts off for the queue of `thread` in all devices, if the thread's I/O engine polls for completions.
     pub(super) fn disable_interrupts_if_polling(&mut self, thread: u16) {
-        if self.host.polls_for_completions(thread) {
+        if self.fabric.is_none() && self.host.polls_for_completions(thread) {
             for device in self.devices.iter_mut() {
                 let queue = device.driver.begin_polling(thread);
                 device.controller.spare_interrupts(queue);

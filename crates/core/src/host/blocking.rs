@@ -34,7 +34,7 @@ pub(super) struct Blocking {
 impl Blocking {
     /// Creates the software stack of this drive's host.
     pub(super) fn new(drive: &Drive) -> Blocking {
-        let stack = Stack::new(&drive.stages(), &drive.stack, drive.software_ratio());
+        let stack = Stack::of(drive);
         Blocking {
             lines: vec![SharedLine::default(); stack.lines],
             request_locks: vec![RequestLock::default(); stack.request_locks],

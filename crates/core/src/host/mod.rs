@@ -137,6 +137,33 @@ impl Host {
         }
     }
 
+    /// True if a thread finds responses from a network by polling; `has_polled_queues` is true if its engine can.
+    pub fn polls_on_network(&self, thread: u16, has_polled_queues: bool) -> bool {
+        match &self.submission {
+            Submission::Blocking(_) => self.processors.wait != Wait::Sleep,
+            Submission::Batched(_) => has_polled_queues && self.polls_for_completions(thread),
+        }
+    }
+
+    /// Returns the processor time to switch to a kernel worker and back.
+    pub fn worker_switches(&self) -> Span {
+        self.processors.context_switch * 2
+    }
+
+    /// Makes the core of an interrupt vector work for `time` to answer a message from a network. A thread that polls
+    /// finds the message at once; otherwise the core takes an interrupt first. Returns the end of the work.
+    pub fn answer_network(&mut self, now: Time, vector: u16, is_polled: bool, time: Span, shared: &mut Shared) -> Time {
+        let core = self.core_of(vector);
+        let Host { processors, submission, .. } = self;
+        let (from, handler) = match is_polled {
+            true => (now, Span::ZERO),
+            false => (now + processors.interrupt_time(now, core), processors.interrupt_handler),
+        };
+        let run = processors.run_handler(from, core, handler + time, shared);
+        submission.on_handler(&run, shared);
+        run.end()
+    }
+
     /// Returns the number of threads of the host.
     pub fn threads(&self) -> u16 {
         self.processors.threads.len() as u16

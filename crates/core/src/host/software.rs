@@ -8,8 +8,9 @@
 use crate::config::engine::{EngineOptions, IoEngine, polls};
 use crate::config::{self, StackStage as Layer};
 use crate::drive::Drive;
+use crate::fabric::InitiatorCosts;
 use crate::ledger::Stage;
-use crate::request::{DataDirection, Io};
+use crate::request::{DataDirection, Io, Op};
 use crate::time::Span;
 
 /// Size in bytes of the pages in which data is pinned and mapped.
@@ -26,6 +27,8 @@ pub struct Cost {
     pub page: Span,
     /// Extra processor time for a request with more than 4 KiB of data.
     pub list: Span,
+    /// True if only data of reads costs time for each 4 KiB.
+    pub is_of_reads: bool,
     /// Spinlock that the stage holds; `None` without one.
     pub lock: Option<LockCost>,
 }
@@ -89,6 +92,9 @@ impl Cost {
         if self.page.is_zero() && self.list.is_zero() {
             return self.each;
         }
+        if self.is_of_reads && io.op != Op::Read {
+            return self.each;
+        }
         let pages = io.data_bytes().div_ceil(PAGE_BYTES);
         let list = if pages > 1 { self.list } else { Span::ZERO };
         self.each + self.page * u64::from(pages) + list
@@ -113,14 +119,36 @@ impl Software {
                 EngineStage { layer, stage: Stage::stack(place), lock, ratio }
             })
             .collect();
-        Software {
+        let software = Software {
             engine,
             switches,
             down: [DataDirection::Read, DataDirection::Write].map(|direction| Costs::down(&layers, direction)),
             up: Costs::up(&layers),
             locks: locks.len(),
             look: layers.iter().filter_map(|met| met.batch(met.layer.wait_batch, met.layer.if_waited)).collect(),
+        };
+        match InitiatorCosts::of(&drive.fabric) {
+            None => software,
+            Some(costs) => software.with_initiator(&costs, columns.len() - 1, ratio),
         }
+    }
+
+    /// Returns this software with the work of an initiator's transport, the last on the way down and the first on the
+    /// way up; `column` is its place among the stages of the stack.
+    fn with_initiator(mut self, costs: &InitiatorCosts, column: usize, ratio: f64) -> Software {
+        let page = |ps_per_byte| InitiatorCosts::time(ps_per_byte, PAGE_BYTES).scale(ratio);
+        let cost = |each: Span, page, is_of_reads| Cost {
+            stage: Stage::stack(column),
+            each: each.scale(ratio),
+            page,
+            list: Span::ZERO,
+            is_of_reads,
+            lock: None,
+        };
+        self.down[DataDirection::Read as usize].kernel.push(cost(costs.submit, Span::ZERO, true));
+        self.down[DataDirection::Write as usize].kernel.push(cost(costs.submit, page(costs.write_ps_per_byte), false));
+        self.up.kernel.insert(0, cost(costs.receive, page(costs.read_ps_per_byte), true));
+        self
     }
 
     /// True if the thread polls for completions, instead of waiting for an interrupt.
@@ -166,7 +194,8 @@ impl EngineStage<'_> {
         let lock = self.lock.filter(|_| !held.is_zero());
         let lock = lock.map(|lock| LockCost { lock, hold: self.scaled(held), lines: self.layer.lock_lines });
         let (page, list) = (self.scaled(page), self.scaled(list));
-        let cost = Cost { stage: self.stage, each: self.scaled(each - held), page, list, lock };
+        let each_alone = self.scaled(each - held);
+        let cost = Cost { stage: self.stage, each: each_alone, page, list, is_of_reads: false, lock };
         (!each.is_zero() || !page.is_zero() || !list.is_zero()).then_some(cost)
     }
 

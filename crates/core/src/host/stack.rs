@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 
 use crate::config::{self, LockHeld};
+use crate::drive::Drive;
+use crate::fabric::InitiatorCosts;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::number::whole;
@@ -89,8 +91,8 @@ pub struct Stack {
     down: [Vec<StackStep>; 2],
     up: [Vec<StackStep>; 2],
     contended: bool,
-    copy_ps_per_byte: f64,
-    copy_writes: bool,
+    /// Processor time in picoseconds for each byte of a completed read, and of a submitted write.
+    copy_ps_per_byte: [f64; 2],
     /// Number of cache lines in the software stack that several cores write, and for which they contend.
     pub lines: usize,
     /// Number of spinlocks that requests take on their way through the software stack.
@@ -100,16 +102,28 @@ pub struct Stack {
 }
 
 impl Stack {
+    /// Creates the software stack of a drive's host, with the work of an initiator's transport for each byte if the drive
+    /// is behind a network.
+    pub fn of(drive: &Drive) -> Stack {
+        let ratio = drive.software_ratio();
+        let mut stack = Stack::new(&drive.stages(), &drive.stack, ratio);
+        if let Some(costs) = InitiatorCosts::of(&drive.fabric) {
+            stack.copy_ps_per_byte[DataDirection::Read as usize] += costs.read_ps_per_byte * ratio;
+            stack.copy_ps_per_byte[DataDirection::Write as usize] += costs.write_ps_per_byte * ratio;
+        }
+        stack
+    }
+
     /// Creates the stack of these stages, which a request passes downward in this order. Costs scale by `ratio`
     /// with the core clock.
     pub fn new(stages: &[config::StackStage], copy: &config::Stack, ratio: f64) -> Stack {
         let mut names = Names::default();
+        let ps_per_byte = if copy.copy_bytes_per_ns > 0.0 { 1e3 / copy.copy_bytes_per_ns * ratio } else { 0.0 };
         let mut stack = Stack {
             down: [Vec::new(), Vec::new()],
             up: [Vec::new(), Vec::new()],
             contended: false,
-            copy_ps_per_byte: if copy.copy_bytes_per_ns > 0.0 { 1e3 / copy.copy_bytes_per_ns * ratio } else { 0.0 },
-            copy_writes: copy.copy_writes,
+            copy_ps_per_byte: if copy.copy_writes { [ps_per_byte; 2] } else { [ps_per_byte, 0.0] },
             lines: 0,
             spin_locks: 0,
             request_locks: 0,
@@ -156,13 +170,13 @@ impl Stack {
     /// Charges the copy of the data between the application's buffer and the driver's, if the path has one.
     #[inline]
     pub fn copy(&self, path: &Path, bytes: u32, ledger: &mut Ledger) {
-        let copies = match (path.op, path.way) {
-            (Op::Read, Way::Up) => true,
-            (Op::Write, Way::Down) => self.copy_writes,
-            _ => false,
+        let ps_per_byte = match (path.op, path.way) {
+            (Op::Read, Way::Up) => self.copy_ps_per_byte[DataDirection::Read as usize],
+            (Op::Write, Way::Down) => self.copy_ps_per_byte[DataDirection::Write as usize],
+            _ => return,
         };
-        if copies && self.copy_ps_per_byte > 0.0 {
-            let time = Span::from_ps(whole((f64::from(bytes) * self.copy_ps_per_byte).round()));
+        if ps_per_byte > 0.0 {
+            let time = Span::from_ps(whole((f64::from(bytes) * ps_per_byte).round()));
             ledger.spend(Stage::Copy, time.min(Span::MAX));
         }
     }

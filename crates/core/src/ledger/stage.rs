@@ -58,7 +58,7 @@ macro_rules! stages {
 pub enum SystemPart {
     /// Host: application, software stack, driver, interrupts and host memory.
     Host,
-    /// PCI Express link between host and device, with switches and root complex.
+    /// PCI Express link between host and device, with switches and root complex, and a network in between.
     Link,
     /// Controller of the device between link and memory medium: firmware, command parser, buffers, DMA engine.
     Device,
@@ -115,6 +115,8 @@ causes! {
     Copy = "copy",
     /// Processor time of the host's software stack above the protocol driver.
     Software = "software",
+    /// Time in the network between initiator and target, and on the target's cores (NVMe over Fabrics).
+    Network = "network and target",
 }
 
 stages! {
@@ -128,6 +130,17 @@ stages! {
     FillBuffer = "fill buffers" in Host for Queueing,
     /// The driver writes incomplete tags into the receive buffer, to tell later which data has arrived (DC Express).
     Mark = "mark tags" in Host for IncompleteTags,
+    /// The command capsule, with the data of a small write, travels from the initiator's memory to the target's (NVMe
+    /// over Fabrics).
+    Capsule = "command capsule" in Link for Network,
+    /// The target asks for the data of a larger write (R2T), and the data travels to the target (NVMe over Fabrics).
+    WriteData = "R2T and write data" in Link for Network,
+    /// A sleeping core of the target is woken for a command, or notices the drive's completion (NVMe over Fabrics).
+    TargetWake = "target wake-up" in Host for Network,
+    /// The command or its completion waits for the target core that serves its queue pair (NVMe over Fabrics).
+    TargetWait = "target wait" in Host for Queueing,
+    /// A core of the target works for the command: network stack, transport and the drive's driver (NVMe over Fabrics).
+    Target = "target" in Host for Network,
     /// The doorbell write travels to the device.
     Doorbell = "doorbell" in Link for CommandFetch,
     /// The read request for a processor's load of a cache line travels to the device (CXL.mem).
@@ -173,6 +186,10 @@ stages! {
     Settle = "settle" in Host for DataTransfer,
     /// The completion queue entry is sent from the device to host memory.
     CompletionEntry = "completion entry" in Link for Completion,
+    /// The response, with the data of a read, travels from the target's memory to the initiator's (NVMe over Fabrics).
+    Response = "response" in Link for Network,
+    /// Packets wait for a link of the network, for a port of its switch or for retransmission (NVMe over Fabrics).
+    NetworkWait = "network wait" in Link for Queueing,
     /// The interrupt message travels to a core, and its handler runs.
     Interrupt = "interrupt" in Host for WakeUp,
     /// The thread that sleeps until the completion is woken, and its core switches to this thread.
@@ -414,6 +431,11 @@ impl Ledger {
     #[cold]
     fn keep(&mut self, stage: Stage) {
         self.steps.push((stage, self.cursor));
+    }
+
+    /// Returns the time charged so far, by stage.
+    pub fn times(&self) -> &StageTimes {
+        &self.times
     }
 
     /// Returns the instant up to which time has been charged; the next charge starts there.

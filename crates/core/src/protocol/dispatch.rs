@@ -6,6 +6,7 @@ use super::ports::{HostPorts, Ports, Settled};
 use super::real_hosts::{HostQueues, ServesHosts};
 use crate::config::{Filesystem, IoEngine, StackStage};
 use crate::drive::{Drive, Interface};
+use crate::fabric::InitiatorCosts;
 use crate::ledger::stage::Ledger;
 use crate::media::zones::ZonesLeft;
 use crate::memory::HostMemory;
@@ -268,6 +269,10 @@ impl Drive {
     pub fn stages(&self) -> Vec<StackStage> {
         let mut stages = if self.stack.has_engines() { Vec::new() } else { self.stack.stages.clone() };
         stages.extend(self.protocol().stages(self));
+        if let Some(costs) = InitiatorCosts::of(&self.fabric).filter(|_| !self.stack.has_engines()) {
+            let name = String::from(InitiatorCosts::STAGE);
+            stages.push(StackStage { name, submit: costs.submit, complete: costs.receive, ..StackStage::default() });
+        }
         stages
     }
 
@@ -289,6 +294,7 @@ impl Drive {
                 columns.push(String::from(stage.column()));
             }
         }
+        columns.extend(self.fabric.is_there().then(|| String::from(InitiatorCosts::STAGE)));
         columns
     }
 }

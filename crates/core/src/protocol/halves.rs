@@ -88,6 +88,11 @@ pub trait Protocol {
         false
     }
 
+    /// True if hosts can reach a drive of this protocol over a network, by NVMe over Fabrics.
+    fn crosses_fabrics(&self) -> bool {
+        false
+    }
+
     /// Returns a description, for a report, of how threads wait for completions; none if the key `host.wait` says it
     /// all.
     fn wait_description(&self, _drive: &Drive) -> Option<String> {

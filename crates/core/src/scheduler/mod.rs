@@ -71,6 +71,13 @@ pub enum Event {
         /// Number of the command, queue or lane that the controller's timer concerns; its meaning depends on `kind`.
         context: u32,
     },
+    /// A command over a fabric takes its next step: at the network, at the target or at the initiator.
+    Fabric {
+        /// Step of the command, by the number of [`crate::fabric::CommandStep`].
+        step: u8,
+        /// Index of the request, or number of the interrupt vector whose responses are received.
+        context: u32,
+    },
     /// A pending effect of an injected fault takes place; the number is that of the effect.
     Fault(u32),
 }
@@ -83,7 +90,7 @@ impl Event {
             Thread(_) | Path(_) | Release(_) | WorkDone(_) | Poller(_) | Interrupt { .. } | Handled { .. } => true,
             Fault(_) => true,
             Driver | Wire(_) | Arrive(_) | Recheck(_) | ReadDone(_) | Settle(_) | SettleOne { .. } | Dma(_) => false,
-            Controller { .. } => false,
+            Controller { .. } | Fabric { .. } => false,
         }
     }
 }

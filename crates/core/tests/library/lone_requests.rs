@@ -160,6 +160,128 @@ fn lone_request_of_several_stripes_takes_the_sum_of_its_parts() {
     assert_sum("nvme-polled", &slow_buses, "rw=randread", 4096, nvme_read_of_stripes, &changes);
 }
 
+/// Bytes of an Ethernet frame beside the MTU (38), and of the headers of IPv4, TCP and its timestamps (52).
+const FRAME_BYTES: u32 = 90;
+
+/// A packet with this payload on a link of the network.
+fn packet(drive: &Drive, payload_bytes: u32) -> Span {
+    ns(f64::from(payload_bytes + FRAME_BYTES) * 8.0 / drive.fabric.link_gbit_per_s)
+}
+
+/// The payload of a packet on a NIC's PCI Express link, in packets with headers as any write has.
+fn on_nic(drive: &Drive, payload_bytes: u32) -> Span {
+    let mut nic = drive.clone();
+    (nic.link.generation, nic.link.lanes) = (drive.fabric.nic_generation, drive.fabric.nic_lanes);
+    wire(&nic, payload_bytes + payload_bytes.div_ceil(drive.link.max_payload_bytes) * REQUEST_BYTES)
+}
+
+/// A message from one memory to the other, whose packets follow each other on the network's links, which are slower than DMA: a
+/// doorbell, a read by the NIC, the packets, each stored and forwarded once, and a write by the other NIC.
+fn message(drive: &Drive, bytes: u32) -> Span {
+    let payload_bytes = drive.fabric.mtu_bytes - 52;
+    let others = u64::from(bytes.div_ceil(payload_bytes) - 1);
+    let first = if others > 0 { payload_bytes } else { bytes };
+    let last = bytes - payload_bytes * bytes.div_ceil(payload_bytes).saturating_sub(1);
+    let fetch = drive.link.one_way * 3 + drive.root_complex.cache_read + on_nic(drive, first) + drive.fabric.nic;
+    let link = packet(drive, payload_bytes) * others + packet(drive, last) + drive.fabric.propagation;
+    let port = match drive.fabric.switch.is_zero() {
+        true => Span::ZERO,
+        // A short last packet waits at the port for the longer one before it.
+        false => drive.fabric.switch + packet(drive, first) + drive.fabric.propagation,
+    };
+    fetch + link + port + drive.fabric.nic + on_nic(drive, last) + drive.link.one_way + drive.root_complex.write
+}
+
+/// From the call to the command in the drive's parser: the initiator's software, the capsule, and the target's core.
+fn remote_command(drive: &Drive, capsule_bytes: u32) -> Span {
+    let fabric = &drive.fabric;
+    let initiator = software(drive) + fabric.initiator_submit;
+    let target = fabric.target_wake + fabric.target_command;
+    let fetched = posted_write(drive, WORD_BYTES) + host_read(drive, SUBMISSION_ENTRY_BYTES) + drive.nvme.parse;
+    initiator + message(drive, capsule_bytes) + target + fetched
+}
+
+/// From the completion queue entry in the target's memory to the end: the target's core, the response, and the initiator.
+fn remote_end(drive: &Drive, response_bytes: u32) -> Span {
+    let fabric = &drive.fabric;
+    let target = fabric.target_notice + fabric.target_response;
+    target + message(drive, response_bytes) + drive.host.poll + fabric.initiator_receive
+}
+
+/// A remote read of one stripe: its last packet leaves the drive when its bytes have crossed the bus.
+fn remote_read(drive: &Drive, bytes: u32) -> Span {
+    let media = drive.media.command + drive.media.read + bus(drive, bytes);
+    let last_packet = data_to_host(drive, drive.link.max_payload_bytes);
+    let in_drive = media + last_packet + wire(drive, REQUEST_BYTES + COMPLETION_ENTRY_BYTES);
+    let copy = ns(f64::from(bytes) / drive.fabric.initiator_copy_bytes_per_ns);
+    let segments = drive.fabric.target_segment * u64::from(bytes.div_ceil(drive.fabric.mtu_bytes - 52));
+    remote_command(drive, 72) + in_drive + segments + remote_end(drive, 24 + bytes + 24) + copy
+}
+
+/// A remote write: its data travels with the command up to `in_capsule_bytes`, otherwise behind an R2T that the initiator answers.
+fn remote_write(drive: &Drive, bytes: u32) -> Span {
+    let fabric = &drive.fabric;
+    let is_small = bytes <= fabric.in_capsule_bytes;
+    let (capsule_bytes, asked) = match is_small {
+        true => (72 + bytes, Span::ZERO),
+        false => (72, message(drive, 24) + fabric.initiator_receive + message(drive, 24 + bytes) + fabric.target_wake),
+    };
+    let received = ns(f64::from(bytes) / fabric.target_copy_bytes_per_ns)
+        + fabric.target_segment * u64::from(bytes.div_ceil(fabric.mtu_bytes - 52));
+    let media = drive.media.command + bus(drive, bytes) + drive.media.program;
+    let entry = posted_write(drive, COMPLETION_ENTRY_BYTES) + drive.root_complex.write;
+    let in_drive = data_from_host(drive, bytes) + media + entry;
+    remote_command(drive, capsule_bytes) + asked + received + in_drive + remote_end(drive, 24)
+}
+
+#[test]
+fn lone_remote_request_takes_the_sum_of_its_parts() {
+    let network = [
+        "fabric.transport=tcp",
+        "fabric.link_gbit_per_s=2",
+        "fabric.nic_generation=4",
+        "fabric.initiator_submit_ns=2100",
+        "fabric.initiator_receive_ns=1900",
+        "fabric.target_wake_ns=7000",
+        "fabric.target_notice_ns=1300",
+        "fabric.target_command_ns=4100",
+        "fabric.target_response_ns=3700",
+        "fabric.target_segment_ns=200",
+        "fabric.target_copy_bytes_per_ns=5",
+        "fabric.in_capsule_bytes=512",
+    ];
+    let changes = [
+        "link.lanes=8",
+        "link.one_way_ns=260",
+        "root_complex.cache_read_ns=117",
+        "root_complex.write_ns=23",
+        "host.poll_ns=27",
+        "fabric.link_gbit_per_s=2.5",
+        "fabric.mtu_bytes=1400",
+        "fabric.propagation_ns=90",
+        "fabric.switch_ns=700",
+        "fabric.nic_ns=333",
+        "fabric.nic_lanes=8",
+        "fabric.initiator_submit_ns=1000",
+        "fabric.initiator_receive_ns=1000",
+        "fabric.target_wake_ns=9000",
+        "fabric.target_notice_ns=500",
+        "fabric.target_command_ns=3000",
+        "fabric.target_response_ns=3000",
+        "fabric.target_segment_ns=100",
+    ];
+    let set: Vec<&str> =
+        network.into_iter().chain(["fabric.initiator_copy_bytes_per_ns=6", "media.bus_bytes_per_ns=0.5"]).collect();
+    let of_reads = [&changes[..], &["fabric.initiator_copy_bytes_per_ns=3", "media.read_ns=150"]].concat();
+    let single_packet = |change: &&&str| !change.contains("mtu_bytes");
+    let alike: Vec<&str> = of_reads.iter().filter(single_packet).copied().collect();
+    assert_sum("nvme-polled", &set, "rw=randread", 512, remote_read, &alike);
+    let of_writes = [&changes[..], &["fabric.target_copy_bytes_per_ns=3", "media.program_ns=90000"]].concat();
+    let alike: Vec<&str> = of_writes.iter().filter(single_packet).copied().collect();
+    assert_sum("nvme-polled", &network, "rw=randwrite", 512, remote_write, &alike);
+    assert_sum("nvme-polled", &network, "rw=randwrite", 4096, remote_write, &of_writes);
+}
+
 /// From the call to the firmware: a register, and a read of the descriptor.
 fn pss_command(drive: &Drive) -> Span {
     let register = drive.host.mmio_write + posted_write(drive, WORD_BYTES);

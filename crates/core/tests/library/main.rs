@@ -27,6 +27,7 @@ mod properties;
 mod protection;
 mod pss;
 mod queries;
+mod remote;
 mod steady_state;
 mod trains;
 mod zones;

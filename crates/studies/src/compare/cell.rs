@@ -13,7 +13,9 @@ use phaselink_core::workload::Job;
 /// Utilisation at which a resource counts as saturated.
 const FULL: f64 = 0.95;
 /// Stages in which a request waits for a resource, with the name of the resource.
-const WAITS: [(Stage, &str); 7] = [
+const WAITS: [(Stage, &str); 9] = [
+    (Stage::TargetWait, "target cores"),
+    (Stage::NetworkWait, "network"),
     (Stage::FillBuffer, "fill buffers"),
     (Stage::RequestQueue, "request queue"),
     (Stage::FirmwareWait, "drive processors"),

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use super::causes::{means_ns, savings_ns};
 use super::judged::JudgedLatency;
+use super::network::network;
 use super::waits::Wait;
 use super::{Cell, ComparedGroup, EqualLoadGroup, Label, NamedSizes, named};
 use crate::evidence;
@@ -59,6 +60,7 @@ pub fn findings(drives: &[Drive], groups: &[ComparedGroup], loaded: &[EqualLoadG
         findings.extend(throughput(drives, group, named));
         findings.extend(limit(drives, group, named));
     }
+    findings.extend(network(drives, groups, named));
     for loaded in loaded {
         findings.extend(judged.iter().filter_map(|judged| equal_load(drives, loaded, *judged, named)));
     }

@@ -14,6 +14,7 @@ mod group;
 mod json;
 mod judged;
 mod label;
+mod network;
 mod point;
 mod waits;
 

@@ -7,7 +7,9 @@ use phaselink_core::ledger::stage::{LatencyCause, Stage};
 use phaselink_core::number::real;
 
 /// Words for each stage of waiting, other than that for the memory and for wires, whose resource results tell.
-const WAITS: [(Stage, &str); 7] = [
+const WAITS: [(Stage, &str); 9] = [
+    (Stage::TargetWait, "target cores"),
+    (Stage::NetworkWait, "the network"),
     (Stage::Queued, "a free place in the queue"),
     (Stage::Batch, "the rest of their batch"),
     (Stage::FillBuffer, "fill buffers"),

@@ -48,6 +48,9 @@ pub enum FindingKind {
     /// Resources that limit the throughput of drives, with a part for each resource. The cause of a part is the
     /// resource; null if only latency limits its drives.
     Limit,
+    /// Drives behind a network, with three parts for each: mean time that a request spends on network and target, and
+    /// busy cores of the initiator and of the target, without polling in vain.
+    Network,
 }
 
 /// Block size, number of threads and queue depth to which a finding applies.
@@ -93,6 +96,9 @@ pub enum FindingUnit {
     /// Number of requests.
     #[serde(rename = "requests")]
     Requests,
+    /// Number of processor cores.
+    #[serde(rename = "cores")]
+    Cores,
 }
 
 impl FindingKind {

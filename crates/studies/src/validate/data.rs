@@ -24,7 +24,7 @@ macro_rules! plans {
 
 plans! {
     "aisio" "axboe" "bam" "bdev" "cetofs" "cheops" "cpu" "drives" "icpe" "idle" "interrupts" "iommu" "kernel" "melody"
-    "mitigations" "opencapi" "pcie-bench" "reported-drives" "spdk-blog" "translation" "vldb" "xrp"
+    "mitigations" "network" "opencapi" "pcie-bench" "reported-drives" "spdk-blog" "translation" "vldb" "xrp"
 }
 
 /// Measurements, with the plans that say how the model answers them.

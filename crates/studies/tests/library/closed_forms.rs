@@ -203,3 +203,61 @@ fn flushes_of_a_ring_keep_throughput_within_the_bound() {
     let found = run(&drive, job).iops();
     assert!(found <= most, "{found} of {most}");
 }
+
+/// The closed form of a lone remote request is exact: polled and sleeping, with a target that polls, that sleeps, and that polls too
+/// shortly, for data in the capsule and data that the target asks for.
+#[test]
+fn closed_form_of_a_lone_remote_request_is_exact() {
+    let host = ["stack.preset=linux-6", "host.preset=cascade-lake-4210r", "nvme.interrupts=true", "host.variation=0"];
+    let one_kind = ["media.read_centre_ns=45000", "media.read_upper_ns=45000", "media.read_ns=45000"];
+    for preset in ["nvme-tcp-kernel", "nvme-tcp-spdk", "rdma"] {
+        for more in [
+            &["fabric.target_poll_us=0"][..],
+            &["fabric.target_poll_us=1000000"],
+            &["fabric.switch_ns=400", "fabric.mtu_bytes=9000"],
+        ] {
+            let network = format!("fabric.preset={preset}");
+            let set: Vec<&str> = host.iter().chain(&one_kind).chain(more).copied().chain([network.as_str()]).collect();
+            let drive = drive("tlc-gen4", &set);
+            for job in [
+                "ioengine=io_uring",
+                "ioengine=io_uring hipri=1",
+                "ioengine=io_uring bs=512",
+                "ioengine=io_uring rw=randwrite burst=1",
+            ] {
+                let job = format!("{job} number_ios=20");
+                let jobs = jobs(&drive, &job);
+                let prediction = predict(&drive, &jobs);
+                let latency = prediction.jobs[0].latencies[0].as_ref().expect("a closed form");
+                let outcome = run(&drive, &job);
+                let total = &figures(&outcome).total;
+                assert_eq!(latency.stages.total(), total.min(), "{preset} {more:?} {job}");
+                assert!(latency.least <= total.min());
+            }
+        }
+    }
+}
+
+#[test]
+fn remote_throughput_keeps_within_the_bounds_of_link_and_target_cores() {
+    let host =
+        ["stack.preset=linux-6", "host.preset=cascade-lake-4210r", "nvme.interrupts=true", "nvme.queue_entries=1024"];
+    for (more, job, limit) in [
+        (&["fabric.target_command_ns=12000"][..], "iodepth=64 hipri=1", "target cores"),
+        (&["fabric.link_gbit_per_s=4"], "bs=64k iodepth=64 numjobs=2", "network to initiators"),
+        (&[], "iodepth=128 hipri=1", "cores"),
+    ] {
+        let set: Vec<&str> = host.iter().chain(more).copied().chain(["fabric.preset=nvme-tcp-kernel"]).collect();
+        let drive = drive("tlc-gen4", &set);
+        let job = format!("{job} ioengine=io_uring number_ios=3000");
+        let prediction = predict(&drive, &jobs(&drive, &job));
+        let job_prediction = &prediction.jobs[0];
+        assert!(job_prediction.demands.iter().any(|demand| demand.resource == "target cores"));
+        let (most, iops) = (job_prediction.loaded().most_iops, run(&drive, &job).iops());
+        assert!(iops <= most * 1.001, "{more:?}: {iops} of {most}");
+        if limit != "cores" {
+            assert_eq!(job_prediction.bottleneck().resource, limit);
+            assert!(iops > 0.93 * most, "{more:?}: {iops} of {most}");
+        }
+    }
+}

@@ -40,7 +40,7 @@ fn line_of_a_shipped_drive_that_says_assumed_or_fitted_is_in_its_lists() {
 
 #[test]
 fn line_of_a_preset_that_says_assumed_or_fitted_is_in_its_lists() {
-    for file in ["host", "link", "dma", "root_complex", "power", "media", "stack"] {
+    for file in ["host", "link", "dma", "fabric", "root_complex", "power", "media", "stack"] {
         let path = format!("{}/presets/{file}.toml", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
         for (preset, key, word) in admissions(&text) {

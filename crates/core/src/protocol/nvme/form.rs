@@ -7,6 +7,7 @@ use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
 use crate::closed_form::media::Access;
 use crate::closed_form::split::{CommandSplit, OVERLAP};
 use crate::closed_form::workload::{Class, Workload};
+use crate::fabric::LoneTimes;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::number::low_u32;
@@ -28,10 +29,10 @@ pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
 }
 
-/// Returns the processor time of a doorbell register write; zero with shadow doorbells, since a request may then need
-/// none.
+/// Returns the host's processor time of a doorbell register write; zero with shadow doorbells, since a request may then
+/// need none, and behind a network, where the target's core writes the doorbell.
 fn register_write(parts: &Parts) -> Span {
-    match parts.drive.nvme.shadow_doorbells {
+    match parts.drive.nvme.shadow_doorbells || parts.drive.fabric.is_there() {
         true => Span::ZERO,
         false => parts.drive.host.register_write_time(),
     }
@@ -96,7 +97,9 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let nvme = &parts.drive.nvme;
     let (submitted, collected) = parts.sharing(workload);
     let driver = register_write(parts).scale(1.0 / submitted) + completion_write(parts).scale(1.0 / collected);
-    let mut demands = Form::shared(parts, workload, class, driver, nvme.interrupts);
+    let interrupts = nvme.interrupts || parts.drive.fabric.is_there();
+    let mut demands = Form::shared(parts, workload, class, driver, interrupts);
+    parts.demand_network(&mut demands, workload, class);
     parts.demand_posted(&mut demands, workload, register_writes(parts, workload));
     let split = CommandSplit::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let commands = f64::from(split.commands);
@@ -150,17 +153,64 @@ fn demand_data(parts: &Parts, demands: &mut Demands, direction: DataDirection, b
 /// bound.
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let split = CommandSplit::new(class.bytes, parts.drive.nvme.max_transfer_kib);
+    let access = parts.access_by(workload, class, split.commands);
+    let remote = parts.remote(class);
+    let mut ledger = lone(parts, class, split, access, remote.as_ref().map(|times| (times, false)));
+    if let Some(times) = &remote {
+        // The target's core has been idle since it sent the response of the request before.
+        let at_target = [Stage::TargetWake, Stage::Target, Stage::WriteData].map(|stage| ledger.times().get(stage));
+        let idle = ledger.cursor().since(ledger.start()) - drive_time(&ledger) - at_target.into_iter().sum();
+        if idle > parts.drive.fabric.target_poll {
+            ledger = lone(parts, class, split, access, Some((times, true)));
+        }
+    }
+    let certainty = doubt(parts, class, split, access).map_or(Certainty::Exact, Certainty::AtLeast);
+    let mut latency = Latency::new(&ledger, access, certainty);
+    latency.least -= parts.spared_calls();
+    latency
+}
+
+/// Returns the time that a request over a network spends between the target's submission and the drive's completion.
+fn drive_time(ledger: &Ledger) -> Span {
+    const IN_DRIVE: [Stage; 12] = [
+        Stage::Doorbell,
+        Stage::Fetch,
+        Stage::Parse,
+        Stage::Firmware,
+        Stage::MediaWait,
+        Stage::Media,
+        Stage::HostRead,
+        Stage::LinkWait,
+        Stage::Transfer,
+        Stage::Propagation,
+        Stage::Settle,
+        Stage::CompletionEntry,
+    ];
+    IN_DRIVE.iter().map(|stage| ledger.times().get(*stage)).sum()
+}
+
+/// Returns the complete ledger of a lone request. `remote` holds its times on a network, and whether the target's core
+/// sleeps when the command arrives; `None` if the drive is in its host.
+fn lone(
+    parts: &Parts,
+    class: &Class,
+    split: CommandSplit,
+    access: Access,
+    remote: Option<(&LoneTimes, bool)>,
+) -> Ledger {
     let mut ledger = parts.descend(class.direction, class.bytes);
     parts.hand_over(&mut ledger);
     ledger.spend(Stage::Driver, register_write(parts));
     let submitted = ledger.cursor();
+    if let Some((times, is_woken)) = remote {
+        parts.charge_command(&mut ledger, times, is_woken, submitted);
+    }
     ledger.spend(Stage::Doorbell, parts.sent(&doorbell(parts)));
     ledger.spend(Stage::Fetch, parts.round_trip(COMMAND_BYTES));
     let fetched = ledger.cursor();
     ledger.spend(Stage::Parse, parts.drive.nvme.parse + key_lookup_time(parts));
     // The page list of a value is read after its key has been found, and that of a block command at once.
     let listed = if parts.drive.key_value.is_there() { ledger.cursor() } else { fetched };
-    let access = parts.access_by(workload, class, split.commands);
     match class.direction {
         DataDirection::Read => {
             ledger.spend(Stage::Firmware, parts.firmware(DataDirection::Read));
@@ -168,12 +218,12 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
         }
         DataDirection::Write => write(parts, &mut ledger, split, access),
     }
-    complete(parts, &mut ledger, submitted, class.direction, split);
+    match remote {
+        Some((times, _)) => parts.charge_response(&mut ledger, times, submitted),
+        None => complete(parts, &mut ledger, submitted, class.direction, split),
+    }
     parts.ascend(&mut ledger, class.direction, class.bytes);
-    let certainty = doubt(parts, class, split, access).map_or(Certainty::Exact, Certainty::AtLeast);
-    let mut latency = Latency::new(&ledger, access, certainty);
-    latency.least -= parts.spared_calls();
-    latency
+    ledger
 }
 
 /// Charges the stages of a read: media access and read of the PRP list in parallel, then the data transfer. The data of
@@ -301,8 +351,12 @@ fn doubt(parts: &Parts, class: &Class, split: CommandSplit, access: Access) -> O
     let payload = parts.data_read(class.bytes.min(PAYLOAD_READ_BYTES));
     let starved = class.direction == DataDirection::Write && !parts.flows(&payload, 0);
     let sends_metadata = class.direction == DataDirection::Write && parts.drive.nvme.metadata_bytes(class.bytes) > 0;
+    let asks = parts.remote(class).is_some_and(|times| times.write_data.is_some());
+    let asks_asleep = asks && parts.sleeps();
     let doubts = [
         (parts.drive.key_value.index_cache_kib > 0, "a page of the index may have to be read first"),
+        (parts.drive.fabric.loss_ratio > 0.0, "the network loses packets by chance"),
+        (asks_asleep, "the initiator's core idles twice before a write's data is asked for and sent"),
         (split.is_split(), OVERLAP),
         (read_ahead, "the reads of a write's data overlap"),
         (starved, "reads of a write's data wait for flow-control credits"),

@@ -122,6 +122,10 @@ impl Protocol for Nvme {
         true
     }
 
+    fn crosses_fabrics(&self) -> bool {
+        true
+    }
+
     fn takes_engines(&self) -> bool {
         true
     }

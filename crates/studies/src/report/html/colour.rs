@@ -69,6 +69,7 @@ pub fn of_cause(cause: LatencyCause) -> String {
         LatencyCause::WakeUp => (228, 85, 66),
         LatencyCause::Copy => (203, 88, 82),
         LatencyCause::Software => (212, 88, 66),
+        LatencyCause::Network => (280, 60, 45),
     })
 }
 

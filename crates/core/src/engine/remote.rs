@@ -1,0 +1,119 @@
+//! Drives behind a network: requests between the initiator's host, the target's cores and the drive's driver.
+//!
+//! The fabric stands where a lone driver would be called: a request that the host's software submits becomes a command
+//! capsule, and one that the driver completes becomes work of a target core. Drivers of the target see completions at
+//! once; when its core notices them is the fabric's part.
+
+use super::Engine;
+use super::driver_end::DriverEnd;
+use crate::fabric::{CommandStep, NetworkedTarget};
+use crate::ledger::Stage;
+use crate::number::low_u16;
+use crate::request::RequestId;
+use crate::time::{Span, Time};
+
+/// Number of a vector as the context of an event.
+fn context(vector: u16) -> u32 {
+    vector.into()
+}
+
+impl Engine {
+    /// Returns the fabric of a machine whose events or requests pass one.
+    fn fabric(&mut self) -> &mut NetworkedTarget {
+        self.fabric.as_mut().expect("only machines with a fabric have its events")
+    }
+
+    /// Sends the commands of requests over the fabric, if there is one, and removes them from those for the drivers.
+    #[cold]
+    pub(super) fn send_over_fabric(&mut self, now: Time, requests: &mut Vec<RequestId>) {
+        if let Some(fabric) = &mut self.fabric {
+            requests.drain(..).for_each(|id| fabric.send_command(now, id, &mut self.shared));
+        }
+    }
+
+    /// Takes the next step of a command over the fabric, or of an interrupt vector of the initiator.
+    #[inline(never)]
+    pub(super) fn on_fabric(&mut self, now: Time, step: CommandStep, context: u32) {
+        let Engine { fabric: Some(fabric), shared, .. } = self else { return };
+        match step {
+            CommandStep::Command => fabric.on_command(now, context, shared),
+            CommandStep::Ask => fabric.ask(now, context, shared),
+            CommandStep::Asked => self.on_asked(now, context),
+            CommandStep::SendData => fabric.send_data(now, context, shared),
+            CommandStep::Data => fabric.on_data(now, context, shared),
+            CommandStep::Submit => self.submit_at_target(now, context),
+            CommandStep::Respond => fabric.respond(now, context, shared),
+            CommandStep::Response => self.on_response(now, context),
+            CommandStep::Interrupt => self.host.on_message(now, low_u16(context), shared),
+            CommandStep::Receive => self.receive_responses(now, low_u16(context)),
+        }
+    }
+
+    /// Submits a request to the driver of its drive in the target.
+    fn submit_at_target(&mut self, now: Time, request: RequestId) {
+        match self.is_alone {
+            true => self.submit_to_only_device(now, std::iter::once(request)),
+            false => self.submit_to_devices(now, &[request]),
+        }
+    }
+
+    /// Handles the target's request for a write's data at the initiator. NVMe/TCP takes time of a core there, which
+    /// receives the request and sends the data.
+    fn on_asked(&mut self, now: Time, id: RequestId) {
+        let thread = self.shared.requests[id].thread;
+        let (vector, is_polled) = (self.fabric().vector_of(thread), self.finds_responses(thread));
+        let Engine { fabric: Some(fabric), shared, .. } = self else { return };
+        if !fabric.answers_by_software() {
+            return fabric.send_data(now, id, shared);
+        }
+        let time = fabric.answer + if is_polled { Span::ZERO } else { fabric.worker };
+        let end = self.host.answer_network(now, vector, is_polled, time, &mut self.shared);
+        self.shared.scheduler.at(end, CommandStep::SendData.of(id));
+    }
+
+    /// True if a thread finds its responses by polling, without interrupts of the NIC.
+    fn finds_responses(&self, thread: u16) -> bool {
+        let has_polled_queues = self.fabric.as_ref().is_none_or(|fabric| fabric.polled_queues);
+        match self.driver_end {
+            DriverEnd::Callers => true,
+            DriverEnd::Host | DriverEnd::Recorded { .. } => self.host.polls_on_network(thread, has_polled_queues),
+        }
+    }
+
+    /// Hands a response that has arrived at the initiator to its thread, or raises an interrupt for it.
+    fn on_response(&mut self, now: Time, id: RequestId) {
+        let thread = self.shared.requests[id].thread;
+        if self.finds_responses(thread) {
+            return self.see_at_host(now, id);
+        }
+        let fabric = self.fabric();
+        let vector = fabric.vector_of(thread);
+        if let Some(at) = fabric.await_interrupt(now, id, vector) {
+            self.shared.scheduler.at(at, CommandStep::Interrupt.of(context(vector)));
+        }
+    }
+
+    /// Ends the interrupt handler of the initiator's NIC: wakes the kernel worker that receives the responses. The worker
+    /// runs on the handler's core, which switches to it and back; the rest of the time until it runs is a wait.
+    #[cold]
+    pub(super) fn on_network_handled(&mut self, now: Time, vector: u16) {
+        self.host.on_handled(vector);
+        let until = now + self.fabric().worker;
+        let switched = until.min(now + self.host.worker_switches());
+        if switched > now {
+            self.host.stall(now, vector, switched, &mut self.shared);
+        }
+        self.host.leave_handler();
+        self.shared.scheduler.at(until, CommandStep::Receive.of(context(vector)));
+    }
+
+    /// Receives all responses that have arrived for an interrupt vector, and hands them to their threads.
+    fn receive_responses(&mut self, now: Time, vector: u16) {
+        self.host.resume_handler(vector);
+        for id in self.fabric().take_arrived(vector) {
+            self.shared.requests.charge(Some(id), Stage::Interrupt, now);
+            self.see_at_host(now, id);
+        }
+        self.host.leave_handler();
+    }
+}
