@@ -169,6 +169,10 @@ validation:
 	target/release/phaselink validate --evidence > target/evidence.toml
 	mv target/evidence.toml crates/studies/src/evidence.toml
 
+# Drives described from their data sheets beside their measured tails under load.
+tails:
+	cargo run --release -- validate --tails
+
 # After a change of models, presets or plans; look at the difference.
 depends:
 	cargo run --release -- reproduce --depends=crates/studies/reproductions > /dev/null || test $$? -eq 1

@@ -1,13 +1,17 @@
 //! `phaselink fit`: finds the values of a drive's keys with which simulated results equal those that fio has measured.
 
+use std::sync::atomic::Ordering;
+
 use clap::Args;
 use phaselink_core::problem::Problems;
+use phaselink_studies::fit::sheet::DataSheet;
 use phaselink_studies::fit::{self, Effort, FitTask, FitTrial, ObservedRun, TrialFigures};
 use rayon::prelude::*;
 
 use crate::drive_flags::DriveFlags;
-use crate::ending::{Ending, Failure};
-use crate::{input, output, precision};
+use crate::ending::{Ending, Failure, print_answer};
+use crate::progress::Progress;
+use crate::{input, interrupt, notes, output, precision};
 
 const EXAMPLES: &str = include_str!("../help/fit.txt");
 
@@ -17,15 +21,24 @@ const EXAMPLES: &str = include_str!("../help/fit.txt");
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Files with measured results: JSON of fio --output-format=json on a real drive, or of `phaselink run --json`
-    #[arg(value_name = "RESULT.json", required = true)]
+    #[arg(value_name = "RESULT.json", required_unless_present = "data_sheet")]
     results: Vec<String>,
+    /// Data sheet of a drive, with latencies of the nearly idle drive: find the whole drive from it (phaselink docs
+    /// data-sheet)
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["results", "drive", "keys", "without", "model_error"])]
+    data_sheet: Option<String>,
     /// Drive file, or name of a shipped drive, with the start values of the keys of --keys and the fixed values of all
     /// other keys
-    #[arg(long, value_name = "DRIVE")]
+    #[arg(
+        long,
+        value_name = "DRIVE",
+        required_unless_present = "data_sheet",
+        default_value_if("data_sheet", clap::builder::ArgPredicate::IsPresent, "")
+    )]
     drive: String,
     /// Keys of the drive whose values the fit searches, separated by commas, as in media.read_ns,nvme.parse_ns
     /// (`phaselink check DRIVE` lists all keys)
-    #[arg(long, value_name = "KEY,…", required = true, value_delimiter = ',')]
+    #[arg(long, value_name = "KEY,…", required_unless_present = "data_sheet", value_delimiter = ',')]
     keys: Vec<String>,
     /// fio options of the measured jobs that the fit ignores, separated by commas, as in cpus_allowed,prio
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
@@ -52,6 +65,9 @@ pub(crate) struct Arguments {
 
 /// Runs `phaselink fit`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    if let Some(file) = &arguments.data_sheet {
+        return from_data_sheet(file, arguments);
+    }
     let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let keys = fit::keys(described.drive(), &arguments.keys)?;
     let question = FitTask::new(described, keys, arguments.runs()?, arguments.effort())?;
@@ -63,6 +79,25 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
             output::print(&fit::drive_file(&question, &fit, &arguments.drive, &changes))?;
         }
         _ => output::print(&output::with_bold_head(&fit::text(&fit)))?,
+    }
+    Ok(Ending::Fine)
+}
+
+/// Finds the drive that a data sheet means, and prints it.
+fn from_data_sheet(file: &str, arguments: &Arguments) -> Result<Ending, Failure> {
+    let sheet = DataSheet::parse(file, &input::description(file)?)?;
+    let (progress, stopped) = (Progress::of(fit::sheet::SIMULATIONS_MAX), interrupt::flag());
+    let is_stopped = || stopped.load(Ordering::Relaxed);
+    let answer = fit::sheet::solve(&sheet, &|drive, jobs| progress.simulate(drive, jobs, arguments.seed, is_stopped));
+    progress.finish();
+    if is_stopped() {
+        notes::tell("stopped: no drive is found");
+        return Ok(Ending::Interrupted);
+    }
+    let answer = answer?;
+    match arguments.toml {
+        true => output::print(&answer.drive_file)?,
+        false => print_answer(&answer, arguments.json, None)?,
     }
     Ok(Ending::Fine)
 }

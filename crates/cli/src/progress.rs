@@ -7,10 +7,13 @@ use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::number::{length, real, whole};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::timeline::Timeline;
+use phaselink_core::workload::Job;
 
 use crate::notes;
 
@@ -73,6 +76,21 @@ impl Progress {
     pub(crate) fn outcome(&self, mut simulation: Simulation, stop: impl Fn() -> bool) -> Outcome {
         self.drive(&mut simulation, stop);
         simulation.outcome()
+    }
+
+    /// Simulates jobs on a drive, and advances the progress bar.
+    ///
+    /// # Errors
+    /// What is wrong with the jobs, and that `stop` has returned true.
+    pub(crate) fn simulate(
+        &self,
+        drive: &Drive,
+        jobs: &[Job],
+        seed: u64,
+        stop: impl Fn() -> bool,
+    ) -> Result<Outcome, Problems> {
+        let outcome = self.outcome(Simulation::new(drive, jobs, seed)?, &stop);
+        if stop() { Err(Problem::new("command line", None, "stopped", "").into()) } else { Ok(outcome) }
     }
 
     /// Advances the progress bar by one finished simulation.

@@ -11,7 +11,7 @@
 use crate::number::{real, whole};
 use serde::Serialize;
 use std::fmt;
-use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+use std::ops::{Add, AddAssign, Div, Mul, Rem, Sub, SubAssign};
 
 /// Instant of simulated time, in picoseconds since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -181,6 +181,15 @@ impl Mul<u64> for Span {
     type Output = Span;
     fn mul(self, times: u64) -> Span {
         self.0.checked_mul(times).map_or(Span::MAX, Span::at_most_max)
+    }
+}
+
+impl Rem for Span {
+    type Output = Span;
+
+    /// Returns what is left of this span after as many whole `unit`s as it holds.
+    fn rem(self, unit: Span) -> Span {
+        Span(self.0 % unit.0)
     }
 }
 

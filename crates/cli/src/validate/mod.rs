@@ -13,7 +13,7 @@ use phaselink_studies::evidence;
 use phaselink_studies::report::{Answer, Table};
 use phaselink_studies::reproduce::experiment::ExperimentRun;
 use phaselink_studies::reproduce::papers;
-use phaselink_studies::validate::{Calibration, ValidateQuestion, Validation};
+use phaselink_studies::validate::{Calibration, ValidateQuestion, Validation, tails};
 use rayon::prelude::*;
 
 use crate::ending::{Ending, Failure, print_answer};
@@ -45,6 +45,9 @@ pub(crate) struct Arguments {
     /// Number of measurements with the largest errors of the model that are listed for each source
     #[arg(long, value_name = "N", default_value_t = 5, conflicts_with_all = ["json", "csv", "markdown", "list", "folds"])]
     worst: usize,
+    /// Compare tails of drives under load with what the model makes of their data sheets; takes some minutes
+    #[arg(long, conflicts_with_all = ["sources", "csv", "markdown", "list", "report", "folds", "worst"])]
+    tails: bool,
     /// Cross-validate the model: estimate the parameters of each fold from some measurements, and judge the estimate on
     /// left-out ones; takes many minutes
     #[arg(long, conflicts_with_all = ["csv", "list", "report"])]
@@ -63,8 +66,25 @@ pub(crate) struct Arguments {
     report: ReportFlags,
 }
 
+/// Compares measured tails of drives with those of their data sheets.
+fn judge_tails(arguments: &Arguments) -> Result<Ending, Failure> {
+    let (progress, stopped) = (Progress::of(tails::SIMULATIONS), interrupt::flag());
+    let is_stopped = || stopped.load(Ordering::Relaxed);
+    let answer = tails::judge(&|drive, jobs| progress.simulate(drive, jobs, 1, is_stopped));
+    progress.finish();
+    if is_stopped() {
+        notes::tell("stopped: no drive is judged");
+        return Ok(Ending::Interrupted);
+    }
+    print_answer(&answer?, arguments.json, None)?;
+    Ok(Ending::Fine)
+}
+
 /// Runs `phaselink validate`.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    if arguments.tails {
+        return judge_tails(arguments);
+    }
     let set = arguments.data.as_deref().map_or_else(files::shipped, files::of_folder)?;
     let question = ValidateQuestion { sources: arguments.sources.clone(), worst: arguments.worst };
     if arguments.list {

@@ -22,6 +22,9 @@ section! {
         /// Spread of `controller.read_pipeline_ns` and `controller.write_pipeline_ns`: each command takes a random time
         /// within this fraction of the latency; 0: none
         pipeline_spread => pipeline_spread: f64 = 0.0, 0.0..=1.0;
+        /// Mean of a random latency that the drive's firmware adds to each command beyond its pipeline, exponentially
+        /// distributed: work of the firmware that the command happens to meet; 0: none
+        pipeline_tail_ns => pipeline_tail: Span = ZERO, ZERO..=LONGEST;
     }
 }
 
@@ -35,6 +38,11 @@ section! {
         command_ns => command: Span = ZERO, ZERO..=LONGEST, needs Translation;
         /// Service time of the memory of the drive's write buffer for each 4 KiB of a write
         page_ns => page: Span = ZERO, ZERO..=LONGEST, needs Translation;
+        /// Time from one write of the mapping's journal to the next; no write enters the drive's buffer while it is
+        /// written. 0: the journal stops no writes
+        journal_interval_us => journal_interval: Span = ZERO, ZERO..=LONGEST, needs Translation;
+        /// Time of one write of the mapping's journal
+        journal_us => journal: Span = ZERO, ZERO..=LONGEST, needs Translation, with journal_interval_us;
         /// True if acknowledged writes in the drive's buffers survive a power loss, so that a flush need not wait for the memory cells
         power_loss_protection => power_loss_protection: bool = true, any(), needs EarlyAcknowledge;
         /// Number of KiB that the drive reads ahead of sequential reads; 0: no read-ahead
@@ -58,6 +66,12 @@ section! {
         /// Priority of garbage collection's reads on a flash die: `queued` (behind all queued operations of the die) or
         /// `first` (as host reads, so that programs need not wait for their data)
         collection_reads => collection_reads: CollectionReads = CollectionReads::Queued, any(), needs Translation;
+        /// Largest number of rows (pages of all planes of a die) of one word line that garbage collection reads from a
+        /// die in one go; host reads go before the next rows, but not between these
+        collection_rows => collection_rows: u32 = 1, 1..=64, needs Translation;
+        /// Number of lines (word lines of one die on each channel) that the host writes before garbage collection makes
+        /// room again, for all of them at once: 1 collects evenly beside the writes, more stops them for longer
+        collection_lines => collection_lines: u32 = 1, 1..=65_536, needs Translation;
         /// Number of random flash blocks among which the garbage collection policy `d-choices` picks the block with the
         /// fewest valid units
         choices => choices: u32 = 10, 1..=1024, needs Translation RandomChoices;

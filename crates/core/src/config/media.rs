@@ -88,6 +88,9 @@ section! {
         plane_reads => plane_reads: PlaneReads = PlaneReads::Together, any(), needs Flash;
         /// Flash: wires that carry the command of an access for `command_ns`: `unlimited` (each die has its own), `separate` (one command bus for each channel, beside its data bus) or `shared` (the channel's data bus)
         command_bus => command_bus: CommandBus = CommandBus::Unlimited, any(), needs Flash;
+        /// Flash: number of pages that a die takes or gives over the channel's data bus in one go; data of host reads
+        /// goes before the next ones, but not between these
+        transfer_pages => transfer_pages: u32 = 1, 1..=64, needs Flash;
         /// Flash: number of pages of a block in one plane
         block_pages => block_pages: u32 = 256, 1..=1 << 20, needs Flash;
         /// Flash with two or three bits a cell: time of an array read of the page in a cell's second bit; 0: as `read_ns`
@@ -98,6 +101,9 @@ section! {
         erase_ns => erase: Span = ZERO, ZERO..=LONGEST, needs Flash;
         /// Flash: time to suspend a program or erase operation for a read; 0: reads wait until the operation ends
         suspend_ns => suspend: Span = ZERO, ZERO..=LONGEST, needs Flash;
+        /// Flash: length of the pulses of an erase, which is suspended for a read only between two of them; 0: an erase
+        /// is suspended in `media.suspend_ns`, as a program
+        erase_pulse_ns => erase_pulse: Span = ZERO, ZERO..=LONGEST, needs Flash, with suspend_ns;
         /// Flash: largest number of times that one program or erase operation is suspended for reads; once it is
         /// reached, reads wait until the operation ends. 0: no limit
         suspensions_max => suspensions_max: u32 = 0, 0..=1 << 20, needs Flash, with suspend_ns;

@@ -13,9 +13,25 @@ pub struct DriveProcessors {
     free_at: Vec<Time>,
     read: CommandCost,
     write: CommandCost,
-    /// Largest deviation of the time in the pipeline, as a share of its mean, and the random numbers that draw it;
-    /// `None` if there is no deviation.
-    spread: Option<(f64, Random)>,
+    /// Random part of the time in the pipeline; `None` if all commands take the same time.
+    spread: Option<PipelineSpread>,
+}
+
+/// Random part of a command's time in the pipeline, with the random numbers that draw it.
+#[derive(Clone, Debug)]
+struct PipelineSpread {
+    /// Largest deviation, as a share of the mean.
+    share: f64,
+    /// Mean of the exponentially distributed time on top.
+    tail: Span,
+    random: Random,
+}
+
+impl PipelineSpread {
+    fn draw(&mut self, mean: Span) -> Span {
+        let time = around(mean, self.share, &mut self.random);
+        if self.tail.is_zero() { time } else { time + self.tail.scale(self.random.exponential()) }
+    }
 }
 
 /// Times of one command in the drive's processors.
@@ -40,7 +56,8 @@ impl DriveProcessors {
     pub fn of(controller: &config::Controller) -> Option<DriveProcessors> {
         let read = CommandCost { core: controller.read_core, pipeline: controller.read_pipeline };
         let write = CommandCost { core: controller.write_core, pipeline: controller.write_pipeline };
-        let takes_time = [read, write].iter().any(|cost| !(cost.core + cost.pipeline).is_zero());
+        let takes_time =
+            [read, write].iter().any(|cost| !(cost.core + cost.pipeline + controller.pipeline_tail).is_zero());
         takes_time.then(|| DriveProcessors {
             free_at: vec![Time::ZERO; controller.cores.into()],
             read,
@@ -52,8 +69,10 @@ impl DriveProcessors {
     /// Returns these processors with random pipeline times, as the controller configuration says; `seed` determines the
     /// random numbers.
     pub fn with_spread(self, controller: &config::Controller, seed: u64) -> DriveProcessors {
-        let spread = controller.pipeline_spread;
-        let spread = (spread > 0.0).then(|| (spread, Random::stream(seed, "spread of a drive's pipeline")));
+        let (share, tail) = (controller.pipeline_spread, controller.pipeline_tail);
+        let has_any = share > 0.0 || !tail.is_zero();
+        let random = || Random::stream(seed, "spread of a drive's pipeline");
+        let spread = has_any.then(|| PipelineSpread { share, tail, random: random() });
         DriveProcessors { spread, ..self }
     }
 
@@ -66,7 +85,7 @@ impl DriveProcessors {
     /// processor starts, and at which the command has passed processor and pipeline.
     pub fn admit(&mut self, now: Time, direction: DataDirection) -> ProcessorTimes {
         let CommandCost { core, pipeline } = if direction == DataDirection::Read { self.read } else { self.write };
-        let pipeline = self.spread.as_mut().map_or(pipeline, |(share, random)| around(pipeline, *share, random));
+        let pipeline = self.spread.as_mut().map_or(pipeline, |spread| spread.draw(pipeline));
         if core.is_zero() {
             return ProcessorTimes { dispatched: now, admitted: now + pipeline };
         }

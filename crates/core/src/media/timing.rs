@@ -151,6 +151,8 @@ pub struct Bus {
     /// Reserved intervals whose end has not passed, in time order. Adjacent intervals are merged, so that a saturated
     /// bus has a single one.
     reservations: VecDeque<BusyInterval>,
+    /// Intervals of transfers that have gone before others, in time order. They are among the reservations, too.
+    first: VecDeque<BusyInterval>,
 }
 
 /// Number of reserved intervals for which a flash bus allocates memory when it is created.
@@ -168,19 +170,22 @@ impl Clone for Bus {
     fn clone(&self) -> Bus {
         let mut reservations = VecDeque::with_capacity(self.reservations.capacity());
         reservations.extend(self.reservations.iter().copied());
-        Bus { reservations }
+        let mut first = VecDeque::with_capacity(self.first.capacity());
+        first.extend(self.first.iter().copied());
+        Bus { reservations, first }
     }
 }
 
 impl Bus {
     /// Returns an idle bus that has memory allocated for its first reservations.
     pub fn with_room() -> Bus {
-        Bus { reservations: VecDeque::with_capacity(ROOM_TRANSFERS) }
+        Bus { reservations: VecDeque::with_capacity(ROOM_TRANSFERS), first: VecDeque::with_capacity(ROOM_TRANSFERS) }
     }
 
     /// Drops all reservations of the bus, and keeps the memory allocated for them.
     pub fn clear(&mut self) {
         self.reservations.clear();
+        self.first.clear();
     }
 
     /// Reserves the bus for a transfer of `length` in the first gap at or after `ready`, and returns the start of the
@@ -206,6 +211,55 @@ impl Bus {
         let until = from + length;
         self.occupy(position, BusyInterval { from, until });
         from
+    }
+
+    /// Reserves the bus for a transfer of `length` that goes before all transfers that have not begun, at or after
+    /// `ready`: it waits only for the end of the page of `page` that is on the bus, and for earlier transfers of this
+    /// kind. Transfers behind it come later by its length. Returns the start of the transfer.
+    pub fn reserve_first(&mut self, now: Time, ready: Time, length: Span, page: Span) -> Time {
+        self.forget_before(now);
+        while self.first.front().is_some_and(|busy| busy.until <= now) {
+            self.first.pop_front();
+        }
+        let position = self.reservations.partition_point(|busy| busy.until <= ready);
+        let mut from = match self.reservations.get(position) {
+            Some(busy) if busy.from < ready => ready + busy.until.since(ready) % page,
+            _ => ready,
+        };
+        let mut place = self.first.partition_point(|busy| busy.until <= from);
+        while let Some(busy) = self.first.get(place)
+            && from + length > busy.from
+        {
+            from = from.max(busy.until);
+            place += 1;
+        }
+        self.first.insert(place, BusyInterval { from, until: from + length });
+        self.make_way(from, length);
+        from
+    }
+
+    /// Moves the transfers from `from` on to later, so that one of `length` fits in.
+    fn make_way(&mut self, from: Time, length: Span) {
+        let position = self.reservations.partition_point(|busy| busy.until <= from);
+        let mut until = from + length;
+        if let Some(busy) = self.reservations.get_mut(position)
+            && busy.from <= from
+        {
+            busy.until += length;
+            until = busy.until;
+        } else {
+            self.reservations.insert(position, BusyInterval { from, until });
+        }
+        let mut next = position + 1;
+        while let Some(busy) = self.reservations.get_mut(next)
+            && busy.from < until
+        {
+            let shift = until.since(busy.from);
+            busy.from += shift;
+            busy.until += shift;
+            until = busy.until;
+            next += 1;
+        }
     }
 
     /// Returns the time for which the bus is reserved after `now`, summed over all reservations.
@@ -346,5 +400,20 @@ mod tests {
             let listed: Vec<_> = bus.reservations.iter().collect();
             prop_assert!(listed.windows(2).all(|pair| pair[0].until < pair[1].from));
         }
+    }
+
+    #[test]
+    fn transfer_that_goes_first_waits_for_one_page_and_delays_the_others() {
+        let mut bus = Bus::with_room();
+        // Four pages of 10 ns from 0 on, and another transfer at 50 ns.
+        assert_eq!(bus.reserve(at(0), at(0), ns(40)), at(0));
+        assert_eq!(bus.reserve(at(0), at(50), ns(10)), at(50));
+        assert_eq!(bus.reserve_first(at(12), at(12), ns(5), ns(10)), at(20));
+        // Behind the transfer that went first, and behind all pages, which end 5 ns later.
+        assert_eq!(bus.reserve_first(at(12), at(12), ns(5), ns(10)), at(25));
+        assert_eq!(bus.reserve(at(12), at(30), ns(10)), at(60));
+        // On an idle bus, and again behind the first of its kind.
+        assert_eq!(bus.reserve_first(at(100), at(100), ns(5), ns(10)), at(100));
+        assert_eq!(bus.reserve_first(at(100), at(101), ns(5), ns(10)), at(105));
     }
 }

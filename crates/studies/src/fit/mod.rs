@@ -16,6 +16,7 @@ mod key;
 mod matrix;
 mod observed;
 mod search;
+pub mod sheet;
 mod text;
 
 #[cfg(test)]

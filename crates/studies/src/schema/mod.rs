@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 use crate::breakeven::BreakEvenAnswer;
 use crate::ecc::EccAnswer;
 use crate::endurance::EnduranceAnswer;
+use crate::fit::sheet::SheetAnswer;
 use crate::kvcache::KvCacheAnswer;
 use crate::report::Answer;
 use crate::results::documents::*;
+use crate::validate::tails::TailsAnswer;
 use crate::whatif::WhatIfAnswer;
 use phaselink_core::shipped::SCHEMA_BASE;
 
@@ -35,6 +37,8 @@ pub fn schema() -> Value {
         answer::<EnduranceAnswer>(&mut generator),
         answer::<EccAnswer>(&mut generator),
         answer::<KvCacheAnswer>(&mut generator),
+        answer::<SheetAnswer>(&mut generator),
+        answer::<TailsAnswer>(&mut generator),
         answer::<WhatIfAnswer>(&mut generator),
         document::<TraceInfoDocument>(&mut generator, "trace-info", "trace-info"),
     ];

@@ -16,6 +16,7 @@ mod measurement;
 mod pattern;
 mod plan;
 mod question;
+pub mod tails;
 mod unit;
 mod words;
 

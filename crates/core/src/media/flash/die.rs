@@ -37,6 +37,9 @@ pub struct Planes {
 pub struct Suspension {
     /// Time to suspend an operation, which the first read of a suspension pays.
     time: Span,
+    /// Length of the pulses of an erase, which is suspended only between two of them; zero if it is suspended as a
+    /// program is.
+    erase_pulse: Span,
     /// Largest number of suspensions of one operation.
     count_max: u32,
 }
@@ -45,7 +48,20 @@ impl Suspension {
     /// Returns the suspension of the dies of a flash memory; `None` if they cannot suspend.
     pub fn of(media: &Media) -> Option<Suspension> {
         let count_max = if media.suspensions_max == 0 { u32::MAX } else { media.suspensions_max };
-        (!media.suspend.is_zero()).then_some(Suspension { time: media.suspend, count_max })
+        (!media.suspend.is_zero()).then_some(Suspension {
+            time: media.suspend,
+            erase_pulse: media.erase_pulse,
+            count_max,
+        })
+    }
+
+    /// Returns the time from `at` until a running operation is suspended: a fixed time, or for an erase the rest of the
+    /// pulse that is running.
+    fn wait(&self, running: &RunningOperation, at: Time) -> Span {
+        match running.kind {
+            DieWorkKind::Erase if !self.erase_pulse.is_zero() => running.until.since(at) % self.erase_pulse,
+            _ => self.time,
+        }
     }
 }
 
@@ -74,20 +90,35 @@ pub struct DieWork {
     pub planes: Span,
 }
 
+/// Kind of a background operation of a die, which decides what a host read does that finds it running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DieWorkKind {
+    /// Array reads and the transfer of their data, which nothing suspends.
+    Read,
+    /// Program of a word line.
+    Program,
+    /// Erase of a block.
+    Erase,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct DieOperation {
+    kind: DieWorkKind,
     ready_at: Time,
     length: Span,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct RunningOperation {
+    kind: DieWorkKind,
     until: Time,
     /// Time by which reads may still delay the die's running program or erase operation; at first the operation's own
     /// length.
     delay_left: Span,
     /// Number of times that the operation has been suspended for reads.
     suspensions: u32,
+    /// Time from which the last suspension lets reads begin.
+    suspended_at: Time,
 }
 
 impl Die {
@@ -101,12 +132,19 @@ impl Die {
         let is_suspended = self.reads_until() >= free_at;
         let (from, start) = match (&mut self.running, suspension) {
             (Some(running), _) if running.until <= free_at => (free_at, free_at),
-            (Some(running), Some(_)) if is_suspended && !running.delay_left.is_zero() => (free_at, free_at),
+            (Some(running), _) if running.kind == DieWorkKind::Read => (running.until, running.until),
+            (Some(running), Some(_)) if is_suspended && !running.delay_left.is_zero() => {
+                let start = free_at.max(running.suspended_at);
+                (start, start)
+            }
             (Some(running), Some(suspension))
                 if running.suspensions < suspension.count_max && !running.delay_left.is_zero() =>
             {
-                running.suspensions += 1;
-                (free_at, free_at + suspension.time)
+                let wait = suspension.wait(running, free_at);
+                (running.suspensions, running.suspended_at) = (running.suspensions + 1, free_at + wait);
+                // An erase goes on until its pulse has ended; a program does not go on while it is being suspended.
+                let from = if running.kind == DieWorkKind::Erase { running.suspended_at } else { free_at };
+                (from, running.suspended_at)
             }
             (Some(running), _) => (running.until, running.until),
             (None, _) => (free_at, free_at),
@@ -121,16 +159,47 @@ impl Die {
         self.hold(planes, from, until);
     }
 
+    /// Returns the predicted start of an operation that is queued next and may begin at `ready_at`.
+    pub fn begins_at(&self, ready_at: Time) -> Time {
+        self.over_at.max(ready_at).max(self.reads_until())
+    }
+
     /// Queues a background operation that may begin at `ready_at` and takes `length`. Returns its predicted end, if no
     /// more reads delay it.
-    pub fn enqueue(&mut self, now: Time, ready_at: Time, length: Span) -> Time {
+    pub fn enqueue(&mut self, now: Time, kind: DieWorkKind, ready_at: Time, length: Span) -> Time {
         self.advance(now);
-        self.last_begins_at = self.over_at.max(ready_at).max(self.reads_until());
+        self.last_begins_at = self.begins_at(ready_at);
         self.over_at = self.last_begins_at + length;
         self.work.whole += length;
-        self.waiting.push_back(DieOperation { ready_at, length });
+        self.waiting.push_back(DieOperation { kind, ready_at, length });
         self.advance(now);
         self.over_at
+    }
+
+    /// Queues reads of garbage collection, which take `length`, before all queued operations that have not begun, but
+    /// behind earlier reads of this kind. Returns their predicted end.
+    pub fn enqueue_first(&mut self, now: Time, length: Span) -> Time {
+        self.advance(now);
+        let place = self.waiting.iter().take_while(|operation| operation.kind == DieWorkKind::Read).count();
+        let before: Span = self.waiting.iter().take(place).map(|operation| operation.length).sum();
+        let free_at = self.running.map_or(now, |running| running.until).max(self.reads_until());
+        self.over_at = self.over_at.max(free_at) + length;
+        self.last_begins_at = if place == self.waiting.len() { free_at + before } else { self.last_begins_at + length };
+        self.work.whole += length;
+        self.waiting.insert(place, DieOperation { kind: DieWorkKind::Read, ready_at: now, length });
+        self.advance(now);
+        free_at + before + length
+    }
+
+    /// Returns the predicted start of reads that go first, as in [`Die::enqueue_first`].
+    pub fn first_begins_at(&self, now: Time) -> Time {
+        let before: Span = self
+            .waiting
+            .iter()
+            .take_while(|operation| operation.kind == DieWorkKind::Read)
+            .map(|operation| operation.length)
+            .sum();
+        self.running.map_or(now, |running| running.until.max(now)).max(self.reads_until()) + before
     }
 
     /// Returns the time at which the registers of the die can take data for another program: once the last queued
@@ -188,8 +257,13 @@ impl Die {
             if start > now {
                 return;
             }
-            self.running =
-                Some(RunningOperation { until: start + next.length, delay_left: next.length, suspensions: 0 });
+            self.running = Some(RunningOperation {
+                kind: next.kind,
+                until: start + next.length,
+                delay_left: next.length,
+                suspensions: 0,
+                suspended_at: Time::ZERO,
+            });
             self.waiting.pop_front();
         }
     }
@@ -201,11 +275,12 @@ mod tests {
 
     const PLANE_0: Planes = Planes { first: 0, last: 0 };
     const PLANE_1: Planes = Planes { first: 1, last: 1 };
+    const PROGRAM: DieWorkKind = DieWorkKind::Program;
     const US: fn(u64) -> Span = Span::from_us;
 
     /// Suspension that takes this time.
     fn suspension(us: u64) -> Option<Suspension> {
-        Suspension::of(&Media { suspend: US(us), ..Media::default() })
+        Some(Suspension { time: US(us), erase_pulse: Span::ZERO, count_max: u32::MAX })
     }
 
     fn at(us: u64) -> Time {
@@ -215,17 +290,17 @@ mod tests {
     #[test]
     fn read_suspends_a_program_which_ends_later_by_as_much() {
         let mut die = Die::default();
-        assert_eq!(die.enqueue(at(0), at(0), US(500)), at(500));
+        assert_eq!(die.enqueue(at(0), PROGRAM, at(0), US(500)), at(500));
         assert_eq!(die.read(at(100), at(100), PLANE_0, US(50), suspension(5)), at(105));
         // The program has run for 100 us when the read suspends it, and resumes at 155 us.
-        assert_eq!(die.enqueue(at(100), at(100), US(10)), at(565));
+        assert_eq!(die.enqueue(at(100), PROGRAM, at(100), US(10)), at(565));
         assert_eq!(die.read(at(554), at(554), PLANE_0, US(50), None), at(555));
     }
 
     #[test]
     fn second_read_needs_no_second_suspension_and_planes_read_in_parallel() {
         let mut die = Die::default();
-        die.enqueue(at(0), at(0), US(500));
+        die.enqueue(at(0), PROGRAM, at(0), US(500));
         assert_eq!(die.read(at(100), at(100), PLANE_0, US(50), suspension(5)), at(105));
         assert_eq!(die.read(at(110), at(110), PLANE_0, US(50), suspension(5)), at(155));
         assert_eq!(die.read(at(110), at(110), PLANE_1, US(50), suspension(5)), at(110));
@@ -236,7 +311,7 @@ mod tests {
         let starts = |suspensions_max: u32| {
             let suspension = Suspension::of(&Media { suspend: US(5), suspensions_max, ..Media::default() });
             let mut die = Die::default();
-            die.enqueue(at(0), at(0), US(500));
+            die.enqueue(at(0), PROGRAM, at(0), US(500));
             // The second read joins the first suspension, which ends at 205 us. The operation then ends at 605 us.
             [100, 110, 300, 400].map(|us| die.read(at(us), at(us), PLANE_0, US(50), suspension))
         };
@@ -248,8 +323,8 @@ mod tests {
     #[test]
     fn without_suspension_reads_wait_but_go_before_operations_not_begun() {
         let mut die = Die::default();
-        die.enqueue(at(0), at(0), US(500));
-        assert_eq!(die.enqueue(at(0), at(0), US(500)), at(1000));
+        die.enqueue(at(0), PROGRAM, at(0), US(500));
+        assert_eq!(die.enqueue(at(0), PROGRAM, at(0), US(500)), at(1000));
         assert_eq!(die.read(at(100), at(100), PLANE_0, US(50), None), at(500));
         assert_eq!(die.read(at(549), at(549), PLANE_0, US(50), None), at(550));
         assert_eq!(die.read(at(700), at(700), PLANE_0, US(50), None), at(1100));
@@ -258,8 +333,8 @@ mod tests {
     #[test]
     fn read_at_the_end_of_an_operation_finds_the_next_one_running() {
         let mut die = Die::default();
-        die.enqueue(at(0), at(0), US(500));
-        die.enqueue(at(0), at(0), US(500));
+        die.enqueue(at(0), PROGRAM, at(0), US(500));
+        die.enqueue(at(0), PROGRAM, at(0), US(500));
         let earlier = at(500) - Span::from_ps(1);
         assert_eq!(die.clone().read(earlier, earlier, PLANE_0, US(50), None), at(500));
         assert_eq!(die.read(at(500), at(500), PLANE_0, US(50), None), at(1000));
@@ -270,8 +345,8 @@ mod tests {
         let mut die = Die::default();
         die.read(at(0), at(0), Planes { first: 0, last: 1 }, US(50), None);
         assert_eq!(die.work_done(at(50)), DieWork { whole: US(0), planes: US(100) });
-        die.enqueue(at(100), at(100), US(500));
-        die.enqueue(at(100), at(100), US(500));
+        die.enqueue(at(100), PROGRAM, at(100), US(500));
+        die.enqueue(at(100), PROGRAM, at(100), US(500));
         die.read(at(200), at(200), PLANE_0, US(50), suspension(5));
         assert_eq!(die.work_done(at(255)).whole, US(155));
         assert_eq!(die.work_done(at(700)).whole, US(600));
@@ -281,19 +356,37 @@ mod tests {
     #[test]
     fn reads_delay_an_operation_by_its_own_length_at_most() {
         let mut die = Die::default();
-        die.enqueue(at(0), at(0), US(100));
-        assert_eq!(
-            die.read(at(10), at(10), PLANE_0, US(60), Some(Suspension { time: US(0), count_max: u32::MAX })),
-            at(10)
-        );
-        assert_eq!(
-            die.read(at(10), at(10), PLANE_0, US(60), Some(Suspension { time: US(0), count_max: u32::MAX })),
-            at(70)
-        );
+        die.enqueue(at(0), PROGRAM, at(0), US(100));
+        assert_eq!(die.read(at(10), at(10), PLANE_0, US(60), suspension(0)), at(10));
+        assert_eq!(die.read(at(10), at(10), PLANE_0, US(60), suspension(0)), at(70));
         // The operation has been delayed by 120 us in total. It resumes at 130 us and ends at 220 us.
-        assert_eq!(
-            die.read(at(10), at(10), PLANE_0, US(60), Some(Suspension { time: US(0), count_max: u32::MAX })),
-            at(220)
-        );
+        assert_eq!(die.read(at(10), at(10), PLANE_0, US(60), suspension(0)), at(220));
+    }
+
+    #[test]
+    fn read_waits_for_the_pulse_of_an_erase_and_for_all_of_a_read() {
+        let pulses = Some(Suspension { time: US(5), erase_pulse: US(300), count_max: u32::MAX });
+        let mut die = Die::default();
+        die.enqueue(at(0), DieWorkKind::Erase, at(0), US(900));
+        // The erase has run for 300 us at 300 us, and goes on until then; it resumes at 350 us.
+        assert_eq!(die.read(at(100), at(100), PLANE_0, US(50), pulses), at(300));
+        assert_eq!(die.read(at(120), at(120), PLANE_1, US(50), pulses), at(300));
+        assert_eq!(die.read(at(400), at(400), PLANE_0, US(50), None), at(950));
+        let mut die = Die::default();
+        die.enqueue(at(0), DieWorkKind::Read, at(0), US(200));
+        assert_eq!(die.read(at(10), at(10), PLANE_0, US(50), pulses), at(200));
+    }
+
+    #[test]
+    fn reads_of_collection_that_go_first_come_before_queued_programs_and_behind_each_other() {
+        let mut die = Die::default();
+        die.enqueue(at(0), PROGRAM, at(0), US(500));
+        assert_eq!(die.enqueue(at(0), PROGRAM, at(0), US(500)), at(1000));
+        assert_eq!(die.first_begins_at(at(10)), at(500));
+        assert_eq!(die.enqueue_first(at(10), US(100)), at(600));
+        assert_eq!(die.enqueue_first(at(10), US(100)), at(700));
+        assert_eq!(die.enqueue(at(10), PROGRAM, at(10), US(500)), at(1700));
+        let mut idle = Die::default();
+        assert_eq!(idle.enqueue_first(at(10), US(100)), at(110));
     }
 }

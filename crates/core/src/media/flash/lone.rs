@@ -41,10 +41,11 @@ impl FlashCosts {
     /// Transfers a row, whose array read ends at `read_at`, page by page over the bus of its channel.
     pub(super) fn send_row(&self, bus: &mut Bus, now: Time, read_at: Time, row: &RowWork) -> RowTransfer {
         let (mut sent, mut row_sent) = (0, RowTransfer { first_at: Time::ZERO, crossed: read_at, held: Span::ZERO });
+        let piece = self.bus.transfer_time(row.page_bytes) * u64::from(self.transfer_pages);
         while sent < row.bytes {
             let page = row.page_bytes.min(row.bytes - sent);
             let transfer = self.bus.transfer_time(page);
-            let bus_from = bus.reserve(now, row_sent.crossed, transfer);
+            let bus_from = bus.reserve_first(now, row_sent.crossed, transfer, piece);
             if row.needed > sent {
                 let share = self.bus.transfer_time(row.needed.min(sent + page) - sent);
                 row_sent.first_at = bus_from + share + self.ecc_decode;

@@ -34,6 +34,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
+use super::housekeeping::Pauses;
 use super::spread::ArraySpread;
 use super::timing::{Bus, BusRate};
 use super::translation::policy::{Policy, PolicySettings};
@@ -46,9 +47,9 @@ use crate::data::persistence::Notes;
 use crate::number::{index, narrow, real};
 use crate::time::{Span, Time};
 use buffer::FlashBuffer;
-use die::{Die, Suspension};
+use die::{Die, DieWorkKind, Suspension};
 use idle::IdleCollection;
-use layout::FlashLayout;
+use layout::{FlashLayout, FlashRow};
 use lone::LoneRead;
 use placed::PlacedWrites;
 use read_ahead::ReadAhead;
@@ -81,6 +82,8 @@ pub struct Flash {
     waits_for_cells: bool,
     /// True if a flush must program the write buffer, because the buffer does not survive a loss of power.
     flushes: bool,
+    /// Writes of the mapping's journal, during which no write enters the buffer.
+    journal: Option<Pauses>,
     /// Line that is being filled in the open block of each user stream: the mapping units to be programmed together.
     /// The last one belongs to the SLC cache, if there is one.
     lines: Vec<OpenLine>,
@@ -92,6 +95,13 @@ pub struct Flash {
     /// Time at which all data that has left the write buffer is in the cells.
     programmed_at: Time,
     moves: Vec<UnitMove>,
+    /// Rows that are being collected, with the number of units that are read from each.
+    collected: Vec<(FlashRow, u32)>,
+    /// Largest number of rows of a word line that garbage collection reads in one go.
+    collection_rows: usize,
+    /// Number of lines for which garbage collection makes room at once, and of those that are left of them.
+    collection_lines: u32,
+    lines_until_collection: u32,
     erased: Vec<u32>,
     idle: Option<IdleCollection>,
     /// Streams that hosts choose (data placement); `None` if hosts cannot choose.
@@ -125,6 +135,8 @@ pub struct FlashCosts {
     pub bus: BusRate,
     /// Time of the ECC decoder after each flash read that a host waits for.
     pub ecc_decode: Span,
+    /// Number of pages that cross a channel in one go.
+    pub transfer_pages: u32,
     /// True if the planes of a die can read different pages at the same time.
     pub independent_planes: bool,
 }
@@ -210,11 +222,16 @@ impl Flash {
             capacity_bytes: media.capacity_mib << 20,
             waits_for_cells: !media.acknowledges_early(),
             flushes: !buffer.power_loss_protection,
+            journal: Pauses::every(buffer.journal_interval, buffer.journal),
             lines: vec![OpenLine::default(); streams],
             map_line: OpenLine::default(),
             programming: VecDeque::new(),
             programmed_at: Time::ZERO,
             moves: Vec::new(),
+            collected: Vec::new(),
+            collection_rows: index(translation.collection_rows),
+            collection_lines: translation.collection_lines,
+            lines_until_collection: 0,
             erased: Vec::new(),
             idle: IdleCollection::new(translation.idle, translation.idle_blocks),
             placed: shape.placement.map(|streams| Box::new(PlacedWrites::new(streams))),
@@ -244,6 +261,7 @@ impl Flash {
         if let Some(placed) = &mut self.placed {
             placed.count(bytes);
         }
+        let at = self.journal.map_or(at, |journal| journal.start_after(at));
         let (mut from, mut last_at, mut first) = (at, at, offset);
         for (unit, part) in units(&self.layout, offset, bytes) {
             if self.zoned.is_some() {
@@ -489,15 +507,15 @@ impl Flash {
         let channel = index(die % self.layout.channels);
         let mut ready = self.dies[index(die)].takes_data_at(now).max(at);
         let mut crossed = ready;
-        for _ in 0..pages {
+        for sent in 1..=pages {
             let commanded = self.send_program_command(now, channel, ready);
             crossed = self.buses[channel].reserve(now, commanded, page) + page;
-            ready = crossed + page;
+            ready = if sent.is_multiple_of(self.costs.transfer_pages) { crossed + page } else { crossed };
         }
         let length = self.program_or_erase(program);
         self.activity.buses_busy += page * u64::from(pages);
         self.activity.banks_busy += length;
-        self.dies[index(die)].enqueue(now, crossed, length)
+        self.dies[index(die)].enqueue(now, DieWorkKind::Program, crossed, length)
     }
 
     /// Sends the command of an access to a channel, not before `ready`. Returns the time at which the command begins:
@@ -540,8 +558,14 @@ impl Flash {
 
     /// Makes room for another line of `stream` by garbage collection, and queues the reads, programs and erases for it.
     fn collect_garbage(&mut self, now: Time, stream: u8) {
+        if self.lines_until_collection > 0 {
+            self.lines_until_collection -= 1;
+            return;
+        }
+        self.lines_until_collection = self.collection_lines - 1;
+        let units = self.layout.line_units() * self.collection_lines;
         let (mut moves, mut erased) = (std::mem::take(&mut self.moves), std::mem::take(&mut self.erased));
-        self.translation.make_room_for(stream, self.layout.line_units(), &mut moves, &mut erased);
+        self.translation.make_room_for(stream, units, &mut moves, &mut erased);
         (self.moves, self.erased) = (moves, erased);
         self.execute_collection(now);
     }
@@ -555,7 +579,7 @@ impl Flash {
         for _ in erased.drain(..) {
             for die in 0..self.dies.len() {
                 let length = self.program_or_erase(self.costs.erase);
-                self.dies[die].enqueue(now, now, length);
+                self.dies[die].enqueue(now, DieWorkKind::Erase, now, length);
                 self.activity.banks_busy += length;
             }
         }
@@ -564,16 +588,22 @@ impl Flash {
 
     /// Reads the mapping units that garbage collection moves, and programs the lines that they fill in the new block.
     fn relocate(&mut self, now: Time, moved: UnitMove) {
-        let rows_before = |position: u32| position / self.layout.row_units;
-        let rows = rows_before(moved.from.position + moved.positions.max(1) - 1) - rows_before(moved.from.position) + 1;
-        let reads = rows.min(moved.units);
         let mut there_at = now;
-        for read in 0..reads {
-            let place = UnitLocation {
-                position: moved.from.position + read * (rows / reads) * self.layout.row_units,
-                ..moved.from
-            };
-            there_at = there_at.max(self.read_in_background(now, now, place, moved.units.div_ceil(reads)));
+        {
+            let mut rows = std::mem::take(&mut self.collected);
+            rows.extend(self.rows_of(moved).map(|(place, units)| (self.layout.row(place), units)));
+            // Rows of one word line lie as far apart as the drive has channels.
+            let lines = self.layout.channels * self.layout.pages_per_line;
+            rows.sort_by_key(|(row, _)| (row.number / lines, row.die, row.number));
+            for run in
+                rows.chunk_by(|(one, _), (next, _)| one.die == next.die && one.number / lines == next.number / lines)
+            {
+                for rows in run.chunks(self.collection_rows) {
+                    there_at = there_at.max(self.read_in_one_go(now, rows));
+                }
+            }
+            rows.clear();
+            self.collected = rows;
         }
         let line_units = self.layout.line_units();
         for line in moved.to.position / line_units..(moved.to.position + moved.units) / line_units {
@@ -583,13 +613,51 @@ impl Flash {
         }
     }
 
+    /// Returns the location of each row that holds units of a move, with the number of units to be read from it.
+    fn rows_of(&self, moved: UnitMove) -> impl Iterator<Item = (UnitLocation, u32)> + use<> {
+        let row_units = self.layout.row_units;
+        let rows_before = |position: u32| position / row_units;
+        let rows = rows_before(moved.from.position + moved.positions.max(1) - 1) - rows_before(moved.from.position) + 1;
+        let reads = rows.min(moved.units);
+        let units = moved.units.div_ceil(reads);
+        (0..reads).map(move |read| {
+            let position = moved.from.position + read * (rows / reads) * row_units;
+            (UnitLocation { position, ..moved.from }, units)
+        })
+    }
+
+    /// Reads rows of one word line in one go, behind all queued operations of their die. Each row leaves the registers
+    /// over the channel before the next is read. Returns the time at which all are in the buffer.
+    fn read_in_one_go(&mut self, now: Time, rows: &[(FlashRow, u32)]) -> Time {
+        let Some((FlashRow { die, .. }, _)) = rows.first() else { return now };
+        let channel = index(die % self.layout.channels);
+        let begun_at = match self.reads_first {
+            true => self.dies[index(*die)].first_begins_at(now),
+            false => self.dies[index(*die)].begins_at(now),
+        };
+        let mut crossed = begun_at;
+        for (row, units) in rows {
+            let length = self.array_read(row.page);
+            let transfer = self.costs.bus.transfer_time(units * self.layout.unit_bytes);
+            let read_at = self.begin_command(now, channel, crossed) + length;
+            crossed = self.buses[channel].reserve(now, read_at, transfer) + transfer;
+            self.activity.buses_busy += transfer;
+        }
+        let length = crossed.since(begun_at);
+        self.activity.banks_busy += length;
+        match self.reads_first {
+            true => self.dies[index(*die)].enqueue_first(now, length),
+            false => self.dies[index(*die)].enqueue(now, DieWorkKind::Read, now, length),
+        }
+    }
+
     /// Reads mapping units of one row in the background. Returns the time at which they are in the buffer.
     fn read_in_background(&mut self, now: Time, at: Time, place: UnitLocation, units: u32) -> Time {
         let row = self.layout.row(place);
         let length = self.array_read(row.page);
         let done_at = match self.reads_first {
             true => self.read_row(now, at, row.die, length),
-            false => self.dies[index(row.die)].enqueue(now, at, length),
+            false => self.dies[index(row.die)].enqueue(now, DieWorkKind::Read, at, length),
         };
         let channel = index(row.die % self.layout.channels);
         let begins_at = (done_at - length).max(now);
@@ -655,6 +723,7 @@ impl FlashCosts {
             command_bus: media.command_bus,
             bus: BusRate::from_bytes_per_ns(media.bus_bytes_per_ns),
             ecc_decode: media.ecc_decode,
+            transfer_pages: media.transfer_pages,
             independent_planes: media.plane_reads == PlaneReads::Independent,
         }
     }

@@ -15,6 +15,7 @@
 //! line is programmed once more when it is full. Unfilled lines are also copied if the write buffer is full of them;
 //! their copies are then read back before the line is programmed (assumed; drives do not say).
 
+use super::die::DieWorkKind;
 use super::layout::{FlashLayout, FlashRow};
 use super::{Flash, ProgrammingLine};
 use crate::config;
@@ -287,7 +288,7 @@ impl Flash {
         let first = stripe.die(zone, 0, 0);
         for die in first..first + stripe.dies {
             let length = self.program_or_erase(self.costs.erase);
-            self.dies[index(die)].enqueue(now, now, length);
+            self.dies[index(die)].enqueue(now, DieWorkKind::Erase, now, length);
             self.activity.banks_busy += length;
         }
     }
@@ -317,7 +318,7 @@ impl Flash {
         let Some(stripe) = self.zoned.as_ref().map(|zoned| zoned.stripe) else { return };
         for column in 0..stripe.width {
             let length = self.array_read(0) * u64::from(stripe.pages_per_line);
-            self.dies[index(stripe.die(zone, line, column))].enqueue(now, now, length);
+            self.dies[index(stripe.die(zone, line, column))].enqueue(now, DieWorkKind::Read, now, length);
             self.activity.banks_busy += length;
         }
     }
