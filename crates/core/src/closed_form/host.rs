@@ -4,7 +4,7 @@
 use super::demand::Demands;
 use super::workload::{Class, Workload};
 use super::{EngineSoftware, Parts};
-use crate::config::{LockHeld, Wait};
+use crate::config::{IdleWake, LockHeld, LockScope, Wait};
 use crate::host::software::{Cost, LockCost, locks};
 use crate::host::stack::{Path, Stack, StackStep, Way};
 use crate::ledger::Stage;
@@ -174,7 +174,11 @@ impl Parts<'_> {
         let free_at = since.map_or(Time::ZERO, |since| since + self.call() + self.on_core(host.deactivate()));
         let is_idle = since.is_some() && free_at <= now;
         let idle = if is_idle { Some(now.since(free_at)) } else { None };
-        let exit = idle.map_or(Span::ZERO, |idle| host.idle_exit_after(idle) + host.cold_time(idle));
+        let in_call = self.engaged.as_ref().is_some_and(|engaged| engaged.software.waits_in_call());
+        let exit = idle.map_or(Span::ZERO, |idle| {
+            let IdleWake { exit, cold } = host.idle_wake(idle, idle, in_call);
+            exit + cold
+        });
         let delivered = now + self.at_clock(host.interrupt) + exit;
         // The core runs the handler only after it has finished the switch away from the thread.
         delivered.max(free_at) + self.on_core(host.interrupt_handler)
@@ -252,8 +256,15 @@ impl Parts<'_> {
         let names = locks(&self.drive.stack);
         for class in &workload.classes {
             let costs = software.down(class.direction).kernel.iter().chain(&software.up.kernel);
-            for LockCost { lock, hold, .. } in costs.filter_map(|cost| cost.lock) {
-                let locks = f64::from(self.drive.drives);
+            for LockCost { lock, hold, scope, .. } in costs.filter_map(|cost| cost.lock) {
+                let queues = self.drive.limits().queue_pairs;
+                let processors = workload.threads.min(self.drive.host.processors().into());
+                let each = match scope {
+                    LockScope::Drive => 1.0,
+                    LockScope::Queue if processors > queues => queues.into(),
+                    LockScope::Queue => continue,
+                };
+                let locks = f64::from(self.drive.drives) * each;
                 demands.add_of_host(&format!("lock {}", names[lock]), locks, hold, class.share);
             }
         }
@@ -265,6 +276,6 @@ impl Parts<'_> {
 fn spend(ledger: &mut Ledger, costs: &[Cost], direction: DataDirection, bytes: u32) {
     let io = Io { op: direction.into(), offset: 0, bytes };
     for cost in costs {
-        ledger.spend(cost.stage, cost.of(&io) + cost.lock.map_or(Span::ZERO, |it| it.hold));
+        ledger.spend(cost.stage, cost.alone(&io));
     }
 }

@@ -57,6 +57,9 @@ pub const WORDS: &[&str] = &[
     "mitigations",
     "iommu-lazy",
     "iommu-strict",
+    "shared-file",
+    "no-statistics",
+    "cgroups",
 ];
 
 impl IoEngine {

@@ -81,6 +81,17 @@ section! {
         c6_exit_ns => c6_exit: Span = ZERO, ZERO..=LONGEST;
         /// Shortest expected idle time for which a core enters idle state C6
         c6_residency_ns => c6_residency: Span = ZERO, ZERO..=LONGEST;
+        /// Factor by which the expected idle time of a core must exceed the stated exit latency of an idle state while
+        /// a thread waits in a synchronous call (engine `sync`); in no such state the core polls and stays warm. Linux's
+        /// governor `menu`: 11; 0: no such condition
+        io_wait_factor => io_wait_factor: u16 = 0, 0..=1000;
+        /// Exit latency of idle state C1 that the kernel states for `host.io_wait_factor`: the worst case, unlike
+        /// `host.c1_exit_ns`
+        c1_stated_exit_ns => c1_stated_exit: Span = ZERO, ZERO..=LONGEST, with io_wait_factor;
+        /// Exit latency of idle state C1E that the kernel states for `host.io_wait_factor`
+        c1e_stated_exit_ns => c1e_stated_exit: Span = ZERO, ZERO..=LONGEST, with io_wait_factor;
+        /// Exit latency of idle state C6 that the kernel states for `host.io_wait_factor`
+        c6_stated_exit_ns => c6_stated_exit: Span = ZERO, ZERO..=LONGEST, with io_wait_factor;
         /// Processor time of an interrupt handler, without `host.wake_ns` for each thread that the handler wakes
         interrupt_handler_ns => interrupt_handler: Span = us(1), ZERO..=LONGEST;
         /// Number of cores over which interrupt vectors are spread, starting with the first core; 0: all cores
@@ -147,15 +158,15 @@ impl Host {
         if self.reactivate.is_zero() { self.context_switch } else { self.reactivate }
     }
 
-    /// Returns exit latency and residency of each idle state that a core may enter, the lightest state first.
-    pub fn idle_states(&self) -> Vec<(Span, Span)> {
+    /// Returns the idle states that a core may enter, the lightest state first.
+    pub fn idle_states(&self) -> Vec<IdleStateTimes> {
         let states = [
-            (IdleState::C1, self.c1_exit, self.c1_residency),
-            (IdleState::C1e, self.c1e_exit, self.c1e_residency),
-            (IdleState::C6, self.c6_exit, self.c6_residency),
+            (IdleState::C1, self.c1_exit, self.c1_residency, self.c1_stated_exit),
+            (IdleState::C1e, self.c1e_exit, self.c1e_residency, self.c1e_stated_exit),
+            (IdleState::C6, self.c6_exit, self.c6_residency, self.c6_stated_exit),
         ];
         let allowed = states.into_iter().filter(|(state, ..)| *state <= self.idle_states);
-        allowed.map(|(_, exit, residency)| (exit, residency)).collect()
+        allowed.map(|(_, exit, residency, stated_exit)| IdleStateTimes { exit, residency, stated_exit }).collect()
     }
 
     /// Returns the extra processor time of a core that has idled for `idle`, because its caches and branch predictors
@@ -175,9 +186,45 @@ impl Host {
     /// the deepest state whose residency is at most that time (as the menu governor of Linux).
     pub fn idle_exit_after(&self, expected: Span) -> Span {
         let mut states = self.idle_states().into_iter();
-        let worth = states.rfind(|(_, residency)| *residency <= expected);
-        worth.map_or(self.idle_exit, |(exit, _)| exit)
+        states.rfind(|state| state.residency <= expected).map_or(self.idle_exit, |state| state.exit)
     }
+
+    /// Returns the extra time of an interrupt on a core that has idled for `idle` and had expected `expected`: exit
+    /// from the idle state, and work with cold caches. If `waits_for_io`, a thread of the core waits in a synchronous
+    /// call. Linux then keeps the core out of states that it leaves too slowly (`get_typical_interval` and
+    /// `performance_multiplier`, drivers/cpuidle/governors/menu.c), and a core that polls in place of a state keeps its
+    /// caches warm.
+    pub fn idle_wake(&self, idle: Span, expected: Span, waits_for_io: bool) -> IdleWake {
+        let factor = u64::from(self.io_wait_factor);
+        if !waits_for_io || factor == 0 || self.idle_states == IdleState::None {
+            return IdleWake { exit: self.idle_exit_after(expected), cold: self.cold_time(idle) };
+        }
+        let is_entered = |state: &IdleStateTimes| state.residency <= expected && state.stated_exit * factor <= expected;
+        match self.idle_states().into_iter().rfind(is_entered) {
+            None => IdleWake { exit: Span::ZERO, cold: Span::ZERO },
+            Some(state) => IdleWake { exit: state.exit, cold: self.cold_time(idle) },
+        }
+    }
+}
+
+/// Times of an idle state of a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleStateTimes {
+    /// Extra time an interrupt needs to wake a core from the state.
+    pub exit: Span,
+    /// Shortest expected idle time for which a core enters the state.
+    pub residency: Span,
+    /// Exit latency that the kernel states, for cores with a thread in a synchronous call.
+    pub stated_exit: Span,
+}
+
+/// Extra time of an interrupt that finds its core idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleWake {
+    /// Time until the core has left its idle state.
+    pub exit: Span,
+    /// Extra processor time of a core whose caches and branch predictors are cold.
+    pub cold: Span,
 }
 
 /// Idle state (C-state) of a core; states are ordered by depth.

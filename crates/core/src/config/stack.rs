@@ -40,6 +40,14 @@ section! {
         /// before), `lazy` (maps each buffer, invalidates translations in batches) or `strict` (waits for an
         /// invalidation at each unmapping)
         iommu => iommu: IommuMode = IommuMode::Passthrough, any();
+        /// True if all threads access one file, as fio's jobs with one `filename` do, so that their processors contend for
+        /// the counts of readers in its inode; false if each thread has a file of its own
+        shared_file => shared_file: bool = false, any(), needs Engines;
+        /// True if the block layer keeps statistics of each request (`queue/iostats` of the device), which takes time
+        /// stamps
+        statistics => statistics: bool = true, any(), needs Engines;
+        /// True if the block layer accounts for each request to a control group of the kernel (`io.stat`)
+        cgroups => cgroups: bool = false, any(), needs Engines;
         /// Time without a request after which the kernel's poll thread of a job with `sqthread_poll` goes to sleep
         poller_idle_us => poller_idle: Span = us(1_000_000), ZERO..=LONGEST, needs Engines;
         /// Time to wake the kernel's poll thread of a job with `sqthread_poll` from its sleep
@@ -82,6 +90,9 @@ section! {
         /// Period for which a software stage holds its lock: part of the `stage` (a spinlock), or until the `request`
         /// is complete (a mutex, whose waiters sleep)
         lock_held => lock_held: LockHeld = LockHeld::Stage, any(), needs SoftwareAlone;
+        /// Scope of a software stage's spinlock: one lock for each `drive`, or one for each `queue` pair of each drive,
+        /// for which only the threads that share the queue pair contend
+        lock_scope => lock_scope: LockScope = LockScope::Drive, any(), needs Engines;
         /// Part of the software stage's `submit_ns`, at its end, during which the stage holds its spinlock; 0: all of
         /// `submit_ns`
         submit_held_ns => submit_held: Span = ZERO, ZERO..=LONGEST;
@@ -91,17 +102,23 @@ section! {
         /// fetched by the next holder, which lengthens the time that the lock is held
         lock_lines => lock_lines: u8 = 0, 0..=255;
         /// Number of cache lines, shared with other cores, that a software stage writes during submission
-        submit_lines => submit_lines: u8 = 0, 0..=64, needs SoftwareAlone;
+        submit_lines => submit_lines: u8 = 0, 0..=64;
         /// Number of cache lines, shared with other cores, that a software stage writes during completion; the first
         /// ones are also written during submission
-        complete_lines => complete_lines: u8 = 0, 0..=64, needs SoftwareAlone;
+        complete_lines => complete_lines: u8 = 0, 0..=64;
         /// True if a software stage ends by waking a kernel thread, which carries the request further while the
         /// submitting thread sleeps
         hand_over => hand_over: bool = false, any(), needs SoftwareAlone;
         /// Condition under which a request passes a software stage: words that must be true for its job, or false if
         /// `!` precedes them; empty: always. A word is an I/O engine, an option of it, a file system, an I/O scheduler,
-        /// `fio`, `mitigations`, `iommu-lazy` or `iommu-strict`
+        /// `fio`, `mitigations`, `iommu-lazy`, `iommu-strict`, `shared-file`, `no-statistics` or `cgroups`
         when => when: String = String::new(), any(), needs Engines;
+        /// True if an interrupt handler runs the completion part of a software stage. If threads share a queue pair, that
+        /// is done on the processor that takes the interrupts of the queue pair
+        in_handler => in_handler: bool = false, any(), needs Engines;
+        /// True if a software stage only waits, as for a time stamp or a device's register, and uses no execution unit of
+        /// its core: the other hardware thread of the core does not slow it down
+        stalls => stalls: bool = false, any(), needs Engines;
         /// True if a software stage is code of the application, which runs on the application's thread even if another
         /// thread runs the kernel's part
         user => user: bool = false, any(), needs Engines;
@@ -221,7 +238,11 @@ impl Stack {
         let scheduler = Some(self.scheduler.name()).filter(|_| self.scheduler != IoScheduler::None);
         let application = Some(self.application.name()).filter(|_| self.application != Application::Loop);
         let mitigations = self.mitigations.then_some("mitigations");
-        let own = [filesystem, scheduler, application, mitigations, self.iommu.word()].into_iter().flatten();
+        let shared_file = self.shared_file.then_some("shared-file");
+        let statistics = (!self.statistics).then_some("no-statistics");
+        let cgroups = self.cgroups.then_some("cgroups");
+        let kernel = [mitigations, self.iommu.word(), statistics, cgroups];
+        let own = [filesystem, scheduler, application, shared_file].into_iter().chain(kernel).flatten();
         engine.words().iter().copied().chain(switches.words()).chain(own).collect()
     }
 }
@@ -270,3 +291,14 @@ pub enum LockHeld {
 }
 
 names! { LockHeld { "stage" => Stage, "request" => Request } }
+
+/// Scope of the spinlock of a software stage on a stack with I/O engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockScope {
+    /// Each drive has a lock, for which all threads contend.
+    Drive,
+    /// Each queue pair of each drive has a lock, for which the threads that share the queue pair contend.
+    Queue,
+}
+
+names! { LockScope { "drive" => Drive, "queue" => Queue } }

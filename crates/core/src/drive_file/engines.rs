@@ -3,7 +3,7 @@
 use super::needs;
 use crate::config::engine::{IoEngine, WORDS};
 use crate::config::section::Section;
-use crate::config::{Application, Filesystem, IdleState, IoScheduler, StackStage};
+use crate::config::{Application, Filesystem, IdleState, IdleStateTimes, IoScheduler, StackStage};
 use crate::drive::{Drive, Interface};
 use crate::problem::BrokenCondition;
 
@@ -64,13 +64,17 @@ pub(super) fn choices(drive: &Drive) -> Option<BrokenCondition> {
         ("stack.application", stack.application.name(), stack.application != Application::Loop),
         ("stack.mitigations", "mitigations", !stack.mitigations),
         ("stack.iommu", stack.iommu.word().unwrap_or_default(), stack.iommu.word().is_some()),
+        ("stack.shared_file", "shared-file", stack.shared_file),
+        ("stack.statistics", "no-statistics", !stack.statistics),
+        ("stack.cgroups", "cgroups", stack.cgroups),
     ];
     let knows = |word: &str| {
         stack.has_engines() && stack.stages.iter().any(|stage| words_of_when(stage).any(|known| known == word))
     };
     let (key, word, _) = choices.into_iter().find(|(_, word, is_chosen)| *is_chosen && !knows(word))?;
     let value = match word {
-        "mitigations" => String::from("false"),
+        "mitigations" | "no-statistics" => String::from("false"),
+        "shared-file" | "cgroups" => String::from("true"),
         _ => format!("\"{}\"", word.strip_prefix("iommu-").unwrap_or(word)),
     };
     BrokenCondition::when(
@@ -81,6 +85,9 @@ pub(super) fn choices(drive: &Drive) -> Option<BrokenCondition> {
             "stack.application",
             "stack.mitigations",
             "stack.iommu",
+            "stack.shared_file",
+            "stack.statistics",
+            "stack.cgroups",
             "stack.stages",
         ],
         format!("{key} is {value}, but no stage of the stack depends on it"),
@@ -143,7 +150,7 @@ pub(super) fn idle_states(drive: &Drive) -> Option<BrokenCondition> {
     }
     let keys: &[&str] = &["host.idle_states", "host.idle_exit_ns", "host.c1_exit_ns", "host.c1e_residency_ns"];
     let states = host.idle_states();
-    let deeper = |pair: &[(crate::time::Span, crate::time::Span)]| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1;
+    let deeper = |pair: &[IdleStateTimes]| pair[0].exit <= pair[1].exit && pair[0].residency <= pair[1].residency;
     if !host.idle_exit.is_zero() {
         let found = String::from("host.idle_exit_ns is above 0 together with host.idle_states");
         return BrokenCondition::when(

@@ -9,14 +9,14 @@
 use std::sync::Arc;
 
 use super::interrupts::HandlerRun;
-use super::locks::Spinner;
+use super::locks::{SharedLine, SpinLock, Spinner};
 use super::poller::Poller;
 use super::posted::PostedWrites;
 use super::processors::{HostContext, LockGrant, Processors};
-use super::software::{Cost, LockCost, Software};
+use super::software::{self, Cost, LockCost, Software, charge};
 use super::stack::Way;
 use super::thread::{State, Thread, Work};
-use crate::config::{EngineOptions, IoEngine, Stack, Wait};
+use crate::config::{EngineOptions, IoEngine, LockScope, Stack, Wait};
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::number::{index, length, short_length};
@@ -33,9 +33,11 @@ use crate::workload::{Batch, BatchSizes, Job};
 #[derive(Clone, Copy, Debug)]
 enum Leg {
     /// Work for one request of the batch.
-    Each { member: usize, stage: Stage, time: Span },
+    Each { member: usize, stage: Stage, time: Span, stalls: bool },
     /// Work for one request of the batch under a spinlock.
     Locked { member: usize, stage: Stage, lock: usize, hold: Span, lines: u8 },
+    /// Write of a cache line that other processors write too, for one request of the batch.
+    Line { member: usize, stage: Stage, line: usize },
     /// Work for all requests of the batch together.
     All { stage: Stage, time: Span },
     /// End of the work for one request, whose application has its result.
@@ -73,6 +75,12 @@ pub(super) struct Batcher {
     pub poller: Option<Poller>,
     /// Processor that the job chooses for the poll thread.
     pub poller_cpu: Option<usize>,
+    /// Number of the thread's queue pair on each drive.
+    queue: usize,
+    /// True if a thread on another processor uses the queue pair, too.
+    shares_queue: bool,
+    /// True if another processor than the thread's takes the interrupts of the queue pair.
+    is_handled_elsewhere: bool,
 }
 
 /// Software whose requests go in batches: state of each thread, and what the threads share.
@@ -82,6 +90,8 @@ pub(super) struct Batched {
     drive: Arc<Drive>,
     /// Batching state of each thread, by thread number.
     pub(super) batchers: Vec<Batcher>,
+    /// Cache lines that processors share, by drive.
+    lines: Vec<SharedLine>,
     /// Register writes that cores have posted; `None` if the room for them cannot fill up.
     pub(super) posted: Option<PostedWrites>,
     /// Number of interrupt vectors of each drive.
@@ -106,6 +116,9 @@ impl Batcher {
             is_draining: false,
             poller: None,
             poller_cpu: None,
+            queue: 0,
+            shares_queue: false,
+            is_handled_elsewhere: false,
         }
     }
 
@@ -153,16 +166,25 @@ impl Batcher {
         }
     }
 
-    /// Plans the legs of one request of the batch: each cost, and the lock that goes with it.
+    /// Plans the legs of one request of the batch: each cost, with its shared cache lines and its lock. Leaves out what
+    /// an interrupt handler has done on another processor.
     fn each(&mut self, member: usize, costs: &[Cost], shared: &Shared) {
         let request = &shared.requests[self.members[member].request];
-        for cost in costs {
+        for cost in costs.iter().filter(|cost| !(cost.in_handler && self.is_handled_elsewhere)) {
             let stage = cost.stage;
-            self.legs.push(Leg::Each { member, stage, time: cost.of(&request.io) });
-            if let Some(LockCost { lock, hold, lines }) = cost.lock {
-                let lock = usize::from(request.drive) * self.software.locks + lock;
-                self.legs.push(Leg::Locked { member, stage, lock, hold, lines });
-            }
+            let lock = cost.lock.filter(|lock| lock.scope == LockScope::Drive || self.shares_queue);
+            // The time under the lock of a queue pair is part of the cost.
+            let held = lock.filter(|lock| lock.scope == LockScope::Queue).map_or(Span::ZERO, |lock| lock.hold);
+            let (time, stalls) = (cost.of(&request.io) - held, cost.stalls);
+            self.legs.push(Leg::Each { member, stage, time, stalls });
+            let first = usize::from(request.drive) * self.software.lines + cost.lines.first;
+            let lines = first..first + usize::from(cost.lines.count);
+            self.legs.extend(lines.map(|line| Leg::Line { member, stage, line }));
+            self.legs.extend(lock.map(|lock| {
+                let LockCost { hold, lines, .. } = lock;
+                let lock = self.software.locks.number(&lock, request.drive, self.queue);
+                Leg::Locked { member, stage, lock, hold, lines }
+            }));
         }
     }
 
@@ -202,7 +224,8 @@ impl Batcher {
         }
     }
 
-    /// Charges a request of the batch for holding a lock until `until`, and moves the work on to that instant.
+    /// Charges a request of the batch for holding a lock, or for fetching a cache line, until `until`, and moves the work
+    /// on to that instant.
     fn hold_lock(&mut self, member: usize, stage: Stage, until: Time, shared: &mut Shared) {
         let ledger = &mut shared.requests[self.members[member].request].ledger;
         ledger.until(Stage::Batch, self.cursor.max(ledger.cursor()));
@@ -213,10 +236,10 @@ impl Batcher {
     /// Charges a leg without a lock to the requests of the batch, and moves the work on to its end.
     fn take(&mut self, leg: Leg, shared: &mut Shared) {
         match leg {
-            Leg::Each { member, stage, time } => {
+            Leg::Each { member, stage, time, stalls } => {
                 let ledger = &mut shared.requests[self.members[member].request].ledger;
                 ledger.until(Stage::Batch, self.cursor);
-                ledger.spend(stage, time);
+                charge(ledger, stage, time, stalls);
                 self.cursor = ledger.cursor();
             }
             Leg::All { stage, time } => {
@@ -232,7 +255,7 @@ impl Batcher {
                 }
             }
             Leg::End { member } => self.members[member].end = self.cursor,
-            Leg::Locked { .. } => unreachable!("a lock is taken at its instant"),
+            Leg::Locked { .. } | Leg::Line { .. } => unreachable!("locks and lines are taken at their instants"),
         }
     }
 }
@@ -263,6 +286,7 @@ impl Batched {
         drive.stack.has_engines().then(|| Batched {
             drive: Arc::new(drive.clone()),
             batchers: Vec::new(),
+            lines: vec![SharedLine::default(); software::shared_lines(&drive.stack) * usize::from(drive.drives)],
             posted: PostedWrites::of(&drive.host),
             vectors: index(drive.limits().queue_pairs.max(1)),
             vector_cores: Vec::new(),
@@ -277,11 +301,29 @@ impl Batched {
         Thread { wait, waits_for_flush, ..thread }
     }
 
-    /// Directs the interrupts of a queue to the core of the first thread that uses the queue.
-    pub(super) fn take_vector(&mut self, thread: u16, processors: &Processors) {
-        let queue = queue_of(thread, index(self.drive.limits().queue_pairs));
+    /// Gives a new thread its queue pair, whose interrupts go to the core of the first thread that uses it. Notes which
+    /// threads share the queue pair from several cores.
+    pub(super) fn join_queue(&mut self, thread: u16, processors: &mut Processors) {
+        let queues = index(self.drive.limits().queue_pairs);
+        let (thread, queue) = (usize::from(thread), queue_of(thread, queues));
+        let core = processors.threads[thread].core;
         if queue == self.vector_cores.len() {
-            self.vector_cores.push(processors.threads[usize::from(thread)].core);
+            self.vector_cores.push(core);
+        }
+        let software = self.batchers[thread].software.clone();
+        processors.cores[core].waits_for_io |= software.waits_in_call();
+        self.batchers[thread].queue = queue;
+        // The kernel gives each processor a queue pair if there are enough, so that only threads of one processor share it.
+        let is_short = processors.cores.len() > queues;
+        let is_elsewhere = |other: usize| is_short && other != core;
+        self.batchers[thread].is_handled_elsewhere = !software.polls() && is_elsewhere(self.vector_cores[queue]);
+        for mate in (queue..thread).step_by(queues).filter(|mate| is_elsewhere(processors.threads[*mate].core)) {
+            self.batchers[mate].shares_queue = true;
+            self.batchers[thread].shares_queue = true;
+        }
+        let locks = software.locks.count(queue);
+        if self.batchers[thread].shares_queue && processors.spin_locks.len() < locks {
+            processors.spin_locks.resize(locks, SpinLock::default());
         }
     }
 
@@ -349,7 +391,7 @@ impl Batched {
             let path = processors.issue(cursor, thread, next, shared);
             let ledger = &mut shared.requests[path.request].ledger;
             for cost in &batcher.software.down(next.io.op.direction()).user {
-                ledger.spend(cost.stage, cost.of(&next.io));
+                charge(ledger, cost.stage, cost.of(&next.io), cost.stalls);
             }
             cursor = ledger.cursor();
             batcher.members.push(Member { request: path.request, end: Time::NEVER });
@@ -426,11 +468,11 @@ impl Batched {
         let core = this.core;
         let batcher = &mut self.batchers[usize::from(thread)];
         while let Some(&leg) = batcher.legs.get(batcher.place) {
-            let Leg::Locked { member, stage, lock, hold, lines } = leg else {
+            if !matches!(leg, Leg::Locked { .. } | Leg::Line { .. }) {
                 batcher.place += 1;
                 batcher.take(leg, shared);
                 continue;
-            };
+            }
             if batcher.cursor > now {
                 let (from, to) = (batcher.from, batcher.cursor);
                 this.work = Work::Legs;
@@ -438,6 +480,15 @@ impl Batched {
                 return shared.scheduler.at(to, Event::Path(thread));
             }
             batcher.place += 1;
+            let (member, stage, lock, hold, lines) = match leg {
+                Leg::Locked { member, stage, lock, hold, lines } => (member, stage, lock, hold, lines),
+                Leg::Line { member, stage, line } => {
+                    let written = self.lines[line].write(now, core, &processors.distances);
+                    batcher.hold_lock(member, stage, written, shared);
+                    continue;
+                }
+                _ => unreachable!("other legs take their time above"),
+            };
             let spin_lock = &mut processors.spin_locks[lock];
             let fetched = hold + spin_lock.fetch_time(core, lines, &processors.distances);
             let Some(start) = spin_lock.take(now, core, fetched, &processors.distances) else {
@@ -538,9 +589,23 @@ impl Batched {
         processors.wait(now, thread, shared);
     }
 
+    /// Lets an interrupt handler that runs on another processor than a request's thread do the kernel's part of the
+    /// completion there. Threads that share a queue pair all have it done by one processor.
+    fn complete_in_handler(&mut self, now: Time, thread: u16, request: RequestId, context: &mut HostContext<'_>) {
+        let HostContext { processors, shared, .. } = context;
+        let batcher = &self.batchers[usize::from(thread)];
+        let Some(core) = processors.handler_core.filter(|_| batcher.is_handled_elsewhere) else { return };
+        let costs = batcher.software.up.kernel.iter().filter(|cost| cost.in_handler);
+        let time = costs.map(|cost| cost.alone(&shared.requests[request].io)).sum();
+        let run = processors.run_handler(now, core, time, shared);
+        self.on_handler(&run, shared);
+        shared.requests.charge(Some(request), Stage::Interrupt, run.end());
+    }
+
     /// Tells a thread of a completion. The thread continues, or is woken, once it has as many completions as it needs.
     #[inline(never)]
     pub(super) fn on_completed(&mut self, now: Time, thread: u16, request: RequestId, context: &mut HostContext<'_>) {
+        self.complete_in_handler(now, thread, request, context);
         let HostContext { processors, shared, .. } = context;
         let this = &mut processors.threads[usize::from(thread)];
         let wanted = self.batchers[usize::from(thread)].completions_wanted(this.outstanding);

@@ -3,7 +3,7 @@
 //! As in the menu governor of Linux, a core enters the deepest state whose residency is no longer than the idle time
 //! that it expects: the mean of its last eight (drivers/cpuidle/governors/menu.c).
 
-use crate::config::{self, IdleState};
+use crate::config::{self, IdleState, IdleWake};
 use crate::number::length;
 use crate::time::Span;
 
@@ -29,22 +29,15 @@ impl Governor {
         Governor { has_states: host.idle_states != IdleState::None, host: host.clone() }
     }
 
-    /// Returns the extra time that an interrupt needs to reach a core that has idled for `idle`, and remembers that
-    /// idle time.
-    pub(super) fn exit_time(&self, idles: &mut Idles, idle: Span) -> Span {
+    /// Returns the extra time of an interrupt on a core that has idled for `idle`, and remembers that idle time. If
+    /// `waits_for_io`, a thread of the core waits in a synchronous call.
+    pub(super) fn wake(&self, idles: &mut Idles, idle: Span, waits_for_io: bool) -> IdleWake {
         if !self.has_states {
-            return self.host.idle_exit;
+            return IdleWake { exit: self.host.idle_exit, cold: self.host.cold_time(idle) };
         }
         let expected = idles.mean().unwrap_or(idle);
         idles.note(idle);
-        self.host.idle_exit_after(expected)
-    }
-}
-
-impl Governor {
-    /// Returns the extra work of a core that has idled for `idle`, because its caches are cold.
-    pub(super) fn cold_time(&self, idle: Span) -> Span {
-        self.host.cold_time(idle)
+        self.host.idle_wake(idle, expected, waits_for_io)
     }
 }
 
@@ -82,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_state_is_entered_at_its_residency_and_not_a_picosecond_below() {
-        let exit = |idle: Span| governor().exit_time(&mut Idles::default(), idle);
+        let exit = |idle: Span| governor().wake(&mut Idles::default(), idle, false).exit;
         assert_eq!(exit(Span::from_us(2) - Span::from_ps(1)), Span::ZERO);
         assert_eq!(exit(Span::from_us(2)), Span::from_ns(300));
         assert_eq!(exit(Span::from_us(20) - Span::from_ps(1)), Span::from_ns(300));
@@ -94,11 +87,11 @@ mod tests {
     fn a_core_expects_the_mean_of_its_last_eight_idle_times() {
         let (governor, mut idles) = (governor(), Idles::default());
         for _ in 0..8 {
-            governor.exit_time(&mut idles, Span::from_us(10));
+            governor.wake(&mut idles, Span::from_us(10), false);
         }
         // The first long idle times follow short ones, so the expected time is short and the core is in C1. After eight
         // long ones it is in C6.
-        let exits: Vec<Span> = (0..8).map(|_| governor.exit_time(&mut idles, Span::from_us(1000))).collect();
+        let exits: Vec<Span> = (0..8).map(|_| governor.wake(&mut idles, Span::from_us(1000), false).exit).collect();
         assert_eq!(exits[0], Span::from_ns(300));
         assert_eq!(exits[1], Span::from_us(2));
         assert_eq!(exits[6], Span::from_us(50));
@@ -107,9 +100,31 @@ mod tests {
     #[test]
     fn core_is_half_as_cold_after_half_of_the_time() {
         let host = config::Host { cold: Span::from_ns(3000), cold_after: Span::from_us(60), ..governor().host };
-        let cold = |us: u64| Governor::new(&host).cold_time(Span::from_us(us)).as_ns();
+        let cold = |us: u64| host.cold_time(Span::from_us(us)).as_ns();
         assert_eq!([cold(0), cold(30), cold(60), cold(600)], [0.0, 1500.0, 3000.0, 3000.0]);
-        assert_eq!(governor().cold_time(Span::from_us(600)), Span::ZERO);
+        assert_eq!(governor().host.cold_time(Span::from_us(600)), Span::ZERO);
+    }
+
+    #[test]
+    fn core_of_a_synchronous_call_polls_and_stays_warm_until_it_may_halt() {
+        let us = Span::from_us;
+        let governor = Governor::new(&config::Host {
+            io_wait_factor: 11,
+            c1_stated_exit: us(2),
+            c1e_stated_exit: us(10),
+            c6_stated_exit: us(133),
+            cold: us(3),
+            ..governor().host
+        });
+        let wake = |idle: Span, in_call| governor.wake(&mut Idles::default(), idle, in_call);
+        // C1 states 2 us, so a core that waits in a call may enter C1 from 22 us on, and C1E from 110 us on.
+        let below = us(22) - Span::from_ps(1);
+        assert_eq!(wake(below, true), IdleWake { exit: Span::ZERO, cold: Span::ZERO });
+        assert_eq!(wake(below, false).exit, us(2));
+        assert_eq!(wake(us(22), true).exit, Span::from_ns(300));
+        assert!(wake(us(22), true).cold > us(1));
+        assert_eq!([109, 110].map(|idle| wake(us(idle), true).exit), [Span::from_ns(300), us(2)]);
+        assert_eq!(wake(us(1463), true), wake(us(1463), false));
     }
 
     #[test]

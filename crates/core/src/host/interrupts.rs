@@ -6,6 +6,7 @@
 //! edition, chapters 4, 7 and 10).
 
 use super::processors::{Core, Processors};
+use crate::config::IdleWake;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 
@@ -51,7 +52,7 @@ impl Processors {
             return self.interrupt;
         }
         let idle = now.since(core.free_at);
-        let (exit, cold) = (self.governor.exit_time(&mut core.idles, idle), self.governor.cold_time(idle));
+        let IdleWake { exit, cold } = self.governor.wake(&mut core.idles, idle, core.waits_for_io);
         self.used.switching += cold;
         self.interrupt + exit + cold
     }

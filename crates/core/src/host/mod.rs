@@ -33,6 +33,7 @@ use batched::Batched;
 pub use batched::Member;
 use blocking::Blocking;
 use processors::{HostContext, Processors};
+use software::LockNumbers;
 use stack::Way;
 pub use thread::FinishedWork;
 use thread::{State, Thread, Work};
@@ -77,7 +78,7 @@ impl Host {
         };
         let spin_locks = match &submission {
             Submission::Blocking(blocking) => blocking.stack.spin_locks,
-            Submission::Batched(_) => software::locks(&drive.stack).len() * usize::from(drive.drives),
+            Submission::Batched(_) => LockNumbers::new(drive).count(0),
         };
         Host { processors: Processors::new(drive, spin_locks, seed), submission, supported: drive.limits().supported }
     }
@@ -102,7 +103,7 @@ impl Host {
         thread.waits_for_flush &= thread.generator.is_some();
         processors.threads.push(thread);
         if let Submission::Batched(batched) = submission {
-            batched.take_vector(number, processors);
+            batched.join_queue(number, processors);
             batched.place_pollers(processors);
         }
         number

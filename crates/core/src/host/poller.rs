@@ -175,6 +175,6 @@ impl Poller {
 /// holds it for as long as any thread.
 fn spend(ledger: &mut Ledger, costs: &[Cost], io: &Io) {
     for cost in costs {
-        ledger.spend(cost.stage, cost.of(io) + cost.lock.map_or(Span::ZERO, |it| it.hold));
+        ledger.spend(cost.stage, cost.alone(io));
     }
 }

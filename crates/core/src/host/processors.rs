@@ -47,6 +47,8 @@ pub(super) struct Core {
     /// Time for which the processor's poll threads have worked and slept.
     pub polled: PollThreadTime,
     pub idles: Idles,
+    /// True if a thread of the processor waits for its requests in synchronous calls.
+    pub waits_for_io: bool,
 }
 
 /// Thread that gets a released spinlock, and the stage in which it spun for the lock.

@@ -6,10 +6,11 @@
 //! kernel's, which another thread may run.
 
 use crate::config::engine::{EngineOptions, IoEngine, polls};
-use crate::config::{self, StackStage as Layer};
+use crate::config::{self, LockScope, StackStage as Layer};
 use crate::drive::Drive;
 use crate::fabric::InitiatorCosts;
 use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
 use crate::request::{DataDirection, Io, Op};
 use crate::time::Span;
 
@@ -31,13 +32,30 @@ pub struct Cost {
     pub is_of_reads: bool,
     /// Spinlock that the stage holds; `None` without one.
     pub lock: Option<LockCost>,
+    /// Cache lines that the stage writes and that all processors share.
+    pub lines: SharedLines,
+    /// True if an interrupt handler runs the stage.
+    pub in_handler: bool,
+    /// True if the stage takes its exact time, whatever the other hardware thread of the core does.
+    pub stalls: bool,
 }
 
-/// Spinlock that a stage of the software holds at the end of its work. Each drive has its own.
+/// Cache lines of a drive, counted from its first one, that a stage of the software writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedLines {
+    /// Number of the first cache line among those of one drive.
+    pub first: usize,
+    /// Number of cache lines that the stage writes.
+    pub count: u8,
+}
+
+/// Spinlock that a stage of the software holds at the end of its work. Each drive, or each queue pair, has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockCost {
-    /// Number of the lock among those of one drive.
+    /// Number of the lock among those of one drive or queue pair.
     pub lock: usize,
+    /// Scope of the lock: a drive, or a queue pair.
+    pub scope: LockScope,
     /// Time for which the lock is held.
     pub hold: Span,
     /// Number of cache lines that its holder writes, each of which comes from the core that held it last.
@@ -68,6 +86,38 @@ pub struct Costs {
     pub batch: Vec<BatchCost>,
 }
 
+/// Numbers of the spinlocks of a stack's stages: each drive has some for all its queue pairs, and some for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockNumbers {
+    /// Number of spinlocks of one drive or queue pair.
+    each: usize,
+    drives: usize,
+}
+
+impl LockNumbers {
+    /// Creates the numbers of the spinlocks of this drive's stack.
+    pub fn new(drive: &Drive) -> LockNumbers {
+        LockNumbers { each: locks(&drive.stack).len(), drives: drive.drives.into() }
+    }
+
+    /// Returns the number of spinlocks up to those of queue pair `queue` of the last drive.
+    pub fn count(&self, queue: usize) -> usize {
+        (self.queue(queue) + 1) * self.drives * self.each
+    }
+
+    /// Returns the number of the spinlock of a request to `drive` through queue pair `queue`.
+    pub fn number(&self, lock: &LockCost, drive: u16, queue: usize) -> usize {
+        let queue = if lock.scope == LockScope::Queue { self.queue(queue) } else { 0 };
+        (queue * self.drives + usize::from(drive)) * self.each + lock.lock
+    }
+
+    /// Returns the queue pair by which the locks of `queue` are numbered. Events number locks in 16 bits, so that with
+    /// tens of thousands of them several queue pairs share theirs.
+    fn queue(&self, queue: usize) -> usize {
+        queue % (usize::from(u16::MAX) / (self.drives * self.each).max(1)).max(1)
+    }
+}
+
 /// Software that the requests of one I/O engine pass on a drive's host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Software {
@@ -79,8 +129,10 @@ pub struct Software {
     pub down: [Costs; 2],
     /// Costs of completion, of all operations.
     pub up: Costs,
-    /// Number of spinlocks of the stack, of which each drive has its own.
-    pub locks: usize,
+    /// Numbers of the spinlocks of the stack.
+    pub locks: LockNumbers,
+    /// Number of cache lines that processors share, of which each drive has its own.
+    pub lines: usize,
     /// Processor time of one look for completions. A thread with requests in flight spends it while it waits; if
     /// completions are there already, it spends the time before collecting them.
     pub look: Vec<BatchCost>,
@@ -99,6 +151,20 @@ impl Cost {
         let list = if pages > 1 { self.list } else { Span::ZERO };
         self.each + self.page * u64::from(pages) + list
     }
+
+    /// Returns the processor time that the stage costs a request, lock included, if no other processor contends.
+    pub fn alone(&self, io: &Io) -> Span {
+        self.of(io) + self.lock.filter(|lock| lock.scope == LockScope::Drive).map_or(Span::ZERO, |lock| lock.hold)
+    }
+}
+
+/// Charges a request for `time` in a stage, at the pace of its ledger unless the stage only waits (`stalls`).
+#[inline]
+pub fn charge(ledger: &mut Ledger, stage: Stage, time: Span, stalls: bool) {
+    match stalls {
+        true => ledger.until(stage, ledger.cursor() + time),
+        false => ledger.spend(stage, time),
+    }
 }
 
 impl Software {
@@ -108,15 +174,19 @@ impl Software {
         let words = drive.stack.words(engine, switches);
         let locks = locks(&drive.stack);
         let ratio = drive.software_ratio();
-        let layers: Vec<EngineStage> = drive
-            .stack
-            .stages
-            .iter()
-            .filter(|layer| layer.is_passed(&words))
-            .map(|layer| {
+        let mut lines = 0;
+        // Stages that these requests do not pass have their numbers, too: other threads may pass them.
+        let numbered = drive.stack.stages.iter().map(|layer| {
+            let first_line = lines;
+            lines += usize::from(layer.submit_lines.max(layer.complete_lines));
+            (layer, first_line)
+        });
+        let layers: Vec<EngineStage> = numbered
+            .filter(|(layer, _)| layer.is_passed(&words))
+            .map(|(layer, first_line)| {
                 let place = columns.iter().position(|column| column == layer.column()).unwrap_or_default();
                 let lock = locks.iter().position(|lock| *lock == layer.lock);
-                EngineStage { layer, stage: Stage::stack(place), lock, ratio }
+                EngineStage { layer, stage: Stage::stack(place), lock, first_line, ratio }
             })
             .collect();
         let software = Software {
@@ -124,7 +194,8 @@ impl Software {
             switches,
             down: [DataDirection::Read, DataDirection::Write].map(|direction| Costs::down(&layers, direction)),
             up: Costs::up(&layers),
-            locks: locks.len(),
+            locks: LockNumbers::new(drive),
+            lines,
             look: layers.iter().filter_map(|met| met.batch(met.layer.wait_batch, met.layer.if_waited)).collect(),
         };
         match InitiatorCosts::of(&drive.fabric) {
@@ -144,6 +215,9 @@ impl Software {
             list: Span::ZERO,
             is_of_reads,
             lock: None,
+            lines: SharedLines::default(),
+            in_handler: false,
+            stalls: false,
         };
         self.down[DataDirection::Read as usize].kernel.push(cost(costs.submit, Span::ZERO, true));
         self.down[DataDirection::Write as usize].kernel.push(cost(costs.submit, page(costs.write_ps_per_byte), false));
@@ -156,6 +230,11 @@ impl Software {
         polls(self.engine, self.switches)
     }
 
+    /// True if the thread waits for each request in a system call, which the kernel counts as a wait for I/O.
+    pub fn waits_in_call(&self) -> bool {
+        self.engine == IoEngine::Sync && !self.polls()
+    }
+
     /// Returns the processor time of looking for completions that are not there yet.
     pub fn wait_time(&self) -> Span {
         self.look.iter().map(|cost| cost.time).sum()
@@ -165,6 +244,11 @@ impl Software {
     pub fn down(&self, direction: DataDirection) -> &Costs {
         &self.down[direction as usize]
     }
+}
+
+/// Returns the number of cache lines of one drive that the stages of a stack share among processors.
+pub fn shared_lines(stack: &config::Stack) -> usize {
+    stack.stages.iter().map(|layer| usize::from(layer.submit_lines.max(layer.complete_lines))).sum()
 }
 
 /// Returns the names of the spinlocks of a stack's stages, sorted, each once.
@@ -182,6 +266,8 @@ struct EngineStage<'a> {
     layer: &'a Layer,
     stage: Stage,
     lock: Option<usize>,
+    /// Number of the first cache line that the stage shares with other processors.
+    first_line: usize,
     ratio: f64,
 }
 
@@ -190,25 +276,33 @@ impl EngineStage<'_> {
         time.scale(self.ratio)
     }
 
-    fn cost(&self, each: Span, (page, list): (Span, Span), held: Span) -> Option<Cost> {
+    fn cost(&self, each: Span, (page, list): (Span, Span), held: Span, lines: u8) -> Option<Cost> {
+        let scope = self.layer.lock_scope;
         let lock = self.lock.filter(|_| !held.is_zero());
-        let lock = lock.map(|lock| LockCost { lock, hold: self.scaled(held), lines: self.layer.lock_lines });
-        let (page, list) = (self.scaled(page), self.scaled(list));
-        let each_alone = self.scaled(each - held);
-        let cost = Cost { stage: self.stage, each: each_alone, page, list, is_of_reads: false, lock };
-        (!each.is_zero() || !page.is_zero() || !list.is_zero()).then_some(cost)
+        let lock = lock.map(|lock| LockCost { lock, scope, hold: self.scaled(held), lines: self.layer.lock_lines });
+        // The lock of a queue pair counts apart only where threads share the queue pair.
+        let apart = if scope == LockScope::Drive { held } else { Span::ZERO };
+        let lines = SharedLines { first: self.first_line, count: lines };
+        let (each, page, list) = (self.scaled(each - apart), self.scaled(page), self.scaled(list));
+        let takes_time = !each.is_zero() || !page.is_zero() || !list.is_zero() || lock.is_some();
+        let (stage, stalls) = (self.stage, self.layer.stalls);
+        let cost = Cost { stage, each, page, list, is_of_reads: false, lock, lines, in_handler: false, stalls };
+        (takes_time || lines.count > 0).then_some(cost)
     }
 
     fn down(&self, direction: DataDirection) -> Option<Cost> {
         let layer = self.layer;
         let each = layer.submit + if direction == DataDirection::Write { layer.write_extra } else { Span::ZERO };
         let all = layer.submit_held.is_zero() && self.lock.is_some();
-        self.cost(each, (layer.submit_page, layer.submit_list), if all { each } else { layer.submit_held })
+        let held = if all { each } else { layer.submit_held };
+        self.cost(each, (layer.submit_page, layer.submit_list), held, layer.submit_lines)
     }
 
     fn up(&self) -> Option<Cost> {
         let layer = self.layer;
-        self.cost(layer.complete, (layer.complete_page, layer.complete_list), layer.complete_held)
+        let of_size = (layer.complete_page, layer.complete_list);
+        let cost = self.cost(layer.complete, of_size, layer.complete_held, layer.complete_lines)?;
+        Some(Cost { in_handler: layer.in_handler, ..cost })
     }
 
     fn batch(&self, time: Span, if_waited: bool) -> Option<BatchCost> {

@@ -76,6 +76,33 @@ fn two_threads_of_a_core_do_more_than_one_and_less_than_two_cores() {
 }
 
 #[test]
+fn stages_that_only_wait_cost_the_other_thread_of_a_core_nothing() {
+    let iops = |stages: &str, threads: u32| {
+        let stages = format!("stack.stages=[{stages}]");
+        let set = [
+            "media.preset=dram",
+            "media.channels=16",
+            "link.preset=gen4-x4",
+            "link.lanes=16",
+            "nvme.queue_pairs=2",
+            "stack.preset=spdk",
+            "host.cores=1",
+            "host.threads_per_core=2",
+            "host.thread_yield=0.2",
+            &stages,
+        ];
+        run(&drive("nvme-polled", &set), &format!("bs=512 iodepth=64 numjobs={threads} number_ios=20000")).iops()
+    };
+    let work = "{ name = 'work', user = true, submit_ns = 700 }";
+    let waits = format!("{work}, {{ name = 'stamp', user = true, submit_ns = 300, stalls = true }}");
+    let gain = |stages: &str| iops(stages, 2) / iops(stages, 1);
+    assert!(close(gain(work), 1.2, 0.05), "{}", gain(work));
+    // 700 ns take 700 * 2 / 1.2 beside the other thread, and the wait takes 300 ns all the same.
+    let expected = 2.0 * 1000.0 / (700.0 * 2.0 / 1.2 + 300.0);
+    assert!(close(gain(&waits), expected, 0.05), "{} {expected}", gain(&waits));
+}
+
+#[test]
 fn completions_are_as_large_as_the_host_makes_them() {
     let transfer = |bytes: &str| {
         let set = ["link.preset=gen3-x4", "link.max_payload_bytes=256", bytes];

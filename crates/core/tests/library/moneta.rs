@@ -78,6 +78,28 @@ fn one_queue_uses_one_direction_at_a_time_and_two_use_both() {
     assert!(two > 1.8 * one, "{two}");
 }
 
+/// Whole cores that a thread of eight reads keeps busy, and its interrupts for each read, with the processor full.
+fn cores_and_interrupts(lanes: u8, vectors: u8) -> (f64, f64) {
+    let set = [format!("link.lanes={lanes}"), format!("moneta.interrupt_vectors={vectors}")];
+    let outcome = run(&drive("moneta", &["host.variation=0.09", &set[0], &set[1]]), "bs=4k iodepth=8 number_ios=8000");
+    let used = outcome.cpu.working + outcome.cpu.spinning + outcome.cpu.switching;
+    (used.as_ns() / outcome.elapsed.as_ns(), outcome.cpu.interrupts as f64 / 8000.0)
+}
+
+#[test]
+fn slower_link_leaves_a_full_processor_fewer_interrupts_or_other_processors_more() {
+    // Over the fast link fewer than five reads are in the device. Their tags belong to the thread's processor, which
+    // handles an interrupt for each.
+    let (cores, interrupts) = cores_and_interrupts(16, 8);
+    assert!(cores < 1.01 && interrupts > 0.99, "{cores} {interrupts}");
+    // Over a slower link more are, some under tags of other processors, which handle those interrupts.
+    let (cores, interrupts) = cores_and_interrupts(8, 8);
+    assert!(cores > 1.05 && interrupts > 0.99, "{cores} {interrupts}");
+    // Over a link that is full, completions wait for each other, and share interrupts.
+    let (cores, interrupts) = cores_and_interrupts(4, 1);
+    assert!(cores < 1.01 && interrupts < 0.9, "{cores} {interrupts}");
+}
+
 #[test]
 fn requests_up_to_the_limit_spin_and_one_block_more_sleeps() {
     let switches = |bytes: &str| run(&drive("moneta", &[]), &format!("bs={bytes} number_ios=100")).cpu.context_switches;

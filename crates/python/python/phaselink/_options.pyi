@@ -103,6 +103,10 @@ class HostSection(TypedDict, total=False):
     c1e_residency_ns: float
     c6_exit_ns: float
     c6_residency_ns: float
+    io_wait_factor: int
+    c1_stated_exit_ns: float
+    c1e_stated_exit_ns: float
+    c6_stated_exit_ns: float
     interrupt_handler_ns: float
     interrupt_cores: int
     wake_ns: float
@@ -146,6 +150,9 @@ class StackSection(TypedDict, total=False):
     application: Literal["loop", "fio"]
     mitigations: bool
     iommu: Literal["passthrough", "lazy", "strict"]
+    shared_file: bool
+    statistics: bool
+    cgroups: bool
     poller_idle_us: float
     poller_wake_ns: float
     preset: str

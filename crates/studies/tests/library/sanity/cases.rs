@@ -103,13 +103,22 @@ fn drives() -> &'static [&'static str] {
     })
 }
 
-/// All that are shipped over all generations and ever faster cells, at all depths.
+/// Sizes in bytes of reads that are tried on every drive over faster links, each with a depth.
+const SIZES_AND_DEPTHS: [(u32, u32); 10] =
+    [(512, 1), (512, 4), (512, 8), (512, 32), (4096, 4), (4096, 8), (4096, 64), (65_536, 1), (65_536, 4), (65_536, 16)];
+
+/// All that are shipped over all generations and ever faster cells, at all depths; over faster links in other sizes, too.
 pub(super) fn ladders() -> Vec<Case> {
     let mut cases = Vec::new();
     for drive in shipped::names() {
         for part in [Part::Ladder(parts::GENERATIONS), Part::Ladder(parts::READS)] {
             for depth in (0..=8).map(|power| 1 << power) {
                 cases.push(Case { drive, set: Vec::new(), work: Work { depth, ..Work::READS }, part });
+            }
+        }
+        for part in [Part::Ladder(parts::GENERATIONS), Part::Key("link.lanes")] {
+            for (bytes, depth) in SIZES_AND_DEPTHS {
+                cases.push(Case { drive, set: Vec::new(), work: Work { bytes, depth, ..Work::READS }, part });
             }
         }
     }
