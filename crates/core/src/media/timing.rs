@@ -221,11 +221,7 @@ impl Bus {
         while self.first.front().is_some_and(|busy| busy.until <= now) {
             self.first.pop_front();
         }
-        let position = self.reservations.partition_point(|busy| busy.until <= ready);
-        let mut from = match self.reservations.get(position) {
-            Some(busy) if busy.from < ready => ready + busy.until.since(ready) % page,
-            _ => ready,
-        };
+        let mut from = self.next_boundary(ready, page);
         let mut place = self.first.partition_point(|busy| busy.until <= from);
         while let Some(busy) = self.first.get(place)
             && from + length > busy.from
@@ -236,6 +232,19 @@ impl Bus {
         self.first.insert(place, BusyInterval { from, until: from + length });
         self.make_way(from, length);
         from
+    }
+
+    /// Returns the first time from `ready` on at which no page is half on the bus. Pages end where the next transfer
+    /// that goes first begins, or at the end of all that is reserved without a gap.
+    fn next_boundary(&self, ready: Time, page: Span) -> Time {
+        let position = self.reservations.partition_point(|busy| busy.until <= ready);
+        let Some(busy) = self.reservations.get(position).filter(|busy| busy.from < ready) else { return ready };
+        let next = self.first.get(self.first.partition_point(|busy| busy.until <= ready));
+        match next.filter(|next| next.from <= busy.until) {
+            Some(next) if next.from <= ready => next.until,
+            Some(next) => ready + next.from.since(ready) % page,
+            None => ready + busy.until.since(ready) % page,
+        }
     }
 
     /// Moves the transfers from `from` on to later, so that one of `length` fits in.
