@@ -125,7 +125,7 @@ impl Engine {
 
     /// Places a command that arrives from a real host at `at` in the next slot of its queue. [`Input::Ring`] announces
     /// it to the device. [`Engine::take_completed`] returns its token when its completion is in the host's memory.
-    pub fn place(&mut self, at: Time, command: &HostCommand) {
+    pub fn place(&mut self, at: Time, command: HostCommand) {
         self.run_until(at);
         self.shared.scheduler.advance(at);
         self.set_event_source(0);
@@ -133,9 +133,9 @@ impl Engine {
         let Engine { shared, memory, devices, .. } = self;
         let device = &mut devices[0];
         let (driver, mut ports) = device.driver_side(memory, shared);
-        let slot = driver.real_hosts().map(|queues| queues.place(at, thread, command, &mut ports));
+        let slot = driver.real_hosts().map(|queues| queues.place(at, thread, &command, &mut ports));
         if let Some((slot, controller)) = slot.zip(device.controller.real_hosts()) {
-            controller.give_lists(command.queue, slot, command.lists);
+            controller.give_command(command.queue, slot, command.form);
         }
     }
 

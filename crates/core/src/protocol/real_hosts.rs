@@ -1,5 +1,7 @@
 //! Interfaces of a driver and a controller for queues into which drivers of real hosts write commands.
 
+use std::any::Any;
+
 use crate::drive::Drive;
 use crate::media::keys::Key;
 use crate::memory::HostMemory;
@@ -7,16 +9,16 @@ use crate::protocol::ports::{HostPorts, Ports};
 use crate::request::Io;
 use crate::time::{Span, Time};
 
-/// Command that the driver of a real host has written into its queue, as the served device has read it.
-#[derive(Clone, Copy, Debug)]
+/// Command that a served controller has decoded, in the type that the folder of its protocol defines.
+pub type DecodedCommand = Box<dyn Any + Send>;
+
+/// Command that the driver of a real host has written into its queue, as it enters the model.
+#[derive(Debug)]
 pub struct HostCommand<'a> {
     /// Number of the command's queue, counted from 0 over the queues of all real hosts of the drive.
     pub queue: u16,
-    /// Bytes of the command's submission queue entry.
-    pub entry: &'a [u8],
-    /// Content of the command's lists (PRP lists, SGL segments, ranges), in the order in which the device reads them;
-    /// none if it has no lists.
-    pub lists: Option<&'a [u8]>,
+    /// Command as bytes or decoded.
+    pub form: CommandForm<'a>,
     /// Operation, first byte and length of the command, for the counters; none if the command was already refused.
     pub io: Option<Io>,
     /// Number that the caller has given the command, to recognise its completion.
@@ -24,6 +26,21 @@ pub struct HostCommand<'a> {
     /// Time for which the command was held back before it arrived at the simulated device. The command's latency
     /// includes this time.
     pub delayed: Span,
+}
+
+/// Form in which a real host's command enters the model.
+#[derive(Debug)]
+pub enum CommandForm<'a> {
+    /// Bytes, which the simulated controller fetches, decodes and checks.
+    Bytes {
+        /// Bytes of the command's submission queue entry.
+        entry: &'a [u8; 64],
+        /// Content of the command's lists (PRP lists, SGL segments, ranges), in the order in which the device reads
+        /// them; none if it has no lists.
+        lists: Option<&'a [u8]>,
+    },
+    /// Command that a served controller has decoded. The simulated controller fetches it without decoding it again.
+    Decoded(DecodedCommand),
 }
 
 /// Queues of a driver into which drivers of real hosts write commands in its place.
@@ -38,7 +55,7 @@ pub trait HostQueues {
     /// Returns the number of commands that a queue can accept before it is full.
     fn room(&self, queue: u16) -> usize;
 
-    /// Writes a command that arrives at `now` into the next slot of its queue, and charges its time to `thread`.
+    /// Places a command that arrives at `now` in the next slot of its queue, and charges its time to `thread`.
     /// Returns the slot.
     fn place(&mut self, now: Time, thread: u16, command: &HostCommand, ports: &mut HostPorts) -> u32;
 
@@ -65,6 +82,6 @@ pub trait ServesHosts {
     /// the host has enabled interrupts for the queue's completions.
     fn restart_queue(&mut self, queue: u16, entries: u32, has_interrupts: bool);
 
-    /// Gives the controller the content of the lists of the command in a slot; none if the command has no lists.
-    fn give_lists(&mut self, queue: u16, slot: u32, lists: Option<&[u8]>);
+    /// Gives the controller what the command in a slot has beside the bytes that the driver has written there.
+    fn give_command(&mut self, queue: u16, slot: u32, form: CommandForm);
 }

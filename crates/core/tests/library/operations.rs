@@ -4,7 +4,7 @@ use crate::common::{counter, drive};
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Engine, Input};
 use phaselink_core::ledger::Outcome;
-use phaselink_core::protocol::real_hosts::HostCommand;
+use phaselink_core::protocol::real_hosts::{CommandForm, HostCommand};
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
@@ -126,7 +126,8 @@ fn commands_of_a_real_host(drive: &Drive, commands: &[LoneCommand]) -> Vec<Span>
         entry[24..32].copy_from_slice(&0x10_0000u64.to_le_bytes());
         entry[40..52].copy_from_slice(dwords.map(u32::to_le_bytes).as_flattened());
         let (io, lists) = (Some(io(*op, 0, 4096)), Some(*list));
-        engine.place(at, &HostCommand { queue: 0, entry: &entry, lists, io, token: 3, delayed: Span::ZERO });
+        let form = CommandForm::Bytes { entry: &entry, lists };
+        engine.place(at, HostCommand { queue: 0, form, io, token: 3, delayed: Span::ZERO });
         engine.inject(at, Input::Ring { queue: 0 });
         engine.run_until(at + Span::from_ms(20));
         engine.take_completed().expect("20 ms are enough").at.since(at)

@@ -8,7 +8,8 @@ use crate::sources::Source;
 use crate::touches::{by_path, product_files};
 
 /// Files with opcodes: constants of modules, or rows that begin with a name and a hexadecimal number.
-const OPCODES: [&str; 2] = ["crates/core/src/protocol/nvme/spec.rs", "crates/core/src/protocol/nvme/commands/mod.rs"];
+const OPCODES: [&str; 2] =
+    ["crates/core/src/protocol/nvme/spec/mod.rs", "crates/core/src/protocol/nvme/commands/mod.rs"];
 /// Module to which rows outside a module belong.
 const MODULE_OF_ROWS: &str = "opcode";
 /// Folder of the enum of operations, and the enum.

@@ -57,7 +57,7 @@ pub trait Request: fmt::Debug + Send {
     /// Returns a part of the request, counted from 0, as it enters the model; none if the request has no such part. A
     /// part enters when the part before it has completed: a durable write is a write and a flush. Requests have several
     /// parts only where completions are written [at their instant](Delivery::AtInstant).
-    fn submission(&self, part: usize) -> Option<Submission<'_>>;
+    fn submission(&self, part: usize) -> Option<Submission>;
 
     /// Returns the instant of the clock at which the host submitted the request, which was fetched in the polling round
     /// `round`.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::Completed;
 use phaselink_core::ledger::Outcome;
+use phaselink_core::protocol::real_hosts::DecodedCommand;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
@@ -39,8 +40,8 @@ pub struct ModelQueue {
 }
 
 /// Request in the form in which it enters the model.
-#[derive(Clone, Copy, Debug)]
-pub enum Submission<'r> {
+#[derive(Debug)]
+pub enum Submission {
     /// Request to the software of the modelled host, which submits it to the modelled drive.
     Software {
         /// Turn of the request's client, which selects one of the modelled threads.
@@ -54,10 +55,8 @@ pub enum Submission<'r> {
         queue: ModelQueue,
         /// Operation, offset and length; none for a command that is refused.
         io: Option<Io>,
-        /// Submission queue entry of the command, as the host wrote it.
-        entry: &'r [u8; 64],
-        /// Lists of pages and ranges that were read from the host's memory for the command.
-        lists: Option<&'r [u8]>,
+        /// Command as the device has decoded it.
+        command: DecodedCommand,
     },
 }
 
@@ -87,7 +86,7 @@ impl ModelledOperations {
     /// them. Returns nothing for a request that is left out, and so takes no modelled time. A command of a real host
     /// stays what it is.
     #[inline]
-    pub fn as_modelled_host_submits<'r>(&self, submission: Submission<'r>) -> Option<Submission<'r>> {
+    pub fn as_modelled_host_submits(&self, submission: Submission) -> Option<Submission> {
         let Submission::Software { turn, io } = submission else { return Some(submission) };
         let op = match io.op {
             Op::Flush if !self.has_flush => return None,
@@ -135,7 +134,7 @@ impl<'a> Model<'a> {
     pub fn submit(
         &mut self,
         submitted: Time,
-        submission: Submission<'_>,
+        submission: Submission,
         token: u32,
         (early, has_more): (bool, bool),
         delayed: Span,
@@ -149,26 +148,15 @@ impl<'a> Model<'a> {
                     Model::Elsewhere(engine) => engine.submit(request),
                 }
             }
-            Submission::Command { queue, io, entry, lists } => {
+            Submission::Command { queue, io, command } => {
                 let ModelQueue { number: queue, owner, entries, has_interrupts } = queue;
-                let (rung, entry, lists) = (submitted, *entry, lists.map(<[u8]>::to_vec));
-                let sent = SentCommand {
-                    rung,
-                    queue,
-                    owner,
-                    entries,
-                    has_interrupts,
-                    token,
-                    io,
-                    entry,
-                    lists,
-                    has_more,
-                    delayed,
-                };
+                let rung = submitted;
+                let sent =
+                    SentCommand { rung, queue, owner, entries, has_interrupts, token, io, command, has_more, delayed };
                 match self {
                     Model::None => unreachable!("a command is submitted to a model"),
                     Model::Here(engine) => engine.submit_command(sent),
-                    Model::Elsewhere(engine) => engine.submit_command(&sent),
+                    Model::Elsewhere(engine) => engine.submit_command(sent),
                 }
             }
         }

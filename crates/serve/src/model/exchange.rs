@@ -12,14 +12,18 @@
 //! the other.
 
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 
 use phaselink_core::number::{length, low_u32, wide_index};
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
 use crate::device::pipe::{Pipe, PipeRecord};
+use crate::device::tally::locked;
 use crate::device::wakeup::Wakeup;
+use crate::model::commands::SentCommand;
 use crate::model::wall::{Clock, Wait};
 
 /// Channels of one engine: one for each thread that may submit requests. No cache line of a channel is written by both
@@ -41,12 +45,25 @@ pub(super) struct Channel {
     /// Completed requests, sent by the engine's thread. Each has the instant of the exchange's clock at which the
     /// submitting thread must deliver it; it may still be in the future.
     pub(super) results: Pipe,
+    /// Commands of real hosts, each of which [`Call::Command`] announces. Only the engine's thread receives them, so that
+    /// it never waits for the lock.
+    commands: (Sender<SentCommand>, Mutex<Receiver<SentCommand>>),
     caller: Wakeup,
     /// True if the thread that submits requests may sleep while it waits for results, so that a result must wake it.
     wakes_caller: bool,
 }
 
 impl Channel {
+    /// Sends a command to the engine's thread, before the call that announces it.
+    pub(super) fn send_command(&self, command: SentCommand) {
+        self.commands.0.send(command).expect("the channel has both ends");
+    }
+
+    /// Returns the next command that a call has announced.
+    pub(super) fn receive_command(&self) -> SentCommand {
+        locked(&self.commands.1).try_recv().expect("a command is sent before the call that announces it")
+    }
+
     /// Wakes the thread that submitted the requests, if it sleeps while it waits for results.
     pub(super) fn wake_caller(&self) {
         if self.wakes_caller {
@@ -63,8 +80,9 @@ impl Exchange {
     /// If the process has no file descriptor left.
     pub fn new(wait: Wait, callers: usize) -> io::Result<Exchange> {
         let channel = |_| {
-            let (calls, results) = (Pipe::default(), Pipe::default());
-            Ok(Channel { calls, results, caller: Wakeup::new()?, wakes_caller: wait == Wait::Block })
+            let (calls, results, (sender, receiver)) = (Pipe::default(), Pipe::default(), mpsc::channel());
+            let commands = (sender, Mutex::new(receiver));
+            Ok(Channel { calls, results, commands, caller: Wakeup::new()?, wakes_caller: wait == Wait::Block })
         };
         Ok(Exchange {
             clock: Clock::start(),
@@ -117,6 +135,8 @@ impl Exchange {
 pub(super) enum Call {
     /// Tells the engine's thread if requests are to be expected, so that it stays awake, or none are.
     Attention(bool),
+    /// Announces that the channel has a further command of a real host.
+    Command,
     /// Submits a request to the software of the modelled host.
     Request(ModelRequest),
 }
@@ -141,6 +161,7 @@ pub struct ModelRequest {
 
 impl Call {
     const ATTENTION: u64 = 1;
+    const COMMAND: u64 = 1 << 3;
     const EARLY: u64 = 1 << 2;
     /// Bit position of the operation in the first word of a request's record.
     const OP_SHIFT: u32 = 4;
@@ -148,6 +169,7 @@ impl Call {
     pub(super) fn encode(self) -> PipeRecord {
         match self {
             Call::Attention(expected) => [Call::ATTENTION, expected.into(), 0, 0, 0, 0, 0],
+            Call::Command => [Call::COMMAND, 0, 0, 0, 0, 0, 0],
             Call::Request(ModelRequest { submitted, turn, io: Io { op, offset, bytes }, token, early, delayed }) => {
                 let flags = (op as u64) << Call::OP_SHIFT | if early { Call::EARLY } else { 0 };
                 [flags, submitted.as_ps(), length(turn), offset, bytes.into(), token.into(), delayed.as_ps()]
@@ -158,6 +180,9 @@ impl Call {
     pub(super) fn decode([flags, submitted, turn, offset, bytes, token, delayed]: PipeRecord) -> Call {
         if flags == Call::ATTENTION {
             return Call::Attention(submitted != 0);
+        }
+        if flags == Call::COMMAND {
+            return Call::Command;
         }
         let io = Io { op: Op::ALL[(flags >> Call::OP_SHIFT) as usize], offset, bytes: bytes as u32 };
         let early = flags & Call::EARLY != 0;
@@ -177,7 +202,9 @@ mod tests {
             let (submitted, delayed) = (Time::from_ps(7), Span::from_ms(20));
             Call::Request(ModelRequest { submitted, turn: 3, io, token: u32::MAX, early: op == Op::Flush, delayed })
         };
-        for call in [Call::Attention(true), Call::Attention(false)].into_iter().chain(Op::ALL.map(request)) {
+        for call in
+            [Call::Attention(true), Call::Attention(false), Call::Command].into_iter().chain(Op::ALL.map(request))
+        {
             assert_eq!(Call::decode(call.encode()), call);
         }
     }

@@ -8,13 +8,14 @@ use phaselink_core::time::Time;
 
 use crate::device::pipe::{PipeReader, PipeWriter};
 use crate::model::commands::SentCommand;
-use crate::model::exchange::{Call, Exchange, ModelRequest};
+use crate::model::exchange::{Call, Channel, Exchange, ModelRequest};
 use crate::model::wall::{IDLE_MAX, Wait};
 
 /// Caller's end of a channel to the engine of another thread.
 #[derive(Debug)]
 pub struct RemoteEngine<'a> {
     exchange: &'a Exchange,
+    channel: &'a Channel,
     calls: PipeWriter<'a>,
     results: PipeReader<'a>,
     in_flight: usize,
@@ -27,7 +28,7 @@ impl<'a> RemoteEngine<'a> {
     pub(crate) fn new(exchange: &'a Exchange, channel: usize) -> RemoteEngine<'a> {
         let channel = &exchange.channels[channel];
         let (calls, results) = (PipeWriter::new(&channel.calls), PipeReader::new(&channel.results));
-        RemoteEngine { exchange, calls, results, in_flight: 0, announced: false }
+        RemoteEngine { exchange, channel, calls, results, in_flight: 0, announced: false }
     }
 
     /// Returns the exchange that this channel belongs to, with the clock that all its threads read.
@@ -55,10 +56,10 @@ impl<'a> RemoteEngine<'a> {
     }
 
     /// Submits a command that a real host has placed in its queue to the engine of the other thread.
-    pub(crate) fn submit_command(&mut self, command: &SentCommand) {
+    pub(crate) fn submit_command(&mut self, command: SentCommand) {
         self.in_flight += 1;
-        command.encode(|record| self.calls.put(record));
-        self.exchange.engine().wake();
+        self.channel.send_command(command);
+        self.call(Call::Command);
     }
 
     #[inline]

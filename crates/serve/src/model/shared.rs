@@ -13,8 +13,8 @@ use phaselink_core::table::Table;
 use phaselink_core::time::{Span, Time};
 
 use crate::device::Device;
-use crate::device::pipe::{PipeReader, PipeRecord, PipeWriter, WORDS};
-use crate::model::commands::{self, HostQueues, IncomingCommand, SentCommand};
+use crate::device::pipe::{PipeReader, PipeWriter, WORDS};
+use crate::model::commands::{HostQueues, SentCommand};
 use crate::model::exchange::{Call, Channel, Exchange, ModelRequest};
 use crate::model::wall::{Wait, Wall};
 
@@ -53,8 +53,6 @@ struct ChannelEnd<'a> {
     results: PipeWriter<'a>,
     /// True if the calling thread has announced that requests are to be expected.
     expects_requests: bool,
-    /// Command from another thread of which some records have not arrived yet; none between commands.
-    incoming: Option<IncomingCommand>,
 }
 
 impl ChannelEnd<'_> {
@@ -63,7 +61,6 @@ impl ChannelEnd<'_> {
             calls: PipeReader::new(&channel.calls),
             results: PipeWriter::new(&channel.results),
             expects_requests: false,
-            incoming: None,
         }
     }
 }
@@ -196,7 +193,7 @@ impl<'a> SharedEngine<'a> {
                 self.exchange.channels[channel].wake_caller();
             }
             while let Some(record) = self.ends[channel].calls.take() {
-                self.on_record(channel, record);
+                self.enter(channel, Call::decode(record));
                 any = true;
             }
         }
@@ -234,23 +231,10 @@ impl<'a> SharedEngine<'a> {
     }
 
     #[inline]
-    fn on_record(&mut self, channel: usize, record: PipeRecord) {
-        match self.ends[channel].incoming.take() {
-            Some(incoming) => match incoming.push(record) {
-                Ok(command) => self.queues.push(channel, command),
-                Err(incoming) => self.ends[channel].incoming = Some(incoming),
-            },
-            None if record[0] & commands::COMMAND != 0 => {
-                self.ends[channel].incoming = Some(IncomingCommand::new(record));
-            }
-            None => self.enter(channel, Call::decode(record)),
-        }
-    }
-
-    #[inline]
     fn enter(&mut self, source: usize, call: Call) {
         let ModelRequest { submitted, turn, io, token, early, delayed } = match call {
             Call::Attention(expected) => return self.ends[source].expects_requests = expected,
+            Call::Command => return self.take_command(source),
             Call::Request(request) => request,
         };
         // A result that is sent through a socket has a delay of its own, so only other results are delivered ahead of
@@ -264,6 +248,11 @@ impl<'a> SharedEngine<'a> {
             false => Input::DelayedRequest { thread, io, token, delayed },
         };
         self.requests[index(place)].arrived = self.wall.arrive_at(submitted, input);
+    }
+
+    /// Takes a command of a real host that a call in the channel has announced.
+    fn take_command(&mut self, channel: usize) {
+        self.queues.push(channel, self.exchange.channels[channel].receive_command());
     }
 
     /// Lets commands of real hosts enter their modelled queues, as far as these have room.

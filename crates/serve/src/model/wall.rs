@@ -160,7 +160,7 @@ impl Wall {
     ) -> Time {
         let now = self.catch_up(rung);
         self.expect(length(commands.len()));
-        commands.for_each(|command| self.engine.place(now, &command));
+        commands.for_each(|command| self.engine.place(now, command));
         self.engine.inject(now, Input::Ring { queue });
         now
     }

@@ -2,8 +2,10 @@
 
 use phaselink_core::number::{index, length, low_u8, low_u16, wide_index};
 use phaselink_core::protocol::nvme::commands::command::{ALL_NAMESPACES, check_flags};
-use phaselink_core::protocol::nvme::commands::{ALL_BITS, ReservedBits, rows_of};
+use phaselink_core::protocol::nvme::commands::rows_of;
 use phaselink_core::protocol::nvme::rules::{MetadataFormat, Shadow};
+use phaselink_core::protocol::nvme::spec::fields::{cancel, feature, format, identify, log, queue as fields};
+use phaselink_core::protocol::nvme::spec::layout::{ReservedBits, all_but};
 use phaselink_core::protocol::nvme::spec::{
     COMPLETION_ENTRY_BYTES, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, admin,
 };
@@ -26,8 +28,6 @@ use crate::device::tally::locked;
 /// Binary logarithms of the entry sizes of submission and completion queues, in bytes, that CC must hold when the host
 /// creates a queue.
 const ENTRY_SIZES: (u32, u32) = (6, 4);
-/// Save bit (SV) in dword 10 of Set Features, with which a host wants a feature's value to survive resets.
-const SAVE: u32 = 1 << 31;
 /// Maximum length in bytes of the part of a log page that one command returns.
 pub(super) const LOG_BYTES_MAX: u64 = 1 << 20;
 
@@ -92,7 +92,7 @@ macro_rules! admin_commands {
 }
 
 /// Reserved bits of a command whose only parameter is a queue identifier in the low half of dword 10.
-const ONE_IDENTIFIER: ReservedBits = [0xffff_0000, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS];
+const ONE_IDENTIFIER: ReservedBits = all_but(&[&[fields::ID]]);
 
 admin_commands! {
     DELETE_SUBMISSION_QUEUE { reserved: ONE_IDENTIFIER } => |controller, command, _host| controller.delete_submission_queue(command);
@@ -101,11 +101,11 @@ admin_commands! {
     DELETE_COMPLETION_QUEUE { reserved: ONE_IDENTIFIER } => |controller, command, host| controller.delete_completion_queue(command, host);
     CREATE_COMPLETION_QUEUE {} => |controller, command, host| controller.create_completion_queue(command, host);
     IDENTIFY {} => |controller, command, host| controller.identify(command, host);
-    ABORT { reserved: [0, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS] } => |controller, command, host| controller.abort(command, host);
+    ABORT { reserved: all_but(&[&[cancel::QUEUE, cancel::COMMAND_ID]]) } => |controller, command, host| controller.abort(command, host);
     SET_FEATURES {} => |controller, command, host| controller.set_features(command, host);
     GET_FEATURES {} => |controller, command, host| controller.get_features(command, host);
-    ASYNC_EVENT_REQUEST { reserved: [ALL_BITS; 6] } => |controller, command, _host| controller.request_event(command);
-    KEEP_ALIVE { reserved: [ALL_BITS; 6] } => |controller, _command, _host| controller.keep_alive();
+    ASYNC_EVENT_REQUEST { reserved: all_but(&[]) } => |controller, command, _host| controller.request_event(command);
+    KEEP_ALIVE { reserved: all_but(&[]) } => |controller, _command, _host| controller.keep_alive();
     DOORBELL_BUFFER_CONFIG { optional_bit: Some(8) } => |controller, command, host| controller.share_doorbells(command, host);
     FORMAT_NVM { effects: effect::BLOCKS | effect::NAMESPACE, optional_bit: Some(1) } => |controller, command, _host| controller.begin_format(command);
     NAMESPACE_MANAGEMENT { effects: effect::BLOCKS | effect::INVENTORY, optional_bit: Some(3), offered: Offered::Divisible } => |controller, command, host| controller.manage_namespaces(command, host);
@@ -135,9 +135,8 @@ impl LogPart {
     ///
     /// Invalid Field if the offset is no multiple of 4 bytes, or the part is longer than [`LOG_BYTES_MAX`].
     pub(super) fn of(command: &SubmissionEntry) -> Result<LogPart, Status> {
-        let [first, second, low, high, ..] = command.dwords;
-        let words = (u64::from(first >> 16) | u64::from(second & 0xffff) << 16) + 1;
-        let part = LogPart { offset: u64::from(low) | u64::from(high) << 32, bytes: words * 4 };
+        let words = u64::from(command.get(log::DWORDS_LOW) | command.get(log::DWORDS_HIGH) << 16) + 1;
+        let part = LogPart { offset: command.get_pair([log::OFFSET_LOW, log::OFFSET_HIGH]), bytes: words * 4 };
         let is_valid = part.offset.is_multiple_of(4) && part.bytes <= LOG_BYTES_MAX;
         if is_valid { Ok(part) } else { Err(Status::INVALID_FIELD) }
     }
@@ -155,9 +154,6 @@ impl LogPart {
         Ok(part)
     }
 }
-
-/// Bit MSET in dword 10 of Format NVM, which asks for metadata at the end of each block's data.
-const METADATA_EXTENDED: u32 = 1 << 4;
 
 /// Outcome of an admin command that completes with 0 in dword 0.
 const DONE: AdminOutcome = AdminOutcome::Done(0);
@@ -189,10 +185,13 @@ impl Controller {
 
     /// Executes Identify (section 5.17): copies the data structure that CNS selects to the host.
     fn identify(&self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
-        let [first, second, ..] = command.dwords;
-        let (cns, first_controller, command_set) = (low_u8(first), low_u16(first >> 16), low_u8(second >> 24));
-        let (namespace, first_group) = (command.namespace_id, low_u16(second));
-        let selected = IdentifySelection { cns, command_set, namespace, first_controller, first_group };
+        let selected = IdentifySelection {
+            cns: low_u8(command.get(identify::STRUCTURE)),
+            command_set: low_u8(command.get(identify::COMMAND_SET)),
+            namespace: command.namespace_id,
+            first_controller: low_u16(command.get(identify::CONTROLLER)),
+            first_group: low_u16(command.get(identify::SPECIFIC_ID)),
+        };
         let page = self.identity.structure(selected, self.optional_admin_bits())?;
         copy_out(command, host, &page[..])?;
         Ok(DONE)
@@ -201,8 +200,7 @@ impl Controller {
     /// Executes Get Log Page (section 5.16): returns a part of a log page, with zeros beyond the page's end. LBA Status
     /// Information completes later, since only the store knows it.
     fn get_log_page(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
-        let [first, second, _, _, fourteen, ..] = command.dwords;
-        let (log, command_set) = (low_u8(first), low_u8(fourteen >> 24));
+        let (log, command_set) = (low_u8(command.get(log::ID)), low_u8(command.get(log::COMMAND_SET)));
         // Check the command first: if it is refused, it must not have created telemetry data or a context of the
         // persistent event log.
         let part = LogPart::of(command)?;
@@ -211,19 +209,19 @@ impl Controller {
             return Ok(AdminOutcome::Pending);
         }
         self.collect_journals();
-        let specific = first >> 8 & 0x7f;
+        let (specific, group) = (command.get(log::SPECIFIC), command.get(log::SPECIFIC_ID));
         let page = match self.identity.kind_row().commands_of(command_set) {
             Some(sets) if log == log_pages::EFFECTS => {
                 let admin_commands = self.admin_commands().map(|row| (row.opcode, row.effects));
                 log_pages::command_effects(admin_commands, &rows_of(sets))
             }
             None if log == log_pages::EFFECTS => return Err(Status::INVALID_FIELD),
-            _ if log_pages::PLACEMENT_LOGS.contains(&log) => self.placement_log(log, second >> 16, specific)?,
+            _ if log_pages::PLACEMENT_LOGS.contains(&log) => self.placement_log(log, group, specific)?,
             _ => self.log_page(log, specific, host.now_ms())?,
         };
         copy_out(command, host, &part.cut(page)?)?;
-        // Retain Asynchronous Event (RAE) keeps the event masked.
-        if first >> 15 & 1 == 0 {
+        // The event stays masked if the host retains it.
+        if !command.has(log::RETAIN_EVENT) {
             self.events.on_log_page_read(log);
             if log == log_pages::CHANGED_NAMESPACES {
                 self.changed_namespaces.clear();
@@ -283,19 +281,19 @@ impl Controller {
     /// Executes Get Features (section 5.15): returns the current value, and copies the structure of a feature that has
     /// one to the host.
     fn get_features(&self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
-        let [first, select, ..] = command.dwords;
+        let id = low_u8(command.get(feature::ID));
         // Only current values exist, since ONCS announces no saveable ones.
-        if first >> 8 & 7 != 0 {
+        if command.has(feature::SELECT) {
             return Err(Status::INVALID_FIELD);
         }
-        if matches!(low_u8(first), PLACEMENT_FEATURE | EVENTS_FEATURE) {
+        if matches!(id, PLACEMENT_FEATURE | EVENTS_FEATURE) {
             return self.placement_feature(command, host);
         }
-        if low_u8(first) == KEY_VALUE_FEATURE {
+        if id == KEY_VALUE_FEATURE {
             return self.key_value_feature(command);
         }
-        let row = Features::row(low_u8(first))?;
-        let value = self.features.get(row, select)?;
+        let row = Features::row(id)?;
+        let value = self.features.get(row, command.get(feature::VALUE))?;
         if let Some(structure) = self.features.structure(row, host.now_ms()) {
             copy_out(command, host, &structure)?;
         }
@@ -304,15 +302,15 @@ impl Controller {
 
     /// Executes Set Features (section 5.27). Values cannot be saved across resets.
     fn set_features(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
-        let [first, value, ..] = command.dwords;
-        if matches!(low_u8(first), PLACEMENT_FEATURE | EVENTS_FEATURE) {
+        let id = low_u8(command.get(feature::ID));
+        if matches!(id, PLACEMENT_FEATURE | EVENTS_FEATURE) {
             return self.set_placement_feature(command, host);
         }
-        if low_u8(first) == KEY_VALUE_FEATURE {
+        if id == KEY_VALUE_FEATURE {
             return self.set_key_value_feature(command);
         }
-        let row = Features::row(low_u8(first))?;
-        if first & SAVE != 0 {
+        let row = Features::row(id)?;
+        if command.has(feature::SAVE) {
             return Err(Status::FEATURE_NOT_SAVEABLE);
         }
         // All features have controller scope, so a namespace identifier is an error.
@@ -325,7 +323,7 @@ impl Controller {
             return Ok(DONE);
         }
         let (has_io_queues, was_critical) = (self.has_io_queues(), self.features.is_temperature_critical());
-        let result = self.features.set(row, value, has_io_queues)?;
+        let result = self.features.set(row, command.get(feature::VALUE), has_io_queues)?;
         self.share_features();
         // Setting the keep-alive timeout restarts the timer.
         self.is_kept_alive = true;
@@ -342,14 +340,13 @@ impl Controller {
         command: &SubmissionEntry,
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
-        let [first, second, ..] = command.dwords;
         let (_, queue_count) = self.features.queue_counts();
         let is_used = |queue| self.set_of_completion_queue(queue).completion(queue).is_some();
-        let queue = new_queue_id(first, queue_count, is_used)?;
+        let queue = new_queue_id(command, queue_count, is_used)?;
         let (_, entry_size) = host.registers().entry_sizes();
-        let entries = self.queue_entries(first, entry_size == ENTRY_SIZES.1)?;
+        let entries = self.queue_entries(command, entry_size == ENTRY_SIZES.1)?;
         check_queue_memory(command)?;
-        let vector = (second >> 1 & 1 == 1).then_some(low_u16(second >> 16));
+        let vector = command.has(fields::INTERRUPTS).then_some(low_u16(command.get(fields::VECTOR)));
         if vector.is_some_and(|vector| vector >= interrupt_vectors(&self.identity.limits)) {
             return Err(Status::INVALID_INTERRUPT_VECTOR);
         }
@@ -366,13 +363,12 @@ impl Controller {
         command: &SubmissionEntry,
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
-        let [first, second, ..] = command.dwords;
         let (submission_count, completion_count) = self.features.queue_counts();
-        let queue = new_queue_id(first, submission_count, |queue| self.has_submission_queue(queue))?;
+        let queue = new_queue_id(command, submission_count, |queue| self.has_submission_queue(queue))?;
         let (entry_size, _) = host.registers().entry_sizes();
-        let entries = self.queue_entries(first, entry_size == ENTRY_SIZES.0)?;
+        let entries = self.queue_entries(command, entry_size == ENTRY_SIZES.0)?;
         check_queue_memory(command)?;
-        let completion_queue = low_u16(second >> 16);
+        let completion_queue = low_u16(command.get(fields::COMPLETION_QUEUE));
         if completion_queue == 0 || u32::from(completion_queue) > completion_count {
             return Err(Status::INVALID_QUEUE_ID);
         }
@@ -382,14 +378,14 @@ impl Controller {
         self.check_queue_place(command.prp1, entries, SUBMISSION_ENTRY_BYTES);
         host.clear_doorbells(queue, true, false);
         let submission = SubmissionQueue::new(command.prp1, entries, completion_queue, self.next_generation())
-            .with_priority(QueuePriority::of(second));
+            .with_priority(QueuePriority::of(command.get(fields::PRIORITY)));
         self.set_of_completion_queue(completion_queue).add_submission(queue, submission);
         Ok(DONE)
     }
 
     /// Executes Delete I/O Submission Queue (section 5.7). Commands in flight get no completion.
     fn delete_submission_queue(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
-        let queue = low_u16(command.dwords[0]);
+        let queue = low_u16(command.get(fields::ID));
         let set = self.set_of_submission_queue(queue);
         if queue == 0 || set.submission(queue).is_none() {
             return Err(Status::INVALID_QUEUE_ID);
@@ -404,7 +400,7 @@ impl Controller {
         command: &SubmissionEntry,
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
-        let queue = low_u16(command.dwords[0]);
+        let queue = low_u16(command.get(fields::ID));
         let set = self.set_of_completion_queue(queue);
         match set.completion(queue).filter(|_| queue != 0) {
             None => Err(Status::INVALID_QUEUE_ID),
@@ -420,7 +416,7 @@ impl Controller {
     /// has left without a completion. Other I/O commands end by themselves. Bit 0 of the result is 1 if nothing was
     /// aborted.
     fn abort(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
-        let (queue, command_id) = (low_u16(command.dwords[0]), low_u16(command.dwords[0] >> 16));
+        let [queue, command_id] = [cancel::QUEUE, cancel::COMMAND_ID].map(|field| low_u16(command.get(field)));
         let set = self.set_of_submission_queue(queue);
         set.check_strictly(|checks| checks.on_abort(queue, command_id));
         if set.abort_unanswered(queue, |id, _| id == command_id, host) > 0 {
@@ -450,18 +446,18 @@ impl Controller {
     /// Executes Format NVM (section 5.14): checks block size, metadata, protection information and erase setting, and
     /// queues the format. [`Controller::update`] does it, since it has the store.
     fn begin_format(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
-        let first = command.dwords[0];
-        let (format, erase) = (first & 0xf | first >> 8 & 0x30, first >> 9 & 7);
+        let format = command.get(format::FORMAT_LOW) | command.get(format::FORMAT_HIGH) << 4;
         let (SubmissionEntry { command_id, namespace_id: namespace, .. }, format) = (*command, index(format));
         if namespace != ALL_NAMESPACES {
             self.identity.subsystem.namespace(namespace)?;
         }
         self.check_no_sanitize()?;
-        if erase > 1 {
+        if command.get(format::ERASE) > 1 {
             return Err(Status::INVALID_FIELD);
         }
-        let is_extended = first & METADATA_EXTENDED != 0;
-        let format = self.identity.subsystem.choose(format, metadata_of_format(first)?, is_extended)?;
+        let protection = low_u8(command.get(format::PROTECTION));
+        let metadata = MetadataFormat::of(protection, command.has(format::PROTECTION_FIRST))?;
+        let format = self.identity.subsystem.choose(format, metadata, command.has(format::EXTENDED))?;
         if self.pending.iter().any(|work| matches!(work, PendingWork::Format { .. })) {
             return Err(Status::FORMAT_IN_PROGRESS);
         }
@@ -485,10 +481,10 @@ impl Controller {
         Ok(DONE)
     }
 
-    /// Returns the number of entries of a queue to be created, from dword 10. Fails if the host has not set the entry
-    /// size in CC, which `is_size_set` tells.
-    fn queue_entries(&mut self, first: u32, is_size_set: bool) -> Result<u32, Status> {
-        let (limits, counted_from_zero) = (self.identity.limits, low_u16(first >> 16));
+    /// Returns the number of entries of a queue to be created. Fails if the host has not set the entry size in CC, which
+    /// `is_size_set` tells.
+    fn queue_entries(&mut self, command: &SubmissionEntry, is_size_set: bool) -> Result<u32, Status> {
+        let (limits, counted_from_zero) = (self.identity.limits, low_u16(command.get(fields::ENTRIES)));
         let is_beyond = counted_from_zero > limits.entries_field();
         self.check_strictly(|checks| checks.count_times(is_beyond.into(), &strict::QUEUE_BEYOND_MQES));
         let entries = limits.check_entries(counted_from_zero)?;
@@ -504,16 +500,14 @@ impl Controller {
     }
 }
 
-/// Decodes the protection information type (PI) and its location in the metadata (PIL) from dword 10 of Format NVM (NVM
-/// Command Set Specification 1.0, figure 78).
-fn metadata_of_format(first: u32) -> Result<MetadataFormat, Status> {
-    MetadataFormat::of(low_u8(first >> 5 & 7), first >> 8 & 1 == 1)
-}
-
-/// Returns the identifier of a queue to be created, from dword 10. Invalid Queue Identifier unless it is from 1 to the
-/// number of queues granted to the host, and unused.
-fn new_queue_id(first: u32, queue_count: u32, mut is_used: impl FnMut(u16) -> bool) -> Result<u16, Status> {
-    let queue = low_u16(first);
+/// Returns the identifier of a queue to be created. Invalid Queue Identifier unless it is from 1 to the number of queues
+/// granted to the host, and unused.
+fn new_queue_id(
+    command: &SubmissionEntry,
+    queue_count: u32,
+    mut is_used: impl FnMut(u16) -> bool,
+) -> Result<u16, Status> {
+    let queue = low_u16(command.get(fields::ID));
     match (1..=queue_count).contains(&queue.into()) && !is_used(queue) {
         true => Ok(queue),
         false => Err(Status::INVALID_QUEUE_ID),
@@ -522,7 +516,7 @@ fn new_queue_id(first: u32, queue_count: u32, mut is_used: impl FnMut(u16) -> bo
 
 /// Checks that the memory of a queue to be created is contiguous (bit PC, CAP.CQR) and begins at a page.
 fn check_queue_memory(command: &SubmissionEntry) -> Result<(), Status> {
-    if command.dwords[1] & 1 == 0 {
+    if !command.has(fields::CONTIGUOUS) {
         return Err(Status::INVALID_FIELD);
     }
     if !command.prp1.is_multiple_of(PAGE_BYTES) {

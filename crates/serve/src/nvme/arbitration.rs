@@ -25,9 +25,12 @@ impl QueuePriority {
     pub const ALL: [QueuePriority; 4] =
         [QueuePriority::Urgent, QueuePriority::High, QueuePriority::Medium, QueuePriority::Low];
 
-    /// Decodes the priority class (QPRIO) from dword 11 of Create I/O Submission Queue (section 5.5).
-    pub fn of(dword11: u32) -> QueuePriority {
-        QueuePriority::ALL[index(dword11 >> 1 & 3)]
+    /// Returns the priority class with this value of QPRIO in Create I/O Submission Queue (section 5.5).
+    ///
+    /// # Panics
+    /// If the value has more than two bits.
+    pub fn of(priority: u32) -> QueuePriority {
+        QueuePriority::ALL[index(priority)]
     }
 }
 
@@ -93,7 +96,7 @@ mod tests {
         let arbitration = Arbitration::new(7 << 24 | 3 << 16 | 2);
         assert_eq!(QueuePriority::ALL.map(|class| arbitration.round(class)), [u32::MAX, 8, 4, 1]);
         assert_eq!([0, 2, 6, 7].map(|value| Arbitration::new(value).burst()), [1, 4, 64, u32::MAX]);
-        assert_eq!([0, 1, 2, 3].map(|value| QueuePriority::of(value << 1 | 1)), QueuePriority::ALL);
+        assert_eq!([0, 1, 2, 3].map(QueuePriority::of), QueuePriority::ALL);
     }
 
     #[test]

@@ -2,8 +2,13 @@
 //! since a host has written them with Write Uncorrectable (NVM Command Set Specification 1.0, sections 4.1.4 and
 //! 4.2.1).
 
-use phaselink_core::number::{short_length, wide_index};
+use phaselink_core::number::{low_u8, short_length, wide_index};
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
+use phaselink_core::protocol::nvme::spec::fields::block_status as fields;
+use phaselink_core::protocol::nvme::spec::layout::Layout;
+use phaselink_core::protocol::nvme::spec::logs::{
+    BlockStatusElement, BlockStatusList, BlockStatusLog, BlockStatusRange,
+};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
 
 use super::admin::{AdminOutcome, LOG_BYTES_MAX, LogPart};
@@ -20,11 +25,6 @@ const REPORT: u32 = 0x11;
 /// Completion condition (CMPC) of Get LBA Status if its list has no room for all descriptors; `COMPLETE` if it has.
 const INCOMPLETE: u8 = 1;
 const COMPLETE: u8 = 2;
-/// Length in bytes of the header of a list of Get LBA Status. The next constants are the lengths of the log page's
-/// header and of a range's descriptor.
-const LIST_HEADER_BYTES: usize = 8;
-const LOG_HEADER_BYTES: usize = 16;
-const RANGE_BYTES: usize = 16;
 /// Most ranges of one namespace that the log page LBA Status Information lists. With more, it lists none, and hosts use
 /// Get LBA Status.
 const LOG_RANGES_MAX: usize = 255;
@@ -47,8 +47,8 @@ impl Controller {
         }
         self.check_attached(command.namespace_id)?;
         let blocks = self.identity.subsystem.namespace(command.namespace_id)?.blocks();
-        let length = u64::from(command.dwords[3] & 0xffff);
-        if !matches!(command.dwords[3] >> 24, SCAN | REPORT) || list_bytes(command) > LOG_BYTES_MAX {
+        let length = u64::from(command.get(fields::COUNT));
+        if !matches!(command.get(fields::ACTION), SCAN | REPORT) || list_bytes(command) > LOG_BYTES_MAX {
             return Err(Status::INVALID_FIELD);
         }
         if command.slba().checked_add(length.max(1)).is_none_or(|end| end > blocks) {
@@ -80,15 +80,17 @@ impl Controller {
     /// for.
     fn status_list(&self, command: &SubmissionEntry, store: &Store) -> Result<Vec<u8>, Status> {
         let namespace = self.identity.subsystem.namespace(command.namespace_id)?;
-        let (first, length) = (command.slba(), u64::from(command.dwords[3] & 0xffff));
+        let (first, length) = (command.slba(), u64::from(command.get(fields::COUNT)));
         let end = if length == 0 { namespace.blocks() } else { first + length };
         let ranges = unreadable(&namespace, (first, end - first), store);
         let mut list = vec![0; wide_index(list_bytes(command))];
-        let room = list.len().saturating_sub(LIST_HEADER_BYTES) / RANGE_BYTES;
+        let room = list.len().saturating_sub(BlockStatusList::BYTES) / BlockStatusRange::BYTES;
         let listed = &ranges[..ranges.len().min(room)];
         let condition = if listed.len() < ranges.len() { INCOMPLETE } else { COMPLETE };
-        let header = [&short_length(listed.len()).to_le_bytes()[..], &[condition, 0, 0, 0]].concat();
-        let bytes = header.into_iter().chain(listed.iter().flat_map(descriptor));
+        let header = BlockStatusList::zeros()
+            .with(BlockStatusList::RANGES, short_length(listed.len()))
+            .with(BlockStatusList::CONDITION, condition);
+        let bytes = header.into_bytes().into_iter().chain(listed.iter().flat_map(descriptor));
         list.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
         Ok(list)
     }
@@ -96,7 +98,7 @@ impl Controller {
     /// Returns the log page LBA Status Information, with an element for each attached namespace that has unreadable
     /// blocks.
     fn status_log(&self, store: &Store) -> Vec<u8> {
-        let (mut page, mut elements, mut blocks) = (vec![0; LOG_HEADER_BYTES], 0_u32, 0);
+        let (mut page, mut elements, mut blocks) = (vec![0; BlockStatusLog::BYTES], 0_u32, 0);
         let namespaces = self.identity.subsystem.namespaces();
         let attached = (1_u32..).zip(&namespaces).filter_map(|(id, namespace)| Some((id, namespace.as_ref()?)));
         for (id, namespace) in attached.filter(|(_, namespace)| namespace.is_attached(self.identity.number)) {
@@ -108,23 +110,27 @@ impl Controller {
             blocks += ranges.iter().map(|(_, blocks)| blocks).sum::<u64>();
             let is_listed = ranges.len() <= LOG_RANGES_MAX;
             let count = if is_listed { short_length(ranges.len()) } else { TOO_MANY };
-            page.extend([id, count, REPORT, 0].into_iter().flat_map(u32::to_le_bytes));
+            let element = BlockStatusElement::zeros()
+                .with(BlockStatusElement::NAMESPACE, id)
+                .with(BlockStatusElement::RANGES, count)
+                .with(BlockStatusElement::ACTION, low_u8(REPORT));
+            page.extend(element.into_bytes());
             page.extend(ranges.iter().filter(|_| is_listed).flat_map(descriptor));
         }
         let length = short_length(page.len());
-        page[..4].copy_from_slice(&length.to_le_bytes());
-        page[4..8].copy_from_slice(&elements.to_le_bytes());
-        page[8..12].copy_from_slice(&u32::try_from(blocks).unwrap_or(u32::MAX).to_le_bytes());
-        // LSGC: number of changes to the unreadable blocks since the server started.
-        page[14..LOG_HEADER_BYTES].copy_from_slice(&store.unreadable_changes().to_le_bytes());
+        let mut header = BlockStatusLog::over(&mut page[..]);
+        header.set(BlockStatusLog::LENGTH, length);
+        header.set(BlockStatusLog::ELEMENTS, elements);
+        header.set(BlockStatusLog::BLOCKS, u32::try_from(blocks).unwrap_or(u32::MAX));
+        // Changes since the server started.
+        header.set(BlockStatusLog::GENERATION, store.unreadable_changes());
         page
     }
 }
 
-/// Returns the size in bytes of the host's buffer for Get LBA Status. MNDW, in dword 12, is the number of dwords less
-/// 1.
+/// Returns the size in bytes of the host's buffer for Get LBA Status.
 fn list_bytes(command: &SubmissionEntry) -> u64 {
-    (u64::from(command.dwords[2]) + 1) * 4
+    (u64::from(command.get(fields::DWORDS)) + 1) * 4
 }
 
 /// Returns the ranges of unreadable blocks within a range of a namespace's blocks. One unreadable byte makes its block
@@ -140,10 +146,8 @@ fn unreadable(namespace: &Namespace, (first, blocks): BlockRange, store: &Store)
 }
 
 /// Returns the LBA status descriptor of a range: first block and number of blocks; the other fields are 0.
-fn descriptor((first, blocks): &BlockRange) -> [u8; RANGE_BYTES] {
+fn descriptor((first, blocks): &BlockRange) -> [u8; BlockStatusRange::BYTES] {
     let blocks = u32::try_from(*blocks).unwrap_or(u32::MAX);
-    let mut bytes = [0; RANGE_BYTES];
-    bytes[..8].copy_from_slice(&first.to_le_bytes());
-    bytes[8..12].copy_from_slice(&blocks.to_le_bytes());
-    bytes
+    let range = BlockStatusRange::zeros().with(BlockStatusRange::FIRST, *first);
+    range.with(BlockStatusRange::COUNT, blocks).into_bytes()
 }

@@ -4,12 +4,13 @@
 use std::io;
 
 use phaselink_client::chunk::AHEAD_BYTES;
-use phaselink_core::number::{index, length, low_u32, wide_index};
+use phaselink_core::number::{index, length, wide_index};
 use phaselink_core::protocol::nvme::commands::{
-    self, Action, Changes, CommandSet, DataUse, Extent, ListKind, MediaUse, command, opcode,
+    self, Action, Changes, CommandSet, DataUse, Extent, ListContent, MediaUse, command, opcode,
 };
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::{Data, Limits};
+use phaselink_core::protocol::nvme::served::{ReadLists, ServedCommand};
 use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 use phaselink_core::request::Io;
 
@@ -34,13 +35,22 @@ pub struct Command {
     pub checked: Result<commands::Command, Status>,
     /// Ranges of the drive that a Dataset Management command deallocates or a Copy reads: offset and length in bytes.
     pub ranges: Vec<(u64, u64)>,
-    /// PRP lists, SGL segments and range lists in the order in which they were read, or none if the command has none.
-    pub lists: Option<Vec<u8>>,
+    /// Command before its PRP lists, SGL segments and list of parameters were read, and what these have added; none if
+    /// it has none of them.
+    pub(super) lists: Option<Box<CommandLists>>,
     /// Binary logarithm of the block size in bytes of the command's namespace.
     pub(super) block_shift: u32,
-    /// Submission queue entry for a model that knows only the namespaces of the drive description. None if the host's
-    /// entry means the same blocks there.
-    pub modelled: Option<Box<EntryBytes>>,
+    /// Reclaim unit handles of the namespace's placement handles, for a model that knows only the former. None if they
+    /// are the same.
+    pub(super) unit_handles: Option<Vec<u8>>,
+}
+
+/// Lists of a command that have been read from the host's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CommandLists {
+    /// Command as its submission queue entry alone describes it.
+    before: commands::Command,
+    read: ReadLists,
 }
 
 impl Command {
@@ -50,7 +60,7 @@ impl Command {
         let checked = Err(Status::INVALID_OPCODE);
         let (bytes, ranges) = ([0; SUBMISSION_ENTRY_BYTES], Vec::new());
         let (queue, generation, version, block_shift) = (0, 0, 0, 0);
-        Command { queue, generation, version, bytes, checked, ranges, lists: None, block_shift, modelled: None }
+        Command { queue, generation, version, bytes, checked, ranges, lists: None, block_shift, unit_handles: None }
     }
 
     /// Decodes and checks the submission queue entry in [`Command::bytes`], and reads its PRP lists, SGL segments and
@@ -58,7 +68,7 @@ impl Command {
     #[inline]
     pub(super) fn check(&mut self, queue: u16, generation: u32, namespaces: &NamespaceView, host: &mut impl Host) {
         let mut entry = SubmissionEntry::decode(&self.bytes);
-        let found = namespaces.find(entry.namespace_id);
+        let (id, found) = (entry.namespace_id, namespaces.find(entry.namespace_id));
         if found.is_ok() {
             // The rules treat each namespace as a drive of its own.
             entry.namespace_id = command::NAMESPACE;
@@ -69,32 +79,26 @@ impl Command {
             self.checked = Err(other);
         }
         (self.queue, self.generation, self.version) = (queue, generation, namespaces.version());
-        (self.lists, self.modelled, self.block_shift) = (None, None, limits.block_shift);
+        (self.lists, self.unit_handles, self.block_shift) = (None, None, limits.block_shift);
         self.ranges.clear();
         if let Err(status) = self.read_lists(limits, host) {
             self.checked = Err(status);
         }
-        if let Ok(namespace) = found {
-            self.place(namespace, namespaces);
+        if let Ok(namespace) = found
+            && !(namespace.is_plain && namespace.start == 0)
+        {
+            self.place(namespace.start);
+            self.unit_handles = if namespace.is_plain { None } else { namespaces.kind().unit_handles(id) };
         }
     }
 
-    /// Translates offsets within a namespace to offsets on the drive, and makes the entry for the model if the
-    /// namespace is not one of the drive description.
-    #[inline]
-    fn place(&mut self, namespace: &ActiveNamespace, namespaces: &NamespaceView) {
-        if namespace.is_plain && namespace.start == 0 {
-            return;
+    /// Translates offsets within a namespace that begins at byte `start` of the drive to offsets on the drive.
+    fn place(&mut self, start: u64) {
+        let before = self.lists.as_mut().map(|lists| &mut lists.before);
+        for command in self.checked.as_mut().ok().into_iter().chain(before) {
+            command.offset += if command.row.extent == Extent::None { 0 } else { start };
         }
-        let Ok(checked) = &mut self.checked else { return };
-        if checked.row.extent != Extent::None {
-            checked.offset += namespace.start;
-        }
-        self.ranges.iter_mut().for_each(|(offset, _)| *offset += namespace.start);
-        if !namespace.is_plain {
-            let entry = namespaces.kind().plain_entry(&SubmissionEntry::decode(&self.bytes), checked);
-            self.modelled = Some(Box::new(modelled(&entry, checked, namespaces.plain_limits())));
-        }
+        self.ranges.iter_mut().for_each(|(offset, _)| *offset += start);
     }
 
     #[inline]
@@ -104,28 +108,63 @@ impl Command {
         if checked.data.next_list_part().is_none() && !is_list {
             return Ok(());
         }
-        let lists = self.lists.insert(Vec::new());
-        read_data_lists(&mut checked.data, lists, host)?;
+        let lists = CommandLists { before: checked.clone(), read: ReadLists::default() };
+        let read = &mut self.lists.insert(Box::new(lists)).read;
+        read_data_lists(&mut checked.data, host, |step| read.steps.push_back(step))?;
         if !is_list {
             return Ok(());
         }
-        let list = read_data(&checked.data, host)?;
-        lists.extend(&list);
-        match checked.row.list() {
-            Some(ListKind::Sources) => {
-                self.ranges = checked.take_sources(&list, limits)?;
-            }
-            Some(ListKind::Identifiers) => {
-                limits.kind.placement()?.listed(&list)?;
-            }
-            Some(ListKind::Ranges) | None => {
-                self.ranges = command::ranges(&list, checked.namespace, limits)?;
-                if checked.action == (Action::Deallocate { is_hint: true }) {
-                    self.ranges.clear();
-                }
-            }
+        read.content = read_data(&checked.data, host).and_then(|list| checked.take_list(&list, limits));
+        let content = read.content.as_ref().map_err(|status| *status)?;
+        if checked.action != (Action::Deallocate { is_hint: true }) {
+            self.ranges = content.ranges().to_vec();
         }
         Ok(())
+    }
+
+    /// Returns true if the command has PRP lists, SGL segments or a list of parameters that were read from the host's
+    /// memory.
+    pub fn has_lists(&self) -> bool {
+        self.lists.is_some()
+    }
+
+    /// Returns the pairs of reclaim group and placement handle in the list of an I/O Management Send.
+    pub(super) fn identifiers(&self) -> &[(u8, u8)] {
+        match self.lists.as_deref().map(|lists| &lists.read.content) {
+            Some(Ok(ListContent::Identifiers(listed))) => listed,
+            _ => &[],
+        }
+    }
+
+    /// Returns the command as it enters the model, which knows no namespaces and no placement handles: with ranges of
+    /// the drive, and reclaim unit handles.
+    pub fn for_model(&self) -> ServedCommand {
+        let command_id = self.entry().command_id;
+        let lists = self.lists.as_ref().map(|lists| Box::new(self.lists_for_model(lists)));
+        let before = self.lists.as_ref().map(|lists| lists.before.clone());
+        let mut checked = before.map_or_else(|| self.checked.clone(), Ok);
+        if let Ok(commands::Command { placement, .. }) = &mut checked {
+            placement.handle = self.unit_handle(placement.handle);
+        }
+        ServedCommand { command_id, checked, lists }
+    }
+
+    fn lists_for_model(&self, lists: &CommandLists) -> ReadLists {
+        let mut read = lists.read.clone();
+        match &mut read.content {
+            Ok(ListContent::Ranges(ranges) | ListContent::Sources { ranges, .. }) => ranges.clone_from(&self.ranges),
+            Ok(ListContent::Identifiers(listed)) => {
+                listed.iter_mut().for_each(|(_, handle)| *handle = self.unit_handle(*handle));
+            }
+            Err(_) => {}
+        }
+        read
+    }
+
+    /// Returns the reclaim unit handle of a placement handle, or 0 if the namespace does not have it.
+    fn unit_handle(&self, handle: u8) -> u8 {
+        let known = |handles: &Vec<u8>| handles.get(usize::from(handle)).copied().unwrap_or(0);
+        self.unit_handles.as_ref().map_or(handle, known)
     }
 
     /// Returns the identifier of the submission queue that the command was fetched from.
@@ -258,20 +297,6 @@ impl Command {
     }
 }
 
-/// Returns a command's entry with the namespace and blocks of the drive description that hold its bytes, for a model
-/// that knows only those. Bytes beyond the end of that namespace are cut.
-#[cold]
-fn modelled(entry: &SubmissionEntry, checked: &commands::Command, plain: &Limits) -> EntryBytes {
-    if checked.bytes == 0 {
-        return SubmissionEntry { namespace_id: command::NAMESPACE, ..*entry }.encode();
-    }
-    let (namespace, within) = (checked.offset / plain.capacity_bytes(), checked.offset % plain.capacity_bytes());
-    let blocks = low_u32(u64::from(checked.bytes).div_ceil(1 << plain.block_shift));
-    let entry = SubmissionEntry { namespace_id: low_u32(namespace) + 1, ..*entry };
-    let entry = plain.kind.without_checks(entry, checked.row.metadata, checked.metadata_transfer().is_some());
-    entry.of_blocks(within >> plain.block_shift, blocks).encode()
-}
-
 /// Copies blocks from `offset` on the drive to the host's buffer: directly from the store if the host's memory is
 /// mapped here, else through `space`.
 #[inline]
@@ -346,17 +371,21 @@ fn copy(sources: &[(u64, u64)], to: u64, store: &Store) -> Result<(), Status> {
     store.write(to, &copied).map_err(|error| write_status(&error))
 }
 
-/// Reads the PRP lists or SGL segments of a data pointer, and appends their bytes to `lists`.
+/// Reads the PRP lists or SGL segments of a data pointer. Calls `on_step` after each part with the host memory that is
+/// known by then, or the status of a part that is invalid or cannot be read.
 #[inline]
-fn read_data_lists(data: &mut Data, lists: &mut Vec<u8>, host: &mut impl Host) -> Result<(), Status> {
+fn read_data_lists(
+    data: &mut Data,
+    host: &mut impl Host,
+    mut on_step: impl FnMut(Result<Data, Status>),
+) -> Result<(), Status> {
+    let mut part = Vec::new();
     while let Some((address, bytes)) = data.next_list_part() {
-        let start = lists.len();
-        lists.resize(start + index(bytes), 0);
-        if host.read(address, &mut lists[start..]).is_err() {
-            lists.truncate(start);
-            return Err(Status::DATA_TRANSFER_ERROR);
-        }
-        data.on_list(&lists[start..])?;
+        part.resize(index(bytes), 0);
+        let read = host.read(address, &mut part).map_err(|_| Status::DATA_TRANSFER_ERROR);
+        let read = read.and_then(|()| data.on_list(&part));
+        on_step(read.map(|()| data.clone()));
+        read?;
     }
     Ok(())
 }
@@ -365,7 +394,7 @@ fn read_data_lists(data: &mut Data, lists: &mut Vec<u8>, host: &mut impl Host) -
 /// lists or SGL segments.
 fn admin_data(entry: &SubmissionEntry, bytes: usize, host: &mut impl Host) -> Result<Data, Status> {
     let mut data = Data::of(entry, bytes as u32)?;
-    read_data_lists(&mut data, &mut Vec::new(), host)?;
+    read_data_lists(&mut data, host, |_| ())?;
     Ok(data)
 }
 
@@ -422,6 +451,7 @@ mod tests {
 
     use phaselink_core::drive::Drive;
     use phaselink_core::protocol::nvme::rules::{BlockParts, MetadataFormat, NamespaceKind};
+    use phaselink_core::protocol::nvme::spec::fields::blocks;
 
     use super::super::array_host::ArrayHost;
     use super::super::subsystem::{BlockFormat, Subsystem};
@@ -459,12 +489,11 @@ mod tests {
             let entry = SubmissionEntry { opcode, namespace_id: 1, prp1: 4096, ..SubmissionEntry::default() };
             let mut entry = entry.of_blocks(8, 1);
             // Set bits that these commands do not define.
-            entry.dwords[2] |= 0b0101 << 26;
+            entry = entry.with(blocks::PROTECTION, 0b0101);
             let mut command = Command { bytes: entry.encode(), ..Command::blank() };
             command.check(1, 1, &namespaces, &mut host);
-            let modelled = SubmissionEntry::decode(&command.modelled.expect("the model has another format"));
-            let checked = commands::Command::check(&modelled, &limits).expect("the model accepts the command");
-            assert_eq!(checked.metadata.expect("blocks with metadata").buffer, None, "{opcode:x}");
+            let modelled = command.for_model().checked.expect("the model accepts the command");
+            assert_eq!((modelled.metadata, modelled.bytes), (None, 512), "{opcode:x}");
         }
     }
 

@@ -1,15 +1,15 @@
 //! Events that survive a power cycle of the drive, and the log page that reports them: Persistent Event Log (Base
 //! Specification 2.0, section 5.16.1.14).
 
-use phaselink_core::number::{index, short_length};
 use std::collections::VecDeque;
+
+use phaselink_core::number::{index, length, low_u8, low_u16, short_length};
+use phaselink_core::protocol::nvme::spec::identify::IdentifyController;
+use phaselink_core::protocol::nvme::spec::layout::Layout;
+use phaselink_core::protocol::nvme::spec::logs::{PersistentEvent, PersistentEventHeader as Header};
 
 /// Most events in the persistent event log. One more replaces the oldest.
 const EVENTS_MAX: usize = 512;
-/// Length in bytes of the log page's header, before the first event; `EVENT_HEADER_BYTES` is the length of an event's
-/// header, before its data.
-const HEADER_BYTES: usize = 512;
-const EVENT_HEADER_BYTES: usize = 24;
 /// Most bytes of data of one event in the log. The rest is cut off.
 const DATA_BYTES_MAX: usize = 64;
 /// Largest size of the persistent event log in units of 64 KiB (PELS).
@@ -86,42 +86,43 @@ impl EventLog {
         self.generation = self.generation.wrapping_add(1);
         let snapshot = encode(event::HEALTH_SNAPSHOT, reporter.timestamp, health);
         let events: Vec<&Vec<u8>> = self.events.iter().chain([&snapshot]).collect();
-        let bytes = HEADER_BYTES + events.iter().map(|event| event.len()).sum::<usize>();
-        let mut page = vec![0; HEADER_BYTES];
-        let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
-        put(0, &[0x0d]);
-        put(4, &short_length(events.len()).to_le_bytes());
-        put(8, &(bytes as u64).to_le_bytes());
-        // Revision of the log page, and length of the header after this field.
-        put(16, &[2]);
-        put(18, &(HEADER_BYTES as u16 - 20).to_le_bytes());
-        put(20, &reporter.timestamp);
-        // Power Cycle Count.
-        put(44, &1_u64.to_le_bytes());
-        put(52, &reporter.vendor.to_le_bytes());
-        put(54, &reporter.vendor.to_le_bytes());
-        // Serial number, model number and subsystem name, copied from Identify Controller.
-        put(56, &reporter.controller[4..64]);
-        put(116, &reporter.controller[768..1024]);
-        put(372, &self.generation.to_le_bytes());
-        for kind in event::ALL {
-            page[480 + usize::from(kind / 8)] |= 1 << (kind % 8);
-        }
-        events.iter().fold(page, |page, event| [page, event.to_vec()].concat())
+        let bytes = Header::BYTES + events.iter().map(|event| event.len()).sum::<usize>();
+        let controller = IdentifyController::over(reporter.controller);
+        let header = Header::zeros()
+            .with(Header::ID, 0x0d)
+            .with(Header::EVENTS, short_length(events.len()))
+            .with(Header::LENGTH, length(bytes))
+            .with(Header::REVISION, 2)
+            .with(Header::HEADER_LENGTH, low_u16(short_length(Header::BYTES)) - 20)
+            .with(Header::TIMESTAMP, reporter.timestamp)
+            .with(Header::POWER_CYCLES, 1)
+            .with(Header::VENDOR, reporter.vendor)
+            .with(Header::SUBSYSTEM_VENDOR, reporter.vendor)
+            .with(Header::SERIAL, controller.get(IdentifyController::SERIAL))
+            .with(Header::MODEL, controller.get(IdentifyController::MODEL))
+            .with(Header::SUBSYSTEM_NAME, controller.get(IdentifyController::SUBSYSTEM_NAME))
+            .with(Header::GENERATION, self.generation)
+            .with(Header::EVENT_TYPES, event_types());
+        events.iter().fold(header.into_bytes().to_vec(), |page, event| [page, event.to_vec()].concat())
     }
+}
+
+/// Returns the bits of the types of events in the log.
+fn event_types() -> [u8; 32] {
+    let mut types = [0; 32];
+    event::ALL.into_iter().for_each(|kind| types[usize::from(kind / 8)] |= 1 << (kind % 8));
+    types
 }
 
 /// Returns an event in the format of the log page (figure 224).
 fn encode(kind: u8, timestamp: [u8; 8], data: &[u8]) -> Vec<u8> {
-    let mut event = vec![0; EVENT_HEADER_BYTES];
-    event[0] = kind;
-    event[1] = 1;
-    // Length of the header after this field.
-    event[2] = EVENT_HEADER_BYTES as u8 - 3;
-    event[6..14].copy_from_slice(&timestamp);
-    event[22..24].copy_from_slice(&(data.len() as u16).to_le_bytes());
-    event.extend(data);
-    event
+    let header = PersistentEvent::zeros()
+        .with(PersistentEvent::TYPE, kind)
+        .with(PersistentEvent::REVISION, 1)
+        .with(PersistentEvent::HEADER_LENGTH, low_u8(short_length(PersistentEvent::BYTES)) - 3)
+        .with(PersistentEvent::TIMESTAMP, timestamp)
+        .with(PersistentEvent::DATA_BYTES, low_u16(short_length(data.len())));
+    [&header.into_bytes()[..], data].concat()
 }
 
 #[cfg(test)]
@@ -137,7 +138,7 @@ mod tests {
         let controller = vec![0; 4096];
         let reporter = LogReporter { timestamp: [0; 8], vendor: 1, controller: &controller };
         let page = log.report(&reporter, &[0; 512]);
-        let last = page.len() - EVENT_HEADER_BYTES - 512 - 4;
+        let last = page.len() - PersistentEvent::BYTES - 512 - 4;
         assert_eq!(page[last..last + 4], (EVENTS_MAX as u32 + 9).to_le_bytes());
         assert_eq!(page[8..16], (page.len() as u64).to_le_bytes());
         assert!(page.len() <= LOG_UNITS as usize * (64 << 10));

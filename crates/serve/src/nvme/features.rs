@@ -1,21 +1,17 @@
 //! Features that a host sets and reads (Base Specification 2.0, section 5.27; NVM Command Set Specification 1.0,
 //! section 4.1.3). Their values are not saved across resets.
 
-use phaselink_core::number::low_u16;
+use phaselink_core::number::{low_u16, low_u32};
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::Status;
+use phaselink_core::protocol::nvme::spec::fields::feature;
+use phaselink_core::protocol::nvme::spec::layout::{FieldAccess, Layout};
+use phaselink_core::protocol::nvme::spec::logs::Timestamp as TimestampData;
 
 use super::limits::{KEEP_ALIVE_TENTHS, TEMPERATURE_KELVIN, interrupt_vectors};
 
 /// Length in bytes of the data structure of Host Behavior Support (figure 355).
 const HOST_BEHAVIOR_BYTES: usize = 512;
-/// Length in bytes of the data structure of Timestamp (figure 336).
-const TIMESTAMP_BYTES: usize = 8;
-/// Bits of the data structure of Timestamp that hold milliseconds.
-const TIMESTAMP_MS: u64 = (1 << 48) - 1;
-/// Timestamp Origin: the host has set the clock. 0 means that a reset has cleared it.
-const TIMESTAMP_IS_SET: u64 = 0b001 << 1;
-
 /// Value of NSQR or NCQR in Number of Queues that is not allowed: 65536 queues (section 5.27.1.5).
 const QUEUE_COUNT_INVALID: u32 = 0xffff;
 
@@ -75,7 +71,7 @@ pub const FEATURES: &[FeatureRow] = &[
         0x02,
         |_, _| Ok(0),
         |_, value, _| {
-            if value & 0x1f == 0 { Ok(0) } else { Err(Status::INVALID_FIELD) }
+            if feature::POWER_STATE.of_dword(value) == 0 { Ok(0) } else { Err(Status::INVALID_FIELD) }
         },
     ),
     // Temperature Threshold.
@@ -89,7 +85,7 @@ pub const FEATURES: &[FeatureRow] = &[
         0x05,
         |features, _| Ok(features.error_recovery),
         |features, value, _| {
-            features.error_recovery = value & 0xffff;
+            features.error_recovery = feature::RECOVERY_LIMIT.of_dword(value);
             Ok(0)
         },
     ),
@@ -98,7 +94,7 @@ pub const FEATURES: &[FeatureRow] = &[
         0x06,
         |features, _| Ok(features.write_cache.into()),
         |features, value, _| {
-            features.write_cache = value & 1 == 1;
+            features.write_cache = feature::WRITE_CACHE.of_dword(value) == 1;
             Ok(0)
         },
     ),
@@ -109,7 +105,7 @@ pub const FEATURES: &[FeatureRow] = &[
         0x08,
         |features, _| Ok(features.coalescing),
         |features, value, _| {
-            features.coalescing = value & 0xffff;
+            features.coalescing = feature::COALESCING.of_dword(value);
             Ok(0)
         },
     ),
@@ -122,7 +118,7 @@ pub const FEATURES: &[FeatureRow] = &[
         0x0a,
         |features, _| Ok(features.atomicity),
         |features, value, _| {
-            features.atomicity = value & 1;
+            features.atomicity = feature::ATOMICITY.of_dword(value);
             Ok(0)
         },
     ),
@@ -201,15 +197,13 @@ struct Timestamp {
 impl Timestamp {
     /// Returns the clock that Set Features sets with this Timestamp data structure.
     fn set_by(bytes: &[u8], now_ms: u64) -> Timestamp {
-        let bytes = bytes.first_chunk().copied().unwrap_or_default();
-        Timestamp { ms: u64::from_le_bytes(bytes) & TIMESTAMP_MS, set_at_ms: now_ms, is_set: true }
+        Timestamp { ms: TimestampData::MS.read(bytes), set_at_ms: now_ms, is_set: true }
     }
 
     /// Returns the Timestamp data structure for the time `now_ms` of the host's clock.
-    fn structure(&self, now_ms: u64) -> [u8; TIMESTAMP_BYTES] {
-        let ms = self.ms.wrapping_add(now_ms.saturating_sub(self.set_at_ms)) & TIMESTAMP_MS;
-        let origin = if self.is_set { TIMESTAMP_IS_SET } else { 0 };
-        (ms | origin << 48).to_le_bytes()
+    fn structure(&self, now_ms: u64) -> [u8; TimestampData::BYTES] {
+        let ms = self.ms.wrapping_add(now_ms.saturating_sub(self.set_at_ms)) & TimestampData::MS.max();
+        TimestampData::zeros().with(TimestampData::MS, ms).with(TimestampData::IS_SET, self.is_set).into_bytes()
     }
 }
 
@@ -277,7 +271,7 @@ impl Features {
 
     /// Sets Number of Queues, and returns the value for the number of queues that the controller grants.
     fn set_queue_counts(&mut self, value: u32, has_io_queues: bool) -> Result<u32, Status> {
-        let (submission, completion) = (value & 0xffff, value >> 16);
+        let (submission, completion) = queue_counts_of(value);
         if has_io_queues {
             return Err(Status::COMMAND_SEQUENCE_ERROR);
         }
@@ -285,13 +279,15 @@ impl Features {
             return Err(Status::INVALID_FIELD);
         }
         let max = self.limits.queue_pairs - 1;
-        self.queue_counts = submission.min(max) | completion.min(max) << 16;
+        let granted = feature::SUBMISSION_QUEUES.in_dword(0, submission.min(max));
+        self.queue_counts = feature::COMPLETION_QUEUES.in_dword(granted, completion.min(max));
         Ok(self.queue_counts)
     }
 
     /// Returns the numbers of I/O submission queues and I/O completion queues that the host may create.
     pub fn queue_counts(&self) -> (u32, u32) {
-        ((self.queue_counts & 0xffff) + 1, (self.queue_counts >> 16) + 1)
+        let (submission, completion) = queue_counts_of(self.queue_counts);
+        (submission + 1, completion + 1)
     }
 
     /// Returns true if the assumed temperature is at or beyond one of the thresholds that the host has set.
@@ -301,21 +297,21 @@ impl Features {
 
     /// Returns true if the host asked for an event when namespaces change (figure 326).
     pub fn reports_namespaces(&self) -> bool {
-        self.event_configuration >> 8 & 1 == 1
+        feature::NAMESPACE_EVENT.of_dword(self.event_configuration) == 1
     }
 
     /// Returns the data structure of the feature Timestamp at the time `now_ms` of the host's clock.
-    pub(super) fn timestamp(&self, now_ms: u64) -> [u8; TIMESTAMP_BYTES] {
+    pub(super) fn timestamp(&self, now_ms: u64) -> [u8; TimestampData::BYTES] {
         self.timestamp.structure(now_ms)
     }
 
     /// Returns true if the host asked for an event when the temperature passes a threshold (figure 326).
     pub fn reports_temperature(&self) -> bool {
-        self.event_configuration >> 1 & 1 == 1
+        feature::TEMPERATURE_EVENT.of_dword(self.event_configuration) == 1
     }
 
     fn threshold(&self, select: u32) -> Result<u32, Status> {
-        match (select >> 16 & 15, select >> 20 & 3) {
+        match (feature::SENSOR.of_dword(select), feature::THRESHOLD.of_dword(select)) {
             (0, 0) => Ok(self.over_temperature_kelvin.into()),
             (0, 1) => Ok(self.under_temperature_kelvin.into()),
             _ => Err(Status::INVALID_FIELD),
@@ -324,9 +320,10 @@ impl Features {
 
     /// Sets a threshold of the composite temperature, the only sensor; sensor 15 means all of them.
     fn set_threshold(&mut self, value: u32) -> Result<(), Status> {
-        match (value >> 16 & 15, value >> 20 & 3) {
-            (0 | 15, 0) => self.over_temperature_kelvin = low_u16(value),
-            (0 | 15, 1) => self.under_temperature_kelvin = low_u16(value),
+        let kelvin = low_u16(feature::TEMPERATURE.of_dword(value));
+        match (feature::SENSOR.of_dword(value), feature::THRESHOLD.of_dword(value)) {
+            (0 | 15, 0) => self.over_temperature_kelvin = kelvin,
+            (0 | 15, 1) => self.under_temperature_kelvin = kelvin,
             _ => return Err(Status::INVALID_FIELD),
         }
         Ok(())
@@ -334,18 +331,24 @@ impl Features {
 
     fn vector_configuration(&self, select: u32) -> Result<u32, Status> {
         let vector = self.vector(select)?;
-        Ok(vector | ((self.coalescing_disabled >> vector & 1) as u32) << 16)
+        Ok(feature::NO_COALESCING.in_dword(vector, low_u32(self.coalescing_disabled >> vector & 1)))
     }
 
     fn set_vector_configuration(&mut self, value: u32) -> Result<(), Status> {
         let bit = 1 << self.vector(value)?;
-        self.coalescing_disabled = self.coalescing_disabled & !bit | if value >> 16 & 1 == 1 { bit } else { 0 };
+        self.coalescing_disabled =
+            self.coalescing_disabled & !bit | if feature::NO_COALESCING.of_dword(value) == 1 { bit } else { 0 };
         Ok(())
     }
 
     /// Returns the interrupt vector in the low half of a dword. Invalid Field if the controller does not have it.
     fn vector(&self, value: u32) -> Result<u32, Status> {
-        let vector = value & 0xffff;
+        let vector = feature::VECTOR.of_dword(value);
         if vector < u32::from(interrupt_vectors(&self.limits)) { Ok(vector) } else { Err(Status::INVALID_FIELD) }
     }
+}
+
+/// Returns the numbers of submission and completion queues, each less 1, in a value of Number of Queues.
+fn queue_counts_of(value: u32) -> (u32, u32) {
+    (feature::SUBMISSION_QUEUES.of_dword(value), feature::COMPLETION_QUEUES.of_dword(value))
 }

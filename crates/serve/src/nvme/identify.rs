@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use phaselink_core::number::{index, low_u8, low_u16};
+use phaselink_core::number::{index, low_u8, low_u16, short_length};
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::commands::{Action, COPY_SOURCES_MAX};
 use phaselink_core::protocol::nvme::rules::Limits;
@@ -11,6 +11,11 @@ use phaselink_core::protocol::nvme::rules::protection::{
     BYTE_ALIGNED_METADATA, METADATA_CAPABILITIES, PROTECTION_CAPABILITIES,
 };
 use phaselink_core::protocol::nvme::spec::Status;
+use phaselink_core::protocol::nvme::spec::identify::{
+    CommandSets, IdList, IdentifyCommon, IdentifyController, IdentifyNamespace, LbaFormatEntry, NamespaceIds,
+    NamespaceList,
+};
+use phaselink_core::protocol::nvme::spec::layout::{Layout, Structure};
 
 use super::event_log;
 use super::kinds::KindRow;
@@ -18,7 +23,7 @@ use super::limits::{ABORTS_MAX, ERROR_LOG_ENTRIES, EVENT_REQUESTS_MAX, KEEP_ALIV
 use super::subsystem::{BlockFormat, LbaFormat, Namespace, NamespaceView, Subsystem};
 
 /// Length in bytes of every Identify data structure.
-pub const IDENTIFY_BYTES: usize = 4096;
+pub const IDENTIFY_BYTES: usize = IdentifyController::BYTES;
 /// PCI vendor identifier, also in the PCI configuration space: "pl", which no vendor has (assumed).
 pub const VENDOR: u16 = 0x706c;
 
@@ -61,6 +66,10 @@ pub(super) const CONTROLLER_ID: u16 = 0;
 /// modify the media if the host sets No-Deallocate After Sanitize.
 pub(super) const SANITIZE_CAPABILITIES: u32 = 1 << 1 | 1 << 30;
 
+/// Value of CNTRLTYPE for an I/O controller.
+const IO_CONTROLLER: u8 = 1;
+/// Value in VWC that says: Flush accepts the broadcast namespace identifier.
+const FLUSH_ALL_SUPPORTED: u8 = 0b11;
 /// Bit of ONCS that announces the feature Timestamp.
 const ONCS_TIMESTAMP: u16 = 1 << 6;
 /// Warning composite temperature (WCTEMP) in kelvin: 70 degrees Celsius (assumed).
@@ -134,16 +143,15 @@ impl Identity {
         check_command_set(row, cns, command_set)?;
         match cns {
             cns::CONTROLLER => self.controller(optional_admin_bits, &mut page),
-            cns::COMMAND_SETS => page[0] = row.command_sets.iter().fold(0, |sets, (set, _)| sets | 1 << set),
+            cns::COMMAND_SETS => list_command_sets(row, &mut page),
             // Capabilities that are common to all namespaces.
-            cns::NAMESPACE if namespace == ALL_NAMESPACES => self.capabilities(self.subsystem.own_format(), &mut page),
+            cns::NAMESPACE if namespace == ALL_NAMESPACES => {
+                self.capabilities(self.subsystem.own_format(), &mut IdentifyNamespace::over(&mut page[..]));
+            }
             cns::NAMESPACE => self.namespace(self.active(namespace)?, &mut page),
             cns::ALLOCATED_NAMESPACE => self.namespace(self.allocated(namespace)?, &mut page),
             cns::NAMESPACE_IDS => self.namespace_ids(namespace, self.existing(namespace)?, &mut page),
-            cns::NAMESPACE_STATUS => {
-                namespace_status(self.existing(namespace)?, &mut page);
-                put(&mut page, 12, row.endurance_group().to_le_bytes());
-            }
+            cns::NAMESPACE_STATUS => namespace_status(self.existing(namespace)?, row, &mut page),
             cns::SET_ACTIVE_NAMESPACES | cns::SET_CONTROLLER | cns::SET_NAMESPACE if command_set != 0 => {
                 self.structure_of_set(selected, &mut page)?;
             }
@@ -157,19 +165,16 @@ impl Identity {
             cns::ALLOCATED_NAMESPACES => self.list_namespaces(namespace, |_| true, &mut page)?,
             cns::CONTROLLERS_OF_NAMESPACE => {
                 let is_attached = self.allocated(namespace)?.is_some_and(|it| it.is_attached(self.number));
-                list_controllers(is_attached && first_controller == 0, &mut page);
+                list_one(CONTROLLER_ID, is_attached && first_controller == 0, &mut page);
             }
-            cns::CONTROLLERS => list_controllers(first_controller == 0, &mut page),
+            cns::CONTROLLERS => list_one(CONTROLLER_ID, first_controller == 0, &mut page),
             cns::ENDURANCE_GROUPS if !row.endurance_groups.is_empty() => {
                 // The list has one group, if the command starts at or before it.
-                page[0] = u8::from(first_group <= row.endurance_group());
-                put(&mut page, 2, row.endurance_group().to_le_bytes());
+                list_one(row.endurance_group(), first_group <= row.endurance_group(), &mut page);
             }
             // No further limits. Protection information has only guards of 16 bits.
             cns::SET_CONTROLLER => {}
-            cns::SET_NAMESPACE => {
-                self.existing(namespace)?;
-            }
+            cns::SET_NAMESPACE => self.existing(namespace).map(drop)?,
             _ => return Err(Status::INVALID_FIELD),
         }
         Ok(page)
@@ -199,52 +204,59 @@ impl Identity {
 
     /// Fills the data structure of Identify Controller (figure 275).
     fn controller(&self, optional_admin_bits: u16, page: &mut [u8; IDENTIFY_BYTES]) {
-        put(page, 0, VENDOR.to_le_bytes());
-        put(page, 2, VENDOR.to_le_bytes());
-        text(&mut page[4..24], &self.serial);
-        text(&mut page[24..64], &self.model);
-        text(&mut page[64..72], env!("CARGO_PKG_VERSION"));
-        page[77] = self.limits.transfer_field().unwrap_or(0);
-        put(page, 80, VERSION.to_le_bytes());
-        put(page, 78, CONTROLLER_ID.to_le_bytes());
-        // Namespace Attribute Notices (OAES).
-        put(page, 92, (1_u32 << 8).to_le_bytes());
-        kind_fields(self.kind_row(), page);
-        // Controller type: I/O controller (CNTRLTYPE).
-        page[111] = 1;
-        put(page, 256, optional_admin_bits.to_le_bytes());
-        page[258] = ABORTS_MAX - 1;
-        page[259] = EVENT_REQUESTS_MAX - 1;
-        // One firmware slot, which is read-only (FRMW).
-        page[260] = 1 | 1 << 1;
-        // Log page attributes: Commands Supported and Effects, extended offsets, Telemetry, Persistent Event Log (LPA,
-        // PELS).
-        page[261] = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4;
-        put(page, 352, event_log::LOG_UNITS.to_le_bytes());
-        put(page, 280, u128::from(self.subsystem.capacity_bytes()).to_le_bytes());
-        put(page, 296, u128::from(self.subsystem.unallocated_bytes()).to_le_bytes());
-        put(page, 328, SANITIZE_CAPABILITIES.to_le_bytes());
-        page[262] = ERROR_LOG_ENTRIES as u8 - 1;
-        put(page, 266, WARNING_KELVIN.to_le_bytes());
-        put(page, 268, CRITICAL_KELVIN.to_le_bytes());
-        put(page, 320, KEEP_ALIVE_TENTHS.to_le_bytes());
-        // Smallest and largest sizes of queue entries, as powers of two (SQES, CQES).
-        page[512] = 0x66;
-        page[513] = 0x44;
-        put(page, 516, self.limits.namespaces.to_le_bytes());
-        put(page, 520, (self.optional_io_commands() | ONCS_TIMESTAMP).to_le_bytes());
-        // Volatile write cache; Flush accepts the broadcast namespace identifier (VWC).
-        page[525] = 1 | 0b11 << 1;
-        // Atomic write units in normal operation and at power failure (AWUN, AWUPF). They must hold for every format,
-        // so use the largest blocks, which give the fewest.
-        let shifts = self.subsystem.formats().into_iter().map(|format| format.block_shift);
-        let largest = shifts.max().unwrap_or(self.limits.block_shift);
-        let atomic = self.atomic_field(largest);
-        put(page, 526, atomic.to_le_bytes());
-        put(page, 528, atomic.to_le_bytes());
-        put(page, 536, self.segments().to_le_bytes());
+        use IdentifyController as Field;
+        let mut page = IdentifyController::over(&mut page[..]);
+        page.set(Field::VENDOR, VENDOR);
+        page.set(Field::SUBSYSTEM_VENDOR, VENDOR);
+        page.set_text(Field::SERIAL, &self.serial);
+        page.set_text(Field::MODEL, &self.model);
+        page.set_text(Field::FIRMWARE, env!("CARGO_PKG_VERSION"));
+        page.set(Field::TRANSFER_MAX, self.limits.transfer_field().unwrap_or(0));
+        page.set(Field::CONTROLLER, CONTROLLER_ID);
+        page.set(Field::VERSION, VERSION);
+        page.set(Field::NAMESPACE_NOTICES, true);
+        page.set(Field::ATTRIBUTES, self.kind_row().attributes);
+        page.set(Field::TYPE, IO_CONTROLLER);
+        page.set(Field::OPTIONAL_ADMIN, optional_admin_bits);
+        page.set(Field::ABORTS, ABORTS_MAX - 1);
+        page.set(Field::EVENT_REQUESTS, EVENT_REQUESTS_MAX - 1);
+        page.set(Field::FIRST_SLOT_READ_ONLY, true);
+        page.set(Field::SLOTS, 1);
+        for log in [Field::EFFECTS_LOG, Field::LOG_OFFSETS, Field::TELEMETRY_LOG, Field::PERSISTENT_LOG] {
+            page.set(log, true);
+        }
+        page.set(Field::ERROR_ENTRIES, low_u8(short_length(ERROR_LOG_ENTRIES)) - 1);
+        page.set(Field::WARNING_TEMPERATURE, WARNING_KELVIN);
+        page.set(Field::CRITICAL_TEMPERATURE, CRITICAL_KELVIN);
+        page.set(Field::CAPACITY, self.subsystem.capacity_bytes().into());
+        page.set(Field::UNALLOCATED, self.subsystem.unallocated_bytes().into());
+        page.set(Field::KEEP_ALIVE, KEEP_ALIVE_TENTHS);
+        page.set(Field::SANITIZE, SANITIZE_CAPABILITIES);
+        page.set(Field::ENDURANCE_GROUPS, self.kind_row().endurance_group());
+        page.set(Field::PERSISTENT_LOG_UNITS, event_log::LOG_UNITS);
+        self.io_capabilities(&mut page);
         let name = format!("nqn.2014-08.org.nvmexpress:uuid:{}", self.uuid_text());
-        page[768..][..name.len()].copy_from_slice(name.as_bytes());
+        let mut bytes = name.bytes();
+        page.set(Field::SUBSYSTEM_NAME, std::array::from_fn(|_| bytes.next().unwrap_or(0)));
+    }
+
+    /// Fills the fields of Identify Controller about queues and I/O commands.
+    fn io_capabilities(&self, page: &mut Structure<IdentifyController, &mut [u8]>) {
+        use IdentifyController as Field;
+        // Smallest and largest sizes of queue entries are the same.
+        page.set(Field::SUBMISSION_ENTRY, 0x66);
+        page.set(Field::COMPLETION_ENTRY, 0x44);
+        page.set(Field::NAMESPACES, self.limits.namespaces);
+        page.set(Field::OPTIONAL_IO, self.optional_io_commands() | ONCS_TIMESTAMP);
+        page.set(Field::WRITE_CACHE, true);
+        page.set(Field::FLUSH_ALL, FLUSH_ALL_SUPPORTED);
+        // The atomic write units must hold for every format, so use the largest blocks, which give the fewest.
+        let shifts = self.subsystem.formats().into_iter().map(|format| format.block_shift);
+        let atomic = self.atomic_field(shifts.max().unwrap_or(self.limits.block_shift));
+        page.set(Field::ATOMIC_NORMAL, atomic);
+        page.set(Field::ATOMIC_POWER_FAIL, atomic);
+        page.set(Field::COPY_FORMATS, self.kind_row().copy_formats.into());
+        page.set(Field::SEGMENTS, self.segments());
     }
 
     /// Returns the support for scatter-gather lists (SGLS): data of any address and length, metadata at any address,
@@ -262,60 +274,69 @@ impl Identity {
     /// Fills Identify Namespace (NVM Command Set Specification 1.0, figure 97). Without a namespace, leaves zeros.
     fn namespace(&self, namespace: Option<Namespace>, page: &mut [u8; IDENTIFY_BYTES]) {
         let Some(namespace) = namespace else { return };
-        for at in [0, 8, 16] {
-            put(page, at, namespace.blocks().to_le_bytes());
+        let mut page = IdentifyNamespace::over(&mut page[..]);
+        for field in [IdentifyNamespace::BLOCKS, IdentifyNamespace::CAPACITY, IdentifyNamespace::USED] {
+            page.set(field, namespace.blocks());
         }
-        put(page, 48, u128::from(namespace.bytes).to_le_bytes());
-        put(page, 102, self.kind_row().endurance_group().to_le_bytes());
-        self.capabilities(namespace.format, page);
+        page.set(IdentifyNamespace::LENGTH, namespace.bytes.into());
+        page.set(IdentifyNamespace::ENDURANCE_GROUP, self.kind_row().endurance_group());
+        self.capabilities(namespace.format, &mut page);
     }
 
     /// Fills the fields of Identify Namespace that depend on the namespace's format, not on its size.
-    fn capabilities(&self, format: BlockFormat, page: &mut [u8; IDENTIFY_BYTES]) {
+    fn capabilities(&self, format: BlockFormat, page: &mut Structure<IdentifyNamespace, &mut [u8]>) {
+        use IdentifyNamespace as Field;
         self.formats(format, page);
         let block_shift = format.block_shift;
-        // Deallocated blocks read as zeros with a guard of ones, and Write Zeroes may deallocate (DLFEAT).
-        page[33] = 0b001 | 1 << 3;
+        // Deallocated blocks read as zeros, with a guard of ones.
+        page.set(Field::DEALLOCATED_VALUE, 0b001);
+        page.set(Field::ZEROES_DEALLOCATE, true);
         let atomic = self.atomic_field(block_shift);
         if atomic > 0 {
-            // Atomic write units and boundaries of the namespace; no atomic write may cross a boundary (NSABP; NAWUN,
-            // NAWUPF, NABSN, NABSPF).
-            page[24] = 1 << 1;
-            for at in [34, 36, 40, 44] {
-                put(page, at, atomic.to_le_bytes());
+            // No atomic write may cross a boundary.
+            page.set(Field::HAS_ATOMIC_UNITS, true);
+            for field in
+                [Field::ATOMIC_NORMAL, Field::ATOMIC_POWER_FAIL, Field::BOUNDARY_NORMAL, Field::BOUNDARY_POWER_FAIL]
+            {
+                page.set(field, atomic);
             }
         }
-        // Limits of Copy (MSSRL, MCL, MSRC).
         let limits = Limits { block_shift, ..self.limits };
-        put(page, 74, (limits.copy_source_blocks_max() as u16).to_le_bytes());
-        put(page, 76, limits.copy_blocks_max().to_le_bytes());
-        page[80] = low_u8(COPY_SOURCES_MAX) - 1;
+        page.set(Field::COPY_RANGE_MAX, low_u16(limits.copy_source_blocks_max()));
+        page.set(Field::COPY_MAX, limits.copy_blocks_max());
+        page.set(Field::COPY_RANGES, low_u8(COPY_SOURCES_MAX) - 1);
     }
 
     /// Fills the fields of Identify Namespace about LBA formats, metadata and protection information (NLBAF, FLBAS, MC,
     /// DPC, DPS, LBAF).
-    fn formats(&self, format: BlockFormat, page: &mut [u8; IDENTIFY_BYTES]) {
+    fn formats(&self, format: BlockFormat, page: &mut Structure<IdentifyNamespace, &mut [u8]>) {
         let formats = self.subsystem.formats();
-        page[25] = formats.len() as u8 - 1;
-        page[26] = formats.iter().position(|other| *other == format.lba_format()).unwrap_or(0) as u8;
+        let own = formats.iter().position(|other| *other == format.lba_format()).unwrap_or(0);
+        page.set(IdentifyNamespace::FORMATS, low_u8(short_length(formats.len())) - 1);
+        page.set(IdentifyNamespace::FORMAT, low_u8(short_length(own)));
         if formats.iter().any(|format| format.metadata_bytes > 0) {
-            (page[27], page[28]) = (METADATA_CAPABILITIES, PROTECTION_CAPABILITIES);
+            page.set(IdentifyNamespace::METADATA, METADATA_CAPABILITIES);
+            page.set(IdentifyNamespace::PROTECTION_CAPABILITIES, PROTECTION_CAPABILITIES);
         }
-        page[29] = format.metadata_fields().1;
-        for (at, LbaFormat { block_shift, metadata_bytes }) in (128..).step_by(4).zip(formats) {
-            page[at + 2] = low_u8(block_shift);
-            page[at] = metadata_bytes;
+        page.set(IdentifyNamespace::PROTECTION, format.metadata_fields().1);
+        for (place, LbaFormat { block_shift, metadata_bytes }) in formats.into_iter().enumerate() {
+            let mut entry = page.part_mut(IdentifyNamespace::LBA_FORMATS.element(place));
+            entry.set(LbaFormatEntry::BLOCK_SHIFT, low_u8(block_shift));
+            entry.set(LbaFormatEntry::METADATA_BYTES, metadata_bytes.into());
         }
     }
 
     /// Fills the list of namespace identification descriptors with the UUID (figure 277, type 3) and the command set
     /// (type 4).
     fn namespace_ids(&self, id: u32, namespace: Namespace, page: &mut [u8; IDENTIFY_BYTES]) {
-        page[..2].copy_from_slice(&[3, 16]);
-        page[4..20].copy_from_slice(&self.uuid(id, namespace.generation));
-        // Command set identifier (type 4): NVM, Zoned Namespace or Key Value.
-        page[20..22].copy_from_slice(&[4, 1]);
-        page[24] = self.kind_row().command_set();
+        let mut page = NamespaceIds::over(&mut page[..]);
+        page.set(NamespaceIds::UUID_TYPE, 3);
+        page.set(NamespaceIds::UUID_BYTES, 16);
+        page.set(NamespaceIds::UUID, self.uuid(id, namespace.generation));
+        // NVM, Zoned Namespace or Key Value.
+        page.set(NamespaceIds::SET_TYPE, 4);
+        page.set(NamespaceIds::SET_BYTES, 1);
+        page.set(NamespaceIds::SET, self.kind_row().command_set());
     }
 
     /// Returns the UUID of a namespace (RFC 9562, version 8). It is derived from model, serial number, identifier and
@@ -375,17 +396,11 @@ impl Identity {
         let namespaces = self.subsystem.namespaces();
         let numbered = (1..).zip(&namespaces).filter(|(_, it)| it.as_ref().is_some_and(&is_listed));
         let listed = numbered.map(|(id, _)| id).filter(|id: &u32| *id > above);
-        page.as_chunks_mut::<4>().0.iter_mut().zip(listed).for_each(|(entry, id)| *entry = id.to_le_bytes());
+        let mut page = NamespaceList::over(&mut page[..]);
+        let listed = listed.take(NamespaceList::IDS.count()).enumerate();
+        listed.for_each(|(place, id)| page.set(NamespaceList::IDS.element(place), id));
         Ok(())
     }
-}
-
-/// Fills the fields of Identify Controller that the kind of the namespaces decides: attributes of the controller (CTRATT),
-/// identifier of the last endurance group (ENDGIDMAX), and formats of the sources of Copy (OCFS).
-fn kind_fields(row: &KindRow, page: &mut [u8; IDENTIFY_BYTES]) {
-    put(page, 96, row.attributes.to_le_bytes());
-    put(page, 340, row.endurance_group().to_le_bytes());
-    page[534] = row.copy_formats;
 }
 
 /// Refuses with Invalid Field a data structure about logical blocks if the drive has keys and values in their place.
@@ -398,30 +413,27 @@ fn check_command_set(row: &KindRow, cns: u8, command_set: u8) -> Result<(), Stat
     if is_about_blocks { row.commands_of(0).map(drop).ok_or(Status::INVALID_FIELD) } else { Ok(()) }
 }
 
-/// Fills a controller list (section 4.4.1) with the only controller, or leaves it empty.
-fn list_controllers(is_listed: bool, page: &mut [u8; IDENTIFY_BYTES]) {
-    page[0] = u8::from(is_listed);
-    put(page, 2, CONTROLLER_ID.to_le_bytes());
+/// Fills Identify I/O Command Set with the only combination of command sets.
+fn list_command_sets(row: &KindRow, page: &mut [u8; IDENTIFY_BYTES]) {
+    let sets = row.command_sets.iter().fold(0, |sets, (set, _)| sets | 1 << set);
+    CommandSets::over(&mut page[..]).set(CommandSets::COMBINATIONS.element(0), sets);
 }
 
-/// Fills the I/O Command Set Independent Identify Namespace structure with the status "ready" (figure 280, NSTAT).
-fn namespace_status(_: Namespace, page: &mut [u8; IDENTIFY_BYTES]) {
-    page[14] = 1;
+/// Fills the I/O Command Set Independent Identify Namespace structure of a namespace, which is ready.
+fn namespace_status(_: Namespace, row: &KindRow, page: &mut [u8; IDENTIFY_BYTES]) {
+    let mut page = IdentifyCommon::over(&mut page[..]);
+    page.set(IdentifyCommon::IS_READY, true);
+    page.set(IdentifyCommon::ENDURANCE_GROUP, row.endurance_group());
 }
 
-fn put<const N: usize>(page: &mut [u8; IDENTIFY_BYTES], at: usize, bytes: [u8; N]) {
-    page[at..at + N].copy_from_slice(&bytes);
+/// Fills a list of controllers or endurance groups with the only one, or leaves it empty.
+fn list_one(id: u16, is_listed: bool, page: &mut [u8; IDENTIFY_BYTES]) {
+    let mut page = IdList::over(&mut page[..]);
+    page.set(IdList::COUNT, is_listed.into());
+    page.set(IdList::IDS.element(0), id);
 }
 
 /// Returns OACS or ONCS from the numbers of the bits that announce commands.
 pub(super) fn optional_bits(bits: impl Iterator<Item = Option<u16>>) -> u16 {
     bits.flatten().fold(0, |set, bit| set | 1 << bit)
-}
-
-/// Copies a text into a field of ASCII characters and pads it with spaces (section 1.4.2). Other characters become
-/// question marks.
-fn text(field: &mut [u8], text: &str) {
-    field.fill(b' ');
-    let bytes = text.bytes().map(|byte| if byte.is_ascii_graphic() || byte == b' ' { byte } else { b'?' });
-    field.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
 }

@@ -2,6 +2,7 @@
 //! Value Command Set Specification 1.0, section 4.1.3.1).
 
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
+use phaselink_core::protocol::nvme::spec::fields::feature;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
 use super::admin::AdminOutcome;
@@ -24,7 +25,7 @@ impl Controller {
     /// # Errors
     /// As [`Controller::key_value_feature`].
     pub(super) fn set_key_value_feature(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
-        self.key_settings(command)?.report_missing(command.dwords[1] & 1 == 1);
+        self.key_settings(command)?.report_missing(command.has(feature::REPORTS_MISSING));
         self.pending.push_back(PendingWork::SaveSettings);
         Ok(AdminOutcome::Done(0))
     }

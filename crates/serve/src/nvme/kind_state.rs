@@ -4,9 +4,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use phaselink_core::protocol::nvme::commands::Command;
 use phaselink_core::protocol::nvme::rules::{BlockParts, KeyValueLimits, Limits, MetadataFormat, NamespaceKind};
-use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
+use phaselink_core::protocol::nvme::spec::Status;
 
 use super::placement::Placement;
 use crate::device::store::{StateTag, Store, StoreContent, StoreKeys};
@@ -152,14 +151,9 @@ impl KindState {
         }
     }
 
-    /// Returns a command's entry with the placement identifier that the drive description's namespace has for its
-    /// placement handle. A list of identifiers of another namespace means nothing there, so the entry's action becomes
-    /// none.
-    pub fn plain_entry(&self, entry: &SubmissionEntry, checked: &Command) -> SubmissionEntry {
-        match self {
-            KindState::Placed(placement) => placement.plain_entry(entry, checked),
-            _ => *entry,
-        }
+    /// Returns the reclaim unit handles of a namespace's placement handles; none without data placement.
+    pub fn unit_handles(&self, namespace: u32) -> Option<Vec<u8>> {
+        if let KindState::Placed(placement) = self { Some(placement.unit_handles(namespace)) } else { None }
     }
 
     /// Returns the state of data placement.

@@ -10,8 +10,14 @@ pub use super::kinds::{
 };
 use super::limits::{ERROR_LOG_ENTRIES, TEMPERATURE_KELVIN};
 use super::subsystem::{Sanitize, SanitizeState};
+use phaselink_core::number::{low_u16, short_length};
 use phaselink_core::protocol::nvme::commands::{CommandRow, CommandSet, rows_of};
 use phaselink_core::protocol::nvme::spec::Status;
+use phaselink_core::protocol::nvme::spec::identify::NamespaceList;
+use phaselink_core::protocol::nvme::spec::layout::Layout;
+use phaselink_core::protocol::nvme::spec::logs::{
+    CommandEffect, CommandEffects, ErrorEntry, FirmwareSlots, Health, SanitizeStatus, SupportedIds, TelemetryHeader,
+};
 
 /// Identifier of the log page Error Information (figure 202).
 pub const ERRORS: u8 = 0x01;
@@ -44,10 +50,7 @@ pub mod effect {
 }
 
 /// Length in bytes of a block of telemetry data, and of the header before the first block.
-const TELEMETRY_BLOCK_BYTES: usize = 512;
-
-/// Length in bytes of an entry of the error log (figure 206).
-const ERROR_ENTRY_BYTES: usize = 64;
+const TELEMETRY_BLOCK_BYTES: usize = TelemetryHeader::BYTES;
 /// Number of bytes in a data unit of SMART / Health Information: a thousand times 512.
 const DATA_UNIT_BYTES: u64 = 512_000;
 
@@ -100,55 +103,53 @@ pub fn log_page(id: u8, sources: &LogSources<'_>) -> Result<Vec<u8>, Status> {
 /// Returns the log page Supported Log Pages: LSUPP for each page (figure 204). `further` are identifiers beyond those
 /// of every controller.
 fn supported_log_pages(further: &[u8]) -> Vec<u8> {
-    let mut page = vec![0; 1024];
-    further.iter().for_each(|id| page[usize::from(*id) * 4] = 1);
-    LOG_PAGES.iter().for_each(|(id, _)| page[usize::from(*id) * 4] = 1);
-    page
+    let mut page = SupportedIds::zeros();
+    let own = LOG_PAGES.iter().map(|(id, _)| id);
+    own.chain(further).for_each(|id| page.set(SupportedIds::IDS.element(usize::from(*id)), 1));
+    page.into_bytes().to_vec()
 }
 
 /// Returns the log page Error Information, the newest entry first (figure 206). Unused entries are zeros.
 fn error_information(journal: &Journal) -> Vec<u8> {
-    let mut page = vec![0; ERROR_LOG_ENTRIES * ERROR_ENTRY_BYTES];
-    for (entry, failure) in page.chunks_mut(ERROR_ENTRY_BYTES).zip(&journal.failures) {
-        put(entry, 0, failure.number.to_le_bytes());
-        put(entry, 8, failure.queue.to_le_bytes());
-        put(entry, 10, failure.command_id.to_le_bytes());
-        put(entry, 12, (failure.status.0 << 1).to_le_bytes());
-        // Parameter Error Location: not reported.
-        put(entry, 14, [0xff; 2]);
-        put(entry, 16, failure.slba.to_le_bytes());
-        put(entry, 24, failure.namespace.to_le_bytes());
+    let mut page = Vec::new();
+    for failure in journal.failures.iter().take(ERROR_LOG_ENTRIES) {
+        let entry = ErrorEntry::zeros()
+            .with(ErrorEntry::NUMBER, failure.number)
+            .with(ErrorEntry::QUEUE, failure.queue)
+            .with(ErrorEntry::COMMAND_ID, failure.command_id)
+            .with(ErrorEntry::STATUS, failure.status.0)
+            .with(ErrorEntry::PARAMETER, u16::MAX)
+            .with(ErrorEntry::BLOCK, failure.slba)
+            .with(ErrorEntry::NAMESPACE, failure.namespace);
+        page.extend(entry.into_bytes());
     }
+    page.resize(ERROR_LOG_ENTRIES * ErrorEntry::BYTES, 0);
     page
 }
 
 /// Returns the log page SMART / Health Information (figure 207). The modelled media does not wear, and has all its
 /// spare.
 fn health_information(sources: &LogSources<'_>) -> Vec<u8> {
-    let (journal, mut page) = (sources.journal, vec![0; 512]);
-    page[0] = u8::from(sources.features.is_temperature_critical()) << 1;
-    put(&mut page, 1, TEMPERATURE_KELVIN.to_le_bytes());
-    // Available Spare and its threshold, in percent.
-    page[3] = 100;
-    page[4] = 10;
-    let units = [journal.read_bytes, journal.written_bytes].map(|bytes| bytes.div_ceil(DATA_UNIT_BYTES));
-    for (at, count) in [(32, units[0]), (48, units[1]), (64, journal.reads), (80, journal.writes)] {
-        put(&mut page, at, count.to_le_bytes());
-    }
-    // Power Cycles, and Number of Error Information Log Entries.
-    put(&mut page, 112, 1_u64.to_le_bytes());
-    put(&mut page, 176, journal.failures_since_power_on.to_le_bytes());
-    page
+    let journal = sources.journal;
+    let page = Health::zeros()
+        .with(Health::TEMPERATURE_WARNING, sources.features.is_temperature_critical())
+        .with(Health::TEMPERATURE, TEMPERATURE_KELVIN)
+        .with(Health::SPARE, 100)
+        .with(Health::SPARE_THRESHOLD, 10)
+        .with(Health::UNITS_READ, journal.read_bytes.div_ceil(DATA_UNIT_BYTES).into())
+        .with(Health::UNITS_WRITTEN, journal.written_bytes.div_ceil(DATA_UNIT_BYTES).into())
+        .with(Health::READS, journal.reads.into())
+        .with(Health::WRITES, journal.writes.into())
+        .with(Health::POWER_CYCLES, 1)
+        .with(Health::ERRORS, journal.failures_since_power_on.into());
+    page.into_bytes().to_vec()
 }
 
 /// Returns the log page Firmware Slot Information (figure 209): slot 1 is active and holds the version of the program.
 fn firmware_slots() -> Vec<u8> {
-    let mut page = vec![0; 512];
-    page[0] = 1;
-    page[8..16].fill(b' ');
-    let revision = env!("CARGO_PKG_VERSION").as_bytes();
-    page[8..16].iter_mut().zip(revision).for_each(|(place, byte)| *place = *byte);
-    page
+    let mut page = FirmwareSlots::zeros().with(FirmwareSlots::ACTIVE, 1);
+    page.set_text(FirmwareSlots::REVISION, env!("CARGO_PKG_VERSION"));
+    page.into_bytes().to_vec()
 }
 
 /// Returns the log page Commands Supported and Effects: CSUPP for each command, and its effects (figure 211).
@@ -158,47 +159,46 @@ pub(super) fn command_effects(
     io_commands: &[&CommandRow],
 ) -> Vec<u8> {
     let of_io = |row: &&CommandRow| (row.opcode, if row.changes_content() { effect::BLOCKS } else { effect::NONE });
-    let mut page = vec![0; 4096];
-    for (opcode, effects) in admin_commands {
-        page[usize::from(opcode) * 4] = 1 | effects;
+    let admin = admin_commands.into_iter().map(|command| (CommandEffects::ADMIN, command));
+    let io = io_commands.iter().map(|row| (CommandEffects::IO, of_io(row)));
+    let mut page = CommandEffects::zeros();
+    for (effects_of, (opcode, effects)) in admin.chain(io) {
+        page.part_mut(effects_of.element(opcode.into())).set(CommandEffect::EFFECTS, 1 | effects);
     }
-    for (opcode, effects) in io_commands.iter().map(of_io) {
-        page[1024 + usize::from(opcode) * 4] = 1 | effects;
-    }
-    page
+    page.into_bytes().to_vec()
 }
 
 /// Returns the log page Changed Namespace List (section 5.16.1.5): the identifiers of changed namespaces, in ascending
 /// order.
 fn changed_namespaces(changed: &BTreeSet<u32>) -> Vec<u8> {
-    let mut page: Vec<u8> = changed.iter().flat_map(|id| id.to_le_bytes()).collect();
-    page.resize(4096, 0);
-    page
+    let mut page = NamespaceList::zeros();
+    let listed = changed.iter().take(NamespaceList::IDS.count()).enumerate();
+    listed.for_each(|(place, id)| page.set(NamespaceList::IDS.element(place), *id));
+    page.into_bytes().to_vec()
 }
 
 /// Returns a telemetry log page (figures 210 and 211). All data is in data area 1, and areas 2 and 3 end where it ends.
 fn telemetry(id: u8, (data, generation): (&[u8], u8)) -> Vec<u8> {
-    let mut page = vec![0; TELEMETRY_BLOCK_BYTES];
-    page[0] = id;
-    let blocks = data.len().div_ceil(TELEMETRY_BLOCK_BYTES) as u16;
-    for at in [8, 10, 12] {
-        put(&mut page, at, blocks.to_le_bytes());
-    }
-    page[381] = generation;
-    page.extend(data);
+    let blocks = low_u16(short_length(data.len().div_ceil(TELEMETRY_BLOCK_BYTES)));
+    let header = TelemetryHeader::zeros()
+        .with(TelemetryHeader::ID, id)
+        .with(TelemetryHeader::FIRST_AREA_END, blocks)
+        .with(TelemetryHeader::SECOND_AREA_END, blocks)
+        .with(TelemetryHeader::THIRD_AREA_END, blocks)
+        .with(TelemetryHeader::GENERATION, generation);
+    let mut page = [&header.into_bytes()[..], data].concat();
     page.resize(TELEMETRY_BLOCK_BYTES * (1 + usize::from(blocks)), b' ');
     page
 }
 
 /// Returns the log page Sanitize Status (figure 263). Times are not estimated.
 fn sanitize_status(sanitize: Sanitize) -> Vec<u8> {
-    let mut page = vec![0; 512];
-    let progress = if sanitize.state == SanitizeState::Running { 0 } else { u16::MAX };
-    put(&mut page, 0, progress.to_le_bytes());
-    page[2] = sanitize.state as u8;
-    put(&mut page, 4, sanitize.dword10.to_le_bytes());
-    page[8..32].fill(0xff);
-    page
+    let page = SanitizeStatus::zeros()
+        .with(SanitizeStatus::PROGRESS, if sanitize.state == SanitizeState::Running { 0 } else { u16::MAX })
+        .with(SanitizeStatus::STATE, sanitize.state as u8)
+        .with(SanitizeStatus::COMMAND, sanitize.dword10)
+        .with(SanitizeStatus::ESTIMATES, [0xff; 24]);
+    page.into_bytes().to_vec()
 }
 
 /// Returns the controller's counters and settings as text, for telemetry.
@@ -210,16 +210,10 @@ pub(super) fn telemetry_text(journal: &Journal, features: &Features) -> Vec<u8> 
 /// Features of every controller have the scope of the controller. Those of `further` have the scope of their bit's
 /// number.
 fn feature_effects(further: &[(u8, u32)]) -> Vec<u8> {
-    let mut page = vec![0; 1024];
-    for (id, scope) in further {
-        put(&mut page, usize::from(*id) * 4, (1_u32 | 1 << scope).to_le_bytes());
+    let own = FEATURES.iter().map(|feature| (feature.id, 21));
+    let mut page = SupportedIds::zeros();
+    for (id, scope) in further.iter().copied().chain(own) {
+        page.set(SupportedIds::IDS.element(id.into()), 1 | 1 << scope);
     }
-    for feature in FEATURES {
-        put(&mut page, usize::from(feature.id) * 4, (1_u32 | 1 << 21).to_le_bytes());
-    }
-    page
-}
-
-fn put<const N: usize>(page: &mut [u8], at: usize, bytes: [u8; N]) {
-    page[at..at + N].copy_from_slice(&bytes);
+    page.into_bytes().to_vec()
 }

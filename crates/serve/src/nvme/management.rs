@@ -4,6 +4,12 @@
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::rules::MetadataFormat;
 use phaselink_core::protocol::nvme::rules::completion::refusal;
+use phaselink_core::protocol::nvme::spec::fields::{namespace as fields, sanitize};
+use phaselink_core::protocol::nvme::spec::identify::{IdList, NewNamespace};
+use phaselink_core::protocol::nvme::spec::layout::Layout;
+use phaselink_core::protocol::nvme::spec::logs::{
+    ChangeNamespaceEvent, FormatCompletionEvent, SanitizeCompletionEvent, SanitizeStartEvent,
+};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
 use super::admin::AdminOutcome;
@@ -27,11 +33,6 @@ const DETACH: u32 = 1;
 /// erase.
 const EXIT_FAILURE_MODE: u32 = 1;
 const BLOCK_ERASE: u32 = 2;
-/// Bit AUSE in dword 10 of Sanitize: if the operation fails, the host may leave the failure mode without another
-/// sanitize operation.
-const ALLOWS_UNRESTRICTED_EXIT: u32 = 1 << 3;
-/// Bit NDAS in dword 10 of Sanitize: do not deallocate the erased blocks.
-const NO_DEALLOCATE: u32 = 1 << 9;
 
 impl Controller {
     /// Checks Namespace Management (section 5.23) and queues it. It creates a namespace with the size and format in the
@@ -41,13 +42,12 @@ impl Controller {
         command: &SubmissionEntry,
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
-        let [first, second, ..] = command.dwords;
         let SubmissionEntry { command_id, namespace_id: namespace, .. } = *command;
         self.check_no_sanitize()?;
-        let work = match first & 0xf {
+        let work = match command.get(fields::SELECT) {
             CREATE => {
                 let group = self.identity.kind_row().endurance_group();
-                let (blocks, (format, metadata), handles) = new_namespace(command, second >> 24, group, host)?;
+                let (blocks, (format, metadata), handles) = new_namespace(command, group, host)?;
                 let format = self.identity.subsystem.choose(format, metadata, false)?;
                 PendingWork::Create { command_id, blocks, format, handles }
             }
@@ -70,7 +70,7 @@ impl Controller {
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
         let SubmissionEntry { command_id, namespace_id: namespace, .. } = *command;
-        let is_attached = match command.dwords[0] & 0xf {
+        let is_attached = match command.get(fields::SELECT) {
             ATTACH => true,
             DETACH => false,
             _ => return Err(Status::INVALID_FIELD),
@@ -79,7 +79,8 @@ impl Controller {
         self.identity.subsystem.namespace(namespace)?;
         let mut list = [0; IDENTIFY_BYTES];
         copy_in(command, host, &mut list)?;
-        if list[..4] != [1_u16.to_le_bytes(), CONTROLLER_ID.to_le_bytes()].concat() {
+        let list = IdList::over(list);
+        if (list.get(IdList::COUNT), list.get(IdList::IDS.element(0))) != (1, CONTROLLER_ID) {
             return Err(Status::CONTROLLER_LIST_INVALID);
         }
         self.pending.push_back(PendingWork::Attach { command_id, namespace, is_attached });
@@ -95,17 +96,21 @@ impl Controller {
         let dword10 = command.dwords[0];
         self.check_no_sanitize()?;
         let subsystem = &self.identity.subsystem;
-        match dword10 & 7 {
+        match command.get(sanitize::ACTION) {
             BLOCK_ERASE => {
                 subsystem.set_sanitize(Sanitize { state: SanitizeState::Running, dword10 });
-                let start = [SANITIZE_CAPABILITIES, dword10, command.dwords[1]].map(u32::to_le_bytes).concat();
+                let start = SanitizeStartEvent::zeros()
+                    .with(SanitizeStartEvent::CAPABILITIES, SANITIZE_CAPABILITIES)
+                    .with(SanitizeStartEvent::DWORD_10, dword10)
+                    .with(SanitizeStartEvent::DWORD_11, command.dwords[1])
+                    .into_bytes();
                 locked(&subsystem.events).push(event::SANITIZE_START, self.features.timestamp(host.now_ms()), &start);
                 self.pending.push_back(PendingWork::Sanitize { dword10 });
             }
             EXIT_FAILURE_MODE => {
                 let Sanitize { state, dword10 } = subsystem.sanitize();
                 if state == SanitizeState::Failed {
-                    if dword10 & ALLOWS_UNRESTRICTED_EXIT == 0 {
+                    if sanitize::UNRESTRICTED_EXIT.of_dword(dword10) == 0 {
                         return Err(Status::SANITIZE_FAILED);
                     }
                     subsystem.set_sanitize(Sanitize::default());
@@ -189,7 +194,7 @@ impl Controller {
             store.clear_content();
             store.flush().and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)
         })?;
-        let completion = [&namespace.to_le_bytes()[..], &[0; 8]].concat();
+        let completion = FormatCompletionEvent::zeros().with(FormatCompletionEvent::NAMESPACE, namespace).into_bytes();
         locked(&subsystem.events).push(event::FORMAT_COMPLETION, timestamp, &completion);
         // The event log is informational, so a format succeeds even if its event cannot be saved.
         let _ = subsystem.save_events(store);
@@ -240,13 +245,12 @@ impl Controller {
     /// Adds a Change Namespace event (figure 233) to the persistent event log. `selected` is the value of SEL, `blocks`
     /// the namespace's size.
     fn add_change_event(&self, selected: u32, namespace: u32, blocks: u64, timestamp: [u8; 8], store: &Store) {
-        let mut data = [0; 48];
-        data[..4].copy_from_slice(&selected.to_le_bytes());
-        // Namespace size and capacity, with eight reserved bytes between them.
-        for at in [8, 24] {
-            data[at..at + 8].copy_from_slice(&blocks.to_le_bytes());
-        }
-        data[44..].copy_from_slice(&namespace.to_le_bytes());
+        let data = ChangeNamespaceEvent::zeros()
+            .with(ChangeNamespaceEvent::SELECT, selected)
+            .with(ChangeNamespaceEvent::BLOCKS, blocks)
+            .with(ChangeNamespaceEvent::CAPACITY, blocks)
+            .with(ChangeNamespaceEvent::NAMESPACE, namespace)
+            .into_bytes();
         let subsystem = &self.identity.subsystem;
         locked(&subsystem.events).push(event::CHANGE_NAMESPACE, timestamp, &data);
         // The change is valid even if its event cannot be saved.
@@ -256,7 +260,7 @@ impl Controller {
     /// Erases all data of the drive, also outside namespaces, and records the outcome of the sanitize operation.
     fn sanitize(&mut self, dword10: u32, timestamp: [u8; 8], store: &Store) {
         let subsystem = &self.identity.subsystem;
-        let keeps_space = dword10 & NO_DEALLOCATE != 0;
+        let keeps_space = sanitize::NO_DEALLOCATE.of_dword(dword10) == 1;
         // Save the state before changing any data: if the server ends during the operation, it counts as failed.
         let begun = subsystem.save_sanitize(store);
         let erased = begun.and_then(|()| store.zero(0, store.geometry().capacity_bytes, keeps_space)).and_then(|()| {
@@ -266,7 +270,10 @@ impl Controller {
         });
         let state = if erased.is_ok() { SanitizeState::Completed } else { SanitizeState::Failed };
         subsystem.set_sanitize(Sanitize { state, dword10 });
-        let completion = [u16::MAX, state as u16, 0, 0].map(u16::to_le_bytes).concat();
+        let completion = SanitizeCompletionEvent::zeros()
+            .with(SanitizeCompletionEvent::PROGRESS, u16::MAX)
+            .with(SanitizeCompletionEvent::STATE, state as u16)
+            .into_bytes();
         locked(&subsystem.events).push(event::SANITIZE_COMPLETION, timestamp, &completion);
         // If the store cannot save the records, the state is lost when the server ends.
         let _ = subsystem.save_sanitize(store).and_then(|()| subsystem.save_events(store));
@@ -284,34 +291,34 @@ fn undone_on_failure<T>(subsystem: &Subsystem, change: impl FnOnce() -> Result<T
 /// format with metadata settings, and reclaim unit handles, which need an endurance group.
 fn new_namespace(
     command: &SubmissionEntry,
-    command_set: u32,
     endurance_group: u16,
     host: &mut impl AdminHost,
 ) -> Result<(u64, (usize, MetadataFormat), HandleList), Status> {
     let mut structure = [0; IDENTIFY_BYTES];
     copy_in(command, host, &mut structure)?;
-    let long = |at: usize| u64::from_le_bytes(structure[at..at + 8].as_chunks().0[0]);
-    let (blocks, capacity, format, protection) = (long(0), long(8), structure[26], structure[29]);
-    if command_set != 0 || command.namespace_id != 0 || blocks == 0 {
+    let structure = NewNamespace::over(structure);
+    let blocks = structure.get(NewNamespace::BLOCKS);
+    if command.has(fields::COMMAND_SET) || command.namespace_id != 0 || blocks == 0 {
         return Err(Status::INVALID_FIELD);
     }
-    if capacity != blocks {
+    if structure.get(NewNamespace::CAPACITY) != blocks {
         return Err(Status::THIN_PROVISIONING_NOT_SUPPORTED);
     }
     // Metadata is always transferred in a separate buffer; extended logical blocks are not supported (FLBAS).
-    if format & 1 << 4 != 0 {
+    if structure.get(NewNamespace::EXTENDED) {
         return Err(Status::INVALID_FORMAT);
     }
-    let metadata = MetadataFormat::of_settings(protection)?;
-    let short = |at: usize| u16::from_le_bytes([structure[at], structure[at + 1]]);
-    let (group, handles) = (short(102), if endurance_group > 0 { short(392) } else { 0 });
-    if group > endurance_group {
+    let metadata = MetadataFormat::of_settings(structure.get(NewNamespace::PROTECTION))?;
+    let handles = if endurance_group > 0 { structure.get(NewNamespace::HANDLES) } else { 0 };
+    if structure.get(NewNamespace::ENDURANCE_GROUP) > endurance_group {
         return Err(Status::INVALID_FIELD);
     }
     // The Placement Handle List has 128 entries.
     if handles > 128 {
         return Err(Status::INVALID_PLACEMENT_HANDLES);
     }
-    let handles = (0..usize::from(handles)).map(|place| short(512 + place * 2)).collect();
-    Ok((blocks, (usize::from(format & 0xf | format >> 1 & 0x30), metadata), handles))
+    let handle = |place| structure.get(NewNamespace::UNIT_HANDLES.element(place));
+    let handles = (0..usize::from(handles)).map(handle).collect();
+    let format = structure.get(NewNamespace::FORMAT_LOW) | structure.get(NewNamespace::FORMAT_HIGH) << 4;
+    Ok((blocks, (usize::from(format), metadata), handles))
 }

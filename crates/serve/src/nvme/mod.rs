@@ -46,8 +46,12 @@
 //!   lists features follow from the row.
 //! - A feature or log page that only some drives have: its answer in [`admin`], and its entry in the
 //!   [row](kinds) of the kind of their namespaces.
-//! - A log page: a row of the table in [`log_pages`], and the function that fills the page.
-//! - A bit of Identify, [`identify`], once the feature that it announces is there. Those of ONCS follow from the rows of commands.
+//! - A log page: its layout in the core's [`logs`](phaselink_core::protocol::nvme::spec::logs), a row of the table in
+//!   [`log_pages`], and the function that fills the page.
+//! - A field of Identify: its place in the core's [layouts](phaselink_core::protocol::nvme::spec::identify), and its value in
+//!   [`identify`], once the feature that it announces is there. Bits of ONCS follow from the rows of commands.
+//! - A field of a command: its place in the core's [`fields`](phaselink_core::protocol::nvme::spec::fields). Strict mode
+//!   takes bits that no field of the command's row has for reserved.
 
 pub mod admin;
 pub mod arbitration;

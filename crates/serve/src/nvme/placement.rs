@@ -10,13 +10,12 @@ use std::sync::Mutex;
 
 use phaselink_core::media::translation::{PlacedDrive, PlacedStatistics};
 use phaselink_core::number::{index, low_u8};
-use phaselink_core::protocol::nvme::commands::{Command, CommandSet};
-use phaselink_core::protocol::nvme::rules::placement::{UnitReceive, directed_to};
+use phaselink_core::protocol::nvme::rules::placement::UnitReceive;
 use phaselink_core::protocol::nvme::rules::placement_logs::{
     EVENTS_MAX, HandleUse, PlacementEvent, PlacementEventKind,
 };
 use phaselink_core::protocol::nvme::rules::{PlacementLimits, WritePlacement};
-use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
+use phaselink_core::protocol::nvme::spec::Status;
 
 use crate::device::tally::locked;
 
@@ -101,19 +100,10 @@ impl Placement {
         state.is_enabled && state.handles(namespace).is_some_and(is_all)
     }
 
-    /// Returns a command's entry with the placement identifier whose handle is the reclaim unit handle of the command's
-    /// placement handle. A list of identifiers has none, so the action of its entry becomes none.
+    /// Returns the reclaim unit handles of a namespace's placement handles.
     #[cold]
-    pub fn plain_entry(&self, entry: &SubmissionEntry, checked: &Command) -> SubmissionEntry {
-        let mut dwords = entry.dwords;
-        if checked.row.set == CommandSet::Placement {
-            dwords[0] = 0;
-        } else if checked.row.writes_media() {
-            let WritePlacement { group, handle, .. } = checked.placement;
-            let unit_handle = locked(&self.state).unit_handle(entry.namespace_id, handle);
-            dwords = directed_to(dwords, self.limits.identifier(group, unit_handle));
-        }
-        SubmissionEntry { dwords, ..*entry }
+    pub fn unit_handles(&self, namespace: u32) -> Vec<u8> {
+        locked(&self.state).handles(namespace).map_or_else(Vec::new, |own| own.unit_handles.clone())
     }
 
     /// Counts a write to a namespace, from `offset` of the drive on, and records the placement events that it causes.

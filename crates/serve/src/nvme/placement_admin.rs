@@ -4,6 +4,7 @@
 use phaselink_core::number::{index, length, low_u8, low_u16, short_length, wide_index};
 use phaselink_core::protocol::nvme::rules::placement::DATA_PLACEMENT;
 use phaselink_core::protocol::nvme::rules::placement_logs::{self as logs, ENDURANCE_GROUP};
+use phaselink_core::protocol::nvme::spec::fields::{directive, feature};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
 use super::admin::AdminOutcome;
@@ -29,14 +30,12 @@ impl Controller {
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
         let placement = self.identity.subsystem.kind.placement()?;
-        let [dwords, second, ..] = command.dwords;
-        let (operation, kind) = (second & 0xff, second >> 8 & 0xff);
-        if kind != 0 || operation != PARAMETERS {
+        if command.has(directive::TYPE) || command.get(directive::OPERATION) != PARAMETERS {
             return Err(Status::INVALID_FIELD);
         }
         self.check_attached(command.namespace_id)?;
         let page = logs::directives(&placement.limits_of(command.namespace_id));
-        let bytes = (u64::from(dwords) + 1) * 4;
+        let bytes = (u64::from(command.get(directive::DWORDS)) + 1) * 4;
         copy_out(command, host, &page[..wide_index(bytes.min(length(page.len())))])?;
         Ok(AdminOutcome::Done(0))
     }
@@ -44,13 +43,12 @@ impl Controller {
     /// Executes Directive Send: enables or disables the Data Placement directive of a namespace.
     pub(super) fn send_directive(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
         let placement = self.identity.subsystem.kind.placement()?;
-        let [_, second, third, ..] = command.dwords;
-        let (operation, kind, target) = (second & 0xff, second >> 8 & 0xff, third >> 8 & 0xff);
-        if kind != 0 || operation != ENABLE || target != DATA_PLACEMENT {
+        let is_enable = !command.has(directive::TYPE) && command.get(directive::OPERATION) == ENABLE;
+        if !is_enable || command.get(directive::TARGET) != DATA_PLACEMENT {
             return Err(Status::INVALID_FIELD);
         }
         self.check_attached(command.namespace_id)?;
-        placement.direct(command.namespace_id, third & 1 == 1)?;
+        placement.direct(command.namespace_id, command.has(directive::ENABLE))?;
         self.identity.subsystem.note_change();
         self.pending.push_back(PendingWork::SaveSettings);
         Ok(AdminOutcome::Done(0))
@@ -64,13 +62,13 @@ impl Controller {
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
         let placement = self.identity.subsystem.kind.placement().map_err(|_| Status::INVALID_FIELD)?;
-        let [first, second, ..] = command.dwords;
-        if low_u8(first) == PLACEMENT_FEATURE {
-            check_group(second)?;
+        if low_u8(command.get(feature::ID)) == PLACEMENT_FEATURE {
+            check_group(command.get(feature::GROUP))?;
             return Ok(AdminOutcome::Done(placement.is_enabled().into()));
         }
         self.check_attached(command.namespace_id)?;
-        let types = logs::event_types(placement.event_types(command.namespace_id, low_u16(second), |types| types)?);
+        let handle = low_u16(command.get(feature::HANDLE));
+        let types = logs::event_types(placement.event_types(command.namespace_id, handle, |types| types)?);
         copy_out(command, host, &types)?;
         Ok(AdminOutcome::Done(short_length(types.len()) / 2))
     }
@@ -82,28 +80,27 @@ impl Controller {
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
         let placement = self.identity.subsystem.kind.placement().map_err(|_| Status::INVALID_FIELD)?;
-        let [first, second, third, ..] = command.dwords;
-        let is_enabled = third & 1 == 1;
-        if low_u8(first) == PLACEMENT_FEATURE {
+        let is_enabled = command.has(feature::ENABLE);
+        if low_u8(command.get(feature::ID)) == PLACEMENT_FEATURE {
             if !matches!(command.namespace_id, 0 | u32::MAX) {
                 return Err(Status::FEATURE_NOT_OF_NAMESPACE);
             }
-            check_group(second)?;
+            check_group(command.get(feature::GROUP))?;
             // The drive has a single FDP configuration, number 0.
-            if is_enabled && third >> 8 & 0xff != 0 {
+            if is_enabled && command.has(feature::CONFIGURATION) {
                 return Err(Status::INVALID_FIELD);
             }
             let has_namespaces = self.identity.subsystem.namespaces().iter().any(Option::is_some);
             placement.enable(is_enabled, has_namespaces)?;
         } else {
             self.check_attached(command.namespace_id)?;
-            let mut list = vec![0; index(second >> 16 & 0xff)];
+            let mut list = vec![0; index(command.get(feature::EVENT_TYPES))];
             if !list.is_empty() {
                 copy_in(command, host, &mut list)?;
             }
             let listed = logs::listed_types(&list)?;
             let change = |types| if is_enabled { types | listed } else { types & !listed };
-            placement.event_types(command.namespace_id, low_u16(second), change)?;
+            placement.event_types(command.namespace_id, low_u16(command.get(feature::HANDLE)), change)?;
         }
         self.identity.subsystem.note_change();
         self.pending.push_back(PendingWork::SaveSettings);
@@ -143,7 +140,7 @@ impl Controller {
     }
 }
 
-/// Checks that the low half of a dword is the identifier of the only endurance group.
-fn check_group(dword: u32) -> Result<(), Status> {
-    if low_u16(dword) == ENDURANCE_GROUP { Ok(()) } else { Err(Status::INVALID_FIELD) }
+/// Checks that this is the identifier of the only endurance group.
+fn check_group(group: u32) -> Result<(), Status> {
+    if low_u16(group) == ENDURANCE_GROUP { Ok(()) } else { Err(Status::INVALID_FIELD) }
 }

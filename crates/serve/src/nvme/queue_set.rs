@@ -322,7 +322,7 @@ impl QueueSet {
     /// dropped.
     #[inline]
     pub fn recycle(&mut self, command: Box<Command>) {
-        if self.spare.len() < SPARE_MAX && command.lists.is_none() {
+        if self.spare.len() < SPARE_MAX && !command.has_lists() {
             self.spare.push(command);
         }
     }

@@ -6,8 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use phaselink_core::protocol::nvme::commands::{self, Action, ReservedBits};
+use phaselink_core::protocol::nvme::commands::{self, Action};
 use phaselink_core::protocol::nvme::rules::Limits;
+use phaselink_core::protocol::nvme::spec::layout::ReservedBits;
 use phaselink_core::protocol::nvme::spec::{FLAGS, PAGE_BYTES, Status, SubmissionEntry};
 
 use crate::device::tally::UndefinedBehaviour;

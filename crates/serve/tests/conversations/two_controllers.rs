@@ -2,7 +2,8 @@
 //! the same statuses, touch the same pages and post the same completion entries.
 //!
 //! The served controller gets commands from the queue of a host that is an array, and moves bytes at once. The timing
-//! controller gets the same 64 bytes through the model's link, and what it touches is what its packets name.
+//! controller gets the same 64 bytes through the model's link, and what it touches is what its packets name. A second timing
+//! controller gets the commands as the served one has decoded them, and does the same at the same instants.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,7 +18,7 @@ use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat, NamespaceKin
 use phaselink_core::protocol::nvme::spec::{
     self, CompletionEntry, Status, SubmissionEntry, admin, completion_doorbell, submission_doorbell,
 };
-use phaselink_core::protocol::real_hosts::HostCommand;
+use phaselink_core::protocol::real_hosts::{CommandForm, HostCommand};
 use phaselink_core::random::Random;
 use phaselink_core::time::Span;
 use phaselink_serve::device::store::{Geometry, Store};
@@ -89,6 +90,8 @@ struct Machine {
     doorbells: [(u32, u32); 2],
     registers: Registers,
     touched: Touched,
+    /// Bytes that the served controller has read outside the queues, in its order.
+    bytes_read: Vec<u8>,
     posted: Vec<[u8; 16]>,
 }
 
@@ -115,8 +118,11 @@ impl Host for Machine {
         if !(RINGS..NOWHERE).contains(&address) {
             self.touched.read.push(address..address + into.len() as u64);
         }
-        for (at, byte) in (address..).zip(into) {
+        for (at, byte) in (address..).zip(into.iter_mut()) {
             *byte = *self.at(at)?;
+        }
+        if !(RINGS..NOWHERE).contains(&address) {
+            self.bytes_read.extend_from_slice(into);
         }
         Ok(())
     }
@@ -162,6 +168,34 @@ impl AdminHost for Machine {
     }
 }
 
+/// Places commands in these forms in the queue of a model and runs it until all are answered. Returns their completion
+/// queue entries, the first of which is in slot `head` of `entries`.
+fn timed<'a>(
+    engine: &mut Engine,
+    commands: &[(Command, Vec<u8>)],
+    forms: impl Iterator<Item = CommandForm<'a>>,
+    head: u32,
+    entries: u32,
+) -> Vec<[u8; 16]> {
+    let at = engine.now() + Span::from_us(1);
+    engine.record(1 << 16);
+    for (token, ((command, _), form)) in (0..).zip(commands.iter().zip(forms)) {
+        engine.place(at, HostCommand { queue: 0, form, io: command.io(), token, delayed: Span::ZERO });
+    }
+    engine.inject(at, Input::Ring { queue: 0 });
+    let mut done = 0;
+    while done < commands.len() {
+        let next = engine.next_at().expect("a command is under way");
+        engine.run_until(next);
+        while engine.take_completed().is_some() {
+            done += 1;
+        }
+    }
+    engine.run_until(engine.now() + Span::from_us(10));
+    let slots = (0..commands.len() as u32).map(|place| (head + place) % entries);
+    slots.map(|slot| engine.completion_entry(0, slot).unwrap()).collect()
+}
+
 /// Draws of one conversation.
 struct Dice(Random);
 
@@ -188,6 +222,8 @@ struct Conversation {
     store: Store,
     space: Vec<u8>,
     timing: Engine,
+    /// Model that gets decoded commands.
+    decoded: Engine,
     entries: u32,
     tail: u32,
     head: u32,
@@ -264,6 +300,7 @@ impl Conversation {
         let drive = zoned(&mut dice);
         let mut conversation = Conversation::about(&drive, dice, seed);
         conversation.timing.keep_zones(&drive);
+        conversation.decoded.keep_zones(&drive);
         conversation
     }
 
@@ -295,6 +332,7 @@ impl Conversation {
             doorbells: [(0, 0); 2],
             registers: Registers::new(&limits),
             touched: Touched::default(),
+            bytes_read: Vec::new(),
             posted: Vec::new(),
         };
         let block_bytes = drive.nvme.block_bytes;
@@ -310,6 +348,7 @@ impl Conversation {
             },
             space: vec![0; limits.transfer_bytes_max as usize],
             timing: Engine::for_real_hosts(drive, seed).unwrap(),
+            decoded: Engine::for_real_hosts(drive, seed).unwrap(),
             entries: dice.of(&[drive.nvme.queue_entries, 2]),
             limits,
             dice,
@@ -360,7 +399,7 @@ impl Conversation {
             assert_eq!(taken, NextCommand::Admin(Status::SUCCESS));
         }
         self.machine.posted.clear();
-        assert!(self.timing.begin_queue(0, self.entries, true));
+        assert!(self.timing.begin_queue(0, self.entries, true) && self.decoded.begin_queue(0, self.entries, true));
     }
 
     /// A few commands with one ring, through both.
@@ -376,6 +415,7 @@ impl Conversation {
         let served: Vec<_> = self.machine.posted.drain(..).collect();
         let served_touched = std::mem::take(&mut self.machine.touched).merged();
         let (timed, timed_touched) = self.time(&commands);
+        let (commands, _): (Vec<Command>, Vec<Vec<u8>>) = commands.into_iter().unzip();
         let described = || {
             format!("{:#x?}", commands.iter().map(|command| (command.entry(), &command.checked)).collect::<Vec<_>>())
         };
@@ -416,21 +456,23 @@ impl Conversation {
     fn register_write(&mut self, address: u64, value: u32) {
         let at = self.timing.now() + Span::from_us(1);
         self.timing.inject(at, Input::RegisterWrite { address, value });
+        self.decoded.inject(at, Input::RegisterWrite { address, value });
     }
 
-    /// Commands in the queue are taken, then executed.
-    fn serve(&mut self, batch: &[[u8; 64]]) -> Vec<Command> {
+    /// Commands in the queue are taken, with the bytes of their lists, then executed.
+    fn serve(&mut self, batch: &[[u8; 64]]) -> Vec<(Command, Vec<u8>)> {
         for bytes in batch {
             self.machine.put(QUEUE + u64::from(self.tail) * 64, bytes);
             self.tail = (self.tail + 1) % self.entries;
         }
         self.machine.doorbells[1].0 = self.tail;
         let mut commands = Vec::new();
+        self.machine.bytes_read.clear();
         while let NextCommand::Io(command) = self.served.next_command(1, &mut self.machine) {
-            commands.push(*command);
+            commands.push((*command, std::mem::take(&mut self.machine.bytes_read)));
         }
         assert_eq!(commands.len(), batch.len());
-        for command in &commands {
+        for (command, _) in &commands {
             let executed = self.served.execute(command, &mut self.machine, &self.store, &mut self.space);
             if executed == CommandProgress::NeedsFlush {
                 self.served.complete_flushed(command, Ok(()), &mut self.machine);
@@ -441,29 +483,19 @@ impl Conversation {
         commands
     }
 
-    /// The same ones through the model, until all are answered: the entries in their order, and what the packets touched.
-    fn time(&mut self, commands: &[Command]) -> (Vec<[u8; 16]>, Touched) {
-        let at = self.timing.now() + Span::from_us(1);
-        self.timing.record(1 << 16);
-        for (token, command) in (0..).zip(commands) {
-            let lists = command.lists.as_deref();
-            self.timing.place(
-                at,
-                &HostCommand { queue: 0, entry: &command.bytes, lists, io: command.io(), token, delayed: Span::ZERO },
-            );
-        }
-        self.timing.inject(at, Input::Ring { queue: 0 });
-        let mut done = 0;
-        while done < commands.len() {
-            let next = self.timing.next_at().expect("a command is under way");
-            self.timing.run_until(next);
-            while self.timing.take_completed().is_some() {
-                done += 1;
-            }
-        }
-        self.timing.run_until(self.timing.now() + Span::from_us(10));
-        let slots = (0..commands.len() as u32).map(|place| (self.head + place) % self.entries);
-        let entries = slots.map(|slot| self.timing.completion_entry(0, slot).unwrap()).collect();
+    /// The same ones through both models, as bytes and as they were decoded, until all are answered: the entries in their
+    /// order, and what the packets touched.
+    fn time(&mut self, commands: &[(Command, Vec<u8>)]) -> (Vec<[u8; 16]>, Touched) {
+        let as_bytes =
+            |(command, lists): &'_ (Command, Vec<u8>)| (command.bytes, command.has_lists().then(|| lists.clone()));
+        let bytes: Vec<_> = commands.iter().map(as_bytes).collect();
+        let forms = bytes.iter().map(|(entry, lists)| CommandForm::Bytes { entry, lists: lists.as_deref() });
+        let entries = timed(&mut self.timing, commands, forms, self.head, self.entries);
+        let forms = commands.iter().map(|(command, _)| CommandForm::Decoded(Box::new(command.for_model())));
+        let decoded = timed(&mut self.decoded, commands, forms, self.head, self.entries);
+        assert_eq!(decoded, entries, "{commands:x?}");
+        let same = self.decoded.trace().records() == self.timing.trace().records();
+        assert!(same && self.decoded.now() == self.timing.now(), "{commands:x?}");
         (entries, self.packets().merged())
     }
 
@@ -487,7 +519,7 @@ impl Conversation {
         assert_eq!(served.len(), timed.len());
         if let ([command], [served], [timed]) = (commands, served, timed) {
             // If both the zone and the page list are wrong, the timing controller reports the zone.
-            let is_list_wrong = command.checked.is_err() && command.lists.is_some();
+            let is_list_wrong = command.checked.is_err() && command.has_lists();
             if self.has(CommandSet::Zones) && is_list_wrong && CompletionEntry::decode(timed).status != Status::SUCCESS
             {
                 return;

@@ -3,7 +3,7 @@
 
 use crate::drive::Drive;
 use crate::media::keys::Key;
-use crate::number::{index, length, low_u16, low_u32};
+use crate::number::{index, length, low_u16};
 use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::halves;
 use crate::protocol::halves::Driver as _;
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 use super::commands::command::{NAMESPACE, encode_range};
 use super::commands::opcode;
-use super::commands::{ATTRIBUTE_DEALLOCATE, CommandSet, RANGE_BYTES};
+use super::commands::{CommandSet, RANGE_BYTES};
 use super::real_host::RealHost;
 use super::rules::key_value::with_key;
 use super::rules::placement::directed;
@@ -22,6 +22,7 @@ use super::rules::protection::protected;
 use super::rules::queues::wrapped;
 use super::rules::zones::RESET;
 use super::rules::{NamespaceKind, Shadow, shadow};
+use super::spec::fields::{key, ranges, zones};
 use super::spec::{
     COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, PSDT_SGL, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry,
     completion_doorbell, submission_doorbell,
@@ -295,9 +296,7 @@ impl Driver {
                 };
                 let entry = if parts.metadata.is_some() { queue.protected(id, entry) } else { entry };
                 match (&parts.placement, placement) {
-                    (Some(limits), Some(place)) => {
-                        SubmissionEntry { dwords: directed(entry.dwords, limits, place), ..entry }
-                    }
+                    (Some(limits), Some(place)) => directed(entry, limits, place),
                     _ => entry,
                 }
             }
@@ -542,8 +541,7 @@ impl Queue {
                 let base = *self.ranges.get_or_insert_with(|| memory.allocate(room));
                 let prp1 = base + u64::from(id) * u64::from(RANGE_BYTES);
                 memory.write(prp1, &encode_range(slba, blocks));
-                let dwords = [0, ATTRIBUTE_DEALLOCATE, 0, 0, 0, 0];
-                SubmissionEntry { opcode: opcode::DATASET_MANAGEMENT, prp1, dwords, ..entry }
+                SubmissionEntry { opcode: opcode::DATASET_MANAGEMENT, prp1, ..entry }.with(ranges::DEALLOCATE, 1)
             }
             Op::WriteZeroes => SubmissionEntry { opcode: opcode::WRITE_ZEROES, ..entry }.of_blocks(slba, blocks),
             Op::Flush => SubmissionEntry { opcode: opcode::FLUSH, ..entry },
@@ -576,23 +574,22 @@ fn data_entry(opcode: u8, command_id: u16, (prp1, prp2): (u64, u64)) -> Submissi
 /// for, with the entry's data pointer. A Flush has no key.
 #[cold]
 fn about_key(entry: SubmissionEntry, io: &Io) -> SubmissionEntry {
-    let entry = SubmissionEntry { namespace_id: NAMESPACE, dwords: [io.bytes, 0, 0, 0, 0, 0], ..entry };
+    let entry = SubmissionEntry { namespace_id: NAMESPACE, dwords: [0; 6], ..entry };
     let opcode = match io.op {
         Op::Read => opcode::RETRIEVE,
         Op::Write => opcode::STORE,
         Op::Discard => opcode::DELETE,
-        Op::Flush => return SubmissionEntry { opcode: opcode::FLUSH, dwords: [0; 6], ..entry },
+        Op::Flush => return SubmissionEntry { opcode: opcode::FLUSH, ..entry },
         Op::WriteZeroes => unreachable!("values are not filled with zeros"),
     };
-    with_key(SubmissionEntry { opcode, ..entry }, Key::of_number(io.offset))
+    with_key(SubmissionEntry { opcode, ..entry }.with(key::BYTES, io.bytes), Key::of_number(io.offset))
 }
 
 /// Returns the Zone Management Send command that resets the zone whose first logical block is `slba`.
 #[cold]
 fn zone_reset(command_id: u16, slba: u64) -> SubmissionEntry {
     let entry = SubmissionEntry { opcode: opcode::ZONE_MANAGEMENT_SEND, command_id, ..SubmissionEntry::default() };
-    let dwords = [low_u32(slba), low_u32(slba >> 32), 0, RESET, 0, 0];
-    SubmissionEntry { namespace_id: NAMESPACE, dwords, ..entry }
+    SubmissionEntry { namespace_id: NAMESPACE, ..entry }.from_block(slba).with(zones::ACTION, RESET)
 }
 
 /// Allocates pages in host memory for the shadow doorbells and event indexes of the admin queue and this number of I/O

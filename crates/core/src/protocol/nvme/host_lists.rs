@@ -1,43 +1,63 @@
-//! Content of PRP lists, SGL segments and range lists of real hosts' commands, as it was read from the host's memory.
+//! Real hosts' commands between the driver, which places them in a queue, and the controller, which fetches them, and
+//! their lists.
 //!
-//! The packets that read such a list are simulated like any other, but the list is not in the simulated memory. The
-//! host may also have changed it since. Therefore its content travels with the command.
+//! The packets that read a command and its lists are simulated like any other. A command that a served controller has
+//! decoded is not in the simulated memory, and no list of a real host is: the host may have changed it since. Therefore
+//! they travel beside the queue.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
+use super::commands::ListContent;
+use super::rules::Data;
+use super::served::{ReadLists, ServedCommand};
 use crate::protocol::nvme::spec::Status;
 
-/// Bytes of the lists (PRP lists, SGL segments, ranges) of real hosts' commands in flight, in the order in which the
-/// controller reads them.
+/// What a real host's command has beside the bytes in its slot of the simulated queue.
+#[derive(Clone, Debug)]
+pub(super) enum PlacedCommand {
+    /// Content of the lists of a command whose bytes are in the slot.
+    Lists(Vec<u8>),
+    /// Command that a served controller has decoded; its slot holds no bytes.
+    Served(Box<ServedCommand>),
+}
+
+/// Lists of a fetched command that the controller has not read yet.
+#[derive(Clone, Debug)]
+pub(super) enum FetchedLists {
+    /// Content of the lists, in the order in which the controller reads them.
+    Bytes(VecDeque<u8>),
+    /// Lists that a served controller has read.
+    Read(Box<ReadLists>),
+}
+
+/// Real hosts' commands in simulated queues, and the lists of those in flight.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HostLists {
-    /// Content of the lists by queue and slot, until the controller has fetched the command in the slot.
-    placed: BTreeMap<(u16, u32), Vec<u8>>,
-    /// Content of the lists that has not been read yet, by the controller's internal command number, after the fetch.
-    fetched: BTreeMap<u32, VecDeque<u8>>,
+    /// Commands by queue and slot, until the controller has fetched them.
+    placed: BTreeMap<(u16, u32), PlacedCommand>,
+    /// Lists that have not been read yet, by the controller's internal command number.
+    fetched: BTreeMap<u32, FetchedLists>,
 }
 
 impl HostLists {
-    /// Stores the content of the lists of a command that has been placed in a slot; `lists` is none if the command has
-    /// no lists.
-    pub(super) fn place(&mut self, queue: u16, slot: u32, lists: Option<&[u8]>) {
-        match lists {
-            Some(lists) => drop(self.placed.insert((queue, slot), lists.to_vec())),
+    /// Stores what a command has beside the bytes in its slot; none if it has nothing.
+    pub(super) fn place(&mut self, queue: u16, slot: u32, command: Option<PlacedCommand>) {
+        match command {
+            Some(command) => drop(self.placed.insert((queue, slot), command)),
             None => drop(self.placed.remove(&(queue, slot))),
         }
     }
 
-    /// Assigns the lists of the command in a slot to its internal number `command`, since the controller has fetched
-    /// it.
-    #[inline]
-    pub(super) fn on_fetched(&mut self, queue: u16, slot: u32, command: u32) {
-        if self.placed.is_empty() {
-            return;
-        }
-        if let Some(lists) = self.placed.remove(&(queue, slot)) {
-            self.fetched.insert(command, lists.into());
-        }
+    /// Removes and returns what the command in a slot has beside its bytes, since the controller has fetched it.
+    #[inline(always)]
+    pub(super) fn fetch(&mut self, queue: u16, slot: u32) -> Option<PlacedCommand> {
+        if self.placed.is_empty() { None } else { self.placed.remove(&(queue, slot)) }
+    }
+
+    /// Stores the lists of a fetched command under its internal number.
+    pub(super) fn keep(&mut self, command: u32, lists: FetchedLists) {
+        self.fetched.insert(command, lists);
     }
 
     /// Returns the next bytes of a command's list, as many as the `payload` of the packet that has read them. A real
@@ -46,11 +66,25 @@ impl HostLists {
     /// # Errors
     /// Data Transfer Error if the stored content of the real host's lists ends before.
     pub(super) fn part<'a>(&mut self, command: u32, payload: &'a [u8]) -> Result<Cow<'a, [u8]>, Status> {
-        let Some(lists) = self.fetched.get_mut(&command) else { return Ok(payload.into()) };
+        let Some(FetchedLists::Bytes(lists)) = self.fetched.get_mut(&command) else { return Ok(payload.into()) };
         if lists.len() < payload.len() {
             return Err(Status::DATA_TRANSFER_ERROR);
         }
         Ok(lists.drain(..payload.len()).collect())
+    }
+
+    /// Returns the host memory of a command's data after the next part of its PRP list or SGL segments, if a served
+    /// controller has read these; none for other commands.
+    pub(super) fn next_data(&mut self, command: u32) -> Option<Result<Data, Status>> {
+        let FetchedLists::Read(lists) = self.fetched.get_mut(&command)? else { return None };
+        Some(lists.steps.pop_front().unwrap_or(Err(Status::DATA_TRANSFER_ERROR)))
+    }
+
+    /// Returns the content of a command's list of parameters, if a served controller has read it; none for other
+    /// commands.
+    pub(super) fn content(&mut self, command: u32) -> Option<Result<ListContent, Status>> {
+        let FetchedLists::Read(lists) = self.fetched.get_mut(&command)? else { return None };
+        Some(std::mem::replace(&mut lists.content, Err(Status::DATA_TRANSFER_ERROR)))
     }
 
     /// Discards the list content of a completed command.
@@ -69,10 +103,11 @@ mod tests {
     #[test]
     fn a_list_goes_with_its_command_and_ends_where_reading_it_has_failed() {
         let mut host_lists = HostLists::default();
-        host_lists.place(0, 3, Some(&[1, 2, 3]));
-        host_lists.on_fetched(0, 2, 7);
+        host_lists.place(0, 3, Some(PlacedCommand::Lists(vec![1, 2, 3])));
+        assert!(host_lists.fetch(0, 2).is_none());
         assert_eq!(host_lists.part(7, &[9, 9]), Ok(Cow::from(&[9, 9][..])), "simulated memory has this one");
-        host_lists.on_fetched(0, 3, 8);
+        let Some(PlacedCommand::Lists(lists)) = host_lists.fetch(0, 3) else { panic!("the slot has lists") };
+        host_lists.keep(8, FetchedLists::Bytes(lists.into()));
         assert_eq!(host_lists.part(8, &[9, 9]), Ok(Cow::from(&[1, 2][..])));
         assert_eq!(host_lists.part(8, &[9, 9]), Err(Status::DATA_TRANSFER_ERROR));
         host_lists.forget(8);

@@ -27,6 +27,7 @@ pub(crate) mod form;
 mod host_lists;
 mod real_host;
 pub mod rules;
+pub mod served;
 pub mod spec;
 
 use config::Nvme;

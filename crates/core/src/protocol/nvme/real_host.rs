@@ -1,17 +1,18 @@
 //! Queues of real hosts, whose own drivers write the commands. The simulation covers the path from the doorbell to the
 //! completion queue entry.
 //!
-//! The 64 bytes of a command are copied into the simulated queue as they were read from the real host. The doorbell
-//! crosses the link, and the controller fetches and completes the command like any other. The model ends when the
-//! completion queue entry is in memory; the real host then spends its own time.
+//! A command takes the next slot of the simulated queue. Its 64 bytes are copied there, unless a served controller has
+//! decoded the command already. The doorbell crosses the link, and the controller fetches and completes the command like
+//! any other. The model ends when the completion queue entry is in memory; the real host then spends its own time.
 
 use super::driver::Queue;
 use super::rules::queues::wrapped;
-use super::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
+use super::served::ServedCommand;
+use super::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, SubmissionEntry};
 use crate::ledger::Stage;
 use crate::number::{index, length};
 use crate::protocol::ports::HostPorts;
-use crate::protocol::real_hosts::HostCommand;
+use crate::protocol::real_hosts::{CommandForm, HostCommand};
 use crate::request::{Next, RequestId};
 use crate::time::Time;
 
@@ -53,7 +54,7 @@ impl RealHost {
         index(queue.entries) - 1 - self.queues[usize::from(number)].len()
     }
 
-    /// Writes a real host's command, which arrives at `now`, into the next slot of its submission queue. Opens a
+    /// Places a real host's command, which arrives at `now`, in the next slot of its submission queue. Opens a
     /// request for its counters, charged to `thread`, if it is not refused already. Returns the slot.
     pub(super) fn place(
         &mut self,
@@ -65,7 +66,14 @@ impl RealHost {
     ) -> u32 {
         let slot = queue.tail;
         queue.tail = wrapped(slot + 1, queue.entries);
-        ports.memory.write(queue.submission_base + u64::from(slot) * length(SUBMISSION_ENTRY_BYTES), command.entry);
+        let command_id = match &command.form {
+            CommandForm::Bytes { entry, .. } => {
+                let address = queue.submission_base + u64::from(slot) * length(SUBMISSION_ENTRY_BYTES);
+                ports.memory.write(address, &entry[..]);
+                SubmissionEntry::decode(entry).command_id
+            }
+            CommandForm::Decoded(decoded) => ServedCommand::id(decoded),
+        };
         let request = command.io.map(|io| {
             ports.shared.requests.issued += 1;
             let (id, number) = (ports.shared.requests.occupy(), ports.shared.requests.issued);
@@ -82,7 +90,6 @@ impl RealHost {
             id
         });
         ports.slots.bind_maybe(command.queue.into(), index(slot), request);
-        let command_id = u16::from_le_bytes([command.entry[2], command.entry[3]]);
         self.queues[usize::from(command.queue)].push(InFlightCommand { command_id, token: command.token, request });
         slot
     }

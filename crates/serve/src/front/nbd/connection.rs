@@ -82,7 +82,7 @@ impl Request for ConnectionRequest {
         }
     }
 
-    fn submission(&self, part: usize) -> Option<Submission<'_>> {
+    fn submission(&self, part: usize) -> Option<Submission> {
         let io = match part {
             0 => self.io?,
             1 if self.wanted.command.is_durable() => Io::flush(),

@@ -71,7 +71,7 @@ impl Request for ClientCommand {
     }
 
     #[inline]
-    fn submission(&self, part: usize) -> Option<Submission<'_>> {
+    fn submission(&self, part: usize) -> Option<Submission> {
         (part == 0).then(|| Submission::Software { turn: self.turn.into(), io: self.command.io() })
     }
 

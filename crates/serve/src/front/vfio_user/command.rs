@@ -1,9 +1,8 @@
 //! Steps of a real host's NVMe command, from its fetch to its completion.
 //!
 //! A real host has its own driver, which takes the place of the modelled one. With timing on, a command enters the
-//! model at the doorbell's packet, by the very bytes that were read: the command's and those of its lists of pages. The
-//! model's controller fetches them over the link, asks the same rules about them as the served one, moves the data and
-//! posts the completion entry. Commands that are refused take their time like others, and so do flushes and
+//! model at the doorbell's packet, as the served controller has decoded it, with its lists of pages. The model's
+//! controller fetches command and lists over the link, moves the data and posts the completion entry. Commands that are refused take their time like others, and so do flushes and
 //! deallocations. A write with force unit access ends when the modelled buffer has been flushed. Admin commands take no
 //! time.
 //!
@@ -98,11 +97,9 @@ impl Request for CommandRequest {
         }
     }
 
-    fn submission(&self, part: usize) -> Option<Submission<'_>> {
-        let Command { bytes, lists, modelled, .. } = &*self.command;
-        let (io, lists, entry) = (self.command.io(), lists.as_deref(), modelled.as_deref().unwrap_or(bytes));
+    fn submission(&self, part: usize) -> Option<Submission> {
         let queue = self.model_queue.filter(|_| part == 0)?;
-        Some(Submission::Command { queue, io, entry, lists })
+        Some(Submission::Command { queue, io: self.command.io(), command: Box::new(self.command.for_model()) })
     }
 
     /// Returns the instant halfway between the polling round that found the doorbell and the round before.

@@ -105,7 +105,7 @@ impl Request for RingRequest {
         (0..).map_while(|part| self.part(part)).for_each(|io| record.note(io));
     }
 
-    fn submission(&self, part: usize) -> Option<Submission<'_>> {
+    fn submission(&self, part: usize) -> Option<Submission> {
         self.part(part).map(|io| Submission::Software { turn: self.place.socket + self.place.ring, io })
     }
 }

@@ -1,10 +1,9 @@
 //! Executes commands on logical blocks. With data placement, counts writes where they are placed, and reports or renews
 //! reclaim units; the core's [rules](phaselink_core::protocol::nvme::rules::placement) decide on the latter.
 
-use phaselink_core::number::{index, low_u16};
+use phaselink_core::number::low_u16;
 use phaselink_core::protocol::nvme::commands::{self, Action, MediaUse};
-use phaselink_core::protocol::nvme::rules::completion::refusal;
-use phaselink_core::protocol::nvme::spec::Status;
+use phaselink_core::protocol::nvme::spec::{Status, fields};
 
 use super::super::command::{Command, copy_to_host};
 use super::super::host::Host;
@@ -52,11 +51,8 @@ fn execute_placed(
             let report = placement.report(*receive, namespace, command.block_shift);
             return copy_to_host(data, &report, host);
         }
-        Action::SendUnits(send) => {
-            let list = command.lists.as_deref().unwrap_or_default();
-            let list = &list[list.len().saturating_sub(index(send.bytes()))..];
-            let listed = placement.limits_of(namespace).listed(list).map_err(refusal)?;
-            placement.renew(namespace, &listed);
+        Action::SendUnits(_) => {
+            placement.renew(namespace, command.identifiers());
             return Ok(());
         }
         _ => {}
@@ -64,7 +60,7 @@ fn execute_placed(
     metadata::execute(command, host, store, space, journal)?;
     match row.media {
         MediaUse::Write => {
-            let identifier = low_u16(entry.dwords[3] >> 16);
+            let identifier = low_u16(entry.get(fields::blocks::PLACEMENT));
             placement.write(namespace, *place, identifier, (*offset, (*bytes).into()));
         }
         MediaUse::Discard => command.ranges.iter().for_each(|(offset, bytes)| placement.discard(*offset, *bytes)),

@@ -1,9 +1,11 @@
 //! Validation and meaning of a command of an I/O submission queue (NVM Command Set Specification 1.0, section 3).
 
-use super::{Action, CommandRow, CommandSet, DataUse, DurabilityRule, Extent, RANGE_BYTES, SOURCE_BYTES};
-use crate::number::index;
+use super::{Action, CommandRow, CommandSet, DataUse, DurabilityRule, Extent, ListKind};
 use crate::protocol::nvme::rules::zones::ZoneSend;
 use crate::protocol::nvme::rules::{BlockMetadata, Data, Limits, WritePlacement};
+use crate::protocol::nvme::spec::fields::blocks;
+use crate::protocol::nvme::spec::layout::{Layout, Structure};
+use crate::protocol::nvme::spec::lists::{RangeEntry, SourceEntry};
 use crate::protocol::nvme::spec::{FLAGS, Status, SubmissionEntry};
 use crate::request::Op;
 
@@ -11,8 +13,6 @@ use crate::request::Op;
 pub const NAMESPACE: u32 = 1;
 /// Namespace identifier FFFFFFFFh (broadcast), which means all namespaces in a command that allows it.
 pub const ALL_NAMESPACES: u32 = u32::MAX;
-/// Bit FUA in dword 12 of a write: the data must be durable when the command completes.
-const FORCE_UNIT_ACCESS: u32 = 1 << 30;
 
 /// Command whose fields are valid; ranges in its list and the data in host memory are not checked yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,32 @@ pub struct Command {
     pub metadata: Option<Box<BlockMetadata>>,
 }
 
+/// Content of the list of parameters that a command's data pointer describes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListContent {
+    /// Ranges of Dataset Management: offset and length in bytes on the drive.
+    Ranges(Vec<(u64, u64)>),
+    /// Source ranges of Copy.
+    Sources {
+        /// Offset and length in bytes on the drive of each source range.
+        ranges: Vec<(u64, u64)>,
+        /// Length in bytes of all source ranges together.
+        bytes: u32,
+    },
+    /// Pairs of reclaim group and placement handle of I/O Management Send.
+    Identifiers(Vec<(u8, u8)>),
+}
+
+impl ListContent {
+    /// Returns offset and length in bytes on the drive of each range in the list; a list of identifiers has none.
+    pub fn ranges(&self) -> &[(u64, u64)] {
+        match self {
+            ListContent::Ranges(ranges) | ListContent::Sources { ranges, .. } => ranges,
+            ListContent::Identifiers(_) => &[],
+        }
+    }
+}
+
 impl Command {
     /// Returns the command that a submission queue entry encodes, after all checks that its own fields allow.
     ///
@@ -49,8 +75,31 @@ impl Command {
     #[inline]
     pub fn check(entry: &SubmissionEntry, limits: &Limits) -> Result<Command, Status> {
         check_flags(entry, limits.takes_segments)?;
-        let action = Action::of(entry, limits)?;
-        let row = action.row();
+        super::check_by_row(entry, limits)
+    }
+
+    /// Returns a command with an operation that few requests ask for: see [`Command::of_action`].
+    #[inline(never)]
+    pub(super) fn of_rare_action(
+        entry: &SubmissionEntry,
+        limits: &Limits,
+        action: Action,
+        row: &'static CommandRow,
+    ) -> Result<Command, Status> {
+        Command::of_action(entry, limits, action, row)
+    }
+
+    /// Returns the command with this operation and row that a submission queue entry encodes.
+    ///
+    /// # Errors
+    /// The status of the first invalid field from the namespace on, in the order of [`Command::check`].
+    #[inline(always)]
+    pub(super) fn of_action(
+        entry: &SubmissionEntry,
+        limits: &Limits,
+        action: Action,
+        row: &'static CommandRow,
+    ) -> Result<Command, Status> {
         check_namespace(entry, row, limits)?;
         let (placement, metadata) =
             limits.kind.parts_of_command(entry, (row.writes_media(), row.metadata), limits.block_shift)?;
@@ -72,7 +121,7 @@ impl Command {
             DataUse::ToHost | DataUse::FromHost => bytes,
         };
         let data = if transferred > 0 { Data::of(entry, transferred)? } else { Data::none() };
-        let is_forced = row.durability == DurabilityRule::ForcedOrUncached && entry.dwords[2] & FORCE_UNIT_ACCESS != 0;
+        let is_forced = row.durability == DurabilityRule::ForcedOrUncached && entry.has(blocks::FORCE_UNIT_ACCESS);
         Ok(Command { row, action, is_forced, namespace: entry.namespace_id, offset, bytes, data, placement, metadata })
     }
 
@@ -82,12 +131,25 @@ impl Command {
         self.metadata.as_ref().and_then(|metadata| metadata.transfer(self.bytes))
     }
 
-    /// Sets length and metadata of a Copy from the list of its sources. Returns offset and length in bytes on the drive
-    /// of each.
+    /// Returns the content of the command's list. The list of a Copy also sets the command's length and metadata.
     ///
     /// # Errors
-    /// As [`sources`], and the status of a source whose metadata is invalid.
-    pub fn take_sources(&mut self, list: &[u8], limits: &Limits) -> Result<Vec<(u64, u64)>, Status> {
+    /// As [`ranges`] and [`sources`], the status of a source whose metadata is invalid, or Invalid Field for a placement
+    /// identifier that does not exist.
+    pub fn take_list(&mut self, list: &[u8], limits: &Limits) -> Result<ListContent, Status> {
+        match self.row.list() {
+            Some(ListKind::Sources) => {
+                let ranges = self.take_sources(list, limits)?;
+                Ok(ListContent::Sources { ranges, bytes: self.bytes })
+            }
+            Some(ListKind::Identifiers) => limits.kind.placement()?.listed(list).map(ListContent::Identifiers),
+            Some(ListKind::Ranges) | None => ranges(list, self.namespace, limits).map(ListContent::Ranges),
+        }
+    }
+
+    /// Sets length and metadata of a Copy from the list of its sources. Returns offset and length in bytes on the drive
+    /// of each.
+    fn take_sources(&mut self, list: &[u8], limits: &Limits) -> Result<Vec<(u64, u64)>, Status> {
         let (found, bytes) = sources(list, self.namespace, self.offset, limits)?;
         self.bytes = bytes;
         if let Some(metadata) = &mut self.metadata {
@@ -164,11 +226,8 @@ fn blocks_of(entry: &SubmissionEntry, limits: &Limits) -> Result<(u64, u32), Sta
 
 /// Returns one range of a Dataset Management list as the command stores it: context attributes 0, length in logical
 /// blocks, first logical block (figure 39).
-pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; index(RANGE_BYTES)] {
-    let mut range = [0; index(RANGE_BYTES)];
-    range[4..8].copy_from_slice(&blocks.to_le_bytes());
-    range[8..].copy_from_slice(&slba.to_le_bytes());
-    range
+pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; RangeEntry::BYTES] {
+    RangeEntry::zeros().with(RangeEntry::COUNT, blocks).with(RangeEntry::FIRST, slba).into_bytes()
 }
 
 /// Returns offset and length in bytes on the drive of each range in a Dataset Management list (NVM Command Set
@@ -176,18 +235,13 @@ pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; in
 ///
 /// # Errors
 /// LBA Out of Range if any range ends beyond the namespace.
-pub fn ranges(list: &[u8], namespace: u32, limits: &Limits) -> Result<Vec<(u64, u64)>, Status> {
-    each_range(list, namespace, limits).collect()
-}
-
-/// Iterates over the ranges in a Dataset Management list: offset and length in bytes on the drive, or LBA Out of Range
-/// if the range ends beyond the namespace.
-pub fn each_range(list: &[u8], namespace: u32, limits: &Limits) -> impl Iterator<Item = Result<(u64, u64), Status>> {
-    list.as_chunks().0.iter().map(move |range: &[u8; index(RANGE_BYTES)]| {
-        let [_, blocks, low, high] = [0, 1, 2, 3].map(|word| u32::from_le_bytes(range.as_chunks().0[word]));
-        let offset = limits.place(namespace, u64::from(low) | u64::from(high) << 32, blocks)?;
+fn ranges(list: &[u8], namespace: u32, limits: &Limits) -> Result<Vec<(u64, u64)>, Status> {
+    let place = |range: Structure<RangeEntry, &[u8]>| {
+        let blocks = range.get(RangeEntry::COUNT);
+        let offset = limits.place(namespace, range.get(RangeEntry::FIRST), blocks)?;
         Ok((offset, u64::from(blocks) << limits.block_shift))
-    })
+    };
+    RangeEntry::each_of(list).map(place).collect()
 }
 
 /// Returns the source ranges in the list of a Copy, each as offset and length in bytes on the drive, and the bytes of
@@ -197,12 +251,10 @@ pub fn each_range(list: &[u8], namespace: u32, limits: &Limits) -> impl Iterator
 /// # Errors
 /// Command Size Limit Exceeded if a range or the whole copy has more blocks than the limits allow. LBA Out of Range if
 /// a source or the destination ends beyond the namespace.
-pub fn sources(list: &[u8], namespace: u32, offset: u64, limits: &Limits) -> Result<(Vec<(u64, u64)>, u32), Status> {
-    let source = |source: &[u8; index(SOURCE_BYTES)]| {
-        let [_, slba, blocks, _] = [0, 1, 2, 3].map(|word| u64::from_le_bytes(source.as_chunks().0[word]));
-        (slba, (blocks as u32 & 0xffff) + 1)
-    };
-    let sources: Vec<(u64, u32)> = list.as_chunks().0.iter().map(source).collect();
+fn sources(list: &[u8], namespace: u32, offset: u64, limits: &Limits) -> Result<(Vec<(u64, u64)>, u32), Status> {
+    let extent =
+        |source: Structure<_, _>| (source.get(SourceEntry::FIRST), u32::from(source.get(SourceEntry::COUNT)) + 1);
+    let sources: Vec<(u64, u32)> = SourceEntry::each_of(list).map(extent).collect();
     let blocks = sources.iter().map(|(_, blocks)| blocks).sum();
     let is_long = sources.iter().any(|(_, blocks)| *blocks > limits.copy_source_blocks_max());
     if is_long || blocks > limits.copy_blocks_max() {

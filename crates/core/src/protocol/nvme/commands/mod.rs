@@ -4,35 +4,46 @@
 //!
 //! A new command is a row of the table below, a variant of [`Action`] if it has parameters of its own, and its execution
 //! on real bytes in the served controller. The simulated controller acts on the fields of the row; a command that returns
-//! another value than the listed ones is also a variant of [`ReturnedValue`].
+//! another value than the listed ones is also a variant of [`ReturnedValue`], which the kind of its namespace computes.
 
 pub mod command;
 mod row;
 pub mod zones;
 
-pub use command::Command;
+pub use command::{Command, ListContent};
+pub(in crate::protocol::nvme) use row::RANGE_BYTES;
 pub use row::{
-    ALL_BITS, COPY_SOURCES_MAX, Changes, CommandRow, CommandSet, DataUse, DurabilityRule, Extent, ListKind, MediaUse,
-    ReservedBits, ReturnedValue, rows_of,
+    COPY_SOURCES_MAX, Changes, CommandRow, CommandSet, DataUse, DurabilityRule, Extent, ListKind, MediaUse,
+    ReturnedValue, rows_of,
 };
-pub(in crate::protocol::nvme) use row::{RANGE_BYTES, SOURCE_BYTES};
 
 use super::rules::Limits;
 use super::rules::key_value::{KeyCommand, KeyOperation};
 use super::rules::placement::{UnitReceive, UnitSend};
 use super::rules::protection::MetadataUse;
 use super::rules::zones::{ZoneReceive, ZoneSend};
+use super::spec::fields::{blocks, cancel, key, ranges};
+use super::spec::layout::{CommandField, all_but};
 use super::spec::{Status, SubmissionEntry};
 use crate::number::low_u16;
 use crate::request::Op;
 
-/// Bit DEAC in dword 12 of Write Zeroes: the controller may deallocate the blocks.
-const DEALLOCATE: u32 = 1 << 25;
-/// Bit AD in dword 11 of Dataset Management: the ranges are to be deallocated.
-pub(in crate::protocol::nvme) const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
+/// Fields of commands that name logical blocks.
+const EXTENT: &[CommandField] = &[blocks::FIRST_LOW, blocks::FIRST_HIGH, blocks::COUNT];
+/// Fields of commands that check or write protection information.
+const CHECKED: &[CommandField] = &[
+    blocks::STORAGE_TAG_CHECK,
+    blocks::PROTECTION,
+    blocks::REFERENCE_TAG,
+    blocks::APPLICATION_TAG,
+    blocks::APPLICATION_MASK,
+];
+/// Fields of commands that read or write the media with a retry limit, and durably if the host asks for that.
+const FORCED: &[CommandField] = &[blocks::FORCE_UNIT_ACCESS, blocks::LIMITED_RETRY];
+/// Fields of commands that name a key, apart from dwords 2 and 3.
+const KEY: &[CommandField] = &[key::KEY_BYTES, key::KEY_THIRD, key::KEY_LAST];
 
-/// Bits of the action code in dword 11 of Cancel (ACODE), and its values.
-const ACTION_CODE: u32 = 0b11;
+/// Values of the action code of Cancel (ACODE).
 const SINGLE_COMMAND: u32 = 0b00;
 const ALL_COMMANDS: u32 = 0b01;
 /// Invalid Command ID (command specific, 84h): a Cancel names itself.
@@ -100,11 +111,11 @@ impl Cancellation {
     /// Invalid Command ID if the Cancel names itself. Invalid Field for a reserved action code, or all commands with
     /// another identifier than FFFFh.
     fn of(entry: &SubmissionEntry) -> Result<Cancellation, Status> {
-        let [low, high] = [entry.dwords[0], entry.dwords[0] >> 16].map(low_u16);
-        match entry.dwords[1] & ACTION_CODE {
-            SINGLE_COMMAND if high == entry.command_id => Err(INVALID_COMMAND_ID),
-            SINGLE_COMMAND => Ok(Cancellation { queue: low, command_id: Some(high) }),
-            ALL_COMMANDS if high == u16::MAX => Ok(Cancellation { queue: low, command_id: None }),
+        let [queue, command_id] = [cancel::QUEUE, cancel::COMMAND_ID].map(|field| low_u16(entry.get(field)));
+        match entry.get(cancel::ACTION) {
+            SINGLE_COMMAND if command_id == entry.command_id => Err(INVALID_COMMAND_ID),
+            SINGLE_COMMAND => Ok(Cancellation { queue, command_id: Some(command_id) }),
+            ALL_COMMANDS if command_id == u16::MAX => Ok(Cancellation { queue, command_id: None }),
             _ => Err(Status::INVALID_FIELD),
         }
     }
@@ -167,21 +178,29 @@ macro_rules! commands {
                 }
             }
 
-            /// Returns the operation that the opcode of a submission queue entry names, with its parameters, if the
-            /// namespace has its command set.
-            ///
-            /// # Errors
-            /// Invalid Command Opcode if no command of the namespace has the opcode. Otherwise the status of the first
-            /// parameter that is invalid.
-            #[inline]
-            pub(in crate::protocol::nvme) fn of(entry: &SubmissionEntry, limits: &Limits) -> Result<Action, Status> {
-                match entry.opcode {
-                    $($code if limits.kind.offers(CommandSet::$set) => {
-                        let ($entry, $limits) = (entry, limits);
-                        $action
-                    })*
-                    _ => Err(Status::INVALID_OPCODE),
-                }
+        }
+
+        /// Returns the command that the opcode of a submission queue entry names, if the namespace has its command set,
+        /// with its parameters and everything that its row says checked. Each row is a constant here, so that the
+        /// compiler leaves out of the common transfers what their rows do not need.
+        ///
+        /// # Errors
+        /// Invalid Command Opcode if no command of the namespace has the opcode. Otherwise the status of the first
+        /// field that is invalid.
+        #[inline(always)]
+        fn check_by_row(entry: &SubmissionEntry, limits: &Limits) -> Result<Command, Status> {
+            match entry.opcode {
+                $($code if limits.kind.offers(CommandSet::$set) => {
+                    const ROW: &CommandRow = find(CommandSet::$set, $code);
+                    let ($entry, $limits) = (entry, limits);
+                    let action: Result<Action, Status> = $action;
+                    let action = action?;
+                    match const { ROW.is_transfer() } {
+                        true => Command::of_action(entry, limits, action, ROW),
+                        false => Command::of_rare_action(entry, limits, action, ROW),
+                    }
+                })*
+                _ => Err(Status::INVALID_OPCODE),
             }
         }
     };
@@ -203,7 +222,7 @@ commands! {
         media: MediaUse::Flush,
         durability: DurabilityRule::Always,
         changes: Changes::Flushed,
-        reserved: [ALL_BITS; 6],
+        reserved: all_but(&[]),
     }
     /// Opcode of the Write command.
     WRITE = 0x01, "Write", Blocks, Action::Write, |_, _| Ok(Action::Write) => {
@@ -214,8 +233,7 @@ commands! {
         durability: DurabilityRule::ForcedOrUncached,
         counts: Op::Write,
         changes: Changes::Written,
-        // Bits 20 to 23 of dword 12 are the directive type.
-        reserved: [0, 0, 0x020f_0000, 0x0000_ff00, 0, 0],
+        reserved: all_but(&[EXTENT, CHECKED, FORCED, &[blocks::DIRECTIVE, blocks::HINTS, blocks::PLACEMENT]]),
     }
     /// Opcode of the Read command.
     READ = 0x02, "Read", Blocks, Action::Read, |_, _| Ok(Action::Read) => {
@@ -224,7 +242,7 @@ commands! {
         media: MediaUse::Read,
         metadata: MetadataUse::Transferred,
         counts: Op::Read,
-        reserved: [0, 0, 0x02ff_0000, 0xffff_ff00, 0, 0],
+        reserved: all_but(&[EXTENT, CHECKED, FORCED, &[blocks::HINTS]]),
     }
     /// Opcode of the Write Uncorrectable command, which marks logical blocks as unreadable.
     WRITE_UNCORRECTABLE = 0x04, "Write Uncorrectable", Blocks, Action::WriteUncorrectable, |_, _| Ok(Action::WriteUncorrectable) => {
@@ -233,7 +251,7 @@ commands! {
         counts: Op::WriteZeroes,
         changes: Changes::MadeUnreadable,
         optional_bit: Some(1),
-        reserved: [0, 0, 0xffff_0000, ALL_BITS, ALL_BITS, ALL_BITS],
+        reserved: all_but(&[EXTENT]),
     }
     /// Opcode of the Compare command.
     COMPARE = 0x05, "Compare", Blocks, Action::Compare, |_, _| Ok(Action::Compare) => {
@@ -243,11 +261,11 @@ commands! {
         metadata: MetadataUse::Compared,
         counts: Op::Read,
         optional_bit: Some(0),
-        reserved: [0, 0, 0x02ff_0000, ALL_BITS, 0, 0],
+        reserved: all_but(&[EXTENT, CHECKED, FORCED]),
     }
     /// Opcode of the Write Zeroes command.
     WRITE_ZEROES = 0x08, "Write Zeroes", Blocks, Action::Zero { .. },
-        |entry, _| Ok(Action::Zero { keep_space: entry.dwords[2] & DEALLOCATE == 0 }) => {
+        |entry, _| Ok(Action::Zero { keep_space: !entry.has(blocks::DEALLOCATE) }) => {
         extent: Extent::Blocks,
         media: MediaUse::Write,
         metadata: MetadataUse::Zeroed,
@@ -255,17 +273,17 @@ commands! {
         counts: Op::WriteZeroes,
         changes: Changes::Zeroed,
         optional_bit: Some(3),
-        reserved: [0, 0, 0x00ff_0000, ALL_BITS, 0, 0],
+        reserved: all_but(&[EXTENT, CHECKED, FORCED, &[blocks::DEALLOCATE]]),
     }
     /// Opcode of the Dataset Management command, which deallocates ranges of logical blocks.
     DATASET_MANAGEMENT = 0x09, "Dataset Management", Blocks, Action::Deallocate { .. },
-        |entry, _| Ok(Action::Deallocate { is_hint: entry.dwords[1] & ATTRIBUTE_DEALLOCATE == 0 }) => {
+        |entry, _| Ok(Action::Deallocate { is_hint: !entry.has(ranges::DEALLOCATE) }) => {
         data: DataUse::List(ListKind::Ranges),
         media: MediaUse::Discard,
         counts: Op::Discard,
         changes: Changes::Deallocated,
         optional_bit: Some(2),
-        reserved: [0xffff_ff00, 0xffff_fff8, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS],
+        reserved: all_but(&[&[ranges::COUNT, ranges::ATTRIBUTES]]),
     }
     /// Opcode of the Verify command, which reads logical blocks without a transfer of data.
     VERIFY = 0x0c, "Verify", Blocks, Action::Verify, |_, _| Ok(Action::Verify) => {
@@ -274,13 +292,13 @@ commands! {
         metadata: MetadataUse::Verified,
         counts: Op::Read,
         optional_bit: Some(7),
-        reserved: [0, 0, 0x02ff_0000, ALL_BITS, 0, 0],
+        reserved: all_but(&[EXTENT, CHECKED, FORCED]),
     }
     /// Opcode of the Cancel command, which aborts other commands of its submission queue (Base Specification 2.1, section
     /// 7.1).
     CANCEL = 0x18, "Cancel", Every, Action::Cancel(_), |entry, _| Cancellation::of(entry).map(Action::Cancel) => {
         takes_all_namespaces: true,
-        reserved: [0, !ACTION_CODE, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS],
+        reserved: all_but(&[&[cancel::QUEUE, cancel::COMMAND_ID, cancel::ACTION]]),
     }
     /// Opcode of the Copy command, which copies ranges of logical blocks within a namespace.
     COPY = 0x19, "Copy", Blocks, Action::Copy, |_, _| Ok(Action::Copy) => {
@@ -342,25 +360,23 @@ commands! {
         durability: DurabilityRule::Uncached,
         counts: Op::Write,
         changes: Changes::Keys,
-        // Three options.
-        reserved: [0, 0xffff_f800, ALL_BITS, ALL_BITS, 0, 0],
+        reserved: all_but(&[KEY, &[key::BYTES, key::STORE_OPTIONS]]),
     }
     /// Opcode of the Retrieve command, which retrieves the value of a key.
     RETRIEVE = 0x02, "Retrieve", Keys, Action::Key(KeyCommand { operation: KeyOperation::Retrieve { .. }, .. }),
-        |entry, limits| key_command(entry, KeyOperation::Retrieve { buffer_bytes: entry.dwords[0] }, limits) => {
+        |entry, limits| key_command(entry, KeyOperation::Retrieve { buffer_bytes: entry.get(key::BYTES) }, limits) => {
         data: DataUse::ToHost,
         media: MediaUse::Read,
         counts: Op::Read,
         returns: ReturnedValue::ValueBytes,
-        // One option: raw data.
-        reserved: [0, 0xffff_fe00, ALL_BITS, ALL_BITS, 0, 0],
+        reserved: all_but(&[KEY, &[key::BYTES, key::RAW]]),
     }
     /// Opcode of the List command, which lists keys.
     LIST = 0x06, "List", Keys, Action::Key(KeyCommand { operation: KeyOperation::List { .. }, .. }),
-        |entry, limits| key_command(entry, KeyOperation::List { buffer_bytes: entry.dwords[0] }, limits) => {
+        |entry, limits| key_command(entry, KeyOperation::List { buffer_bytes: entry.get(key::BYTES) }, limits) => {
         data: DataUse::ToHost,
         counts: Op::Read,
-        reserved: [0, 0xffff_ff00, ALL_BITS, ALL_BITS, 0, 0],
+        reserved: all_but(&[KEY, &[key::BYTES]]),
     }
     /// Opcode of the Delete command, which deletes a key and its value.
     DELETE = 0x10, "Delete", Keys, Action::Key(KeyCommand { operation: KeyOperation::Delete, .. }),
@@ -368,14 +384,14 @@ commands! {
         durability: DurabilityRule::Uncached,
         counts: Op::Discard,
         changes: Changes::Keys,
-        reserved: [ALL_BITS, 0xffff_ff00, ALL_BITS, ALL_BITS, 0, 0],
+        reserved: all_but(&[KEY]),
     }
     /// Opcode of the Exist command, which tells whether a key exists.
     EXIST = 0x14, "Exist", Keys, Action::Key(KeyCommand { operation: KeyOperation::Exist, .. }),
         |entry, limits| key_command(entry, KeyOperation::Exist, limits) => {
         counts: Op::Read,
         returns: ReturnedValue::ValueBytes,
-        reserved: [ALL_BITS, 0xffff_ff00, ALL_BITS, ALL_BITS, 0, 0],
+        reserved: all_but(&[KEY]),
     }
 }
 

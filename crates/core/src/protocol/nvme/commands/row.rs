@@ -2,25 +2,21 @@
 //! command, apart from the parameters of one submission queue entry.
 
 use super::Action;
+use crate::number::short_length;
 use crate::protocol::nvme::rules::NamespaceKind;
 use crate::protocol::nvme::rules::protection::MetadataUse;
+use crate::protocol::nvme::spec::fields::{copy, ranges};
+use crate::protocol::nvme::spec::layout::{Layout, ReservedBits};
+use crate::protocol::nvme::spec::lists::{RangeEntry, SourceEntry};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 use crate::request::Op;
 
-/// Size in bytes of a range in the list of Dataset Management (NVM Command Set Specification 1.0, figure 39).
-pub(in crate::protocol::nvme) const RANGE_BYTES: u32 = 16;
+/// Size in bytes of a range in the list of Dataset Management.
+pub(in crate::protocol::nvme) const RANGE_BYTES: u32 = short_length(RangeEntry::BYTES);
 /// Size in bytes of a source range of Copy in format 0, the only accepted format (figure 30).
-pub(in crate::protocol::nvme) const SOURCE_BYTES: u32 = 32;
-/// Bits of the source range format in dword 12 of Copy (DESFMT).
-const SOURCE_FORMAT: u32 = 0xf << 8;
+const SOURCE_BYTES: u32 = short_length(SourceEntry::BYTES);
 /// Maximum number of source ranges of a Copy, MSRC (assumed: one page of them).
 pub const COPY_SOURCES_MAX: u32 = 128;
-
-/// Masks of the reserved bits in command dwords 10 to 15.
-pub type ReservedBits = [u32; 6];
-
-/// Mask of a command dword whose bits are all reserved.
-pub const ALL_BITS: u32 = u32::MAX;
 
 /// Row of the table of I/O commands.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,6 +76,12 @@ impl CommandRow {
     #[inline]
     pub fn brings_data(&self) -> bool {
         self.data == DataUse::ToHost
+    }
+
+    /// True if the command is one of those that transfer blocks or values with their metadata: Read and Write, which are
+    /// nearly all commands of a host.
+    pub(super) const fn is_transfer(&self) -> bool {
+        matches!(self.metadata, MetadataUse::Transferred)
     }
 
     /// True if the command only reports or changes zones, reclaim units or keys: it moves no blocks or values, and no
@@ -182,10 +184,10 @@ impl ListKind {
     #[inline]
     pub(in crate::protocol::nvme) fn bytes(self, entry: &SubmissionEntry, named_bytes: u32) -> Result<u32, Status> {
         match self {
-            ListKind::Ranges => Ok(((entry.dwords[0] & 0xff) + 1) * RANGE_BYTES),
+            ListKind::Ranges => Ok((entry.get(ranges::COUNT) + 1) * RANGE_BYTES),
             ListKind::Identifiers => Ok(named_bytes),
-            ListKind::Sources if entry.dwords[2] & SOURCE_FORMAT != 0 => Err(Status::INVALID_FIELD),
-            ListKind::Sources => match (entry.dwords[2] & 0xff) + 1 {
+            ListKind::Sources if entry.has(copy::FORMAT) => Err(Status::INVALID_FIELD),
+            ListKind::Sources => match entry.get(copy::SOURCES) + 1 {
                 sources if sources > COPY_SOURCES_MAX => Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED),
                 sources => Ok(sources * SOURCE_BYTES),
             },

@@ -5,8 +5,9 @@ use super::{ActiveCommand, Controller, PAYLOAD_READ_BYTES, timer};
 use crate::ledger::Stage;
 use crate::number::{index, low_u32, wide_index};
 use crate::protocol::nvme::Role;
-use crate::protocol::nvme::commands::{Action, Changes, Command, CommandSet, DataUse, ListKind, MediaUse, command};
-use crate::protocol::nvme::spec::{Status, SubmissionEntry};
+use crate::protocol::nvme::commands::{Action, Changes, Command, CommandSet, DataUse, ListContent, MediaUse};
+use crate::protocol::nvme::host_lists::{FetchedLists, PlacedCommand};
+use crate::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 use crate::protocol::ports::{Ports, start_read};
 use crate::request::RequestId;
 use crate::scheduler::Event;
@@ -14,25 +15,58 @@ use crate::time::Time;
 use crate::tlp::{Direction, Packet, Payload};
 
 impl Controller {
-    /// Accepts a fetched command and queues it for the parser, which takes commands in order. Returns the controller's
-    /// internal number of the command.
+    /// Accepts a fetched command with its queue and request. Returns the controller's internal number of the command.
+    #[inline(always)]
     pub(super) fn accept(
         &mut self,
         now: Time,
-        entry: &SubmissionEntry,
-        queue: u16,
-        request: Option<RequestId>,
+        bytes: &[u8; SUBMISSION_ENTRY_BYTES],
+        source: (u16, Option<RequestId>),
         ports: &mut Ports,
     ) -> u32 {
-        let id = self.commands.occupy();
-        let command = self.namespace.check(entry, &self.limits, ports);
+        let (id, entry) = (self.commands.occupy(), SubmissionEntry::decode(bytes));
+        let command = self.namespace.check(&entry, &self.limits, ports);
         let accepted = &mut self.commands[index(id)];
-        accepted.command = command;
-        (accepted.command_id, accepted.queue, accepted.request) = (entry.command_id, queue, request);
+        (accepted.command, accepted.command_id) = (command, entry.command_id);
+        self.parse(now, id, source, ports);
+        id
+    }
+
+    /// Accepts a fetched command of a real host that has its lists, or all of the command, beside the queue.
+    #[cold]
+    pub(super) fn accept_of_host(
+        &mut self,
+        now: Time,
+        bytes: &[u8; SUBMISSION_ENTRY_BYTES],
+        placed: PlacedCommand,
+        source: (u16, Option<RequestId>),
+        ports: &mut Ports,
+    ) {
+        let served = match placed {
+            PlacedCommand::Lists(lists) => {
+                let id = self.accept(now, bytes, source, ports);
+                return self.host_lists.keep(id, FetchedLists::Bytes(lists.into()));
+            }
+            PlacedCommand::Served(served) => *served,
+        };
+        let (id, block_shift) = (self.commands.occupy(), self.limits.block_shift);
+        let command = served.checked.and_then(|command| self.namespace.admit(command, block_shift, ports));
+        let accepted = &mut self.commands[index(id)];
+        (accepted.command, accepted.command_id) = (command, served.command_id);
+        if let Some(lists) = served.lists {
+            self.host_lists.keep(id, FetchedLists::Read(lists));
+        }
+        self.parse(now, id, source, ports);
+    }
+
+    /// Queues a command of this queue and request for the parser, which takes commands in order.
+    #[inline(always)]
+    fn parse(&mut self, now: Time, id: u32, (queue, request): (u16, Option<RequestId>), ports: &mut Ports) {
+        let accepted = &mut self.commands[index(id)];
+        (accepted.queue, accepted.request) = (queue, request);
         (accepted.waits, accepted.bytes_missing) = (0, 0);
         self.parser_free_at = self.parser_free_at.max(now) + self.parse;
         self.start(self.parser_free_at, id, ports);
-        id
     }
 
     /// Starts a command, or ends one that is refused, at `parsed`, the end of its parsing. The parser works in order,
@@ -115,8 +149,12 @@ impl Controller {
         let accepted = &mut self.commands[index(id)];
         let Ok(command) = &mut accepted.command else { return };
         let is_read = command.row.brings_data();
-        let part = self.host_lists.part(id, &payload.bytes()[..index(packet.bytes)]);
-        if let Err(status) = part.and_then(|part| command.data.on_list(&part)) {
+        let known = self.host_lists.next_data(id).map(|step| step.map(|data| command.data = data));
+        let read = known.unwrap_or_else(|| {
+            let part = self.host_lists.part(id, &payload.bytes()[..index(packet.bytes)])?;
+            command.data.on_list(&part)
+        });
+        if let Err(status) = read {
             let refused = std::mem::replace(&mut accepted.command, Err(status));
             let block_shift = self.limits.block_shift;
             refused.into_iter().for_each(|command| self.namespace.undo_write(&command, block_shift));
@@ -233,12 +271,8 @@ impl Controller {
         }
         let mut list = self.ranges.remove(&id).unwrap_or_default();
         ports.shared.requests.charge(accepted.request, Stage::Parse, now);
-        let kind = accepted.command.as_ref().ok().and_then(|command| command.row.list());
-        let done = self.host_lists.part(id, &list).and_then(|list| match kind {
-            Some(ListKind::Sources) => self.copy(now, id, &list, ports),
-            Some(ListKind::Identifiers) => self.renew_units(now, id, &list, ports),
-            Some(ListKind::Ranges) | None => self.deallocate(id, &list, ports),
-        });
+        let content = self.host_lists.content(id).unwrap_or_else(|| self.take_list(id, &list));
+        let done = content.and_then(|content| self.execute_list(now, id, content, ports));
         // Keep the memory of the list for the next command.
         list.clear();
         self.spare_lists.push(list);
@@ -248,26 +282,45 @@ impl Controller {
         }
     }
 
-    /// Deallocates the ranges in a command's list; none of them if one is invalid, or if the command is only a hint (AD
-    /// is 0). Deallocation changes a table of the controller, not the media (assumed to take no time).
-    fn deallocate(&mut self, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
-        let Ok(command) = &self.commands[index(id)].command else { return Ok(()) };
-        let ranges = || command::each_range(list, command.namespace, &self.limits);
-        // If one range is invalid, deallocate none.
-        ranges().find_map(Result::err).map_or(Ok(()), Err)?;
-        if command.action != (Action::Deallocate { is_hint: true }) {
-            ranges().flatten().for_each(|(offset, bytes)| ports.media.discard(offset, bytes));
+    /// Executes a command whose list has this content.
+    fn execute_list(&mut self, now: Time, id: u32, content: ListContent, ports: &mut Ports) -> Result<(), Status> {
+        match content {
+            ListContent::Sources { ranges, bytes } => return self.copy(now, id, ranges, bytes, ports),
+            ListContent::Identifiers(listed) => self.renew_units(now, id, &listed, ports),
+            ListContent::Ranges(ranges) => self.deallocate(id, &ranges, ports),
         }
-        self.finish(id, ports);
         Ok(())
     }
 
-    /// Reads all source ranges of a Copy from the media at once, and schedules the write to the destination for the end
-    /// of the last read.
-    fn copy(&mut self, now: Time, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
+    /// Returns the content of a command's list that has been read from host memory.
+    fn take_list(&mut self, id: u32, list: &[u8]) -> Result<ListContent, Status> {
+        let list = self.host_lists.part(id, list)?;
+        self.commands[index(id)].command.as_mut().map_err(|status| *status)?.take_list(&list, &self.limits)
+    }
+
+    /// Deallocates the ranges in a command's list, unless the command is only a hint (AD is 0). Deallocation changes a
+    /// table of the controller, not the media (assumed to take no time).
+    fn deallocate(&mut self, id: u32, ranges: &[(u64, u64)], ports: &mut Ports) {
+        let Ok(command) = &self.commands[index(id)].command else { return };
+        if command.action != (Action::Deallocate { is_hint: true }) {
+            ranges.iter().for_each(|(offset, bytes)| ports.media.discard(*offset, *bytes));
+        }
+        self.finish(id, ports);
+    }
+
+    /// Reads all source ranges of a Copy, of `bytes` bytes together, from the media at once, and schedules the write to
+    /// the destination for the end of the last read.
+    fn copy(
+        &mut self,
+        now: Time,
+        id: u32,
+        sources: Vec<(u64, u64)>,
+        bytes: u32,
+        ports: &mut Ports,
+    ) -> Result<(), Status> {
         let accepted = &mut self.commands[index(id)];
         let Ok(command) = &mut accepted.command else { return Ok(()) };
-        let sources = command.take_sources(list, &self.limits)?;
+        command.bytes = bytes;
         self.namespace.admit_copy(command, &sources, self.limits.block_shift, ports)?;
         let read = |(offset, bytes): (u64, u64)| ports.media.read(now, offset, low_u32(bytes), low_u32(bytes)).last_at;
         let read_at = sources.into_iter().map(read).max().unwrap_or(now);

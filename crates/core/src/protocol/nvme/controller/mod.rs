@@ -12,11 +12,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Role;
 use super::commands::Command;
-use super::host_lists::HostLists;
+use super::host_lists::{HostLists, PlacedCommand};
 use super::rules::completion::{Done, refusal};
 use super::rules::queues::{CompletionRing, SubmissionRing, wrapped};
 use super::rules::{Limits, Shadow, shadow};
-use super::spec::{self, COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
+use super::served::ServedCommand;
+use super::spec::{self, COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, Status};
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::media::keys::Key;
@@ -25,7 +26,7 @@ use crate::number::{index, length, low_u16};
 use crate::protocol::halves::{self, PollNames};
 use crate::protocol::ports::Ports;
 use crate::protocol::reads::Reads;
-use crate::protocol::real_hosts::ServesHosts;
+use crate::protocol::real_hosts::{CommandForm, ServesHosts};
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::table::Table;
@@ -327,9 +328,11 @@ impl Controller {
             let request = ports.slots.bound(fetch.queue.into(), index(slot));
             ports.shared.requests.charge(request, Stage::Fetch, now);
             ports.shared.requests.accepted = request;
-            let entry = SubmissionEntry::decode(&bytes.as_chunks().0[index(place)]);
-            let id = self.accept(now, &entry, fetch.queue, request, ports);
-            self.host_lists.on_fetched(fetch.queue, slot, id);
+            let bytes = &bytes.as_chunks().0[index(place)];
+            match self.host_lists.fetch(fetch.queue, slot) {
+                None => _ = self.accept(now, bytes, (fetch.queue, request), ports),
+                Some(placed) => self.accept_of_host(now, bytes, placed, (fetch.queue, request), ports),
+            }
         }
         self.queues[usize::from(fetch.queue)].head = wrapped(fetch.first + fetch.count, entries);
     }
@@ -341,7 +344,7 @@ impl Controller {
         self.commands.vacate(id);
         self.host_lists.forget(id);
         let ended = self.commands[index(id)].command.as_ref().ok();
-        let value_bytes = self.namespace.end_command(id, ended, self.limits.block_shift);
+        let result = self.namespace.end_command(id, ended, self.limits.block_shift);
         let ActiveCommand { command_id, queue: number, command, .. } = &self.commands[index(id)];
         self.commands_done += 1;
         let queue = &self.queues[usize::from(*number)];
@@ -349,7 +352,7 @@ impl Controller {
             command_id: *command_id,
             submission_queue: number.wrapping_add(1),
             submission_head: low_u16(queue.head),
-            result: command.as_ref().map_or(0, |command| self.result_of(command, value_bytes)),
+            result,
             status: command.as_ref().err().map_or(Status::SUCCESS, |status| refusal(*status)),
         };
         let number = *number;
@@ -545,7 +548,11 @@ impl ServesHosts for Controller {
         queue.head = 0;
     }
 
-    fn give_lists(&mut self, number: u16, slot: u32, lists: Option<&[u8]>) {
-        self.host_lists.place(number, slot, lists);
+    fn give_command(&mut self, number: u16, slot: u32, form: CommandForm) {
+        let placed = match form {
+            CommandForm::Bytes { lists, .. } => lists.map(|lists| PlacedCommand::Lists(lists.to_vec())),
+            CommandForm::Decoded(decoded) => Some(PlacedCommand::Served(ServedCommand::of(decoded))),
+        };
+        self.host_lists.place(number, slot, placed);
     }
 }

@@ -8,7 +8,7 @@ use crate::drive::Drive;
 use crate::media::WriteTiming;
 use crate::media::keys::Key;
 use crate::media::zones::ZonesLeft;
-use crate::protocol::nvme::commands::Command;
+use crate::protocol::nvme::commands::{Command, ReturnedValue};
 use crate::protocol::nvme::rules::{Limits, WritePlacement};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 use crate::protocol::ports::Ports;
@@ -81,8 +81,18 @@ impl SimulatedNamespace {
         ports: &mut Ports,
     ) -> Result<Command, Status> {
         match self {
-            SimulatedNamespace::Zoned(zones) => zones.check(entry, limits, ports),
+            SimulatedNamespace::Zoned(zones) => {
+                zones.admit_new(Command::check(entry, limits)?, limits.block_shift, ports)
+            }
             _ => Command::check(entry, limits),
+        }
+    }
+
+    /// Returns a command that a served controller has checked, as [`SimulatedNamespace::check`] returns one.
+    pub(super) fn admit(&mut self, command: Command, block_shift: u32, ports: &mut Ports) -> Result<Command, Status> {
+        match self {
+            SimulatedNamespace::Zoned(zones) => zones.admit_new(command, block_shift, ports),
+            _ => Ok(command),
         }
     }
 
@@ -138,16 +148,17 @@ impl SimulatedNamespace {
         }
     }
 
-    /// Ends the command with this number. Returns the length of the value that it has found under its key, or 0.
+    /// Ends the command with this number; it is none if it is refused. Returns the value for dwords 0 and 1 of its
+    /// completion queue entry.
     #[inline(always)]
     pub(super) fn end_command(&mut self, id: u32, command: Option<&Command>, block_shift: u32) -> u64 {
         match self {
             SimulatedNamespace::Blocks | SimulatedNamespace::Placed(_) => 0,
-            SimulatedNamespace::Zoned(zones) => {
-                zones.end_command(id, command, block_shift);
-                0
+            SimulatedNamespace::Zoned(zones) => zones.end_command(id, command, block_shift),
+            SimulatedNamespace::Keyed(keys) => {
+                let bytes = keys.take_value_bytes(id);
+                if command.is_some_and(|command| command.row.returns == ReturnedValue::ValueBytes) { bytes } else { 0 }
             }
-            SimulatedNamespace::Keyed(keys) => keys.take_value_bytes(id),
         }
     }
 

@@ -5,7 +5,6 @@ use super::Controller;
 use crate::drive::Drive;
 use crate::media::translation::PlacedStreams;
 use crate::protocol::nvme::rules::WritePlacement;
-use crate::protocol::nvme::spec::Status;
 use crate::protocol::ports::Ports;
 use crate::time::Time;
 
@@ -49,16 +48,11 @@ impl SimulatedPlacement {
 }
 
 impl Controller {
-    /// Lets each placement handle in the list begin a new reclaim unit (I/O Management Send), and ends the command. The
-    /// controller changes only references (assumed to take no time).
-    ///
-    /// # Errors
-    /// Invalid Field if a placement identifier in the list does not exist.
+    /// Lets each listed pair of reclaim group and placement handle begin a new reclaim unit (I/O Management Send), and
+    /// ends the command. The controller changes only references (assumed to take no time).
     #[cold]
-    pub(super) fn renew_units(&mut self, now: Time, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
-        let listed = self.limits.kind.placement()?.listed(list)?;
-        self.namespace.renew_units(now, &listed, ports);
+    pub(super) fn renew_units(&mut self, now: Time, id: u32, listed: &[(u8, u8)], ports: &mut Ports) {
+        self.namespace.renew_units(now, listed, ports);
         self.finish(id, ports);
-        Ok(())
     }
 }

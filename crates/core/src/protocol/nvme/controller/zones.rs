@@ -1,12 +1,11 @@
 //! Zones of a simulated drive: their states admit or refuse commands in the order of the submission queue entries.
 
-use super::{Controller, Fetch};
+use super::Fetch;
 use crate::drive::Drive;
 use crate::media::zones::{ZoneAction, Zones, ZonesLeft};
 use crate::protocol::nvme::commands::zones::{ZoneEffect, admit};
 use crate::protocol::nvme::commands::{Command, ListKind, ReturnedValue};
-use crate::protocol::nvme::rules::Limits;
-use crate::protocol::nvme::spec::{Status, SubmissionEntry};
+use crate::protocol::nvme::spec::Status;
 use crate::protocol::ports::Ports;
 
 /// States of the zones of a simulated drive, and the commands in flight that affect them.
@@ -112,8 +111,9 @@ impl SimulatedZones {
     }
 
     /// Ends the command with this number: its write counts as completed, and a flush makes its recorded states durable.
-    pub(super) fn end_command(&mut self, id: u32, command: Option<&Command>, block_shift: u32) {
-        let Some(command) = command else { return };
+    /// Returns the value of its completion queue entry: the logical block of an append.
+    pub(super) fn end_command(&mut self, id: u32, command: Option<&Command>, block_shift: u32) -> u64 {
+        let Some(command) = command else { return 0 };
         // A read or a flush may name the block at which a write in flight begins.
         if moves_pointer(command)
             && let Some(place) = self.writing.iter().position(|(block, _)| *block == command.offset >> block_shift)
@@ -123,6 +123,7 @@ impl SimulatedZones {
         if let Some(durable) = &mut self.durable {
             durable.end_flush(id);
         }
+        if command.row.returns == ReturnedValue::FirstBlock { command.offset >> block_shift } else { 0 }
     }
 
     /// Returns pairs of name and value for the counters of zone operations and refusals.
@@ -137,18 +138,17 @@ impl SimulatedZones {
         ]
     }
 
-    /// Returns the command of a submission queue entry if the states of its zones accept it. The zones of a Copy are
-    /// checked when its sources are known.
+    /// Returns a command if the states of its zones accept it. The zones of a Copy are checked when its sources are
+    /// known.
     #[inline(never)]
-    pub(super) fn check(
+    pub(super) fn admit_new(
         &mut self,
-        entry: &SubmissionEntry,
-        limits: &Limits,
+        mut command: Command,
+        block_shift: u32,
         ports: &mut Ports,
     ) -> Result<Command, Status> {
-        let mut command = Command::check(entry, limits)?;
         if command.row.list() != Some(ListKind::Sources) {
-            self.admit(&mut command, &[], limits.block_shift, ports)?;
+            self.admit(&mut command, &[], block_shift, ports)?;
         }
         Ok(command)
     }
@@ -208,19 +208,6 @@ impl SimulatedZones {
     }
 }
 
-impl Controller {
-    /// Returns the value for dwords 0 and 1 of a command's completion queue entry: the logical block of an append, or
-    /// the length of a key's value.
-    #[inline(always)]
-    pub(super) fn result_of(&self, command: &Command, value_bytes: u64) -> u64 {
-        match command.row.returns {
-            ReturnedValue::FirstBlock => command.offset >> self.limits.block_shift,
-            ReturnedValue::ValueBytes => value_bytes,
-            ReturnedValue::None => 0,
-        }
-    }
-}
-
 /// True if the command moves the write pointer to the end of its blocks once its zone has accepted it. A Copy has no
 /// blocks before its sources are known, and its zone has not accepted it until then.
 fn moves_pointer(command: &Command) -> bool {
@@ -232,6 +219,8 @@ mod tests {
     use super::*;
     use crate::media::zones::ZoneLayout;
     use crate::protocol::nvme::commands::opcode;
+    use crate::protocol::nvme::rules::Limits;
+    use crate::protocol::nvme::spec::SubmissionEntry;
 
     #[test]
     fn a_write_in_flight_has_not_completed_when_a_flush_or_a_read_of_its_block_has() {

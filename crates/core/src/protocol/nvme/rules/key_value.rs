@@ -8,22 +8,16 @@
 use crate::drive::Drive;
 use crate::media::keys::{KEY_BYTES_MAX, Key, KeyLayout, KeyRefusal, KeySpace, StoreOptions, StoredValue};
 use crate::number::{index, low_u32};
+use crate::protocol::nvme::spec::fields::key as fields;
+use crate::protocol::nvme::spec::identify::{IdentifyKeyedNamespace, KeyedFormat};
+use crate::protocol::nvme::spec::layout::Layout;
+use crate::protocol::nvme::spec::lists::{KeyEntry, KeyList};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 
 /// Command Set Identifier (CSI) of the Key Value Command Set.
 pub const COMMAND_SET: u8 = 1;
-/// Option bit in dword 11 of Store: do not store the value if the key does not exist.
-const MUST_EXIST: u32 = 1 << 8;
-/// Option bit in dword 11 of Store: do not store the value if the key exists.
-const MUST_BE_NEW: u32 = 1 << 9;
-/// Size in bytes of the number of keys at the start of a key list (figures 15 and 16).
-const LIST_HEAD_BYTES: usize = 4;
-/// Size in bytes of the key length in front of each key in a key list.
-const LENGTH_BYTES: usize = 2;
 /// Alignment in bytes of the entries of a key list; each entry is padded to a multiple.
 const LIST_ALIGNMENT: usize = 4;
-/// Byte offset of the first key-value format in the Identify Namespace page (KVF0, figure 36).
-const FORMATS_AT: usize = 72;
 
 /// Limits against which a controller checks commands for keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,13 +49,14 @@ impl KeyValueLimits {
     pub fn identify_namespace(&self, used_bytes: u64, page: &mut [u8]) {
         let KeyLayout { capacity_bytes, granule_bytes, keys_max } = self.layout;
         let size_bytes = capacity_bytes + u64::from(keys_max) * u64::from(self.key_bytes_max);
-        page[..8].copy_from_slice(&size_bytes.to_le_bytes());
-        page[16..24].copy_from_slice(&used_bytes.to_le_bytes());
-        page[32..36].copy_from_slice(&granule_bytes.to_le_bytes());
-        let format = &mut page[FORMATS_AT..FORMATS_AT + 16];
-        format[..2].copy_from_slice(&u16::from(self.key_bytes_max).to_le_bytes());
-        format[4..8].copy_from_slice(&self.value_bytes_max.to_le_bytes());
-        format[8..12].copy_from_slice(&keys_max.to_le_bytes());
+        let mut page = IdentifyKeyedNamespace::over(page);
+        page.set(IdentifyKeyedNamespace::LENGTH, size_bytes);
+        page.set(IdentifyKeyedNamespace::USED, used_bytes);
+        page.set(IdentifyKeyedNamespace::GRANULE, granule_bytes);
+        let mut format = page.part_mut(IdentifyKeyedNamespace::FORMATS.element(0));
+        format.set(KeyedFormat::KEY_BYTES, self.key_bytes_max.into());
+        format.set(KeyedFormat::VALUE_BYTES, self.value_bytes_max);
+        format.set(KeyedFormat::KEYS, keys_max);
     }
 }
 
@@ -94,9 +89,8 @@ pub enum KeyOperation {
 impl KeyOperation {
     /// Returns the Store that a submission queue entry encodes, with its length and conditions.
     pub(in crate::protocol::nvme) fn store(entry: &SubmissionEntry) -> KeyOperation {
-        let [bytes, dword11, ..] = entry.dwords;
-        let options = StoreOptions { must_exist: dword11 & MUST_EXIST != 0, must_be_new: dword11 & MUST_BE_NEW != 0 };
-        KeyOperation::Store { bytes, options }
+        let (must_exist, must_be_new) = (entry.has(fields::MUST_EXIST), entry.has(fields::MUST_BE_NEW));
+        KeyOperation::Store { bytes: entry.get(fields::BYTES), options: StoreOptions { must_exist, must_be_new } }
     }
 }
 
@@ -123,17 +117,14 @@ impl KeyCommand {
         operation: KeyOperation,
         limits: &KeyValueLimits,
     ) -> Result<KeyCommand, Status> {
-        let dword11 = entry.dwords[1];
-        let key = key_of(entry, dword11 & 0xff)?;
+        let key = key_of(entry, entry.get(fields::KEY_BYTES))?;
         let is_list = matches!(operation, KeyOperation::List { .. });
         if key.length() > limits.key_bytes_max || key.length() == 0 && !is_list {
             return Err(Status::INVALID_KEY_SIZE);
         }
         match operation {
             KeyOperation::Store { bytes, .. } if bytes > limits.value_bytes_max => Err(Status::INVALID_VALUE_SIZE),
-            KeyOperation::List { buffer_bytes } if (buffer_bytes as usize) < LIST_HEAD_BYTES => {
-                Err(Status::INVALID_FIELD)
-            }
+            KeyOperation::List { buffer_bytes } if index(buffer_bytes) < KeyList::BYTES => Err(Status::INVALID_FIELD),
             _ => Ok(KeyCommand { operation, key }),
         }
     }
@@ -152,19 +143,19 @@ impl KeyCommand {
     /// command's key on. Ends with the last whole key that fits the buffer.
     pub fn list(&self, space: &KeySpace) -> Vec<u8> {
         let room = index(self.data_bytes());
-        let (mut list, mut count) = (vec![0; LIST_HEAD_BYTES], 0_u32);
+        let (mut list, mut count) = (vec![0; KeyList::BYTES], 0_u32);
         for (key, _) in space.from_key(self.key) {
             let length = usize::from(key.length());
-            let end = (list.len() + LENGTH_BYTES + length).next_multiple_of(LIST_ALIGNMENT);
+            let end = (list.len() + KeyEntry::BYTES + length).next_multiple_of(LIST_ALIGNMENT);
             if end > room {
                 break;
             }
-            list.extend(u16::from(key.length()).to_le_bytes());
+            list.extend(KeyEntry::zeros().with(KeyEntry::BYTES_OF_KEY, key.length().into()).into_bytes());
             list.extend(&key.padded()[..length]);
             list.resize(end, 0);
             count += 1;
         }
-        list[..LIST_HEAD_BYTES].copy_from_slice(&count.to_le_bytes());
+        KeyList::over(&mut list[..]).set(KeyList::KEYS, count);
         list
     }
 }
@@ -172,8 +163,7 @@ impl KeyCommand {
 /// Returns the key that a submission queue entry holds: `length` bytes of the key fields, whose other bytes are
 /// ignored.
 fn key_of(entry: &SubmissionEntry, length: u32) -> Result<Key, Status> {
-    let [.., fourteen, fifteen] = entry.dwords;
-    let high = u64::from(fourteen) | u64::from(fifteen) << 32;
+    let high = entry.get_pair([fields::KEY_THIRD, fields::KEY_LAST]);
     let bytes: Vec<u8> = [entry.dwords_2_3, high].into_iter().flat_map(u64::to_le_bytes).collect();
     let bytes = bytes.get(..index(length)).ok_or(Status::INVALID_FIELD)?;
     Key::new(bytes).ok_or(Status::INVALID_FIELD)
@@ -183,10 +173,9 @@ fn key_of(entry: &SubmissionEntry, length: u32) -> Result<Key, Status> {
 pub(in crate::protocol::nvme) fn with_key(entry: SubmissionEntry, key: Key) -> SubmissionEntry {
     let bytes = key.padded();
     let [low, high] = [0, 1].map(|word| u64::from_le_bytes(bytes.as_chunks::<{ KEY_BYTES_MAX / 2 }>().0[word]));
-    let [ten, eleven, twelve, thirteen, ..] = entry.dwords;
-    let eleven = eleven & !0xff | u32::from(key.length());
-    let dwords = [ten, eleven, twelve, thirteen, low_u32(high), low_u32(high >> 32)];
-    SubmissionEntry { dwords_2_3: low, dwords, ..entry }
+    let entry = entry.with(fields::KEY_BYTES, key.length().into());
+    let entry = entry.with(fields::KEY_THIRD, low_u32(high)).with(fields::KEY_LAST, low_u32(high >> 32));
+    SubmissionEntry { dwords_2_3: low, ..entry }
 }
 
 /// Returns the status of a command that is refused because of its key or the room for its value.

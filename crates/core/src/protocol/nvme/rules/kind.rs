@@ -3,7 +3,7 @@
 
 use super::key_value::KeyValueLimits;
 use super::placement::{PlacementLimits, WritePlacement};
-use super::protection::{BlockMetadata, MetadataFormat, MetadataUse, unchecked};
+use super::protection::{BlockMetadata, MetadataFormat, MetadataUse};
 use super::zones::ZoneLimits;
 use crate::drive::Drive;
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
@@ -113,22 +113,6 @@ impl NamespaceKind {
         match self {
             NamespaceKind::Blocks(parts) => parts.of_command(entry, (is_write, metadata_use), block_shift),
             _ => Ok((WritePlacement::default(), None)),
-        }
-    }
-
-    /// Returns the entry of a command that was checked on a namespace with other metadata, for this kind: it checks no
-    /// protection information, and transfers metadata if `is_transferred` is true.
-    pub fn without_checks(
-        &self,
-        entry: SubmissionEntry,
-        metadata_use: MetadataUse,
-        is_transferred: bool,
-    ) -> SubmissionEntry {
-        match self {
-            NamespaceKind::Blocks(BlockParts { metadata: Some(_), .. }) => {
-                unchecked(entry, metadata_use, is_transferred)
-            }
-            _ => entry,
         }
     }
 

@@ -8,20 +8,24 @@
 
 use smallvec::SmallVec;
 
-use crate::number::{index, low_u32};
+use crate::number::{index, low_u32, short_length};
+use crate::protocol::nvme::spec::layout::{Layout, Structure};
+use crate::protocol::nvme::spec::lists::SegmentDescriptor;
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status, SubmissionEntry};
 
 /// Contiguous run of host memory: address of its first byte, and length in bytes.
 pub type Run = (u64, u32);
+/// SGL descriptor in a command or in a part of a segment.
+type Descriptor<'a> = Structure<SegmentDescriptor, &'a [u8]>;
 
 /// Size of an SGL descriptor in bytes.
-const DESCRIPTOR_BYTES: u32 = 16;
+const DESCRIPTOR_BYTES: u32 = short_length(SegmentDescriptor::BYTES);
 /// Type byte of an SGL Data Block descriptor with an address (figures 93 and 94).
-const DATA_BLOCK: u64 = 0x00;
+const DATA_BLOCK: u8 = 0x00;
 /// Type byte of an SGL Segment descriptor with an address (figures 93 and 94).
-const SEGMENT: u64 = 0x20;
+const SEGMENT: u8 = 0x20;
 /// Type byte of an SGL Last Segment descriptor with an address (figures 93 and 94).
-const LAST_SEGMENT: u64 = 0x30;
+const LAST_SEGMENT: u8 = 0x30;
 /// Maximum number of SGL descriptors of a command, so that every chain of segments ends (assumed: 2 MiB in pieces of
 /// 512 bytes).
 const DESCRIPTORS_MAX: u32 = 4096;
@@ -92,22 +96,24 @@ impl Data {
     }
 
     /// Returns the host memory of `bytes` of data that the SGL descriptor in the command describes (section 4.1.2.1).
-    fn of_segment(address: u64, descriptor: u64, bytes: u32) -> Result<Data, Status> {
+    fn of_segment(low: u64, high: u64, bytes: u32) -> Result<Data, Status> {
         let mut data = Data { left: bytes, ..Data::default() };
-        match descriptor >> 56 {
+        let descriptor = [low.to_le_bytes(), high.to_le_bytes()];
+        let descriptor = SegmentDescriptor::over(descriptor.as_flattened());
+        match descriptor.get(SegmentDescriptor::TYPE) {
             DATA_BLOCK => {
-                data.append_block(address, low_u32(descriptor))?;
+                data.append_block(&descriptor)?;
                 data.check_whole()?;
             }
-            _ => data.begin_segment(address, descriptor)?,
+            _ => data.begin_segment(&descriptor)?,
         }
         Ok(data)
     }
 
     /// Starts to read the SGL segment that a segment descriptor points to.
-    fn begin_segment(&mut self, address: u64, descriptor: u64) -> Result<(), Status> {
-        let bytes = low_u32(descriptor);
-        self.is_last_segment = match descriptor >> 56 {
+    fn begin_segment(&mut self, descriptor: &Descriptor) -> Result<(), Status> {
+        let (address, bytes) = place_of(descriptor);
+        self.is_last_segment = match descriptor.get(SegmentDescriptor::TYPE) {
             SEGMENT => false,
             LAST_SEGMENT => true,
             _ => return Err(Status::INVALID_SGL_TYPE),
@@ -121,28 +127,27 @@ impl Data {
 
     /// Adds the host memory that the descriptors in this part of an SGL segment describe.
     fn on_segment(&mut self, part: &[u8]) -> Result<(), Status> {
-        for descriptor in part.as_chunks::<16>().0 {
-            let [address, descriptor] = [0, 1].map(|word| u64::from_le_bytes(descriptor.as_chunks().0[word]));
+        for descriptor in SegmentDescriptor::each_of(part) {
             self.descriptors += 1;
             if self.descriptors > DESCRIPTORS_MAX {
                 return Err(Status::INVALID_SGL_COUNT);
             }
             self.list += u64::from(DESCRIPTOR_BYTES);
             self.segment_bytes -= DESCRIPTOR_BYTES;
-            self.on_descriptor(address, descriptor)?;
+            self.on_descriptor(&descriptor)?;
         }
         if self.segment_bytes == 0 { self.check_whole() } else { Ok(()) }
     }
 
     /// Handles one SGL descriptor: adds its data block, or begins the next segment. Only the last descriptor of a
     /// segment leads to another segment, and only if the segment is not the last.
-    fn on_descriptor(&mut self, address: u64, descriptor: u64) -> Result<(), Status> {
+    fn on_descriptor(&mut self, descriptor: &Descriptor) -> Result<(), Status> {
         let has_to_lead_on = self.segment_bytes == 0 && !self.is_last_segment;
-        match descriptor >> 56 {
+        match descriptor.get(SegmentDescriptor::TYPE) {
             DATA_BLOCK if has_to_lead_on => Err(Status::INVALID_SGL_SEGMENT),
-            DATA_BLOCK => self.append_block(address, low_u32(descriptor)),
+            DATA_BLOCK => self.append_block(descriptor),
             SEGMENT | LAST_SEGMENT if !has_to_lead_on => Err(Status::INVALID_SGL_SEGMENT),
-            _ => self.begin_segment(address, descriptor),
+            _ => self.begin_segment(descriptor),
         }
     }
 
@@ -152,7 +157,8 @@ impl Data {
     }
 
     /// Adds the next block of host memory, which may be empty and is merged with the previous one if it is adjacent.
-    fn append_block(&mut self, address: u64, bytes: u32) -> Result<(), Status> {
+    fn append_block(&mut self, descriptor: &Descriptor) -> Result<(), Status> {
+        let (address, bytes) = place_of(descriptor);
         if bytes > self.left || address.checked_add(bytes.into()).is_none() {
             return Err(Status::INVALID_SGL_LENGTH);
         }
@@ -246,6 +252,11 @@ impl Data {
         }
         Ok(())
     }
+}
+
+/// Returns host address and length in bytes that an SGL descriptor holds.
+fn place_of(descriptor: &Descriptor) -> Run {
+    (descriptor.get(SegmentDescriptor::ADDRESS), descriptor.get(SegmentDescriptor::LENGTH))
 }
 
 /// Returns the page address that a PRP entry holds, or PRP Offset Invalid if the entry is not page-aligned.
@@ -350,8 +361,8 @@ mod tests {
         }
     }
 
-    fn descriptor(kind: u64, address: u64, bytes: u32) -> [u64; 2] {
-        [address, kind << 56 | u64::from(bytes)]
+    fn descriptor(kind: u8, address: u64, bytes: u32) -> [u64; 2] {
+        [address, u64::from(kind) << 56 | u64::from(bytes)]
     }
 
     /// Returns the runs of host memory that a chain of SGL segments describes, each read when

@@ -8,22 +8,18 @@
 use crate::drive::Drive;
 use crate::media::flash::placed_shape;
 use crate::media::translation::{PlacedStreams, TranslationShape};
-use crate::number::{index, low_u8, low_u16};
+use crate::number::{index, low_u8, low_u16, short_length};
+use crate::protocol::nvme::spec::fields::{blocks, units};
+use crate::protocol::nvme::spec::layout::Layout;
+use crate::protocol::nvme::spec::lists::IdentifierEntry;
+use crate::protocol::nvme::spec::logs::{UnitDescriptor, UnitReport};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 
 /// Directive Type of the Data Placement directive (DTYPE).
 pub const DATA_PLACEMENT: u32 = 2;
-/// Position of the Directive Type (DTYPE) in dword 12 of a write, in bits.
-const TYPE_SHIFT: u32 = 20;
 /// Management Operation (MO) 1 of both I/O Management commands: Receive reports reclaim unit handles, Send lets
 /// placement handles refer to new reclaim units. Operation 0 does nothing.
 const UNITS: u32 = 1;
-/// Size in bytes of the header of a Reclaim Unit Handle Status report.
-const REPORT_HEAD_BYTES: usize = 16;
-/// Size in bytes of each descriptor in a Reclaim Unit Handle Status report.
-const DESCRIPTOR_BYTES: usize = 32;
-/// Size in bytes of a placement identifier in the list of I/O Management Send.
-const IDENTIFIER_BYTES: u32 = 2;
 
 /// Flexible data placement of a namespace: number of handles and groups, reclaim units, and what is enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +122,7 @@ impl PlacementLimits {
         entry: &SubmissionEntry,
         is_write: bool,
     ) -> Result<WritePlacement, Status> {
-        let (kind, identifier) = (entry.dwords[2] >> TYPE_SHIFT & 0xf, low_u16(entry.dwords[3] >> 16));
+        let (kind, identifier) = (entry.get(blocks::DIRECTIVE), low_u16(entry.get(blocks::PLACEMENT)));
         match kind {
             _ if !is_write || !self.is_enabled || !self.is_directed => Ok(WritePlacement::default()),
             0 => Ok(WritePlacement::default()),
@@ -143,7 +139,7 @@ impl PlacementLimits {
     /// # Errors
     /// Invalid Field if one of the placement identifiers does not exist.
     pub fn listed(&self, list: &[u8]) -> Result<Vec<(u8, u8)>, Status> {
-        let found = list.as_chunks().0.iter().map(|bytes| self.find(u16::from_le_bytes(*bytes)));
+        let found = IdentifierEntry::each_of(list).map(|entry| self.find(entry.get(IdentifierEntry::IDENTIFIER)));
         found.collect::<Option<_>>().ok_or(Status::INVALID_FIELD)
     }
 
@@ -166,11 +162,11 @@ impl UnitReceive {
         entry: &SubmissionEntry,
         limits: &PlacementLimits,
     ) -> Result<UnitReceive, Status> {
-        match entry.dwords[0] & 0xff {
+        match entry.get(units::OPERATION) {
             0 => Ok(UnitReceive { bytes: 0 }),
             UNITS => {
                 limits.check_enabled()?;
-                Ok(UnitReceive { bytes: entry.dwords[1].saturating_add(1).saturating_mul(4) })
+                Ok(UnitReceive { bytes: entry.get(units::DWORDS).saturating_add(1).saturating_mul(4) })
             }
             _ => Err(Status::INVALID_FIELD),
         }
@@ -181,16 +177,15 @@ impl UnitReceive {
     /// unit. `room` returns these for a group and a reclaim unit handle.
     pub fn report(&self, limits: &PlacementLimits, unit_handles: &[u8], room: impl Fn(u8, u8) -> u64) -> Vec<u8> {
         let count = u16::from(limits.handles) * u16::from(limits.groups);
-        let mut report = vec![0; REPORT_HEAD_BYTES];
-        report[14..16].copy_from_slice(&count.to_le_bytes());
+        let mut report = UnitReport::zeros().with(UnitReport::DESCRIPTORS, count).into_bytes().to_vec();
         for place in 0..count {
             let (group, handle) = (low_u8(place % u16::from(limits.groups)), low_u8(place / u16::from(limits.groups)));
             let unit_handle = unit_handles.get(usize::from(handle)).copied().unwrap_or(handle);
-            let mut descriptor = [0; DESCRIPTOR_BYTES];
-            descriptor[..2].copy_from_slice(&limits.identifier(group, handle).to_le_bytes());
-            descriptor[2] = unit_handle;
-            descriptor[8..16].copy_from_slice(&room(group, unit_handle).to_le_bytes());
-            report.extend(descriptor);
+            let descriptor = UnitDescriptor::zeros()
+                .with(UnitDescriptor::IDENTIFIER, limits.identifier(group, handle))
+                .with(UnitDescriptor::HANDLE, unit_handle.into())
+                .with(UnitDescriptor::ROOM, room(group, unit_handle));
+            report.extend(descriptor.into_bytes());
         }
         report.resize(index(self.bytes), 0);
         report
@@ -205,11 +200,11 @@ impl UnitSend {
     /// Invalid Field for a reserved management operation or too many placement identifiers; FDP Disabled if data
     /// placement is disabled.
     pub(in crate::protocol::nvme) fn of(entry: &SubmissionEntry, limits: &PlacementLimits) -> Result<UnitSend, Status> {
-        match entry.dwords[0] & 0xff {
+        match entry.get(units::OPERATION) {
             0 => Ok(UnitSend { identifiers: 0 }),
             UNITS => {
                 limits.check_enabled()?;
-                let identifiers = (entry.dwords[0] >> 16) + 1;
+                let identifiers = entry.get(units::IDENTIFIERS) + 1;
                 let is_long = identifiers > limits.identifiers_max.into();
                 if is_long { Err(Status::INVALID_FIELD) } else { Ok(UnitSend { identifiers }) }
             }
@@ -219,21 +214,18 @@ impl UnitSend {
 
     /// Returns the length in bytes of the list of placement identifiers.
     pub fn bytes(&self) -> u32 {
-        self.identifiers * IDENTIFIER_BYTES
+        self.identifiers * short_length(IdentifierEntry::BYTES)
     }
 }
 
-/// Returns command dwords 10 to 15 of a write with the Data Placement directive set. The placement identifier is at
-/// index `place` of the drive's list of identifiers.
-pub(in crate::protocol::nvme) fn directed(dwords: [u32; 6], limits: &PlacementLimits, place: u16) -> [u32; 6] {
-    directed_to(dwords, limits.identifier_at(place))
-}
-
-/// Returns command dwords 10 to 15 of a write with the Data Placement directive and this placement identifier set.
-pub fn directed_to(dwords: [u32; 6], identifier: u16) -> [u32; 6] {
-    let [ten, eleven, twelve, thirteen, fourteen, fifteen] = dwords;
-    let twelve = twelve & !(0xf << TYPE_SHIFT) | DATA_PLACEMENT << TYPE_SHIFT;
-    [ten, eleven, twelve, thirteen & 0xffff | u32::from(identifier) << 16, fourteen, fifteen]
+/// Returns a write with the Data Placement directive set. The placement identifier is at index `place` of the drive's
+/// list of identifiers.
+pub(in crate::protocol::nvme) fn directed(
+    entry: SubmissionEntry,
+    limits: &PlacementLimits,
+    place: u16,
+) -> SubmissionEntry {
+    entry.with(blocks::DIRECTIVE, DATA_PLACEMENT).with(blocks::PLACEMENT, limits.identifier_at(place).into())
 }
 
 #[cfg(test)]

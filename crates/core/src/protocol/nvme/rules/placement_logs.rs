@@ -6,13 +6,16 @@ use crate::config::Isolation;
 use crate::media::translation::PlacedStatistics;
 use crate::number::{low_u8, low_u16, short_length};
 use crate::protocol::nvme::spec::Status;
+use crate::protocol::nvme::spec::layout::Layout;
+use crate::protocol::nvme::spec::logs::{
+    Directives, HandleUsage, HandleUsageEntry, PlacementConfiguration, PlacementConfigurations, PlacementEventEntry,
+    PlacementEventType, PlacementEvents, PlacementStatistics, UnitHandle,
+};
 
 /// Identifier of the only endurance group (ENDGID).
 pub const ENDURANCE_GROUP: u16 = 1;
 /// Maximum number of FDP events of each kind that the log keeps: as many as one 4 KiB log page holds.
 pub const EVENTS_MAX: usize = 63;
-/// Size in bytes of an event in log page FDP Events, and of the page's header.
-const EVENT_BYTES: usize = 64;
 
 /// Type of an event of flexible data placement (FDP Event Type).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,23 +76,22 @@ pub struct PlacementEvent {
 }
 
 impl PlacementEvent {
-    fn encode(&self) -> [u8; EVENT_BYTES] {
-        let mut bytes = [0; EVENT_BYTES];
-        bytes[0] = self.kind as u8;
-        let flags = [self.identifier.is_some(), self.namespace.is_some(), self.location.is_some()];
-        bytes[1] = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(*flag));
-        bytes[2..4].copy_from_slice(&self.identifier.unwrap_or(0).to_le_bytes());
-        bytes[4..12].copy_from_slice(&self.timestamp);
-        bytes[12..16].copy_from_slice(&self.namespace.unwrap_or(0).to_le_bytes());
+    fn encode(&self) -> [u8; PlacementEventEntry::BYTES] {
+        let (group, handle) = self.location.unwrap_or_default();
+        let mut entry = PlacementEventEntry::zeros()
+            .with(PlacementEventEntry::TYPE, self.kind as u8)
+            .with(PlacementEventEntry::HAS_IDENTIFIER, self.identifier.is_some())
+            .with(PlacementEventEntry::HAS_NAMESPACE, self.namespace.is_some())
+            .with(PlacementEventEntry::HAS_LOCATION, self.location.is_some())
+            .with(PlacementEventEntry::IDENTIFIER, self.identifier.unwrap_or(0))
+            .with(PlacementEventEntry::TIMESTAMP, self.timestamp)
+            .with(PlacementEventEntry::NAMESPACE, self.namespace.unwrap_or(0))
+            .with(PlacementEventEntry::GROUP, group.into())
+            .with(PlacementEventEntry::HANDLE, handle.into());
         if self.kind == PlacementEventKind::MediaReallocated {
-            let blocks = low_u16(self.blocks_moved.min(u16::MAX.into()));
-            bytes[18..20].copy_from_slice(&blocks.to_le_bytes());
+            entry.set(PlacementEventEntry::BLOCKS_MOVED, low_u16(self.blocks_moved.min(u16::MAX.into())));
         }
-        if let Some((group, handle)) = self.location {
-            bytes[32..34].copy_from_slice(&u16::from(group).to_le_bytes());
-            bytes[34..36].copy_from_slice(&u16::from(handle).to_le_bytes());
-        }
-        bytes
+        entry.into_bytes()
     }
 }
 
@@ -97,25 +99,27 @@ impl PlacementEvent {
 /// `namespaces` is the maximum number of namespaces, and `unit_bytes` the size of a reclaim unit.
 pub fn configurations(limits: &PlacementLimits, namespaces: u32, unit_bytes: u64) -> Vec<u8> {
     let (handles, groups) = (limits.streams.handles, limits.groups);
-    let mut configuration = vec![0; 64];
-    // Valid, volatile write cache, and number of bits for the reclaim group (FDPA).
-    configuration[2] = 1 << 7 | 1 << 4 | low_u8(limits.group_bits());
-    configuration[4..8].copy_from_slice(&u32::from(groups).to_le_bytes());
-    configuration[8..10].copy_from_slice(&u16::from(handles).to_le_bytes());
-    configuration[10..12].copy_from_slice(&(limits.identifiers_max - 1).to_le_bytes());
-    configuration[12..16].copy_from_slice(&namespaces.to_le_bytes());
-    configuration[16..24].copy_from_slice(&unit_bytes.to_le_bytes());
+    let head = PlacementConfiguration::zeros()
+        .with(PlacementConfiguration::IS_VALID, true)
+        .with(PlacementConfiguration::WRITE_CACHE, true)
+        .with(PlacementConfiguration::GROUP_BITS, low_u8(limits.group_bits()))
+        .with(PlacementConfiguration::GROUPS, groups.into())
+        .with(PlacementConfiguration::HANDLES, handles.into())
+        .with(PlacementConfiguration::IDENTIFIERS_MAX, limits.identifiers_max - 1)
+        .with(PlacementConfiguration::NAMESPACES, namespaces)
+        .with(PlacementConfiguration::UNIT_BYTES, unit_bytes);
     let kind = match limits.streams.isolation {
         Isolation::Initial => 1,
         Isolation::Persistent => 2,
     };
-    configuration.extend((0..handles).flat_map(|_| [kind, 0, 0, 0]));
-    configuration.resize(configuration.len().next_multiple_of(8), 0);
-    let bytes = configuration.len() as u16;
-    configuration[..2].copy_from_slice(&bytes.to_le_bytes());
-    let mut page = vec![0; 16];
-    page[4..8].copy_from_slice(&(u32::from(bytes) + 16).to_le_bytes());
-    page.extend(configuration);
+    let unit_handle = UnitHandle::zeros().with(UnitHandle::TYPE, kind).into_bytes();
+    let bytes = (PlacementConfiguration::BYTES + usize::from(handles) * UnitHandle::BYTES).next_multiple_of(8);
+    let page_bytes = PlacementConfigurations::BYTES + bytes;
+    let page = PlacementConfigurations::zeros().with(PlacementConfigurations::LENGTH, short_length(page_bytes));
+    let mut page = page.into_bytes().to_vec();
+    page.extend(head.with(PlacementConfiguration::LENGTH, low_u16(short_length(bytes))).into_bytes());
+    page.extend((0..handles).flat_map(|_| unit_handle));
+    page.resize(page_bytes, 0);
     page
 }
 
@@ -133,32 +137,40 @@ pub enum HandleUse {
 
 /// Returns log page Reclaim Unit Handle Usage; `uses` has one element for each reclaim unit handle.
 pub fn usage(uses: &[HandleUse]) -> Vec<u8> {
-    let mut page = vec![0; 8];
-    page[..2].copy_from_slice(&(uses.len() as u16).to_le_bytes());
-    page.extend(uses.iter().flat_map(|it| [*it as u8, 0, 0, 0, 0, 0, 0, 0]));
+    let page = HandleUsage::zeros().with(HandleUsage::HANDLES, low_u16(short_length(uses.len())));
+    let mut page = page.into_bytes().to_vec();
+    let entry = |it: &HandleUse| HandleUsageEntry::zeros().with(HandleUsageEntry::USE, *it as u8).into_bytes();
+    page.extend(uses.iter().flat_map(entry));
     page
 }
 
 /// Returns log page FDP Statistics: bytes written by the host, bytes written to the media, and bytes erased.
 pub fn statistics(statistics: &PlacedStatistics) -> Vec<u8> {
     let PlacedStatistics { host_bytes, media_bytes, erased_bytes } = *statistics;
-    [host_bytes, media_bytes, erased_bytes, 0].into_iter().flat_map(u128::to_le_bytes).collect()
+    let page = PlacementStatistics::zeros()
+        .with(PlacementStatistics::HOST_BYTES, host_bytes)
+        .with(PlacementStatistics::MEDIA_BYTES, media_bytes)
+        .with(PlacementStatistics::ERASED_BYTES, erased_bytes);
+    page.into_bytes().to_vec()
 }
 
 /// Returns log page FDP Events with these events, the oldest event first.
 pub fn events<'e>(events: impl ExactSizeIterator<Item = &'e PlacementEvent>) -> Vec<u8> {
-    let mut page = vec![0; EVENT_BYTES];
-    page[..4].copy_from_slice(&short_length(events.len()).to_le_bytes());
+    let head = PlacementEvents::zeros().with(PlacementEvents::EVENTS, short_length(events.len()));
+    let mut page = head.into_bytes().to_vec();
     page.extend(events.flat_map(PlacementEvent::encode));
-    page.resize(EVENT_BYTES * (1 + EVENTS_MAX), 0);
+    page.resize(PlacementEvents::BYTES + PlacementEventEntry::BYTES * EVENTS_MAX, 0);
     page
 }
 
 /// Returns the data of feature FDP Events: for each event type its number, and 1 if its bit is set in `enabled`, else
 /// 0.
 pub fn event_types(enabled: u8) -> Vec<u8> {
-    let is_enabled = |kind: PlacementEventKind| u8::from(enabled & kind.bit() != 0);
-    PlacementEventKind::ALL.into_iter().flat_map(|kind| [kind as u8, is_enabled(kind)]).collect()
+    let entry = |kind: PlacementEventKind| {
+        let entry = PlacementEventType::zeros().with(PlacementEventType::TYPE, kind as u8);
+        entry.with(PlacementEventType::IS_ENABLED, enabled & kind.bit() != 0).into_bytes()
+    };
+    PlacementEventKind::ALL.into_iter().flat_map(entry).collect()
 }
 
 /// Returns the set of FDP event types, as bits, that a host lists by their numbers to enable or disable them.
@@ -173,12 +185,12 @@ pub fn listed_types(list: &[u8]) -> Result<u8, Status> {
 /// Returns the parameters of the Identify directive: the directive types that are supported, those that are enabled,
 /// and those that stay enabled across resets. Data Placement is supported if the endurance group has it enabled.
 pub fn directives(limits: &PlacementLimits) -> Vec<u8> {
-    let mut page = vec![0; 4096];
-    let bits = |has_placement: bool| 1 | u8::from(has_placement) << super::placement::DATA_PLACEMENT;
-    page[0] = bits(limits.is_enabled);
-    page[32] = bits(limits.is_enabled && limits.is_directed);
-    page[64] = u8::from(limits.is_enabled) << super::placement::DATA_PLACEMENT;
-    page
+    let placement = |has_placement: bool| u8::from(has_placement) << super::placement::DATA_PLACEMENT;
+    let page = Directives::zeros()
+        .with(Directives::SUPPORTED, 1 | placement(limits.is_enabled))
+        .with(Directives::ENABLED, 1 | placement(limits.is_enabled && limits.is_directed))
+        .with(Directives::PERSISTENT, placement(limits.is_enabled));
+    page.into_bytes().to_vec()
 }
 
 #[cfg(test)]

@@ -6,6 +6,9 @@
 
 use crate::number::{index, low_u8, low_u16, low_u32};
 use crate::protocol::nvme::config::{self, DriveProtection, Nvme};
+use crate::protocol::nvme::spec::fields::{blocks, copy};
+use crate::protocol::nvme::spec::layout::{Layout, Structure};
+use crate::protocol::nvme::spec::lists::SourceEntry;
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 
 /// Size of the metadata of a logical block in bytes.
@@ -30,8 +33,6 @@ const APPLICATION_TAG_CHECK: u32 = 1 << 1;
 const REFERENCE_TAG_CHECK: u32 = 1;
 /// All bits of PRCHK in PRINFO: the controller checks guard, application tag and reference tag.
 const CHECKS: u32 = GUARD_CHECK | APPLICATION_TAG_CHECK | REFERENCE_TAG_CHECK;
-/// Size in bytes of a source range in the list of Copy (figure 34).
-const SOURCE_BYTES: usize = 32;
 
 /// Protection type of a namespace, with its number in DPS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,16 +147,25 @@ pub struct BlockProtection {
 }
 
 impl BlockProtection {
-    /// Returns the protection information fields of a command: PRINFO, dword 14 with the reference tag, and dword 15
-    /// with the application tag and its mask.
-    fn of(kind: ProtectionType, information: u32, fourteen: u32, fifteen: u32) -> BlockProtection {
-        let (application_tag, application_mask) = (low_u16(fifteen), low_u16(fifteen >> 16));
+    /// Returns the protection information fields of a command.
+    fn of(kind: ProtectionType, entry: &SubmissionEntry) -> BlockProtection {
         BlockProtection {
             kind,
-            information: information & 0xf,
-            reference_tag: fourteen,
-            application_tag,
-            application_mask,
+            information: entry.get(blocks::PROTECTION),
+            reference_tag: entry.get(blocks::REFERENCE_TAG),
+            application_tag: low_u16(entry.get(blocks::APPLICATION_TAG)),
+            application_mask: low_u16(entry.get(blocks::APPLICATION_MASK)),
+        }
+    }
+
+    /// Returns the protection information fields of a source range of a Copy, with the value of PRINFOR.
+    fn of_source(kind: ProtectionType, information: u32, source: &Structure<SourceEntry, &[u8]>) -> BlockProtection {
+        BlockProtection {
+            kind,
+            information,
+            reference_tag: source.get(SourceEntry::REFERENCE_TAG),
+            application_tag: source.get(SourceEntry::APPLICATION_TAG),
+            application_mask: source.get(SourceEntry::APPLICATION_MASK),
         }
     }
 
@@ -304,9 +314,7 @@ impl BlockMetadata {
         if metadata == MetadataUse::None {
             return Ok(None);
         }
-        let information = entry.dwords[2] >> 26;
-        let fields = |kind| BlockProtection::of(kind, information, entry.dwords[4], entry.dwords[5]);
-        let protection = format.protection.map(fields);
+        let protection = format.protection.map(|kind| BlockProtection::of(kind, entry));
         if let Some(protection) = protection {
             check_action(protection, metadata, entry)?;
             protection.check_first(entry.slba())?;
@@ -318,7 +326,7 @@ impl BlockMetadata {
             return Err(Status::INVALID_FIELD);
         }
         let buffer = is_buffered.then_some(entry.metadata);
-        let source_information = source_information(entry);
+        let source_information = entry.get(copy::SOURCE_PROTECTION);
         let sources = Vec::new();
         Ok(Some(Box::new(BlockMetadata { format, block_shift, buffer, protection, source_information, sources })))
     }
@@ -346,26 +354,20 @@ impl BlockMetadata {
     /// Invalid Protection Information if a source's reference tag does not suit its first logical block.
     pub fn take_sources(&mut self, list: &[u8]) -> Result<(), Status> {
         let Some(kind) = self.format.protection else { return Ok(()) };
-        let source = |source: &[u8; SOURCE_BYTES]| {
-            let [_, slba, _, tags] = [0, 1, 2, 3].map(|word| u64::from_le_bytes(source.as_chunks().0[word]));
-            let protection = BlockProtection::of(kind, self.source_information, low_u32(tags), low_u32(tags >> 32));
-            protection.check_first(slba).map(|()| protection)
+        let source = |source: Structure<SourceEntry, &[u8]>| {
+            let protection = BlockProtection::of_source(kind, self.source_information, &source);
+            protection.check_first(source.get(SourceEntry::FIRST)).map(|()| protection)
         };
-        self.sources = list.as_chunks().0.iter().map(source).collect::<Result<_, _>>()?;
+        self.sources = SourceEntry::each_of(list).map(source).collect::<Result<_, _>>()?;
         Ok(())
     }
-}
-
-/// Returns PRINFOR of a Copy: action and checks for the source blocks (figure 30).
-fn source_information(entry: &SubmissionEntry) -> u32 {
-    entry.dwords[2] >> 12 & 0xf
 }
 
 /// Checks that the command allows its protection information action (PRACT) and checks (PRCHK).
 fn check_action(protection: BlockProtection, metadata: MetadataUse, entry: &SubmissionEntry) -> Result<(), Status> {
     match metadata {
         // Both halves of a copy insert and strip, or none does (section 5.2.2.5).
-        MetadataUse::Copied if source_information(entry) & ACTION != protection.information & ACTION => {
+        MetadataUse::Copied if (entry.get(copy::SOURCE_PROTECTION) ^ protection.information) & ACTION != 0 => {
             Err(Status::INVALID_FIELD)
         }
         // Figure 55.
@@ -386,26 +388,11 @@ pub(in crate::protocol::nvme) fn protected(
     buffer: Option<u64>,
     is_checked: bool,
 ) -> SubmissionEntry {
-    let [low, high, twelve, thirteen, ..] = entry.dwords;
     let action = if buffer.is_some() { 0 } else { ACTION };
-    let information = action | if is_checked { CHECKS } else { 0 };
-    let dwords = [low, high, twelve | information << 26, thirteen, low, 0];
-    SubmissionEntry { metadata: buffer.unwrap_or(0), dwords, ..entry }
-}
-
-/// Returns the command without protection information checks. A Read or Write transfers metadata only if
-/// `is_transferred`; otherwise the controller inserts and strips it. For a model whose blocks have other protection
-/// information or other numbers.
-#[cold]
-pub fn unchecked(entry: SubmissionEntry, metadata: MetadataUse, is_transferred: bool) -> SubmissionEntry {
-    let mut dwords = entry.dwords;
-    dwords[2] &= !(0xf << 26);
-    match metadata {
-        MetadataUse::Copied => dwords[2] &= !(0xf << 12),
-        MetadataUse::Transferred if !is_transferred => dwords[2] |= ACTION << 26,
-        _ => {}
-    }
-    SubmissionEntry { dwords, ..entry }
+    let entry = entry
+        .with(blocks::PROTECTION, action | if is_checked { CHECKS } else { 0 })
+        .with(blocks::REFERENCE_TAG, low_u32(entry.slba()));
+    SubmissionEntry { metadata: buffer.unwrap_or(0), ..entry }
 }
 
 /// Generator polynomial of the guard's CRC-16, without its highest term (section 5.2.1.1: the CRC of T10's data
@@ -462,7 +449,9 @@ mod tests {
     const TYPES: [ProtectionType; 3] = [ProtectionType::Type1, ProtectionType::Type2, ProtectionType::Type3];
 
     fn protection(kind: ProtectionType, information: u32) -> BlockProtection {
-        BlockProtection::of(kind, information, 0x1122_3344, 0xffff_abcd)
+        let dwords = [0, 0, 0, 0, 0x1122_3344, 0xffff_abcd];
+        let entry = SubmissionEntry { dwords, ..SubmissionEntry::default() };
+        BlockProtection::of(kind, &entry.with(blocks::PROTECTION, information))
     }
 
     fn blocks(count: usize) -> Vec<u8> {
@@ -536,7 +525,10 @@ mod tests {
     fn masked_bits_of_an_application_tag_are_not_checked() {
         let data = blocks(1);
         let metadata = protection(ProtectionType::Type1, 0).insert(&data, 512);
-        let other = |mask: u32| BlockProtection::of(ProtectionType::Type1, CHECKS, 0x1122_3344, mask << 16 | 0xab00);
+        let other = |application_mask| {
+            let expected = protection(ProtectionType::Type1, CHECKS);
+            BlockProtection { application_tag: 0xab00, application_mask, ..expected }
+        };
         assert_eq!(other(0xff00).check(&data, 512, &metadata), Ok(()));
         assert_eq!(other(0xff01).check(&data, 512, &metadata), Err(Status::APPLICATION_TAG_CHECK_ERROR));
     }

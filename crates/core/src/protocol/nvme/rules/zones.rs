@@ -3,16 +3,18 @@
 use crate::drive::Drive;
 use crate::media::zones::{ZoneAction, ZoneDescription, ZoneLayout, ZoneRefusal, ZoneState, Zones};
 use crate::number::{index, length, low_u8, short_length};
+use crate::protocol::nvme::spec::fields::zones as fields;
+use crate::protocol::nvme::spec::identify::{IdentifyZonedController, IdentifyZonedNamespace, ZoneFormat};
+use crate::protocol::nvme::spec::layout::Layout;
+use crate::protocol::nvme::spec::logs::{ZoneDescriptor, ZoneReport};
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status, SubmissionEntry};
 
 /// Command Set Identifier (CSI) of the Zoned Namespace Command Set.
 pub const COMMAND_SET: u8 = 2;
 /// Size in bytes of the header of a zone report.
-const REPORT_HEAD_BYTES: u32 = 64;
+const REPORT_HEAD_BYTES: u32 = short_length(ZoneReport::BYTES);
 /// Size in bytes of each zone descriptor in a zone report.
-const DESCRIPTION_BYTES: u32 = 64;
-/// Byte offset of the zone format descriptions in the Identify Namespace page (LBAFE0).
-const FORMATS_AT: usize = 2816;
+const DESCRIPTION_BYTES: u32 = short_length(ZoneDescriptor::BYTES);
 /// Zone type Sequential Write Required (ZT) in a zone descriptor.
 const SEQUENTIAL_WRITE_REQUIRED: u8 = 2;
 /// Value reported as write pointer of a zone that has none, such as a full zone (assumed: the specification leaves it
@@ -20,10 +22,6 @@ const SEQUENTIAL_WRITE_REQUIRED: u8 = 2;
 const NO_POINTER: u64 = u64::MAX;
 /// Value 04h of Zone Send Action (ZSA) in dword 13 of Zone Management Send: Reset Zone.
 pub(in crate::protocol::nvme) const RESET: u32 = 4;
-/// Bit Select All in dword 13 of Zone Management Send: the action is on all zones.
-const SELECT_ALL: u32 = 1 << 8;
-/// Bit Partial Report in dword 13 of Zone Management Receive: the header counts only the zones in the report.
-const PARTIAL: u32 = 1 << 16;
 
 /// Limits of the zones of a namespace and of Zone Append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +44,8 @@ impl ZoneLimits {
     /// transfers.
     pub fn identify_controller(&self, transfer_bytes_max: u32, page: &mut [u8]) {
         if self.append_bytes_max < transfer_bytes_max {
-            page[0] = low_u8((u64::from(self.append_bytes_max) / PAGE_BYTES).trailing_zeros());
+            let shift = low_u8((u64::from(self.append_bytes_max) / PAGE_BYTES).trailing_zeros());
+            IdentifyZonedController::over(page).set(IdentifyZonedController::APPEND_MAX, shift);
         }
     }
 
@@ -54,10 +53,11 @@ impl ZoneLimits {
     /// zone descriptor extensions. Reads across the end of a zone are refused.
     pub fn identify_namespace(&self, page: &mut [u8]) {
         let ZoneLayout { zone_blocks, active_max, open_max, .. } = self.layout;
+        let mut page = IdentifyZonedNamespace::over(page);
         // 0-based values; no limit is stored as all ones.
-        page[4..8].copy_from_slice(&active_max.wrapping_sub(1).to_le_bytes());
-        page[8..12].copy_from_slice(&open_max.wrapping_sub(1).to_le_bytes());
-        page[FORMATS_AT..FORMATS_AT + 8].copy_from_slice(&zone_blocks.to_le_bytes());
+        page.set(IdentifyZonedNamespace::ACTIVE_MAX, active_max.wrapping_sub(1));
+        page.set(IdentifyZonedNamespace::OPEN_MAX, open_max.wrapping_sub(1));
+        page.part_mut(IdentifyZonedNamespace::FORMATS.element(0)).set(ZoneFormat::BLOCKS, zone_blocks);
     }
 }
 
@@ -76,8 +76,7 @@ impl ZoneSend {
     /// # Errors
     /// Invalid Field for an action that is reserved or not supported.
     pub(in crate::protocol::nvme) fn of(entry: &SubmissionEntry) -> Result<ZoneSend, Status> {
-        let dword = entry.dwords[3];
-        let action = match dword & 0xff {
+        let action = match entry.get(fields::ACTION) {
             0x01 => ZoneAction::Close,
             0x02 => ZoneAction::Finish,
             0x03 => ZoneAction::Open,
@@ -85,7 +84,7 @@ impl ZoneSend {
             0x05 => ZoneAction::TakeOffline,
             _ => return Err(Status::INVALID_FIELD),
         };
-        Ok(ZoneSend { action, all: dword & SELECT_ALL != 0 })
+        Ok(ZoneSend { action, all: entry.has(fields::SELECT_ALL) })
     }
 
     /// True if the new zone states must be durable when the command completes, since data may be discarded or become
@@ -114,8 +113,7 @@ impl ZoneReceive {
     /// # Errors
     /// Invalid Field for an action or a zone state filter that is reserved or not supported; extended reports are not.
     pub(in crate::protocol::nvme) fn of(entry: &SubmissionEntry) -> Result<ZoneReceive, Status> {
-        let dword = entry.dwords[3];
-        let state = match dword >> 8 & 0xff {
+        let state = match entry.get(fields::STATE) {
             0 => None,
             1 => Some(ZoneState::Empty),
             2 => Some(ZoneState::ImplicitlyOpen),
@@ -126,11 +124,11 @@ impl ZoneReceive {
             7 => Some(ZoneState::Offline),
             _ => return Err(Status::INVALID_FIELD),
         };
-        if dword & 0xff != 0 {
+        if entry.has(fields::ACTION) {
             return Err(Status::INVALID_FIELD);
         }
-        let bytes = entry.dwords[2].saturating_add(1).saturating_mul(4);
-        Ok(ZoneReceive { state, is_partial: dword & PARTIAL != 0, bytes })
+        let bytes = entry.get(fields::DWORDS).saturating_add(1).saturating_mul(4);
+        Ok(ZoneReceive { state, is_partial: entry.has(fields::PARTIAL), bytes })
     }
 
     /// Returns the zone report, beginning with the zone that holds logical block `block`, with as many zone descriptors
@@ -148,7 +146,7 @@ impl ZoneReceive {
         }
         let reported = short_length(report.len()) / DESCRIPTION_BYTES - 1;
         let number = if self.is_partial { reported.into() } else { length(meant.count()) };
-        report[..8].copy_from_slice(&number.to_le_bytes());
+        ZoneReport::over(&mut report[..]).set(ZoneReport::ZONES, number);
         // The host's buffer may be shorter than the report's header.
         report.resize(index(self.bytes), 0);
         Ok(report)
@@ -156,15 +154,14 @@ impl ZoneReceive {
 }
 
 /// Returns the Zone Descriptor of a zone: type, state, capacity, start and write pointer.
-fn description(zone: &ZoneDescription) -> [u8; index(DESCRIPTION_BYTES)] {
-    let mut bytes = [0; index(DESCRIPTION_BYTES)];
-    bytes[0] = SEQUENTIAL_WRITE_REQUIRED;
-    bytes[1] = state_field(zone.state) << 4;
-    let pointer = zone.write_pointer.unwrap_or(NO_POINTER);
-    for (at, number) in [(8, zone.capacity_blocks), (16, zone.start), (24, pointer)] {
-        bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
-    }
-    bytes
+fn description(zone: &ZoneDescription) -> [u8; ZoneDescriptor::BYTES] {
+    ZoneDescriptor::zeros()
+        .with(ZoneDescriptor::TYPE, SEQUENTIAL_WRITE_REQUIRED)
+        .with(ZoneDescriptor::STATE, state_field(zone.state))
+        .with(ZoneDescriptor::CAPACITY, zone.capacity_blocks)
+        .with(ZoneDescriptor::FIRST, zone.start)
+        .with(ZoneDescriptor::POINTER, zone.write_pointer.unwrap_or(NO_POINTER))
+        .into_bytes()
 }
 
 /// Returns the code of a zone state in a Zone Descriptor (ZS).
@@ -234,7 +231,7 @@ mod tests {
             let plain = Limits { kind: NamespaceKind::PLAIN, ..LIMITS };
             assert_eq!(Command::check(&entry, &plain), Err(Status::INVALID_OPCODE), "{entry:?}");
         }
-        let all = Command::check(&entry(send, 1 << 40, [0, 4 | SELECT_ALL]), &LIMITS).unwrap();
+        let all = Command::check(&entry(send, 1 << 40, [0, 4 | fields::SELECT_ALL.mask()]), &LIMITS).unwrap();
         assert_eq!(all.action, Action::SendZones(ZoneSend { action: ZoneAction::Reset, all: true }));
     }
 
@@ -263,7 +260,7 @@ mod tests {
         assert_eq!(report([1023, 0], 0), (4, all.clone()));
         assert_eq!(report([1023, 0], 700), (3, all[1..].to_vec()));
         assert_eq!(report([47, 0], 0), (4, all[..2].to_vec()), "room for two of four");
-        assert_eq!(report([47, PARTIAL], 0), (2, all[..2].to_vec()));
+        assert_eq!(report([47, fields::PARTIAL.mask()], 0), (2, all[..2].to_vec()));
         assert_eq!(report([1023, 1 << 8], 0), (2, vec![all[0], all[3]]), "empty ones");
     }
 
@@ -273,7 +270,7 @@ mod tests {
         let mut page = vec![0; 4096];
         limits.identify_namespace(&mut page);
         assert_eq!(page[4..12], [2, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
-        assert_eq!(page[FORMATS_AT..FORMATS_AT + 9], [0, 2, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(page[2816..2825], [0, 2, 0, 0, 0, 0, 0, 0, 0]);
         let field = |transfer_bytes_max| {
             let mut page = vec![0; 4096];
             limits.identify_controller(transfer_bytes_max, &mut page);

@@ -1,7 +1,14 @@
-//! Layouts of queue entries, register offsets, opcodes and status codes of the NVM Express specifications, as far as
-//! phaselink uses them. No behaviour.
+//! Layouts of queue entries and data structures, register offsets, opcodes and status codes of the NVM Express
+//! specifications, as far as phaselink uses them. No behaviour.
+
+pub mod fields;
+pub mod identify;
+pub mod layout;
+pub mod lists;
+pub mod logs;
 
 use crate::number::low_u32;
+use fields::blocks;
 
 /// Size of a submission queue entry in bytes (Base Specification 2.0, section 3.3.3.1).
 pub const SUBMISSION_ENTRY_BYTES: usize = 64;
@@ -277,23 +284,26 @@ impl SubmissionEntry {
     /// up to 65,536 blocks.
     #[inline]
     pub fn of_blocks(self, slba: u64, blocks: u32) -> SubmissionEntry {
-        let [.., thirteen, fourteen, fifteen] = self.dwords;
-        let twelve = self.dwords[2] & !0xffff | blocks.wrapping_sub(1) & 0xffff;
-        let dwords = [low_u32(slba), low_u32(slba >> 32), twelve, thirteen, fourteen, fifteen];
-        SubmissionEntry { dwords, ..self }
+        self.from_block(slba).with(blocks::COUNT, blocks.wrapping_sub(1))
+    }
+
+    /// Returns this command with its first logical block set (SLBA).
+    #[inline]
+    pub fn from_block(self, slba: u64) -> SubmissionEntry {
+        self.with(blocks::FIRST_LOW, low_u32(slba)).with(blocks::FIRST_HIGH, low_u32(slba >> 32))
     }
 
     /// Returns the number of the first logical block of this command (SLBA; NVM Command Set Specification 1.0, section
     /// 3.2.4).
     #[inline]
     pub fn slba(&self) -> u64 {
-        u64::from(self.dwords[0]) | u64::from(self.dwords[1]) << 32
+        self.get_pair([blocks::FIRST_LOW, blocks::FIRST_HIGH])
     }
 
     /// Returns the number of logical blocks of this command (NLB, which the field counts from 0).
     #[inline]
     pub fn blocks(&self) -> u32 {
-        (self.dwords[2] & 0xffff) + 1
+        self.get(blocks::COUNT) + 1
     }
 
     /// True if the data pointer of this command is an SGL descriptor and the command is not fused.
