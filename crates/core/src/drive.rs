@@ -370,6 +370,11 @@ impl Drive {
         memory.with_zones(media, translation, zones).limited(volume, media.capacity_mib)
     }
 
+    /// Returns the number of bytes from the drive's start on that hold data when a run begins.
+    pub fn used_bytes(&self) -> u64 {
+        if self.is_flash() { self.translation.used_mib(&self.media) << 20 } else { self.media.capacity_bytes() }
+    }
+
     /// Returns the number, size and limits of the zones, in logical blocks; `None` if the drive has no zones.
     pub fn zone_layout(&self) -> Option<ZoneLayout> {
         let blocks = |mib: u64| (mib << 20) / u64::from(self.limits().block_bytes);

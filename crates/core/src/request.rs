@@ -107,6 +107,18 @@ impl Io {
     }
 }
 
+/// Place that a write names in its command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteTarget {
+    /// The write names none: an ordinary write, and an append in a zone.
+    #[default]
+    Any,
+    /// Placement identifier, as an index into the drive's list of them.
+    Handle(u16),
+    /// Write pointer of a zone: the write is no append, so that the host submits it after the writes before it.
+    WritePointer,
+}
+
 /// Request that a thread will issue next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
@@ -121,8 +133,8 @@ pub struct Next {
     /// True if the request's completion ends a commit: it is a flush, or the last request before a flush that the drive
     /// does not need.
     pub ends_commit: bool,
-    /// Index of the write's placement identifier in the drive's list of them; `None` if the request names none.
-    pub placement: Option<u16>,
+    /// Place that the request names, if it is a write.
+    pub target: WriteTarget,
 }
 
 /// Request of an application that is in flight.
@@ -136,8 +148,8 @@ pub struct Request {
     pub drive: u16,
     /// True if the request's completion ends a commit (see [`Next::ends_commit`]).
     pub ends_commit: bool,
-    /// Index of the write's placement identifier in the drive's list of them (see [`Next::placement`]).
-    pub placement: Option<u16>,
+    /// Place that the request names, if it is a write.
+    pub target: WriteTarget,
     /// Number by which a sender from outside the simulation knows the request; `None` for a request of a simulated
     /// application.
     pub token: Option<u32>,
@@ -167,7 +179,7 @@ impl Default for Request {
             thread: 0,
             drive: 0,
             ends_commit: false,
-            placement: None,
+            target: WriteTarget::Any,
             token: None,
             buffer: 0,
             issued: Time::ZERO,
@@ -185,7 +197,7 @@ impl Request {
     /// Turns this entry into a new request: number `number`, issued at `now` by a thread, with an empty ledger.
     pub fn open(&mut self, number: u64, next: Next, now: Time, thread: u16, token: Option<u32>) {
         (self.number, self.io, self.thread, self.drive, self.token) = (number, next.io, thread, next.drive, token);
-        (self.ends_commit, self.placement) = (next.ends_commit, next.placement);
+        (self.ends_commit, self.target) = (next.ends_commit, next.target);
         (self.issued, self.submitted, self.visible) = (now, now, Time::NEVER);
         (self.buffer, self.parent, self.parts_left) = (0, None, 0);
         self.ledger.open(next.due);

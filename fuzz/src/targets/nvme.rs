@@ -79,6 +79,7 @@ const PROTECTED: Limits = Limits {
 /// Reclaim units of 16 KiB, three handles in each of two groups.
 const SHAPE: TranslationShape = TranslationShape {
     units: 16,
+    used_units: 16,
     block_units: 4,
     blocks: 24,
     line_units: 2,

@@ -85,7 +85,7 @@ pub(super) fn round_time(media: &config::Media, translation: &config::Translatio
     let mean = rounds.run(FIRST_ROUNDS..FIRST_ROUNDS + ROUNDS).since(began_at) / u64::from(ROUNDS);
     // An erase block spans all dies, so its erase time is divided among all lines of the block.
     let lines_per_block = f64::from(layout.block_units) / f64::from(layout.line_units());
-    mean + costs.erase.scale(amplification / lines_per_block)
+    mean + (costs.erase * u64::from(layout.block_erases)).scale(amplification / lines_per_block)
 }
 
 impl CollectionRounds {

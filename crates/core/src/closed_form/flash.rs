@@ -7,6 +7,7 @@ use super::demand::Demands;
 use super::media::Access;
 use super::workload::{Class, Workload};
 use crate::config::{CollectionReads, CommandBus, PlaneReads, Precondition};
+use crate::media::flash::admission::{AdmissionCosts, WriteCommand};
 use crate::media::flash::layout::FlashLayout;
 use crate::media::flash::{FlashCosts, shape};
 use crate::media::processors::DriveProcessors;
@@ -147,14 +148,37 @@ impl Parts<'_> {
         let (costs, buffer) = (self.flash_costs(), &self.drive.buffer);
         let late = !self.drive.media.acknowledges_early();
         match class.direction {
-            DataDirection::Write if late => buffer.command + costs.program,
-            DataDirection::Write => buffer.command + buffer.page * u64::from(class.bytes) / 4096,
+            DataDirection::Write if late => self.admitted_after(workload, class) + costs.program,
+            DataDirection::Write => self.admitted_after(workload, class) + buffer.page * u64::from(class.bytes) / 4096,
             DataDirection::Read if self.may_be_buffered(workload) => Span::ZERO,
             DataDirection::Read => {
                 let array = self.flash_reads().into_iter().min().unwrap_or_default();
                 costs.command + array + costs.ecc_decode
             }
         }
+    }
+
+    /// Returns the time that a lone write takes in the servers of the write buffer and in its zone.
+    fn admitted_after(&self, workload: &Workload, class: &Class) -> Span {
+        let (costs, command) = self.admission(workload, class);
+        costs.service_time(&command) + costs.zone
+    }
+
+    /// Returns the service times of write commands, and a write as its admission sees it. A write whose size is no
+    /// multiple of the mapping unit covers at least one unit only in part.
+    fn admission(&self, workload: &Workload, class: &Class) -> (AdmissionCosts, WriteCommand) {
+        let zones = &self.drive.zones;
+        let partial_units = u32::from(!class.bytes.is_multiple_of(self.drive.translation.unit_bytes));
+        let is_append = zones.is_there() && workload.appends;
+        (AdmissionCosts::of(&self.drive.buffer, zones), WriteCommand { offset: 0, is_append, partial_units })
+    }
+
+    /// Returns the least number of bytes that a write moves in the memory of the write buffer. If zones have dies of
+    /// their own, a part of a mapping unit moves the whole unit, and each part after the first reads the unit before.
+    fn bytes_in_buffer(&self, class: &Class) -> f64 {
+        let (bytes, unit_bytes) = (f64::from(class.bytes), self.drive.translation.unit_bytes);
+        let is_part = class.bytes < unit_bytes && unit_bytes.is_multiple_of(class.bytes) && self.drive.zones.dies > 0;
+        if is_part { 2.0 * f64::from(unit_bytes) - bytes } else { bytes }
     }
 
     /// Returns the array read time of each page on a word line.
@@ -249,7 +273,12 @@ impl Parts<'_> {
     }
 
     fn demand_flash_write(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
-        demands.add("write buffer", 1.0, self.drive.buffer.page, f64::from(class.bytes) / 4096.0);
+        demands.add("write buffer", 1.0, self.drive.buffer.page, self.bytes_in_buffer(class) / 4096.0);
+        let (admission, command) = self.admission(workload, class);
+        let servers = self.drive.buffer.command_servers.into();
+        demands.add("write buffer commands", servers, admission.service_time(&command), 1.0);
+        // Each thread writes to one zone at a time.
+        demands.add("zones being written", workload.threads.into(), admission.zone, 1.0);
         let (media, translation) = (&self.drive.media, &self.drive.translation);
         let costs = self.flash_costs();
         let amplification = self.amplification(workload);
@@ -372,7 +401,7 @@ impl Parts<'_> {
         }
         let shape = shape(&self.drive.media, translation);
         if self.overwritten_share(workload) < SHARE_OF_SHORT {
-            return shape.steady_amplification(shape.units, 1);
+            return shape.steady_amplification(shape.used_units, 1);
         }
         if workload.sequential {
             return 1.0;

@@ -58,6 +58,8 @@ pub struct Workload {
     pub runtime: Option<Span>,
     /// Share of the written bytes that leave the drive's write buffer while requests are counted, 0 to 1.
     pub leaving_share: f64,
+    /// True if writes to zones are Zone Appends; otherwise they are writes at the write pointer, one at a time.
+    pub appends: bool,
     /// Number of drives that serve all requests. The next field is the number of drives to which one thread submits in
     /// turn.
     pub drives: u32,
@@ -81,6 +83,7 @@ impl Workload {
             ramp_time: job.ramp_time,
             runtime: job.runtime,
             leaving_share: 1.0,
+            appends: job.zone_append,
             drives,
             in_turn,
             classes,

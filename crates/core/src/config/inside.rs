@@ -1,9 +1,11 @@
 //! Keys of a drive file that describe the components between protocol and memory: processors, write buffer, and flash
 //! translation layer.
 
+use crate::config::Media;
 use crate::config::policies::PolicyName;
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO};
+use crate::number::{real, whole};
 use crate::time::Span;
 
 section! {
@@ -36,6 +38,12 @@ section! {
         capacity_kib => capacity_kib: u64 = 0, 0..=1 << 32, needs Translation;
         /// Service time of the drive's write buffer for each write command, whatever its length
         command_ns => command: Span = ZERO, ZERO..=LONGEST, needs Translation;
+        /// Number of write commands that the drive's write buffer serves at a time, each for `buffer.command_ns`: the
+        /// quotient of the two limits write commands a second
+        command_servers => command_servers: u16 = 1, 1..=1024, needs Translation;
+        /// Service time that a write command adds at the drive's write buffer for each mapping unit
+        /// (`translation.unit_bytes`) that it covers only in part: the drive reads, changes and writes the unit
+        merge_ns => merge: Span = ZERO, ZERO..=LONGEST, needs Translation;
         /// Service time of the memory of the drive's write buffer for each 4 KiB of a write
         page_ns => page: Span = ZERO, ZERO..=LONGEST, needs Translation;
         /// Time from one write of the mapping's journal to the next; no write enters the drive's buffer while it is
@@ -60,6 +68,12 @@ section! {
         unit_bytes => unit_bytes: u32 = 4096, [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536], needs Translation;
         /// Over-provisioning: flash capacity beyond the user capacity, as a fraction of the user capacity
         over_provisioning => over_provisioning: f64 = 0.07, 0.0..=2.0, needs Translation;
+        /// Part of the user capacity that holds data when a run begins, from the first address on. Jobs without a size
+        /// access this part alone
+        used => used: f64 = 1.0, 0.01..=1.0, needs Translation;
+        /// Size of a block of the translation layer, on all dies together, which is erased as a whole: a reclaim unit of
+        /// data placement. It has as many flash blocks of each die as it takes. 0: one of each plane of each die
+        block_mib => block_mib: u64 = 0, 0..=1 << 24, needs Translation;
         /// Policy of the flash translation layer that separates writes into streams, chooses blocks for them, and
         /// chooses the victim blocks of garbage collection
         policy => policy: PolicyName = PolicyName::Greedy, any(), needs Translation;
@@ -97,6 +111,23 @@ section! {
 }
 
 impl Translation {
+    /// Returns the flash capacity beyond the user capacity as a share of the user capacity: of the cells that the drive
+    /// file gives, or else the over-provisioning.
+    pub fn spare_share(&self, media: &Media) -> f64 {
+        match media.raw_mib {
+            0 => self.over_provisioning,
+            raw => real(raw << 20) / real(media.capacity_bytes()) - 1.0,
+        }
+    }
+
+    /// Returns the part of the user capacity that holds data when a run begins, in MiB.
+    pub fn used_mib(&self, media: &Media) -> u64 {
+        match self.used {
+            1.0 => media.capacity_bytes() >> 20,
+            part => whole(real(media.capacity_bytes() >> 20) * part).max(1),
+        }
+    }
+
     /// True if the drive has a cache of flash blocks with one bit a cell.
     pub fn has_slc_cache(&self) -> bool {
         self.slc_cache_mib > 0

@@ -13,6 +13,9 @@ section! {
         technology => technology: Technology = Technology::Pcm, any();
         /// Capacity of the drive for user data
         capacity_mib => capacity_mib: u64 = 640, 1..=1 << 40;
+        /// Capacity of all flash cells of the drive together; 0: `media.capacity_mib`, and
+        /// `translation.over_provisioning` beyond it
+        raw_mib => raw_mib: u64 = 0, 0..=1 << 41, needs Translation;
         /// Number of independent memory channels of the drive
         channels => channels: u16 = 1, 1..=1024;
         /// Number of memory banks (flash dies) on each channel, which share the channel's bus

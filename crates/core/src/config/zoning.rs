@@ -1,7 +1,9 @@
 //! Keys of a drive file that describe zones, whose blocks are written in order and reset together.
 
 use crate::config::section::section;
+use crate::config::spans::{LONGEST, ZERO};
 use crate::problem::BrokenCondition;
+use crate::time::Span;
 
 section! {
     /// Zones of a drive whose blocks are written in order and reset as a whole (NVMe Zoned Namespaces). By default there are none.
@@ -20,6 +22,12 @@ section! {
         dies => dies: u32 = 0, 0..=1 << 16, with size_mib;
         /// Largest Zone Append command (ZASL), in KiB; 0: as large as any other transfer
         append_max_kib => append_max_kib: u32 = 0, [0, 8, 16, 32, 64, 128, 256, 512, 1024, 2048], with size_mib;
+        /// Service time that a Zone Append adds to `buffer.command_ns`: appends a second are at most
+        /// `buffer.command_servers` divided by the sum
+        append_ns => append: Span = ZERO, ZERO..=LONGEST, needs Translation, with size_mib;
+        /// Service time of a zone for each write or append, behind the write buffer: commands a second that one zone
+        /// accepts are at most its inverse; 0: no limit
+        command_ns => command: Span = ZERO, ZERO..=LONGEST, needs Translation, with size_mib;
     }
     conditions [Zoning::check_capacity, Zoning::check_limits]
 }

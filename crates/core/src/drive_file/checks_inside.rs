@@ -18,7 +18,8 @@ const DIES_MAX: u32 = 1 << 16;
 /// Returns the condition that the buffer and translation layer of the drive break, if any. Each check of flash assumes
 /// that those before it have passed, so that only the first one that fails is reported.
 pub(super) fn broken(drive: &Drive) -> Option<BrokenCondition> {
-    let of_flash = [technology, banks_alone, rows, planes, block, units, map_cache, spare, idle, slc, room];
+    let of_flash =
+        [technology, banks_alone, rows, planes, block, block_size, units, map_cache, used, spare, idle, slc, room];
     of_flash.iter().filter(|_| drive.is_flash()).find_map(|check| check(drive))
 }
 
@@ -96,6 +97,29 @@ fn block(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
+/// Checks that a block of the translation layer holds at least one line: a word line of one die of each channel.
+fn block_size(drive: &Drive) -> Option<BrokenCondition> {
+    let layout = FlashLayout::of(&drive.media, &drive.translation);
+    let line_mib = (u64::from(layout.line_units()) * u64::from(layout.unit_bytes)).div_ceil(1 << 20);
+    BrokenCondition::when(
+        layout.block_units == 0,
+        &["translation.block_mib", "media.channels", "media.program_bytes"],
+        format!("translation.block_mib is {}", drive.translation.block_mib),
+        format!("{line_mib} or more: a word line of one die of each channel, or 0 for one flash block of each die"),
+    )
+}
+
+/// Checks that the mapping table is wholly in memory if only a part of the drive is in use.
+fn used(drive: &Drive) -> Option<BrokenCondition> {
+    let translation = &drive.translation;
+    BrokenCondition::when(
+        translation.used < 1.0 && translation.map_cache_kib > 0,
+        &["translation.used", "translation.map_cache_kib"],
+        format!("translation.used is {} with translation.map_cache_kib", translation.used),
+        String::from("translation.used = 1, or translation.map_cache_kib = 0"),
+    )
+}
+
 /// Checks that the numbers of mapping units and of dies are within the limits of the model.
 fn units(drive: &Drive) -> Option<BrokenCondition> {
     let dies = drive.media.banks();
@@ -133,7 +157,8 @@ const OVER_PROVISIONING_MAX: f64 = 2.0;
 fn spare(drive: &Drive) -> Option<BrokenCondition> {
     let shape = placed_shape(&drive.media, &drive.translation, &drive.placement);
     let (TranslationShape { units, block_units, blocks, .. }, blocks_min) = (shape, shape.blocks_min());
-    let (given, needed) = (drive.translation.over_provisioning, f64::from(blocks_min) * f64::from(block_units));
+    let given = drive.translation.spare_share(&drive.media);
+    let needed = f64::from(blocks_min) * f64::from(block_units);
     if blocks >= blocks_min {
         return None;
     }
@@ -141,9 +166,16 @@ fn spare(drive: &Drive) -> Option<BrokenCondition> {
         fewer_dies(drive).map_or(String::new(), |dies| format!("; or {dies}, so that a block of all dies is smaller"));
     BrokenCondition::when(
         true,
-        &["translation.over_provisioning", "media.capacity_mib", "media.block_pages"],
-        format!("translation.over_provisioning is {given}, which gives {blocks} blocks in all dies together"),
+        &["translation.over_provisioning", "media.raw_mib", "media.capacity_mib", "media.block_pages"],
+        match drive.media.raw_mib {
+            0 => format!("translation.over_provisioning is {given}, which gives {blocks} blocks in all dies together"),
+            raw => format!("media.raw_mib is {raw}, which gives {blocks} blocks in all dies together"),
+        },
         match needed / real(units) - 1.0 {
+            share if drive.media.raw_mib > 0 => format!(
+                "at least {:.0}: {blocks_min} blocks, for user data, blocks being written and garbage collection{fewer}",
+                (real(drive.media.capacity_mib) * (1.0 + share) * 1.0001).ceil()
+            ),
             share if share * 1.0001 <= OVER_PROVISIONING_MAX => format!(
                 "at least {:.4}: {blocks_min} blocks, for user data, blocks being written and garbage collection{fewer}",
                 share * 1.0001

@@ -12,7 +12,7 @@ const ZONES_MAX: u64 = 100_000;
 
 /// Returns all conditions that the zones of the drive break.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
-    let checks = [interface, sizes, number, append, dies, dies_memory, blocks, unused];
+    let checks = [interface, sizes, number, append, dies, dies_memory, blocks, used, unused];
     checks.iter().filter(|_| drive.zones.is_there()).filter_map(|check| check(drive)).collect()
 }
 
@@ -98,7 +98,7 @@ fn blocks(drive: &Drive) -> Option<BrokenCondition> {
     let set_mib = real(u64::from(stripe.set_units()) * unit_bytes) / f64::from(1 << 20);
     let sets = (real(drive.zones.writable_mib()) / set_mib).ceil();
     let zones = drive.media.capacity_mib / drive.zones.size_mib;
-    let has_mib = real(drive.media.capacity_mib) * (1.0 + drive.translation.over_provisioning);
+    let has_mib = real(drive.media.capacity_mib) * (1.0 + drive.translation.spare_share(&drive.media));
     let needs_mib = sets * set_mib * real(zones);
     BrokenCondition::when(
         needs_mib > has_mib,
@@ -113,6 +113,17 @@ fn blocks(drive: &Drive) -> Option<BrokenCondition> {
             "zones that fill whole erase blocks, of {set_mib:.1} MiB or a multiple, less of zones.dies, or more of \
              translation.over_provisioning"
         ),
+    )
+}
+
+/// Checks that the whole of a drive with zones is in use, because zones are full when a run begins.
+fn used(drive: &Drive) -> Option<BrokenCondition> {
+    let used = drive.translation.used;
+    BrokenCondition::when(
+        drive.is_flash() && used < 1.0,
+        &["translation.used", "zones.size_mib"],
+        format!("translation.used is {used} with zones, all of which are full when a run begins"),
+        String::from("translation.used = 1, and jobs with offset and size in zones, such as size=4z"),
     )
 }
 

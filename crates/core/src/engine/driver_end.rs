@@ -8,7 +8,7 @@
 use crate::drive::Drive;
 use crate::engine::Engine;
 use crate::ledger::{Stage, StageTimes};
-use crate::request::{Io, Next, RequestId};
+use crate::request::{Io, Next, RequestId, WriteTarget};
 use crate::scheduler::Event;
 use crate::time::Time;
 
@@ -72,7 +72,7 @@ impl Engine {
         let requests = &mut self.shared.requests;
         requests.issued += 1;
         let (id, number) = (requests.occupy(), requests.issued);
-        let next = Next { io, due: now, drive, ends_commit: false, placement: None };
+        let next = Next { io, due: now, drive, ends_commit: false, target: WriteTarget::Any };
         requests[id].open(number, next, now, thread, Some(token));
         self.submit(now, id);
         self.pass_on(now);

@@ -23,7 +23,7 @@ use crate::config::Wait;
 use crate::drive::Drive;
 use crate::ledger::CpuUse;
 use crate::protocol::dispatch::AnyDriver;
-use crate::request::{Io, Next, Op, Request, RequestId};
+use crate::request::{Io, Next, Op, Request, RequestId, WriteTarget};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -186,7 +186,7 @@ impl Host {
         let InjectedRequest { thread, io, token, due } = request;
         assert!(self.supported[io.op as usize], "the drive's protocol has no command for a {}", io.op.name());
         let this = &mut self.processors.threads[usize::from(thread)];
-        this.external.push_back(Next { io, due, drive: 0, ends_commit: false, placement: None });
+        this.external.push_back(Next { io, due, drive: 0, ends_commit: false, target: WriteTarget::Any });
         this.tokens.push_back(token);
         if this.state == State::Finished {
             this.state = State::Away;

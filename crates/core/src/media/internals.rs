@@ -200,6 +200,13 @@ impl Media {
         timing
     }
 
+    /// Makes the next write of flash a Zone Append, which has a service time of its own. Does nothing on other memories.
+    pub fn mark_append(&mut self) {
+        if let Some(flash) = self.flash_mut() {
+            flash.mark_append();
+        }
+    }
+
     /// Makes a host-selected stream of flash continue in a new reclaim unit. Does nothing on memory without such
     /// streams.
     pub fn begin_unit(&mut self, now: Time, stream: u8) {

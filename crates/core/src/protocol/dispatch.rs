@@ -197,6 +197,7 @@ impl Drive {
         Limits {
             engine_support: self.engine_support(),
             drives: self.drives.into(),
+            used_bytes: self.used_bytes(),
             is_volatile: !self.keeps_acknowledged(),
             has_steady_state: protocol.has_steady_state(self),
             has_credits: self.has_credits(),

@@ -42,7 +42,7 @@ pub(super) struct Draft {
 }
 
 /// Options that choose the requests of a job. They have no effect on a replay, whose trace holds its requests.
-const CHOOSING_REQUESTS: [&str; 10] = [
+const CHOOSING_REQUESTS: [&str; 11] = [
     "rw",
     "bs",
     "bssplit",
@@ -53,6 +53,7 @@ const CHOOSING_REQUESTS: [&str; 10] = [
     "rate_process",
     "query_rounds",
     "group_commit",
+    "object_size",
 ];
 
 /// Block size in bytes of a job that gives none (fio's default of `bs`).
@@ -95,6 +96,9 @@ impl Job {
             trace: None,
             replay_percent: 100,
             replay_no_stall: false,
+            zone_append: true,
+            object_bytes: 0,
+            object_trim: false,
             placement: None,
         }
     }
@@ -179,7 +183,7 @@ impl Draft {
         };
         [job.read_blocks, job.write_blocks] = [0, 1].map(|direction| self.blocks(direction));
         job.placement = self.places_data.then(|| self.handles.clone());
-        self.resolve_region(&mut job, limits.capacity_bytes);
+        self.resolve_region(&mut job, limits)?;
         if job.query_rounds > 0 && !self.given.contains(&"thinktime_blocks") {
             // A query pauses once after each round of `iodepth` reads.
             job.thinktime_blocks = job.iodepth;
@@ -217,28 +221,44 @@ impl Draft {
     /// Sets offset, size and number of bytes of a job on a drive of this capacity. Percentages of the drive are rounded
     /// to the smallest block, offsets up and sizes down (fio documentation, `offset`, `size` and `io_size`). A
     /// percentage of `io_size` is of the region. A region given in per cent ends with the drive; one in bytes must fit
-    /// it, which [`Job::problems`] checks.
-    fn resolve_region(&self, job: &mut Job, capacity_bytes: u64) {
-        let block = self.smallest_block(job);
-        job.offset = match self.offset {
-            Amount::Bytes(bytes) => bytes,
+    /// it, which [`Job::problems`] checks. Without a size, the region ends with the part of the drive that is in use.
+    fn resolve_region(&self, job: &mut Job, limits: &Limits) -> Result<(), Problem> {
+        let (capacity_bytes, block) = (limits.capacity_bytes, self.smallest_block(job));
+        let zones = |option, amount| self.in_bytes(option, amount, limits);
+        let offset = zones("offset", self.offset)?;
+        let size = self.size.map(|size| zones("size", size)).transpose()?;
+        let io_size = self.io_size.map(|size| zones("io_size", size)).transpose()?;
+        job.offset = match offset {
+            Amount::Bytes(bytes) | Amount::Zones(bytes) => bytes,
             Amount::Percent(percent) => percent_of(capacity_bytes, percent).next_multiple_of(block),
         };
         let rest = capacity_bytes.saturating_sub(job.offset);
-        job.size = match self.size {
-            None | Some(Amount::Bytes(0)) => None,
-            Some(Amount::Bytes(bytes)) => Some(bytes),
+        let used = limits.used_bytes.saturating_sub(job.offset);
+        job.size = match size {
+            None | Some(Amount::Bytes(0)) => Some(used).filter(|used| *used > 0 && *used < rest),
+            Some(Amount::Bytes(bytes) | Amount::Zones(bytes)) => Some(bytes),
             Some(Amount::Percent(percent)) => {
                 let bytes = percent_of(capacity_bytes, percent);
                 Some((bytes - bytes % block).min(rest))
             }
         };
         let region_bytes = job.region_bytes(capacity_bytes);
-        job.io_bytes = Some(match self.io_size {
+        job.io_bytes = Some(match io_size {
             None | Some(Amount::Bytes(0)) => region_bytes,
-            Some(Amount::Bytes(bytes)) => bytes,
+            Some(Amount::Bytes(bytes) | Amount::Zones(bytes)) => bytes,
             Some(Amount::Percent(percent)) => percent_of(region_bytes, percent),
         });
+        Ok(())
+    }
+
+    /// Returns an amount with zones converted to bytes.
+    fn in_bytes(&self, option: &str, amount: Amount, limits: &Limits) -> Result<Amount, Problem> {
+        let Amount::Zones(count) = amount else { return Ok(amount) };
+        let bytes = limits.zones.and_then(|zones| count.checked_mul(zones.zone_bytes));
+        bytes.map(Amount::Bytes).ok_or_else(|| {
+            let found = format!("{option}={count}z on a drive with no or fewer zones");
+            self.place.problem(option, found, "bytes or a percentage, or a drive with zones")
+        })
     }
 
     fn smallest_block(&self, job: &Job) -> u64 {

@@ -161,6 +161,16 @@ pub struct Job {
     /// True if a replay issues each request as soon as a slot is free, and ignores recorded times (fio
     /// `replay_no_stall`).
     pub replay_no_stall: bool,
+    /// True if writes on a drive with zones are Zone Appends; otherwise they are writes at the write pointer, of which
+    /// the host has one in flight in each zone.
+    #[serde(skip_serializing_if = "is_true")]
+    pub zone_append: bool,
+    /// Size in bytes of the objects that writes replace as a whole, in order or at random; 0 if they do not.
+    #[serde(skip_serializing_if = "is_zero_long")]
+    pub object_bytes: u64,
+    /// True if an object is deallocated before it is replaced.
+    #[serde(skip_serializing_if = "is_false")]
+    pub object_trim: bool,
     /// Placement identifiers that the job's writes name (fio `fdp`); `None` if writes name none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<HandleChoice>,
@@ -178,6 +188,21 @@ pub struct HandleChoice {
 /// True if a number is zero, so that serialisation leaves out a field with this value.
 fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+/// True if a number is zero, so that serialisation leaves out a field with this value.
+fn is_zero_long(number: &u64) -> bool {
+    *number == 0
+}
+
+/// True if a switch is on, so that serialisation leaves out a field that is on by default.
+fn is_true(is_on: &bool) -> bool {
+    *is_on
+}
+
+/// True if a switch is off, so that serialisation leaves out a field that is off by default.
+fn is_false(is_on: &bool) -> bool {
+    !*is_on
 }
 
 /// Returns the groups of jobs that run at the same time, in the order in which the groups run. A job that waits (fio

@@ -7,11 +7,12 @@ use super::{BlockShare, Distribution};
 use crate::number::{length, real};
 use crate::time::Span;
 
-/// Number of bytes, absolute or in per cent of a drive or region.
+/// Number of bytes, absolute, in zones, or in per cent of a drive or region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Amount {
     Bytes(u64),
     Percent(u64),
+    Zones(u64),
 }
 
 /// Splits a number such as `12kb` into its digits `12` and its suffix `kb` in lower case.
@@ -69,8 +70,11 @@ pub(super) fn percent(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|percent| *percent <= 100)
 }
 
-/// Parses a number of bytes, or a percentage from `1%` to `100%`.
+/// Parses a number of bytes, a number of zones such as `4z`, or a percentage from `1%` to `100%`.
 pub(super) fn amount(text: &str) -> Option<Amount> {
+    if let Some(zones) = text.trim().strip_suffix('z') {
+        return zones.parse().ok().map(Amount::Zones);
+    }
     match text.trim().strip_suffix('%') {
         Some(number) => percent(number).filter(|&number| number > 0).map(Amount::Percent),
         None => whole(text).map(Amount::Bytes),
@@ -214,6 +218,13 @@ mod tests {
         for text in ["", "4k/60:8k/30", "4k/60:8k/50", "4k/x", "0/100", "4k/-1", "4k/101", "5g/100"] {
             assert_eq!(shares(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn amounts_are_bytes_zones_or_per_cent() {
+        let amounts = ["4k", "3z", "20%", "z", "-1z", "0%"].map(amount);
+        let known = [Amount::Bytes(4096), Amount::Zones(3), Amount::Percent(20)];
+        assert_eq!(amounts, [Some(known[0]), Some(known[1]), Some(known[2]), None, None, None]);
     }
 
     #[test]

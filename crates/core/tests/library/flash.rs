@@ -127,3 +127,33 @@ fn keys_of_an_inside_that_a_drive_has_not_are_refused() {
     let printed = drive("nvme", &[]).to_toml();
     assert!(Drive::from_toml("printed.toml", &printed, &[]).is_ok(), "a drive that is printed whole has all keys");
 }
+
+#[test]
+fn cells_capacity_and_part_in_use_are_three_numbers_of_a_drive() {
+    let job = "rw=randwrite bs=4096 iodepth=64 number_ios=60000";
+    let amplification = |set: &[&str]| {
+        let steady = ["translation.precondition=random", "media.block_pages=12", "buffer.capacity_kib=16384"];
+        let drive = drive("tlc-gen4", &[&steady[..], set].concat());
+        let outcome = run(&drive, job);
+        (counter(&outcome, "write_amplification_percent"), outcome.elapsed)
+    };
+    let by_share = amplification(&["media.capacity_mib=4096", "translation.over_provisioning=0.25"]);
+    assert_eq!(by_share, amplification(&["media.capacity_mib=4096", "media.raw_mib=5120"]));
+    // Whoever uses 4 GiB of 5 GiB finds the garbage collection of a drive with as many cells for 4 GiB.
+    let part = amplification(&["media.capacity_mib=5120", "media.raw_mib=5121", "translation.used=0.8"]);
+    assert!(part.0.abs_diff(by_share.0) * 20 <= by_share.0, "{part:?} of a part, {by_share:?} of all");
+}
+
+#[test]
+fn larger_blocks_are_erased_by_all_their_flash_blocks() {
+    let erases = |block_mib: u32| {
+        let block = format!("translation.block_mib={block_mib}");
+        let state = ["translation.precondition=random", "translation.over_provisioning=0.3", &block];
+        let outcome = run(&drive("tlc-gen4", &[&SMALL[..], &state].concat()), "rw=randwrite bs=64k number_ios=20000");
+        (counter(&outcome, "blocks"), counter(&outcome, "erases"))
+    };
+    // A flash block of 12 pages on each of 32 dies has 24 MiB with its two planes.
+    let (small, large) = (erases(0), erases(96));
+    assert!((0.9..1.1).contains(&(small.0 as f64 / large.0 as f64 / 4.0)), "{small:?} {large:?}");
+    assert!(large.1 > 0 && small.1 > 3 * large.1, "{small:?} {large:?}");
+}

@@ -66,3 +66,16 @@ fn jobs_name_identifiers_that_the_drive_has() {
     let found = file.resolve(&plain.limits(), &Default::default()).unwrap_err().to_string();
     assert!(found.contains("the drive has none"), "{found}");
 }
+
+#[test]
+fn nine_handles_of_16_gib_units_fit_a_terabyte_and_persistent_ones_do_not() {
+    let checked = |isolation: &str| {
+        let isolation = format!("placement.isolation={isolation}");
+        let set = ["media.capacity_mib=953674", "translation.block_mib=16384", "placement.handles=9", &isolation];
+        let set: Vec<_> = set.map(|text| phaselink_core::drive_file::Override::parse(text).unwrap()).into();
+        let shipped = phaselink_core::drive_file::shipped::find("tlc-gen4").unwrap();
+        Drive::from_toml(shipped.file, shipped.text, &set).map(drop).map_err(|problems| problems.to_string())
+    };
+    assert_eq!(checked("initial"), Ok(()));
+    assert!(checked("persistent").unwrap_err().contains("translation.over_provisioning is 0.09"));
+}

@@ -140,3 +140,55 @@ fn zones_on_dies_of_their_own_are_written_once_and_erased_as_often_as_reset() {
     let amplification = counter(&flushed, "write_amplification_percent");
     assert!((345..=350).contains(&amplification), "{amplification}");
 }
+
+/// Writes a second of one thread to one zone of a drive whose appends take 5 us more than its writes.
+fn in_one_zone(iodepth: u32, append: u8) -> f64 {
+    let set = ["media.capacity_mib=61440", "zones.size_mib=384", "zones.append_ns=5000", "buffer.command_servers=4"];
+    let job = format!("rw=write bs=4k iodepth={iodepth} zone_append={append} number_ios=3000 burst=1");
+    let outcome = run(&drive("tlc-gen5", &set), &job);
+    assert_eq!((outcome.failed(), counter(&outcome, "zone_refusals")), (0, 0), "{iodepth} {append}");
+    assert_eq!(counter(&outcome, "zone_appends") > 0, append == 1);
+    outcome.iops()
+}
+
+#[test]
+fn appends_to_one_zone_are_slower_than_writes_alone_and_faster_together() {
+    let [write, append, writes, appends] = [(1, 0), (1, 1), (8, 0), (8, 1)].map(|(depth, it)| in_one_zone(depth, it));
+    assert!(append < 0.75 * write, "alone: {append} appends, {write} writes");
+    assert!((0.95..1.35).contains(&(writes / write)), "one write of a zone is in flight: {writes} and {write}");
+    assert!(appends > 2.0 * writes, "together: {appends} appends, {writes} writes");
+}
+
+#[test]
+fn writes_at_write_pointers_carry_the_data_of_their_requests() {
+    let drive = drive("nvme", &["zones.size_mib=1"]);
+    let job = "rw=randrw rwmixread=30 bs=32k iodepth=8 numjobs=2 size=4z zone_append=0 number_ios=300";
+    let mut simulation = Simulation::with_data(&drive, &jobs(&drive, job), 1).unwrap();
+    while simulation.step(1 << 20) {}
+    assert_eq!(simulation.data_problems(), [""; 0]);
+    let outcome = simulation.outcome();
+    assert_eq!((outcome.ios(), outcome.failed(), counter(&outcome, "zone_appends")), (600, 0, 0));
+}
+
+#[test]
+fn part_of_a_unit_that_has_left_the_buffer_is_read_back_before_it_is_changed() {
+    let mean_us = |bytes: u32| {
+        let set = [ZONED, &["zones.dies=8", "buffer.power_loss_protection=false"]].concat();
+        let job = format!("rw=write bs={bytes} fsync=1 number_ios=400 burst=1");
+        run(&drive("tlc-gen4", &set), &job).jobs[0].write.total.mean_ns() / 1000.0
+    };
+    // Seven of eight writes of 512 bytes find their unit in a spare word line, and wait for a read of 45 us and more.
+    let (part, whole) = (mean_us(512), mean_us(4096));
+    assert!(part > whole + 35.0, "{part} us of a part, {whole} us of a unit");
+}
+
+#[test]
+fn sizes_in_zones_need_a_drive_with_zones() {
+    let refused = |set: &[&str]| {
+        let file = fio::from_flags(&[("rw", "read"), ("offset", "1z"), ("size", "2z")]).unwrap();
+        file.resolve(&drive("nvme", set).limits(), &Default::default())
+    };
+    let job = &refused(&["zones.size_mib=64"]).unwrap()[0];
+    assert_eq!((job.offset, job.size), (64 << 20, Some(128 << 20)));
+    assert!(refused(&[]).unwrap_err().to_string().contains("offset=1z on a drive with no or fewer zones"));
+}

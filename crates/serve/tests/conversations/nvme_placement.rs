@@ -14,6 +14,7 @@ use phaselink_serve::nvme::{Controller, Identity};
 /// Reclaim units of 64 KiB, four handles in each of two groups.
 const SHAPE: TranslationShape = TranslationShape {
     units: 256,
+    used_units: 256,
     block_units: 16,
     blocks: 40,
     line_units: 4,

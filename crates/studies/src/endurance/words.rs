@@ -84,11 +84,12 @@ fn flash_table(rows: &[FlashLifetimeRow], per_day: Option<u64>) -> Table {
 fn flash_assumptions(drive: &Drive) -> String {
     let (media, translation) = (&drive.media, &drive.translation);
     format!(
-        "Assumed: {} erases a block (media.endurance_cycles), {:.1} % spare cells (translation.over_provisioning), blocks \
+        "Assumed: {} erases a block (media.endurance_cycles), {:.1} % spare cells ({}), blocks \
          {} apart (translation.wear_gap_erases), and the steady write amplification of {} cleaning. \"At most\" is the \
          rate in the steady state.",
         grouped(media.endurance_cycles),
-        100.0 * translation.over_provisioning,
+        100.0 * translation.spare_share(media),
+        if media.raw_mib > 0 { "media.raw_mib" } else { "translation.over_provisioning" },
         counted(translation.wear_gap_erases.into(), "erase"),
         translation.policy.name(),
     )

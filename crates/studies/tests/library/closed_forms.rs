@@ -195,6 +195,57 @@ fn zones_on_dies_of_their_own_are_predicted_to_be_no_slower_than_they_are() {
     }
 }
 
+/// Flash drive of tlc-gen5's kind whose write buffer takes this long for a command, with so many servers for them, and
+/// room for all writes of a short run.
+fn admitting(command_ns: u32, servers: u32, set: &[&str]) -> Drive {
+    let keys = [format!("buffer.command_ns={command_ns}"), format!("buffer.command_servers={servers}")];
+    let fixed = ["media.capacity_mib=61440", "buffer.capacity_kib=1048576", "controller.write_core_ns=100"];
+    let keys = keys.iter().map(String::as_str);
+    drive("tlc-gen5", &fixed.into_iter().chain(keys).chain(set.iter().copied()).collect::<Vec<_>>())
+}
+
+const WRITE_COMMANDS: &str = "write buffer commands";
+
+#[test]
+fn write_commands_a_second_are_at_most_servers_of_the_buffer_by_service_time() {
+    for (command_ns, servers, bytes) in [(4_000, 1, 512), (4_000, 2, 4096), (20_000, 8, 4096)] {
+        let job = format!("rw=randwrite bs={bytes} iodepth=64 numjobs=4 number_ios=5000 burst=1");
+        let (predicted, _) = limited(&admitting(command_ns, servers, &[]), &job, WRITE_COMMANDS, 0.97..=1.001);
+        let most = f64::from(servers) / f64::from(command_ns) * 1e9;
+        assert!((predicted.loaded().most_iops / most - 1.0).abs() < 1e-9, "{command_ns} {servers}: {most}");
+    }
+    let job = "rw=randwrite bs=512 iodepth=64 numjobs=4 number_ios=5000 burst=1";
+    let merging = admitting(4_000, 1, &["buffer.merge_ns=6000"]);
+    let (predicted, _) = limited(&merging, job, WRITE_COMMANDS, 0.97..=1.001);
+    assert!((predicted.loaded().most_iops - 1e5).abs() < 1.0, "4 us, and 6 us for the unit that is covered in part");
+}
+
+#[test]
+fn appends_writes_and_zones_have_limits_of_their_own() {
+    let zones = ["zones.size_mib=384", "zones.append_ns=2000", "zones.command_ns=10000"];
+    let job = |more: &str| format!("rw=write bs=4k number_ios=5000 burst=1 {more}");
+    let drive = admitting(4_000, 1, &zones);
+    let (one, _) = limited(&drive, &job("iodepth=16"), "zones being written", 0.97..=1.001);
+    assert!((one.loaded().most_iops - 1e5).abs() < 1.0, "one command of a zone in 10 us");
+    let (four, _) = limited(&drive, &job("iodepth=16 numjobs=4"), WRITE_COMMANDS, 0.97..=1.001);
+    assert!((four.loaded().most_iops - 1e9 / 6e3).abs() < 1.0, "a Zone Append takes 2 us more than 4 us");
+    let writes = job("iodepth=16 numjobs=16 zone_append=0");
+    let (writes, _) = limited(&drive, &writes, WRITE_COMMANDS, 0.97..=1.001);
+    assert!((writes.loaded().most_iops - 2.5e5).abs() < 1.0, "a Write takes 4 us");
+}
+
+#[test]
+fn parts_of_units_of_zones_move_whole_units_in_the_buffers_memory() {
+    let drive = admitting(0, 1, &["zones.size_mib=384", "zones.dies=8", "buffer.page_ns=4000"]);
+    let rate = |bytes: u32| {
+        let job = format!("rw=write bs={bytes} iodepth=64 number_ios=6400 burst=1");
+        limited(&drive, &job, "write buffer", 0.97..=1.001).1.iops()
+    };
+    let (part, whole) = (rate(512), rate(4096));
+    // Of eight parts of a unit, the first writes the unit, and the others read and write it.
+    assert!((part * 15.0 / 8.0 / whole - 1.0).abs() < 0.02, "{part} and {whole} a second");
+}
+
 #[test]
 fn flushes_of_a_ring_keep_throughput_within_the_bound() {
     let drive = drive("tlc-gen4", &["host.preset=zen4-9654p", "stack.preset=linux-6", "nvme.interrupts=true"]);

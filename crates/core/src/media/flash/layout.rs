@@ -15,7 +15,7 @@
 use super::die::Planes;
 use crate::config;
 use crate::media::translation::UnitLocation;
-use crate::number::index;
+use crate::number::{index, narrow};
 
 /// Layout of mapping units on the dies of a flash drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct FlashLayout {
     pub pages_per_line: u32,
     /// Number of mapping units in a block, which spans all dies.
     pub block_units: u32,
+    /// Number of erase operations of each die that a block takes, one for each of its flash blocks on the die.
+    pub block_erases: u32,
     /// Number of the first block that is used as SLC; such a block uses one page of each word line.
     pub first_slc: u32,
 }
@@ -59,6 +61,16 @@ impl FlashLayout {
         let row_units = media.stripe_bytes / translation.unit_bytes;
         let word_lines = media.block_pages / pages_per_line.max(1);
         let dies = media.banks();
+        let flash_block_units =
+            dies.saturating_mul(word_lines).saturating_mul(pages_per_line).saturating_mul(row_units);
+        let line_units = u32::from(media.channels).saturating_mul(row_units).saturating_mul(pages_per_line).max(1);
+        let block_units = match translation.block_mib {
+            0 => flash_block_units,
+            size => {
+                let units = (size << 20) / u64::from(translation.unit_bytes);
+                narrow::<u32, u64>(units.min(u32::MAX.into())) / line_units * line_units
+            }
+        };
         FlashLayout {
             unit_bytes: translation.unit_bytes,
             channels: media.channels.into(),
@@ -66,7 +78,8 @@ impl FlashLayout {
             planes: media.planes.into(),
             row_units,
             pages_per_line,
-            block_units: dies.saturating_mul(word_lines).saturating_mul(pages_per_line).saturating_mul(row_units),
+            block_units,
+            block_erases: block_units.div_ceil(flash_block_units.max(1)).max(1),
             first_slc: u32::MAX,
         }
     }

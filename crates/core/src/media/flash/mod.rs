@@ -17,9 +17,11 @@
 //!     read  -> in the buffer or fetched ahead? -> else die (array read) -> channel -> ECC decoder
 //! ```
 
+pub mod admission;
 pub mod buffer;
 pub mod die;
 mod idle;
+mod late;
 pub mod layout;
 mod lone;
 mod map;
@@ -46,9 +48,11 @@ use crate::config::{self, CollectionReads, CommandBus, PlaneReads, Precondition}
 use crate::data::persistence::Notes;
 use crate::number::{index, narrow, real};
 use crate::time::{Span, Time};
+use admission::CommandAdmission;
 use buffer::FlashBuffer;
 use die::{Die, DieWorkKind, Suspension};
 use idle::IdleCollection;
+use late::{Progress, WriteHistory};
 use layout::{FlashLayout, FlashRow};
 use lone::LoneRead;
 use placed::PlacedWrites;
@@ -66,6 +70,8 @@ pub struct Flash {
     spread: Option<ArraySpread>,
     translation: TranslationLayer,
     buffer: FlashBuffer,
+    /// Servers and zones that write commands pass once their data is in the buffer.
+    admission: CommandAdmission,
     dies: Vec<Die>,
     /// Data bus of each channel, by channel number.
     buses: Vec<Bus>,
@@ -94,6 +100,8 @@ pub struct Flash {
     programming: VecDeque<ProgrammingLine>,
     /// Time at which all data that has left the write buffer is in the cells.
     programmed_at: Time,
+    /// Progress of the run's writes, from which the write amplification of its second half is computed.
+    history: WriteHistory,
     moves: Vec<UnitMove>,
     /// Rows that are being collected, with the number of units that are read from each.
     collected: Vec<(FlashRow, u32)>,
@@ -209,6 +217,7 @@ impl Flash {
                 Precondition::Random => TranslationLayer::overwritten_at_random(shape, seed),
             },
             buffer: FlashBuffer::new(buffer),
+            admission: CommandAdmission::new(buffer),
             dies: vec![Die::default(); index(dies)],
             // A clone of a vector has no spare capacity, so create each bus separately.
             buses: (0..layout.channels).map(|_| Bus::with_room()).collect(),
@@ -227,6 +236,7 @@ impl Flash {
             map_line: OpenLine::default(),
             programming: VecDeque::new(),
             programmed_at: Time::ZERO,
+            history: WriteHistory::new(translation.used_mib(media) << 20),
             moves: Vec::new(),
             collected: Vec::new(),
             collection_rows: index(translation.collection_rows),
@@ -249,6 +259,12 @@ impl Flash {
         zones: &config::Zoning,
     ) {
         self.zoned = ZonedBlocks::of(media, translation, zones);
+        self.admission.add_zones(zones);
+    }
+
+    /// Makes the next write a Zone Append.
+    pub(in crate::media) fn mark_append(&mut self) {
+        self.admission.mark_append();
     }
 
     /// Writes `bytes` from `offset` and returns the times of the write. The call comes at `now`; the drive's processors
@@ -263,13 +279,19 @@ impl Flash {
         }
         let at = self.journal.map_or(at, |journal| journal.start_after(at));
         let (mut from, mut last_at, mut first) = (at, at, offset);
+        let mut command = self.admission.take_command(offset);
+        let mut moved_bytes = 0;
         for (unit, part) in units(&self.layout, offset, bytes) {
+            let mut stored_bytes = part;
             if self.zoned.is_some() {
                 from = self.reserve_zoned(now, from, part);
+                (from, stored_bytes) = self.merge_in_zone(now, from, first, part);
             } else if !self.is_in_line(unit) {
                 from = self.buffer.reserve(from, self.layout.unit_bytes.into());
             }
-            last_at = self.buffer.store(from, part.into());
+            command.partial_units += u32::from(part < self.layout.unit_bytes);
+            moved_bytes += u64::from(stored_bytes);
+            last_at = self.buffer.store(from, stored_bytes.into());
             if let Some(notes) = &mut self.notes {
                 // The time at which the data reaches the cells is known only when its line leaves the buffer.
                 notes.hand(now, first, part, Time::NEVER, Time::NEVER);
@@ -280,8 +302,9 @@ impl Flash {
                 false => self.add_to_line(now, last_at, unit, part),
             }
         }
-        let stored_at = last_at + self.buffer.command_time();
-        let started = (last_at - self.buffer.transfer_time(bytes.into())).max(at);
+        let passage = self.admission.pass(last_at, &command);
+        let stored_at = passage.ended;
+        let started = (last_at - self.buffer.transfer_time(moved_bytes)).max(at) + passage.waited;
         let programmed_at = match self.waits_for_cells {
             true => self.program_all(now, stored_at),
             false => self.programmed_at.max(stored_at),
@@ -331,6 +354,7 @@ impl Flash {
         self.programming.clear();
         self.programmed_at = Time::ZERO;
         self.buffer.empty();
+        self.admission.cut_power();
         self.read_ahead.forget();
         self.dies.fill(Die::default());
         self.buses.iter_mut().for_each(Bus::clear);
@@ -377,7 +401,9 @@ impl Flash {
         let counts = self.translation.counts();
         let TranslationShape { blocks, block_units, units, .. } = *self.translation.shape();
         let unit_bytes = u64::from(self.layout.unit_bytes);
-        let to_cells = (counts.written + counts.moved + counts.skipped + counts.map_writes) * unit_bytes;
+        let progress = self.progress();
+        let to_cells = progress[0].programmed;
+        let late = self.history.late_percent(&progress);
         let percent = |part: u64, of: u64| (u128::from(part) * 100 / u128::from(of.max(1))) as u64;
         let mut counters = vec![
             ("moved_bytes", counts.moved * unit_bytes),
@@ -390,7 +416,7 @@ impl Flash {
             counters.extend([("map_reads", counts.map_reads), ("map_writes", counts.map_writes)]);
         }
         if let Some(placed) = &self.placed {
-            counters.extend(placed.counters(&self.translation, self.layout.unit_bytes));
+            counters.extend(placed.counters(&progress[1..], late.get(1..).unwrap_or_default()));
         }
         if self.translation.shape().slc.is_some() {
             counters.push(("slc_written_bytes", counts.slc_written * unit_bytes));
@@ -398,7 +424,19 @@ impl Flash {
         if self.activity.written_bytes > 0 {
             counters.insert(0, ("write_amplification_percent", percent(to_cells, self.activity.written_bytes)));
         }
+        if let Some(Some(percent)) = late.first() {
+            counters.insert(1, ("late_write_amplification_percent", *percent));
+        }
         counters
+    }
+
+    /// Returns the bytes written and programmed so far, of the drive and then of each placement handle.
+    fn progress(&self) -> Vec<Progress> {
+        let (counts, unit_bytes) = (self.translation.counts(), u64::from(self.layout.unit_bytes));
+        let programmed = counts.written + counts.moved + counts.skipped + counts.map_writes;
+        let drive = Progress { written: self.activity.written_bytes, programmed: programmed * unit_bytes };
+        let of_handles = self.placed.iter().flat_map(|placed| placed.progress(&self.translation, unit_bytes));
+        std::iter::once(drive).chain(of_handles).collect()
     }
 
     /// True if a mapping unit is in the write buffer, in a line that is being filled. With data placement only the line
@@ -408,7 +446,7 @@ impl Flash {
         match &self.placed {
             // A write to another stream takes the unit out of its old line, so look only in the line of this write's
             // stream.
-            Some(placed) => self.lines[usize::from(placed.stream())].holds(place),
+            Some(placed) => self.lines[usize::from(self.translation.unit_stream(placed.stream()))].holds(place),
             None => self.lines.iter().any(|line| line.holds(place)),
         }
     }
@@ -423,15 +461,16 @@ impl Flash {
             }
             return;
         }
-        let stream = match &self.placed {
+        let handle = match &self.placed {
             Some(placed) => placed.stream(),
             None => self.translation.stream_of(unit),
         };
+        let stream = self.translation.unit_stream(handle);
         if self.lines[usize::from(stream)].units == 0 {
             self.collect_garbage(now, stream);
         }
         let rest = self.translation.location(unit);
-        let place = self.translation.write_to(unit, stream);
+        let place = self.translation.write_as(unit, handle, stream);
         let line = &mut self.lines[usize::from(stream)];
         if line.units == 0 {
             (line.block, line.first) = (place.block, place.position);
@@ -466,6 +505,9 @@ impl Flash {
     /// the rest of its partly written units. Frees the line's buffer space at the end of the programs.
     fn program_line(&mut self, now: Time, at: Time, stream: u8) {
         let OpenLine { block, first, units, parts } = std::mem::take(&mut self.lines[usize::from(stream)]);
+        if self.history.is_due(self.activity.written_bytes) {
+            self.history.add(self.activity.written_bytes, self.progress());
+        }
         let mut whole_at = at;
         let unit_bytes = self.layout.unit_bytes;
         for part in parts.iter().filter(|part| part.bytes < unit_bytes) {
@@ -577,8 +619,9 @@ impl Flash {
             self.relocate(now, moved);
         }
         for _ in erased.drain(..) {
-            for die in 0..self.dies.len() {
+            for erase in 0..self.dies.len() * index(self.layout.block_erases) {
                 let length = self.program_or_erase(self.costs.erase);
+                let die = erase % self.dies.len();
                 self.dies[die].enqueue(now, DieWorkKind::Erase, now, length);
                 self.activity.banks_busy += length;
             }
@@ -735,7 +778,7 @@ pub fn shape(media: &config::Media, translation: &config::Translation) -> Transl
     let layout = FlashLayout::of(media, translation);
     let block_units = layout.block_units.max(1);
     let units = (media.capacity_mib << 20) / u64::from(translation.unit_bytes);
-    let all = (real(units) * (1.0 + translation.over_provisioning) / f64::from(block_units)).ceil();
+    let all = (real(units) * (1.0 + translation.spare_share(media)) / f64::from(block_units)).ceil();
     let slc_units = block_units / layout.pages_per_line.max(1);
     let slc_bytes = u64::from(slc_units) * u64::from(translation.unit_bytes);
     TranslationShape {
@@ -744,6 +787,7 @@ pub fn shape(media: &config::Media, translation: &config::Translation) -> Transl
             block_units: slc_units,
         }),
         units,
+        used_units: (translation.used_mib(media) << 20) / u64::from(translation.unit_bytes),
         block_units,
         blocks: all as u32,
         line_units: layout.line_units(),

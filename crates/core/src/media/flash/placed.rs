@@ -2,16 +2,22 @@
 //! placement handle.
 
 use super::Flash;
+use super::late::Progress;
 use crate::config;
 use crate::media::translation::{PlacedStreams, TranslationLayer, WriteStream};
+use crate::number::narrow;
 use crate::time::Time;
 
 macro_rules! handle_counters {
     ($($handle:literal)+) => {
-        /// Names of the two counters of each placement handle, by handle: bytes written, and write amplification in
-        /// percent.
-        const HANDLE_COUNTERS: &[(&str, &str)] = &[
-            $((concat!("handle_", $handle, "_written_bytes"), concat!("handle_", $handle, "_write_amplification_percent")),)+
+        /// Names of the counters of each placement handle, by handle: bytes written, and write amplification in percent,
+        /// of the run and of the second half of its writes.
+        const HANDLE_COUNTERS: &[[&str; 3]] = &[
+            $([
+                concat!("handle_", $handle, "_written_bytes"),
+                concat!("handle_", $handle, "_write_amplification_percent"),
+                concat!("handle_", $handle, "_late_write_amplification_percent"),
+            ],)+
         ];
     };
 }
@@ -48,21 +54,31 @@ impl PlacedWrites {
         self.written_bytes[usize::from(self.stream)] += u64::from(bytes);
     }
 
-    /// Returns the counters of each placement handle that has been written: bytes written, and write amplification in
-    /// percent. Each is a pair of name and value.
-    pub(super) fn counters(&self, layer: &TranslationLayer, unit_bytes: u32) -> Vec<(&'static str, u64)> {
+    /// Returns the bytes written to each placement handle, and those that were programmed for it, by handle. A handle has
+    /// one stream in each reclaim group, which are added up.
+    pub(super) fn progress(&self, layer: &TranslationLayer, unit_bytes: u64) -> Vec<Progress> {
         let Some((_, counts)) = layer.placed() else { return Vec::new() };
         let handles = usize::from(self.streams.handles);
-        let mut counters = Vec::new();
-        for (handle, (written_name, amplification_name)) in HANDLE_COUNTERS.iter().enumerate().take(handles) {
-            // A handle has one stream in each reclaim group: add them up.
+        let of_handle = |handle: usize| {
             let streams = (handle..counts.len()).step_by(handles);
-            let written: u64 = streams.clone().map(|stream| self.written_bytes[stream]).sum();
-            let programmed: u64 =
-                streams.map(|stream| counts[stream].programmed()).sum::<u64>() * u64::from(unit_bytes);
-            if written > 0 {
-                let percent = (u128::from(programmed) * 100 / u128::from(written)) as u64;
-                counters.extend([(*written_name, written), (*amplification_name, percent)]);
+            let written = streams.clone().map(|stream| self.written_bytes[stream]).sum();
+            Progress {
+                written,
+                programmed: streams.map(|stream| counts[stream].programmed()).sum::<u64>() * unit_bytes,
+            }
+        };
+        (0..handles).map(of_handle).collect()
+    }
+
+    /// Returns the counters of each placement handle that has been written: bytes written, and write amplification in
+    /// percent, also of the second half of the run if `late` has it. Each is a pair of name and value.
+    pub(super) fn counters(&self, progress: &[Progress], late: &[Option<u64>]) -> Vec<(&'static str, u64)> {
+        let mut counters = Vec::new();
+        for (handle, (names, Progress { written, programmed })) in HANDLE_COUNTERS.iter().zip(progress).enumerate() {
+            if *written > 0 {
+                let percent = narrow::<u64, u128>(u128::from(*programmed) * 100 / u128::from(*written));
+                counters.extend([(names[0], *written), (names[1], percent)]);
+                counters.extend(late.get(handle).copied().flatten().map(|percent| (names[2], percent)));
             }
         }
         counters
@@ -93,6 +109,7 @@ impl Flash {
     /// Makes a host-selected stream continue in a new reclaim unit, if its current one has been written to. Programs
     /// the stream's open line first, although incomplete.
     pub fn begin_unit(&mut self, now: Time, stream: u8) {
+        let stream = self.translation.unit_stream(stream);
         let units = self.lines[usize::from(stream)].units;
         if units > 0 {
             let left = self.layout.line_units_of(self.lines[usize::from(stream)].block) - units;

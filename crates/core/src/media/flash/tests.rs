@@ -1,9 +1,9 @@
 use super::*;
-use crate::number::length;
 use crate::config::{
     Acknowledge, Buffer as BufferKeys, CollectionReads, CommandBus, Mapping, Media as MediaKeys, Technology,
     Translation as TranslationKeys,
 };
+use crate::number::length;
 
 const UNIT: u64 = 4096;
 
@@ -370,7 +370,7 @@ fn command_bus_counts_its_use_only_where_there_is_one() {
         let uses = flash.uses(at(100));
         uses.iter().map(|part| (part.resource, part.busy)).collect::<Vec<_>>()
     };
-    assert_eq!(names(CommandBus::Unlimited).len(), 2);
+    assert_eq!(names(CommandBus::Unlimited).len(), 3);
     assert_eq!(names(CommandBus::Separate)[2], ("flash command buses", Span::from_us(1)));
     assert_eq!(names(CommandBus::Shared)[1], ("flash channels", Span::from_us(5)));
 }

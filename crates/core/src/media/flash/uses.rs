@@ -6,8 +6,8 @@ use crate::media::timing::Bus;
 use crate::time::{Span, Time};
 
 impl Flash {
-    /// Returns the number and the busy time up to `now` of dies, channels and, if there are any, command buses. Work
-    /// that is queued for later does not count. A read of some planes of an otherwise idle die counts with the share of
+    /// Returns the number and the busy time up to `now` of dies, channels and, if there are any, command buses and
+    /// servers of write commands. Work that is queued for later does not count. A read of some planes of an otherwise idle die counts with the share of
     /// these planes, because other reads may use the other planes.
     pub fn uses(&self, now: Time) -> Vec<PartUse> {
         let planes = u64::from(self.layout.planes);
@@ -25,6 +25,11 @@ impl Flash {
             PartUse { resource: "flash dies", servers: channels * self.layout.dies_per_channel, busy: dies_busy },
             PartUse { resource: "flash channels", servers: channels, busy: buses_busy },
         ];
-        both.into_iter().chain(commands).collect()
+        let admission = self.admission.used(now).map(|(servers, busy)| PartUse {
+            resource: "write buffer commands",
+            servers,
+            busy,
+        });
+        both.into_iter().chain(commands).chain(admission).collect()
     }
 }

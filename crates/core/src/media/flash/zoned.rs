@@ -96,9 +96,9 @@ struct FillingLine {
     buffered: u64,
     /// Number of bytes of an unfilled line that have been copied to spare word lines.
     copied: u64,
-    /// True if some bytes of an unfilled line have left the write buffer for spare word lines, from which they are read
-    /// back.
-    is_outside: bool,
+    /// Number of bytes of an unfilled line that have left the write buffer for spare word lines, from which they are
+    /// read back.
+    outside: u64,
 }
 
 /// Progress of one zone: numbers of lines written and used, and of erase block sets erased.
@@ -245,9 +245,7 @@ impl Flash {
             let is_new = key.1 >= zoned.zones[index(key.0)].reached;
             let before = u64::from(place.position % zoned.stripe.line_units()) * u64::from(zoned.unit_bytes);
             let bytes = if is_new { 0 } else { before };
-            zoned
-                .filling
-                .insert(key, FillingLine { bytes, copied: bytes, is_outside: !is_new, ..FillingLine::default() });
+            zoned.filling.insert(key, FillingLine { bytes, copied: bytes, outside: bytes, ..FillingLine::default() });
             self.begin_line(now, key);
         }
         let Some(zoned) = &mut self.zoned else { return };
@@ -256,14 +254,43 @@ impl Flash {
         line.buffered += u64::from(bytes);
         if line.bytes >= whole {
             let line = zoned.filling.remove(&key).expect("the line is being filled");
-            let FillingLine { buffered, is_outside, .. } = line;
-            if is_outside {
+            let FillingLine { buffered, outside, .. } = line;
+            if outside > 0 {
                 self.read_back(now, key);
             }
             let until = self.program_zone_line(now, at, key, whole);
             self.buffer.release(until, buffered);
             self.programming.push_back(ProgrammingLine { block: key.0, line: key.1, until });
         }
+    }
+
+    /// Prepares `bytes` of one mapping unit, from `offset` of the drive on, for the write buffer of a drive whose zones
+    /// have dies of their own. The buffer's memory moves whole units: a write of a part stores the whole unit, and a
+    /// unit that holds data already is read first, from spare word lines if it has left the buffer. Returns the time,
+    /// not before `at`, at which the unit is in the buffer, and the number of bytes that the memory then moves.
+    pub(super) fn merge_in_zone(&mut self, now: Time, at: Time, offset: u64, bytes: u32) -> (Time, u32) {
+        let unit_bytes = self.layout.unit_bytes;
+        let Some(zoned) = self.zoned.as_mut().filter(|_| bytes < unit_bytes) else { return (at, bytes) };
+        if offset.is_multiple_of(unit_bytes.into()) {
+            return (at, unit_bytes);
+        }
+        let place = zoned.place(narrow::<u32, u64>(offset / u64::from(unit_bytes)));
+        let (key, row) = ((place.block, zoned.line(place)), zoned.row(place));
+        let before = u64::from(place.position % zoned.stripe.line_units()) * u64::from(unit_bytes);
+        let left = zoned.filling.get_mut(&key).filter(|line| line.outside > before);
+        let is_outside = left.map(|line| line.outside = before).is_some();
+        let there_at = if is_outside { self.read_unit_back(now, at, row) } else { at };
+        (there_at, 2 * unit_bytes)
+    }
+
+    /// Reads a mapping unit of an unfilled line from its spare word line. Returns the time at which it is in the buffer.
+    fn read_unit_back(&mut self, now: Time, at: Time, row: FlashRow) -> Time {
+        let length = self.array_read(row.page);
+        let transfer = self.costs.bus.transfer_time(self.layout.unit_bytes);
+        let read_at = self.dies[index(row.die)].enqueue(now, DieWorkKind::Read, at, length);
+        self.activity.banks_busy += length;
+        self.activity.buses_busy += transfer;
+        self.buses[index(row.die % self.layout.channels)].reserve(now, read_at, transfer) + transfer
     }
 
     /// Counts a line of a zone as written. If the line is the first one written in its set of erase blocks and these
@@ -333,7 +360,7 @@ impl Flash {
             let FillingLine { bytes, buffered, copied, .. } = *line;
             line.copied = bytes;
             if frees {
-                (line.buffered, line.is_outside) = (0, true);
+                (line.buffered, line.outside) = (0, bytes);
             }
             let until = if copied < bytes { self.program_zone_line(now, at, key, bytes - copied) } else { at };
             if frees && buffered > 0 {

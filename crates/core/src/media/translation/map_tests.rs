@@ -10,6 +10,7 @@ fn shape(policy: PolicyName, cached_pages: u32) -> TranslationShape {
     let settings = PolicySettings { choices: 10 };
     TranslationShape {
         units,
+        used_units: units,
         block_units,
         blocks: blocks + OPEN_BLOCKS,
         line_units: 1,

@@ -58,6 +58,8 @@ pub use slc::SlcShape;
 pub struct TranslationShape {
     /// Number of mapping units that the user can write, below 2^32 - 1.
     pub units: u64,
+    /// Number of mapping units, from the first one on, that are on a preconditioned drive.
+    pub used_units: u64,
     /// Number of mapping units in each ordinary (not SLC) block.
     pub block_units: u32,
     /// Number of ordinary (not SLC) blocks, over-provisioning included.
@@ -200,7 +202,7 @@ impl TranslationLayer {
             first_moved: user_streams + map_streams,
             kept_streams: u32::from(user_first) + u32::from(map_streams) + u32::from(moved_first),
             kept_user_streams: u32::from(user_first) + u32::from(map_streams),
-            placed: shape.placement.map(|streams| Box::new(PlacedUnits::new(streams))),
+            placed: shape.placement.map(|streams| Box::new(PlacedUnits::new(streams, shape.open_units_of_group()))),
             map: shape.map.map(|map| MapCache::new(shape.units, map.page_units, map.cached_pages, false)),
             slc: shape.slc.map(|slc| SlcCache::new(shape.blocks, slc)),
             blocks: match shape.slc {
@@ -240,11 +242,18 @@ impl TranslationLayer {
     /// must have called [`TranslationLayer::make_room`] before.
     #[inline]
     pub fn write_to(&mut self, unit: u32, stream: u8) -> UnitLocation {
+        self.write_as(unit, stream, stream)
+    }
+
+    /// Writes a mapping unit of host-selected stream `handle` to the open block of user stream number `stream`, which
+    /// [`TranslationLayer::unit_stream`] gives. Returns its new location.
+    #[inline]
+    pub fn write_as(&mut self, unit: u32, handle: u8, stream: u8) -> UnitLocation {
         self.invalidate(unit);
         self.counts.written += 1;
         self.blocks.now += 1;
         if let Some(placed) = &mut self.placed {
-            placed.note_write(unit, stream);
+            placed.note_write(unit, handle);
         }
         let stream = self.write_stream(stream);
         self.counts.slc_written += u64::from(stream == WriteStream::Slc);
@@ -482,6 +491,9 @@ impl TranslationLayer {
                 opened.stream = narrow::<u8, usize>(place);
                 opened.log.reserve_exact(index(self.shape.block_units));
                 self.open[place] = Some(block);
+                if let (Some(placed), WriteStream::User(stream)) = (&mut self.placed, stream) {
+                    placed.regroup(stream);
+                }
                 block
             }
         }
@@ -701,10 +713,33 @@ impl UnitMove {
 
 impl TranslationShape {
     /// Returns the least number of blocks that a drive of this shape needs: enough for the user's mapping units, and
-    /// two for each stream (an open block, and one to move units to).
+    /// two for each stream (an open block, and one to move units to). Host-selected streams of a group that share their
+    /// units count as one.
     pub fn blocks_min(&self) -> u32 {
         let user = self.all_units().div_ceil(self.block_units.into());
-        narrow::<u32, u64>((user + 2 * length(self.streams())).min(u32::MAX.into()))
+        let streams = match self.placement {
+            Some(streams) if streams.shares_units() => 2 * u64::from(streams.groups) + u64::from(self.map.is_some()),
+            _ => length(self.streams()),
+        };
+        narrow::<u32, u64>((user + 2 * streams).min(u32::MAX.into()))
+    }
+
+    /// Returns the number of units that the host-selected streams of a group have open at a time: one for each, or as
+    /// many as take half of the spare blocks if that is less. Streams that are isolated persistently share none.
+    fn open_units_of_group(&self) -> u8 {
+        let Some(streams) = self.placement else { return 1 };
+        let user = self.all_units().div_ceil(self.block_units.into());
+        let spare = u64::from(self.blocks).saturating_sub(user) / (2 * u64::from(streams.groups.max(1)));
+        match streams.shares_units() {
+            true => narrow::<u8, u64>(spare.clamp(1, streams.handles.max(1).into())),
+            false => streams.handles,
+        }
+    }
+
+    /// Returns the number of mapping units that are on a preconditioned drive, pages of the mapping table included if
+    /// the whole drive is in use.
+    pub(super) fn units_at_first(&self) -> u64 {
+        if self.used_units < self.units { self.used_units } else { self.all_units() }
     }
 
     /// Returns the number of streams, each with an open block: user streams, the stream of map pages if there is one,

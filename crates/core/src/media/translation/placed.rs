@@ -11,7 +11,10 @@
 
 use super::{TranslationLayer, UnitMove, WriteStream};
 use crate::config::Isolation;
-use crate::number::index;
+use crate::number::{index, narrow};
+
+/// Writes of a stream divided by those that are forgotten whenever its group opens a block (assumed: drives do not say).
+const RECENT_PART: u64 = 8;
 
 /// Streams that hosts choose: numbers of handles and groups, and the isolation of moved units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,12 @@ impl PlacedStreams {
     pub fn user(&self) -> u8 {
         // A drive file that has not been checked yet may ask for too many streams, so saturate.
         self.handles.saturating_mul(self.groups)
+    }
+
+    /// True if streams of a group may share an open reclaim unit if there are few spare ones: garbage collection mixes
+    /// their data in any case.
+    pub fn shares_units(&self) -> bool {
+        self.isolation == Isolation::Initial
     }
 
     /// Returns the number of streams of moved units: one for each reclaim group, or one for each user stream.
@@ -83,15 +92,34 @@ pub(super) struct PlacedUnits {
     /// True for each stream for which garbage collection keeps a block in reserve: user streams first, then streams of
     /// moved units.
     is_kept: Vec<bool>,
+    /// Number of units that the streams of a group have open at a time.
+    open_units: u8,
+    /// Number of the stream whose open unit takes the writes of each stream.
+    unit_of: Vec<u8>,
+    /// Number of units written to each stream of late.
+    recent: Vec<u64>,
 }
 
 impl PlacedUnits {
-    /// Creates the state of a drive on which no host has chosen a stream: every mapping unit belongs to stream 0.
-    pub(super) fn new(streams: PlacedStreams) -> PlacedUnits {
+    /// Creates the state of a drive on which no host has chosen a stream: every mapping unit belongs to stream 0. The
+    /// streams of a group have `open_units` units open at a time.
+    pub(super) fn new(streams: PlacedStreams, open_units: u8) -> PlacedUnits {
         let (user, moved) = (streams.user(), streams.moved_unit_streams());
         let mut is_kept = vec![false; usize::from(user) + usize::from(moved)];
         (is_kept[0], is_kept[usize::from(user)]) = (true, true);
-        PlacedUnits { streams, counts: vec![PlacedCounts::default(); user.into()], of_units: Vec::new(), is_kept }
+        let unit = |stream: u8| {
+            let handle = stream % streams.handles;
+            stream - handle + handle.min(open_units - 1)
+        };
+        PlacedUnits {
+            streams,
+            counts: vec![PlacedCounts::default(); user.into()],
+            of_units: Vec::new(),
+            is_kept,
+            open_units,
+            unit_of: (0..user).map(unit).collect(),
+            recent: vec![0; user.into()],
+        }
     }
 
     /// Returns the streams among which hosts choose: numbers of handles and groups, and the isolation of moved units.
@@ -103,6 +131,7 @@ impl PlacedUnits {
     #[inline]
     pub(super) fn note_write(&mut self, unit: u32, stream: u8) {
         self.counts[usize::from(stream)].written += 1;
+        self.recent[usize::from(stream)] += 1;
         match self.of_units.get_mut(index(unit)) {
             Some(known) => *known = stream,
             None if stream == 0 => {}
@@ -141,6 +170,26 @@ impl PlacedUnits {
         let is_known = std::mem::replace(&mut self.is_kept[moved], true);
         (1, if is_known { 1 } else { 2 })
     }
+
+    /// Divides the streams of a group anew among its open units, if these are fewer: streams with similar rates of
+    /// writes share a unit, because their data is likely to live for a similar time. Does nothing if each stream has a
+    /// unit of its own.
+    pub(super) fn regroup(&mut self, stream: u8) {
+        let handles = self.streams.handles;
+        if self.open_units == handles {
+            return;
+        }
+        let first = stream / handles * handles;
+        let mut members: Vec<u8> = (first..first + handles).collect();
+        members.sort_by_key(|member| std::cmp::Reverse(self.recent[usize::from(*member)]));
+        let written = members.iter().filter(|member| self.recent[usize::from(**member)] > 0).count().max(1);
+        for (rank, member) in members.into_iter().map(usize::from).enumerate() {
+            let unit = rank.min(written - 1) * usize::from(self.open_units) / written;
+            self.unit_of[member] = first + narrow::<u8, usize>(unit);
+            // Older writes count less, so that streams move between units as their rates change.
+            self.recent[member] -= self.recent[member] / RECENT_PART;
+        }
+    }
 }
 
 impl TranslationLayer {
@@ -157,6 +206,13 @@ impl TranslationLayer {
             self.kept_streams += all;
         }
         self.make_room(units, moved, erased);
+    }
+
+    /// Returns the number of the user stream in whose open block a host's writes to `stream` go: `stream` itself, or
+    /// one of its group if there are too few spare blocks for an open block of each.
+    #[inline]
+    pub fn unit_stream(&self, stream: u8) -> u8 {
+        self.placed.as_ref().map_or(stream, |placed| placed.unit_of[usize::from(stream)])
     }
 
     /// Closes the open block of a user stream early, so that its next write opens another block. Returns the number of

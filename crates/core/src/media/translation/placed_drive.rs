@@ -55,14 +55,15 @@ impl PlacedDrive {
         let mut moves: Vec<PlacedMove> = Vec::new();
         for unit in offset / unit_bytes..(offset + bytes).div_ceil(unit_bytes) {
             let unit = narrow::<u32, u64>(unit);
-            if self.layer.is_in_line(unit, stream) {
+            let open = self.layer.unit_stream(stream);
+            if self.layer.is_in_line(unit, open) {
                 continue;
             }
-            if self.layer.begins_line(stream) {
+            if self.layer.begins_line(open) {
                 let line_units = self.layer.shape.line_units;
-                self.layer.make_room_for(stream, line_units, &mut self.moved, &mut self.erased);
+                self.layer.make_room_for(open, line_units, &mut self.moved, &mut self.erased);
             }
-            self.layer.write_to(unit, stream);
+            self.layer.write_as(unit, stream, open);
             self.erased.clear();
             for UnitMove { units, to, .. } in self.moved.drain(..) {
                 let stream = self.layer.blocks.stream(to.block).saturating_sub(first_moved);
@@ -87,12 +88,12 @@ impl PlacedDrive {
     /// Makes a stream continue in a new reclaim unit, if its current one has been written to. Returns the number of
     /// bytes that the current one still had room for.
     pub fn renew(&mut self, stream: u8) -> u64 {
-        u64::from(self.layer.close(stream)) * u64::from(self.unit_bytes)
+        u64::from(self.layer.close(self.layer.unit_stream(stream))) * u64::from(self.unit_bytes)
     }
 
     /// Returns the number of bytes that the reclaim unit of a stream still has room for.
     pub fn room_bytes(&self, stream: u8) -> u64 {
-        u64::from(self.layer.room_in_unit(stream)) * u64::from(self.unit_bytes)
+        u64::from(self.layer.room_in_unit(self.layer.unit_stream(stream))) * u64::from(self.unit_bytes)
     }
 
     /// Returns the size of a reclaim unit in bytes.

@@ -9,6 +9,7 @@ fn shape(policy: PolicyName, blocks: u32, block_units: u32, spare: f64) -> Trans
     let (blocks, settings) = (blocks + OPEN_BLOCKS, SETTINGS);
     TranslationShape {
         units,
+        used_units: units,
         block_units,
         blocks,
         line_units: 1,

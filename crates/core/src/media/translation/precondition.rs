@@ -18,7 +18,7 @@ impl TranslationShape {
     /// region, too.
     pub fn steady_amplification(&self, region_units: u64, request_units: u32) -> f64 {
         let (block, user) = (f64::from(self.block_units), region_units.min(self.units));
-        let outside = real(self.units - user) / block;
+        let outside = real(self.used_units.saturating_sub(user)) / block;
         let region = real(TranslationShape { units: user, ..*self }.all_units());
         let sealed = f64::from(self.blocks - self.blocks_not_full()) - outside;
         // Number of units that erased blocks can take.
@@ -73,8 +73,8 @@ impl TranslationLayer {
     /// Creates the translation layer of a drive on which every mapping unit has been written once, in the order of
     /// addresses.
     pub fn written_in_order(shape: TranslationShape, seed: u64) -> TranslationLayer {
-        let full = narrow::<u32, u64>(shape.all_units() / u64::from(shape.block_units));
-        let rest = narrow::<u32, u64>(shape.all_units() % u64::from(shape.block_units));
+        let full = narrow::<u32, u64>(shape.units_at_first() / u64::from(shape.block_units));
+        let rest = narrow::<u32, u64>(shape.units_at_first() % u64::from(shape.block_units));
         let valid = (0..full).map(|_| shape.block_units).chain((rest > 0).then_some(rest)).collect();
         TranslationLayer::filled(shape, seed, valid, None)
     }
@@ -85,7 +85,7 @@ impl TranslationLayer {
     pub fn overwritten_at_random(shape: TranslationShape, seed: u64) -> TranslationLayer {
         let mut random = Random::stream(seed, "steady state of flash");
         let open = shape.open_units();
-        let sealed_units = shape.all_units().saturating_sub(open.iter().map(|units| u64::from(*units)).sum());
+        let sealed_units = shape.units_at_first().saturating_sub(open.iter().map(|units| u64::from(*units)).sum());
         let sealed = shape.blocks - shape.blocks_not_full();
         let spare = f64::from(sealed) * f64::from(shape.block_units) / real(sealed_units) - 1.0;
         let run_in = shape.closed_form().is_none().then(|| RunInState::of(&shape, spare));
@@ -95,7 +95,7 @@ impl TranslationLayer {
             (None, None) => Vec::new(),
         };
         valid.extend(&open);
-        let shuffle = Randomiser::new(shape.all_units(), mix(random.bits()));
+        let shuffle = Randomiser::new(shape.units_at_first(), mix(random.bits()));
         let mut drive = TranslationLayer::filled(shape, seed, valid, Some(shuffle));
         for (place, written) in (0..).zip(open) {
             drive.reopen(place, sealed + place, written);

@@ -83,6 +83,7 @@ impl RunInState {
         let all = sealed_units + f64::from(shape.blocks_erased()) * f64::from(shape.block_units);
         let map_share = shape.map.map_or(0.0, |map| 1.0 / f64::from(map.page_units));
         shape.units = whole(all / (1.0 + map_share));
+        shape.used_units = shape.units;
         if let Some(map) = &mut shape.map {
             map.cached_pages = (cached * f64::from(map_cache::pages(shape.units, map.page_units))).round() as u32;
         }

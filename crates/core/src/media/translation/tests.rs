@@ -67,6 +67,7 @@ fn shape(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64)
     let (policy, settings) = with_form(victim_policy);
     TranslationShape {
         units,
+        used_units: units,
         block_units,
         blocks: blocks + OPEN_BLOCKS,
         line_units: 1,
@@ -303,6 +304,7 @@ fn room_of_an_open_block_is_its_unwritten_part() {
 fn neighbours_that_move_together_make_one_move() {
     let shape = TranslationShape {
         units: 16,
+        used_units: 16,
         block_units: 8,
         blocks: 6,
         line_units: 1,

@@ -27,14 +27,14 @@ use super::spec::{
     COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, PSDT_SGL, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry,
     completion_doorbell, submission_doorbell,
 };
+use super::zone_locks::ZoneLocks;
 use super::{Role, controller::Controller};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::memory::HostMemory;
 use crate::protocol::nvme::config::DataPointer;
 use crate::protocol::ports::queue_of;
-use crate::request::Op;
-use crate::request::RequestId;
+use crate::request::{Op, Request, RequestId, WriteTarget};
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
@@ -105,6 +105,8 @@ pub struct Driver {
     /// driver writes them.
     real_host: Option<RealHost>,
     completion_doorbells: bool,
+    /// Locks of zones that are written at their write pointers.
+    zone_locks: ZoneLocks,
     /// Number of doorbell register writes since the start, tails and heads together.
     pub doorbells: u64,
 }
@@ -144,6 +146,7 @@ impl Driver {
             shadow,
             real_host: None,
             completion_doorbells: drive.nvme.completion_doorbells,
+            zone_locks: ZoneLocks::new(drive.zones.zone_bytes()),
             doorbells: 0,
         }
     }
@@ -203,11 +206,13 @@ impl Driver {
     fn reap(&mut self, now: Time, number: u16, stage: Stage, ports: &mut HostPorts) {
         let Some(queue) = self.queues.get_mut(usize::from(number)) else { return };
         let mut reaped = 0;
+        let mut unlocked = Vec::new();
         while let Some(entry) = queue.next_entry(ports.memory) {
             assert!(u32::from(entry.submission_head) < queue.entries, "SQHD is beyond the submission queue");
             let request = queue.requests.complete(usize::from(entry.command_id));
             queue.free_ids.push(entry.command_id);
             ports.shared.requests.charge(Some(request), stage, now);
+            unlocked.extend(self.zone_locks.release(request));
             match entry.status == Status::SUCCESS || self.completes_failed {
                 true => ports.complete(request),
                 false => ports.complete_refused(request),
@@ -235,6 +240,16 @@ impl Driver {
             let request = self.queues[usize::from(number)].waiting.pop_front().expect("as many wait");
             self.submit(now, request, ports);
         }
+        for request in unlocked {
+            self.submit(now, request, ports);
+        }
+    }
+
+    /// Locks the zone of a request that writes at a write pointer or resets such a zone. Returns false, and keeps the
+    /// request until the zone is free, if an earlier one has the lock. True for all other requests.
+    fn takes_zone_lock(&mut self, request: RequestId, ports: &HostPorts) -> bool {
+        let Request { io, target, .. } = &ports.shared.requests[request];
+        *target != WriteTarget::WritePointer || self.zone_locks.lock(io.offset, request)
     }
 
     /// Writes a request's command into the next slot of its submission queue. Queues the request instead if no command
@@ -242,6 +257,9 @@ impl Driver {
     #[inline(always)]
     fn enqueue(&mut self, number: usize, request: RequestId, ports: &mut HostPorts) {
         let io = ports.shared.requests[request].io;
+        if !self.is_plain && !self.takes_zone_lock(request, ports) {
+            return;
+        }
         let queue = &mut self.queues[number];
         let Some(id) = queue.free_ids.pop().or_else(|| queue.fresh_id()) else {
             return queue.waiting.push_back(request);
@@ -266,7 +284,7 @@ impl Driver {
     #[inline(never)]
     fn uncommon_entry(&mut self, number: usize, id: u16, request: RequestId, ports: &mut HostPorts) -> SubmissionEntry {
         let request = &ports.shared.requests[request];
-        let (io, buffer, placement) = (request.io, request.buffer, request.placement);
+        let (io, buffer, target) = (request.io, request.buffer, request.target);
         let queue = &mut self.queues[number];
         let (slba, blocks) = (io.offset >> self.block_shift, io.bytes >> self.block_shift);
         let of_blocks = |opcode, slba, queue: &mut Queue, memory: &mut HostMemory| {
@@ -283,6 +301,9 @@ impl Driver {
             }
             (NamespaceKind::Keyed(_), _) => about_key(SubmissionEntry { command_id: id, ..Default::default() }, &io),
             (NamespaceKind::Zoned(_), Op::Discard) => zone_reset(id, slba),
+            (NamespaceKind::Zoned(_), Op::Write) if target == WriteTarget::WritePointer => {
+                of_blocks(opcode::WRITE, slba, queue, memory)
+            }
             // Use Zone Append, because writes in flight at the same time may be executed in any order.
             (NamespaceKind::Zoned(zones), Op::Write) => {
                 of_blocks(opcode::ZONE_APPEND, slba - slba % zones.layout.zone_blocks, queue, memory)
@@ -295,8 +316,8 @@ impl Driver {
                     _ => queue.entry_without_data(id, op, slba, blocks, memory),
                 };
                 let entry = if parts.metadata.is_some() { queue.protected(id, entry) } else { entry };
-                match (&parts.placement, placement) {
-                    (Some(limits), Some(place)) => directed(entry, limits, place),
+                match (&parts.placement, target) {
+                    (Some(limits), WriteTarget::Handle(place)) => directed(entry, limits, place),
                     _ => entry,
                 }
             }

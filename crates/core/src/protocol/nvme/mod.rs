@@ -29,6 +29,7 @@ mod real_host;
 pub mod rules;
 pub mod served;
 pub mod spec;
+mod zone_locks;
 
 use config::Nvme;
 

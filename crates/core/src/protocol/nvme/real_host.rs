@@ -13,7 +13,7 @@ use crate::ledger::Stage;
 use crate::number::{index, length};
 use crate::protocol::ports::HostPorts;
 use crate::protocol::real_hosts::{CommandForm, HostCommand};
-use crate::request::{Next, RequestId};
+use crate::request::{Next, RequestId, WriteTarget};
 use crate::time::Time;
 
 /// Command of a real host whose completion queue entry is not in host memory yet.
@@ -81,7 +81,7 @@ impl RealHost {
             let due = now - command.delayed;
             request.open(
                 number,
-                Next { io, due, drive: 0, ends_commit: false, placement: None },
+                Next { io, due, drive: 0, ends_commit: false, target: WriteTarget::Any },
                 now,
                 thread,
                 Some(command.token),

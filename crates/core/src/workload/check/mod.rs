@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 mod engines;
 mod flushes;
 mod keys;
+mod objects;
 mod placement;
 mod zones;
 pub use engines::{EngineSupport, engine_without_effect};
@@ -39,6 +40,8 @@ const PS_PER_DAY: u128 = 86_400_000_000_000_000;
 pub struct Limits {
     /// Capacity of the drive in bytes.
     pub capacity_bytes: u64,
+    /// Number of bytes from the drive's start on that are in use, which jobs without a size access.
+    pub used_bytes: u64,
     /// Number of queue pairs; thread i, counted over all jobs in their order, uses pair i modulo this number.
     pub queue_pairs: u32,
     /// Number of entries of each queue, one of which stays empty to distinguish a full queue from an empty one.
@@ -78,6 +81,7 @@ impl Limits {
     pub const fn new(capacity_bytes: u64, block_bytes: u32) -> Limits {
         Limits {
             capacity_bytes,
+            used_bytes: capacity_bytes,
             queue_pairs: 1,
             queue_entries: u32::MAX,
             block_bytes,
@@ -160,7 +164,7 @@ type JobFinding = (&'static str, String, String);
 type Check = fn(&Job, &Limits) -> Option<JobFinding>;
 
 /// All checks of one job, in the order in which their problems are reported.
-const CHECKS: [Check; 36] = [
+const CHECKS: [Check; 39] = [
     threads,
     iodepth,
     mix,
@@ -194,6 +198,9 @@ const CHECKS: [Check; 36] = [
     zones::region,
     zones::read_blocks,
     zones::write_blocks,
+    zones::write_pointer,
+    objects::region,
+    objects::use_of_drive,
     placement::identifiers,
     keys::trace,
     keys::values,

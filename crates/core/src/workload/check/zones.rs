@@ -69,6 +69,18 @@ pub(super) fn write_blocks(job: &Job, limits: &Limits) -> Option<JobFinding> {
     }
 }
 
+/// Refuses writes at write pointers on a drive without zones, and on one whose faults restart the controller: the host
+/// would not know the write pointers then.
+pub(super) fn write_pointer(job: &Job, limits: &Limits) -> Option<JobFinding> {
+    let restarts = limits.zones.is_some_and(|zones| zones.restarts);
+    let found = match limits.zones {
+        None => "zone_append=0 on a drive without zones",
+        Some(_) => "zone_append=0, and faults restart the controller, which moves write pointers",
+    };
+    let is_wrong = !job.zone_append && (limits.zones.is_none() || restarts);
+    when(is_wrong, "zone_append", String::from(found), "zone_append=1")
+}
+
 /// Refuses jobs that together write more zones at a time than exist or can be open, that write different regions, or
 /// that write one after the other.
 pub(super) fn check_written_zones(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {

@@ -15,7 +15,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::stream_seed;
 use crate::number::{index, length, narrow, real};
-use crate::request::{Io, Next, Op};
+use crate::request::{Io, Next, Op, WriteTarget};
 use crate::time::{Span, Time};
 use crate::workload::Job;
 use crate::workload::pace::exponential;
@@ -81,7 +81,13 @@ impl GroupCommit {
         self.position = (self.position + u64::from(bytes)) % self.log_bytes;
         self.committing = group.len();
         self.groups.push_back(group);
-        Some(Next { io: Io { op: Op::Write, offset, bytes }, due, drive: 0, ends_commit: false, placement: None })
+        Some(Next {
+            io: Io { op: Op::Write, offset, bytes },
+            due,
+            drive: 0,
+            ends_commit: false,
+            target: WriteTarget::Any,
+        })
     }
 
     /// Takes the oldest group of log records, which has been committed. Calls `record` for each with the time at which

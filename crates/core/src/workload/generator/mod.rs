@@ -7,6 +7,7 @@
 
 mod group_commit;
 mod handles;
+mod objects;
 mod zones;
 
 use super::addresses::Addresses;
@@ -16,10 +17,11 @@ use super::pace::RatePace;
 use super::trace::{self, TraceIo};
 use super::{BlockShare, Flushes, Job, Pattern};
 use crate::number::{low_u16, whole};
-use crate::request::{DataDirection, Io, Next, Op};
+use crate::request::{DataDirection, Io, Next, Op, WriteTarget};
 use crate::time::{Span, Time};
 use group_commit::GroupCommit;
 use handles::HandleTurns;
+use objects::ObjectTurns;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use zones::{WritableRegion, ZoneTurns};
@@ -149,7 +151,7 @@ impl Generator {
             RequestSource::Replay(replay) => replay.next(now),
             RequestSource::Log(log) => log.next(now),
         };
-        let Next { io, due, drive, ends_commit, .. } = wanted?;
+        let Next { io, due, drive, ends_commit, target } = wanted?;
         // Flushes, and resets of zones that the job writes, do not count towards the job's number of requests.
         let is_reset = io.op == Op::Discard && matches!(self.source, RequestSource::Mix(_));
         let is_beside = io.op == Op::Flush || is_reset;
@@ -159,11 +161,11 @@ impl Generator {
         let is_in_time = is_beside || self.budget.spend(io.bytes, due.max(now));
         let is_last = self.budget.is_spent();
         let ends_commit = is_in_time && (self.flushing.on_request(io.op, is_last) || ends_commit);
-        let placement = match &mut self.handles {
-            Some(handles) if io.op == Op::Write => Some(handles.take()),
-            _ => None,
+        let target = match &mut self.handles {
+            Some(handles) if io.op == Op::Write => WriteTarget::Handle(handles.take()),
+            _ => target,
         };
-        is_in_time.then_some(Next { io, due: due_at, drive, ends_commit, placement })
+        is_in_time.then_some(Next { io, due: due_at, drive, ends_commit, target })
     }
 
     /// Returns the generator of a job whose requests count only once [`begin_to_count`](Self::begin_to_count) is
@@ -203,7 +205,7 @@ impl Generator {
 }
 
 fn flush(now: Time) -> Next {
-    Next { io: Io::flush(), due: now, drive: 0, ends_commit: true, placement: None }
+    Next { io: Io::flush(), due: now, drive: 0, ends_commit: true, target: WriteTarget::Any }
 }
 
 /// Generator of the reads and writes of a job that is neither a replay nor a log with group commit.
@@ -215,6 +217,8 @@ struct Mix {
     read_threshold: u64,
     read: Option<DirectionState>,
     write: Option<DirectionState>,
+    /// Place that writes name, and resets of their zones with them.
+    write_target: WriteTarget,
 }
 
 impl Mix {
@@ -225,8 +229,13 @@ impl Mix {
             DirectionState::new(job, blocks, pace, capacity_bytes, seed)
         };
         let read = (job.read_percent > 0.0).then(|| direction(&job.read_blocks, job.rate_iops_read));
-        let write = (job.read_percent < 100.0).then(|| direction(&job.write_blocks, job.rate_iops_write));
-        Mix { random, first_byte: job.offset, read_threshold: threshold(job.read_percent), read, write }
+        let mut write = (job.read_percent < 100.0).then(|| direction(&job.write_blocks, job.rate_iops_write));
+        if let Some(write) = write.as_mut().filter(|_| job.object_bytes > 0) {
+            write.replace_objects(job, thread, seed);
+        }
+        let read_threshold = threshold(job.read_percent);
+        let write_target = if job.zone_append { WriteTarget::Any } else { WriteTarget::WritePointer };
+        Mix { random, first_byte: job.offset, read_threshold, read, write, write_target }
     }
 
     fn next(&mut self, now: Time) -> Option<Next> {
@@ -241,9 +250,11 @@ impl Mix {
             None => (chosen.into(), offset, bytes),
             Some(ZoneUse::Fill(zones)) => zones.take(bytes),
             Some(ZoneUse::Read(region)) => (chosen.into(), region.offset(offset, bytes), bytes),
+            Some(ZoneUse::Replace(objects)) => objects.take(offset / u64::from(bytes), bytes),
         };
         let io = Io { op, offset: self.first_byte + offset, bytes };
-        Some(Next { io, due, drive, ends_commit: false, placement: None })
+        let target = if chosen == DataDirection::Write { self.write_target } else { WriteTarget::Any };
+        Some(Next { io, due, drive, ends_commit: false, target })
     }
 
     /// Chooses a read or a write at random by their shares. If the chosen one is ahead of its rate and the other is due
@@ -279,17 +290,19 @@ struct DirectionState {
     position: u64,
     turns: Turns,
     pace: Option<RatePace>,
-    /// Use of the zones, on a drive that has zones.
+    /// Use of zones, on a drive that has zones, or of objects that writes replace.
     zones: Option<Box<ZoneUse>>,
 }
 
-/// Use of a drive's zones by the reads, or by the writes, of a thread.
+/// Parts of the region that the reads, or the writes, of a thread use as a whole: zones or objects.
 #[derive(Clone, Debug)]
 enum ZoneUse {
     /// Writes fill zones of the thread one after the other.
     Fill(ZoneTurns),
     /// Reads go to the writable part of each zone.
     Read(WritableRegion),
+    /// Writes replace whole objects of a drive without zones.
+    Replace(ObjectTurns),
 }
 
 /// Round-robin choice among several drives for the reads, or the writes, of a thread.
@@ -333,6 +346,15 @@ impl DirectionState {
             size.addresses = addresses(job, self.region_bytes, size.bytes, seed);
         }
         self.zones = Some(Box::new(ZoneUse::Read(region)));
+    }
+
+    /// Makes the writes of a thread replace whole objects. A random job draws each object by its distribution.
+    fn replace_objects(&mut self, job: &Job, thread: u32, seed: u64) {
+        let objects = ObjectTurns::new(job, self.region_bytes, thread);
+        for size in &mut self.sizes {
+            size.addresses = Addresses::new(job.distribution, objects.count(), stream_seed(seed, "", 0));
+        }
+        self.zones = Some(Box::new(ZoneUse::Replace(objects)));
     }
 
     /// Returns the time at which the next request is due, by its rate; `now` if there is no rate.
@@ -452,7 +474,7 @@ impl Replay {
         let TraceIo { at, io } = self.ahead.take().or_else(|| self.requests.next())?;
         let due = if self.has_times { scaled(at, self.percent) } else { now };
         let ends_commit = if self.spares_flushes { self.spare_flushes() } else { io.op == Op::Flush };
-        Some(Next { io, due, drive: self.drive, ends_commit, placement: None })
+        Some(Next { io, due, drive: self.drive, ends_commit, target: WriteTarget::Any })
     }
 
     /// Skips the flushes that come next in the trace, and reads one request ahead to find their end. Returns true if a

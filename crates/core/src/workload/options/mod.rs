@@ -55,7 +55,7 @@ const fn no_effect(names: &'static [&'static str]) -> JobOption {
     JobOption { names, allowed: "any value; it has no effect", kind: OptionKind::NoEffect }
 }
 
-const BYTES: &str = "bytes with a suffix, such as 10g, or a percentage from 1% to 100%";
+const BYTES: &str = "bytes with a suffix, such as 10g, zones, such as 4z, or a percentage from 1% to 100%";
 const SECONDS: &str = "a whole number with us, ms, s (the default), m, h or d, less than 213 days";
 const MICROSECONDS: &str = "a whole number with us (the default), ms, s, m, h or d, less than 213 days";
 const WHOLE: &str = "a whole number from 0 to 4294967295";
@@ -101,6 +101,12 @@ pub const OPTIONS: &[JobOption] = &[
     value(&["group_commit"], "a whole number of clients, up to 65536", |d, v| {
         values::whole_u32(v).filter(|clients| *clients <= 65_536).map(|n| d.job.group_commit = n)
     }),
+    // Three extensions of fio: writes that replace whole objects, and the choice between append and write in a zone.
+    value(&["object_size"], "bytes with a suffix, up to 1g, which writes replace as a whole", |d, v| {
+        values::whole(v).filter(|bytes| (1..=1 << 30).contains(bytes)).map(|bytes| d.job.object_bytes = bytes)
+    }),
+    switch(&["object_trim"], |d, v| values::switch(v).map(|on| d.job.object_trim = on)),
+    switch(&["zone_append"], |d, v| values::switch(v).map(|on| d.job.zone_append = on)),
     value(&["rate_iops"], "requests a second, 1 or more, such as 5k, or 5k,1k for reads and writes", set_rate_iops),
     value(&["rate_process"], "linear or poisson", set_rate_process),
     value(&["read_iolog"], "the path of one trace, of a format of docs/traces.md, without `:`", |d, v| {

@@ -5,7 +5,9 @@ use super::{ActiveCommand, Controller, PAYLOAD_READ_BYTES, timer};
 use crate::ledger::Stage;
 use crate::number::{index, low_u32, wide_index};
 use crate::protocol::nvme::Role;
-use crate::protocol::nvme::commands::{Action, Changes, Command, CommandSet, DataUse, ListContent, MediaUse};
+use crate::protocol::nvme::commands::{
+    Action, Changes, Command, CommandSet, DataUse, ListContent, MediaUse, ReturnedValue,
+};
 use crate::protocol::nvme::host_lists::{FetchedLists, PlacedCommand};
 use crate::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 use crate::protocol::ports::{Ports, start_read};
@@ -241,6 +243,9 @@ impl Controller {
             store_zeroes(now, id, offset, bytes, ports);
         }
         let kind = if is_forced { timer::DURABILITY_WANTED } else { timer::FINISHED };
+        if row.returns == ReturnedValue::FirstBlock {
+            ports.media.mark_append();
+        }
         let timing = self.namespace.write(now, (offset, bytes), placement, ports);
         ports.shared.requests.charge_memory(request, timing.stages());
         ports.shared.scheduler.at(timing.acknowledged_at, Event::Controller { kind, context: id });

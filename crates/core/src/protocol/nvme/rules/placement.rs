@@ -249,6 +249,7 @@ mod tests {
     };
     const SHAPE: TranslationShape = TranslationShape {
         units: 256,
+        used_units: 256,
         block_units: 16,
         blocks: 64,
         line_units: 4,
