@@ -29,13 +29,8 @@ pub(crate) struct Arguments {
     data_sheet: Option<String>,
     /// Drive file, or name of a shipped drive, with the start values of the keys of --keys and the fixed values of all
     /// other keys
-    #[arg(
-        long,
-        value_name = "DRIVE",
-        required_unless_present = "data_sheet",
-        default_value_if("data_sheet", clap::builder::ArgPredicate::IsPresent, "")
-    )]
-    drive: String,
+    #[arg(long, value_name = "DRIVE", required_unless_present = "data_sheet")]
+    drive: Option<String>,
     /// Keys of the drive whose values the fit searches, separated by commas, as in media.read_ns,nvme.parse_ns
     /// (`phaselink check DRIVE` lists all keys)
     #[arg(long, value_name = "KEY,…", required_unless_present = "data_sheet", value_delimiter = ',')]
@@ -68,7 +63,8 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     if let Some(file) = &arguments.data_sheet {
         return from_data_sheet(file, arguments);
     }
-    let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
+    let drive = arguments.drive.as_deref().unwrap_or_default();
+    let described = input::drive(drive, &arguments.flags.resolve()?)?;
     let keys = fit::keys(described.drive(), &arguments.keys)?;
     let question = FitTask::new(described, keys, arguments.runs()?, arguments.effort())?;
     let fit = fit::fit(&question, &side_by_side)?;
@@ -76,7 +72,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         (true, _) => output::print_json(&output::headed("fit", fit::document(&question, &fit)))?,
         (_, true) => {
             let changes = arguments.flags.texts();
-            output::print(&fit::drive_file(&question, &fit, &arguments.drive, &changes))?;
+            output::print(&fit::drive_file(&question, &fit, drive, &changes))?;
         }
         _ => output::print(&output::with_bold_head(&fit::text(&fit)))?,
     }

@@ -93,6 +93,6 @@ mod tests {
         assert_eq!(first.left_out(), all.kept().len() as u64 - 10);
         assert_eq!(short.outcome(), whole.outcome());
         // The Python package and docs/python.md state this size.
-        assert_eq!(size_of::<KeptRequest>(), 416);
+        assert_eq!(size_of::<KeptRequest>(), 472);
     }
 }

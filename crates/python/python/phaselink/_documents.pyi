@@ -236,7 +236,7 @@ StageMean = TypedDict(
         "mean_ns": float,
     },
 )
-StageName = Literal["queued", "batch", "driver", "fill buffers", "mark tags", "doorbell", "line request", "poll wait", "fetch", "psl", "translation", "parse", "request queue", "firmware wait", "firmware", "host read", "media wait", "media", "device cache", "ring", "dma engine", "claim", "link wait", "transfer", "propagation", "settle", "completion entry", "interrupt", "context switch", "core wait", "poll", "check tags", "copy", "time-out"] | str
+StageName = Literal["queued", "batch", "driver", "fill buffers", "mark tags", "command capsule", "R2T and write data", "target wake-up", "target wait", "target", "doorbell", "line request", "poll wait", "fetch", "psl", "translation", "parse", "request queue", "firmware wait", "firmware", "host read", "media wait", "media", "device cache", "ring", "dma engine", "claim", "link wait", "transfer", "propagation", "settle", "completion entry", "response", "network wait", "interrupt", "context switch", "core wait", "poll", "check tags", "copy", "time-out"] | str
 LinkUse = TypedDict(
     "LinkUse",
     {
@@ -303,7 +303,7 @@ Finding = TypedDict(
         "sentence": str,
     },
 )
-FindingKind = Literal["short_queues"] | Literal["volatile"] | Literal["result"] | Literal["fastest"] | Literal["latency"] | Literal["steps"] | Literal["throughput"] | Literal["equal_load"] | Literal["limit"]
+FindingKind = Literal["short_queues"] | Literal["volatile"] | Literal["result"] | Literal["fastest"] | Literal["latency"] | Literal["steps"] | Literal["throughput"] | Literal["equal_load"] | Literal["limit"] | Literal["network"]
 FindingPlace = TypedDict(
     "FindingPlace",
     {
@@ -322,7 +322,7 @@ FindingPart = TypedDict(
         "unit": "FindingUnit | None",
     },
 )
-FindingUnit = Literal["ns"] | Literal["1/s"] | Literal["requests"]
+FindingUnit = Literal["ns"] | Literal["1/s"] | Literal["requests"] | Literal["cores"]
 ResourceUse = TypedDict(
     "ResourceUse",
     {
@@ -939,6 +939,64 @@ CellLifetime = TypedDict(
         "rated_writes_per_day": float,
     },
 )
+SheetKey = TypedDict(
+    "SheetKey",
+    {
+        "key": str,
+        "value": str,
+        "from": str,
+        "low": float | None,
+        "high": float | None,
+    },
+)
+SheetFigure = TypedDict(
+    "SheetFigure",
+    {
+        "direction": str,
+        "percentile": float,
+        "measured_us": float,
+        "simulated_us": float,
+    },
+)
+SheetLoad = TypedDict(
+    "SheetLoad",
+    {
+        "writes_per_s": float,
+        "read_us": list[float],
+        "write_us": list[float],
+    },
+)
+TailFigure = TypedDict(
+    "TailFigure",
+    {
+        "drive": str,
+        "writes_per_s": float,
+        "direction": str,
+        "percentile": float,
+        "measured_us": float,
+        "predicted_us": float,
+        "in_interval": bool,
+    },
+)
+TailError = TypedDict(
+    "TailError",
+    {
+        "drive": str,
+        "direction": str,
+        "percentile": float,
+        "loads": int,
+        "median_error": float,
+        "in_interval": float,
+    },
+)
+KneeFigure = TypedDict(
+    "KneeFigure",
+    {
+        "drive": str,
+        "measured_per_s": float,
+        "predicted_per_s": float,
+    },
+)
 RankedDrive = TypedDict(
     "RankedDrive",
     {
@@ -1193,6 +1251,29 @@ KvcacheDocument = TypedDict(
         "drives": list["KvCacheDrive"],
         "version": str,
         "verb": Literal["kvcache"],
+    },
+)
+SheetDocument = TypedDict(
+    "SheetDocument",
+    {
+        "drive": str,
+        "keys": list["SheetKey"],
+        "idle": list["SheetFigure"],
+        "predicted": list["SheetLoad"],
+        "simulations": int,
+        "drive_file": str,
+        "version": str,
+        "verb": Literal["sheet"],
+    },
+)
+TailsDocument = TypedDict(
+    "TailsDocument",
+    {
+        "latencies": list["TailFigure"],
+        "errors": list["TailError"],
+        "knees": list["KneeFigure"],
+        "version": str,
+        "verb": Literal["tails"],
     },
 )
 WhatifDocument = TypedDict(

@@ -52,6 +52,44 @@ class PeerSection(TypedDict, total=False):
     memory_read_ns: float
     memory_write_ns: float
 
+class FabricSection(TypedDict, total=False):
+    transport: Literal["none", "tcp", "rdma"]
+    initiators: int
+    queue_pairs: int
+    polled_queues: bool
+    link_gbit_per_s: float
+    mtu_bytes: int
+    propagation_ns: float
+    switch_ns: float
+    switch_buffer_kib: int
+    lossless: bool
+    loss_ratio: float
+    retransmit_us: float
+    header_digest: bool
+    data_digest: bool
+    digest_bytes_per_ns: float
+    in_capsule_bytes: int
+    h2c_data_bytes: int
+    success_flag: bool
+    initiator_submit_ns: float
+    initiator_receive_ns: float
+    initiator_segment_ns: float
+    initiator_copy_bytes_per_ns: float
+    initiator_worker_ns: float
+    interrupt_gap_us: float
+    nic_ns: float
+    nic_generation: int
+    nic_lanes: int
+    target_cores: int
+    target_poll_us: float
+    target_wake_ns: float
+    target_notice_ns: float
+    target_command_ns: float
+    target_response_ns: float
+    target_segment_ns: float
+    target_copy_bytes_per_ns: float
+    preset: str
+
 class DmaSection(TypedDict, total=False):
     descriptor_ns: float
     from_host_ns: float
@@ -170,6 +208,7 @@ class PowerSection(TypedDict, total=False):
 class MediaSection(TypedDict, total=False):
     technology: Literal["pcm", "dram", "nand", "disk"]
     capacity_mib: int
+    raw_mib: int
     channels: int
     banks_per_channel: int
     stripe_bytes: int
@@ -202,11 +241,13 @@ class MediaSection(TypedDict, total=False):
     planes: int
     plane_reads: Literal["together", "independent"]
     command_bus: Literal["unlimited", "separate", "shared"]
+    transfer_pages: int
     block_pages: int
     read_centre_ns: float
     read_upper_ns: float
     erase_ns: float
     suspend_ns: float
+    erase_pulse_ns: float
     suspensions_max: int
     read_spread: float
     program_spread: float
@@ -226,11 +267,16 @@ class ControllerSection(TypedDict, total=False):
     read_pipeline_ns: float
     write_pipeline_ns: float
     pipeline_spread: float
+    pipeline_tail_ns: float
 
 class BufferSection(TypedDict, total=False):
     capacity_kib: int
     command_ns: float
+    command_servers: int
+    merge_ns: float
     page_ns: float
+    journal_interval_us: float
+    journal_us: float
     power_loss_protection: bool
     read_ahead_kib: int
 
@@ -238,8 +284,12 @@ class TranslationSection(TypedDict, total=False):
     mapping: Literal["none", "page"]
     unit_bytes: int
     over_provisioning: float
+    used: float
+    block_mib: int
     policy: Literal["greedy", "fifo", "d-choices", "cost-benefit", "hot-cold", "wear-aware"]
     collection_reads: Literal["queued", "first"]
+    collection_rows: int
+    collection_lines: int
     choices: int
     map_cache_kib: int
     slc_cache_mib: int
@@ -278,6 +328,8 @@ class ZonesSection(TypedDict, total=False):
     open_max: int
     dies: int
     append_max_kib: int
+    append_ns: float
+    command_ns: float
 
 class PlacementSection(TypedDict, total=False):
     handles: int
@@ -389,6 +441,7 @@ class Sections(TypedDict, total=False):
     link: LinkSection | str
     switch: SwitchSection | str
     peer: PeerSection | str
+    fabric: FabricSection | str
     dma: DmaSection | str
     host: HostSection | str
     root_complex: RootComplexSection | str
@@ -433,6 +486,9 @@ class CompareOptions(Sections, total=False):
     thinktime_blocks: Value
     query_rounds: Value
     group_commit: Value
+    object_size: Value
+    object_trim: Value
+    zone_append: Value
     rate_iops: Value
     rate_process: Value
     read_iolog: Value

@@ -152,7 +152,8 @@ impl Command {
     fn lists_for_model(&self, lists: &CommandLists) -> ReadLists {
         let mut read = lists.read.clone();
         match &mut read.content {
-            Ok(ListContent::Ranges(ranges) | ListContent::Sources { ranges, .. }) => ranges.clone_from(&self.ranges),
+            Ok(ListContent::Ranges(ranges)) => *ranges = self.ranges.iter().copied().collect(),
+            Ok(ListContent::Sources { ranges, .. }) => ranges.clone_from(&self.ranges),
             Ok(ListContent::Identifiers(listed)) => {
                 listed.iter_mut().for_each(|(_, handle)| *handle = self.unit_handle(*handle));
             }

@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::fit::sheet::{Candidate, DataSheet, SimulateJobs, solve_drive};
+use crate::fit::sheet::{DataSheet, SheetDrive, SimulateJobs, solve_drive};
 use crate::report::{Answer, Prose, Table};
 use crate::results::units;
 use phaselink_core::number::{length, real};
@@ -115,12 +115,12 @@ pub fn judge(run: SimulateJobs) -> Result<TailsAnswer, Problems> {
     for (name, text) in SHEETS {
         let sheet = DataSheet::parse(&format!("validation/sheets/{name}.toml"), text)?;
         let drive = solve_drive(&sheet, run)?;
-        let of_drive = loads.iter().filter(|load| load.drive == *name);
+        let mut of_drive = loads.iter().filter(|load| load.drive == *name);
         // The first load is the one that the sheet has.
         for load in of_drive.clone().skip(1).filter(|load| load.is_below_knee()) {
             latencies.extend(predicted(&drive, load, run)?);
         }
-        if let Some(load) = of_drive.last() {
+        if let Some(load) = of_drive.next_back() {
             let asked = BEYOND * sheet.random_write_iops;
             let (predicted_per_s, _) = drive.under_load(load.reads_per_s, asked, SECONDS, run)?;
             knees.push(KneeFigure { drive: String::from(*name), measured_per_s: load.writes_per_s, predicted_per_s });
@@ -158,7 +158,7 @@ fn measured() -> Vec<MeasuredLoad> {
     loads
 }
 
-fn predicted(drive: &Candidate, load: &MeasuredLoad, run: SimulateJobs) -> Result<Vec<TailFigure>, Problems> {
+fn predicted(drive: &SheetDrive, load: &MeasuredLoad, run: SimulateJobs) -> Result<Vec<TailFigure>, Problems> {
     let (_, at) = drive.under_load(load.reads_per_s, load.writes_per_s, SECONDS, run)?;
     let figure = |(direction, percentile, measured_us): &(&'static str, f64, f64)| TailFigure {
         drive: String::from(load.drive),

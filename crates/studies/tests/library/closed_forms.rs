@@ -199,7 +199,12 @@ fn zones_on_dies_of_their_own_are_predicted_to_be_no_slower_than_they_are() {
 /// room for all writes of a short run.
 fn admitting(command_ns: u32, servers: u32, set: &[&str]) -> Drive {
     let keys = [format!("buffer.command_ns={command_ns}"), format!("buffer.command_servers={servers}")];
-    let fixed = ["media.capacity_mib=61440", "buffer.capacity_kib=1048576", "controller.write_core_ns=100"];
+    let fixed = [
+        "media.capacity_mib=61440",
+        "media.block_pages=384",
+        "buffer.capacity_kib=1048576",
+        "controller.write_core_ns=100",
+    ];
     let keys = keys.iter().map(String::as_str);
     drive("tlc-gen5", &fixed.into_iter().chain(keys).chain(set.iter().copied()).collect::<Vec<_>>())
 }

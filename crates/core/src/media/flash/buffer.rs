@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::config;
+use crate::media::housekeeping::Pauses;
 use crate::time::{Span, Time};
 
 /// Number of bytes in the page that the configured transfer time of the write buffer is for.
@@ -21,10 +22,10 @@ pub struct FlashBuffer {
     releases: BinaryHeap<Reverse<(Time, u64)>>,
     /// Time at which the buffer's memory has finished all transfers so far.
     memory_free_at: Time,
-    /// Fixed time that every write takes in the buffer, whatever its length.
-    command: Span,
     /// Time to move one page of [`PAGE_BYTES`] into or out of the buffer.
     page: Span,
+    /// Writes of the mapping's journal, during which no write enters the buffer.
+    journal: Option<Pauses>,
 }
 
 impl FlashBuffer {
@@ -36,9 +37,15 @@ impl FlashBuffer {
             has_been_full: false,
             releases: BinaryHeap::new(),
             memory_free_at: Time::ZERO,
-            command: buffer.command,
             page: buffer.page,
+            journal: Pauses::every(buffer.journal_interval, buffer.journal),
         }
+    }
+
+    /// Returns the earliest time, not before `at`, at which a write may enter the buffer.
+    #[inline]
+    pub fn opens_at(&self, at: Time) -> Time {
+        self.journal.map_or(at, |journal| journal.start_after(at))
     }
 
     /// Reserves `bytes` of space in the buffer. Returns the time at which it is available: `at`, or the end of the
@@ -101,11 +108,6 @@ impl FlashBuffer {
     /// Returns the time to move `bytes` into or out of the buffer's memory.
     pub fn transfer_time(&self, bytes: u64) -> Span {
         self.page * bytes / PAGE_BYTES
-    }
-
-    /// Returns the fixed time that every write takes in the buffer, whatever its length.
-    pub fn command_time(&self) -> Span {
-        self.command
     }
 }
 

@@ -142,7 +142,7 @@ impl Die {
             {
                 let wait = suspension.wait(running, free_at);
                 (running.suspensions, running.suspended_at) = (running.suspensions + 1, free_at + wait);
-                // An erase goes on until its pulse has ended; a program does not go on while it is being suspended.
+                // An erase runs until its pulse has ended; a program does not run while it is being suspended.
                 let from = if running.kind == DieWorkKind::Erase { running.suspended_at } else { free_at };
                 (from, running.suspended_at)
             }
@@ -368,7 +368,7 @@ mod tests {
         let pulses = Some(Suspension { time: US(5), erase_pulse: US(300), count_max: u32::MAX });
         let mut die = Die::default();
         die.enqueue(at(0), DieWorkKind::Erase, at(0), US(900));
-        // The erase has run for 300 us at 300 us, and goes on until then; it resumes at 350 us.
+        // The erase has run for 300 us at 300 us, and runs until then; it resumes at 350 us.
         assert_eq!(die.read(at(100), at(100), PLANE_0, US(50), pulses), at(300));
         assert_eq!(die.read(at(120), at(120), PLANE_1, US(50), pulses), at(300));
         assert_eq!(die.read(at(400), at(400), PLANE_0, US(50), None), at(950));
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_of_collection_that_go_first_come_before_queued_programs_and_behind_each_other() {
+    fn reads_of_collection_that_go_first_keep_their_order_before_programs() {
         let mut die = Die::default();
         die.enqueue(at(0), PROGRAM, at(0), US(500));
         assert_eq!(die.enqueue(at(0), PROGRAM, at(0), US(500)), at(1000));

@@ -36,7 +36,6 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use super::housekeeping::Pauses;
 use super::spread::ArraySpread;
 use super::timing::{Bus, BusRate};
 use super::translation::policy::{Policy, PolicySettings};
@@ -64,9 +63,6 @@ use zoned::ZonedBlocks;
 pub struct Flash {
     layout: FlashLayout,
     costs: FlashCosts,
-    /// True if background reads, such as those of garbage collection, go before queued operations of a die that have
-    /// not begun.
-    reads_first: bool,
     spread: Option<ArraySpread>,
     translation: TranslationLayer,
     buffer: FlashBuffer,
@@ -88,8 +84,6 @@ pub struct Flash {
     waits_for_cells: bool,
     /// True if a flush must program the write buffer, because the buffer does not survive a loss of power.
     flushes: bool,
-    /// Writes of the mapping's journal, during which no write enters the buffer.
-    journal: Option<Pauses>,
     /// Line that is being filled in the open block of each user stream: the mapping units to be programmed together.
     /// The last one belongs to the SLC cache, if there is one.
     lines: Vec<OpenLine>,
@@ -103,13 +97,8 @@ pub struct Flash {
     /// Progress of the run's writes, from which the write amplification of its second half is computed.
     history: WriteHistory,
     moves: Vec<UnitMove>,
-    /// Rows that are being collected, with the number of units that are read from each.
-    collected: Vec<(FlashRow, u32)>,
-    /// Largest number of rows of a word line that garbage collection reads in one go.
-    collection_rows: usize,
-    /// Number of lines for which garbage collection makes room at once, and of those that are left of them.
-    collection_lines: u32,
-    lines_until_collection: u32,
+    /// Order in which garbage collection reads and writes beside the host.
+    collection: CollectionOrder,
     erased: Vec<u32>,
     idle: Option<IdleCollection>,
     /// Streams that hosts choose (data placement); `None` if hosts cannot choose.
@@ -168,6 +157,34 @@ struct PartialUnit {
     rest: UnitLocation,
 }
 
+/// Order in which garbage collection reads and writes beside the host.
+#[derive(Clone, Debug)]
+struct CollectionOrder {
+    /// True if background reads, such as those of garbage collection, go before queued operations of a die that have
+    /// not begun.
+    reads_first: bool,
+    /// Rows that are being collected, with the number of units that are read from each.
+    collected: Vec<(FlashRow, u32)>,
+    /// Largest number of rows of a word line that garbage collection reads in one go.
+    rows: usize,
+    /// Number of lines for which garbage collection makes room at once.
+    lines: u32,
+    /// Number of lines until garbage collection makes room again.
+    lines_left: u32,
+}
+
+impl CollectionOrder {
+    fn of(translation: &config::Translation) -> CollectionOrder {
+        CollectionOrder {
+            reads_first: translation.collection_reads == CollectionReads::First,
+            collected: Vec::new(),
+            rows: index(translation.collection_rows),
+            lines: translation.collection_lines,
+            lines_left: 0,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct ProgrammingLine {
     block: u32,
@@ -209,7 +226,6 @@ impl Flash {
         Flash {
             layout,
             costs: FlashCosts::of(media),
-            reads_first: translation.collection_reads == CollectionReads::First,
             spread: ArraySpread::of(media, seed),
             translation: match translation.precondition {
                 Precondition::None => TranslationLayer::new(shape, seed),
@@ -231,17 +247,13 @@ impl Flash {
             capacity_bytes: media.capacity_mib << 20,
             waits_for_cells: !media.acknowledges_early(),
             flushes: !buffer.power_loss_protection,
-            journal: Pauses::every(buffer.journal_interval, buffer.journal),
             lines: vec![OpenLine::default(); streams],
             map_line: OpenLine::default(),
             programming: VecDeque::new(),
             programmed_at: Time::ZERO,
             history: WriteHistory::new(translation.used_mib(media) << 20),
             moves: Vec::new(),
-            collected: Vec::new(),
-            collection_rows: index(translation.collection_rows),
-            collection_lines: translation.collection_lines,
-            lines_until_collection: 0,
+            collection: CollectionOrder::of(translation),
             erased: Vec::new(),
             idle: IdleCollection::new(translation.idle, translation.idle_blocks),
             placed: shape.placement.map(|streams| Box::new(PlacedWrites::new(streams))),
@@ -277,7 +289,7 @@ impl Flash {
         if let Some(placed) = &mut self.placed {
             placed.count(bytes);
         }
-        let at = self.journal.map_or(at, |journal| journal.start_after(at));
+        let at = self.buffer.opens_at(at);
         let (mut from, mut last_at, mut first) = (at, at, offset);
         let mut command = self.admission.take_command(offset);
         let mut moved_bytes = 0;
@@ -600,12 +612,12 @@ impl Flash {
 
     /// Makes room for another line of `stream` by garbage collection, and queues the reads, programs and erases for it.
     fn collect_garbage(&mut self, now: Time, stream: u8) {
-        if self.lines_until_collection > 0 {
-            self.lines_until_collection -= 1;
+        if self.collection.lines_left > 0 {
+            self.collection.lines_left -= 1;
             return;
         }
-        self.lines_until_collection = self.collection_lines - 1;
-        let units = self.layout.line_units() * self.collection_lines;
+        self.collection.lines_left = self.collection.lines - 1;
+        let units = self.layout.line_units() * self.collection.lines;
         let (mut moves, mut erased) = (std::mem::take(&mut self.moves), std::mem::take(&mut self.erased));
         self.translation.make_room_for(stream, units, &mut moves, &mut erased);
         (self.moves, self.erased) = (moves, erased);
@@ -633,7 +645,7 @@ impl Flash {
     fn relocate(&mut self, now: Time, moved: UnitMove) {
         let mut there_at = now;
         {
-            let mut rows = std::mem::take(&mut self.collected);
+            let mut rows = std::mem::take(&mut self.collection.collected);
             rows.extend(self.rows_of(moved).map(|(place, units)| (self.layout.row(place), units)));
             // Rows of one word line lie as far apart as the drive has channels.
             let lines = self.layout.channels * self.layout.pages_per_line;
@@ -641,12 +653,12 @@ impl Flash {
             for run in
                 rows.chunk_by(|(one, _), (next, _)| one.die == next.die && one.number / lines == next.number / lines)
             {
-                for rows in run.chunks(self.collection_rows) {
+                for rows in run.chunks(self.collection.rows) {
                     there_at = there_at.max(self.read_in_one_go(now, rows));
                 }
             }
             rows.clear();
-            self.collected = rows;
+            self.collection.collected = rows;
         }
         let line_units = self.layout.line_units();
         for line in moved.to.position / line_units..(moved.to.position + moved.units) / line_units {
@@ -669,36 +681,38 @@ impl Flash {
         })
     }
 
-    /// Reads rows of one word line in one go, behind all queued operations of their die. Each row leaves the registers
-    /// over the channel before the next is read. Returns the time at which all are in the buffer.
+    /// Reads rows of one word line in one go, behind all queued operations of their die, or before them if background
+    /// reads go first. Each row leaves the registers over the channel before the next is read; the last one leaves while
+    /// the die does something else. Returns the time at which all are in the buffer.
     fn read_in_one_go(&mut self, now: Time, rows: &[(FlashRow, u32)]) -> Time {
         let Some((FlashRow { die, .. }, _)) = rows.first() else { return now };
         let channel = index(die % self.layout.channels);
-        let begun_at = match self.reads_first {
+        let begun_at = match self.collection.reads_first {
             true => self.dies[index(*die)].first_begins_at(now),
             false => self.dies[index(*die)].begins_at(now),
         };
-        let mut crossed = begun_at;
+        let (mut crossed, mut read_at) = (begun_at, begun_at);
         for (row, units) in rows {
             let length = self.array_read(row.page);
             let transfer = self.costs.bus.transfer_time(units * self.layout.unit_bytes);
-            let read_at = self.begin_command(now, channel, crossed) + length;
+            read_at = self.begin_command(now, channel, crossed) + length;
             crossed = self.buses[channel].reserve(now, read_at, transfer) + transfer;
             self.activity.buses_busy += transfer;
         }
-        let length = crossed.since(begun_at);
+        let length = read_at.since(begun_at);
         self.activity.banks_busy += length;
-        match self.reads_first {
+        match self.collection.reads_first {
             true => self.dies[index(*die)].enqueue_first(now, length),
             false => self.dies[index(*die)].enqueue(now, DieWorkKind::Read, now, length),
-        }
+        };
+        crossed
     }
 
     /// Reads mapping units of one row in the background. Returns the time at which they are in the buffer.
     fn read_in_background(&mut self, now: Time, at: Time, place: UnitLocation, units: u32) -> Time {
         let row = self.layout.row(place);
         let length = self.array_read(row.page);
-        let done_at = match self.reads_first {
+        let done_at = match self.collection.reads_first {
             true => self.read_row(now, at, row.die, length),
             false => self.dies[index(row.die)].enqueue(now, DieWorkKind::Read, at, length),
         };

@@ -107,7 +107,7 @@ fn regions_are_bytes_or_percentages() {
         assert_eq!(set_to(name, "50%").io_size, Some(Amount::Percent(50)));
     }
     assert!(refused("size", Some("101%")).contains("1% to 100%"));
-    assert!(refused("size", Some("5z")).contains("`size=5z`"));
+    assert!(refused("size", Some("5q")).contains("`size=5q`"));
 }
 
 #[test]

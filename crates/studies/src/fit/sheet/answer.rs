@@ -3,9 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::candidate::Candidate;
+use super::candidate::SheetDrive;
 use super::quantiles::Quantiles;
-use super::solve::{BUS_BYTES_PER_NS, ERASE_PULSE_US, ERASE_US, Known, SUSPEND_US};
 use crate::report::{Answer, Prose, Table};
 use crate::results::units;
 
@@ -70,7 +69,7 @@ const PREDICTED: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
 
 impl SheetAnswer {
     pub(super) fn new(
-        drive: &Candidate,
+        drive: &SheetDrive,
         (reads, writes): &(Quantiles, Quantiles),
         loads: Vec<(f64, Quantiles, Quantiles)>,
         simulations: u32,
@@ -89,90 +88,16 @@ impl SheetAnswer {
             read_us: PREDICTED.map(|quantile| reads.near(quantile)),
             write_us: PREDICTED.map(|quantile| writes.near(quantile)),
         };
-        let keys: Vec<SheetKey> = drive.keys().into_iter().map(|(key, value)| origin(drive, key, value)).collect();
         SheetAnswer {
             drive: drive.sheet.name.clone(),
             idle: [figures("read", &drive.sheet.reads(), reads), figures("write", &drive.sheet.writes(), writes)]
                 .concat(),
             predicted: loads.into_iter().map(load).collect(),
             simulations,
-            drive_file: drive_file(drive, &keys),
-            keys,
+            drive_file: drive.drive_file(),
+            keys: drive.keys(),
         }
     }
-}
-
-/// Returns where the value of a key comes from.
-fn origin(drive: &Candidate, key: &str, value: String) -> SheetKey {
-    let reads = drive.sheet.reads();
-    let has = |quantile: f64| reads.at(quantile).is_some();
-    let solved = |is_solved: bool, from: &str, known: Known, unit: f64| match is_solved {
-        true => (format!("solved: {from} of the nearly idle drive"), None),
-        false => {
-            (String::from("assumed: the median of seven measured drives"), Some((known.low * unit, known.high * unit)))
-        }
-    };
-    let plain = |from: &str| (String::from(from), None);
-    let (from, range) = match key {
-        "link.preset" | "link.lanes" => plain("given: generation and lanes"),
-        "host.preset" | "stack.preset" | "nvme.interrupts" => plain("given: machine of the latencies"),
-        "media.capacity_mib" => plain("given: capacity"),
-        "media.channels" => (
-            plain("assumed: 8 channels for up to 32 dies, 16 for more").0,
-            drive.sheet.channels.is_none().then_some((4.0, 16.0)),
-        ),
-        "media.banks_per_channel" => plain("derived: all cells in dies of die_gib"),
-        "media.planes" | "media.stripe_bytes" | "media.program_bytes" => {
-            plain("assumed: four planes with pages of 16 KiB, three bits a cell")
-        }
-        "media.transfer_pages" | "translation.collection_rows" => plain("assumed: a word line in one go"),
-        "media.read_ns" => solved(has(0.16), "p10 to p25 of reads", KNOWN_PAGE, 1.0),
-        "media.read_centre_ns" => plain("solved: the median of reads of the nearly idle drive"),
-        "media.read_upper_ns" => solved(has(0.75), "p75 of reads", KNOWN_PAGE, 1.0),
-        "media.program_ns" => plain("solved: sequential writes"),
-        "media.suspend_ns" => solved(has(0.95), "p90 and p95 of reads", SUSPEND_US, 1e3),
-        "media.erase_ns" => solved(has(0.9999), "p99.99 of reads", ERASE_US, 1e3),
-        "media.erase_pulse_ns" => solved(has(0.999_99), "p99.999 of reads", ERASE_PULSE_US, 1e3),
-        "media.bus_bytes_per_ns" => solved(has(0.99), "p99 of reads", BUS_BYTES_PER_NS, 1.0),
-        "controller.read_core_ns" => plain("derived: random reads a second on two cores"),
-        "controller.read_pipeline_ns" | "controller.write_core_ns" => plain("assumed: little; the cells have the rest"),
-        "controller.pipeline_tail_ns" => {
-            plain("derived: p99.99 less p50 of writes are 8.5 means, p99 less p50 are 3.9")
-        }
-        "buffer.command_ns" => plain("solved: the median of writes"),
-        "translation.over_provisioning" => plain("solved: steady random writes"),
-        "translation.collection_reads" => plain("assumed: no die waits for the data of a program"),
-        "buffer.journal_us" | "buffer.journal_interval_us" => {
-            plain("derived: p99.9 of writes, and the largest percentile, as waits for the end of a pause")
-        }
-        "translation.collection_lines" | "buffer.capacity_kib" => {
-            plain("assumed: p99.9 of idle writes says that collection stops them; from one measured drive")
-        }
-        _ => plain(""),
-    };
-    let (low, high) = range.unzip();
-    SheetKey { key: String::from(key), value, from, low, high }
-}
-
-/// Range that no key has.
-const KNOWN_PAGE: Known = Known { value: 0.0, low: 0.0, high: 0.0 };
-
-/// Returns the drive file with the origin of each key as its comment, and the ranges of the assumed ones.
-fn drive_file(drive: &Candidate, keys: &[SheetKey]) -> String {
-    let remark = |key: &str| keys.iter().find(|it| it.key == key).map(|it| it.from.clone());
-    let mut text = drive.drive_file(remark);
-    for it in keys {
-        if let (Some(low), Some(high)) = (it.low, it.high)
-            && high > low
-        {
-            text.push_str(&format!(
-                "\n[[assumed]]\nkey = \"{}\"\nlow = {low}\nhigh = {high}\nwhy = \"{}\"\n",
-                it.key,
-                it.from.trim_start_matches("assumed: ")
-            ));
-        }
-    }
-    text
 }
 
 impl Answer for SheetAnswer {

@@ -19,12 +19,13 @@
 mod answer;
 mod candidate;
 mod input;
+mod keys;
 mod quantiles;
 mod solve;
 #[cfg(test)]
 mod tests;
 
 pub use answer::{SheetAnswer, SheetFigure, SheetKey};
-pub use candidate::Candidate;
+pub use candidate::SheetDrive;
 pub use input::DataSheet;
 pub use solve::{SIMULATIONS_MAX, SimulateJobs, solve, solve_drive};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::answer::SheetAnswer;
-use super::candidate::Candidate;
+use super::candidate::SheetDrive;
 use super::input::DataSheet;
 use super::quantiles::Quantiles;
 use phaselink_core::drive::Drive;
@@ -42,7 +42,7 @@ const PAGE_QUANTILES: [f64; 3] = [1.0 / 6.0, 0.5, 5.0 / 6.0];
 const PAGE_SHARES: [f64; 3] = [0.706, 0.969, 1.325];
 /// Number of exponential means from the median to the quantile 0.9999.
 const MEANS_TO_P9999: f64 = 8.5;
-/// The same for the quantile 0.99.
+/// Number of exponential means from the median to the quantile 0.99.
 const MEANS_TO_P99: f64 = 3.9;
 /// Ratio of the waits at p99.9 and at p99 beyond which the tail is not exponential (which has 1.6).
 const STEEP: f64 = 2.2;
@@ -71,19 +71,19 @@ pub fn solve(sheet: &DataSheet, run: SimulateJobs) -> Result<SheetAnswer, Proble
 ///
 /// # Errors
 /// As those of [`solve`].
-pub fn solve_drive(sheet: &DataSheet, run: SimulateJobs) -> Result<Candidate, Problems> {
+pub fn solve_drive(sheet: &DataSheet, run: SimulateJobs) -> Result<SheetDrive, Problems> {
     let mut solver = Solver { drive: first(sheet), run, simulations: 0 };
     solver.solve()?;
     Ok(solver.drive)
 }
 
 /// Returns first values: sizes of the sheet, its rates without any overhead, and the medians of the measured drives.
-fn first(sheet: &DataSheet) -> Candidate {
+fn first(sheet: &DataSheet) -> SheetDrive {
     let (reads, writes) = (sheet.reads(), sheet.writes());
-    let program_bytes = f64::from(sheet.dies() * Candidate::program_bytes());
+    let program_bytes = f64::from(sheet.dies() * SheetDrive::program_bytes());
     let median = reads.near(0.5);
     let stops = writes.at(0.999).is_some_and(|us| us >= STOPPED * writes.near(0.5));
-    let mut drive = Candidate {
+    let mut drive = SheetDrive {
         sheet: sheet.clone(),
         reads_us: PAGE_SHARES.map(|share| (0.7 * median * share).max(1.0)),
         program_us: program_bytes / sheet.sequential_write_mb_per_s,
@@ -118,7 +118,7 @@ fn write_tail(writes: &Quantiles) -> (f64, [f64; 2]) {
 }
 
 struct Solver<'a> {
-    drive: Candidate,
+    drive: SheetDrive,
     run: SimulateJobs<'a>,
     simulations: u32,
 }
@@ -140,7 +140,8 @@ impl Solver<'_> {
     fn solve_sequential_writes(&mut self) -> Result<(), Problems> {
         for _ in 0..3 {
             let outcome = self.simulate("rw=write\nbs=128k\niodepth=32\nnumber_ios=6000\n")?;
-            self.drive.program_us *= outcome.bytes_per_s() / (self.drive.sheet.sequential_write_mb_per_s * 1e6);
+            let written_bytes = 128.0 * 1024.0 * outcome.iops();
+            self.drive.program_us *= written_bytes / (self.drive.sheet.sequential_write_mb_per_s * 1e6);
         }
         Ok(())
     }
@@ -233,7 +234,7 @@ impl Solver<'_> {
     }
 }
 
-impl Candidate {
+impl SheetDrive {
     /// Simulates random reads and random writes of 4 KiB that arrive at these rates. Returns the achieved writes a second,
     /// and a function of direction (true: reads) and percentile that gives latencies in microseconds.
     ///

@@ -19,7 +19,11 @@ pub fn of_stage(name: &str, stack: &[String]) -> String {
         return of_stack(from_end.unwrap_or(stack.len()));
     };
     let part = Stage::fixed().nth(place).map_or(SystemPart::Host, |(_, part)| part);
-    let counts = |(other, of): &(&str, SystemPart)| *of == part && *other != "firmware wait";
+    if let Some(lightness) = of_network(name) {
+        return css((280, 45, lightness));
+    }
+    let counts =
+        |(other, of): &(&str, SystemPart)| *of == part && *other != "firmware wait" && of_network(other).is_none();
     let before = Stage::fixed().take(place).filter(counts).count();
     match name {
         // Stages before the software stack are greyish, so that they differ from whichever stack stage comes first.
@@ -33,6 +37,17 @@ pub fn of_stage(name: &str, stack: &[String]) -> String {
         "context switch" => of_part(part, 2),
         "interrupt" => of_part(part, 3),
         _ => of_part(part, before),
+    }
+}
+
+/// Returns the lightness of a stage of a network or its target; none for other stages. These stages have a hue of their
+/// own, and take no shade of the link and the host.
+fn of_network(name: &str) -> Option<i32> {
+    match name {
+        "command capsule" | "target" | "network wait" => Some(66),
+        "R2T and write data" | "target wait" => Some(78),
+        "target wake-up" | "response" => Some(88),
+        _ => None,
     }
 }
 

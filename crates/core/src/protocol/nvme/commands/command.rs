@@ -1,5 +1,7 @@
 //! Validation and meaning of a command of an I/O submission queue (NVM Command Set Specification 1.0, section 3).
 
+use smallvec::SmallVec;
+
 use super::{Action, CommandRow, CommandSet, DataUse, DurabilityRule, Extent, ListKind};
 use crate::protocol::nvme::rules::zones::ZoneSend;
 use crate::protocol::nvme::rules::{BlockMetadata, Data, Limits, WritePlacement};
@@ -40,11 +42,14 @@ pub struct Command {
     pub metadata: Option<Box<BlockMetadata>>,
 }
 
+/// Ranges of the drive, each with its offset and length in bytes. A few need no memory of their own.
+pub type ByteRanges = SmallVec<[(u64, u64); 4]>;
+
 /// Content of the list of parameters that a command's data pointer describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListContent {
     /// Ranges of Dataset Management: offset and length in bytes on the drive.
-    Ranges(Vec<(u64, u64)>),
+    Ranges(ByteRanges),
     /// Source ranges of Copy.
     Sources {
         /// Offset and length in bytes on the drive of each source range.
@@ -60,7 +65,8 @@ impl ListContent {
     /// Returns offset and length in bytes on the drive of each range in the list; a list of identifiers has none.
     pub fn ranges(&self) -> &[(u64, u64)] {
         match self {
-            ListContent::Ranges(ranges) | ListContent::Sources { ranges, .. } => ranges,
+            ListContent::Ranges(ranges) => ranges,
+            ListContent::Sources { ranges, .. } => ranges,
             ListContent::Identifiers(_) => &[],
         }
     }
@@ -235,7 +241,7 @@ pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; Ra
 ///
 /// # Errors
 /// LBA Out of Range if any range ends beyond the namespace.
-fn ranges(list: &[u8], namespace: u32, limits: &Limits) -> Result<Vec<(u64, u64)>, Status> {
+fn ranges(list: &[u8], namespace: u32, limits: &Limits) -> Result<ByteRanges, Status> {
     let place = |range: Structure<RangeEntry, &[u8]>| {
         let blocks = range.get(RangeEntry::COUNT);
         let offset = limits.place(namespace, range.get(RangeEntry::FIRST), blocks)?;
@@ -267,6 +273,8 @@ fn sources(list: &[u8], namespace: u32, offset: u64, limits: &Limits) -> Result<
 
 #[cfg(test)]
 mod tests {
+    use smallvec::smallvec;
+
     use super::*;
     use crate::protocol::nvme::commands::opcode;
 
@@ -346,7 +354,7 @@ mod tests {
         assert_eq!((offset(1, 1017), offset(2, 1017)), (Err(Status::LBA_OUT_OF_RANGE), Err(Status::LBA_OUT_OF_RANGE)));
         assert_eq!((offset(0, 0), offset(3, 0)), (Err(Status::INVALID_NAMESPACE), Err(Status::INVALID_NAMESPACE)));
         let range = [[0; 4], 1_u32.to_le_bytes(), 7_u32.to_le_bytes(), [0; 4]].concat();
-        assert_eq!(ranges(&range, 2, &limits), Ok(vec![(second + 7 * 512, 512)]));
+        assert_eq!(ranges(&range, 2, &limits), Ok(smallvec![(second + 7 * 512, 512)]));
         let source = [[0; 8], 1023_u64.to_le_bytes(), [0; 8], [0; 8]].concat();
         assert_eq!(sources(&source, 2, second, &limits), Ok((vec![(second + 1023 * 512, 512)], 512)));
     }
@@ -355,7 +363,7 @@ mod tests {
     fn ranges_lie_within_the_namespace() {
         let range = |blocks: u32, slba: u32| [[0; 4], blocks.to_le_bytes(), slba.to_le_bytes(), [0; 4]].concat();
         let list = [range(1, 10), range(2, 2046)].concat();
-        assert_eq!(ranges(&list, 1, &LIMITS), Ok(vec![(5120, 512), (2046 * 512, 1024)]));
+        assert_eq!(ranges(&list, 1, &LIMITS), Ok(smallvec![(5120, 512), (2046 * 512, 1024)]));
         assert_eq!(ranges(&range(3, 2046), 1, &LIMITS), Err(Status::LBA_OUT_OF_RANGE));
     }
 
