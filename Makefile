@@ -101,7 +101,7 @@ bench-model:
 	crates/python/test.sh bench
 
 bench-serve: build
-	cargo bench -p phaselink-serve --bench shm --bench vfio_user
+	cargo bench -p phaselink-serve --bench shm --bench vfio_user --bench nvme_tcp
 	benches/serve.sh "$${CARGO_TARGET_DIR:-target}/dist/phaselink"
 
 bench-limits:

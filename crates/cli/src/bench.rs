@@ -22,7 +22,8 @@ const EXAMPLES: &str = include_str!("../help/bench.txt");
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Address of the served drive: shm:PATH, nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT
+    /// Address of the served drive: shm:PATH, nbd+unix:///EXPORT?socket=PATH, nbd://127.0.0.1:PORT/EXPORT or
+    /// nvme-tcp://127.0.0.1:PORT
     #[arg(value_name = "TARGET")]
     target: String,
     /// Files with fio jobs to run on the served drive, in place of one job from --bs, --rw and other options

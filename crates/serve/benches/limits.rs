@@ -203,7 +203,7 @@ fn behind<T>(flag: &str, work: impl FnOnce(&Path) -> T) -> io::Result<T> {
     let problem = |problem| io::Error::other(format!("{problem}"));
     let kind = KINDS.iter().find(|kind| kind.flag == flag).expect("a front-end");
     let address = if flag == "nbd" { uri(&path) } else { path.display().to_string() };
-    let asked = FrontArguments { addresses: vec![address], switches: Vec::new() };
+    let asked = FrontArguments { addresses: vec![address], ..FrontArguments::default() };
     let drive = Drive::shipped("nvme").expect("a shipped drive");
     let fronts = vec![(kind.bind)(&asked, &drive, GEOMETRY).map_err(|found| io::Error::other(found.to_string()))?];
     let device = Device {

@@ -1,5 +1,6 @@
 //! All targets, one file each.
 
+mod authentication;
 mod control;
 mod crash;
 mod drive;
@@ -7,6 +8,7 @@ mod explore;
 mod job;
 mod nbd;
 mod nvme;
+mod nvme_tcp;
 mod plan;
 mod shm;
 mod store;
@@ -31,6 +33,10 @@ pub const ALL: &[Target] = &[
     nvme::KEYS,
     nvme::PROTECTION,
     nvme::ADMIN,
+    nvme_tcp::SESSION,
+    authentication::MESSAGES,
+    authentication::TLS,
+    authentication::KEYS,
     store::HEADER,
     store::KEYS,
     control::CONTROL,

@@ -6,6 +6,7 @@ use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_serve::device::store::Geometry;
+use phaselink_serve::front::kind::Switch;
 use phaselink_serve::front::{self, Front, FrontArguments, FrontKind, KINDS, STRICT, nbd};
 
 use crate::input;
@@ -62,10 +63,28 @@ impl clap::Args for FrontFlags {
 fn augment(command: Command, kind: &FrontKind) -> Command {
     let addresses = Arg::new(kind.flag).long(kind.flag).value_name(kind.value).help(kind.help);
     let command = command.arg(addresses.action(ArgAction::Append));
-    kind.switches.iter().fold(command, |command, switch| {
-        let arg = Arg::new(switch.name).long(switch.name).visible_alias(switch.alias).help(switch.help);
-        command.arg(arg.action(ArgAction::SetTrue).requires(kind.flag))
+    // A switch that several front-ends have stands behind the first of them.
+    let is_new = |switch: &&Switch| {
+        KINDS.iter().find(|other| has_switch(other, switch.name)).is_some_and(|first| first.flag == kind.flag)
+    };
+    let command = kind.switches.iter().filter(is_new).fold(command, augment_by_switch);
+    kind.settings.iter().fold(command, |command, setting| {
+        let arg = Arg::new(setting.name).long(setting.name).value_name(setting.value).help(setting.help);
+        command.arg(arg.action(ArgAction::Set).requires(kind.flag))
     })
+}
+
+fn has_switch(kind: &FrontKind, name: &str) -> bool {
+    kind.switches.iter().any(|switch| switch.name == name)
+}
+
+/// Adds a flag without a value, which needs one of the front-ends that have it.
+fn augment_by_switch(command: Command, switch: &'static Switch) -> Command {
+    let owners = KINDS.iter().filter(|kind| has_switch(kind, switch.name));
+    let arg = Arg::new(switch.name).long(switch.name).visible_alias(switch.alias).help(switch.help);
+    // The alias also names the group of these front-ends.
+    let group = ArgGroup::new(switch.alias).args(owners.map(|kind| kind.flag)).multiple(true);
+    command.arg(arg.action(ArgAction::SetTrue).requires(switch.alias)).group(group)
 }
 
 impl clap::FromArgMatches for FrontFlags {
@@ -74,7 +93,9 @@ impl clap::FromArgMatches for FrontFlags {
             let addresses = matches.get_many::<String>(kind.flag)?.cloned().collect();
             let switches =
                 kind.switches.iter().map(|switch| switch.name).filter(|name| matches.get_flag(name)).collect();
-            Some((kind, FrontArguments { addresses, switches }))
+            let value = |name| Some((name, matches.get_one::<String>(name)?.clone()));
+            let settings = kind.settings.iter().filter_map(|setting| value(setting.name)).collect();
+            Some((kind, FrontArguments { addresses, switches, settings }))
         });
         Ok(FrontFlags(asked.collect()))
     }

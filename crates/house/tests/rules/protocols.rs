@@ -3,11 +3,13 @@
 use crate::sources::{Source, product, read};
 
 /// Folders outside the list of protocols that belong to one protocol, by the words that may stand there.
-const HOMES: [(&str, &[&str]); 6] = [
+const HOMES: [(&str, &[&str]); 8] = [
     ("crates/ring/src/", &["dc_express"]),
     ("crates/client/src/", &["dc_express"]),
     ("crates/serve/src/front/shm/", &["dc_express"]),
     ("crates/serve/src/front/vfio_user/", &["nvme"]),
+    ("crates/serve/src/front/nvme_", &["nvme"]),
+    ("crates/serve/src/front/mod.rs", &["nvme"]),
     ("crates/serve/src/lib.rs", &["nvme"]),
     ("crates/serve/src/nvme/", &["nvme"]),
 ];

@@ -35,6 +35,8 @@ pub struct FrontKind {
     pub help: &'static str,
     /// Further flags of the front-end, which take no value.
     pub switches: &'static [Switch],
+    /// Further flags of the front-end, which take a value.
+    pub settings: &'static [ValueFlag],
     /// True if hosts run their own driver, which is part of the model for other front-ends. With timing on, such a
     /// front-end is served alone.
     pub brings_software: bool,
@@ -65,6 +67,17 @@ pub struct Switch {
     pub help: &'static str,
 }
 
+/// Flag of a front-end that takes a value.
+#[derive(Debug)]
+pub struct ValueFlag {
+    /// Name of the command-line flag, without dashes.
+    pub name: &'static str,
+    /// Placeholder for the value in the help of the flag.
+    pub value: &'static str,
+    /// Help text of the command-line flag.
+    pub help: &'static str,
+}
+
 /// Addresses and flags of one front-end, as the user has given them.
 #[derive(Clone, Debug, Default)]
 pub struct FrontArguments {
@@ -72,6 +85,15 @@ pub struct FrontArguments {
     pub addresses: Vec<String>,
     /// Names of the front-end's flags without a value that were given.
     pub switches: Vec<&'static str>,
+    /// Names of the front-end's flags with a value that were given, each with its value.
+    pub settings: Vec<(&'static str, String)>,
+}
+
+impl FrontArguments {
+    /// Returns the value of a flag; none if the flag was not given.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.iter().find(|(given, _)| *given == name).map(|(_, value)| value.as_str())
+    }
 }
 
 /// Form of the addresses at which a benchmark reaches this front-end, and their parser.

@@ -10,6 +10,8 @@ pub mod kind;
 pub mod lifecycle;
 pub mod model;
 pub mod nbd;
+mod nvme_command;
+pub mod nvme_tcp;
 pub mod poll_group;
 pub mod service;
 pub mod shm;
@@ -27,7 +29,7 @@ pub use kind::{Front, FrontArguments, FrontKind, STRICT};
 use kind::{ParsedTarget, TargetKind};
 
 /// All front-ends, in the order in which their addresses are announced.
-pub const KINDS: &[FrontKind] = &[nbd::KIND, shm::KIND, vfio_user::KIND, vhost_user::KIND];
+pub const KINDS: &[FrontKind] = &[nbd::KIND, shm::KIND, vfio_user::KIND, vhost_user::KIND, nvme_tcp::KIND];
 
 /// Parses the address of a served drive as the target of a benchmark, in one of the forms that front-ends know.
 ///
@@ -53,9 +55,18 @@ pub fn check(kinds: &[&FrontKind], drive: &Drive, timing: bool) -> Result<(), Pr
         let found = format!("switch.drives is {}: the model of a served drive has no switch", drive.switch.drives);
         return Err(Problem::new("serve", None, found, "--set switch.drives=0, or --timing off"));
     }
+    check_controllers(kinds)?;
     check_zones(kinds, drive)?;
     check_keys(kinds, drive)?;
     if timing { check_models(kinds, drive) } else { Ok(()) }
+}
+
+/// Checks that at most one front-end has controllers, which share the namespaces and the state of the drive.
+fn check_controllers(kinds: &[&FrontKind]) -> Result<(), Problem> {
+    let mut flags = kinds.iter().filter(|kind| kind.brings_software).map(|kind| kind.flag);
+    let (Some(first), Some(second)) = (flags.next(), flags.next()) else { return Ok(()) };
+    let found = format!("--{first} and --{second} together: each has controllers of its own for the one drive");
+    Err(Problem::new("serve", None, found, "one or the other"))
 }
 
 /// Checks that hosts can use the zones of a drive through all front-ends.

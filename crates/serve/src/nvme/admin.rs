@@ -55,12 +55,31 @@ pub struct AdminRow {
     pub reserved: ReservedBits,
     /// Drives whose controllers have the command.
     pub offered: Offered,
+    /// Controllers in a fabric that have the command.
+    pub in_fabric: FabricUse,
+}
+
+/// Controllers in a fabric that have an admin command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FabricUse {
+    /// No controller, because the command is about queues in host memory.
+    Never,
+    /// Controllers of the drive.
+    OfDrives,
+    /// All controllers, those of discovery included.
+    Always,
 }
 
 impl AdminRow {
     /// Row of a command without effects that every controller has; the rows of the table say what differs.
-    const PLAIN: AdminRow =
-        AdminRow { opcode: 0, effects: effect::NONE, optional_bit: None, reserved: [0; 6], offered: Offered::Always };
+    const PLAIN: AdminRow = AdminRow {
+        opcode: 0,
+        effects: effect::NONE,
+        optional_bit: None,
+        reserved: [0; 6],
+        offered: Offered::Always,
+        in_fabric: FabricUse::OfDrives,
+    };
 }
 
 /// Makes the table of admin commands and their dispatcher. Each row has an opcode, what differs from
@@ -95,18 +114,18 @@ macro_rules! admin_commands {
 const ONE_IDENTIFIER: ReservedBits = all_but(&[&[fields::ID]]);
 
 admin_commands! {
-    DELETE_SUBMISSION_QUEUE { reserved: ONE_IDENTIFIER } => |controller, command, _host| controller.delete_submission_queue(command);
-    CREATE_SUBMISSION_QUEUE {} => |controller, command, host| controller.create_submission_queue(command, host);
-    GET_LOG_PAGE {} => |controller, command, host| controller.get_log_page(command, host);
-    DELETE_COMPLETION_QUEUE { reserved: ONE_IDENTIFIER } => |controller, command, host| controller.delete_completion_queue(command, host);
-    CREATE_COMPLETION_QUEUE {} => |controller, command, host| controller.create_completion_queue(command, host);
-    IDENTIFY {} => |controller, command, host| controller.identify(command, host);
-    ABORT { reserved: all_but(&[&[cancel::QUEUE, cancel::COMMAND_ID]]) } => |controller, command, host| controller.abort(command, host);
-    SET_FEATURES {} => |controller, command, host| controller.set_features(command, host);
-    GET_FEATURES {} => |controller, command, host| controller.get_features(command, host);
-    ASYNC_EVENT_REQUEST { reserved: all_but(&[]) } => |controller, command, _host| controller.request_event(command);
-    KEEP_ALIVE { reserved: all_but(&[]) } => |controller, _command, _host| controller.keep_alive();
-    DOORBELL_BUFFER_CONFIG { optional_bit: Some(8) } => |controller, command, host| controller.share_doorbells(command, host);
+    DELETE_SUBMISSION_QUEUE { reserved: ONE_IDENTIFIER, in_fabric: FabricUse::Never } => |controller, command, _host| controller.delete_submission_queue(command);
+    CREATE_SUBMISSION_QUEUE { in_fabric: FabricUse::Never } => |controller, command, host| controller.create_submission_queue(command, host);
+    GET_LOG_PAGE { in_fabric: FabricUse::Always } => |controller, command, host| controller.get_log_page(command, host);
+    DELETE_COMPLETION_QUEUE { reserved: ONE_IDENTIFIER, in_fabric: FabricUse::Never } => |controller, command, host| controller.delete_completion_queue(command, host);
+    CREATE_COMPLETION_QUEUE { in_fabric: FabricUse::Never } => |controller, command, host| controller.create_completion_queue(command, host);
+    IDENTIFY { in_fabric: FabricUse::Always } => |controller, command, host| controller.identify(command, host);
+    ABORT { reserved: all_but(&[&[cancel::QUEUE, cancel::COMMAND_ID]]), in_fabric: FabricUse::Always } => |controller, command, host| controller.abort(command, host);
+    SET_FEATURES { in_fabric: FabricUse::Always } => |controller, command, host| controller.set_features(command, host);
+    GET_FEATURES { in_fabric: FabricUse::Always } => |controller, command, host| controller.get_features(command, host);
+    ASYNC_EVENT_REQUEST { reserved: all_but(&[]), in_fabric: FabricUse::Always } => |controller, command, _host| controller.request_event(command);
+    KEEP_ALIVE { reserved: all_but(&[]), in_fabric: FabricUse::Always } => |controller, _command, _host| controller.keep_alive();
+    DOORBELL_BUFFER_CONFIG { optional_bit: Some(8), in_fabric: FabricUse::Never } => |controller, command, host| controller.share_doorbells(command, host);
     FORMAT_NVM { effects: effect::BLOCKS | effect::NAMESPACE, optional_bit: Some(1) } => |controller, command, _host| controller.begin_format(command);
     NAMESPACE_MANAGEMENT { effects: effect::BLOCKS | effect::INVENTORY, optional_bit: Some(3), offered: Offered::Divisible } => |controller, command, host| controller.manage_namespaces(command, host);
     NAMESPACE_ATTACHMENT { effects: effect::INVENTORY, optional_bit: Some(3), offered: Offered::Divisible } => |controller, command, host| controller.attach_namespace(command, host);
@@ -165,7 +184,8 @@ impl Controller {
         command: &SubmissionEntry,
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
-        check_flags(command, false)?;
+        // A data pointer in a fabric is an SGL descriptor.
+        check_flags(command, self.identity.fabric.is_some())?;
         if !self.admin_commands().any(|row| row.opcode == command.opcode) {
             return Err(Status::INVALID_OPCODE);
         }
@@ -175,7 +195,12 @@ impl Controller {
     /// Iterates over the admin commands that this controller's drive supports.
     pub(super) fn admin_commands(&self) -> impl Iterator<Item = &'static AdminRow> {
         let offered = self.identity.kind_row().admin;
-        ADMIN_COMMANDS.iter().filter(|row| offered.contains(&row.offered))
+        let is_reached = match &self.identity.fabric {
+            None => |_| true,
+            Some(fabric) if fabric.discovery.is_none() => |within| within != FabricUse::Never,
+            Some(_) => |within| within == FabricUse::Always,
+        };
+        ADMIN_COMMANDS.iter().filter(move |row| offered.contains(&row.offered) && is_reached(row.in_fabric))
     }
 
     /// Returns OACS: the bits that announce the optional admin commands of this controller.
@@ -209,6 +234,12 @@ impl Controller {
             return Ok(AdminOutcome::Pending);
         }
         self.collect_journals();
+        if let Some(discovery) = self.identity.discovery() {
+            let page =
+                if log == log_pages::DISCOVERY { discovery.page() } else { return Err(Status::INVALID_LOG_PAGE) };
+            copy_out(command, host, &part.cut(page)?)?;
+            return Ok(self.end_log_page(command));
+        }
         let (specific, group) = (command.get(log::SPECIFIC), command.get(log::SPECIFIC_ID));
         let page = match self.identity.kind_row().commands_of(command_set) {
             Some(sets) if log == log_pages::EFFECTS => {
@@ -220,14 +251,19 @@ impl Controller {
             _ => self.log_page(log, specific, host.now_ms())?,
         };
         copy_out(command, host, &part.cut(page)?)?;
-        // The event stays masked if the host retains it.
+        Ok(self.end_log_page(command))
+    }
+
+    /// Ends a Get Log Page: unmasks the events of the page, unless the host retains them (RAE).
+    fn end_log_page(&mut self, command: &SubmissionEntry) -> AdminOutcome {
+        let log = low_u8(command.get(log::ID));
         if !command.has(log::RETAIN_EVENT) {
             self.events.on_log_page_read(log);
             if log == log_pages::CHANGED_NAMESPACES {
                 self.changed_namespaces.clear();
             }
         }
-        Ok(DONE)
+        DONE
     }
 
     /// Returns a whole log page. `specific` is the Log Specific Field (LSP): it captures telemetry data, or establishes
@@ -292,12 +328,19 @@ impl Controller {
         if id == KEY_VALUE_FEATURE {
             return self.key_value_feature(command);
         }
+        self.check_feature(id)?;
         let row = Features::row(id)?;
         let value = self.features.get(row, command.get(feature::VALUE))?;
         if let Some(structure) = self.features.structure(row, host.now_ms()) {
             copy_out(command, host, &structure)?;
         }
         Ok(AdminOutcome::Done(value))
+    }
+
+    /// Refuses with Invalid Field a feature that a discovery controller does not have.
+    fn check_feature(&self, id: u8) -> Result<(), Status> {
+        let is_missing = self.identity.discovery().is_some() && !Features::is_of_discovery(id);
+        if is_missing { Err(Status::INVALID_FIELD) } else { Ok(()) }
     }
 
     /// Executes Set Features (section 5.27). Values cannot be saved across resets.
@@ -309,6 +352,7 @@ impl Controller {
         if id == KEY_VALUE_FEATURE {
             return self.set_key_value_feature(command);
         }
+        self.check_feature(id)?;
         let row = Features::row(id)?;
         if command.has(feature::SAVE) {
             return Err(Status::FEATURE_NOT_SAVEABLE);
@@ -342,7 +386,7 @@ impl Controller {
     ) -> Result<AdminOutcome, Status> {
         let (_, queue_count) = self.features.queue_counts();
         let is_used = |queue| self.set_of_completion_queue(queue).completion(queue).is_some();
-        let queue = new_queue_id(command, queue_count, is_used)?;
+        let queue = new_queue_id(low_u16(command.get(fields::ID)), queue_count, is_used)?;
         let (_, entry_size) = host.registers().entry_sizes();
         let entries = self.queue_entries(command, entry_size == ENTRY_SIZES.1)?;
         check_queue_memory(command)?;
@@ -364,7 +408,8 @@ impl Controller {
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
         let (submission_count, completion_count) = self.features.queue_counts();
-        let queue = new_queue_id(command, submission_count, |queue| self.has_submission_queue(queue))?;
+        let id = low_u16(command.get(fields::ID));
+        let queue = new_queue_id(id, submission_count, |queue| self.has_submission_queue(queue))?;
         let (entry_size, _) = host.registers().entry_sizes();
         let entries = self.queue_entries(command, entry_size == ENTRY_SIZES.0)?;
         check_queue_memory(command)?;
@@ -381,6 +426,48 @@ impl Controller {
             .with_priority(QueuePriority::of(command.get(fields::PRIORITY)));
         self.set_of_completion_queue(completion_queue).add_submission(queue, submission);
         Ok(DONE)
+    }
+
+    /// Creates the queue pair of a connection in a fabric, which the Connect command asks for (Base Specification 2.0,
+    /// section 6.3). Both queues have `entries` entries, and `addresses` of their own in the memory of the front-end.
+    ///
+    /// # Errors
+    /// Invalid Queue Identifier if the queue exists, or is beyond the number of queues that the host has been granted.
+    /// Command Sequence Error if the controller is not ready.
+    pub fn connect_queue(
+        &mut self,
+        queue: u16,
+        entries: u32,
+        addresses: (u64, u64),
+        host: &mut impl AdminHost,
+    ) -> Result<(), Status> {
+        if !self.is_enabled || !host.registers().is_ready() {
+            return Err(Status::COMMAND_SEQUENCE_ERROR);
+        }
+        let (submission_count, _) = self.features.queue_counts();
+        new_queue_id(queue, submission_count, |queue| self.has_submission_queue(queue))?;
+        host.clear_doorbells(queue, true, true);
+        let generation = self.next_generation();
+        let set = self.set_of_completion_queue(queue);
+        set.add_completion(queue, CompletionQueue::new(addresses.1, entries, None));
+        set.add_submission(queue, SubmissionQueue::new(addresses.0, entries, queue, generation));
+        Ok(())
+    }
+
+    /// Removes the queue pair of a connection in a fabric that has ended. Commands in flight get no completion.
+    pub fn disconnect_queue(&mut self, queue: u16, host: &mut impl AdminHost) {
+        let set = self.set_of_completion_queue(queue);
+        if set.submission(queue).is_some() {
+            set.remove_submission(queue);
+            set.remove_completion(queue, host);
+        }
+    }
+
+    /// Sets the keep-alive timeout in milliseconds that the Connect command of the admin queue asks for, and starts the
+    /// timer.
+    pub fn set_keep_alive(&mut self, ms: u32) {
+        self.features.set_keep_alive(ms);
+        self.is_kept_alive = true;
     }
 
     /// Executes Delete I/O Submission Queue (section 5.7). Commands in flight get no completion.
@@ -457,7 +544,7 @@ impl Controller {
         }
         let protection = low_u8(command.get(format::PROTECTION));
         let metadata = MetadataFormat::of(protection, command.has(format::PROTECTION_FIRST))?;
-        let format = self.identity.subsystem.choose(format, metadata, command.has(format::EXTENDED))?;
+        let format = self.identity.choose(format, metadata, command.has(format::EXTENDED))?;
         if self.pending.iter().any(|work| matches!(work, PendingWork::Format { .. })) {
             return Err(Status::FORMAT_IN_PROGRESS);
         }
@@ -502,12 +589,7 @@ impl Controller {
 
 /// Returns the identifier of a queue to be created. Invalid Queue Identifier unless it is from 1 to the number of queues
 /// granted to the host, and unused.
-fn new_queue_id(
-    command: &SubmissionEntry,
-    queue_count: u32,
-    mut is_used: impl FnMut(u16) -> bool,
-) -> Result<u16, Status> {
-    let queue = low_u16(command.get(fields::ID));
+fn new_queue_id(queue: u16, queue_count: u32, mut is_used: impl FnMut(u16) -> bool) -> Result<u16, Status> {
     match (1..=queue_count).contains(&queue.into()) && !is_used(queue) {
         true => Ok(queue),
         false => Err(Status::INVALID_QUEUE_ID),

@@ -10,6 +10,7 @@ use std::ops::Range;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
 use super::command::Command;
+use super::discovery::DiscoveryLog;
 use super::events::{AsyncEvent, AsyncEvents};
 use super::execution::CommandProgress;
 use super::features::Features;
@@ -47,6 +48,8 @@ pub struct Controller {
     pub(super) telemetry: (Vec<u8>, u8),
     /// Persistent event log of the reporting context that the host has established, or none.
     pub(super) event_context: Option<Vec<u8>>,
+    /// Generation of the log page of a discovery controller when it was last compared; 0 for other controllers.
+    known_discovery: u64,
     /// Generation of the latest submission queue: a number that tells apart queues that have had one identifier.
     generation: u32,
 }
@@ -90,6 +93,7 @@ impl Controller {
             features: Features::new(&identity.limits),
             sets: vec![Box::new(QueueSet::new(identity.namespaces()))],
             known_namespaces: (0, attached_namespaces(&identity)),
+            known_discovery: identity.discovery().map_or(0, DiscoveryLog::generation),
             changed_namespaces: BTreeSet::new(),
             telemetry: (Vec::new(), 0),
             event_context: None,
@@ -108,6 +112,21 @@ impl Controller {
     pub fn with_queue_sets(mut self, count: usize) -> Controller {
         self.sets.resize_with(count, || Box::new(QueueSet::new(self.identity.namespaces())));
         self
+    }
+
+    /// Returns the identifier of the controller (CNTLID).
+    pub fn controller_id(&self) -> u16 {
+        self.identity.controller_id()
+    }
+
+    /// Returns the maximum number of entries of an I/O queue.
+    pub fn queue_entries_max(&self) -> u32 {
+        self.identity.limits.queue_entries
+    }
+
+    /// True if the controller is one of discovery.
+    pub fn is_of_discovery(&self) -> bool {
+        self.identity.discovery().is_some()
     }
 
     /// Turns strict checks on, which count host behaviour that the specification leaves undefined.
@@ -208,6 +227,17 @@ impl Controller {
         if self.identity.subsystem.version() != self.known_namespaces.0 {
             self.compare_namespaces();
         }
+    }
+
+    /// Checks if the log page of a discovery controller has changed, and raises an event if the host wants it.
+    #[inline]
+    pub(super) fn follow_discovery(&mut self) {
+        let Some(log) = self.identity.discovery() else { return };
+        let generation = log.generation();
+        if generation != self.known_discovery && self.features.reports_discovery() {
+            self.events.raise(AsyncEvent::DiscoveryChange);
+        }
+        self.known_discovery = generation;
     }
 
     #[cold]

@@ -20,6 +20,8 @@ pub enum AsyncEvent {
     NamespaceChange,
     /// A sanitize operation ended.
     SanitizeEnd,
+    /// The log page of a discovery controller has changed.
+    DiscoveryChange,
 }
 
 impl AsyncEvent {
@@ -31,6 +33,7 @@ impl AsyncEvent {
             AsyncEvent::Temperature => (1, 1, log_pages::HEALTH),
             AsyncEvent::NamespaceChange => (2, 0, log_pages::CHANGED_NAMESPACES),
             AsyncEvent::SanitizeEnd => (6, 1, log_pages::SANITIZE_STATUS),
+            AsyncEvent::DiscoveryChange => (2, 0xf0, log_pages::DISCOVERY),
         }
     }
 
@@ -83,7 +86,7 @@ impl AsyncEvents {
         match log {
             log_pages::ERRORS => self.masked_types &= !1,
             log_pages::HEALTH => self.masked_types &= !2,
-            log_pages::CHANGED_NAMESPACES => self.masked_types &= !(1 << 2),
+            log_pages::CHANGED_NAMESPACES | log_pages::DISCOVERY => self.masked_types &= !(1 << 2),
             log_pages::SANITIZE_STATUS => self.masked_types &= !(1 << 6),
             _ => {}
         }

@@ -144,8 +144,7 @@ pub const FEATURES: &[FeatureRow] = &[
         0x0f,
         |features, _| Ok(features.keep_alive_ms),
         |features, value, _| {
-            let unit_ms = u32::from(KEEP_ALIVE_TENTHS) * 100;
-            features.keep_alive_ms = value.div_ceil(unit_ms).saturating_mul(unit_ms);
+            features.set_keep_alive(value);
             Ok(0)
         },
     ),
@@ -298,6 +297,23 @@ impl Features {
     /// Returns true if the host asked for an event when namespaces change (figure 326).
     pub fn reports_namespaces(&self) -> bool {
         feature::NAMESPACE_EVENT.of_dword(self.event_configuration) == 1
+    }
+
+    /// Returns true if the host asked for an event when the log page of a discovery controller changes (figure 326).
+    pub fn reports_discovery(&self) -> bool {
+        feature::DISCOVERY_EVENT.of_dword(self.event_configuration) == 1
+    }
+
+    /// Returns true if a discovery controller has the feature with this identifier: Asynchronous Event Configuration,
+    /// and Keep Alive Timer.
+    pub fn is_of_discovery(id: u8) -> bool {
+        matches!(id, 0x0b | 0x0f)
+    }
+
+    /// Sets the keep-alive timeout in milliseconds, rounded up to the unit of the timer.
+    pub fn set_keep_alive(&mut self, ms: u32) {
+        let unit_ms = u32::from(KEEP_ALIVE_TENTHS) * 100;
+        self.keep_alive_ms = ms.div_ceil(unit_ms).saturating_mul(unit_ms);
     }
 
     /// Returns the data structure of the feature Timestamp at the time `now_ms` of the host's clock.

@@ -6,17 +6,18 @@ use std::sync::Arc;
 use phaselink_core::number::{index, low_u8, low_u16, short_length};
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::commands::{Action, COPY_SOURCES_MAX};
-use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::rules::protection::{
     BYTE_ALIGNED_METADATA, METADATA_CAPABILITIES, PROTECTION_CAPABILITIES,
 };
-use phaselink_core::protocol::nvme::spec::Status;
+use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat};
 use phaselink_core::protocol::nvme::spec::identify::{
     CommandSets, IdList, IdentifyCommon, IdentifyController, IdentifyNamespace, LbaFormatEntry, NamespaceIds,
     NamespaceList,
 };
 use phaselink_core::protocol::nvme::spec::layout::{Layout, Structure};
+use phaselink_core::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, Status};
 
+use super::discovery::{DISCOVERY_NQN, DiscoveryLog};
 use super::event_log;
 use super::kinds::KindRow;
 use super::limits::{ABORTS_MAX, ERROR_LOG_ENTRIES, EVENT_REQUESTS_MAX, KEEP_ALIVE_TENTHS, VERSION};
@@ -60,14 +61,20 @@ pub struct IdentifySelection {
     pub first_group: u16,
 }
 
-/// Identifier of the controller (CNTLID). Hosts see it as the only controller of its NVM subsystem.
-pub(super) const CONTROLLER_ID: u16 = 0;
+/// Identifier of a controller in host memory (CNTLID). Hosts see it as the only controller of its NVM subsystem.
+const CONTROLLER_ID: u16 = 0;
 /// Sanitize capabilities (SANICAP) of the controller. Sanitize supports Block Erase alone, and does not additionally
 /// modify the media if the host sets No-Deallocate After Sanitize.
 pub(super) const SANITIZE_CAPABILITIES: u32 = 1 << 1 | 1 << 30;
 
 /// Value of CNTRLTYPE for an I/O controller.
 const IO_CONTROLLER: u8 = 1;
+/// Value of CNTRLTYPE for a discovery controller.
+const DISCOVERY_CONTROLLER: u8 = 2;
+/// Bit of CTRATT that announces host identifiers of 128 bits.
+const LONG_HOST_IDENTIFIER: u32 = 1;
+/// Value of SGLS in a fabric: data pointers name offsets in the capsule, or data of the transport.
+const FABRIC_SEGMENTS: u32 = 1 | 1 << 20 | 1 << 21;
 /// Value in VWC that says: Flush accepts the broadcast namespace identifier.
 const FLUSH_ALL_SUPPORTED: u8 = 0b11;
 /// Bit of ONCS that announces the feature Timestamp.
@@ -90,6 +97,19 @@ pub struct Identity {
     pub(super) number: u32,
     /// Atomic write unit in bytes: a power cut leaves a write that crosses no multiple of it all old or all new.
     atomic_bytes: u32,
+    /// Place of the controller in a fabric; none if its queues are in host memory.
+    pub(super) fabric: Option<FabricIdentity>,
+}
+
+/// Identity of a controller that hosts reach over a fabric.
+#[derive(Clone, Debug)]
+pub struct FabricIdentity {
+    /// Identifier of the controller, unique in its NVM subsystem (CNTLID).
+    pub controller_id: u16,
+    /// Maximum number of data bytes in a command capsule.
+    pub capsule_data_bytes: u32,
+    /// Log page of a discovery controller; none for a controller of the drive.
+    pub discovery: Option<Arc<DiscoveryLog>>,
 }
 
 impl Identity {
@@ -100,12 +120,54 @@ impl Identity {
         let hash = crc32fast::hash(format!("{name} {capacity_bytes}").as_bytes());
         let (model, serial) = (format!("phaselink {name}"), format!("{hash:08x}-{front}"));
         let subsystem = Arc::new(Subsystem::new(&limits));
-        Identity { model, serial, limits, subsystem, number: front as u32, atomic_bytes: 0 }
+        Identity { model, serial, limits, subsystem, number: front as u32, atomic_bytes: 0, fabric: None }
     }
 
     /// Replaces the identity's namespaces by those of `subsystem`, which other controllers of the drive have too.
     pub fn sharing(self, subsystem: &Arc<Subsystem>) -> Identity {
         Identity { subsystem: Arc::clone(subsystem), ..self }
+    }
+
+    /// Places the controller in a fabric.
+    pub fn in_fabric(self, fabric: FabricIdentity) -> Identity {
+        Identity { fabric: Some(fabric), ..self }
+    }
+
+    /// Returns the LBA formats that hosts can choose. In a fabric, metadata follows the data of each block, which the
+    /// controller does not support, so that formats with metadata are left out there: they are the last.
+    fn lba_formats(&self) -> Vec<LbaFormat> {
+        let mut formats = self.subsystem.formats();
+        formats.retain(|format| self.fabric.is_none() || format.metadata_bytes == 0);
+        formats
+    }
+
+    /// Returns the namespace format that a host has chosen; see [`Subsystem::choose`].
+    pub(super) fn choose(
+        &self,
+        format: usize,
+        metadata: MetadataFormat,
+        is_extended: bool,
+    ) -> Result<BlockFormat, Status> {
+        let is_offered = format < self.lba_formats().len();
+        if is_offered { self.subsystem.choose(format, metadata, is_extended) } else { Err(Status::INVALID_FORMAT) }
+    }
+
+    /// Returns the identifier of the controller (CNTLID).
+    pub(super) fn controller_id(&self) -> u16 {
+        self.fabric.as_ref().map_or(CONTROLLER_ID, |fabric| fabric.controller_id)
+    }
+
+    /// Returns the log page of a discovery controller; none if the controller is one of the drive.
+    pub(super) fn discovery(&self) -> Option<&DiscoveryLog> {
+        self.fabric.as_ref()?.discovery.as_deref()
+    }
+
+    /// Returns the name of the NVM subsystem (SUBNQN).
+    pub fn subsystem_name(&self) -> String {
+        match self.discovery() {
+            Some(_) => String::from(DISCOVERY_NQN),
+            None => format!("nqn.2014-08.org.nvmexpress:uuid:{}", self.uuid_text()),
+        }
     }
 
     /// Returns a view of the namespaces that are attached to this controller.
@@ -139,7 +201,10 @@ impl Identity {
         optional_admin_bits: u16,
     ) -> Result<Box<[u8; IDENTIFY_BYTES]>, Status> {
         let IdentifySelection { cns, command_set, namespace, first_controller, first_group } = selected;
-        let (row, mut page) = (self.kind_row(), Box::new([0; IDENTIFY_BYTES]));
+        let (row, own_id, mut page) = (self.kind_row(), self.controller_id(), Box::new([0; IDENTIFY_BYTES]));
+        if self.discovery().is_some() && cns != cns::CONTROLLER {
+            return Err(Status::INVALID_FIELD);
+        }
         check_command_set(row, cns, command_set)?;
         match cns {
             cns::CONTROLLER => self.controller(optional_admin_bits, &mut page),
@@ -165,9 +230,9 @@ impl Identity {
             cns::ALLOCATED_NAMESPACES => self.list_namespaces(namespace, |_| true, &mut page)?,
             cns::CONTROLLERS_OF_NAMESPACE => {
                 let is_attached = self.allocated(namespace)?.is_some_and(|it| it.is_attached(self.number));
-                list_one(CONTROLLER_ID, is_attached && first_controller == 0, &mut page);
+                list_one(own_id, is_attached && first_controller <= own_id, &mut page);
             }
-            cns::CONTROLLERS => list_one(CONTROLLER_ID, first_controller == 0, &mut page),
+            cns::CONTROLLERS => list_one(own_id, first_controller <= own_id, &mut page),
             cns::ENDURANCE_GROUPS if !row.endurance_groups.is_empty() => {
                 // The list has one group, if the command starts at or before it.
                 list_one(row.endurance_group(), first_group <= row.endurance_group(), &mut page);
@@ -212,7 +277,7 @@ impl Identity {
         page.set_text(Field::MODEL, &self.model);
         page.set_text(Field::FIRMWARE, env!("CARGO_PKG_VERSION"));
         page.set(Field::TRANSFER_MAX, self.limits.transfer_field().unwrap_or(0));
-        page.set(Field::CONTROLLER, CONTROLLER_ID);
+        page.set(Field::CONTROLLER, self.controller_id());
         page.set(Field::VERSION, VERSION);
         page.set(Field::NAMESPACE_NOTICES, true);
         page.set(Field::ATTRIBUTES, self.kind_row().attributes);
@@ -235,9 +300,36 @@ impl Identity {
         page.set(Field::ENDURANCE_GROUPS, self.kind_row().endurance_group());
         page.set(Field::PERSISTENT_LOG_UNITS, event_log::LOG_UNITS);
         self.io_capabilities(&mut page);
-        let name = format!("nqn.2014-08.org.nvmexpress:uuid:{}", self.uuid_text());
+        let name = self.subsystem_name();
         let mut bytes = name.bytes();
         page.set(Field::SUBSYSTEM_NAME, std::array::from_fn(|_| bytes.next().unwrap_or(0)));
+        if let Some(fabric) = &self.fabric {
+            self.fabric_fields(fabric, &mut page);
+        }
+    }
+
+    /// Fills the fields of Identify Controller that only controllers in a fabric have, or that differ there (figure
+    /// 275).
+    fn fabric_fields(&self, fabric: &FabricIdentity, page: &mut Structure<IdentifyController, &mut [u8]>) {
+        use IdentifyController as Field;
+        page.set(Field::HAS_SEVERAL_CONTROLLERS, true);
+        page.set(Field::ATTRIBUTES, self.kind_row().attributes | LONG_HOST_IDENTIFIER);
+        page.set(Field::COMMANDS_MAX, low_u16(self.limits.queue_entries));
+        page.set(Field::SEGMENTS, FABRIC_SEGMENTS);
+        page.set(Field::COMMAND_CAPSULE, (short_length(SUBMISSION_ENTRY_BYTES) + fabric.capsule_data_bytes) / 16);
+        page.set(Field::RESPONSE_CAPSULE, short_length(COMPLETION_ENTRY_BYTES) / 16);
+        page.set(Field::DESCRIPTORS_MAX, 1);
+        page.set(Field::HAS_DISCONNECT, true);
+        if fabric.discovery.is_some() {
+            page.set(Field::TYPE, DISCOVERY_CONTROLLER);
+            page.set(Field::NAMESPACE_NOTICES, false);
+            page.set(Field::DISCOVERY_NOTICES, true);
+            // There are no namespaces, and no optional commands.
+            page.set(Field::NAMESPACES, 0);
+            page.set(Field::OPTIONAL_IO, 0);
+            page.set(Field::WRITE_CACHE, false);
+            page.set(Field::FLUSH_ALL, 0);
+        }
     }
 
     /// Fills the fields of Identify Controller about queues and I/O commands.
@@ -280,6 +372,7 @@ impl Identity {
         }
         page.set(IdentifyNamespace::LENGTH, namespace.bytes.into());
         page.set(IdentifyNamespace::ENDURANCE_GROUP, self.kind_row().endurance_group());
+        page.set(IdentifyNamespace::IS_SHARED, self.fabric.is_some());
         self.capabilities(namespace.format, &mut page);
     }
 
@@ -310,7 +403,7 @@ impl Identity {
     /// Fills the fields of Identify Namespace about LBA formats, metadata and protection information (NLBAF, FLBAS, MC,
     /// DPC, DPS, LBAF).
     fn formats(&self, format: BlockFormat, page: &mut Structure<IdentifyNamespace, &mut [u8]>) {
-        let formats = self.subsystem.formats();
+        let formats = self.lba_formats();
         let own = formats.iter().position(|other| *other == format.lba_format()).unwrap_or(0);
         page.set(IdentifyNamespace::FORMATS, low_u8(short_length(formats.len())) - 1);
         page.set(IdentifyNamespace::FORMAT, low_u8(short_length(own)));

@@ -58,6 +58,7 @@ impl Controller {
         self.follow_registers(host, store);
         self.execute_pending(host, store);
         self.follow_namespaces();
+        self.follow_discovery();
         self.complete_events(host);
         self.send_interrupts(host);
         if self.sets.iter().any(|set| set.journal.has_failures()) {

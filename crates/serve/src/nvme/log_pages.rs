@@ -34,6 +34,8 @@ pub const PERSISTENT_EVENTS: u8 = 0x0d;
 /// Identifiers of the log pages of data placement.
 pub(super) const PLACEMENT_LOGS: [u8; 4] =
     [PLACEMENT_CONFIGURATIONS, PLACEMENT_USAGE, PLACEMENT_STATISTICS, PLACEMENT_EVENTS];
+/// Identifier of the log page Discovery (figure 202).
+pub const DISCOVERY: u8 = 0x70;
 /// Identifier of the log page Sanitize Status (figure 202).
 pub const SANITIZE_STATUS: u8 = 0x81;
 

@@ -18,7 +18,7 @@ use super::controller::{Controller, HandleList, PendingWork};
 use super::event_log::event;
 use super::events::AsyncEvent;
 use super::host::AdminHost;
-use super::identify::{CONTROLLER_ID, IDENTIFY_BYTES, SANITIZE_CAPABILITIES};
+use super::identify::{IDENTIFY_BYTES, SANITIZE_CAPABILITIES};
 use super::subsystem::{BlockFormat, Sanitize, SanitizeState, Subsystem};
 use crate::device::store::Store;
 use crate::device::tally::locked;
@@ -48,7 +48,7 @@ impl Controller {
             CREATE => {
                 let group = self.identity.kind_row().endurance_group();
                 let (blocks, (format, metadata), handles) = new_namespace(command, group, host)?;
-                let format = self.identity.subsystem.choose(format, metadata, false)?;
+                let format = self.identity.choose(format, metadata, false)?;
                 PendingWork::Create { command_id, blocks, format, handles }
             }
             DELETE if namespace == ALL_NAMESPACES => PendingWork::Delete { command_id, namespace },
@@ -80,7 +80,7 @@ impl Controller {
         let mut list = [0; IDENTIFY_BYTES];
         copy_in(command, host, &mut list)?;
         let list = IdList::over(list);
-        if (list.get(IdList::COUNT), list.get(IdList::IDS.element(0))) != (1, CONTROLLER_ID) {
+        if (list.get(IdList::COUNT), list.get(IdList::IDS.element(0))) != (1, self.identity.controller_id()) {
             return Err(Status::CONTROLLER_LIST_INVALID);
         }
         self.pending.push_back(PendingWork::Attach { command_id, namespace, is_attached });

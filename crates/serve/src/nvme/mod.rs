@@ -30,7 +30,7 @@
 //!
 //! | layer | files |
 //! |---|---|
-//! | memory | [`limits`], [`kinds`] (of namespaces), [`strict`], [`registers`], [`host`], [`array_host`] |
+//! | memory | [`limits`], [`kinds`] (of namespaces), [`strict`], [`discovery`] (log page), [`registers`], [`host`], [`array_host`] |
 //! | queues | [`arbitration`], [`queues`] |
 //! | commands | [`event_log`], [`placement`], [`kind_state`], [`subsystem`] (namespaces), [`journal`], [`command`], `namespace` (blocks, zones, keys), `recorded_commands`, [`queue_set`], [`execution`] |
 //! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `block_status`, `placement_admin`, `key_value_admin`, [`management`] (of namespaces), [`lifecycle`] |
@@ -59,6 +59,7 @@ pub mod array_host;
 mod block_status;
 pub mod command;
 pub mod controller;
+pub mod discovery;
 pub mod event_log;
 pub mod events;
 pub mod execution;
@@ -87,6 +88,6 @@ pub use command::Command;
 pub use controller::Controller;
 pub use execution::CommandProgress;
 pub use host::{AdminHost, Host, Unreachable};
-pub use identify::Identity;
+pub use identify::{FabricIdentity, Identity};
 pub use limits::{QUEUE_PAIRS_MAX, interrupt_vectors};
 pub use queue_set::{NextCommand, QueueSet};

@@ -100,7 +100,7 @@ fn serve_on(device_threads: usize, test: &str, kind: Kind, timing: bool, wait: W
         }
         Kind::VfioUser => Box::new(VfioUser(vec![ControllerSocket::bind(&place, &drive, GEOMETRY, 0).unwrap()])),
         Kind::VhostUser => {
-            let asked = FrontArguments { addresses: vec![place.display().to_string()], switches: Vec::new() };
+            let asked = FrontArguments { addresses: vec![place.display().to_string()], ..FrontArguments::default() };
             (vhost_user::KIND.bind)(&asked, &drive, GEOMETRY).unwrap()
         }
     };

@@ -1,9 +1,11 @@
-//! A served drive on threads of its own, as clients of vfio-user, vhost-user and NBD meet it.
+//! A served drive on threads of its own, as clients of vfio-user, vhost-user, NVMe/TCP and NBD meet it.
 
 mod background;
 mod device_threads;
 mod faults;
 mod flushes;
+mod nvme_tcp;
+mod nvme_tcp_security;
 mod strict;
 mod together;
 mod vfio_client;

@@ -33,7 +33,7 @@ fn serve(test: &str, drive: &str, store: Store, timing: bool, wait: Wait) -> Run
     let alone = alone();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("vhost-{test}.sock"));
     let drive = Drive::shipped(drive).unwrap();
-    let asked = FrontArguments { addresses: vec![path.display().to_string()], switches: Vec::new() };
+    let asked = FrontArguments { addresses: vec![path.display().to_string()], ..FrontArguments::default() };
     let front = (KIND.bind)(&asked, &drive, store.geometry()).unwrap();
     let server = Server {
         device: device(drive, store),

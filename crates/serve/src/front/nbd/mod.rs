@@ -50,6 +50,7 @@ pub const KIND: FrontKind = FrontKind {
         alias: "no-structured-replies",
         help: "Answer NBD clients with simple replies only, which common clients receive with fewer calls",
     }],
+    settings: &[],
     brings_software: false,
     sends_interrupts: false,
     knows_zones: false,
@@ -61,7 +62,7 @@ pub const KIND: FrontKind = FrontKind {
             Address::Tcp(_) => None,
         })
     },
-    bind: |FrontArguments { addresses, switches }, _, geometry| {
+    bind: |FrontArguments { addresses, switches, .. }, _, geometry| {
         let structured_replies = !switches.contains(&SIMPLE_REPLIES);
         let uris = all(addresses.iter().map(|text| Uri::parse(text)))?;
         let bound = uris.iter().map(|uri| {

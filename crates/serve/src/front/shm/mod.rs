@@ -40,6 +40,7 @@ pub const KIND: FrontKind = FrontKind {
     value: "PATH",
     help: "Serve in shared memory at the socket PATH[,offset=SIZE][,size=SIZE][,readonly]; may be given more than once",
     switches: &[],
+    settings: &[],
     brings_software: false,
     sends_interrupts: false,
     knows_zones: false,

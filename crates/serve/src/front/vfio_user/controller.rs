@@ -13,7 +13,6 @@ use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::{PollFd, PollFlags};
 
-use super::command::CommandRequest;
 use super::connection::{Connection, MESSAGES_MAX};
 use super::lending::{ControllerGroups, Handover, LentQueues};
 use super::reach::Reach;
@@ -23,6 +22,7 @@ use crate::device::pace::BATCH;
 use crate::device::store::Geometry;
 use crate::device::tally::CompletionsTaken;
 use crate::front::lifecycle::RequestInFlight;
+use crate::front::nvme_command::CommandRequest;
 use crate::front::poll_group::QueueHandover;
 use crate::front::socket::bind_unix;
 use crate::nvme::{AdminHost, Command, Controller, Identity, NextCommand, QueueSet, limits};

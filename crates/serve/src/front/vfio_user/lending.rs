@@ -26,11 +26,11 @@
 use phaselink_core::number::{index, length};
 use phaselink_core::protocol::nvme::rules::Limits;
 
-use super::command::CommandRequest;
 use super::controller::ControllerState;
 use super::reach::Mapped;
 use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::RequestInFlight;
+use crate::front::nvme_command::{CommandRequest, HandOver};
 use crate::front::poll_group::{QueueHandover, QueueOwner, owner};
 use crate::nvme::QueueSet;
 
@@ -127,10 +127,11 @@ impl<'a> ControllerGroups<'a> {
     pub(super) fn wake(&self) {
         self.borrowers.iter().for_each(|borrower| borrower.wakeup.wake());
     }
+}
 
-    /// Hands a request over to the owner of the controller.
+impl HandOver for ControllerGroups<'_> {
     #[cold]
-    pub(super) fn hand_over(&self, request: RequestInFlight<CommandRequest>) {
+    fn hand_over(&self, request: RequestInFlight<CommandRequest>) {
         self.handover.put(Handover::Request(Box::new(request)));
     }
 }

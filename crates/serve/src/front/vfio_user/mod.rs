@@ -19,13 +19,12 @@
 //! - [`memory`] is the client's memory, and [`mapping`] a mapped region of it, with the only `unsafe` code.
 //! - [`connection`] is the socket, and the [`Host`](crate::nvme::Host) of a controller. [`reach`] is the access of
 //!   threads without the socket.
-//! - `controller` is a socket with its controller. `lending` divides the controller's queues among poll groups,
-//!   `command` has the steps of a command, and `serve` the poll groups.
+//! - `controller` is a socket with its controller. `lending` divides the controller's queues among poll groups, and
+//!   `serve` has the poll groups. The steps of a command are in `front/nvme_command.rs`.
 //!
 //! When a client disconnects, its memory and interrupts are released, the controller is as after a loss of power, and
 //! the next client may connect. The data stays.
 
-mod command;
 pub mod connection;
 mod controller;
 pub mod interrupts;
@@ -55,24 +54,28 @@ use crate::device::report::EmptyExchange;
 pub use controller::{ControllerSocket, socket_path};
 pub use serve::behind_the_doorbell;
 
+/// Flag of the front-ends whose hosts drive an NVMe controller.
+pub(super) const STRICT_SWITCH: Switch = Switch {
+    name: STRICT,
+    alias: "strict-nvme",
+    help: "Tell at the end what hosts over vfio-user or NVMe/TCP have done that the NVMe specification leaves undefined",
+};
+
 /// Description of the front-end for NVMe over vfio-user: its flags, help texts and binding of addresses.
 pub const KIND: FrontKind = FrontKind {
     flag: "vfio-user",
     value: "PATH",
     help: "Serve an NVMe device over vfio-user at the socket PATH, or at PATH/cntrl if PATH is a directory; may be given \
            more than once",
-    switches: &[Switch {
-        name: STRICT,
-        alias: "strict-nvme",
-        help: "Tell at the end what hosts over vfio-user have done that the NVMe specification leaves undefined",
-    }],
+    switches: &[STRICT_SWITCH],
+    settings: &[],
     brings_software: true,
     sends_interrupts: true,
     knows_zones: true,
     knows_keys: true,
     check_model,
     socket: |text| Ok(Some(socket_path(Path::new(text)))),
-    bind: |FrontArguments { addresses, switches }, drive, geometry| {
+    bind: |FrontArguments { addresses, switches, .. }, drive, geometry| {
         let is_strict = switches.contains(&STRICT);
         let bind = |(number, path): (usize, &String)| {
             let bound = ControllerSocket::bind(Path::new(path), drive, geometry, number)?;

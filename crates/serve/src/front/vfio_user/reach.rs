@@ -12,6 +12,7 @@ use super::interrupts::Interrupts;
 use super::memory::{AccessTarget, Memory};
 use super::session::{Doorbells, Session};
 use crate::device::faults::{CompletionFault, DelayQueue, Faults, InterruptFault};
+use crate::front::nvme_command::QueueHost;
 use crate::nvme::host::EndedFault;
 use crate::nvme::{Host, Unreachable};
 
@@ -187,6 +188,18 @@ impl<T: Reach> Host for T {
     #[inline]
     fn take_ended_fault(&mut self) -> Option<EndedFault> {
         self.signals().queue_faults.take_due()
+    }
+}
+
+impl<T: Reach> QueueHost for T {
+    #[inline]
+    fn is_leaving(&self) -> bool {
+        Reach::is_leaving(self)
+    }
+
+    #[inline]
+    fn take_out_of_reach(&mut self) -> bool {
+        Reach::take_out_of_reach(self)
     }
 }
 

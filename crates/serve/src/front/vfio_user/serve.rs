@@ -11,10 +11,8 @@ use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::time::Span;
 use rustix::event::PollFd;
 
-use super::command::{CommandRequest, Place, QueueEndpoint};
 use super::controller::{ControllerSocket, ServedController};
 use super::lending::{ControllerGroups, Handover, LentQueues, group_of};
-use super::reach::Reach;
 use crate::clock::Wait;
 use crate::device::Device;
 use crate::device::counter::Counter;
@@ -23,9 +21,9 @@ use crate::device::pace::SLEEP_MAX;
 use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
 use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
+use crate::front::nvme_command::{CommandRequest, HandOver, Place, QueueEndpoint, fetch_set};
 use crate::front::poll_group::{FrontEnd, PollGroup, QueueOwner, run_all};
 use crate::front::service::Service;
-use crate::nvme::arbitration::QueuePriority;
 use crate::nvme::limits;
 
 /// Set of queues that a thread borrows from a controller, whose socket another thread owns.
@@ -143,59 +141,6 @@ fn spare_fronts<'a>(
         ControllerGroup { controllers: vec![controller], ..ControllerGroup::empty(served) }
     };
     groups.iter().enumerate().map(group).collect()
-}
-
-/// Maximum number of commands of a priority class that are fetched before the thread does anything else.
-const COMMANDS_OF_ROUND: u32 = 256;
-
-/// Fetches and begins commands of every I/O queue in a set; returns true if there was any.
-#[inline]
-fn fetch_set<H: Reach>(life: &mut Lifecycle<'_, CommandRequest>, endpoint: &mut QueueEndpoint<'_, H>) -> bool {
-    if endpoint.set.arbitration.is_some() {
-        return fetch_by_priority(life, endpoint);
-    }
-    let mut found = false;
-    for queue in endpoint.set.io_queues() {
-        if endpoint.set.poll_doorbell(queue, endpoint.host) {
-            found |= life.serve_queue(endpoint, queue.into());
-            endpoint.set.send_interrupts(endpoint.host);
-        }
-    }
-    found
-}
-
-/// Fetches and begins commands of the I/O queues in a set by their priority classes; returns true if there was any.
-/// While there are urgent commands, the other classes wait.
-#[cold]
-fn fetch_by_priority<H: Reach>(life: &mut Lifecycle<'_, CommandRequest>, endpoint: &mut QueueEndpoint<'_, H>) -> bool {
-    let mut found = false;
-    for class in QueuePriority::ALL {
-        found |= fetch_class(life, endpoint, class);
-        if found && class == QueuePriority::Urgent {
-            break;
-        }
-    }
-    found
-}
-
-/// Fetches and begins as many commands of a priority class as a round of arbitration allows; returns true if there was
-/// any.
-fn fetch_class<H: Reach>(
-    life: &mut Lifecycle<'_, CommandRequest>,
-    endpoint: &mut QueueEndpoint<'_, H>,
-    class: QueuePriority,
-) -> bool {
-    let (mut found, mut idle) = (false, endpoint.set.io_queues().len());
-    let mut left = endpoint.set.arbitration.map_or(0, |arbitration| arbitration.round(class)).min(COMMANDS_OF_ROUND);
-    while left > 0 && idle > 0 {
-        let Some((queue, most)) = endpoint.set.take_turn(class, left, endpoint.host) else { break };
-        let fetched = life.serve_some(endpoint, queue.into(), most);
-        endpoint.set.send_interrupts(endpoint.host);
-        // A queue whose completion queue is full yields no commands. Stop once no queue has yielded any.
-        idle = if fetched > 0 { endpoint.set.io_queues().len() } else { idle - 1 };
-        (left, found) = (left - fetched, found || fetched > 0);
-    }
-    found
 }
 
 impl<'a> ControllerGroup<'a> {

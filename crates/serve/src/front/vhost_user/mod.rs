@@ -39,6 +39,7 @@ pub const KIND: FrontKind = FrontKind {
     help: "Serve a virtio block device over vhost-user at the socket PATH, to QEMU and other virtual machines; may be given \
            more than once",
     switches: &[],
+    settings: &[],
     brings_software: false,
     sends_interrupts: false,
     knows_zones: false,

@@ -193,6 +193,8 @@ command_fields! {
         TEMPERATURE_EVENT = 11[1..=1],
         /// Event when namespaces change.
         NAMESPACE_EVENT = 11[8..=8],
+        /// Event when the discovery log page changes.
+        DISCOVERY_EVENT = 11[31..=31],
         /// Error for the deletion of a key that does not exist (EDNEK).
         REPORTS_MISSING = 11[0..=0],
         /// Endurance group of the features of data placement (ENDGID).
@@ -249,6 +251,39 @@ command_fields! {
         ENABLE = 12[0..=0],
         /// Directive type to be enabled or disabled (TDTYPE).
         TARGET = 12[8..=15],
+    }
+    /// Fields of Connect and Disconnect (Base Specification 2.0, sections 6.3 and 6.4).
+    connect {
+        /// Format of the command and its data (RECFMT).
+        RECORD_FORMAT = 10[0..=15],
+        /// Identifier of the queue (QID).
+        QUEUE = 10[16..=31],
+        /// Number of entries of the submission queue, less 1 (SQSIZE).
+        ENTRIES = 11[0..=15],
+        /// Attributes of the queue (CATTR).
+        ATTRIBUTES = 11[16..=23],
+        /// Keep-alive timeout in milliseconds (KATO).
+        KEEP_ALIVE = 12[0..=31],
+    }
+    /// Fields of Property Get and Property Set (Base Specification 2.0, sections 6.5 and 6.6).
+    property {
+        /// Size of the property (a field of ATTRIB): 0 for 4 bytes, 1 for 8 bytes.
+        SIZE = 10[0..=2],
+        /// Byte offset of the property (OFST).
+        OFFSET = 11[0..=31],
+        /// Low half of the value (VALUE).
+        VALUE_LOW = 12[0..=31],
+        /// High half of the value (VALUE).
+        VALUE_HIGH = 13[0..=31],
+    }
+    /// Fields of Authentication Send and Authentication Receive (Base Specification 2.0, sections 6.2 and 6.1).
+    security {
+        /// Fields SPSP0 (low byte) and SPSP1 that the security protocol defines.
+        SPECIFIC = 10[8..=23],
+        /// Security protocol (SECP).
+        PROTOCOL = 10[24..=31],
+        /// Number of bytes that are transferred (TL), or room for the response (AL).
+        BYTES = 11[0..=31],
     }
     /// Fields of Get LBA Status (NVM Command Set Specification 1.0, section 4.2.1).
     block_status {

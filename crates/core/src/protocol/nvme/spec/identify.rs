@@ -16,6 +16,8 @@ layouts! {
         MODEL: [u8; 40] = 24,
         /// Firmware revision (FR).
         FIRMWARE: [u8; 8] = 64,
+        /// NVM subsystem may have several controllers (a bit of CMIC).
+        HAS_SEVERAL_CONTROLLERS: u8 = 76[1],
         /// Binary logarithm of the pages of the longest transfer (MDTS); 0 for no limit.
         TRANSFER_MAX: u8 = 77,
         /// Controller identifier (CNTLID).
@@ -24,6 +26,8 @@ layouts! {
         VERSION: u32 = 80,
         /// Notices of changed namespaces (a bit of OAES).
         NAMESPACE_NOTICES: u32 = 92[8],
+        /// Notices of changes of the discovery log page (a bit of OAES).
+        DISCOVERY_NOTICES: u32 = 92[31],
         /// Controller attributes (CTRATT).
         ATTRIBUTES: u32 = 96,
         /// Controller type (CNTRLTYPE).
@@ -68,6 +72,8 @@ layouts! {
         SUBMISSION_ENTRY: u8 = 512,
         /// Binary logarithms of the smallest and, in the upper half, the largest completion queue entry (CQES).
         COMPLETION_ENTRY: u8 = 513,
+        /// Maximum number of commands in flight of an I/O queue (MAXCMD).
+        COMMANDS_MAX: u16 = 514,
         /// Number of namespaces (NN).
         NAMESPACES: u32 = 516,
         /// Optional NVM command support (ONCS).
@@ -86,6 +92,18 @@ layouts! {
         SEGMENTS: u32 = 536,
         /// NVMe qualified name of the subsystem (SUBNQN).
         SUBSYSTEM_NAME: [u8; 256] = 768,
+        /// Size of a command capsule of an I/O queue in units of 16 bytes (IOCCSZ).
+        COMMAND_CAPSULE: u32 = 1792,
+        /// Size of a response capsule of an I/O queue in units of 16 bytes (IORCSZ).
+        RESPONSE_CAPSULE: u32 = 1796,
+        /// Offset of data in a command capsule in units of 16 bytes, from the end of the submission queue entry (ICDOFF).
+        CAPSULE_DATA_OFFSET: u16 = 1800,
+        /// Static controller model (a bit of FCATT); the model is dynamic without it.
+        IS_STATIC: u8 = 1802[0],
+        /// Maximum number of SGL data block descriptors in a capsule (MSDBD).
+        DESCRIPTORS_MAX: u8 = 1803,
+        /// Disconnect command (a bit of OFCS).
+        HAS_DISCONNECT: u16 = 1804[0],
     }
     /// Identify Namespace (NVM Command Set Specification 1.0, figure 97).
     IdentifyNamespace: 4096 {
@@ -107,6 +125,8 @@ layouts! {
         PROTECTION_CAPABILITIES: u8 = 28,
         /// Protection settings (DPS).
         PROTECTION: u8 = 29,
+        /// Several controllers may access the namespace (a bit of NMIC).
+        IS_SHARED: u8 = 30[0],
         /// Value that deallocated blocks read as (bits of DLFEAT).
         DEALLOCATED_VALUE: u8 = 33[0..=2],
         /// Write Zeroes may deallocate (a bit of DLFEAT).

@@ -80,6 +80,44 @@ layouts! {
         /// Number of captures of host-initiated telemetry.
         GENERATION: u8 = 381,
     }
+    /// Header of the log page Discovery (figure 264).
+    DiscoveryHeader: 1024 {
+        /// Number of changes of the log page (GENCTR).
+        GENERATION: u64 = 0,
+        /// Number of records (NUMREC).
+        RECORDS: u64 = 8,
+        /// Format of the log page (RECFMT).
+        RECORD_FORMAT: u16 = 16,
+    }
+    /// Record of the log page Discovery (figure 265).
+    DiscoveryEntry: 1024 {
+        /// Transport (TRTYPE).
+        TRANSPORT: u8 = 0,
+        /// Family of the address (ADRFAM).
+        ADDRESS_FAMILY: u8 = 1,
+        /// Type of the subsystem (SUBTYPE).
+        SUBSYSTEM_TYPE: u8 = 2,
+        /// Requirement of a secure channel (bits of TREQ).
+        SECURE_CHANNEL: u8 = 3[0..=1],
+        /// Hosts may disable the flow control of submission queues (a bit of TREQ).
+        MAY_DISABLE_FLOW_CONTROL: u8 = 3[2],
+        /// Port of the NVM subsystem (PORTID).
+        PORT: u16 = 4,
+        /// Controller identifier (CNTLID).
+        CONTROLLER: u16 = 6,
+        /// Maximum number of entries of an admin submission queue (ASQSZ).
+        ADMIN_ENTRIES: u16 = 8,
+        /// The discovery subsystem keeps connections with a keep-alive timeout (a bit of EFLAGS).
+        IS_PERSISTENT: u16 = 10[1],
+        /// Identifier of the transport's service (TRSVCID): the port of TCP in decimal digits.
+        SERVICE: [u8; 32] = 32,
+        /// NVMe qualified name of the subsystem (SUBNQN), which ends with a zero.
+        SUBSYSTEM_NAME: [u8; 256] = 256,
+        /// Address (TRADDR).
+        ADDRESS: [u8; 256] = 512,
+        /// Type of security of TCP (SECTYPE in TSAS; TCP Transport Specification 1.0, section 3.1.1).
+        SECURITY: u8 = 768,
+    }
     /// Log page Sanitize Status (figure 263).
     SanitizeStatus: 512 {
         /// Progress (SPROG): 65536ths, or all ones if no operation is in progress.

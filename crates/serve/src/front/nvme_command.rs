@@ -2,9 +2,9 @@
 //!
 //! A real host has its own driver, which takes the place of the modelled one. With timing on, a command enters the
 //! model at the doorbell's packet, as the served controller has decoded it, with its lists of pages. The model's
-//! controller fetches command and lists over the link, moves the data and posts the completion entry. Commands that are refused take their time like others, and so do flushes and
-//! deallocations. A write with force unit access ends when the modelled buffer has been flushed. Admin commands take no
-//! time.
+//! controller fetches command and lists over the link, moves the data and posts the completion entry. Commands that are
+//! refused take their time like others, and so do flushes and deallocations. A write with force unit access ends when
+//! the modelled buffer has been flushed. Admin commands take no time.
 //!
 //! So that real delays are not added to modelled ones, a doorbell counts as written halfway between the polling round
 //! that found it and the round before. Data moves as soon as the model knows the instant of completion. The completion
@@ -19,16 +19,37 @@ use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
-use super::lending::ControllerGroups;
-use super::reach::Reach;
+use super::lifecycle::{Completion, Endpoint, Fetch, Lifecycle, Request, RequestClass, RequestInFlight, Round};
+use super::model::{ModelQueue, Submission};
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::device::faults::FaultEffect;
 use crate::device::record::Record;
 use crate::device::store::Store;
-use crate::front::lifecycle::{Completion, Endpoint, Fetch, Request, RequestClass, RequestInFlight, Round};
-use crate::front::model::{ModelQueue, Submission};
-use crate::nvme::{Command, CommandProgress, NextCommand, QueueSet};
+use crate::nvme::arbitration::QueuePriority;
+use crate::nvme::{Command, CommandProgress, Host, NextCommand, QueueSet};
+
+/// Host whose queues a thread polls.
+pub(super) trait QueueHost: Host {
+    /// True if the host is about to move to another thread, so that no further commands are fetched.
+    fn is_leaving(&self) -> bool {
+        false
+    }
+
+    /// Returns true if memory was out of the thread's reach since the last call.
+    fn take_out_of_reach(&mut self) -> bool {
+        false
+    }
+
+    /// Sends everything that the completions of a batch have left to be sent.
+    fn end_batch(&mut self) {}
+}
+
+/// Way by which a request reaches the thread that owns its controller.
+pub(super) trait HandOver {
+    /// Hands a request over to the owner of the controller.
+    fn hand_over(&self, request: RequestInFlight<CommandRequest>);
+}
 
 /// Index by which the thread that has fetched a command finds the command's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,10 +130,10 @@ impl Request for CommandRequest {
 }
 
 /// Set of queues with access to its client, on the thread that owns or borrows the set.
-pub(super) struct QueueEndpoint<'e, H> {
+pub(super) struct QueueEndpoint<'e, H, G> {
     pub place: Place,
     pub client: u64,
-    pub groups: &'e ControllerGroups<'e>,
+    pub groups: &'e G,
     pub set: &'e mut QueueSet,
     pub host: &'e mut H,
     /// Number of the modelled queue that stands for the controller's I/O queue 1; none with timing off, or if no
@@ -120,7 +141,7 @@ pub(super) struct QueueEndpoint<'e, H> {
     pub first_model_queue: Option<u16>,
 }
 
-impl<H: Reach> QueueEndpoint<'_, H> {
+impl<H: QueueHost, G: HandOver> QueueEndpoint<'_, H, G> {
     /// Reads and checks a command again, if its data or lists were out of the reach of the thread that fetched it.
     pub(super) fn read_again(&mut self, request: &mut CommandRequest) {
         if std::mem::take(&mut request.is_unread) {
@@ -137,7 +158,7 @@ impl<H: Reach> QueueEndpoint<'_, H> {
     }
 }
 
-impl<H: Reach> Endpoint<CommandRequest> for QueueEndpoint<'_, H> {
+impl<H: QueueHost, G: HandOver> Endpoint<CommandRequest> for QueueEndpoint<'_, H, G> {
     const COMPLETES_TOGETHER: bool = true;
 
     #[inline]
@@ -187,6 +208,7 @@ impl<H: Reach> Endpoint<CommandRequest> for QueueEndpoint<'_, H> {
     #[inline]
     fn end_batch(&mut self) {
         self.set.write_completions(self.host);
+        self.host.end_batch();
     }
 
     fn repeat(&mut self, request: &CommandRequest, done: Result<(), Status>, _: &Device) {
@@ -209,4 +231,63 @@ impl<H: Reach> Endpoint<CommandRequest> for QueueEndpoint<'_, H> {
     fn hand_over(&self, request: RequestInFlight<CommandRequest>) {
         self.groups.hand_over(request);
     }
+}
+
+/// Maximum number of commands of a priority class that are fetched before the thread does anything else.
+const COMMANDS_OF_ROUND: u32 = 256;
+
+/// Fetches and begins commands of every I/O queue in a set; returns true if there was any.
+#[inline]
+pub(super) fn fetch_set<H: QueueHost, G: HandOver>(
+    life: &mut Lifecycle<'_, CommandRequest>,
+    endpoint: &mut QueueEndpoint<'_, H, G>,
+) -> bool {
+    if endpoint.set.arbitration.is_some() {
+        return fetch_by_priority(life, endpoint);
+    }
+    let mut found = false;
+    for queue in endpoint.set.io_queues() {
+        if endpoint.set.poll_doorbell(queue, endpoint.host) {
+            found |= life.serve_queue(endpoint, queue.into());
+            endpoint.set.send_interrupts(endpoint.host);
+        }
+    }
+    found
+}
+
+/// Fetches and begins commands of the I/O queues in a set by their priority classes; returns true if there was any.
+/// While there are urgent commands, the other classes wait.
+#[cold]
+fn fetch_by_priority<H: QueueHost, G: HandOver>(
+    life: &mut Lifecycle<'_, CommandRequest>,
+    endpoint: &mut QueueEndpoint<'_, H, G>,
+) -> bool {
+    let mut found = false;
+    for class in QueuePriority::ALL {
+        found |= fetch_class(life, endpoint, class);
+        if found && class == QueuePriority::Urgent {
+            break;
+        }
+    }
+    found
+}
+
+/// Fetches and begins as many commands of a priority class as a round of arbitration allows; returns true if there was
+/// any.
+fn fetch_class<H: QueueHost, G: HandOver>(
+    life: &mut Lifecycle<'_, CommandRequest>,
+    endpoint: &mut QueueEndpoint<'_, H, G>,
+    class: QueuePriority,
+) -> bool {
+    let (mut found, mut idle) = (false, endpoint.set.io_queues().len());
+    let mut left = endpoint.set.arbitration.map_or(0, |arbitration| arbitration.round(class)).min(COMMANDS_OF_ROUND);
+    while left > 0 && idle > 0 {
+        let Some((queue, most)) = endpoint.set.take_turn(class, left, endpoint.host) else { break };
+        let fetched = life.serve_some(endpoint, queue.into(), most);
+        endpoint.set.send_interrupts(endpoint.host);
+        // A queue whose completion queue is full yields no commands. Stop once no queue has yielded any.
+        idle = if fetched > 0 { endpoint.set.io_queues().len() } else { idle - 1 };
+        (left, found) = (left - fetched, found || fetched > 0);
+    }
+    found
 }

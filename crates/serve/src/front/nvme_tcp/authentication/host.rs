@@ -1,0 +1,155 @@
+//! Host's side of authentication: one for each queue, by which a client answers the challenge of a controller and challenges
+//! the controller in turn.
+
+use super::controller::SequenceNumbers;
+use super::group::{DhGroup, DhKeyPair};
+use super::hash::Hash;
+use super::key_file::HostKeys;
+use super::message::{AuthenticationMessage, FailureReason, ResponseInput, SecureChannel, Side};
+use super::secret::{RandomSource, Secret};
+
+/// Failed authentication, as the host sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFailure {
+    /// Reason that one of the sides gives.
+    pub reason: FailureReason,
+    /// AUTH_Failure2, which the controller is to get before the connection ends; none if the controller gave the reason.
+    pub message: Option<Vec<u8>>,
+}
+
+/// Challenge of a controller, whose choices the host has checked.
+struct HostChallenge {
+    hash: Hash,
+    group: DhGroup,
+    sequence: u32,
+    challenge: Vec<u8>,
+    public: Vec<u8>,
+}
+
+/// Host's side of the authentication of one queue.
+#[derive(Debug)]
+pub struct HostAuthentication<'a> {
+    keys: &'a HostKeys,
+    names: [&'a str; 2],
+    transaction: u16,
+    /// Response that the controller has to give, if the host has challenged it.
+    expected: Option<Secret>,
+    hash_bytes: usize,
+}
+
+impl<'a> HostAuthentication<'a> {
+    /// Begins a transaction. The names are those of the host and of the subsystem.
+    pub fn new(keys: &'a HostKeys, names: [&'a str; 2], transaction: u16) -> HostAuthentication<'a> {
+        HostAuthentication { keys, names, transaction, expected: None, hash_bytes: 0 }
+    }
+
+    /// Returns AUTH_Negotiate, which proposes what the keys allow.
+    pub fn negotiate(&self) -> Vec<u8> {
+        let hashes = self.keys.hashes().into_iter().map(Hash::id).collect();
+        let groups = self.keys.groups().into_iter().map(DhGroup::id).collect();
+        let proposals = Some((hashes, groups));
+        AuthenticationMessage::Negotiate { channel: SecureChannel::None, proposals }.encode(self.transaction)
+    }
+
+    /// Returns the reply to the challenge of the controller.
+    ///
+    /// # Errors
+    /// If the controller refuses, or sends a message that it must not.
+    pub fn reply(
+        &mut self,
+        bytes: &[u8],
+        sequences: &SequenceNumbers,
+        random: RandomSource<'_>,
+    ) -> Result<Vec<u8>, HostFailure> {
+        let HostChallenge { hash, group, sequence, challenge, public } = self.challenge(bytes)?;
+        let pair = DhKeyPair::generate(group, random);
+        let shared = match group {
+            DhGroup::Null => Secret::default(),
+            _ => pair.shared(&public).ok_or_else(|| self.failure(FailureReason::IncorrectPayload))?,
+        };
+        let key = self.keys.dhchap.as_ref().map(|secret| secret.key(self.names[0]));
+        let key = key.ok_or_else(|| self.failure(FailureReason::AuthenticationFailed))?;
+        let own = Secret::random(hash.bytes(), random);
+        let (transaction, names) = (self.transaction, self.names);
+        let channel = SecureChannel::None;
+        let input = ResponseInput {
+            hash,
+            group,
+            shared: &shared,
+            challenge: &challenge,
+            sequence,
+            transaction,
+            channel,
+            names,
+        };
+        let response = input.with_parts(Side::Host, |parts| hash.hmac(&key, parts)).to_vec();
+        self.hash_bytes = hash.bytes();
+        let sequence = self.keys.dhchap_controller.as_ref().map_or(0, |secret| {
+            let sequence = sequences.next();
+            let key = secret.key(self.names[1]);
+            let input = ResponseInput { challenge: &own, sequence, ..input };
+            self.expected = Some(input.with_parts(Side::Controller, |parts| hash.hmac(&key, parts)));
+            sequence
+        });
+        let challenge = self.expected.as_ref().map(|_| own.to_vec());
+        Ok(AuthenticationMessage::Reply { response, sequence, challenge, public: pair.public().to_vec() }
+            .encode(transaction))
+    }
+
+    /// Reads the challenge of the controller, and checks what it has chosen.
+    fn challenge(&self, bytes: &[u8]) -> Result<HostChallenge, HostFailure> {
+        let (hash, group, sequence, challenge, public) = match self.read(bytes)? {
+            AuthenticationMessage::Challenge { hash, group, sequence, challenge, public } => {
+                (hash, group, sequence, challenge, public)
+            }
+            _ => return Err(self.failure(FailureReason::IncorrectMessage)),
+        };
+        let hash = self.keys.hashes().into_iter().find(|known| known.id() == hash);
+        let hash = hash.ok_or_else(|| self.failure(FailureReason::HashNotUsable))?;
+        let group = self.keys.groups().into_iter().find(|known| known.id() == group);
+        let group = group.ok_or_else(|| self.failure(FailureReason::GroupNotUsable))?;
+        if challenge.len() != hash.bytes() || public.len() != group.bytes() {
+            return Err(self.failure(FailureReason::IncorrectPayload));
+        }
+        Ok(HostChallenge { hash, group, sequence, challenge, public })
+    }
+
+    /// Checks the success that the controller reports, and its response. Returns DH-HMAC-CHAP_Success2, if it is due.
+    ///
+    /// # Errors
+    /// If the controller refuses, or does not know its key.
+    pub fn finish(&self, bytes: &[u8]) -> Result<Option<Vec<u8>>, HostFailure> {
+        let (hash_bytes, response) = match self.read(bytes)? {
+            AuthenticationMessage::Success1 { hash_bytes, response } => (hash_bytes, response),
+            _ => return Err(self.failure(FailureReason::IncorrectMessage)),
+        };
+        if usize::from(hash_bytes) != self.hash_bytes {
+            return Err(self.failure(FailureReason::IncorrectPayload));
+        }
+        let Some(expected) = &self.expected else { return Ok(None) };
+        let is_right = response.is_some_and(|response| is_equal(expected, &response));
+        if is_right {
+            return Ok(Some(AuthenticationMessage::Success2.encode(self.transaction)));
+        }
+        Err(self.failure(FailureReason::AuthenticationFailed))
+    }
+
+    fn read(&self, bytes: &[u8]) -> Result<AuthenticationMessage, HostFailure> {
+        match AuthenticationMessage::decode(bytes) {
+            Ok((_, AuthenticationMessage::Failure1(reason))) => Err(HostFailure { reason, message: None }),
+            Ok((transaction, message)) if transaction == self.transaction => Ok(message),
+            Ok(_) => Err(self.failure(FailureReason::IncorrectPayload)),
+            Err(reason) => Err(self.failure(reason)),
+        }
+    }
+
+    fn failure(&self, reason: FailureReason) -> HostFailure {
+        HostFailure { reason, message: Some(AuthenticationMessage::Failure2(reason).encode(self.transaction)) }
+    }
+}
+
+/// Returns true if two texts of bytes are equal, after a time that does not depend on where they differ.
+fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    let difference = one.iter().zip(other).fold(0, |found, (one, other)| found | (one ^ other));
+    one.len() == other.len() && std::hint::black_box(difference) == 0
+}

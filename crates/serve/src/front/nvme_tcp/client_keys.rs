@@ -1,0 +1,89 @@
+//! Keys of a client's host, and the transaction by which the client authenticates on a queue.
+
+use std::io;
+use std::sync::Arc;
+
+use phaselink_core::number::low_u16;
+
+use super::authentication::controller::SequenceNumbers;
+use super::authentication::host::{HostAuthentication, HostFailure};
+use super::authentication::key_file::HostKeys;
+use super::authentication::keys::Psk;
+use super::authentication::secret::system_random;
+
+/// Command of an authentication transaction.
+#[derive(Clone, Copy, Debug)]
+pub enum AuthenticationExchange<'m> {
+    /// Authentication Send with a message.
+    Send(&'m [u8]),
+    /// Authentication Receive, which returns a message.
+    Receive,
+}
+
+/// Keys of a host, with the sequence numbers of its transactions.
+#[derive(Clone, Debug)]
+pub struct ClientKeys {
+    keys: Arc<HostKeys>,
+    sequences: Arc<SequenceNumbers>,
+}
+
+/// Keys are equal if they are the same object: who compares secrets byte by byte tells their bytes.
+impl PartialEq for ClientKeys {
+    fn eq(&self, other: &ClientKeys) -> bool {
+        Arc::ptr_eq(&self.keys, &other.keys)
+    }
+}
+
+impl Eq for ClientKeys {}
+
+impl ClientKeys {
+    /// Takes the keys of a host.
+    pub fn new(keys: Arc<HostKeys>) -> ClientKeys {
+        ClientKeys { keys, sequences: Arc::new(SequenceNumbers::new(&mut system_random)) }
+    }
+
+    /// Returns the keys of TLS between the host and a subsystem; none if the host has no key for TLS. Offers those that
+    /// the specification describes, not those of older programs.
+    pub fn psks(&self, host: &str, subsystem: &str) -> Vec<Psk> {
+        let mut psks = self.keys.tls.as_ref().map_or_else(Vec::new, |key| key.psks(host, subsystem));
+        psks.truncate(psks.len() / 2);
+        psks
+    }
+
+    /// Runs a transaction. The names are those of the host and of the subsystem; `exchange` executes a command.
+    ///
+    /// # Errors
+    /// If a command fails, or one of the sides does not know its key.
+    pub fn authenticate(
+        &self,
+        names: [&str; 2],
+        mut exchange: impl FnMut(AuthenticationExchange<'_>) -> io::Result<Vec<u8>>,
+    ) -> io::Result<()> {
+        let mut host = HostAuthentication::new(&self.keys, names, low_u16(self.sequences.next()));
+        exchange(AuthenticationExchange::Send(&host.negotiate()))?;
+        let challenge = exchange(AuthenticationExchange::Receive)?;
+        let reply = match host.reply(&challenge, &self.sequences, &mut system_random) {
+            Ok(reply) => reply,
+            Err(failure) => return Err(tell(&failure, exchange)),
+        };
+        exchange(AuthenticationExchange::Send(&reply))?;
+        let success = exchange(AuthenticationExchange::Receive)?;
+        match host.finish(&success) {
+            Ok(Some(message)) => exchange(AuthenticationExchange::Send(&message)).map(drop),
+            Ok(None) => Ok(()),
+            Err(failure) => Err(tell(&failure, exchange)),
+        }
+    }
+}
+
+/// Tells the controller that the transaction has failed, if it does not know, and returns the error.
+fn tell(
+    failure: &HostFailure,
+    mut exchange: impl FnMut(AuthenticationExchange<'_>) -> io::Result<Vec<u8>>,
+) -> io::Error {
+    if let Some(message) = &failure.message {
+        // The controller closes the connection, perhaps before it answers.
+        let _ = exchange(AuthenticationExchange::Send(message));
+    }
+    io::Error::new(io::ErrorKind::PermissionDenied, failure.reason.to_string())
+}

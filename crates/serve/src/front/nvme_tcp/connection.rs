@@ -1,0 +1,164 @@
+//! Connection of a host: its socket and its [session](super::session).
+
+use std::io::IoSliceMut;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+
+use super::keyring::HostSecurity;
+use super::session::QueueSession;
+use super::stream::ByteStream;
+
+/// Time within which a host must close a connection that has been terminated.
+const CLOSING_MAX: Duration = Duration::from_secs(1);
+/// Number of rounds without bytes after which a socket is read less often.
+const IDLE_ROUNDS: u32 = 64;
+/// Number of rounds between two reads of such a socket.
+const ROUNDS_OF_IDLE: u32 = 32;
+
+/// Connection of a host.
+#[derive(Debug)]
+pub(super) struct HostConnection {
+    stream: ByteStream,
+    /// State of the connection.
+    pub session: QueueSession,
+    /// True if the host may send other commands than those of authentication.
+    pub is_authenticated: bool,
+    /// Authentication of the host on this queue, if there are keys.
+    pub security: Option<Box<HostSecurity>>,
+    is_broken: bool,
+    /// True if the connection ends as soon as its output has been sent.
+    is_closing: bool,
+    idle_rounds: u32,
+    /// Instant at which a termination request was sent.
+    ended: Option<Instant>,
+}
+
+impl HostConnection {
+    /// Returns the connection of a host that has just connected. Its commands transfer at most `data_max` bytes.
+    pub(super) fn new(stream: ByteStream, data_max: u32) -> HostConnection {
+        let session = QueueSession::new(data_max);
+        HostConnection {
+            stream,
+            session,
+            is_authenticated: true,
+            security: None,
+            is_broken: false,
+            is_closing: false,
+            idle_rounds: 0,
+            ended: None,
+        }
+    }
+
+    /// Returns the identity of the key with which TLS protects the connection, if it does.
+    pub(super) fn identity(&self) -> Option<&str> {
+        self.stream.identity()
+    }
+
+    /// Returns true if decrypted bytes wait for which there is room. The socket does not tell of them.
+    pub(super) fn has_unread(&mut self) -> bool {
+        let Ok([data, input]) = self.session.room() else { return false };
+        self.stream.has_received() && !(data.is_empty() && input.is_empty())
+    }
+
+    /// Ends the connection as soon as its output has been sent.
+    pub(super) fn close(&mut self) {
+        self.is_closing = true;
+    }
+
+    /// Returns true if bytes wait to be sent.
+    #[inline]
+    pub(super) fn has_output(&mut self) -> bool {
+        self.session.has_output() || self.stream.has_pending()
+    }
+
+    /// Returns the socket, and the events that end a sleep.
+    pub(super) fn watched(&mut self) -> (Arc<TcpStream>, PollFlags) {
+        let output = if self.has_output() { PollFlags::OUT } else { PollFlags::empty() };
+        (Arc::clone(self.stream.socket()), PollFlags::IN | output)
+    }
+
+    /// True if the connection has ended, and nothing is to be sent any more.
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        self.is_broken || self.ended.is_some_and(|ended| ended.elapsed() > CLOSING_MAX)
+    }
+
+    /// Receives bytes, unless the socket has been idle for long and it is not yet its turn; `is_forced` receives in any
+    /// case. Returns true if bytes have arrived, or the connection has ended.
+    #[inline]
+    pub(super) fn receive(&mut self, is_forced: bool) -> bool {
+        if self.idle_rounds > IDLE_ROUNDS && !is_forced && !self.idle_rounds.is_multiple_of(ROUNDS_OF_IDLE) {
+            self.idle_rounds += 1;
+            return false;
+        }
+        match self.receive_now() {
+            true => self.idle_rounds = 0,
+            false => self.idle_rounds = self.idle_rounds.wrapping_add(1).max(1),
+        }
+        self.idle_rounds == 0
+    }
+
+    fn receive_now(&mut self) -> bool {
+        if self.is_broken {
+            return false;
+        }
+        if self.session.has_ended() {
+            return self.drain();
+        }
+        let Ok([data, input]) = self.session.room() else {
+            self.is_broken = true;
+            return true;
+        };
+        if data.is_empty() && input.is_empty() {
+            return false;
+        }
+        match self.stream.read(&mut [IoSliceMut::new(data), IoSliceMut::new(input)]) {
+            Ok(None) => false,
+            Ok(Some(bytes)) if bytes > 0 => {
+                self.session.filled(bytes);
+                true
+            }
+            Ok(Some(_)) | Err(_) => {
+                self.is_broken = true;
+                true
+            }
+        }
+    }
+
+    /// Discards what the host still sends after the end of the connection. Closing the socket before would reset the
+    /// connection, and the host could lose the termination request.
+    fn drain(&mut self) -> bool {
+        let mut rest = [0; 4096];
+        if self.ended.is_none() && !self.has_output() {
+            self.stream.finish();
+            self.ended = Some(Instant::now());
+        }
+        match self.stream.read(&mut [IoSliceMut::new(&mut rest)]) {
+            Ok(None) => {}
+            Ok(Some(bytes)) if bytes > 0 => {}
+            Ok(Some(_)) | Err(_) => self.is_broken = true,
+        }
+        self.is_broken
+    }
+
+    /// Sends the output, as far as the socket has room.
+    #[inline]
+    pub(super) fn flush(&mut self) {
+        while self.session.has_output() && !self.is_broken {
+            let sent = self.stream.write(&self.session.output());
+            match sent {
+                Ok(Some(bytes)) => self.session.sent(bytes),
+                Ok(None) => return,
+                Err(_) => self.is_broken = true,
+            }
+        }
+        self.is_broken |= self.stream.has_pending() && self.stream.flush().is_err();
+        if self.is_closing && !self.has_output() {
+            self.stream.finish();
+            self.is_broken = true;
+        }
+    }
+}

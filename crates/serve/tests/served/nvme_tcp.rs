@@ -1,0 +1,578 @@
+//! Drives over NVMe/TCP: data paths, hosts that come and go, errors of the protocol, discovery, and several threads.
+
+use std::fs;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::background::{Background, alone, device};
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::protocol::nvme::commands::opcode;
+use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
+use phaselink_core::random::mix;
+use phaselink_serve::device::store::{Geometry, Store};
+use phaselink_serve::front::FrontArguments;
+use phaselink_serve::front::nvme_tcp::NvmeTcp;
+use phaselink_serve::front::nvme_tcp::address::TargetAddress;
+use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName, Initiator, discover};
+use phaselink_serve::front::nvme_tcp::fabrics::{
+    ANY_CONTROLLER, Connect, ConnectData, DISCOVERY_NQN, FabricsCommand, field, status,
+};
+use phaselink_serve::front::nvme_tcp::wire::{
+    Digests, Encoder, FatalStatus, Parameters, PduLayout, PduLimits, PduType, Sender, Transfer, at,
+};
+use phaselink_serve::front::nvme_tcp::{fabrics, wire};
+use phaselink_serve::model::wall::Wait;
+use phaselink_serve::nvme::discovery::SubsystemType;
+use phaselink_serve::server::Server;
+
+pub(crate) const GEOMETRY: Geometry = Geometry { capacity_bytes: 4 << 20, block_bytes: 512 };
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Running {
+    pub(crate) target: TargetAddress,
+    pub(crate) subsystem: String,
+    _server: Background,
+}
+
+impl Running {
+    fn port(&self) -> SocketAddr {
+        self.target.port
+    }
+
+    fn open(&self) -> Initiator {
+        self.open_for(0)
+    }
+
+    /// A controller with this keep-alive timeout. The places of hosts that have just left may still be taken.
+    fn open_for(&self, keep_alive_ms: u32) -> Initiator {
+        eventually(|| Initiator::open(&self.target, &HostName::default(), keep_alive_ms))
+    }
+
+    fn with_digests(&self) -> TargetAddress {
+        TargetAddress { digests: Digests { header: true, data: true }, ..self.target.clone() }
+    }
+}
+
+/// Serve a drive at a free port, with these flags of the front-end.
+pub(crate) fn serve_with(settings: &[&str], timing: bool, threads: usize, flags: &[(&'static str, String)]) -> Running {
+    let alone = alone();
+    let shipped = shipped::find("nvme").unwrap();
+    let settings: Vec<Override> = settings.iter().map(|text| Override::parse(text).unwrap()).collect();
+    let drive = Drive::from_toml(shipped.file, shipped.text, &settings).unwrap();
+    let device = device(drive, Store::in_memory(GEOMETRY).unwrap());
+    let arguments = FrontArguments {
+        addresses: vec![String::from("127.0.0.1:0")],
+        settings: flags.to_vec(),
+        ..FrontArguments::default()
+    };
+    let front = NvmeTcp::bind(&arguments, &device.drive, GEOMETRY).unwrap();
+    let subsystem = String::from(front.subsystem());
+    let address = phaselink_serve::front::Front::addresses(&front).remove(0);
+    let server = Server {
+        device,
+        timing,
+        wait: Wait::Adaptive,
+        seed: 1,
+        fronts: vec![Box::new(front)],
+        metrics: None,
+        device_threads: threads,
+        control: None,
+    };
+    let target = TargetAddress::parse(&address).unwrap();
+    Running { target, subsystem, _server: Background::start(server, alone) }
+}
+
+fn serve() -> Running {
+    serve_with(&[], false, 1, &[])
+}
+
+pub(crate) fn io(opcode: u8, slba: u64, blocks: u32) -> SubmissionEntry {
+    SubmissionEntry { opcode, namespace_id: 1, ..SubmissionEntry::default() }.of_blocks(slba, blocks)
+}
+
+pub(crate) fn bytes_of(seed: u64, bytes: usize) -> Vec<u8> {
+    (0..bytes as u64).map(|place| mix(seed << 32 | place / 8) as u8).collect()
+}
+
+pub(crate) fn write(client: &mut Client, slba: u64, data: &[u8]) {
+    let entry = io(opcode::WRITE, slba, data.len() as u32 / 512);
+    assert_eq!(client.execute(&entry, ClientData::Send(data)).unwrap().status, Status::SUCCESS);
+}
+
+pub(crate) fn read(client: &mut Client, slba: u64, bytes: usize) -> Vec<u8> {
+    let entry = io(opcode::READ, slba, bytes as u32 / 512);
+    let completion = client.execute(&entry, ClientData::Receive { bytes: bytes as u32, is_kept: true }).unwrap();
+    assert_eq!(completion.status, Status::SUCCESS);
+    completion.data
+}
+
+#[test]
+fn written_bytes_are_read_over_every_data_path_with_and_without_digests() {
+    for (timing, threads) in [(false, 1), (true, 1), (true, 2)] {
+        let running = serve_with(&[], timing, threads, &[]);
+        for target in [running.target.clone(), running.with_digests()] {
+            let mut initiator = Initiator::open(&target, &HostName::default(), 0).unwrap();
+            assert_eq!(initiator.subsystem, running.subsystem);
+            assert_eq!(initiator.namespace().unwrap(), (1, GEOMETRY.capacity_bytes / 512, 9));
+            let mut queue = initiator.queue(1, 32).unwrap();
+            // In the capsule, and after R2T.
+            for (seed, bytes) in [(1, 512), (2, 8192), (3, 8704), (4, 128 << 10)] {
+                let data = bytes_of(seed, bytes);
+                write(&mut queue, seed * 300, &data);
+                assert!(read(&mut queue, seed * 300, bytes) == data, "{bytes} bytes, timing {timing}");
+            }
+            assert_eq!(queue.execute(&io(opcode::FLUSH, 0, 1), ClientData::None).unwrap().status, Status::SUCCESS);
+            let compare = io(opcode::COMPARE, 300, 1);
+            let (same, other) = (bytes_of(1, 512), bytes_of(9, 512));
+            for (data, expected) in [(same, Status::SUCCESS), (other, Status::COMPARE_FAILURE)] {
+                assert_eq!(queue.execute(&compare, ClientData::Send(&data)).unwrap().status.kind(), expected);
+            }
+            initiator.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn commands_of_a_deep_queue_all_complete_with_their_own_data() {
+    let running = serve();
+    let initiator = running.open();
+    let mut queue = initiator.queue(3, 64).unwrap();
+    for round in 0..20_u64 {
+        for is_write in [true, false] {
+            for slot in 0..64_u16 {
+                let blocks = 1 + u32::from(slot) % 40;
+                let slba = u64::from(slot) * 64;
+                match is_write {
+                    true => {
+                        let data = bytes_of(round * 64 + u64::from(slot), blocks as usize * 512);
+                        queue.submit(slot, &io(opcode::WRITE, slba, blocks), ClientData::Send(&data));
+                    }
+                    false => {
+                        let data = ClientData::Receive { bytes: blocks * 512, is_kept: true };
+                        queue.submit(slot, &io(opcode::READ, slba, blocks), data);
+                    }
+                }
+            }
+            let mut left = 64;
+            while left > 0 {
+                queue.send().unwrap();
+                while let Some(completion) = queue.completion().unwrap() {
+                    assert_eq!(completion.status, Status::SUCCESS);
+                    let slot = u64::from(completion.id);
+                    let expected = bytes_of(round * 64 + slot, (1 + slot as usize % 40) * 512);
+                    assert!(is_write || completion.data == expected, "slot {slot}");
+                    left -= 1;
+                }
+                queue.send().unwrap();
+                if left > 0 {
+                    queue.sleep(Some(Duration::from_millis(1))).unwrap();
+                    queue.receive().unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn identify_and_properties_are_those_of_a_controller_in_a_fabric() {
+    let running = serve();
+    let mut initiator = running.open();
+    let page = initiator.identify_structure(1, 0).unwrap();
+    let u16_at = |at: usize| u16::from_le_bytes([page[at], page[at + 1]]);
+    assert_eq!(u16_at(78), initiator.controller_id);
+    // Capsules of 64 and 8192 bytes, no offset, one descriptor, and Disconnect.
+    assert_eq!((u16_at(1792), u16_at(1796), u16_at(1800)), ((64 + 8192) / 16, 1, 0));
+    assert_eq!((page[1803], page[1804], page[111]), (1, 1, 1));
+    let name = running.subsystem.as_bytes();
+    assert_eq!(&page[768..768 + name.len()], name);
+    // Commands for queues in host memory.
+    for opcode in [admin::CREATE_SUBMISSION_QUEUE, admin::DELETE_COMPLETION_QUEUE, admin::DOORBELL_BUFFER_CONFIG] {
+        let entry = SubmissionEntry { opcode, ..SubmissionEntry::default() };
+        let completion = initiator.admin.execute(&entry, ClientData::None).unwrap();
+        assert_eq!(completion.status.kind(), Status::INVALID_OPCODE, "{opcode:#x}");
+    }
+    assert!(initiator.property(0x28, true).is_err() && initiator.set_property(0x1c, 0).is_err());
+    assert_eq!(initiator.property(0x08, false).unwrap(), 0x0002_0000);
+    // Features and log pages move their data like other commands.
+    let mut timestamp = SubmissionEntry { opcode: admin::SET_FEATURES, ..SubmissionEntry::default() };
+    timestamp.dwords[0] = 0x0e;
+    let set = initiator.admin.execute(&timestamp, ClientData::Send(&[1, 2, 3, 4, 5, 6, 0, 0])).unwrap();
+    assert_eq!(set.status, Status::SUCCESS);
+    let mut health = SubmissionEntry { opcode: admin::GET_LOG_PAGE, namespace_id: u32::MAX, ..timestamp };
+    health.dwords[0] = 0x02 | 127 << 16;
+    assert_eq!(initiator.read_admin(&health, 512).unwrap()[1..3], 300_u16.to_le_bytes());
+}
+
+#[test]
+fn reset_ends_io_queues_and_the_controller_can_be_enabled_again() {
+    let running = serve();
+    let mut initiator = running.open();
+    let mut queue = initiator.queue(1, 8).unwrap();
+    write(&mut queue, 0, &[7; 512]);
+    initiator.set_property(0x14, 0).unwrap();
+    assert_eq!(initiator.property(0x1c, false).unwrap(), 0);
+    assert!(queue.execute(&io(opcode::READ, 0, 1), ClientData::Receive { bytes: 512, is_kept: true }).is_err());
+    // Admin commands wait for the controller.
+    let refused = initiator
+        .admin
+        .execute(&SubmissionEntry { opcode: admin::KEEP_ALIVE, ..SubmissionEntry::default() }, ClientData::None);
+    assert_eq!(refused.unwrap().status.kind(), Status::COMMAND_SEQUENCE_ERROR);
+    assert!(initiator.queue(1, 8).is_err());
+    initiator.enable().unwrap();
+    let mut queue = initiator.queue(1, 8).unwrap();
+    assert_eq!(read(&mut queue, 0, 512), [7; 512]);
+    // A queue exists once, within the number of queues.
+    assert!(initiator.queue(1, 8).is_err() && initiator.queue(200, 8).is_err());
+    // It is free again after Disconnect.
+    let disconnect = FabricsCommand::Disconnect { record_format: 0 }.entry(0);
+    assert_eq!(queue.execute(&disconnect, ClientData::None).unwrap().status, Status::SUCCESS);
+    drop(queue);
+    until(|| initiator.queue(1, 8).is_ok());
+}
+
+fn until(is_so: impl Fn() -> bool) {
+    eventually(|| if is_so() { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) });
+}
+
+/// What `attempt` returns once it succeeds.
+fn eventually<T>(attempt: impl Fn() -> io::Result<T>) -> T {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Ok(done) => return done,
+            Err(error) => assert!(start.elapsed() < PATIENCE, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Opens a connection without ICReq.
+fn raw(port: SocketAddr) -> std::net::TcpStream {
+    let stream = std::net::TcpStream::connect(port).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Everything that the server sends until it closes.
+fn rest(mut stream: &std::net::TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match io::Read::read_to_end(&mut stream, &mut bytes) {
+        Ok(_) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => bytes,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Status and information of the termination request at the end of what a server has sent.
+fn termination(bytes: &[u8]) -> (u16, u32) {
+    let place = bytes.windows(4).rposition(|window| window[0] == 3 && window[2] == 24 && window[1] == 0).unwrap();
+    let bytes = &bytes[place..];
+    let status = u16::from_le_bytes([bytes[at::STATUS], bytes[at::STATUS + 1]]);
+    (status, u32::from_le_bytes(bytes[at::INFORMATION..at::INFORMATION + 4].try_into().unwrap()))
+}
+
+#[test]
+fn wrong_pdu_ends_its_connection_with_the_error_that_names_it_and_no_other() {
+    let running = serve();
+    let initiator = running.open();
+    let mut witness = initiator.queue(1, 8).unwrap();
+    let encoder = Encoder::default();
+    let parameters = Parameters { alignment: 0, digests: Digests::default(), limit: 0 };
+    let hello = encoder.initialize(PduType::InitializeRequest, &parameters).bytes().to_vec();
+    let changed = |bytes: &[u8], place: usize, value: u8| {
+        let mut bytes = bytes.to_vec();
+        bytes[place] = value;
+        bytes
+    };
+    let transfer = Transfer { command_id: 0, tag: 9, offset: 0, bytes: 512 };
+    let data = [encoder.host_data(&transfer, true).bytes(), &[0; 512]].concat();
+    let capsule = encoder.command(&[0; 64], 0).bytes().to_vec();
+    let field = |at: usize| (FatalStatus::InvalidHeaderField as u16, at as u32);
+    let sequence = (FatalStatus::SequenceError as u16, 0);
+    let cases: Vec<(&str, Vec<u8>, (u16, u32))> = vec![
+        ("no ICReq", capsule.clone(), sequence),
+        ("unknown type", changed(&hello, 0, 0x20), field(at::TYPE)),
+        ("type of a controller", changed(&hello, 0, 5), field(at::TYPE)),
+        ("HLEN of ICReq", changed(&hello, 2, 8), field(at::HEADER_LENGTH)),
+        ("PLEN of ICReq", changed(&hello, 4, 127), field(at::LENGTH)),
+        ("version", changed(&hello, 8, 1), (FatalStatus::UnsupportedParameter as u16, 8)),
+        ("HPDA", changed(&hello, 10, 32), field(at::ALIGNMENT)),
+        ("digests", changed(&hello, 11, 4), field(at::DIGESTS)),
+        ("second ICReq", [&hello[..], &hello].concat(), sequence),
+        ("digest that was not agreed", [&hello[..], &changed(&capsule, 1, 1)].concat(), field(at::FLAGS)),
+        ("HLEN of a capsule", [&hello[..], &changed(&capsule, 2, 71)].concat(), field(at::HEADER_LENGTH)),
+        ("PLEN beyond the capsule", [&hello[..], &changed(&capsule, 7, 1)].concat(), field(at::DATA_OFFSET)),
+        ("data of no R2T", [&hello[..], &data].concat(), field(at::TAG)),
+        ("data of another length", [&hello[..], &changed(&data, 17, 3)].concat(), field(at::BYTES)),
+        ("unaligned data", [&hello[..], &changed(&data, 3, 25)].concat(), field(at::DATA_OFFSET)),
+    ];
+    for (what, bytes, expected) in cases {
+        let mut stream = raw(running.port());
+        io::Write::write_all(&mut stream, &bytes).unwrap();
+        assert_eq!(termination(&rest(&stream)), expected, "{what}");
+        write(&mut witness, 8, &[3; 512]);
+    }
+    // What is cut off, or nothing at all, is no error of the server either.
+    for bytes in [&hello[..40], &[][..]] {
+        let mut stream = raw(running.port());
+        io::Write::write_all(&mut stream, bytes).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(rest(&stream), [0_u8; 0]);
+    }
+    assert_eq!(read(&mut witness, 8, 512), [3; 512]);
+}
+
+/// Sends bytes of its own over a connected queue, and returns status and information of the termination request.
+fn terminated(client: &mut Client, pdus: &[&[u8]]) -> (u16, u32) {
+    let socket = std::sync::Arc::clone(client.stream().socket());
+    for pdu in pdus {
+        assert_eq!(client.stream().write(&[IoSlice::new(pdu)]).unwrap(), Some(pdu.len()));
+    }
+    socket.set_nonblocking(false).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    termination(&rest(&socket))
+}
+
+#[test]
+fn wrong_data_of_a_transfer_ends_its_connection() {
+    let running = serve();
+    let initiator = running.open();
+    let encoder = Encoder::default();
+    let (prp1, prp2) = wire::DataPlace::Transport { bytes: 16 << 10 }.descriptor();
+    let entry = SubmissionEntry { flags: 0x40, prp1, prp2, command_id: 5, ..io(opcode::WRITE, 0, 32) };
+    let command = encoder.command(&entry.encode(), 0).bytes().to_vec();
+    let right = Transfer { command_id: 5, tag: 7, offset: 0, bytes: 1024 };
+    let out_of_range = (FatalStatus::DataOutOfRange as u16, 0);
+    for (what, transfer, is_last, expected) in [
+        ("another command", Transfer { command_id: 6, ..right }, false, (1, at::COMMAND_ID as u32)),
+        ("not at its place", Transfer { offset: 512, ..right }, false, out_of_range),
+        ("too much", Transfer { bytes: 17 << 10, ..right }, true, out_of_range),
+        ("last too early", right, true, (1, at::FLAGS as u32)),
+    ] {
+        let mut queue = eventually(|| initiator.queue(1, 8));
+        // The slot is the tag: that of the command, which R2T names.
+        assert_eq!(queue.stream().write(&[IoSlice::new(&command)]).unwrap(), Some(command.len()));
+        let mut header = [0; 24];
+        until_read(&mut queue, &mut header);
+        assert_eq!(header[0], PduType::ReadyToTransfer.number());
+        let tag = u16::from_le_bytes([header[at::TAG], header[at::TAG + 1]]);
+        let transfer = Transfer { tag, ..transfer };
+        let data = [encoder.host_data(&transfer, is_last).bytes(), &vec![0; transfer.bytes as usize]].concat();
+        assert_eq!(terminated(&mut queue, &[&data]), expected, "{what}");
+    }
+}
+
+fn until_read(client: &mut Client, into: &mut [u8]) {
+    let (start, mut filled) = (Instant::now(), 0);
+    while filled < into.len() {
+        assert!(start.elapsed() < PATIENCE);
+        filled += client.stream().read(&mut [IoSliceMut::new(&mut into[filled..])]).unwrap().unwrap_or(0);
+    }
+}
+
+#[test]
+fn wrong_data_digest_fails_its_command_alone() {
+    let running = serve();
+    let initiator = Initiator::open(&running.with_digests(), &HostName::default(), 0).unwrap();
+    let mut queue = initiator.queue(1, 8).unwrap();
+    write(&mut queue, 0, &[1; 512]);
+    let (prp1, prp2) = wire::DataPlace::InCapsule { offset: 0, bytes: 512 }.descriptor();
+    let entry = SubmissionEntry { flags: 0x40, prp1, prp2, command_id: 5, ..io(opcode::WRITE, 0, 1) };
+    let header = queue.encoder().command(&entry.encode(), 512);
+    let pdu = [header.bytes(), &[2; 512], &[0; 4]].concat();
+    assert_eq!(queue.stream().write(&[IoSlice::new(&pdu)]).unwrap(), Some(pdu.len()));
+    let mut bytes = [0; 28];
+    until_read(&mut queue, &mut bytes);
+    let limits = PduLimits { digests: Digests { header: true, data: true }, ..PduLimits::BEFORE };
+    let layout = PduLayout::check(bytes.first_chunk().unwrap(), Sender::Controller, &limits).unwrap();
+    let wire::PduHeader::Response(response) = layout.header(&bytes).unwrap() else { panic!("a response capsule") };
+    let completion = phaselink_core::protocol::nvme::spec::CompletionEntry::decode(&response);
+    assert_eq!((completion.command_id, completion.status), (5, status::TRANSIENT_TRANSPORT_ERROR));
+    assert_eq!(read(&mut queue, 0, 512), [1; 512]);
+}
+
+#[test]
+fn command_with_a_wrong_data_pointer_is_refused_with_its_status() {
+    let running = serve();
+    let initiator = running.open();
+    let mut queue = initiator.queue(1, 8).unwrap();
+    // More than the command transfers, and less.
+    for bytes in [1024, 256] {
+        let refused = queue.execute(&io(opcode::WRITE, 0, 1), ClientData::Send(&vec![0; bytes])).unwrap();
+        assert_eq!(refused.status.kind(), Status::INVALID_SGL_LENGTH, "{bytes}");
+        let refused =
+            queue.execute(&io(opcode::READ, 0, 1), ClientData::Receive { bytes: bytes as u32, is_kept: false });
+        assert_eq!(refused.unwrap().status.kind(), Status::INVALID_SGL_LENGTH, "{bytes}");
+    }
+    let long = queue.execute(&io(opcode::READ, 0, 1), ClientData::Receive { bytes: 1 << 30, is_kept: false }).unwrap();
+    assert_eq!(long.status.kind(), Status::INVALID_SGL_LENGTH);
+    let missing = queue.execute(&io(opcode::READ, 1 << 40, 1), ClientData::Receive { bytes: 512, is_kept: false });
+    assert_eq!(missing.unwrap().status.kind(), Status::LBA_OUT_OF_RANGE);
+}
+
+#[test]
+fn host_that_is_silent_for_longer_than_its_keep_alive_timeout_loses_its_controller() {
+    let running = serve();
+    let (mut silent, mut alive) = (running.open_for(2000), running.open_for(2000));
+    let mut queue = silent.queue(1, 8).unwrap();
+    let keep_alive = SubmissionEntry { opcode: admin::KEEP_ALIVE, ..SubmissionEntry::default() };
+    for _ in 0..20 {
+        thread::sleep(Duration::from_millis(200));
+        assert_eq!(alive.admin.execute(&keep_alive, ClientData::None).unwrap().status, Status::SUCCESS);
+    }
+    assert!(silent.property(0x1c, false).is_err());
+    assert!(queue.execute(&io(opcode::FLUSH, 0, 1), ClientData::None).is_err());
+}
+
+/// Number of open descriptors of this process.
+fn descriptors() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[test]
+fn hundred_hosts_one_after_the_other_leave_nothing_behind() {
+    let running = serve();
+    let visit = |number: u64| {
+        let initiator = running.open();
+        let mut queue = initiator.queue(1, 8).unwrap();
+        write(&mut queue, number, &[number as u8; 512]);
+        // Some leave in an orderly way, some do not.
+        match number % 3 {
+            0 => initiator.close().unwrap(),
+            1 => drop(queue),
+            _ => drop(initiator),
+        }
+    };
+    visit(0);
+    until(|| descriptors() < 1000);
+    thread::sleep(Duration::from_millis(300));
+    let before = descriptors();
+    (1..=100).for_each(visit);
+    until(|| descriptors() <= before);
+}
+
+fn connect_data(host: &str, subsystem: &str) -> ConnectData {
+    ConnectData {
+        host_id: [2; 16],
+        controller: ANY_CONTROLLER,
+        subsystem: String::from(subsystem),
+        host: String::from(host),
+    }
+}
+
+#[test]
+fn only_listed_hosts_are_admitted_and_only_as_many_as_there_are_places() {
+    let name = "nqn.2014-08.org.example:host";
+    let running = serve_with(&[], false, 1, &[("hosts", format!("{name},nqn.other"))]);
+    let admin = Connect { entries_field: 31, ..Connect::default() };
+    let attempt = |host: &str, subsystem: &str| {
+        let mut client = Client::connect(running.port(), Digests::default()).unwrap();
+        let entry = FabricsCommand::Connect(admin).entry(0);
+        let data = connect_data(host, subsystem).encode();
+        let completion = client.execute(&entry, ClientData::Send(&data)).unwrap();
+        (completion.status.kind(), completion.result as u32, client)
+    };
+    let (status, ..) = attempt("nqn.stranger", &running.subsystem);
+    assert_eq!(status, status::INVALID_HOST);
+    let (status, result, _) = attempt(name, "nqn.elsewhere");
+    assert_eq!((status, result), (status::INVALID_PARAMETERS, field::SUBSYSTEM.result()));
+    let held: Vec<_> = (0..8).map(|_| attempt(name, &running.subsystem)).collect();
+    assert!(held.iter().all(|(status, ..)| *status == Status::SUCCESS));
+    assert_eq!(attempt(name, &running.subsystem).0, status::CONTROLLER_BUSY);
+    // The discovery controller has places of its own.
+    assert_eq!(attempt(name, DISCOVERY_NQN).0, Status::SUCCESS);
+    drop(held);
+    until(|| attempt(name, &running.subsystem).0 == Status::SUCCESS);
+}
+
+#[test]
+fn discovery_lists_the_drive_and_referrals_and_reports_their_changes() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("referrals.nvme-tcp");
+    fs::write(&file, "# other services\n127.0.0.1:8009\n").unwrap();
+    let running = serve_with(&[], false, 1, &[("referrals", file.display().to_string())]);
+    let list = || discover(running.port(), Digests::default(), &HostName::default()).unwrap().1;
+    until(|| list().len() == 2);
+    let records = list();
+    assert_eq!((records[0].kind, &records[0].subsystem), (SubsystemType::Drive, &running.subsystem));
+    assert_eq!((records[0].address, records[0].port_id), (running.port(), 1));
+    assert_eq!((records[1].kind, records[1].address.port()), (SubsystemType::Referral, 8009));
+    // A persistent connection hears of a change once it has asked for the event.
+    let target = TargetAddress { subsystem: Some(String::from(DISCOVERY_NQN)), ..running.target.clone() };
+    let mut host = Initiator::connect(&target, &HostName::default(), 60_000).unwrap();
+    host.enable().unwrap();
+    let (generation, _) = host.discovery_log().unwrap();
+    let mut events = SubmissionEntry { opcode: admin::SET_FEATURES, ..SubmissionEntry::default() };
+    (events.dwords[0], events.dwords[1]) = (0x0b, 1 << 31);
+    assert_eq!(host.admin.execute(&events, ClientData::None).unwrap().status, Status::SUCCESS);
+    let request = SubmissionEntry { opcode: admin::ASYNC_EVENT_REQUEST, ..SubmissionEntry::default() };
+    host.admin.submit(9, &request, ClientData::None);
+    host.admin.send().unwrap();
+    fs::write(&file, "127.0.0.1:8009\n127.0.0.1:8010\n").unwrap();
+    let event = loop {
+        host.admin.sleep(Some(PATIENCE)).unwrap();
+        host.admin.receive().unwrap();
+        if let Some(event) = host.admin.completion().unwrap() {
+            break event;
+        }
+    };
+    assert_eq!((event.id, event.result), (9, 0x70_f002));
+    let (changed, records) = host.discovery_log().unwrap();
+    assert!(changed > generation && records.len() == 3);
+    // It has neither other pages nor namespaces.
+    assert!(host.identify_structure(2, 0).is_err());
+    let mut health = SubmissionEntry { opcode: admin::GET_LOG_PAGE, ..SubmissionEntry::default() };
+    health.dwords[0] = 0x02 | 127 << 16;
+    assert!(host.read_admin(&health, 512).is_err());
+}
+
+#[test]
+fn queues_of_one_host_on_several_threads_keep_their_data() {
+    let running = serve_with(&["nvme.queue_pairs=6"], false, 3, &[]);
+    let mut initiator = running.open();
+    let queues: Vec<Client> = (1..=6).map(|queue| initiator.queue(queue, 16).unwrap()).collect();
+    thread::scope(|scope| {
+        for (number, mut queue) in (0_u64..).zip(queues) {
+            scope.spawn(move || {
+                for round in 0..200_u64 {
+                    let data = bytes_of(number << 20 | round, 4096 << (round % 3));
+                    write(&mut queue, number * 1000, &data);
+                    assert!(read(&mut queue, number * 1000, data.len()) == data, "queue {number}");
+                }
+            });
+        }
+        // Admin commands take the queues back, and lend them again.
+        for _ in 0..50 {
+            initiator.identify_structure(1, 0).unwrap();
+            thread::sleep(Duration::from_millis(2));
+        }
+    });
+}
+
+#[test]
+fn events_can_be_requested_and_aborted() {
+    let running = serve();
+    let mut initiator = running.open();
+    let request = SubmissionEntry { opcode: admin::ASYNC_EVENT_REQUEST, ..SubmissionEntry::default() };
+    initiator.admin.submit(4, &request, ClientData::None);
+    let mut abort = SubmissionEntry { opcode: admin::ABORT, ..SubmissionEntry::default() };
+    abort.dwords[0] = 4 << 16;
+    initiator.admin.submit(1, &abort, ClientData::None);
+    let mut statuses = Vec::new();
+    while statuses.len() < 2 {
+        initiator.admin.send().unwrap();
+        initiator.admin.sleep(Some(PATIENCE)).unwrap();
+        initiator.admin.receive().unwrap();
+        while let Some(completion) = initiator.admin.completion().unwrap() {
+            statuses.push((completion.id, completion.status.kind()));
+        }
+    }
+    assert_eq!(statuses, [(4, Status::ABORT_REQUESTED), (1, Status::SUCCESS)]);
+    // Authentication is not offered, and Connect comes once.
+    let authentication = FabricsCommand::AuthenticationReceive(fabrics::SecurityTransfer::default()).entry(0);
+    let refused = initiator.admin.execute(&authentication, ClientData::Receive { bytes: 16, is_kept: false }).unwrap();
+    assert_eq!(refused.status.kind(), Status::INVALID_FIELD);
+}

@@ -1,0 +1,156 @@
+//! Drives over NVMe/TCP with keys: hosts that authenticate, TLS, and hosts with other keys or none.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::nvme_tcp::{Running, bytes_of, io, read, serve_with, write};
+use phaselink_core::protocol::nvme::commands::opcode;
+use phaselink_core::protocol::nvme::spec::Status;
+use phaselink_serve::front::nvme_tcp::address::TargetAddress;
+use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName, Initiator, discover};
+use phaselink_serve::front::nvme_tcp::fabrics::{
+    ANY_CONTROLLER, Connect, ConnectData, FabricsCommand, SecurityTransfer, authentication, status,
+};
+
+const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:1b4e28ba";
+const KEY: &str = "dhchap_key=DHHC-1:01:rPTE0Q73nd3hEqqEuQNaPL11G/aFXpOHtldWXz9vNCeef4WV:";
+const WRONG: &str = "dhchap_key=DHHC-1:01:KD+sfH3/o2bRQoV0ESjBUywQlMnSaYpZISUbVa0k0nsWpNST:";
+const CONTROLLER_KEY: &str = "dhchap_ctrl_key=DHHC-1:01:eNNXGjidEHHStbUi2Gmpps0JcnofReFfy+NaulguGgt327hz:";
+const WRONG_CONTROLLER_KEY: &str = "dhchap_ctrl_key=DHHC-1:01:KD+sfH3/o2bRQoV0ESjBUywQlMnSaYpZISUbVa0k0nsWpNST:";
+const TLS: &str = "tls_key=NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
+const TLS_384: &str =
+    "tls_key=NVMeTLSkey-1:02:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwP/w0S89ELi3W2LxIcLXVsDn8kXZQ==:";
+const WRONG_TLS: &str = "tls_key=NVMeTLSkey-1:01:YzrPElk4OYy1uUERriPwiiyEJE/+J5ckYpLB+5NHMsR2iBuT:";
+/// A small group, since tests are not optimised.
+const GROUP: &str = "dhchap_dhgroup=ffdhe2048";
+
+/// File of keys of one host, removed at the end.
+struct Keys(PathBuf);
+
+impl Keys {
+    fn new(words: &[&str]) -> Keys {
+        static FILES: AtomicU32 = AtomicU32::new(0);
+        let number = FILES.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("nvme-tcp-keys-{}-{number}", std::process::id()));
+        fs::write(&path, format!("{HOST} {GROUP} {}\n", words.join(" "))).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        Keys(path)
+    }
+
+    fn path(&self) -> String {
+        self.0.display().to_string()
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn serve(words: &[&str], threads: usize) -> Running {
+    let keys = Keys::new(words);
+    serve_with(&[], false, threads, &[("nvme-tcp-keys", keys.path())])
+}
+
+fn open(running: &Running, words: &[&str]) -> io::Result<Initiator> {
+    let keys = Keys::new(words);
+    let target = TargetAddress { keys: Some(keys.path()), ..running.target.clone() };
+    Initiator::open(&target, &HostName::of(&target)?, 0)
+}
+
+#[test]
+fn host_with_the_right_keys_reads_what_it_writes() {
+    for words in [&[KEY][..], &[KEY, CONTROLLER_KEY], &[TLS], &[TLS_384], &[TLS, KEY, CONTROLLER_KEY]] {
+        for threads in [1, 2] {
+            let running = serve(words, threads);
+            let mut initiator = open(&running, words).unwrap();
+            initiator.namespace().unwrap();
+            let mut queues = [1, 2].map(|queue| initiator.queue(queue, 32).unwrap());
+            for (queue, seed) in queues.iter_mut().zip([1, 2]) {
+                for bytes in [512, 8192, 8704, 256 << 10] {
+                    let data = bytes_of(seed, bytes);
+                    write(queue, seed * 1000, &data);
+                    assert!(read(queue, seed * 1000, bytes) == data, "{bytes} bytes, {words:?}");
+                }
+            }
+            initiator.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn host_with_other_keys_or_none_is_refused_and_a_right_one_is_served_after_it() {
+    for (served, attempts) in [
+        (&[KEY, CONTROLLER_KEY][..], &[&[WRONG][..], &[KEY, WRONG_CONTROLLER_KEY], &[]][..]),
+        (&[TLS], &[&[WRONG_TLS], &[TLS_384], &[]]),
+        (&[TLS, KEY], &[&[TLS, WRONG], &[TLS], &[KEY]]),
+    ] {
+        let running = serve(served, 1);
+        for words in attempts {
+            assert!(open(&running, words).is_err(), "{served:?} {words:?}");
+        }
+        // A host that the file does not name.
+        assert!(Initiator::open(&running.target, &HostName::default(), 0).is_err());
+        open(&running, served).unwrap().close().unwrap();
+    }
+}
+
+#[test]
+fn commands_before_authentication_get_authentication_required() {
+    let running = serve(&[KEY], 1);
+    let host = HostName { name: String::from(HOST), ..HostName::default() };
+    // Discovery tells of the drive without authentication.
+    let (_, records) = discover(running.target.port, running.target.digests, &host).unwrap();
+    assert_eq!(records.len(), 1);
+    let mut client = Client::connect(running.target.port, running.target.digests).unwrap();
+    let connect = Connect { entries_field: 31, ..Connect::default() };
+    let data = ConnectData {
+        host_id: host.id,
+        controller: ANY_CONTROLLER,
+        subsystem: running.subsystem.clone(),
+        host: host.name.clone(),
+    };
+    let entry = FabricsCommand::Connect(connect).entry(0);
+    let connected = client.execute(&entry, ClientData::Send(&data.encode())).unwrap();
+    assert_eq!(connected.status, Status::SUCCESS);
+    assert!(connected.result & u64::from(authentication::IN_BAND) != 0);
+    let mut status_of = |command: FabricsCommand, data| client.execute(&command.entry(0), data).unwrap().status.kind();
+    let enable = FabricsCommand::PropertySet { offset: 0x14, value: 0x46_0001, is_wide: false };
+    assert_eq!(status_of(enable, ClientData::None), status::AUTHENTICATION_REQUIRED);
+    // Fields of other security protocols, and a length that is not that of the data.
+    for (protocol, specific, bytes) in [(0xea, 0x0101, 16), (0xe9, 0x0100, 16), (0xe9, 0x0001, 16), (0xe9, 0x0101, 15)]
+    {
+        let send = FabricsCommand::AuthenticationSend(SecurityTransfer { protocol, specific, bytes });
+        assert_eq!(status_of(send, ClientData::Send(&[0; 16])), Status::INVALID_FIELD);
+    }
+    let identify = client.execute(&io(opcode::READ, 0, 1), ClientData::Receive { bytes: 512, is_kept: false }).unwrap();
+    assert_eq!(identify.status.kind(), status::AUTHENTICATION_REQUIRED);
+    // A malformed message is answered with a failure, and the connection ends.
+    let transfer = SecurityTransfer { protocol: 0xe9, specific: 0x0101, bytes: 16 };
+    let send = FabricsCommand::AuthenticationSend(transfer).entry(0);
+    assert_eq!(client.execute(&send, ClientData::Send(&[0xff; 16])).unwrap().status, Status::SUCCESS);
+    let receive = FabricsCommand::AuthenticationReceive(SecurityTransfer { bytes: 64, ..transfer }).entry(0);
+    let answer = client.execute(&receive, ClientData::Receive { bytes: 64, is_kept: true }).unwrap();
+    assert_eq!(answer.data[..8], [0, 0xf1, 0, 0, 0, 0, 1, 7]);
+    assert!(client.execute(&send, ClientData::Send(&[0xff; 16])).is_err());
+    open(&running, &[KEY]).unwrap().close().unwrap();
+}
+
+#[test]
+fn bytes_that_are_no_tls_do_not_harm_a_server_of_hosts_with_tls() {
+    use std::io::{Read, Write};
+    let running = serve(&[TLS], 1);
+    for bytes in [&[22, 3, 3, 0, 5, 1, 0, 0, 1, 0][..], &[22; 4096], &[22, 3, 3, 0xff, 0xff], &[0; 128]] {
+        let mut stream = std::net::TcpStream::connect(running.target.port).unwrap();
+        stream.write_all(bytes).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        // The server may reset a connection whose bytes it has not read.
+        let _ = stream.read_to_end(&mut answer);
+    }
+    open(&running, &[TLS]).unwrap().close().unwrap();
+}
