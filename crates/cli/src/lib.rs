@@ -33,6 +33,7 @@ mod fit;
 mod input;
 mod interrupt;
 mod intervals;
+mod knee;
 mod kvcache;
 #[cfg(target_os = "linux")]
 mod mount;
@@ -95,6 +96,7 @@ struct Arguments {
 enum Command {
     Compare(Box<compare::Arguments>),
     Run(Box<run::Arguments>),
+    Knee(Box<knee::Arguments>),
     Predict(Box<predict::Arguments>),
     Sweep(sweep::Arguments),
     Fit(Box<fit::Arguments>),
@@ -154,6 +156,7 @@ fn ended(arguments: Arguments) -> Result<Ending, Failure> {
     match arguments.command {
         Command::Compare(arguments) => compare::command(&arguments),
         Command::Run(arguments) => run::command(&arguments),
+        Command::Knee(arguments) => knee::command(&arguments),
         Command::Predict(arguments) => predict::command(&arguments),
         Command::Sweep(arguments) => sweep::command(&arguments),
         Command::Fit(arguments) => fit::command(&arguments),

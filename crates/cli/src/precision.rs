@@ -1,8 +1,8 @@
 //! Option `--precision 1%`: a simulation ends once the 95 % confidence intervals of mean and p99 latency are within 1 %
-//! of the values.
+//! of the values. `--precision p99.99=10%` is about a percentile instead.
 
 use phaselink_core::time::Span;
-use phaselink_studies::precision::{BATCHES, KnownFigure, Measurement, PrecisionEstimate};
+use phaselink_studies::precision::{BATCHES, KnownFigure, Measurement, PrecisionEstimate, PrecisionGoal};
 pub(crate) use phaselink_studies::precision::{IOS_MAX, check, document, measure};
 use phaselink_studies::results::units;
 
@@ -17,10 +17,26 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     percent.map(|percent| percent / 100.0).ok_or_else(|| String::from("per cent from 0.01% to 100%, as in 1%"))
 }
 
-/// Returns a sentence on the precision that a measurement has reached, compared with the relative precision `share` of
-/// `--precision`.
-pub(crate) fn text(measurement: &Measurement, share: f64) -> String {
-    let percent = 100.0 * share;
+/// Returns a sentence on the precision that a measurement has reached, compared with the goal of `--precision`.
+pub(crate) fn text(measurement: &Measurement, goal: PrecisionGoal) -> String {
+    let percent = 100.0 * goal.share;
+    if let Some(figure) = goal.tail {
+        let known = measurement.tail().and_then(|tail| Some((tail.share()?, tail)));
+        return match known {
+            None => {
+                let need = measurement.tail().and_then(|tail| tail.need()).unwrap_or_default();
+                format!("How well {} is known cannot be said: it {need}.", figure.heading)
+            }
+            Some((reached, _)) => {
+                let verdict = if measurement.is_known() { "Known" } else { "Not known" };
+                format!(
+                    "{verdict} to {percent} %: {} to {:.1} % with 95 % confidence.",
+                    figure.heading,
+                    100.0 * reached
+                )
+            }
+        };
+    }
     match measurement.estimate() {
         Err(why) => format!("How well mean and p99 are known cannot be said: {why}."),
         Ok(estimate) => {

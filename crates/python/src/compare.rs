@@ -8,8 +8,9 @@ use phaselink_core::problem::{Problems, all};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::Job;
 use phaselink_studies::compare::{Cell, ComparedGroup, ComparedPoint, EqualLoadGroup, Grid, document, equal_loads};
-use phaselink_studies::precision;
+use phaselink_studies::precision::{self, PrecisionGoal};
 use phaselink_studies::report::headed;
+use phaselink_studies::results::units;
 use phaselink_studies::uncertainty::of_run;
 use pyo3::prelude::*;
 use rayon::prelude::*;
@@ -18,6 +19,7 @@ use crate::doubt;
 use crate::drive::Drive;
 use crate::input::{self, Jobs};
 use crate::interrupt::{Progress, outcome, watched};
+use crate::run::goal;
 
 /// Options of a comparison, as Python passes them.
 #[derive(FromPyObject)]
@@ -29,8 +31,10 @@ pub(crate) struct CompareQuestion {
     /// Number of requests of each line over all its threads.
     ios: Option<u64>,
     seed: u64,
-    /// Precision of mean and p99 at which a run may end.
-    precision: Option<f64>,
+    /// Goal of precision at which a run may end, such as `1%` or `p99.99=10%`.
+    precision: Option<String>,
+    /// Load at which the drives are compared, in place of a depth, such as `iops=100k`.
+    at: Option<String>,
     /// Overrides that all drives have been loaded with.
     set: Vec<String>,
     /// Number of draws of the uncertain constants.
@@ -50,11 +54,14 @@ pub(crate) fn compare(
     question: CompareQuestion,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    let CompareQuestion { bs, iodepth, numjobs, ios, seed, precision, set, draws } = question;
+    let CompareQuestion { bs, iodepth, numjobs, ios, seed, precision, at, set, draws } = question;
+    let precision = goal(precision.as_deref())?;
+    let at = at.as_deref().map(load).transpose()?;
     let described: Vec<&Described> = drives.iter().map(|drive| &drive.get().0).collect();
     let drives: Vec<drive::Drive> = described.iter().map(|described| described.drive().clone()).collect();
     let grid = Grid { bs, iodepth, numjobs, ios: ios.or(precision.map(|_| precision::IOS_MAX)) };
-    let points = points(&grid, jobs, &drives).map_err(|problems| input::error(py, &problems))?;
+    let grid = if at.is_some() { grid.at_load(&jobs.given()) } else { grid };
+    let points = points(&grid, jobs, at, &drives).map_err(|problems| input::error(py, &problems))?;
     let progress = Progress::new(progress, points.len() * drives.len());
     let ran = watched(py, &progress, |stopped| -> Result<String, Problems> {
         let lines: Vec<&[Option<Vec<Job>>]> = points.iter().map(|point| &point.jobs[..]).collect();
@@ -76,11 +83,24 @@ pub(crate) fn compare(
     ran.map_err(|problems| input::error(py, &problems))
 }
 
-fn points(grid: &Grid, jobs: &Jobs, drives: &[drive::Drive]) -> Result<Vec<ComparedPoint>, Problems> {
-    if jobs.files.is_some() {
-        return Ok(vec![ComparedPoint::new(jobs.written(&[])?, drives)?]);
+/// Reads a load such as `iops=100k`.
+///
+/// # Errors
+/// A text that is none.
+fn load(text: &str) -> PyResult<f64> {
+    let iops = units::parse_count(text.strip_prefix("iops=").unwrap_or(text)).filter(|iops| *iops >= 1.0);
+    iops.ok_or_else(|| input::InputError::new_err(format!("at is {text}; allowed: requests a second, as in iops=100k")))
+}
+
+fn points(grid: &Grid, jobs: &Jobs, at: Option<f64>, drives: &[drive::Drive]) -> Result<Vec<ComparedPoint>, Problems> {
+    let point = |options: &[(&str, &str)]| {
+        let written = jobs.written(options)?;
+        ComparedPoint::new(at.map_or(written.clone(), |iops| written.offering(iops)), drives)
+    };
+    match jobs.files {
+        Some(_) => Ok(vec![point(&[])?]),
+        None => grid.lines(&jobs.given(), drives.len(), point),
     }
-    grid.lines(&jobs.given(), drives.len(), |options| ComparedPoint::new(jobs.written(options)?, drives))
 }
 
 /// Returns the options of the jobs, other than their sizes, as `name=value`.
@@ -93,7 +113,7 @@ fn options(jobs: &Jobs) -> Vec<String> {
 fn cells(
     lines: &[&[Option<Vec<Job>>]],
     drives: &[drive::Drive],
-    (seed, precision): (u64, Option<f64>),
+    (seed, precision): (u64, Option<PrecisionGoal>),
     stopped: &AtomicBool,
     progress: &Progress,
 ) -> Result<Vec<Vec<Option<Cell>>>, Problems> {
@@ -105,7 +125,7 @@ fn cells(
     let cell = |((drive, jobs), simulation): ((&drive::Drive, &Option<Vec<_>>), Option<Simulation>)| {
         let (mut simulation, jobs) = (simulation?, jobs.as_ref()?);
         let stop = || stopped.load(Ordering::Relaxed);
-        let measurement = precision.map(|share| (precision::measure(&mut simulation, share, stop), share));
+        let measurement = precision.map(|goal| precision::measure(&mut simulation, goal, stop));
         let outcome = if measurement.is_some() { simulation.outcome() } else { outcome(simulation, stopped) };
         progress.advance();
         Some(Cell { measurement, ..Cell::new(drive, jobs, outcome) })
@@ -121,7 +141,7 @@ fn add_intervals(
     points: &[ComparedPoint],
     described: &[&Described],
     draws: usize,
-    (seed, precision): (u64, Option<f64>),
+    (seed, precision): (u64, Option<PrecisionGoal>),
     stopped: &AtomicBool,
 ) {
     for (group, point) in groups.iter_mut().zip(points) {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Described;
 use phaselink_core::simulation::Simulation;
-use phaselink_studies::precision;
+use phaselink_studies::precision::{self, PrecisionGoal};
 use phaselink_studies::results::Figures;
 use phaselink_studies::uncertainty::{Draws, FigureIntervals, NamedFigures, SEED, of_run};
 use rayon::prelude::*;
@@ -29,12 +29,12 @@ pub(crate) fn prediction_intervals(
     FigureIntervals::of(&draws, central, &all)
 }
 
-/// Runs a simulation to its end, or to the precision `share`, and returns its figures.
-pub(crate) fn figures(mut simulation: Simulation, share: Option<f64>, stopped: &AtomicBool) -> NamedFigures {
-    let outcome = match share {
+/// Runs a simulation to its end, or to a goal of precision, and returns its figures.
+pub(crate) fn figures(mut simulation: Simulation, goal: Option<PrecisionGoal>, stopped: &AtomicBool) -> NamedFigures {
+    let outcome = match goal {
         None => outcome(simulation, stopped),
-        Some(share) => {
-            precision::measure(&mut simulation, share, || stopped.load(std::sync::atomic::Ordering::Relaxed));
+        Some(goal) => {
+            precision::measure(&mut simulation, goal, || stopped.load(std::sync::atomic::Ordering::Relaxed));
             simulation.outcome()
         }
     };

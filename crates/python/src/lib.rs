@@ -16,6 +16,7 @@ mod drive;
 mod embed;
 mod input;
 mod interrupt;
+mod knee;
 mod kvcache;
 mod predict;
 mod reproduce;
@@ -52,6 +53,8 @@ mod _native {
     use crate::embed::{DriveImage, DriveSnapshot, EmbeddedDrive, MisuseError, recording_images};
     #[pymodule_export]
     use crate::input::{InputError, Jobs, sections};
+    #[pymodule_export]
+    use crate::knee::knee;
     #[pymodule_export]
     use crate::kvcache::kvcache;
     #[pymodule_export]

@@ -9,7 +9,7 @@ use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 use phaselink_core::workload::{Job, UnresolvedJobs};
 use phaselink_studies::compare::{RunConclusion, conclusion_of_run};
-use phaselink_studies::precision::{self, Measurement};
+use phaselink_studies::precision::{self, Measurement, PrecisionGoal};
 use phaselink_studies::report;
 use phaselink_studies::results::documents::value;
 use phaselink_studies::results::{self, Figures};
@@ -36,8 +36,8 @@ pub struct Result {
     figures: OnceLock<Figures>,
     /// Conclusion of the run: findings, utilisation of resources, and evidence.
     concluded: RunConclusion,
-    /// Reached and requested precision of mean and p99.
-    measured: Option<(Measurement, f64)>,
+    /// Measurement of the figures whose precision may have ended the run.
+    measured: Option<Measurement>,
     /// Prediction intervals of the figures from uncertain constants, if they were requested.
     doubted: Option<FigureIntervals>,
     /// Single requests of the run, if they were to be kept.
@@ -51,12 +51,22 @@ pub(crate) struct RunQuestion {
     seed: u64,
     /// True if real bytes move, and every read is checked.
     verify: bool,
-    /// Precision of mean and p99 at which the run may end.
-    precision: Option<f64>,
+    /// Goal of precision at which the run may end, such as `1%` or `p99.99=10%`.
+    precision: Option<String>,
     /// Number of draws of the uncertain constants.
     draws: Option<usize>,
     /// Number of single requests to keep.
     requests: Option<usize>,
+}
+
+/// Reads a goal of precision.
+///
+/// # Errors
+/// A text that is none.
+pub(crate) fn goal(text: Option<&str>) -> PyResult<Option<PrecisionGoal>> {
+    let wrong =
+        |allowed| input::InputError::new_err(format!("precision is {}; allowed: {allowed}", text.unwrap_or_default()));
+    text.map(PrecisionGoal::parse).transpose().map_err(wrong)
 }
 
 /// Simulates jobs on a drive.
@@ -72,6 +82,7 @@ pub(crate) fn run(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Result> {
     let RunQuestion { seed, verify, precision, draws, requests } = question;
+    let precision = goal(precision.as_deref())?;
     let described = &drive.get().0;
     let ready = || -> std::result::Result<(UnresolvedJobs, Vec<Job>, Simulation), Problems> {
         let written = match precision {
@@ -93,7 +104,7 @@ pub(crate) fn run(
         return Err(PyRuntimeError::new_err(first.clone()));
     }
     let mut outcome = py.detach(|| simulation.outcome());
-    outcome.finished |= measured.as_ref().is_some_and(|(measurement, _)| measurement.is_known());
+    outcome.finished |= measured.as_ref().is_some_and(Measurement::is_known);
     let doubted = match draws {
         None => None,
         Some(draws) => Some(interruptible(py, |stopped| {
@@ -114,10 +125,10 @@ pub(crate) fn run(
 fn finish(
     py: Python<'_>,
     simulation: &mut Simulation,
-    precision: Option<f64>,
+    precision: Option<PrecisionGoal>,
     progress: &Progress,
-) -> PyResult<Option<(Measurement, f64)>> {
-    let Some(share) = precision else {
+) -> PyResult<Option<Measurement>> {
+    let Some(goal) = precision else {
         while py.detach(|| simulation.step(EVENTS)) {
             py.check_signals()?;
             progress.tell(py, simulation.progress().unwrap_or(0.0))?;
@@ -125,13 +136,13 @@ fn finish(
         progress.tell(py, 1.0)?;
         return Ok(None);
     };
-    let mut measurement = Measurement::until_precision(share);
+    let mut measurement = Measurement::until_precision(goal);
     while py.detach(|| (0..LOOKS).all(|_| measurement.advance(simulation))) {
         py.check_signals()?;
         progress.tell(py, simulation.progress().unwrap_or(0.0))?;
     }
     progress.tell(py, 1.0)?;
-    Ok(Some((measurement, share)))
+    Ok(Some(measurement))
 }
 
 #[pymethods]
@@ -245,8 +256,8 @@ impl Result {
     fn document(&self) -> Value {
         let mut document = report::headed("run", report::json(&self.outcome, self.drive.get().resolved()));
         self.concluded.add_to(&mut document);
-        if let Some((measurement, share)) = &self.measured {
-            document["phaselink"]["precision"] = value(&precision::document(measurement, *share));
+        if let Some(measurement) = &self.measured {
+            document["phaselink"]["precision"] = value(&precision::document(measurement));
         }
         if let Some(doubted) = &self.doubted {
             document["phaselink"]["intervals"] = value(&doubted.document());

@@ -49,6 +49,30 @@ def test_a_run_to_a_precision_is_the_programs(printed):
     assert result.to_dict() == printed("run", "dc-express", "--bs", "512", "--precision", "5%", "--json")
 
 
+def test_a_run_to_the_precision_of_a_tail_is_the_programs(printed):
+    result = phaselink.run("dc-express", bs=512, precision="read p99.9=10%")
+    assert result.to_dict() == printed("run", "dc-express", "--bs", "512", "--precision", "read_p99_9=10%", "--json")
+    assert result.tails["p99_9_ns"]["low_ns"] <= result.p99_9_ns <= result.tails["p99_9_ns"]["high_ns"]
+    with pytest.raises(phaselink.InputError, match="precision is p50=1%"):
+        phaselink.run("nvme", precision="p50=1%")
+
+
+def test_latency_against_load_is_the_programs(printed):
+    found = phaselink.knee("nvme", rates="50k:300k", ios=4000, rw="randrw", seed=2)
+    words = "knee nvme --rates 50k:300k --ios 4000 --rw randrw --seed 2 --json"
+    assert found.to_dict() == printed(*words.split())
+    assert len(found) == 12 and "Latency against load" in found.to_html()
+    with pytest.raises(phaselink.InputError, match="a pace of its own"):
+        phaselink.knee("nvme", thinktime=10)
+
+
+def test_a_comparison_at_a_load_is_the_programs(printed):
+    wanted = printed("compare", "nvme", "dc-express", "--at", "iops=100k", "--ios", 2000, "--json")
+    assert phaselink.compare(["nvme", "dc-express"], at="iops=100k", ios=2000).to_dict() == wanted
+    with pytest.raises(phaselink.InputError, match="at is fast"):
+        phaselink.compare(["nvme"], at="fast")
+
+
 def test_a_run_with_data_is_the_programs(printed):
     result = phaselink.run("dc-express", rw="randrw", size="1m", number_ios=500, verify=True)
     words = "run dc-express --rw randrw --size 1m --number_ios 500 --verify --json".split()

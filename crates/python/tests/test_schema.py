@@ -39,6 +39,8 @@ COMMANDS = {
     "endurance, flash": ["endurance", "tlc-gen4", "--per-day", "1g"],
     "endurance, lines": ["endurance", "dc-express", "--workload", "hammer"],
     "ecc": ["ecc", "--trials", 10, "--inject", 10],
+    "knee": ["knee", "nvme", "--rates", "50k,100k", "--ios", 2000, "--rw", "randrw"],
+    "compare, at a load": ["compare", "nvme", "pss", "--at", "iops=100k", "--ios", 2000],
     "kvcache": ["kvcache", "tlc-gen4", "dc-express", "--drives-per-host", 2, "--duration", 60, "--host-memory", "1g", "--windows", 2],
     "kvcache, without writes": ["kvcache", "tlc-gen4", "--duration", 20, "--windows", 2],
     "whatif": ["whatif", "tlc-gen4", "nvme", "--trace", "t.csv"],

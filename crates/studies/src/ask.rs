@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::breakeven::{BreakEvenQuestion, Description};
 use crate::compare;
 use crate::endurance::EnduranceQuestion;
+use crate::knee::KneeQuestion;
 use crate::predict;
 use crate::report;
 use crate::report::html::colour;
@@ -40,6 +41,9 @@ enum PageQuestion {
     /// Asks for the steps of one request in the middle of a stream of equal ones, and for the ladder that `trace`
     /// prints.
     Trace { drive: DriveWords, rw: String, bs: String, iodepth: String, skip: u64, seed: u64 },
+    /// Asks for latency against load of one job, for the document that `knee --json` prints, the answer in words, and its
+    /// page.
+    Knee { drive: DriveWords, job: Vec<(String, String)>, question: Map<String, Value> },
     /// Asks when data belongs on a drive, for the document that `breakeven --json` prints and the answer in words.
     BreakEven { question: Map<String, Value> },
     /// Asks how long the memory of a drive lasts, for the document that `endurance --json` prints and the answer in
@@ -68,7 +72,7 @@ struct DriveWords {
 /// let question = br#"{"verb":"predict","drive":{"name":"nvme"},"job":[["rw","randread"]]}"#;
 /// assert!(ask::answer(question, || false)["answer"]["drives"].is_array());
 /// ```
-pub fn answer(question: &[u8], is_over: impl Fn() -> bool) -> Value {
+pub fn answer(question: &[u8], is_over: impl Fn() -> bool + Sync) -> Value {
     let read = serde_json::from_slice::<PageQuestion>(question);
     let read = read.map_err(|error| Problem::new("question", error.line(), error.to_string(), "").into());
     match read.and_then(|question| question.answer(is_over)) {
@@ -85,7 +89,7 @@ fn problem_json(problem: &Problem) -> Value {
 }
 
 impl PageQuestion {
-    fn answer(self, is_over: impl Fn() -> bool) -> Result<Value, Problems> {
+    fn answer(self, is_over: impl Fn() -> bool + Sync) -> Result<Value, Problems> {
         match self {
             PageQuestion::Catalog => Ok(catalog()),
             PageQuestion::Check { drive } => {
@@ -100,8 +104,7 @@ impl PageQuestion {
                 let mut simulation = Simulation::new(&drive, &jobs, seed)?;
                 while simulation.step(EVENTS) {
                     if is_over() {
-                        let found = "a run that takes too long";
-                        return Err(Problem::new("question", None, found, "fewer requests, or shorter").into());
+                        return Err(too_long());
                     }
                 }
                 let outcome = simulation.outcome();
@@ -121,6 +124,13 @@ impl PageQuestion {
                 let rows: Vec<Value> = steps.first().in_order().into_iter().map(row).collect();
                 Ok(json!({ "steps": rows, "ladder": steps.ladder() }))
             }
+            PageQuestion::Knee { drive, job, question } => {
+                let drive = drive.read()?;
+                let study = question_of::<KneeQuestion>(question)?.study(&drive, written(&job)?)?;
+                let in_turn = |count: usize, run: &(dyn Fn(usize) + Sync)| (0..count).for_each(run);
+                let answer = study.answer(&in_turn, &is_over)?.ok_or_else(too_long)?;
+                Ok(json!({ "document": answer.document(), "html": answer.plots() + &answer.text().html() }))
+            }
             PageQuestion::BreakEven { question } => {
                 Ok(rendered(&question_of::<BreakEvenQuestion>(question)?.answer()?))
             }
@@ -129,6 +139,11 @@ impl PageQuestion {
             }
         }
     }
+}
+
+/// Returns the problem of a run that was given up.
+fn too_long() -> Problems {
+    Problem::new("question", None, "a run that takes too long", "fewer requests, or shorter").into()
 }
 
 /// Returns an answer as its document, and as HTML within a page.
@@ -151,8 +166,13 @@ impl DriveWords {
 
 /// Returns a list with the one job that fio options describe, checked against the limits of a drive.
 fn jobs(options: &[(String, String)], drive: &Drive) -> Result<Vec<Job>, Problems> {
+    written(options)?.on(&drive.limits())
+}
+
+/// Returns the one job that fio options describe, before a drive is known.
+fn written(options: &[(String, String)]) -> Result<UnresolvedJobs, Problems> {
     let given: Vec<_> = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    UnresolvedJobs::new([fio::from_flags(&with_defaults(&given))?], no_traces)?.on(&drive.limits())
+    UnresolvedJobs::new([fio::from_flags(&with_defaults(&given))?], no_traces)
 }
 
 fn no_traces(wanted: &NamedTrace) -> Result<Trace, Problems> {
@@ -252,6 +272,17 @@ mod tests {
         assert_eq!(document["description"]["translation"]["over_provisioning"], 0.5);
         assert!(document["lifetimes"][0]["years_at_bytes_per_day"].is_f64());
         assert!(answer["html"].as_str().is_some_and(|html| html.contains("tlc-gen5 endures")));
+    }
+
+    #[test]
+    fn latency_against_load_is_drawn_and_told() {
+        let job = [["rw", "randread"], ["number_ios", "500"], ["numjobs", "4"], ["iodepth", "32"]];
+        let question = json!({ "rates": "50k,100k,200k" });
+        let asked = asked(json!({ "verb": "knee", "drive": { "name": "nvme" }, "job": job, "question": question }));
+        let answer = &asked["answer"];
+        assert_eq!(answer["document"]["points"].as_array().map(Vec::len), Some(3), "{asked}");
+        let html = answer["html"].as_str().expect("HTML");
+        assert!(html.contains("<svg") && html.contains("The knee is the load"), "{html}");
     }
 
     #[test]

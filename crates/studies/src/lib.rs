@@ -11,6 +11,7 @@ mod shipped;
 pub mod evidence;
 pub mod results;
 pub mod simulations;
+pub mod tails;
 
 // Tables, JSON and HTML; uncertainty of figures.
 pub mod precision;
@@ -29,6 +30,7 @@ pub mod validate;
 
 // Questions that need several runs.
 pub mod compare;
+pub mod knee;
 pub mod kvcache;
 pub mod stream;
 pub mod sweep;

@@ -305,6 +305,7 @@ async function draw() {
   shown.curve_ms = performance.now() - begun;
   shown.trace = await ask(traceQuestion());
   drawLadder(shown.trace);
+  shown.knee = await drawAnswered("knee", kneeQuestion());
   shown.endurance = await drawAnswered("endurance", enduranceQuestion());
   shown.breakeven = await drawAnswered("breakeven", breakEvenQuestion());
 }

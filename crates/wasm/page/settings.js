@@ -83,6 +83,11 @@ const traceQuestion = (of = chosen) => ({
   verb: "trace", drive: drive(of), rw: rw(of, value("reads", of) === 0 ? 0 : 100), bs: bytes(value("bs", of)), iodepth: "1", skip: 64, seed: value("seed", of),
 });
 
+/** Loads from 5 % to 100 % of the throughput of the job with many requests in flight, with few requests each. */
+const kneeQuestion = (of = chosen) => ({
+  verb: "knee", drive: drive(of), question: { seed: value("seed", of) },
+  job: quickJob(job(64, of), 0).map(([name, it]) => [name, { number_ios: "1000", numjobs: "4" }[name] ?? it]),
+});
 const enduranceQuestion = (of = chosen) => ({ verb: "endurance", drive: drive(of), question: {} });
 const breakEvenQuestion = (of = chosen) => ({ verb: "breakeven", question: { description: value("prices", of) } });
 

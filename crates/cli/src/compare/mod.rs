@@ -16,7 +16,7 @@ use phaselink_core::problem::Problems;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::Job;
 use phaselink_studies::compare::{self, Cell, ComparedGroup, EqualLoadGroup, SET_DEFAULT};
-use phaselink_studies::precision::Measurement;
+use phaselink_studies::precision::{Measurement, PrecisionGoal};
 use phaselink_studies::results::Figures;
 use rayon::prelude::*;
 use serde_json::Value;
@@ -61,9 +61,10 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     explain: bool,
     /// End each run once the 95 % confidence intervals of mean and p99 latency are within this share of the values, as
-    /// in 1%. A job without an end then ends after 50 million requests
-    #[arg(long, value_name = "PERCENT", value_parser = precision::share)]
-    precision: Option<f64>,
+    /// in 1%, or that of a percentile, as in p99.99=10% or read_p99_9=5%. A job without an end then ends after 50
+    /// million requests
+    #[arg(long, value_name = "[PERCENTILE=]PERCENT", value_parser = PrecisionGoal::parse)]
+    precision: Option<PrecisionGoal>,
     #[command(flatten)]
     intervals: IntervalFlags,
     #[command(flatten)]
@@ -81,8 +82,8 @@ struct Comparison {
     described: Vec<Described>,
     drives: Vec<Drive>,
     intervals: IntervalFlags,
-    /// Relative precision of mean and p99 at which a run ends, or none without `--precision`.
-    precision: Option<f64>,
+    /// Figures and their relative precision at which a run ends, or none without `--precision`.
+    precision: Option<PrecisionGoal>,
     lines: Vec<Line>,
     /// Options of the jobs, other than their sizes, as `name=value`.
     options: Vec<String>,
@@ -216,7 +217,7 @@ impl Comparison {
         ran.sort_by_key(|(place, _)| *place);
         let mut cells = ran.into_iter().zip(pairs).map(|((_, ran), (drive, jobs))| {
             let (outcome, measurement) = ran?;
-            Some(Cell { measurement: measurement.zip(self.precision), ..Cell::new(drive, jobs.as_ref()?, outcome) })
+            Some(Cell { measurement, ..Cell::new(drive, jobs.as_ref()?, outcome) })
         });
         Ok(lines.iter().map(|_| cells.by_ref().take(self.drives.len()).collect()).collect())
     }
@@ -247,7 +248,7 @@ impl Comparison {
     fn run_one(&self, simulation: &mut Simulation, progress: &Progress, stopped: &AtomicBool) -> Option<Measurement> {
         let stop = || stopped.load(Ordering::Relaxed);
         match self.precision {
-            Some(share) => Some(precision::measure(simulation, share, stop)),
+            Some(goal) => Some(precision::measure(simulation, goal, stop)),
             None => {
                 progress.drive(simulation, stop);
                 None

@@ -30,8 +30,10 @@ pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup], loaded: &[
     for loaded in loaded {
         let _ = write!(text, "\n{}\n{}", load(loaded), shown(&table_at_load(comparison, loaded)));
     }
-    for finding in others {
-        let _ = write!(text, "\n{}", describe::wrapped(&finding.sentence, "  "));
+    let loads = groups.iter().chain(loaded.iter().map(|loaded| &loaded.group));
+    let overloaded = loads.flat_map(|group| compare::overloaded(&comparison.drives, group));
+    for sentence in overloaded.chain(others.into_iter().map(|finding| finding.sentence.clone())) {
+        let _ = write!(text, "\n{}", describe::wrapped(&sentence, "  "));
     }
     text.push('\n');
     match comparison.explain {
@@ -156,8 +158,9 @@ fn work(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let block = shared(groups.iter().map(|group| group.label.bytes)).flatten();
     let block = block.map_or(String::new(), |bytes| format!(" of {}", words::size(bytes.into())));
     let requests = format!("{}{block}", describe::requests(rw));
-    if let Some(share) = comparison.precision {
-        return format!("{requests}, until mean and p99 are known to {} %", 100.0 * share);
+    if let Some(goal) = comparison.precision {
+        let verb = if goal.tail.is_some() { "is" } else { "are" };
+        return format!("{requests}, until {} {verb} known to {} %", goal.figures(), 100.0 * goal.share);
     }
     match shared(comparison.lines.iter().map(ios)).flatten() {
         Some(ios) => format!("{requests}, {} for each line", describe::counted(ios, "request")),

@@ -1,7 +1,7 @@
 //! Uncertainty of a comparison's figures as text: sampling errors, and prediction intervals from uncertain constants.
 
 use phaselink_studies::compare::{Cell, ComparedGroup, named};
-use phaselink_studies::precision::Measurement;
+use phaselink_studies::precision::{Measurement, PrecisionGoal};
 use phaselink_studies::report::Table;
 use phaselink_studies::results::{CompareTable, Figure, of_comparison};
 use phaselink_studies::uncertainty::Interval;
@@ -13,22 +13,22 @@ use crate::{describe, intervals, precision};
 /// Returns the text on sampling errors (`--precision`) and prediction intervals (`--intervals`) of a comparison; empty
 /// without both options.
 pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
-    let known = comparison.precision.map(|share| known(comparison, groups, share));
+    let known = comparison.precision.map(|goal| known(comparison, groups, goal));
     let doubted = comparison.intervals.draws().map(|_| interval_table(comparison, groups));
     [known, doubted].into_iter().flatten().map(|part| format!("\n{part}")).collect()
 }
 
 /// Returns a line for each drive and group on the precision that its figures have reached.
-fn known(comparison: &Comparison, groups: &[ComparedGroup], share: f64) -> String {
+fn known(comparison: &Comparison, groups: &[ComparedGroup], goal: PrecisionGoal) -> String {
     let named = named(groups);
     let line = |group: &ComparedGroup, name: &str, measurement: &Measurement| {
         let place = named.place(&group.label);
-        describe::wrapped(&format!("{name}, {place}: {}", precision::text(measurement, share)), "  ")
+        describe::wrapped(&format!("{name}, {place}: {}", precision::text(measurement, goal)), "  ")
     };
     let each = |group: &ComparedGroup| -> String {
         let cells = comparison.drives.iter().zip(&group.cells);
         let measured = cells.filter_map(|(drive, cell)| Some((&drive.name, cell.as_ref()?.measurement.as_ref()?)));
-        measured.map(|(name, (measurement, _))| line(group, name, measurement)).collect()
+        measured.map(|(name, measurement)| line(group, name, measurement)).collect()
     };
     groups.iter().map(each).collect()
 }

@@ -16,7 +16,7 @@ use phaselink_core::simulation::Simulation;
 use phaselink_core::timeline::Timeline;
 use phaselink_studies::compare::{RunConclusion, conclusion_of_run};
 use phaselink_studies::evidence;
-use phaselink_studies::precision::Measurement;
+use phaselink_studies::precision::{Measurement, PrecisionGoal};
 use phaselink_studies::report;
 use phaselink_studies::results::documents::value;
 use phaselink_studies::results::{Figures, words};
@@ -55,9 +55,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     verify: bool,
     /// End the run once the 95 % confidence intervals of mean and p99 latency are within this share of the values, as
-    /// in 1%. A job without an end then ends after 50 million requests of each thread
-    #[arg(long, value_name = "PERCENT", value_parser = precision::share)]
-    precision: Option<f64>,
+    /// in 1%, or that of a percentile, as in p99.99=10% or read_p99_9=5%. A job without an end then ends after 50
+    /// million requests of each thread
+    #[arg(long, value_name = "[PERCENTILE=]PERCENT", value_parser = PrecisionGoal::parse)]
+    precision: Option<PrecisionGoal>,
     #[command(flatten)]
     intervals: IntervalFlags,
     #[command(flatten)]
@@ -201,7 +202,7 @@ impl Arguments {
     ) -> Option<Measurement> {
         let stop = || stopped.load(Ordering::Relaxed);
         match (self.precision, timeline) {
-            (Some(share), _) => return Some(precision::measure(simulation, share, stop)),
+            (Some(goal), _) => return Some(precision::measure(simulation, goal, stop)),
             (None, Some(timeline)) => progress.watch(simulation, timeline, stop),
             (None, None) => progress.drive(simulation, stop),
         }
@@ -231,8 +232,8 @@ impl Arguments {
     }
 
     fn add_trust(&self, document: &mut Value, trust: &Trust) {
-        if let Some((measurement, share)) = trust.measurement.as_ref().zip(self.precision) {
-            document["precision"] = value(&precision::document(measurement, share));
+        if let Some(measurement) = &trust.measurement {
+            document["precision"] = value(&precision::document(measurement));
         }
         if let Some(doubted) = &trust.doubted {
             document["intervals"] = value(&doubted.document());
@@ -242,7 +243,7 @@ impl Arguments {
     fn trust_text(&self, trust: &Trust) -> String {
         let measurement = trust.measurement.as_ref().zip(self.precision);
         let known = measurement
-            .map(|(measurement, share)| format!("\n{}", describe::wrapped(&precision::text(measurement, share), "  ")));
+            .map(|(measurement, goal)| format!("\n{}", describe::wrapped(&precision::text(measurement, goal), "  ")));
         let doubted = trust.doubted.as_ref().map(|doubted| format!("\n{}", intervals::table_of_run(doubted)));
         [known, doubted].into_iter().flatten().collect()
     }

@@ -10,6 +10,7 @@ use phaselink_core::workload::{
 };
 
 use crate::{describe, input, notes as told, traces};
+use phaselink_studies::compare::AT_LOAD;
 
 const HEADING: &str = "Workload, in the terms of fio";
 
@@ -150,6 +151,20 @@ impl WorkloadFlags {
         Ok(Workload { jobs: written.on(limits)?, summary, written })
     }
 
+    /// Returns the workload options for runs at a given load: threads and queue depth that do not limit it, and `ios`
+    /// requests over all threads, unless other options say so.
+    pub(crate) fn at_load(&self, ios: u64) -> WorkloadFlags {
+        let mut flags = self.clone();
+        let has = |name: &str| self.job.options.iter().any(|text| text.split('=').next() == Some(name));
+        if !flags.job.has_files() {
+            flags.numjobs = flags.numjobs.or_else(|| (!has("numjobs")).then(|| AT_LOAD.0.into()));
+            flags.iodepth = flags.iodepth.or_else(|| (!has("iodepth")).then(|| AT_LOAD.1.into()));
+            let is_ended = self.job.given().map_or(true, |given| has_end(&given));
+            flags.ios = flags.ios.or((!is_ended).then_some(ios));
+        }
+        flags
+    }
+
     /// Returns the number of threads that the options give the job.
     fn threads(&self) -> u64 {
         let of_options = self.job.options.iter().rev().find_map(|text| text.strip_prefix("numjobs="));
@@ -173,6 +188,11 @@ impl WorkloadFlags {
 }
 
 impl Workload {
+    /// Returns the jobs as written, before they were resolved for a drive.
+    pub(crate) fn into_written(self) -> UnresolvedJobs {
+        self.written
+    }
+
     /// Returns the workload's jobs for a drive with other limits, or none if that drive cannot run the jobs.
     pub(crate) fn on(&self, limits: &Limits) -> Option<Vec<Job>> {
         self.written.on(limits).ok()

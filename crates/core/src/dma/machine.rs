@@ -189,7 +189,7 @@ impl<'a> TransferMachine<'a> {
         if self.done > self.warm_up {
             direction.ios += 1;
             direction.bytes += u64::from(self.question.bytes);
-            direction.total.record(now.since(self.started[index(token.context)]));
+            direction.total.record_at(now.since(self.started[index(token.context)]), now);
         } else if self.done == self.warm_up {
             self.counted_from = now;
         }

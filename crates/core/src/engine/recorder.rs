@@ -200,7 +200,7 @@ impl Recorder {
         direction.bytes += u64::from(request.io.bytes);
         direction.submission.record(request.submitted.since(request.issued));
         direction.completion.record(now.since(request.submitted));
-        direction.total.record(now.since(request.ledger.start()));
+        direction.total.record_at(now.since(request.ledger.start()), now);
         request.ledger.close_into(now, &mut direction.stages);
         if job.has_commits {
             self.note_commit(now, request, number);
@@ -218,7 +218,7 @@ impl Recorder {
             *begin = Some(begin.unwrap_or(Time::NEVER).min(request.ledger.start()));
         }
         if let Some(begin) = begin.take_if(|_| request.ends_commit) {
-            self.jobs[job].outcome.commit.record(now.since(begin));
+            self.jobs[job].outcome.commit.record_at(now.since(begin), now);
         }
     }
 
@@ -232,7 +232,7 @@ impl Recorder {
     pub(super) fn record_client(&mut self, now: Time, thread: u16, handed_in: Time) {
         let job = &mut self.jobs[self.threads[usize::from(thread)]];
         if handed_in >= job.ramp_end {
-            job.outcome.commit.record(now.since(handed_in));
+            job.outcome.commit.record_at(now.since(handed_in), now);
         }
     }
 
@@ -244,7 +244,7 @@ impl Recorder {
         self.queries.resize(self.threads.len(), OpenQuery::NEW);
         let begin = self.queries[thread].complete(request.ledger.start(), job.query_ios);
         if let Some(begin) = begin.filter(|begin| *begin >= job.ramp_end) {
-            job.outcome.query.record(now.since(begin));
+            job.outcome.query.record_at(now.since(begin), now);
         }
     }
 

@@ -97,8 +97,15 @@ impl Histogram {
 /// Returns the number of the histogram class that a value belongs to.
 #[inline]
 fn class(value: u64) -> usize {
-    let shift = u64::BITS - 1 - KEPT_BITS - (value | 1 << KEPT_BITS).leading_zeros();
-    (shift as usize) * DOUBLING + wide_index(value >> shift)
+    class_of(value, KEPT_BITS)
+}
+
+/// Returns the number of the class that a value belongs to, if all values of a class have `kept_bits` binary digits
+/// after the leading one in common.
+#[inline]
+pub(super) fn class_of(value: u64, kept_bits: u32) -> usize {
+    let shift = u64::BITS - 1 - kept_bits - (value | 1 << kept_bits).leading_zeros();
+    ((shift as usize) << kept_bits) + wide_index(value >> shift)
 }
 
 /// Returns the highest value of a histogram class.

@@ -1,11 +1,20 @@
 //! Latency statistics: exact count, sum, extremes and standard deviation; percentiles to three digits.
 //!
 //! Callers get whole picoseconds. The histogram is allocated at the first record and grows with the largest latency, so
-//! that an unused [`Latency`] is 80 bytes and one that has seen 100 µs about 150 kB.
+//! that an unused [`Latency`] is 96 bytes and one that has seen 100 µs about 150 kB.
 
 use super::histogram::Histogram;
+use super::windows::LatencyWindows;
 use crate::number::{real, whole};
-use crate::time::Span;
+use crate::time::{Span, Time};
+
+/// Smallest number of independent requests on either side of a percentile. With ten, the number beyond the percentile
+/// is known to a third (one standard deviation); below, one stall of the drive decides the value.
+const BEYOND_MIN: f64 = 10.0;
+/// Largest share by which a percentile is too long, which is the width of a class of the histogram.
+const CLASS_SHARE: f64 = 1e-3;
+/// Half width of a 95 % interval in standard deviations: Student's t with some 60 degrees of freedom.
+const STUDENT_T: f64 = 2.0;
 
 /// Distribution of latencies, as a histogram with exact count, sum and extremes.
 ///
@@ -21,12 +30,36 @@ pub struct Latency {
     min_ps: u64,
     max_ps: u64,
     histogram: Histogram,
+    /// Counts by window of time, of latencies that were recorded with their end.
+    windows: Option<Box<LatencyWindows>>,
+}
+
+/// Percentile of latency with its 95 % confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PercentileEstimate {
+    /// Latency that the percentage of the requests does not exceed.
+    pub value: Span,
+    /// Lower end of the 95 % confidence interval.
+    pub low: Span,
+    /// Upper end of the 95 % confidence interval.
+    pub high: Span,
+    /// Number of independent requests that would know the percentile as well as all counted ones do.
+    pub effective: f64,
+}
+
+/// Reason why a percentile is not known: too few independent requests beyond it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooFewRequests {
+    /// Number of requests that were counted.
+    pub counted: u64,
+    /// Number of requests that the percentile needs, if further ones are correlated as these are.
+    pub needed: u64,
 }
 
 impl Default for Latency {
     fn default() -> Latency {
         let histogram = Histogram::default();
-        Latency { count: 0, sum_ps: 0, square_sum_ps: 0, min_ps: u64::MAX, max_ps: 0, histogram }
+        Latency { count: 0, sum_ps: 0, square_sum_ps: 0, min_ps: u64::MAX, max_ps: 0, histogram, windows: None }
     }
 }
 
@@ -43,6 +76,12 @@ impl Latency {
         self.square_sum_ps = self.square_sum_ps.saturating_add(square);
     }
 
+    /// Adds one latency that ends at `end`, so that percentiles know how strongly slow requests come together.
+    pub fn record_at(&mut self, span: Span, end: Time) {
+        self.record(span);
+        self.windows.get_or_insert_default().record(span, end);
+    }
+
     /// Adds all latencies of another distribution.
     pub fn merge(&mut self, other: &Latency) {
         self.min_ps = self.min_ps.min(other.min_ps);
@@ -51,6 +90,9 @@ impl Latency {
         self.sum_ps += other.sum_ps;
         self.square_sum_ps = self.square_sum_ps.saturating_add(other.square_sum_ps);
         self.histogram.merge(&other.histogram);
+        if let Some(windows) = &other.windows {
+            self.windows.get_or_insert_default().merge(windows);
+        }
     }
 
     /// Returns the latencies counted since this distribution was equal to `earlier`. Minimum and maximum are those of
@@ -63,6 +105,7 @@ impl Latency {
             min_ps: self.min_ps,
             max_ps: self.max_ps,
             histogram: self.histogram.without(&earlier.histogram),
+            windows: None,
         }
     }
 
@@ -158,6 +201,30 @@ impl Latency {
         (self.samples_beyond(percent) > 0).then(|| self.percentile(percent))
     }
 
+    /// Returns the latency at a percentile with its 95 % confidence interval, from order statistics: the latencies at the
+    /// ranks two standard deviations of a binomial count away, for as many independent requests as these are worth.
+    ///
+    /// # Errors
+    /// Fewer than ten independent requests on either side of the percentile.
+    pub fn estimate(&self, percent: f64) -> Result<PercentileEstimate, TooFewRequests> {
+        let (requests, share) = (real(self.count), percent.clamp(0.0, 100.0) / 100.0);
+        // Rounded, because binary fractions make 0.1 % of 10,000 requests one too few.
+        let rest = (1e9 * (1.0 - share)).round() / 1e9;
+        let windows = self.windows.as_ref().filter(|_| rest > 0.0);
+        let effective = windows.and_then(|windows| windows.effective(rest * requests)).unwrap_or(requests);
+        let least = rest.min(share);
+        if effective * least < BEYOND_MIN - 1e-6 {
+            let of_request = if self.count == 0 { 1.0 } else { effective / requests };
+            let needed = (BEYOND_MIN / (least * of_request) - 1e-6).ceil();
+            return Err(TooFewRequests { counted: self.count, needed: whole(needed) });
+        }
+        let half_width = STUDENT_T * libm::sqrt(share * rest / effective);
+        let at = |share: f64| self.percentile(100.0 * share.clamp(0.0, 1.0));
+        // Percentiles are up to a class too long, so that the lower end begins a class lower.
+        let low = at(share - half_width).scale(1.0 - CLASS_SHARE).max(self.min());
+        Ok(PercentileEstimate { value: self.percentile(percent), low, high: at(share + half_width), effective })
+    }
+
     /// Returns classes of equal latencies (to three digits) in rising order: the longest latency and the count of each.
     pub fn classes(&self) -> impl Iterator<Item = (Span, u64)> + '_ {
         self.histogram
@@ -175,6 +242,7 @@ impl Latency {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
     use proptest::prelude::*;
 
     fn latency_of(spans_ps: &[u64]) -> Latency {
@@ -195,7 +263,7 @@ mod tests {
     #[test]
     fn unused_distribution_allocates_no_memory() {
         assert!(Latency::default().classes().next().is_none());
-        assert!(size_of::<Latency>() <= 80);
+        assert!(size_of::<Latency>() <= 96);
     }
 
     #[test]
@@ -246,6 +314,47 @@ mod tests {
         assert_eq!(latency.samples_beyond(50.0), 500);
         assert!(latency.known_percentile(99.9).is_some());
         assert_eq!(latency.known_percentile(99.999), None);
+    }
+
+    #[test]
+    fn percentile_needs_ten_independent_requests_beyond_it() {
+        let latency = latency_of(&(1..=1000).map(|n| n * 1_000_000).collect::<Vec<_>>());
+        let p99 = latency.estimate(99.0).unwrap();
+        assert_eq!(p99.effective, 1000.0);
+        let us = [p99.low, p99.value, p99.high].map(|span| span.as_us().round());
+        assert_eq!(us, [983.0, 990.0, 997.0]);
+        assert_eq!(latency.estimate(99.9), Err(TooFewRequests { counted: 1000, needed: 10_000 }));
+        assert_eq!(Latency::default().estimate(50.0), Err(TooFewRequests { counted: 0, needed: 20 }));
+    }
+
+    /// Returns latencies of an autoregressive process of first order with standard deviation 15 us around 100 us, of
+    /// which one ends each 10 us.
+    fn remembering(seed: u64, memory: f64, requests: u64) -> Latency {
+        let mut random = Random::stream(seed, "series");
+        let (mut last, mut latency) = (0.0, Latency::default());
+        for number in 0..requests {
+            let normal: f64 = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
+            last = memory * last + (1.0 - memory * memory).sqrt() * normal;
+            latency.record_at(Span::from_ns_f64(100_000.0 + 15_000.0 * last), Time::from_ps(number * 10_000_000));
+        }
+        latency
+    }
+
+    #[test]
+    fn intervals_hold_the_true_percentile_about_as_often_as_they_say() {
+        // Quantiles of the sum of twelve uniform numbers (excess kurtosis -0.1), and of a normal distribution.
+        for (memory, percent, quantile) in [(0.0, 99.0, 2.303), (0.9, 99.0, 2.324), (0.98, 90.0, 1.2816)] {
+            let known: Vec<_> =
+                (0..120).filter_map(|seed| remembering(seed, memory, 20_000).estimate(percent).ok()).collect();
+            assert!(known.len() > 100, "{memory}: {} runs know", known.len());
+            let truth = Span::from_ns_f64(100_000.0 + 15_000.0 * quantile);
+            let holds = known.iter().filter(|known| (known.low..=known.high).contains(&truth)).count();
+            let share = holds as f64 / known.len() as f64;
+            assert!((0.9..=0.995).contains(&share), "{memory}: {share}");
+            let effective = known.iter().map(|known| known.effective).sum::<f64>() / known.len() as f64;
+            assert!(memory > 0.0 || effective > 17_000.0, "{effective} of 20,000 independent requests");
+            assert!(memory < 0.9 || effective < 8_000.0, "{memory}: {effective} of 20,000 requests");
+        }
     }
 
     #[test]

@@ -8,8 +8,9 @@ pub mod outcome;
 pub mod record;
 pub mod stage;
 pub mod trace;
+mod windows;
 
-pub use latency::Latency;
+pub use latency::{Latency, PercentileEstimate, TooFewRequests};
 pub use outcome::{
     CpuUse, CreditState, DirectionOutcome, Energy, FaultSummary, JobOutcome, MeasuredState, Outcome, PartUse, WireUse,
 };

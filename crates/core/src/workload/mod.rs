@@ -212,6 +212,26 @@ pub fn side_by_side(jobs: &[Job]) -> impl DoubleEndedIterator<Item = &[Job]> {
 }
 
 impl Job {
+    /// Returns the job with a rate of all its threads together, at random times (Poisson process), divided between reads
+    /// and writes by their shares. `None` if its load cannot be set by a rate alone.
+    pub fn offering(&self, iops: f64) -> Option<Job> {
+        let has_own_pace = self.trace.is_some()
+            || self.rate_iops_read.is_some()
+            || self.rate_iops_write.is_some()
+            || !self.thinktime.is_zero()
+            || self.query_rounds > 0
+            || self.group_commit > 0
+            || self.has_flushes();
+        let of_thread = |percent: f64| (percent > 0.0).then(|| iops * percent / 100.0 / f64::from(self.threads));
+        let paced = || Job {
+            rate_iops_read: of_thread(self.read_percent),
+            rate_iops_write: of_thread(100.0 - self.read_percent),
+            rate_process: RateProcess::Poisson,
+            ..self.clone()
+        };
+        (!has_own_pace).then(paced)
+    }
+
     /// Returns the sizes of the job's requests in bytes, for a log with group commit the smallest and the largest. A
     /// size may occur twice.
     pub fn sizes(&self) -> Vec<u32> {

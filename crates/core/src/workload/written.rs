@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::trace::{NamedTrace, Trace};
 use super::{Job, JobFile, Limits};
-use crate::problem::{Problems, all};
+use crate::problem::{Problem, Problems, all};
 
 /// Jobs as written, with the traces that they replay, before they are resolved for a drive.
 #[derive(Clone, Debug)]
@@ -13,6 +13,8 @@ pub struct UnresolvedJobs {
     parts: Vec<(JobFile, BTreeMap<NamedTrace, Trace>)>,
     /// True if all jobs are measured from their first request on, without waiting for a steady state.
     are_bursts: bool,
+    /// Requests a second that the job offers at random times, in place of its own pace; `None` for its own pace.
+    offered_iops: Option<f64>,
 }
 
 impl UnresolvedJobs {
@@ -32,13 +34,19 @@ impl UnresolvedJobs {
             let traces = all(read)?.into_iter().collect();
             Ok((file, traces))
         };
-        Ok(UnresolvedJobs { parts: all(files.into_iter().map(with_traces))?, are_bursts: false })
+        Ok(UnresolvedJobs { parts: all(files.into_iter().map(with_traces))?, are_bursts: false, offered_iops: None })
     }
 
     /// Returns the jobs with `are_bursts` set. If it is true, all jobs are measured from their first request on,
     /// whatever their options say.
     pub fn as_bursts(self, are_bursts: bool) -> UnresolvedJobs {
         UnresolvedJobs { are_bursts, ..self }
+    }
+
+    /// Returns the jobs at a load in place of a depth: all threads together offer `iops` requests a second at random times
+    /// (Poisson process), whose latencies count from their planned times. Queue depth limits the requests in flight.
+    pub fn offering(self, iops: f64) -> UnresolvedJobs {
+        UnresolvedJobs { offered_iops: Some(iops), ..self }
     }
 
     /// Resolves the jobs for a drive with these limits. On a drive that has a steady state or credits, jobs are
@@ -50,6 +58,10 @@ impl UnresolvedJobs {
         let mut jobs = all(self.parts.iter().map(|(file, traces)| file.resolve(limits, traces)))?.concat();
         if self.are_bursts {
             jobs.iter_mut().for_each(|job| job.steady = Some(false));
+        }
+        if let Some(iops) = self.offered_iops {
+            let [job] = &mut jobs[..] else { return Err(problem("several jobs").into()) };
+            *job = job.offering(iops).ok_or_else(|| problem("a job with a pace of its own"))?;
         }
         jobs.iter_mut().for_each(|job| job.measure_steadily(limits));
         Ok(jobs)
@@ -64,4 +76,10 @@ impl UnresolvedJobs {
     pub fn traces(&self) -> impl Iterator<Item = (&NamedTrace, &Trace)> {
         self.parts.iter().flat_map(|(_, traces)| traces.iter())
     }
+}
+
+/// Returns the problem of jobs that cannot run at a load.
+fn problem(found: &str) -> Problem {
+    let allowed = "one job without rate_iops, thinktime, flushes, query_rounds, group_commit and trace";
+    Problem::new("command line", None, format!("{found}, whose load is to be set"), allowed)
 }

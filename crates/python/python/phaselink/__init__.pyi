@@ -21,6 +21,7 @@ from ._documents import (
     FigureInterval,
     Figures,
     Finding,
+    KneeDocument,
     KvcacheDocument,
     PredictDocument,
     PredictedJob,
@@ -109,6 +110,8 @@ class Result(Figures, _Table):
     def plot(self, kind: str = "stages", ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes: ...
     @property
     def intervals(self) -> dict[str, FigureInterval]: ...
+    @property
+    def tails(self) -> dict[str, TailResult]: ...
     def percentile(self, percent: float, kind: str = "total", direction: str | None = None) -> float | None: ...
     def histogram(
         self, kind: str = "total", direction: str | None = None
@@ -168,6 +171,11 @@ class ErrorCorrection(_Answer):
 
 class Endurance(_Answer):
     def to_dict(self) -> EnduranceDocument: ...
+
+class Knee(_PagedAnswer):
+    @property
+    def knee_iops(self) -> float | None: ...
+    def to_dict(self) -> KneeDocument: ...
 
 class KvCache(_PagedAnswer):
     def to_dict(self) -> KvcacheDocument: ...
@@ -264,6 +272,7 @@ def compare(
     ios: int | None = None,
     jobs: JobLike | Sequence[JobLike] | None = None,
     seed: int = 1,
+    at: str | float | None = None,
     precision: float | str | None = None,
     intervals: bool | int | None = None,
     progress: Progress = None,
@@ -311,6 +320,18 @@ def endurance(
     set: Overrides | None = None,
     **sections: Unpack[Sections],
 ) -> Endurance: ...
+def knee(
+    drive: DriveLike = "nvme",
+    *,
+    rates: str | Sequence[int | float | str] | None = None,
+    ios: int = 40_000,
+    numjobs: int = 4,
+    iodepth: int = 64,
+    seed: int = 1,
+    progress: Progress = None,
+    set: Overrides | None = None,
+    **options: Unpack[RunOptions],
+) -> Knee: ...
 def kvcache(
     drives: DriveLike | Iterable[DriveLike] = ("tlc-gen4", "tlc-gen5", "xl-flash"),
     *,

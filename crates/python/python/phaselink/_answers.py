@@ -140,6 +140,46 @@ def ecc(*, trials=None, inject=None, seed=None):
     return ErrorCorrection(_native.ecc(_question({"trials": trials, "inject": inject, "seed": seed})))
 
 
+class Knee(PagedAnswer):
+    """Latency of a job against its load: a row for each load.
+
+    Rows have ``offered_iops``, ``iops``, ``keeps_up``, ``read_p50_ns``, ``write_p50_ns`` and ``tails`` (percentiles from p99 on by name,
+    each with its 95 % interval). :meth:`to_dict` has also ``knee_iops`` and ``iops_max``.
+    """
+
+    _ROWS = "points"
+
+    @property
+    def knee_iops(self):
+        """Load at the knee in requests a second; ``None`` if p99 is unknown."""
+        return self.to_dict()["knee_iops"]
+
+
+def knee(drive="nvme", *, rates=None, ios=40_000, numjobs=4, iodepth=64, seed=1, progress=None, set=None, **options):
+    """Run a job at rising loads, and find the load at which its tail grows (``docs/tails.md``): a :class:`Knee`.
+
+    ``drive``, ``set``, ``progress`` and keywords for sections and options of fio are those of :func:`run`. ``rates`` are loads in
+    requests a second, reads and writes of all threads together: a list, or the lowest and the highest of twelve as a text
+    (``"10k:200k"``); without them, 5 % to 100 % of the throughput at the queue depth. Requests arrive at random times; the
+    ``numjobs`` threads keep at most ``iodepth`` requests in flight each, and make ``ios`` requests together at each load.
+
+    Raises :class:`InputError` with everything that makes no sense.
+
+    >>> found = knee("nvme", rates=["100k", "200k"], ios=4000)
+    >>> [row["keeps_up"] for row in found.rows()]
+    [True, True]
+    """
+    sections, options = _text.divided(options)
+    drive = load(drive, set=set, **sections)
+    options |= {"numjobs": numjobs, "iodepth": iodepth}
+    if not {"number_ios", "size", "runtime"} & options.keys():
+        options["number_ios"] = -(-ios // numjobs)
+    jobs = _native.Jobs(_text.options(options), [])
+    asked = {"rates": None if rates is None else ",".join(_text.listed(rates)), "seed": seed}
+    with _progress.shown(progress, drive.name) as told:
+        return Knee(_native.knee(drive._native, jobs, _question(asked), told))
+
+
 class KvCache(PagedAnswer):
     """What drives give as the last tier of an inference server's key-value cache: a row for each drive.
 

@@ -45,6 +45,8 @@ class Figures:
     @property
     def read_p99_9_ns(self) -> float | None: ...
     @property
+    def read_p99_99_ns(self) -> float | None: ...
+    @property
     def write_mean_ns(self) -> float | None: ...
     @property
     def write_p50_ns(self) -> float | None: ...
@@ -52,6 +54,8 @@ class Figures:
     def write_p99_ns(self) -> float | None: ...
     @property
     def write_p99_9_ns(self) -> float | None: ...
+    @property
+    def write_p99_99_ns(self) -> float | None: ...
     @property
     def flushes(self) -> float: ...
     @property
@@ -108,6 +112,7 @@ RunResult = TypedDict(
         "measured": "MeasuredIn",
         "events": int,
         "figures": "RunFigures",
+        "tails": dict[str, "TailResult"],
         "jobs": list["RunJob"],
         "link": "LinkUse",
         "cpu": "ProcessorUse",
@@ -155,10 +160,12 @@ RunFigures = TypedDict(
         "read_p50_ns": float | None,
         "read_p99_ns": float | None,
         "read_p99_9_ns": float | None,
+        "read_p99_99_ns": float | None,
         "write_mean_ns": float | None,
         "write_p50_ns": float | None,
         "write_p99_ns": float | None,
         "write_p99_9_ns": float | None,
+        "write_p99_99_ns": float | None,
         "flushes": int,
         "flush_mean_ns": float | None,
         "flush_p99_ns": float | None,
@@ -181,6 +188,18 @@ RunFigures = TypedDict(
         "joules_per_io_above_idle": float | None,
         "memory_joules_per_io": float | None,
         "precision_share": float | None,
+    },
+)
+TailResult = TypedDict(
+    "TailResult",
+    {
+        "value_ns": float | None,
+        "low_ns": float | None,
+        "high_ns": float | None,
+        "effective_ios": float | None,
+        "needed_ios": int | None,
+        "needed_s": float | None,
+        "why_unknown": str | None,
     },
 )
 RunJob = TypedDict(
@@ -342,6 +361,7 @@ FaultResult = TypedDict(
 PrecisionResult = TypedDict(
     "PrecisionResult",
     {
+        "figure": str | None,
         "wanted_share": float,
         "reached": bool,
         "confidence": float,
@@ -385,6 +405,7 @@ RanCell = TypedDict(
         "bs": int | None,
         "numjobs": int,
         "iodepth": int | None,
+        "offered_iops": float | None,
         "rw": str | None,
         "acknowledged_write": str,
         "ios": int,
@@ -398,16 +419,19 @@ RanCell = TypedDict(
         "p90_ns": float | None,
         "p99_ns": float | None,
         "p99_9_ns": float | None,
+        "p99_99_ns": float | None,
         "beyond_p99_mean_ns": float | None,
         "max_ns": float | None,
         "read_mean_ns": float | None,
         "read_p50_ns": float | None,
         "read_p99_ns": float | None,
         "read_p99_9_ns": float | None,
+        "read_p99_99_ns": float | None,
         "write_mean_ns": float | None,
         "write_p50_ns": float | None,
         "write_p99_ns": float | None,
         "write_p99_9_ns": float | None,
+        "write_p99_99_ns": float | None,
         "flushes": int,
         "flush_mean_ns": float | None,
         "flush_p99_ns": float | None,
@@ -425,6 +449,8 @@ RanCell = TypedDict(
         "joules_per_io": float | None,
         "joules_per_io_above_idle": float | None,
         "memory_joules_per_io": float | None,
+        "keeps_up": bool | None,
+        "tails": dict[str, "TailResult"],
         "measured": "MeasuredIn",
         "limit": str | None,
         "usage": list["ResourceUse"],
@@ -440,6 +466,7 @@ ShortCell = TypedDict(
         "bs": int | None,
         "numjobs": int,
         "iodepth": int | None,
+        "offered_iops": float | None,
         "rw": str | None,
         "acknowledged_write": str,
         "iodepth_max": int,
@@ -645,6 +672,7 @@ DmaRow = TypedDict(
         "p50_ns": float | None,
         "p99_ns": float | None,
         "p99_9_ns": float | None,
+        "tails": dict[str, "TailResult"],
         "max_ns": float,
         "bytes_per_s": float,
         "transfers_per_s": float,
@@ -873,6 +901,18 @@ CellSpread = TypedDict(
         "cells": float,
         "lognormal_sigma_needed": float | None,
         "weibull_shape_needed": float | None,
+    },
+)
+LoadPoint = TypedDict(
+    "LoadPoint",
+    {
+        "offered_iops": float,
+        "iops": float,
+        "keeps_up": bool,
+        "read_p50_ns": float | None,
+        "write_p50_ns": float | None,
+        "tails": dict[str, "TailResult"],
+        "measured": "MeasuredIn",
     },
 )
 KvLayout = Literal["block"] | Literal["layer"] | Literal["token"]
@@ -1232,6 +1272,23 @@ EccDocument = TypedDict(
         "endurance": list["CellSpread"],
         "version": str,
         "verb": Literal["ecc"],
+    },
+)
+KneeDocument = TypedDict(
+    "KneeDocument",
+    {
+        "drive": str,
+        "options": dict[str, str],
+        "seed": int,
+        "saturated_iops": float | None,
+        "iops_max": float,
+        "knee_iops": float | None,
+        "is_doubled": bool,
+        "knee_figure": str,
+        "points": list["LoadPoint"],
+        "description": "Description",
+        "version": str,
+        "verb": Literal["knee"],
     },
 )
 KvcacheDocument = TypedDict(

@@ -165,7 +165,8 @@ def compare(
     numjobs: list[str],
     ios: int | None,
     seed: int,
-    precision: float | None,
+    precision: str | None,
+    at: str | None,
     set: list[str],
     draws: int | None,
     progress: Callable[[float], object] | None,
@@ -174,6 +175,9 @@ def predict(drive: Drive, jobs: Jobs, draws: int | None) -> tuple[str, str]: ...
 def breakeven(question: str) -> tuple[str, str, str | None]: ...
 def ecc(question: str) -> tuple[str, str, str | None]: ...
 def endurance(drive: Drive, question: str) -> tuple[str, str, str | None]: ...
+def knee(
+    drive: Drive, jobs: Jobs, question: str, progress: Callable[[float], object] | None
+) -> tuple[str, str, str | None]: ...
 def kvcache(
     drives: list[Drive],
     trace: tuple[str, bytes] | None,

@@ -120,6 +120,15 @@ class Result(Figures, Table):
         """
         return self.to_dict()["phaselink"].get("intervals", {})
 
+    @property
+    def tails(self):
+        """Percentiles of latency from p99 on, by name of the figure: a dict of dicts (``docs/tails.md``).
+
+        Each has ``value_ns`` with the ends ``low_ns`` and ``high_ns`` of its 95 % interval, or ``None`` with ``needed_ios`` and
+        ``why_unknown`` if the run has too few requests for it.
+        """
+        return self.to_dict()["phaselink"]["tails"]
+
     def requests(self):
         """The single requests of a run with ``requests=True``: a :class:`Requests`. Raises ``ValueError`` without."""
         kept = self._native.requests()
@@ -240,7 +249,7 @@ class Comparison(Table):
     a line has ``None`` for them. :meth:`to_dict` also has stages, uses of resources and descriptions.
     """
 
-    _NESTED = ("stages", "usage", "precision", "intervals", "measured")
+    _NESTED = ("stages", "usage", "precision", "intervals", "measured", "tails")
     _SHOWN = ("drive", "rw", "bs", "numjobs", "iodepth", "iops", "bytes_per_s", "mean_ns", "p50_ns", "p99_ns")
 
     def __init__(self, text):

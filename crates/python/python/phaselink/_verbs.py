@@ -40,7 +40,7 @@ def run(
 
     ``seed`` is that of everything random. With ``verify`` real bytes move, and a read that returned what it may not
     raises ``RuntimeError``. With ``precision`` (a share: 0.01 for 1 %) the run goes on until mean and p99 are known so
-    well with 95 % confidence, or until the job ends. With ``intervals`` (``True`` for 40, or a number of draws) the job also
+    well with 95 % confidence, or until the job ends; ``precision="p99.99=10%"`` is about a percentile (``docs/tails.md``). With ``intervals`` (``True`` for 40, or a number of draws) the job also
     runs with all constants that are assumed or fitted drawn from their ranges, on all processors, and
     :attr:`Result.intervals` says between which ends nine draws of ten lie. With ``requests`` (``True`` for 100,000, or a
     number) the first so many requests are kept for :meth:`Result.requests`, with 400 bytes of memory each. ``progress`` is a
@@ -55,7 +55,7 @@ def run(
     """
     sections, options = _text.divided(options)
     drive = load(drive, set=set, **sections)
-    question = {"seed": seed, "verify": verify, "precision": _share(precision), "draws": _draws(intervals)}
+    question = {"seed": seed, "verify": verify, "precision": _goal(precision), "draws": _draws(intervals)}
     question["requests"] = _kept(requests)
     with _progress.shown(progress, drive.name) as told:
         return Result(drive, _native.run(drive._native, _jobs(jobs, options), question, told))
@@ -70,6 +70,7 @@ def compare(
     ios=None,
     jobs=None,
     seed=1,
+    at=None,
     precision=None,
     intervals=None,
     progress=None,
@@ -80,7 +81,8 @@ def compare(
 
     ``drives`` are whatever :func:`load` takes; without them, one for each interface. ``bs``, ``iodepth`` and ``numjobs``
     are one value or several: there is a line for each combination (512 and 4k by 1 and 8 threads if none is given).
-    ``ios`` is the number of requests of each line over all its threads (20,000 if nothing else ends the job). Other
+    ``ios`` is the number of requests of each line over all its threads (20,000 if nothing else ends the job). ``at`` is a load
+    at which drives are compared in place of a depth: requests a second, reads and writes together (``"iops=100k"``). Other
     keywords are options of fio, as in :func:`run`; ``set`` and sections change all drives, as in :func:`load`. ``precision``,
     ``intervals`` and ``progress`` are those of :func:`run`; the first two stand in each cell of :meth:`Comparison.to_dict`.
 
@@ -93,7 +95,8 @@ def compare(
     texts = _text.overrides(set, sections)
     chosen = [load(drive, set=texts) for drive in many(shipped_drives(_COMPARED) if drives is None else drives)]
     question = {name: _text.listed(sizes) for name, sizes in (("bs", bs), ("iodepth", iodepth), ("numjobs", numjobs))}
-    question |= {"ios": ios, "seed": seed, "precision": _share(precision), "set": texts, "draws": _draws(intervals)}
+    question |= {"ios": ios, "seed": seed, "precision": _goal(precision), "set": texts, "draws": _draws(intervals)}
+    question["at"] = None if at is None else str(at)
     natives = [drive._native for drive in chosen]
     with _progress.shown(progress, "compare") as told:
         return Comparison(_native.compare(natives, _jobs(jobs, options), question, told))
@@ -220,11 +223,10 @@ def _job_file(job):
     return ("jobs", job) if is_text else (os.fspath(job), read(job))
 
 
-def _share(precision):
-    if precision is None:
-        return None
-    if isinstance(precision, str) and precision.endswith("%"):
-        precision = float(precision[:-1]) / 100
+def _goal(precision):
+    """The text of a goal of precision: a share becomes per cent."""
+    if precision is None or isinstance(precision, str):
+        return precision
     if not 0.0001 <= precision <= 1:
         raise _native.InputError(f"precision is {precision}; allowed: 0.0001 to 1, or per cent, as in '1%'")
-    return float(precision)
+    return f"{round(100 * precision, 9)}%"

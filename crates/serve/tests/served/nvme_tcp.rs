@@ -95,7 +95,7 @@ pub(crate) fn io(opcode: u8, slba: u64, blocks: u32) -> SubmissionEntry {
 }
 
 pub(crate) fn bytes_of(seed: u64, bytes: usize) -> Vec<u8> {
-    (0..bytes as u64).map(|place| mix(seed << 32 | place / 8) as u8).collect()
+    (0..bytes as u64).map(|place| mix((seed << 32) | (place / 8)) as u8).collect()
 }
 
 pub(crate) fn write(client: &mut Client, slba: u64, data: &[u8]) {

@@ -71,7 +71,7 @@ fn host_with_the_right_keys_reads_what_it_writes() {
             initiator.namespace().unwrap();
             let mut queues = [1, 2].map(|queue| initiator.queue(queue, 32).unwrap());
             for (queue, seed) in queues.iter_mut().zip([1, 2]) {
-                for bytes in [512, 8192, 8704, 256 << 10] {
+                for bytes in [512, 8192, 8704, 128 << 10] {
                     let data = bytes_of(seed, bytes);
                     write(queue, seed * 1000, &data);
                     assert!(read(queue, seed * 1000, bytes) == data, "{bytes} bytes, {words:?}");

@@ -55,9 +55,8 @@ pub struct Cell {
     pub queries: DirectionOutcome,
     /// Utilisation of each resource, by descending utilisation.
     pub usage: Vec<ResourceUse>,
-    /// Measurement of mean and p99 with their precision, and the required relative precision as a share, if the run
-    /// ended when it was reached.
-    pub measurement: Option<(Measurement, f64)>,
+    /// Measurement of the figures whose precision ended the run, if it did.
+    pub measurement: Option<Measurement>,
     /// Prediction intervals of the figures, if they were computed.
     pub doubted: Option<FigureIntervals>,
 }

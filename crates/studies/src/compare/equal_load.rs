@@ -2,7 +2,10 @@
 //! latencies belong to different loads. Such drives therefore also run at a rate that all of them keep up with.
 
 use super::{Cell, ComparedGroup, ComparedPoint, Label};
-use phaselink_core::workload::{Job, RateProcess};
+use crate::results::units;
+use crate::results::words::UNBROKEN;
+use phaselink_core::drive::Drive;
+use phaselink_core::workload::Job;
 
 /// Smallest ratio of the highest to the lowest throughput of a line at which its drives also run at equal load.
 const RATIO_MIN: f64 = 3.0;
@@ -56,30 +59,39 @@ fn equal_load(point: &ComparedPoint, group: &ComparedGroup) -> Option<EqualLoad>
     }
     let offered_iops = two_digits(LOAD_SHARE * least);
     let jobs = point.jobs.iter().map(|jobs| match jobs {
-        Some(jobs) => offering(jobs, offered_iops).map(Some),
+        Some(jobs) => of_one(jobs).and_then(|job| job.offering(offered_iops)).map(|job| Some(vec![job])),
         None => Some(None),
     });
-    Some(EqualLoad { label: group.label.clone(), offered_iops, jobs: jobs.collect::<Option<_>>()? })
+    let label = Label { offered_iops: Some(offered_iops), ..group.label.clone() };
+    Some(EqualLoad { label, offered_iops, jobs: jobs.collect::<Option<_>>()? })
 }
 
-/// Returns the job with a rate of all its threads together; `None` if its load cannot be set by a rate alone.
-fn offering(jobs: &[Job], iops: f64) -> Option<Vec<Job>> {
-    let [job] = jobs else { return None };
-    let has_own_pace = job.trace.is_some()
-        || job.rate_iops_read.is_some()
-        || job.rate_iops_write.is_some()
-        || !job.thinktime.is_zero()
-        || job.query_rounds > 0
-        || job.group_commit > 0
-        || job.has_flushes();
-    let of_thread = |percent: f64| (percent > 0.0).then(|| iops * percent / 100.0 / f64::from(job.threads));
-    let paced = || Job {
-        rate_iops_read: of_thread(job.read_percent),
-        rate_iops_write: of_thread(100.0 - job.read_percent),
-        rate_process: RateProcess::Poisson,
-        ..job.clone()
+/// Returns the job of a line that has one job; `None` for several jobs.
+fn of_one(jobs: &[Job]) -> Option<&Job> {
+    if let [job] = jobs { Some(job) } else { None }
+}
+
+/// Smallest share of the offered load that a drive must reach to keep up with it. The number of random arrivals in a run of
+/// some thousand requests varies by less than the rest.
+const KEEPS_UP_MIN: f64 = 0.95;
+
+/// True if a drive that completes `iops` requests a second serves the load that it is offered.
+pub fn keeps_up(iops: f64, offered_iops: f64) -> bool {
+    iops >= KEEPS_UP_MIN * offered_iops
+}
+
+/// Returns a sentence for each drive that does not serve the load of a line.
+pub fn overloaded(drives: &[Drive], group: &ComparedGroup) -> Vec<String> {
+    let Some(offered_iops) = group.label.offered_iops else { return Vec::new() };
+    let sentence = |(drive, cell): (&Drive, &Option<Cell>)| {
+        let iops = cell.as_ref().map(|cell| cell.outcome.iops()).filter(|iops| !keeps_up(*iops, offered_iops))?;
+        let [reached, offered] = [iops, offered_iops].map(|iops| units::count(iops).replace(' ', UNBROKEN));
+        Some(format!(
+            "{} reaches {reached} of the {offered} requests a second that are offered: its requests wait longer and longer.",
+            drive.title()
+        ))
     };
-    (!has_own_pace).then(|| vec![paced()])
+    drives.iter().zip(&group.cells).filter_map(sentence).collect()
 }
 
 /// Rounds a positive number down to two significant digits.
@@ -132,6 +144,22 @@ mod tests {
             let (_, point, group) = compared(names, &[more]);
             assert!(equal_loads([&point], &[group]).is_empty(), "{names:?} {more:?}");
         }
+    }
+
+    #[test]
+    fn at_a_given_load_a_drive_that_is_too_slow_says_what_it_reaches() {
+        let drives: Vec<Drive> = ["tlc-gen3", "optane-p5800x"].map(|name| Drive::shipped(name).unwrap()).into();
+        let options = [("rw", "randrw"), ("rwmixread", "70"), ("number_ios", "4000"), ("iodepth", "64"), ("bs", "4k")];
+        let written = UnresolvedJobs::new([fio::from_flags(&options).unwrap()], |_| unreachable!("no trace"));
+        let point = ComparedPoint::new(written.unwrap().offering(200_000.0), &drives).unwrap();
+        assert_eq!(point.label.offered_iops, Some(200_000.0));
+        let group = ComparedGroup { label: point.label.clone(), cells: run(&drives, &point.jobs) };
+        let said = overloaded(&drives, &group);
+        assert!(said.len() == 1 && said[0].starts_with("tlc-gen3 reaches "), "{said:?}");
+        let fast = &group.cells[1].as_ref().unwrap().outcome;
+        assert!((0.95..1.05).contains(&(fast.iops() / 200_000.0)), "{}", fast.iops());
+        let reads = fast.jobs[0].read.iops() / fast.iops();
+        assert!((0.67..0.73).contains(&reads), "the load is that of reads and writes together: {reads}");
     }
 
     #[test]

@@ -102,8 +102,8 @@ fn result(drive: &Drive, groups: &[ComparedGroup]) -> Option<Finding> {
     let group = groups.first()?;
     let cell = group.cells.first()?.as_ref()?;
     let times = JudgedLatency::of(groups).iter().map(|judged| {
-        let p99 = judged.requests(cell).total.known_percentile(99.0);
-        let p99 = p99.map_or(String::new(), |span| format!(", p99 {}", time(span.as_ns())));
+        let p99 = judged.requests(cell).total.estimate(99.0);
+        let p99 = p99.map_or(String::new(), |known| format!(", p99 {}", time(known.value.as_ns())));
         format!("{} take {} on average{p99}", judged.name(&group.label), time(judged.mean_ns(cell)))
     });
     let times = listed(&times.collect::<Vec<_>>());

@@ -10,6 +10,9 @@ const BLOCKS_DEFAULT: [&str; 1] = ["4k"];
 /// Numbers of threads that are compared by default: one thread, and one on each core of the hosts of the default
 /// drives.
 const THREADS_DEFAULT: [&str; 2] = ["1", "8"];
+/// Number of threads of jobs at a given load, and requests that each of them keeps in flight at most: enough for drives
+/// that serve a million requests a second.
+pub const AT_LOAD: (&str, &str) = ("4", "64");
 /// Largest number of results (lines times drives) of a comparison; more are taken for a mistake, or work for a script.
 const CELLS_MAX: usize = 10_000;
 
@@ -31,6 +34,18 @@ pub struct Grid {
 type Sizes<'a> = Vec<(&'static str, &'a str)>;
 
 impl Grid {
+    /// Returns the sizes of jobs at a given load, with defaults for threads and queue depth that do not limit it. Options
+    /// in `given` take the place of the defaults.
+    pub fn at_load(mut self, given: &[(&str, &str)]) -> Grid {
+        let (threads, depth) = AT_LOAD;
+        for (sizes, name, default) in [(&mut self.numjobs, "numjobs", threads), (&mut self.iodepth, "iodepth", depth)] {
+            if sizes.is_empty() && given.iter().all(|(known, _)| *known != name) {
+                sizes.push(String::from(default));
+            }
+        }
+        self
+    }
+
     /// Returns the sizes of each compared job, in the order of the printed table rows. Options in `given` take the
     /// place of default sizes.
     ///

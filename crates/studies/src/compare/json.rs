@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Cell, ComparedGroup, EqualLoadGroup, Label, promise};
+use super::{Cell, ComparedGroup, EqualLoadGroup, Label, keeps_up, promise};
 use crate::evidence;
 use crate::precision;
 use crate::report::stage_means;
@@ -10,6 +10,7 @@ use crate::results::documents::{
     CellFigures, CellLabels, CompareDocument, ComparedAtLoad, ComparedCell, Description, MeasuredIn, RanCell,
     ShortCell, value,
 };
+use crate::tails;
 use phaselink_core::drive::Drive;
 
 /// Returns the JSON document of a comparison, without the head that all documents have. `options` are those of the jobs
@@ -49,6 +50,7 @@ fn entry(label: &Label, drive: &Drive, cell: Option<&Cell>) -> ComparedCell {
         bs: label.bytes,
         numjobs: label.threads,
         iodepth: label.iodepth,
+        offered_iops: label.offered_iops,
         rw: label.rw.map(String::from),
         acknowledged_write: promise(drive),
     };
@@ -58,11 +60,13 @@ fn entry(label: &Label, drive: &Drive, cell: Option<&Cell>) -> ComparedCell {
     ComparedCell::Ran(Box::new(RanCell {
         labels,
         figures: CellFigures::of(&cell.figures),
+        keeps_up: label.offered_iops.map(|offered| keeps_up(cell.outcome.iops(), offered)),
+        tails: tails::document(&cell.outcome),
         measured: MeasuredIn::of(cell.outcome.measured),
         limit: cell.limit().map(String::from),
         usage: cell.usage.clone(),
         stages: stage_means(&cell.all, &cell.outcome.stack_stages),
-        precision: cell.measurement.as_ref().map(|(measurement, share)| precision::document(measurement, *share)),
+        precision: cell.measurement.as_ref().map(precision::document),
         intervals: cell.doubted.as_ref().map(|doubted| doubted.document()),
     }))
 }

@@ -14,6 +14,8 @@ pub struct Label {
     pub iodepth: Option<u32>,
     /// fio's name for the access pattern, such as `randread`.
     pub rw: Option<&'static str>,
+    /// Requests a second that all jobs together offer; `None` if some of them have no rate.
+    pub offered_iops: Option<f64>,
 }
 
 impl Label {
@@ -24,6 +26,7 @@ impl Label {
             threads: jobs.iter().map(|job| job.threads).sum(),
             iodepth: shared(jobs.iter().map(|job| job.iodepth)),
             rw: shared(jobs.iter().map(Job::rw)).flatten(),
+            offered_iops: jobs.iter().map(offered_iops).sum::<Option<f64>>().filter(|iops| *iops > 0.0),
         }
     }
 
@@ -37,6 +40,13 @@ impl Label {
     pub fn outstanding(&self) -> u64 {
         u64::from(self.threads) * u64::from(self.iodepth.unwrap_or(1))
     }
+}
+
+/// Returns the requests a second that a job offers; `None` for a job that issues the next request after a completion.
+fn offered_iops(job: &Job) -> Option<f64> {
+    let of_thread = [(job.rate_iops_read, job.read_percent > 0.0), (job.rate_iops_write, job.read_percent < 100.0)];
+    let of_kind = |(rate, is_there): (Option<f64>, bool)| if is_there { rate } else { Some(0.0) };
+    Some(f64::from(job.threads) * of_thread.into_iter().map(of_kind).sum::<Option<f64>>()?)
 }
 
 /// Returns the value that all of `values` have in common; none if they differ or there are none.

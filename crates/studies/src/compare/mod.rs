@@ -20,9 +20,9 @@ mod waits;
 
 pub use causes::means_ns;
 pub use cell::Cell;
-pub use equal_load::{EqualLoad, EqualLoadGroup, equal_loads};
+pub use equal_load::{EqualLoad, EqualLoadGroup, equal_loads, keeps_up, overloaded};
 pub use findings::{RunConclusion, conclusion_of_run, findings};
-pub use grid::Grid;
+pub use grid::{AT_LOAD, Grid};
 pub use group::{ComparedGroup, NamedSizes, named};
 pub use json::document;
 pub use judged::JudgedLatency;

@@ -3,11 +3,12 @@
 use super::Measurement;
 use crate::results::documents::PrecisionResult;
 
-/// Returns the precision of a measurement for documents. `share` is the relative precision that was requested.
-pub fn document(measurement: &Measurement, share: f64) -> PrecisionResult {
+/// Returns the precision of a measurement for documents, with the relative precision that was requested.
+pub fn document(measurement: &Measurement) -> PrecisionResult {
     let estimate = measurement.estimate();
     PrecisionResult {
-        wanted_share: share,
+        figure: measurement.goal.tail.map(|figure| String::from(figure.name)),
+        wanted_share: measurement.goal.share,
         reached: measurement.is_known(),
         confidence: 0.95,
         mean: estimate.ok().map(|estimate| estimate.mean),

@@ -6,14 +6,20 @@
 //! where the remaining values have the least standard error (White, "An Effective Truncation Heuristic for Bias
 //! Reduction in Simulation Output", Simulation 69, 1997). If it reaches into the second half, the run is too short.
 //!
+//! A percentile further out ([`PrecisionGoal`]) has an interval from order statistics, for as many independent requests as
+//! the run is worth ([`phaselink_core::ledger::Latency::estimate`]).
+//!
 //! The interval is that of a stationary run with the constants as they are. [`crate::uncertainty`] gives the effect of
 //! uncertain constants.
 
 mod batches;
+mod goal;
 mod json;
 
 pub use crate::results::documents::KnownFigure;
+use crate::tails::{Tail, tail_of};
 use batches::Slices;
+pub use goal::PrecisionGoal;
 pub use json::document;
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::Latency;
@@ -57,11 +63,13 @@ pub enum TooShort {
     Correlated,
 }
 
-/// Measurement of a run that ends when its mean and p99 latency are known precisely enough.
+/// Measurement of a run that ends when its mean and p99 latency, or one of its tails, are known precisely enough.
 #[derive(Clone, Debug)]
 pub struct Measurement {
-    /// Relative precision (half width of the interval over the value) at which a figure counts as known.
-    share: f64,
+    /// Figures that have to be known, and the relative precision at which they count as known.
+    goal: PrecisionGoal,
+    /// Latest estimate of the percentile that the goal names; `None` without one, or before the first estimate.
+    tail: Option<Tail>,
     slices: Slices,
     seen: Latency,
     estimate: Result<PrecisionEstimate, TooShort>,
@@ -95,10 +103,10 @@ impl std::fmt::Display for TooShort {
 }
 
 impl Measurement {
-    /// Returns a measurement until mean and p99 are known to the relative precision `share`, such as 0.01 for 1 %.
-    pub fn until_precision(share: f64) -> Measurement {
+    /// Returns a measurement until the goal is reached; a share, such as 0.01 for 1 %, is that of mean and p99.
+    pub fn until_precision(goal: impl Into<PrecisionGoal>) -> Measurement {
         let estimate = Err(TooShort::Requests);
-        Measurement { share, slices: Slices::of(SLICE_IOS), seen: Latency::default(), estimate }
+        Measurement { goal: goal.into(), tail: None, slices: Slices::of(SLICE_IOS), seen: Latency::default(), estimate }
     }
 
     /// Simulates the requests of one more slice. Returns false once mean and p99 are known, or the jobs are done.
@@ -114,6 +122,7 @@ impl Measurement {
         let count = self.slices.count();
         if !goes_on || (count >= SLICES_MIN && count.is_multiple_of(SLICES_BETWEEN)) {
             self.estimate = self.slices.estimate();
+            self.tail = self.goal.tail.and_then(|figure| tail_of(figure, &simulation.outcome()));
         }
         if count >= 2 * SLICES_MIN {
             self.slices.pair();
@@ -126,9 +135,17 @@ impl Measurement {
         self.estimate
     }
 
-    /// True if the run's mean and p99 latency have reached the requested precision.
+    /// Returns the latest estimate of the percentile that the goal names; `None` if it names none.
+    pub fn tail(&self) -> Option<&Tail> {
+        self.tail.as_ref()
+    }
+
+    /// True if the figures of the goal have reached the requested precision.
     pub fn is_known(&self) -> bool {
-        self.estimate.is_ok_and(|estimate| estimate.is_within(self.share))
+        match self.goal.tail {
+            Some(_) => self.tail.and_then(|tail| tail.share()).is_some_and(|share| share <= self.goal.share),
+            None => self.estimate.is_ok_and(|estimate| estimate.is_within(self.goal.share)),
+        }
     }
 }
 
@@ -146,10 +163,9 @@ pub fn check(jobs: &[Job]) -> Result<(), Problem> {
     }
 }
 
-/// Simulates until mean and p99 are known to the relative precision `share`, or the jobs are done, or `stop` returns
-/// true.
-pub fn measure(simulation: &mut Simulation, share: f64, stop: impl Fn() -> bool) -> Measurement {
-    let mut measurement = Measurement::until_precision(share);
+/// Simulates until the figures of the goal are known, or the jobs are done, or `stop` returns true.
+pub fn measure(simulation: &mut Simulation, goal: impl Into<PrecisionGoal>, stop: impl Fn() -> bool) -> Measurement {
+    let mut measurement = Measurement::until_precision(goal);
     while !stop() && measurement.advance(simulation) {}
     measurement
 }

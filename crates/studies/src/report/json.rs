@@ -12,6 +12,7 @@ use crate::results::documents::{
     LatencySummary, LinkUse, MeasuredIn, PowerFigures, ProcessorFigures, ProcessorUse, RunDocument, RunFigures, RunJob,
     RunResult, RunSubject, StageMean, StageName, WireTraffic, value,
 };
+use crate::tails;
 use phaselink_core::ledger::{CpuUse, DirectionOutcome, JobOutcome, Outcome, WireUse};
 use phaselink_core::number::real;
 use phaselink_core::time::Span;
@@ -60,6 +61,7 @@ fn result(outcome: &Outcome, description: RunSubject) -> RunResult {
         faults: outcome.faults.iter().map(FaultResult::of).collect(),
         events: outcome.events,
         figures: RunFigures::of(&figures),
+        tails: tails::document(outcome),
         jobs: outcome.jobs.iter().map(|job| ledger_job(job, &outcome.stack_stages)).collect(),
         link: LinkUse {
             upstream: wire(&outcome.upstream, outcome.elapsed),
@@ -187,7 +189,8 @@ mod tests {
         assert!((phaselink["energy"]["joules_per_io"].as_f64().unwrap() - 1e-4).abs() < 1e-12);
         assert_eq!(phaselink["counters"]["queue reads"], 12_345);
         assert_eq!(phaselink["description"]["drive"], "sample");
-        assert!(phaselink["jobs"][0]["read"]["latency_ns"]["percentile"]["p99_999"].is_null());
-        assert!(phaselink["jobs"][0]["read"]["latency_ns"]["percentile"]["p99_9"].is_f64());
+        assert!(phaselink["jobs"][0]["read"]["latency_ns"]["percentile"]["p99_9"].is_null());
+        assert!(phaselink["jobs"][0]["read"]["latency_ns"]["percentile"]["p99"].is_f64());
+        assert_eq!(phaselink["tails"]["read_p99_9_ns"]["needed_ios"], 10_000);
     }
 }

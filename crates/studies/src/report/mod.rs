@@ -12,6 +12,7 @@ pub mod perfetto;
 mod prose;
 pub mod summary;
 pub mod table;
+mod tails;
 pub use crate::results::units;
 
 pub use answer::{Answer, block_sizes, outside, parse_block_size, question_of, read_question};
@@ -23,3 +24,4 @@ pub use perfetto::perfetto;
 pub use prose::Prose;
 pub use summary::{requests, summary, summary_within};
 pub use table::Table;
+pub use tails::tail_table;

@@ -3,8 +3,10 @@
 use std::fmt::Write;
 
 use super::table::{Table, bar};
+use super::tails::tail_table;
 use super::units::{self, ColumnScale};
 use crate::results::{FIGURES, Figures, RunPart, Unit, in_tables};
+use crate::tails::tails;
 use phaselink_core::ledger::{DirectionOutcome, JobOutcome, Latency, MeasuredState, Outcome, WireUse};
 use phaselink_core::number::real;
 use phaselink_core::time::{Span, Time};
@@ -13,7 +15,7 @@ const BAR_WIDTH: usize = 30;
 
 /// Returns all results of a run as text of at most 100 columns for names of ordinary length.
 ///
-/// A percentile that no counted request lies beyond is printed as `unknown`.
+/// A percentile for which the run has too few requests is printed as `-`; the table of tails says what it needs.
 pub fn summary(outcome: &Outcome) -> String {
     summary_within(outcome, None)
 }
@@ -23,6 +25,10 @@ pub fn summary_within(outcome: &Outcome, width: Option<usize>) -> String {
     let shown = |table: Table| width.map_or_else(|| table.to_string(), |width| table.within(width));
     let mut text = heading(outcome);
     write_block(&mut text, &shown(requests(outcome)));
+    let tails = tails(outcome);
+    if !tails.is_empty() {
+        write_block(&mut text, &shown(tail_table(&tails)));
+    }
     for job in &outcome.jobs {
         for (direction, figures) in job.kinds() {
             write_block(&mut text, &ledger(job, direction, figures, &outcome.stack_stages));
@@ -78,7 +84,7 @@ struct RequestRow<'a> {
 
 impl<'a> RequestRow<'a> {
     fn new(job: &'a JobOutcome, kind: &'static str, per_s: f64, latency: &Latency) -> RequestRow<'a> {
-        let percentiles = in_tables().map(|it| latency.known_percentile(it.percent));
+        let percentiles = in_tables().map(|it| it.of(latency));
         let latencies = std::iter::once(Some(latency.mean())).chain(percentiles).chain([Some(latency.max())]).collect();
         RequestRow { job: &job.name, kind, per_s, bytes_per_s: None, latencies }
     }
@@ -115,7 +121,7 @@ pub fn requests(outcome: &Outcome) -> Table {
     for row in &rows {
         let bandwidth = row.bytes_per_s.map_or(String::new(), |value| bytes_per_s.quantity(value, "B/s"));
         let latency = scales.iter().zip(&row.latencies);
-        let latency = latency.map(|(scale, known)| known.map_or(String::from("unknown"), |span| scale.span(span)));
+        let latency = latency.map(|(scale, known)| known.map_or(String::from("-"), |span| scale.span(span)));
         let first = [String::from(row.job), String::from(row.kind), per_s.count(row.per_s), bandwidth];
         table.row(first.into_iter().chain(latency));
     }
@@ -243,10 +249,19 @@ mod tests {
         expect![[r#"
             sample <pcm>, seed 7: 1,010 requests in 1.00 ms of simulated time
 
-            job         direction     IOPS   bandwidth     mean      p50      p99    p99.9      max
-            ───────────────────────────────────────────────────────────────────────────────────────
-            rand & mix  read       1,000 k  4,096 MB/s  5.50 us  5.50 us  5.99 us  6.00 us  6.00 us
-            rand & mix  write       10.0 k   41.0 MB/s  2.00 us  2.00 us  unknown  unknown  2.00 us
+            job         direction     IOPS   bandwidth     mean      p50      p99  p99.9      max
+            ─────────────────────────────────────────────────────────────────────────────────────
+            rand & mix  read       1,000 k  4,096 MB/s  5.50 us  5.50 us  5.99 us      -  6.00 us
+            rand & mix  write       10.0 k   41.0 MB/s  2.00 us        -        -      -  2.00 us
+
+            tail          latency  95 % from       to  independent requests
+            ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+            read p99      5.99 us    5.98 us  6.00 us  1.00 k
+            read p99.9          -          -        -  needs 10.0 k requests, or 10.0 ms of simulated time; 1,000 counted
+            read p99.99         -          -        -  needs 100 k requests, or 100 ms of simulated time; 1,000 counted
+            write p99           -          -        -  needs 1.00 k requests, or 100 ms of simulated time; 10 counted
+            write p99.9         -          -        -  needs 10.0 k requests, or 1.00 s of simulated time; 10 counted
+            write p99.99        -          -        -  needs 100 k requests, or 10.0 s of simulated time; 10 counted
 
             rand & mix, read: where the time of a request goes
             stage            ns    share

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 use super::percentiles::{P50, P90, P95, P99, P99_9, P99_99, Percentile};
 use super::places::{ClosedBound, CompareTable, RunPart};
 use phaselink_core::config::document::Place;
-use phaselink_core::ledger::{JobOutcome, Latency, Outcome, WireUse};
+use phaselink_core::ledger::{JobOutcome, Latency, Outcome, PercentileEstimate, TooFewRequests, WireUse};
 use phaselink_core::number::real;
 use phaselink_core::problem::Problems;
 use phaselink_core::spelling::{nearest, question};
@@ -74,7 +74,7 @@ enum FigureReading {
     Unknown(fn(&MeasuredRun) -> Option<f64>),
     /// Statistic of the latencies of some requests; unknown if there are no such requests.
     Of(LatencyOf, fn(&Latency) -> f64),
-    /// Percentile of the latencies of some requests; unknown if no request lies beyond it.
+    /// Percentile of the latencies of some requests; unknown if too few independent requests lie beyond it.
     Percentile(LatencyOf, Percentile),
 }
 
@@ -139,52 +139,56 @@ figures! {
     /// Mean latency of reads and writes, in ns, from the time at which the application wants a request to its completion.
     mean_ns: latency("mean", LatencyOf::All, Latency::mean_ns)
         .column("mean us", 1e3).in_sweeps(3).in_intervals().in_compare(20, &[Alike, Intervals]).bounded_by(ClosedBound::MeanLatency);
-    /// Median latency of reads and writes, in ns; unknown if no request is slower.
+    /// Median latency of reads and writes, in ns; unknown with too few independent requests beyond it.
     p50_ns: percentile("p50", LatencyOf::All, P50).in_sweeps(4).in_intervals().in_compare(21, &[Alike]);
-    /// 90th percentile of the latency of reads and writes, in ns; unknown if no request is slower.
+    /// 90th percentile of the latency of reads and writes, in ns; unknown with too few independent requests beyond it.
     p90_ns: percentile("p90", LatencyOf::All, P90);
-    /// 95th percentile of the latency of reads and writes, in ns; unknown if no request is slower.
+    /// 95th percentile of the latency of reads and writes, in ns; unknown with too few independent requests beyond it.
     p95_ns: percentile("p95", LatencyOf::All, P95).outside_cells();
-    /// 99th percentile of the latency of reads and writes, in ns; unknown if no request is slower.
+    /// 99th percentile of the latency of reads and writes, in ns; unknown with too few independent requests beyond it.
     p99_ns: percentile("p99", LatencyOf::All, P99).in_sweeps(5).in_intervals().in_compare(22, &[Alike, Intervals]);
-    /// 99.9th percentile of the latency of reads and writes, in ns; unknown if no request is slower.
+    /// 99.9th percentile of the latency of reads and writes, in ns; unknown with too few independent requests beyond it.
     p99_9_ns: percentile("p99.9", LatencyOf::All, P99_9).in_sweeps(6).in_intervals().in_compare(23, &[Alike, Intervals]);
-    /// 99.99th percentile of the latency of reads and writes, in ns; unknown if no request is slower.
-    p99_99_ns: percentile("p99.99", LatencyOf::All, P99_99).outside_cells();
+    /// 99.99th percentile of the latency of reads and writes, in ns; unknown with too few independent requests beyond it.
+    p99_99_ns: percentile("p99.99", LatencyOf::All, P99_99).in_intervals().in_compare(24, &[Alike]);
     /// Mean latency of the slowest 1 % of reads and writes, in ns, which varies less between runs than p99.9 or the longest; unknown if no request is slower than p99.
     beyond_p99_mean_ns: unknown("mean beyond p99", Unit::Ns, |run| run.all.mean_beyond_ns(P99.percent)).column("beyond p99 us", 1e3);
     /// Longest latency of a read or write, in ns; unknown without requests.
     max_ns: latency("max", LatencyOf::All, |latency| latency.max().as_ns());
     /// Mean latency of reads, in ns; unknown without reads.
     read_mean_ns: latency("read mean", LatencyOf::Reads, Latency::mean_ns).column("read mean us", 1e3).in_compare(30, &[Mixes, Queries]);
-    /// Median latency of reads, in ns; unknown if no read is slower.
+    /// Median latency of reads, in ns; unknown with too few independent ones beyond it.
     read_p50_ns: percentile("read p50", LatencyOf::Reads, P50);
-    /// 99th percentile of the latency of reads, in ns; unknown if no read is slower.
-    read_p99_ns: percentile("read p99", LatencyOf::Reads, P99).in_compare(31, &[Mixes]);
-    /// 99.9th percentile of the latency of reads, in ns; unknown if no read is slower.
-    read_p99_9_ns: percentile("read p99.9", LatencyOf::Reads, P99_9);
+    /// 99th percentile of the latency of reads, in ns; unknown with too few independent ones beyond it.
+    read_p99_ns: percentile("read p99", LatencyOf::Reads, P99).in_intervals().in_compare(31, &[Mixes]);
+    /// 99.9th percentile of the latency of reads, in ns; unknown with too few independent ones beyond it.
+    read_p99_9_ns: percentile("read p99.9", LatencyOf::Reads, P99_9).in_intervals().in_compare(34, &[Mixes]);
+    /// 99.99th percentile of the latency of reads, in ns; unknown with too few independent ones beyond it.
+    read_p99_99_ns: percentile("read p99.99", LatencyOf::Reads, P99_99).in_intervals().in_compare(35, &[Mixes]);
     /// Mean latency of writes, in ns; unknown without writes.
     write_mean_ns: latency("write mean", LatencyOf::Writes, Latency::mean_ns)
         .column("write mean us", 1e3).in_compare(32, &[Mixes, Commits]);
-    /// Median latency of writes, in ns; unknown if no write is slower.
+    /// Median latency of writes, in ns; unknown with too few independent ones beyond it.
     write_p50_ns: percentile("write p50", LatencyOf::Writes, P50);
-    /// 99th percentile of the latency of writes, in ns; unknown if no write is slower.
-    write_p99_ns: percentile("write p99", LatencyOf::Writes, P99).in_compare(33, &[Mixes]);
-    /// 99.9th percentile of the latency of writes, in ns; unknown if no write is slower.
-    write_p99_9_ns: percentile("write p99.9", LatencyOf::Writes, P99_9);
+    /// 99th percentile of the latency of writes, in ns; unknown with too few independent ones beyond it.
+    write_p99_ns: percentile("write p99", LatencyOf::Writes, P99).in_intervals().in_compare(33, &[Mixes]);
+    /// 99.9th percentile of the latency of writes, in ns; unknown with too few independent ones beyond it.
+    write_p99_9_ns: percentile("write p99.9", LatencyOf::Writes, P99_9).in_intervals();
+    /// 99.99th percentile of the latency of writes, in ns; unknown with too few independent ones beyond it.
+    write_p99_99_ns: percentile("write p99.99", LatencyOf::Writes, P99_99).in_intervals();
     /// Number of flushes that the host sends to the drive.
     flushes: known("flushes", Unit::Requests, |run| real(run.flushes.count())).in_compare(41, &[Commits]);
     /// Mean latency of flushes that the host sends to the drive, in ns; unknown without flushes.
     flush_mean_ns: latency("flush mean", LatencyOf::Flushes, Latency::mean_ns).column("flush mean us", 1e3).in_compare(40, &[Commits]);
-    /// 99th percentile of the latency of flushes, in ns; unknown if no flush is slower.
+    /// 99th percentile of the latency of flushes, in ns; unknown with too few independent ones beyond it.
     flush_p99_ns: percentile("flush p99", LatencyOf::Flushes, P99);
     /// Number of commits: flushes by the application after at least one write, even if the drive needs no flush command.
     commits: known("commits", Unit::Requests, |run| real(run.commits.count())).in_compare(12, &[Commits]);
     /// Mean latency of commits, in ns, from the first write since the previous flush to the end of the flush; unknown without commits.
     commit_mean_ns: latency("commit mean", LatencyOf::Commits, Latency::mean_ns).column("commit mean us", 1e3).in_compare(10, &[Commits]);
-    /// Median latency of commits (writes and the flush that follows), in ns; unknown if no commit is slower.
+    /// Median latency of commits (writes and the flush that follows), in ns; unknown with too few independent ones beyond it.
     commit_p50_ns: percentile("commit p50", LatencyOf::Commits, P50);
-    /// 99th percentile of the latency of commits (writes and the flush that follows), in ns; unknown if no commit is slower.
+    /// 99th percentile of the latency of commits (writes and the flush that follows), in ns; unknown with too few independent ones beyond it.
     commit_p99_ns: percentile("commit p99", LatencyOf::Commits, P99).in_compare(11, &[Commits]);
     /// Number of queries: rounds of reads in which each round waits for the results of the previous one.
     queries: known("queries", Unit::Requests, |run| real(run.queries.count()));
@@ -193,9 +197,9 @@ figures! {
         .column("queries/s", 1.0).in_compare(12, &[Queries]);
     /// Mean latency of queries, in ns, from the first read to the end of the last round of dependent reads; unknown without queries.
     query_mean_ns: latency("query mean", LatencyOf::Queries, Latency::mean_ns).column("query mean us", 1e3).in_compare(10, &[Queries]);
-    /// Median latency of queries (rounds of dependent reads), in ns; unknown if no query is slower.
+    /// Median latency of queries (rounds of dependent reads), in ns; unknown with too few independent ones beyond it.
     query_p50_ns: percentile("query p50", LatencyOf::Queries, P50);
-    /// 99th percentile of the latency of queries (rounds of dependent reads), in ns; unknown if no query is slower.
+    /// 99th percentile of the latency of queries (rounds of dependent reads), in ns; unknown with too few independent ones beyond it.
     query_p99_ns: percentile("query p99", LatencyOf::Queries, P99).in_compare(11, &[Queries]);
     /// Utilisation of the busier direction of the PCI Express link, 0 to 1.
     link_busy_share: known("link busy", Unit::Share, |run| run.link_busy_share()).in_sweeps(8);
@@ -295,6 +299,14 @@ impl Figure {
         Figure { closed_bound: Some(bound), ..self }
     }
 
+    /// Returns the requests and the percentile of a figure that is a percentile from p99 on; `None` for others.
+    fn tail(&self) -> Option<(LatencyOf, Percentile)> {
+        match self.reading {
+            FigureReading::Percentile(of, percentile) if percentile.percent >= TAIL_MIN => Some((of, percentile)),
+            _ => None,
+        }
+    }
+
     /// True if the figure belongs to one of these parts of a run.
     pub fn is_in_run(&self, parts: &[RunPart]) -> bool {
         self.in_run.is_some_and(|(own, _)| parts.contains(&own))
@@ -342,6 +354,14 @@ pub fn current_name(name: &str) -> Option<&'static str> {
 pub fn find(name: &str) -> Option<&'static Figure> {
     let name = current_name(name).unwrap_or(name);
     FIGURES.iter().find(|figure| figure.name == name)
+}
+
+/// Returns the tail that has this name or heading, such as `read_p99_9_ns`, `read_p99_9` or `read p99.9`; `None` if
+/// there is none.
+pub fn find_tail(name: &str) -> Option<&'static Figure> {
+    let name = name.replace(['.', ' ', '-'], "_");
+    let is_meant = |figure: &&Figure| figure.name == name || figure.name.strip_suffix("_ns") == Some(&name);
+    FIGURES.iter().find(is_meant).filter(|figure| figure.tail().is_some())
 }
 
 /// Returns a note that a column was renamed, if `name` is its name in an earlier version.
@@ -408,9 +428,8 @@ impl MeasuredRun<'_> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures([Option<f64>; COUNT]);
 
-impl Figures {
-    /// Computes every figure from the outcome of a run.
-    pub fn of(outcome: &Outcome) -> Figures {
+impl MeasuredRun<'_> {
+    fn of(outcome: &Outcome) -> MeasuredRun<'_> {
         let [mut reads, mut writes, mut flushes, mut commits, mut queries] = <[Latency; 5]>::default();
         for job in &outcome.jobs {
             reads.merge(&job.read.total);
@@ -421,7 +440,38 @@ impl Figures {
         }
         let mut all = reads.clone();
         all.merge(&writes);
-        let measured = MeasuredRun { outcome, all, reads, writes, flushes, commits, queries };
+        MeasuredRun { outcome, all, reads, writes, flushes, commits, queries }
+    }
+}
+
+/// Smallest percentile, in per cent, that is a tail.
+const TAIL_MIN: f64 = 99.0;
+
+/// Percentile of latency from p99 on, with its estimate or the number of requests that it needs.
+pub type TailEstimate = (&'static Figure, Result<PercentileEstimate, TooFewRequests>);
+
+/// Returns the percentiles of a run from p99 on, each with its confidence interval.
+pub fn tail_estimates(outcome: &Outcome) -> Vec<TailEstimate> {
+    let measured = MeasuredRun::of(outcome);
+    let tail = |figure: &'static Figure| {
+        let (of, percentile) = figure.tail()?;
+        Some((figure, measured.latency(of).estimate(percentile.percent)))
+    };
+    FIGURES.iter().filter_map(tail).collect()
+}
+
+/// Returns the percentiles of these latencies from p99 on, as those of all requests.
+pub fn tail_estimates_of(latency: &Latency) -> impl Iterator<Item = TailEstimate> {
+    FIGURES.iter().filter_map(|figure| match figure.tail()? {
+        (LatencyOf::All, percentile) => Some((figure, latency.estimate(percentile.percent))),
+        _ => None,
+    })
+}
+
+impl Figures {
+    /// Computes every figure from the outcome of a run.
+    pub fn of(outcome: &Outcome) -> Figures {
+        let measured = MeasuredRun::of(outcome);
         Figures(FIGURES.each_ref().map(|figure| measured.read(figure.reading)))
     }
 

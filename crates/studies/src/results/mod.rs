@@ -16,7 +16,9 @@ pub mod words;
 
 pub use evidence::Evidence;
 pub use figures::{FIGURES, Figure, Figures, PRECISION, Unit, current_name, find, number};
-pub use figures::{columns, of_comparison, of_sweep, rename_note};
+pub use figures::{
+    TailEstimate, columns, find_tail, of_comparison, of_sweep, rename_note, tail_estimates, tail_estimates_of,
+};
 pub use finding::{Finding, FindingKind, FindingPart, FindingPlace, FindingUnit};
 pub use percentiles::{PERCENTILES, Percentile, in_tables};
 pub use places::{ClosedBound, CompareTable, RunPart};

@@ -1,6 +1,7 @@
 //! Latency percentiles that results contain.
 
 use phaselink_core::ledger::Latency;
+use phaselink_core::time::Span;
 
 /// Latency percentile that results contain, such as p99, with its names.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,8 +47,13 @@ impl Percentile {
         PERCENTILES.iter().find(|percentile| percentile.name == name)
     }
 
-    /// Returns this percentile of latencies in nanoseconds; `None` if no request lies beyond it.
+    /// Returns this percentile of latencies; `None` if too few independent requests lie beyond it.
+    pub fn of(&self, latency: &Latency) -> Option<Span> {
+        latency.estimate(self.percent).ok().map(|known| known.value)
+    }
+
+    /// Returns this percentile of latencies in nanoseconds; `None` if too few independent requests lie beyond it.
     pub fn of_ns(&self, latency: &Latency) -> Option<f64> {
-        latency.known_percentile(self.percent).map(|span| span.as_ns())
+        self.of(latency).map(Span::as_ns)
     }
 }

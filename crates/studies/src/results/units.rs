@@ -68,6 +68,17 @@ pub fn count(value: f64) -> String {
     quantity(value, "")
 }
 
+/// Parses a count with a decimal prefix, such as `100k`, `1.5M` or `250`: k is 1,000. `None` for other texts, and for
+/// infinite counts.
+pub fn parse_count(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let factors = [(['k', 'K'], 1e3), (['m', 'M'], 1e6), (['g', 'G'], 1e9)];
+    let scaled = factors.into_iter().find_map(|(letters, factor)| Some((text.strip_suffix(letters)?, factor)));
+    let (digits, factor) = scaled.unwrap_or((text, 1.0));
+    let is_number = digits.starts_with(|digit: char| digit.is_ascii_digit());
+    digits.parse::<f64>().ok().map(|count| count * factor).filter(|count| is_number && count.is_finite())
+}
+
 /// Returns the value of a figure as text for tables; `unknown` if it has none.
 pub fn figure(unit: Unit, value: Option<f64>) -> String {
     let Some(value) = value else { return String::from("unknown") };

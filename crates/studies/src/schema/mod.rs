@@ -8,6 +8,7 @@ use crate::breakeven::BreakEvenAnswer;
 use crate::ecc::EccAnswer;
 use crate::endurance::EnduranceAnswer;
 use crate::fit::sheet::SheetAnswer;
+use crate::knee::KneeAnswer;
 use crate::kvcache::KvCacheAnswer;
 use crate::report::Answer;
 use crate::results::documents::*;
@@ -36,6 +37,7 @@ pub fn schema() -> Value {
         answer::<BreakEvenAnswer>(&mut generator),
         answer::<EnduranceAnswer>(&mut generator),
         answer::<EccAnswer>(&mut generator),
+        answer::<KneeAnswer>(&mut generator),
         answer::<KvCacheAnswer>(&mut generator),
         answer::<SheetAnswer>(&mut generator),
         answer::<TailsAnswer>(&mut generator),

@@ -9,8 +9,10 @@ use super::lines::{PlotLine, lines};
 use super::page::side_by_side;
 use super::{colour, conclusion, document, escape, packets, plot, section, table};
 use crate::report::table::Table;
+use crate::report::tail_table;
 use crate::results::documents::ResourceUse;
 use crate::results::{FIGURES, Figure, Figures};
+use crate::tails::tails;
 use phaselink_core::engine::timeline::Window;
 use phaselink_core::ledger::stage::SystemPart;
 use phaselink_core::ledger::{DirectionOutcome, Outcome, Trace};
@@ -65,7 +67,7 @@ pub fn html(run: &Run) -> String {
         header(outcome),
         conclusion(run.conclusion),
         tiles(outcome, run.usage),
-        section("Requests", &table(&summary::requests(outcome))),
+        section("Requests", &(table(&summary::requests(outcome)) + &known_tails(outcome))),
         intervals(run.intervals),
         latency(outcome),
         in_time(run.timeline),
@@ -167,8 +169,8 @@ fn tiles(outcome: &Outcome, usage: &[ResourceUse]) -> String {
             _ => format!(" ({name})"),
         };
         tiles.push((units::span(figures.total.mean()), format!("mean latency{of}")));
-        let p99 = figures.total.known_percentile(99.0);
-        tiles.extend(p99.map(|span| (units::span(span), format!("99th percentile{of}"))));
+        let p99 = figures.total.estimate(99.0).ok();
+        tiles.extend(p99.map(|known| (units::span(known.value), format!("99th percentile{of}"))));
     }
     tiles
         .extend(usage.first().map(|used| (format!("{:.0} %", 100.0 * used.share), format!("busy: {}", used.resource))));
@@ -177,6 +179,12 @@ fn tiles(outcome: &Outcome, usage: &[ResourceUse]) -> String {
     };
     let tiles: Vec<String> = tiles.into_iter().map(tile).collect();
     format!("<div class=\"tiles\">\n{}</div>\n", tiles.concat())
+}
+
+/// Returns the table of tails with their intervals; empty without requests.
+fn known_tails(outcome: &Outcome) -> String {
+    let tails = tails(outcome);
+    if tails.is_empty() { String::new() } else { table(&tail_table(&tails)) }
 }
 
 /// Returns the reads and writes of all jobs of which any were counted, with a name for each.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{ByName, CellFigures, Description, FigureInterval, MeasuredIn, PrecisionResult, StageMean};
+use super::{ByName, CellFigures, Description, FigureInterval, MeasuredIn, PrecisionResult, StageMean, TailResult};
 use crate::results::{Evidence, Finding};
 
 /// JSON document of `phaselink compare`: figures of several drives under equal jobs, at each block size, number of
@@ -66,6 +66,9 @@ pub struct CellLabels {
     /// Queue depth in the compared jobs: requests that each thread keeps in flight; null if threads have different
     /// depths.
     pub iodepth: Option<u32>,
+    /// Requests a second that the jobs of one compared result offer, reads and writes together; null if jobs issue the
+    /// next request after a completion.
+    pub offered_iops: Option<f64>,
     /// Access pattern of the jobs of one compared result, as fio's option `rw` names it; null if these jobs have
     /// different patterns.
     pub rw: Option<String>,
@@ -83,6 +86,11 @@ pub struct RanCell {
     /// Figures of all requests of a compared drive under these jobs, such as throughput and mean latency.
     #[serde(flatten)]
     pub figures: CellFigures,
+    /// True if the compared drive serves at least 95 % of the offered requests a second; null without an offered rate.
+    pub keeps_up: Option<bool>,
+    /// Percentiles of latency of a compared drive from p99 on by name of the figure, each with its 95 % confidence
+    /// interval, or with the reason why the run has too few requests for it.
+    pub tails: ByName<TailResult>,
     /// State of the compared drive (steady or burst) in which its requests were counted.
     pub measured: MeasuredIn,
     /// Name of the resource that limits the throughput of a compared drive: saturated, or awaited for more than a

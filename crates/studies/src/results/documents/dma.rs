@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Description, OpName, TablePercentiles};
+use super::{ByName, Description, OpName, TablePercentiles, TailResult};
 
 /// JSON document of `phaselink dma`: latency and bandwidth with which a PCI Express device reads and writes host
 /// memory.
@@ -59,6 +59,9 @@ pub struct DmaRow {
     /// Latency percentiles of DMA transfers with one transfer in flight, in ns.
     #[serde(flatten)]
     pub percentiles: TablePercentiles,
+    /// Percentiles of DMA transfers from p99 on with one transfer in flight, each with its 95 % confidence interval, or
+    /// with the number of transfers that it needs.
+    pub tails: ByName<TailResult>,
     /// Largest latency of a DMA transfer with one transfer in flight, in ns.
     pub max_ns: f64,
     /// Bandwidth of DMA transfers with `outstanding` transfers in flight, in bytes a second.

@@ -105,10 +105,14 @@ pub struct FigureInterval {
 /// enough.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PrecisionResult {
+    /// Name of the percentile that `--precision` names, such as `read_p99_99_ns`, whose interval is among the tails of the
+    /// run; null for mean and p99 latency.
+    pub figure: Option<String>,
     /// Relative precision that `--precision` requests: half width of the confidence interval over the value, as a
     /// fraction (0.01 for 1 %).
     pub wanted_share: f64,
-    /// True if mean and p99 latency have both reached the requested precision.
+    /// True if the percentile that `--precision` names, or both mean and p99 latency, have reached the requested
+    /// precision.
     pub reached: bool,
     /// Confidence level of the intervals of mean and p99 latency, as a fraction: 0.95.
     pub confidence: f64,
@@ -133,4 +137,25 @@ pub struct KnownFigure {
     pub value_ns: f64,
     /// Half width of the latency's 95 % confidence interval, in ns.
     pub half_width_ns: f64,
+}
+
+/// Percentile of latency with its 95 % confidence interval, or the number of requests that it needs.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct TailResult {
+    /// Latency in ns that the percentage of requests does not exceed; null if too few independent requests are beyond.
+    pub value_ns: Option<f64>,
+    /// Lower end of the percentile's 95 % confidence interval, in ns; null for an unknown percentile.
+    pub low_ns: Option<f64>,
+    /// Upper end of the percentile's 95 % confidence interval, in ns; null for an unknown percentile.
+    pub high_ns: Option<f64>,
+    /// Number of independent requests that would know the percentile as well as all counted ones do; null for an
+    /// unknown percentile.
+    pub effective_ios: Option<f64>,
+    /// Number of requests of this kind that an unknown percentile needs; null for a known one.
+    pub needed_ios: Option<u64>,
+    /// Simulated time in seconds in which a run at this rate has the requests that an unknown percentile needs; null for
+    /// a known one.
+    pub needed_s: Option<f64>,
+    /// Reason in words why the percentile is unknown; null for a known one.
+    pub why_unknown: Option<String>,
 }

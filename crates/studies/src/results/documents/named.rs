@@ -55,9 +55,9 @@ macro_rules! keyed {
 }
 
 keyed! {
-    /// Percentiles of latency, in ns; null where no request has a higher latency than the percentile.
+    /// Percentiles of latency, in ns; null where too few independent requests are slower.
     AllPercentiles: true, PERCENTILES.iter().map(|it| (String::from(it.name), BEYOND, "number", true));
-    /// Percentiles of latency that tables show, in ns; null where no request has a higher latency than the percentile.
+    /// Percentiles of latency that tables show, in ns; null where too few independent requests are slower.
     TablePercentiles: true, in_tables().map(|it| (format!("{}_ns", it.name), BEYOND, "number", true));
     /// Figures of one point of a sweep by name: the columns that the plan selects.
     RowFigures: false, keys(|_| true);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     AllPercentiles, ByName, Description, EnergyFigures, FigureInterval, FioJob, PowerFigures, PrecisionResult,
-    ProcessorFigures, ResourceUse, RunFigures, StageMean,
+    ProcessorFigures, ResourceUse, RunFigures, StageMean, TailResult,
 };
 use crate::results::{Evidence, Finding, words};
 use phaselink_core::ledger::{FaultSummary, MeasuredState};
@@ -45,6 +45,9 @@ pub struct RunResult {
     pub events: u64,
     /// Figures of all requests of the run, such as throughput and p99 latency.
     pub figures: RunFigures,
+    /// Percentiles of latency from p99 on by name of the figure, each with its 95 % confidence interval, or with the
+    /// reason why the run has too few requests for it.
+    pub tails: ByName<TailResult>,
     /// Results of each job of the run, with latencies divided into stages.
     pub jobs: Vec<RunJob>,
     /// Traffic of the PCI Express link in both directions during the run.
