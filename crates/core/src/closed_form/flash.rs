@@ -90,7 +90,7 @@ impl Parts<'_> {
 
     /// True if operations of the drive vary at random, so that equal ones take different times.
     pub fn has_spread(&self) -> bool {
-        ArraySpread::of(&self.drive.media, 0).is_some() || self.drive.controller.pipeline_spread > 0.0
+        ArraySpread::of(&self.drive.media, 0).is_some() || self.drive.controller.has_spread()
     }
 
     /// Returns the time that a lone command takes in the drive's own processors and logic.

@@ -78,7 +78,8 @@ section! {
         /// chooses the victim blocks of garbage collection
         policy => policy: PolicyName = PolicyName::Greedy, any(), needs Translation;
         /// Priority of garbage collection's reads on a flash die: `queued` (behind all queued operations of the die) or
-        /// `first` (as host reads, so that programs need not wait for their data)
+        /// `first` (before operations that have not begun, so that programs need not wait for their data; such reads
+        /// suspend nothing)
         collection_reads => collection_reads: CollectionReads = CollectionReads::Queued, any(), needs Translation;
         /// Largest number of rows (pages of all planes of a die) of one word line that garbage collection reads from a
         /// die in one go; host reads go before the next rows, but not between these
@@ -107,6 +108,13 @@ section! {
         /// order), `random` (steady state of random overwrites) or `auto` (`random` for jobs that write at random and
         /// are measured in the steady state, otherwise `sequential`)
         precondition => precondition: Precondition = Precondition::None, any(), needs Translation;
+    }
+}
+
+impl Controller {
+    /// True if the latencies that the drive adds to its commands vary at random.
+    pub fn has_spread(&self) -> bool {
+        self.pipeline_spread > 0.0 || !self.pipeline_tail.is_zero()
     }
 }
 
@@ -163,7 +171,7 @@ pub enum Precondition {
 pub enum CollectionReads {
     /// Garbage collection's reads wait behind all operations queued on the die.
     Queued,
-    /// Garbage collection's reads go before operations that have not begun, as host reads do.
+    /// Garbage collection's reads go before operations that have not begun, and suspend none that runs.
     First,
 }
 

@@ -70,9 +70,8 @@ impl DriveProcessors {
     /// random numbers.
     pub fn with_spread(self, controller: &config::Controller, seed: u64) -> DriveProcessors {
         let (share, tail) = (controller.pipeline_spread, controller.pipeline_tail);
-        let has_any = share > 0.0 || !tail.is_zero();
         let random = || Random::stream(seed, "spread of a drive's pipeline");
-        let spread = has_any.then(|| PipelineSpread { share, tail, random: random() });
+        let spread = controller.has_spread().then(|| PipelineSpread { share, tail, random: random() });
         DriveProcessors { spread, ..self }
     }
 
@@ -112,6 +111,25 @@ mod tests {
         let times: Vec<f64> = (0..100_000).map(|_| admit()).collect();
         assert!(times.iter().all(|time| (3.0..=5.0).contains(time)));
         assert!((times.iter().sum::<f64>() / 1e5 - 4.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn tail_of_the_pipeline_is_exponential_beyond_it() {
+        let controller = config::Controller {
+            write_pipeline: Span::from_us(4),
+            pipeline_tail: Span::from_us(2),
+            ..config::Controller::default()
+        };
+        let mut firmware = DriveProcessors::of(&controller).expect("takes time").with_spread(&controller, 1);
+        let mut admit = || firmware.admit(Time::ZERO, DataDirection::Write).admitted.since(Time::ZERO).as_us();
+        let mut times: Vec<f64> = (0..100_000).map(|_| admit() - 4.0).collect();
+        times.sort_by(f64::total_cmp);
+        assert!((times.iter().sum::<f64>() / 1e5 - 2.0).abs() < 0.03);
+        // Quantiles of an exponential distribution: the mean times the logarithm of one over what is left.
+        for (quantile, place) in [(0.5, 50_000), (0.99, 99_000)] {
+            let expected = -2.0 * f64::ln(1.0 - quantile);
+            assert!((times[place] / expected - 1.0).abs() < 0.04, "{quantile}: {} us, not {expected} us", times[place]);
+        }
     }
 
     #[test]

@@ -157,3 +157,19 @@ fn larger_blocks_are_erased_by_all_their_flash_blocks() {
     assert!((0.9..1.1).contains(&(small.0 as f64 / large.0 as f64 / 8.0)), "{small:?} {large:?}");
     assert!(large.1 > 0 && small.1 > 3 * large.1, "{small:?} {large:?}");
 }
+
+#[test]
+fn collection_for_many_lines_at_once_stops_writes_for_longer_and_never_lacks_a_block() {
+    let longest = |collection_lines: u32| {
+        let lines = format!("translation.collection_lines={collection_lines}");
+        let set = ["media.capacity_mib=4096", "media.block_pages=96", "translation.precondition=random", &lines];
+        let outcome = run(&drive("tlc-gen4", &set), "rw=randwrite bs=4k iodepth=64 number_ios=120000");
+        outcome.jobs[0].write.completion.percentile(99.99).as_us()
+    };
+    let (evenly, at_once) = (longest(1), longest(20));
+    assert!(at_once > 1.2 * evenly, "{at_once} us, {evenly} us evenly");
+    // A block of this drive has 32 lines.
+    for lines in [40, 400, 65_536] {
+        assert!(longest(lines) > evenly, "{lines} lines");
+    }
+}

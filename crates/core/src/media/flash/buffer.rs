@@ -142,6 +142,15 @@ mod tests {
     }
 
     #[test]
+    fn no_write_enters_while_the_journal_is_written() {
+        let (journal, journal_interval) = (Span::from_us(10), Span::from_us(100));
+        let buffer = FlashBuffer::new(&config::Buffer { journal, journal_interval, ..config::Buffer::default() });
+        let opens = [5, 99, 100, 104, 110, 205].map(|us| buffer.opens_at(at(us)));
+        assert_eq!(opens, [at(5), at(99), at(110), at(110), at(110), at(210)]);
+        assert_eq!(FlashBuffer::new(&config::Buffer::default()).opens_at(at(104)), at(104));
+    }
+
+    #[test]
     fn writes_share_the_bandwidth_of_the_buffer() {
         let mut buffer = FlashBuffer::new(&config::Buffer { page: Span::from_us(2), ..config::Buffer::default() });
         assert_eq!(buffer.store(at(0), 4096), at(2));

@@ -55,12 +55,17 @@ impl Suspension {
         })
     }
 
-    /// Returns the time from `at` until a running operation is suspended: a fixed time, or for an erase the rest of the
-    /// pulse that is running.
+    /// True if an operation is suspended only between two of its pulses.
+    fn is_between_pulses(&self, kind: DieWorkKind) -> bool {
+        kind == DieWorkKind::Erase && !self.erase_pulse.is_zero()
+    }
+
+    /// Returns the time from `at` until a running operation is suspended: a fixed time, or for an erase with pulses the
+    /// rest of the pulse that is running.
     fn wait(&self, running: &RunningOperation, at: Time) -> Span {
-        match running.kind {
-            DieWorkKind::Erase if !self.erase_pulse.is_zero() => running.until.since(at) % self.erase_pulse,
-            _ => self.time,
+        match self.is_between_pulses(running.kind) {
+            true => running.until.since(at) % self.erase_pulse,
+            false => self.time,
         }
     }
 }
@@ -142,9 +147,9 @@ impl Die {
             {
                 let wait = suspension.wait(running, free_at);
                 (running.suspensions, running.suspended_at) = (running.suspensions + 1, free_at + wait);
-                // An erase runs until its pulse has ended; a program does not run while it is being suspended.
-                let from = if running.kind == DieWorkKind::Erase { running.suspended_at } else { free_at };
-                (from, running.suspended_at)
+                // A pulse runs to its end; an operation without pulses does not run while it is being suspended.
+                let is_between_pulses = suspension.is_between_pulses(running.kind);
+                (if is_between_pulses { running.suspended_at } else { free_at }, running.suspended_at)
             }
             (Some(running), _) => (running.until, running.until),
             (None, _) => (free_at, free_at),
@@ -176,30 +181,30 @@ impl Die {
         self.over_at
     }
 
-    /// Queues reads of garbage collection, which take `length`, before all queued operations that have not begun, but
-    /// behind earlier reads of this kind. Returns their predicted end.
-    pub fn enqueue_first(&mut self, now: Time, length: Span) -> Time {
+    /// Queues background reads that may begin at `ready_at` and take `length`, before all queued operations that have not
+    /// begun, but behind earlier reads of this kind. Returns their predicted end.
+    pub fn enqueue_first(&mut self, now: Time, ready_at: Time, length: Span) -> Time {
         self.advance(now);
-        let place = self.waiting.iter().take_while(|operation| operation.kind == DieWorkKind::Read).count();
-        let before: Span = self.waiting.iter().take(place).map(|operation| operation.length).sum();
-        let free_at = self.running.map_or(now, |running| running.until).max(self.reads_until());
-        self.over_at = self.over_at.max(free_at) + length;
-        self.last_begins_at = if place == self.waiting.len() { free_at + before } else { self.last_begins_at + length };
+        let begins_at = self.first_begins_at(now, ready_at);
+        let place = self.reads_in_front().count();
+        self.over_at = self.over_at.max(begins_at) + length;
+        self.last_begins_at = if place == self.waiting.len() { begins_at } else { self.last_begins_at + length };
         self.work.whole += length;
-        self.waiting.insert(place, DieOperation { kind: DieWorkKind::Read, ready_at: now, length });
+        self.waiting.insert(place, DieOperation { kind: DieWorkKind::Read, ready_at, length });
         self.advance(now);
-        free_at + before + length
+        begins_at + length
     }
 
-    /// Returns the predicted start of reads that go first, as in [`Die::enqueue_first`].
-    pub fn first_begins_at(&self, now: Time) -> Time {
-        let before: Span = self
-            .waiting
-            .iter()
-            .take_while(|operation| operation.kind == DieWorkKind::Read)
-            .map(|operation| operation.length)
-            .sum();
-        self.running.map_or(now, |running| running.until.max(now)).max(self.reads_until()) + before
+    /// Returns the predicted start of reads that go first and may begin at `ready_at`, as in [`Die::enqueue_first`].
+    pub fn first_begins_at(&self, now: Time, ready_at: Time) -> Time {
+        let free_at = self.running.map_or(now, |running| running.until.max(now)).max(self.reads_until());
+        let before: Span = self.reads_in_front().map(|operation| operation.length).sum();
+        (free_at + before).max(ready_at)
+    }
+
+    /// Queued reads before the first program or erase.
+    fn reads_in_front(&self) -> impl Iterator<Item = &DieOperation> {
+        self.waiting.iter().take_while(|operation| operation.kind == DieWorkKind::Read)
     }
 
     /// Returns the time at which the registers of the die can take data for another program: once the last queued
@@ -378,15 +383,25 @@ mod tests {
     }
 
     #[test]
+    fn erase_without_pulses_is_suspended_as_a_program_is() {
+        let mut die = Die::default();
+        die.enqueue(at(0), DieWorkKind::Erase, at(0), US(900));
+        assert_eq!(die.read(at(100), at(100), PLANE_0, US(50), suspension(5)), at(105));
+        // The erase does not run while it is being suspended either, and resumes at 155 us.
+        assert_eq!(die.read(at(400), at(400), PLANE_0, US(50), None), at(955));
+    }
+
+    #[test]
     fn reads_of_collection_that_go_first_keep_their_order_before_programs() {
         let mut die = Die::default();
         die.enqueue(at(0), PROGRAM, at(0), US(500));
         assert_eq!(die.enqueue(at(0), PROGRAM, at(0), US(500)), at(1000));
-        assert_eq!(die.first_begins_at(at(10)), at(500));
-        assert_eq!(die.enqueue_first(at(10), US(100)), at(600));
-        assert_eq!(die.enqueue_first(at(10), US(100)), at(700));
+        assert_eq!(die.first_begins_at(at(10), at(10)), at(500));
+        assert_eq!(die.enqueue_first(at(10), at(10), US(100)), at(600));
+        assert_eq!(die.enqueue_first(at(10), at(10), US(100)), at(700));
         assert_eq!(die.enqueue(at(10), PROGRAM, at(10), US(500)), at(1700));
         let mut idle = Die::default();
-        assert_eq!(idle.enqueue_first(at(10), US(100)), at(110));
+        assert_eq!(idle.enqueue_first(at(10), at(10), US(100)), at(110));
+        assert_eq!(idle.enqueue_first(at(10), at(300), US(100)), at(400));
     }
 }

@@ -20,7 +20,7 @@ impl Flash {
             let Some(access) = self.translation.look_up(unit, writes) else { continue };
             if self.is_in_cells(now, access.read) {
                 match writes {
-                    true => _ = self.read_in_background(now, at, access.read, 1),
+                    true => _ = self.read_in_one_go(now, at, &[(self.layout.row(access.read), 1)]),
                     false => known_at = known_at.max(self.read_map_page(now, at, access.read)),
                 }
             }

@@ -523,7 +523,8 @@ impl Flash {
         let mut whole_at = at;
         let unit_bytes = self.layout.unit_bytes;
         for part in parts.iter().filter(|part| part.bytes < unit_bytes) {
-            whole_at = whole_at.max(self.read_in_background(now, at, part.rest, 1));
+            let row = self.layout.row(part.rest);
+            whole_at = whole_at.max(self.read_in_one_go(now, at, &[(row, 1)]));
         }
         let line = first / self.layout.line_units_of(block);
         for channel in 0..self.layout.channels {
@@ -612,14 +613,16 @@ impl Flash {
 
     /// Makes room for another line of `stream` by garbage collection, and queues the reads, programs and erases for it.
     fn collect_garbage(&mut self, now: Time, stream: u8) {
-        if self.collection.lines_left > 0 {
+        let line_units = self.layout.line_units();
+        self.translation.keep_room_for(stream);
+        if self.collection.lines_left > 0 && self.translation.has_room_for(line_units) {
             self.collection.lines_left -= 1;
             return;
         }
         self.collection.lines_left = self.collection.lines - 1;
-        let units = self.layout.line_units() * self.collection.lines;
+        let units = line_units.saturating_mul(self.collection.lines);
         let (mut moves, mut erased) = (std::mem::take(&mut self.moves), std::mem::take(&mut self.erased));
-        self.translation.make_room_for(stream, units, &mut moves, &mut erased);
+        self.translation.make_room(units, &mut moves, &mut erased);
         (self.moves, self.erased) = (moves, erased);
         self.execute_collection(now);
     }
@@ -643,29 +646,33 @@ impl Flash {
 
     /// Reads the mapping units that garbage collection moves, and programs the lines that they fill in the new block.
     fn relocate(&mut self, now: Time, moved: UnitMove) {
-        let mut there_at = now;
-        {
-            let mut rows = std::mem::take(&mut self.collection.collected);
-            rows.extend(self.rows_of(moved).map(|(place, units)| (self.layout.row(place), units)));
-            // Rows of one word line lie as far apart as the drive has channels.
-            let lines = self.layout.channels * self.layout.pages_per_line;
-            rows.sort_by_key(|(row, _)| (row.number / lines, row.die, row.number));
-            for run in
-                rows.chunk_by(|(one, _), (next, _)| one.die == next.die && one.number / lines == next.number / lines)
-            {
-                for rows in run.chunks(self.collection.rows) {
-                    there_at = there_at.max(self.read_in_one_go(now, rows));
-                }
-            }
-            rows.clear();
-            self.collection.collected = rows;
-        }
+        let there_at = self.read_collected(now, moved);
         let line_units = self.layout.line_units();
         for line in moved.to.position / line_units..(moved.to.position + moved.units) / line_units {
             for channel in 0..self.layout.channels {
                 self.program(now, there_at, moved.to.block, self.layout.die(moved.to.block, line, channel));
             }
         }
+    }
+
+    /// Reads the mapping units of a move, as many rows of a word line in one go as the drive does. Returns the time at
+    /// which all are in the buffer.
+    fn read_collected(&mut self, now: Time, moved: UnitMove) -> Time {
+        let mut there_at = now;
+        let mut rows = std::mem::take(&mut self.collection.collected);
+        rows.extend(self.rows_of(moved).map(|(place, units)| (self.layout.row(place), units)));
+        // Rows of one word line lie as far apart as the drive has channels.
+        let lines = self.layout.channels * self.layout.pages_per_line;
+        let word_line = |(row, _): &(FlashRow, u32)| (row.number / lines, row.die);
+        rows.sort_by_key(|row| (word_line(row), row.0.number));
+        for rows in rows.chunk_by(|one, next| word_line(one) == word_line(next)) {
+            for rows in rows.chunks(self.collection.rows) {
+                there_at = there_at.max(self.read_in_one_go(now, now, rows));
+            }
+        }
+        rows.clear();
+        self.collection.collected = rows;
+        there_at
     }
 
     /// Returns the location of each row that holds units of a move, with the number of units to be read from it.
@@ -681,15 +688,16 @@ impl Flash {
         })
     }
 
-    /// Reads rows of one word line in one go, behind all queued operations of their die, or before them if background
-    /// reads go first. Each row leaves the registers over the channel before the next is read; the last one leaves while
-    /// the die does something else. Returns the time at which all are in the buffer.
-    fn read_in_one_go(&mut self, now: Time, rows: &[(FlashRow, u32)]) -> Time {
+    /// Reads rows of one word line in one go in the background, not before `at`: behind all queued operations of their
+    /// die, or before those that have not begun if background reads go first. A pair of each row and the number of units
+    /// to be read from it. Each row leaves the registers over the channel before the next is read; the last one leaves
+    /// while the die does something else. Returns the time at which all are in the buffer.
+    fn read_in_one_go(&mut self, now: Time, at: Time, rows: &[(FlashRow, u32)]) -> Time {
         let Some((FlashRow { die, .. }, _)) = rows.first() else { return now };
         let channel = index(die % self.layout.channels);
         let begun_at = match self.collection.reads_first {
-            true => self.dies[index(*die)].first_begins_at(now),
-            false => self.dies[index(*die)].begins_at(now),
+            true => self.dies[index(*die)].first_begins_at(now, at),
+            false => self.dies[index(*die)].begins_at(at),
         };
         let (mut crossed, mut read_at) = (begun_at, begun_at);
         for (row, units) in rows {
@@ -702,40 +710,10 @@ impl Flash {
         let length = read_at.since(begun_at);
         self.activity.banks_busy += length;
         match self.collection.reads_first {
-            true => self.dies[index(*die)].enqueue_first(now, length),
-            false => self.dies[index(*die)].enqueue(now, DieWorkKind::Read, now, length),
+            true => self.dies[index(*die)].enqueue_first(now, at, length),
+            false => self.dies[index(*die)].enqueue(now, DieWorkKind::Read, at, length),
         };
         crossed
-    }
-
-    /// Reads mapping units of one row in the background. Returns the time at which they are in the buffer.
-    fn read_in_background(&mut self, now: Time, at: Time, place: UnitLocation, units: u32) -> Time {
-        let row = self.layout.row(place);
-        let length = self.array_read(row.page);
-        let done_at = match self.collection.reads_first {
-            true => self.read_row(now, at, row.die, length),
-            false => self.dies[index(row.die)].enqueue(now, DieWorkKind::Read, at, length),
-        };
-        let channel = index(row.die % self.layout.channels);
-        let begins_at = (done_at - length).max(now);
-        let read_at = done_at + self.begin_command(now, channel, begins_at).since(begins_at);
-        let transfer = self.costs.bus.transfer_time(units * self.layout.unit_bytes);
-        self.activity.banks_busy += length;
-        self.activity.buses_busy += transfer;
-        self.buses[channel].reserve(now, read_at, transfer) + transfer
-    }
-
-    /// Reads a row of a die in the background, before queued operations that have not begun. If planes read
-    /// independently, each starts on its own. Returns the time at which the last plane has read.
-    fn read_row(&mut self, now: Time, at: Time, die: u32, length: Span) -> Time {
-        let (planes, suspension) = (index(self.layout.planes), self.costs.suspension);
-        let die = &mut self.dies[index(die)];
-        if !self.costs.independent_planes {
-            return die.read(now, at, die::Planes { first: 0, last: planes - 1 }, length, suspension) + length;
-        }
-        let starts =
-            (0..planes).map(|plane| die.read(now, at, die::Planes { first: plane, last: plane }, length, suspension));
-        starts.max().unwrap_or(at) + length
     }
 
     /// Returns the time to transfer one page of one plane over a channel.

@@ -383,3 +383,22 @@ fn reads_of_garbage_collection_that_go_first_let_writes_through_sooner() {
     let (queued, first) = (time(CollectionReads::Queued), time(CollectionReads::First));
     assert!(first < queued, "{first:?} {queued:?}");
 }
+
+#[test]
+fn rows_of_a_word_line_are_collected_in_one_go_if_the_drive_does_so() {
+    // The rows at positions 0 and 8 are the two pages of one word line: 20 and 30 us, with 4 units of 4 us each.
+    let reads = |collection_rows| {
+        let mut flash = Flash::new(
+            &media(),
+            &buffer(),
+            &TranslationKeys { collection_rows, ..mapped(Precondition::Sequential) },
+            1,
+        );
+        let (from, to) = (UnitLocation { block: 0, position: 0 }, UnitLocation { block: 40, position: 0 });
+        let there_at = flash.read_collected(at(0), UnitMove { from, positions: 12, units: 12, to });
+        (there_at, flash.activity.banks_busy)
+    };
+    // One by one, the second read runs while the first row crosses; in one go it waits until that has left.
+    assert_eq!(reads(1), (at(21 + 31 + 16), Span::from_us(21 + 31 + 21)));
+    assert_eq!(reads(2), (at(21 + 16 + 31 + 16), Span::from_us(21 + 16 + 31 + 21)));
+}

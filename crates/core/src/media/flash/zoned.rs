@@ -279,18 +279,8 @@ impl Flash {
         let before = u64::from(place.position % zoned.stripe.line_units()) * u64::from(unit_bytes);
         let left = zoned.filling.get_mut(&key).filter(|line| line.outside > before);
         let is_outside = left.map(|line| line.outside = before).is_some();
-        let there_at = if is_outside { self.read_unit_back(now, at, row) } else { at };
+        let there_at = if is_outside { self.read_in_one_go(now, at, &[(row, 1)]) } else { at };
         (there_at, 2 * unit_bytes)
-    }
-
-    /// Reads a mapping unit of an unfilled line from its spare word line. Returns the time at which it is in the buffer.
-    fn read_unit_back(&mut self, now: Time, at: Time, row: FlashRow) -> Time {
-        let length = self.array_read(row.page);
-        let transfer = self.costs.bus.transfer_time(self.layout.unit_bytes);
-        let read_at = self.dies[index(row.die)].enqueue(now, DieWorkKind::Read, at, length);
-        self.activity.banks_busy += length;
-        self.activity.buses_busy += transfer;
-        self.buses[index(row.die % self.layout.channels)].reserve(now, read_at, transfer) + transfer
     }
 
     /// Counts a line of a zone as written. If the line is the first one written in its set of erase blocks and these

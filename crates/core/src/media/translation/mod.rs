@@ -379,6 +379,14 @@ impl TranslationLayer {
         }
     }
 
+    /// True if `units` can be written before garbage collection must free another block.
+    pub fn has_room_for(&self, units: u32) -> bool {
+        match self.collection.is_some() {
+            true => self.room_until_collected(self.left_to_move()) >= u64::from(units),
+            false => self.room_in_all() >= self.reserve() + u64::from(units),
+        }
+    }
+
     /// Collects garbage while the drive is idle, until `blocks` erased blocks beyond the reserve are free: moves up to
     /// `units` mapping units. Adds the moves to `moved`, and the erased blocks to `erased`. Returns false if there is
     /// nothing to do.

@@ -200,12 +200,18 @@ impl TranslationLayer {
     /// stream adds a block to the reserve, and makes room for it.
     #[inline]
     pub fn make_room_for(&mut self, stream: u8, units: u32, moved: &mut Vec<UnitMove>, erased: &mut Vec<u32>) {
+        self.keep_room_for(stream);
+        self.make_room(units, moved, erased);
+    }
+
+    /// Keeps a block in reserve for `stream`, which is about to be written.
+    #[inline]
+    pub fn keep_room_for(&mut self, stream: u8) {
         if let Some(placed) = &mut self.placed {
             let (user, all) = placed.keep(stream);
             self.kept_user_streams += user;
             self.kept_streams += all;
         }
-        self.make_room(units, moved, erased);
     }
 
     /// Returns the number of the user stream in whose open block a host's writes to `stream` go: `stream` itself, or

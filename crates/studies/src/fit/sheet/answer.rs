@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::candidate::SheetDrive;
+use super::drive::SheetDrive;
 use super::quantiles::Quantiles;
 use crate::report::{Answer, Prose, Table};
 use crate::results::units;

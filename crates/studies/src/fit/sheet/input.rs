@@ -72,7 +72,7 @@ impl DataSheet {
     pub fn parse(file: &str, text: &str) -> Result<DataSheet, Problems> {
         let sheet: DataSheet = toml::from_str(text).map_err(|error: toml::de::Error| {
             let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
-            Problem::new(file, line, error.message(), "a data sheet (phaselink docs fit)")
+            Problem::new(file, line, error.message(), "a data sheet (phaselink docs data-sheet)")
         })?;
         sheet.check(file)?;
         Ok(sheet)
@@ -103,7 +103,7 @@ impl DataSheet {
 
     /// Number of flash dies.
     pub fn dies(&self) -> u32 {
-        (self.raw_gib() / self.die_gib).max(1)
+        (self.raw_gib() / self.die_gib.max(1)).max(1)
     }
 
     /// Number of flash channels.
@@ -113,6 +113,11 @@ impl DataSheet {
             8..=32 => 8,
             _ => 16,
         })
+    }
+
+    /// Least rate of a channel, in bytes a nanosecond, with which all channels together reach the sequential reads.
+    pub fn channel_bytes_per_ns_min(&self) -> f64 {
+        self.sequential_read_mb_per_s / 1e3 / f64::from(self.channels())
     }
 
     /// True if the threads of the measured run slept until an interrupt.

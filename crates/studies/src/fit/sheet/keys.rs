@@ -1,7 +1,7 @@
 //! Keys of a drive that its data sheet decides, each with its value and what it comes from.
 
 use super::answer::SheetKey;
-use super::candidate::{PAGE_BYTES, PAGES, PLANES, SheetDrive};
+use super::drive::{PAGE_BYTES, PAGES, PLANES, SheetDrive};
 use super::solve::{BUS_BYTES_PER_NS, ERASE_PULSE_US, ERASE_US, Known, SUSPEND_US};
 use phaselink_core::drive::Drive;
 
@@ -11,7 +11,7 @@ const WORD_LINE: &str = "assumed: a word line in one go";
 const DIE: &str = "assumed: four planes with pages of 16 KiB, three bits a cell";
 const MACHINE: &str = "given: machine of the latencies";
 const LITTLE: &str = "assumed: little; the cells have the rest";
-const STOPS: &str = "assumed: p99.9 of idle writes says that collection stops them; from one measured drive";
+const STOPS: &str = "assumed: collection stops writes, whose p99.99 is 500 us beyond p50; from one measured drive";
 const JOURNAL: &str = "derived: p99.9 of writes, and the largest percentile, as waits for the end of a pause";
 
 fn key(name: &str, value: impl ToString, from: &str) -> SheetKey {

@@ -17,7 +17,7 @@
 //! latencies grow with the load is a prediction.
 
 mod answer;
-mod candidate;
+mod drive;
 mod input;
 mod keys;
 mod quantiles;
@@ -26,6 +26,6 @@ mod solve;
 mod tests;
 
 pub use answer::{SheetAnswer, SheetFigure, SheetKey};
-pub use candidate::SheetDrive;
+pub use drive::SheetDrive;
 pub use input::DataSheet;
 pub use solve::{SIMULATIONS_MAX, SimulateJobs, solve, solve_drive};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::answer::SheetAnswer;
-use super::candidate::SheetDrive;
+use super::drive::SheetDrive;
 use super::input::DataSheet;
 use super::quantiles::Quantiles;
 use phaselink_core::drive::Drive;
@@ -46,8 +46,9 @@ const MEANS_TO_P9999: f64 = 8.5;
 const MEANS_TO_P99: f64 = 3.9;
 /// Ratio of the waits at p99.9 and at p99 beyond which the tail is not exponential (which has 1.6).
 const STEEP: f64 = 2.2;
-/// Multiple of the median beyond which p99.9 of writes says that collection stops them.
-const STOPPED: f64 = 10.0;
+/// Microseconds by which p99.99 of writes exceeds their median from which on collection stops them: longer than a
+/// journal's pause.
+const STOP_US: f64 = 500.0;
 /// Simulated seconds of each step on the nearly idle drive.
 const STEP_SECONDS: [u32; 7] = [20, 20, 20, 20, 60, 60, 60];
 /// Largest number of simulations of a data sheet.
@@ -82,7 +83,7 @@ fn first(sheet: &DataSheet) -> SheetDrive {
     let (reads, writes) = (sheet.reads(), sheet.writes());
     let program_bytes = f64::from(sheet.dies() * SheetDrive::program_bytes());
     let median = reads.near(0.5);
-    let stops = writes.at(0.999).is_some_and(|us| us >= STOPPED * writes.near(0.5));
+    let stops = writes.at(0.9999).is_some_and(|us| us - writes.near(0.5) >= STOP_US);
     let mut drive = SheetDrive {
         sheet: sheet.clone(),
         reads_us: PAGE_SHARES.map(|share| (0.7 * median * share).max(1.0)),
@@ -91,7 +92,7 @@ fn first(sheet: &DataSheet) -> SheetDrive {
         suspend_us: SUSPEND_US.value,
         erase_us: ERASE_US.value,
         erase_pulse_us: ERASE_PULSE_US.value,
-        bus_bytes_per_ns: BUS_BYTES_PER_NS.value,
+        bus_bytes_per_ns: BUS_BYTES_PER_NS.value.max(sheet.channel_bytes_per_ns_min()),
         write_us: 1.0,
         pipeline_us: 2.0,
         tail_us: 0.0,
@@ -191,7 +192,8 @@ impl Solver<'_> {
         let collected = 1.0 - busy / 10.0;
         if let (Some(wait), Some(simulated)) = (waits(&measured, collected), waits(&reads, collected)) {
             let ratio = libm::pow(simulated.max(1.0) / wait.max(1.0), 0.8);
-            self.drive.bus_bytes_per_ns = (self.drive.bus_bytes_per_ns * ratio).clamp(0.4, 4.8);
+            let least = self.drive.sheet.channel_bytes_per_ns_min();
+            self.drive.bus_bytes_per_ns = (self.drive.bus_bytes_per_ns * ratio).clamp(0.4, 4.8).max(least);
         }
         if let Some(wait) = waits(&measured, 0.999_99) {
             self.drive.erase_pulse_us = wait.clamp(50.0, 20_000.0);

@@ -38,6 +38,7 @@ fn wrong_sheets_are_refused_with_all_problems() {
     assert!(changed("p50 = 11, ", "").contains("idle.write_us has no p50"));
     assert!(changed("random_write_iops = 71_000", "random_write_iops = 11_000").contains("nearly idle"));
     assert!(changed("capacity_gb = 960", "capacity_gb = 960\nchannels = 5").contains("a divisor of the 16 dies"));
+    assert!(changed("capacity_gb = 960", "capacity_gb = 960\ndie_gib = 0").contains("die_gib is 0"));
     assert!(changed("name = \"made\"", "nam = \"made\"").contains("sheet.toml:2"));
 }
 
