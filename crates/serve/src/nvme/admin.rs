@@ -47,7 +47,7 @@ pub struct AdminRow {
     /// Opcode of the command.
     pub opcode: u8,
     /// Effects of the command, other than that it is supported, in the bits of the Commands Supported and Effects log
-    /// page (figure 212): see [`effect`](log_pages::effect).
+    /// page: see [`effect`](log_pages::effect).
     pub effects: u8,
     /// Bit of OACS that announces the command, or none if no bit does.
     pub optional_bit: Option<u16>,

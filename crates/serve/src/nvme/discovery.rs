@@ -15,7 +15,7 @@ pub const DISCOVERY_NQN: &str = "nqn.2014-08.org.nvmexpress.discovery";
 
 /// Value of CNTLID in a record: the subsystem makes a controller for each host.
 const DYNAMIC: u16 = 0xffff;
-/// Value of TRTYPE for TCP (figure 266).
+/// Value of TRTYPE for TCP.
 const TCP: u8 = 3;
 /// Values of TREQ that say whether a secure channel is required.
 const CHANNEL_REQUIRED: u8 = 1;

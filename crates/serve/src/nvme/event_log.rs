@@ -15,7 +15,7 @@ const DATA_BYTES_MAX: usize = 64;
 /// Largest size of the persistent event log in units of 64 KiB (PELS).
 pub(super) const LOG_UNITS: u32 = 1;
 
-/// Types of events in the persistent event log (figure 225).
+/// Types of events in the persistent event log.
 pub(super) mod event {
     /// SMART / Health Log Snapshot: the log page SMART / Health Information at the time of the report.
     pub(crate) const HEALTH_SNAPSHOT: u8 = 0x01;
@@ -34,7 +34,7 @@ pub(super) mod event {
 /// Latest events of a drive, which its store keeps across power cycles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventLog {
-    /// Events in the format of the log page (figure 224), the oldest first.
+    /// Events in the format of the log page, the oldest first.
     events: VecDeque<Vec<u8>>,
     /// Number of reporting contexts that hosts have established, modulo 65536.
     generation: u16,
@@ -114,7 +114,7 @@ fn event_types() -> [u8; 32] {
     types
 }
 
-/// Returns an event in the format of the log page (figure 224).
+/// Returns an event in the format of the log page.
 fn encode(kind: u8, timestamp: [u8; 8], data: &[u8]) -> Vec<u8> {
     let header = PersistentEvent::zeros()
         .with(PersistentEvent::TYPE, kind)

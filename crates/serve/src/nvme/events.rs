@@ -25,7 +25,7 @@ pub enum AsyncEvent {
 }
 
 impl AsyncEvent {
-    /// Returns the asynchronous event type, the event information (figures 147 to 149), and the log page with details.
+    /// Returns the asynchronous event type, the event information, and the log page with details.
     fn fields(self) -> (u8, u8, u8) {
         match self {
             AsyncEvent::InvalidDoorbell => (0, 0, log_pages::ERRORS),
@@ -37,7 +37,7 @@ impl AsyncEvent {
         }
     }
 
-    /// Returns dword 0 of the completion that reports the event (figure 146).
+    /// Returns dword 0 of the completion that reports the event.
     fn completion_dword(self) -> u32 {
         let (kind, information, log) = self.fields();
         u32::from(kind) | u32::from(information) << 8 | u32::from(log) << 16

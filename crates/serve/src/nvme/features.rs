@@ -1,5 +1,6 @@
 //! Features that a host sets and reads (Base Specification 2.0, section 5.27; NVM Command Set Specification 1.0,
-//! section 4.1.3). Their values are not saved across resets.
+//! section 4.1.3). A reset restores their default values. Settings of data placement and of keys outlive a reset; they
+//! are part of the state of the namespaces.
 
 use phaselink_core::number::{low_u16, low_u32};
 use phaselink_core::protocol::nvme::rules::Limits;
@@ -10,7 +11,7 @@ use phaselink_core::protocol::nvme::spec::logs::Timestamp as TimestampData;
 
 use super::limits::{KEEP_ALIVE_TENTHS, TEMPERATURE_KELVIN, interrupt_vectors};
 
-/// Length in bytes of the data structure of Host Behavior Support (figure 355).
+/// Length in bytes of the data structure of Host Behavior Support.
 const HOST_BEHAVIOR_BYTES: usize = 512;
 /// Value of NSQR or NCQR in Number of Queues that is not allowed: 65536 queues (section 5.27.1.5).
 const QUEUE_COUNT_INVALID: u32 = 0xffff;
@@ -18,7 +19,7 @@ const QUEUE_COUNT_INVALID: u32 = 0xffff;
 /// Row of the table of features: identifier, and the functions that read and set the feature.
 #[derive(Clone, Copy, Debug)]
 pub struct FeatureRow {
-    /// Feature identifier (figure 317).
+    /// Feature identifier (FID).
     pub id: u8,
     /// Returns the value of the feature. The second argument is dword 11 of Get Features, which selects a sensor or a
     /// vector in some features.
@@ -294,12 +295,13 @@ impl Features {
         TEMPERATURE_KELVIN >= self.over_temperature_kelvin || TEMPERATURE_KELVIN <= self.under_temperature_kelvin
     }
 
-    /// Returns true if the host asked for an event when namespaces change (figure 326).
+    /// Returns true if the host asked for an event when namespaces change (Asynchronous Event Configuration).
     pub fn reports_namespaces(&self) -> bool {
         feature::NAMESPACE_EVENT.of_dword(self.event_configuration) == 1
     }
 
-    /// Returns true if the host asked for an event when the log page of a discovery controller changes (figure 326).
+    /// Returns true if the host asked for an event when the log page of a discovery controller changes (Asynchronous
+    /// Event Configuration).
     pub fn reports_discovery(&self) -> bool {
         feature::DISCOVERY_EVENT.of_dword(self.event_configuration) == 1
     }
@@ -321,7 +323,8 @@ impl Features {
         self.timestamp.structure(now_ms)
     }
 
-    /// Returns true if the host asked for an event when the temperature passes a threshold (figure 326).
+    /// Returns true if the host asked for an event when the temperature passes a threshold (Asynchronous Event
+    /// Configuration).
     pub fn reports_temperature(&self) -> bool {
         feature::TEMPERATURE_EVENT.of_dword(self.event_configuration) == 1
     }

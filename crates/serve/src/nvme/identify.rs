@@ -28,7 +28,7 @@ pub const IDENTIFY_BYTES: usize = IdentifyController::BYTES;
 /// PCI vendor identifier, also in the PCI configuration space: "pl", which no vendor has (assumed).
 pub const VENDOR: u16 = 0x706c;
 
-/// Values of the CNS field (figure 273).
+/// Values of the CNS field.
 mod cns {
     pub(super) const NAMESPACE: u8 = 0x00;
     pub(super) const CONTROLLER: u8 = 0x01;
@@ -267,7 +267,7 @@ impl Identity {
         Ok(())
     }
 
-    /// Fills the data structure of Identify Controller (figure 275).
+    /// Fills the data structure of Identify Controller.
     fn controller(&self, optional_admin_bits: u16, page: &mut [u8; IDENTIFY_BYTES]) {
         use IdentifyController as Field;
         let mut page = IdentifyController::over(&mut page[..]);
@@ -363,7 +363,7 @@ impl Identity {
         optional_bits(rows.map(|row| row.optional_bit))
     }
 
-    /// Fills Identify Namespace (NVM Command Set Specification 1.0, figure 97). Without a namespace, leaves zeros.
+    /// Fills Identify Namespace (NVM Command Set Specification 1.0). Without a namespace, leaves zeros.
     fn namespace(&self, namespace: Option<Namespace>, page: &mut [u8; IDENTIFY_BYTES]) {
         let Some(namespace) = namespace else { return };
         let mut page = IdentifyNamespace::over(&mut page[..]);
@@ -419,8 +419,7 @@ impl Identity {
         }
     }
 
-    /// Fills the list of namespace identification descriptors with the UUID (figure 277, type 3) and the command set
-    /// (type 4).
+    /// Fills the list of namespace identification descriptors with the UUID (type 3) and the command set (type 4).
     fn namespace_ids(&self, id: u32, namespace: Namespace, page: &mut [u8; IDENTIFY_BYTES]) {
         let mut page = NamespaceIds::over(&mut page[..]);
         page.set(NamespaceIds::UUID_TYPE, 3);

@@ -5,20 +5,20 @@ use phaselink_core::protocol::nvme::commands::CommandSet;
 use phaselink_core::protocol::nvme::rules::placement_logs::ENDURANCE_GROUP;
 use phaselink_core::protocol::nvme::rules::{BlockParts, NamespaceKind, key_value, zones};
 
-/// Bit 0 of CAP.CSS: support for the NVM command set, the one of logical blocks (figure 36).
+/// Bit 0 of CAP.CSS: support for the NVM command set, the one of logical blocks.
 pub const BLOCK_COMMAND_SET: u64 = 1 << 37;
-/// Bit 6 of CAP.CSS: support for further I/O command sets (figure 36).
+/// Bit 6 of CAP.CSS: support for further I/O command sets.
 pub const FURTHER_COMMAND_SETS: u64 = 1 << 43;
 
-/// Identifier of the log page LBA Status Information (figure 202).
+/// Identifier of the log page LBA Status Information.
 pub const BLOCK_STATUS: u8 = 0x0e;
-/// Identifier of the log page FDP Configurations (Base Specification 2.1, figure 197).
+/// Identifier of the log page FDP Configurations.
 pub const PLACEMENT_CONFIGURATIONS: u8 = 0x20;
-/// Identifier of the log page Reclaim Unit Handle Usage (Base Specification 2.1, figure 197).
+/// Identifier of the log page Reclaim Unit Handle Usage.
 pub const PLACEMENT_USAGE: u8 = 0x21;
-/// Identifier of the log page FDP Statistics (Base Specification 2.1, figure 197).
+/// Identifier of the log page FDP Statistics.
 pub const PLACEMENT_STATISTICS: u8 = 0x22;
-/// Identifier of the log page FDP Events (Base Specification 2.1, figure 197).
+/// Identifier of the log page FDP Events.
 pub const PLACEMENT_EVENTS: u8 = 0x23;
 
 /// Identifier of the feature Flexible Data Placement, whose scope is an endurance group.
@@ -28,7 +28,7 @@ pub const EVENTS_FEATURE: u8 = 0x1e;
 /// Identifier of the feature Key Value Configuration, whose scope is a namespace.
 pub const KEY_VALUE_FEATURE: u8 = 0x20;
 
-/// Numbers of the bits that tell the scope of a feature (figure 256): a namespace, an endurance group.
+/// Numbers of the bits that tell the scope of a feature: a namespace, an endurance group.
 const NAMESPACE_SCOPE: u32 = 20;
 const GROUP_SCOPE: u32 = 23;
 
@@ -61,7 +61,7 @@ pub struct KindRow {
     /// Identifiers of the endurance groups.
     pub endurance_groups: &'static [u16],
     /// Identifiers of the features beside those of every controller, each with the number of the bit that tells its
-    /// scope (figure 256).
+    /// scope.
     pub features: &'static [(u8, u32)],
     /// Identifiers of the log pages beside those of every controller.
     pub logs: &'static [u8],

@@ -19,27 +19,27 @@ use phaselink_core::protocol::nvme::spec::logs::{
     CommandEffect, CommandEffects, ErrorEntry, FirmwareSlots, Health, SanitizeStatus, SupportedIds, TelemetryHeader,
 };
 
-/// Identifier of the log page Error Information (figure 202).
+/// Identifier of the log page Error Information.
 pub const ERRORS: u8 = 0x01;
-/// Identifier of the log page SMART / Health Information (figure 202).
+/// Identifier of the log page SMART / Health Information.
 pub const HEALTH: u8 = 0x02;
-/// Identifier of the log page Changed Namespace List (figure 202).
+/// Identifier of the log page Changed Namespace List.
 pub const CHANGED_NAMESPACES: u8 = 0x04;
-/// Identifier of the log page Commands Supported and Effects, of which there is one for each command set (figure 202).
+/// Identifier of the log page Commands Supported and Effects, of which there is one for each command set.
 pub const EFFECTS: u8 = 0x05;
-/// Identifier of the log page Telemetry Host-Initiated (figure 202).
+/// Identifier of the log page Telemetry Host-Initiated.
 pub const TELEMETRY: u8 = 0x07;
-/// Identifier of the log page Persistent Event Log (figure 202).
+/// Identifier of the log page Persistent Event Log.
 pub const PERSISTENT_EVENTS: u8 = 0x0d;
 /// Identifiers of the log pages of data placement.
 pub(super) const PLACEMENT_LOGS: [u8; 4] =
     [PLACEMENT_CONFIGURATIONS, PLACEMENT_USAGE, PLACEMENT_STATISTICS, PLACEMENT_EVENTS];
-/// Identifier of the log page Discovery (figure 202).
+/// Identifier of the log page Discovery.
 pub const DISCOVERY: u8 = 0x70;
-/// Identifier of the log page Sanitize Status (figure 202).
+/// Identifier of the log page Sanitize Status.
 pub const SANITIZE_STATUS: u8 = 0x81;
 
-/// Bits of a command's effects in the Commands Supported and Effects log page (figure 212).
+/// Bits of a command's effects in the Commands Supported and Effects log page.
 pub mod effect {
     /// Effect bits of a command that changes nothing on the drive that other commands see.
     pub const NONE: u8 = 0;
@@ -75,7 +75,7 @@ pub struct LogSources<'a> {
     pub persistent_events: &'a [u8],
 }
 
-/// Row of the table of log pages: identifier (figure 202), and the function that fills the page.
+/// Row of the table of log pages: identifier, and the function that fills the page.
 type LogPageRow = (u8, fn(&LogSources<'_>) -> Vec<u8>);
 
 /// Log pages that every controller supports.
@@ -102,8 +102,8 @@ pub fn log_page(id: u8, sources: &LogSources<'_>) -> Result<Vec<u8>, Status> {
     row.map(|(_, fill)| fill(sources)).ok_or(Status::INVALID_LOG_PAGE)
 }
 
-/// Returns the log page Supported Log Pages: LSUPP for each page (figure 204). `further` are identifiers beyond those
-/// of every controller.
+/// Returns the log page Supported Log Pages: LSUPP for each page. `further` are identifiers beyond those of every
+/// controller.
 fn supported_log_pages(further: &[u8]) -> Vec<u8> {
     let mut page = SupportedIds::zeros();
     let own = LOG_PAGES.iter().map(|(id, _)| id);
@@ -111,7 +111,7 @@ fn supported_log_pages(further: &[u8]) -> Vec<u8> {
     page.into_bytes().to_vec()
 }
 
-/// Returns the log page Error Information, the newest entry first (figure 206). Unused entries are zeros.
+/// Returns the log page Error Information, the newest entry first. Unused entries are zeros.
 fn error_information(journal: &Journal) -> Vec<u8> {
     let mut page = Vec::new();
     for failure in journal.failures.iter().take(ERROR_LOG_ENTRIES) {
@@ -129,8 +129,7 @@ fn error_information(journal: &Journal) -> Vec<u8> {
     page
 }
 
-/// Returns the log page SMART / Health Information (figure 207). The modelled media does not wear, and has all its
-/// spare.
+/// Returns the log page SMART / Health Information. The modelled media does not wear, and has all its spare.
 fn health_information(sources: &LogSources<'_>) -> Vec<u8> {
     let journal = sources.journal;
     let page = Health::zeros()
@@ -147,15 +146,15 @@ fn health_information(sources: &LogSources<'_>) -> Vec<u8> {
     page.into_bytes().to_vec()
 }
 
-/// Returns the log page Firmware Slot Information (figure 209): slot 1 is active and holds the version of the program.
+/// Returns the log page Firmware Slot Information: slot 1 is active and holds the version of the program.
 fn firmware_slots() -> Vec<u8> {
     let mut page = FirmwareSlots::zeros().with(FirmwareSlots::ACTIVE, 1);
     page.set_text(FirmwareSlots::REVISION, env!("CARGO_PKG_VERSION"));
     page.into_bytes().to_vec()
 }
 
-/// Returns the log page Commands Supported and Effects: CSUPP for each command, and its effects (figure 211).
-/// Admin commands are pairs of opcode and effects.
+/// Returns the log page Commands Supported and Effects: CSUPP for each command, and its effects. Admin commands are
+/// pairs of opcode and effects.
 pub(super) fn command_effects(
     admin_commands: impl IntoIterator<Item = (u8, u8)>,
     io_commands: &[&CommandRow],
@@ -179,7 +178,7 @@ fn changed_namespaces(changed: &BTreeSet<u32>) -> Vec<u8> {
     page.into_bytes().to_vec()
 }
 
-/// Returns a telemetry log page (figures 210 and 211). All data is in data area 1, and areas 2 and 3 end where it ends.
+/// Returns a telemetry log page. All data is in data area 1, and areas 2 and 3 end where it ends.
 fn telemetry(id: u8, (data, generation): (&[u8], u8)) -> Vec<u8> {
     let blocks = low_u16(short_length(data.len().div_ceil(TELEMETRY_BLOCK_BYTES)));
     let header = TelemetryHeader::zeros()
@@ -193,7 +192,7 @@ fn telemetry(id: u8, (data, generation): (&[u8], u8)) -> Vec<u8> {
     page
 }
 
-/// Returns the log page Sanitize Status (figure 263). Times are not estimated.
+/// Returns the log page Sanitize Status. Times are not estimated.
 fn sanitize_status(sanitize: Sanitize) -> Vec<u8> {
     let page = SanitizeStatus::zeros()
         .with(SanitizeStatus::PROGRESS, if sanitize.state == SanitizeState::Running { 0 } else { u16::MAX })
@@ -208,9 +207,8 @@ pub(super) fn telemetry_text(journal: &Journal, features: &Features) -> Vec<u8> 
     format!("phaselink {}\n{journal:#?}\n{features:#?}\n", env!("CARGO_PKG_VERSION")).into_bytes()
 }
 
-/// Returns the log page Feature Identifiers Supported and Effects (figure 256): FSUPP and scope of each feature.
-/// Features of every controller have the scope of the controller. Those of `further` have the scope of their bit's
-/// number.
+/// Returns the log page Feature Identifiers Supported and Effects: FSUPP and scope of each feature. Features of every
+/// controller have the scope of the controller. Those of `further` have the scope of their bit's number.
 fn feature_effects(further: &[(u8, u32)]) -> Vec<u8> {
     let own = FEATURES.iter().map(|feature| (feature.id, 21));
     let mut page = SupportedIds::zeros();

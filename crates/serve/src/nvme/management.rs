@@ -29,8 +29,7 @@ const CREATE: u32 = 0;
 const DELETE: u32 = 1;
 const ATTACH: u32 = 0;
 const DETACH: u32 = 1;
-/// Value of SANACT in dword 10 of Sanitize that leaves the failure mode (figure 303); `BLOCK_ERASE` starts a block
-/// erase.
+/// Value of SANACT in dword 10 of Sanitize that leaves the failure mode; `BLOCK_ERASE` starts a block erase.
 const EXIT_FAILURE_MODE: u32 = 1;
 const BLOCK_ERASE: u32 = 2;
 
@@ -242,8 +241,8 @@ impl Controller {
         Ok(0)
     }
 
-    /// Adds a Change Namespace event (figure 233) to the persistent event log. `selected` is the value of SEL, `blocks`
-    /// the namespace's size.
+    /// Adds a Change Namespace event to the persistent event log. `selected` is the value of SEL, `blocks` the
+    /// namespace's size.
     fn add_change_event(&self, selected: u32, namespace: u32, blocks: u64, timestamp: [u8; 8], store: &Store) {
         let data = ChangeNamespaceEvent::zeros()
             .with(ChangeNamespaceEvent::SELECT, selected)
@@ -287,8 +286,8 @@ fn undone_on_failure<T>(subsystem: &Subsystem, change: impl FnOnce() -> Result<T
     change().inspect_err(|_| subsystem.restore(before))
 }
 
-/// Decodes a namespace to be created from the host's data structure (figure 297): number of blocks, number of its LBA
-/// format with metadata settings, and reclaim unit handles, which need an endurance group.
+/// Decodes a namespace to be created from the host's data structure: number of blocks, number of its LBA format with
+/// metadata settings, and reclaim unit handles, which need an endurance group.
 fn new_namespace(
     command: &SubmissionEntry,
     endurance_group: u16,

@@ -15,7 +15,7 @@ use crate::device::tally::UndefinedBehaviour;
 /// Length in bytes of the register space, after which the doorbells begin.
 pub const REGISTER_BYTES: u64 = 0x1000;
 
-/// Byte offsets of the controller registers (figure 35).
+/// Byte offsets of the controller registers.
 mod at {
     pub(super) const CAP: u64 = 0x00;
     pub(super) const CAP_HIGH: u64 = 0x04;
@@ -35,16 +35,16 @@ mod at {
 /// Value of CAP.TO: most time until CSTS.RDY changes, in units of 500 ms. The controller is ready at once; the long
 /// timeout is for hosts that share a busy processor with it.
 const READY_TIMEOUT: u64 = 20;
-/// Value of CAP (figure 36) without MQES and CSS: contiguous queues (CQR), weighted round robin arbitration (AMS),
-/// controller ready with media (CRMS), doorbells 4 bytes apart, and pages of 4 KiB only.
+/// Value of CAP without MQES and CSS: contiguous queues (CQR), weighted round robin arbitration (AMS), controller ready
+/// with media (CRMS), doorbells 4 bytes apart, and pages of 4 KiB only.
 const CAPABILITIES: u64 = 1 << 16 | 1 << 17 | READY_TIMEOUT << 24 | 1 << 59;
-/// Value of CC.CSS that selects all supported I/O command sets (figure 46).
+/// Value of CC.CSS that selects all supported I/O command sets.
 const ALL_COMMAND_SETS: u32 = 0b110;
 
-/// Value of CC.AMS for weighted round robin with urgent priority class (figure 46).
+/// Value of CC.AMS for weighted round robin with urgent priority class.
 const WEIGHTED_ROUND_ROBIN: u32 = 1;
 
-/// Enable bit CC.EN (figure 46).
+/// Enable bit CC.EN.
 const ENABLE: u32 = 1;
 /// Bits of CC that a host may set: EN, CSS, MPS, AMS, SHN, IOSQES, IOCQES, CRIME.
 const CONFIGURATION_BITS: u32 = 0x01ff_fff1;
@@ -52,7 +52,7 @@ const CONFIGURATION_BITS: u32 = 0x01ff_fff1;
 /// Bits of CC that may change only while the controller is disabled: CSS, MPS, AMS.
 const FIXED_WHILE_ENABLED: u32 = 0x3ff0;
 
-/// Ready bit CSTS.RDY (figure 47).
+/// Ready bit CSTS.RDY.
 const READY: u32 = 1;
 /// Controller fatal status bit CSTS.CFS.
 const FATAL: u32 = 1 << 1;

@@ -157,7 +157,7 @@ pub struct Sanitize {
     pub dword10: u32,
 }
 
-/// State of the latest sanitize operation, with the numbers of the log page Sanitize Status (figure 263).
+/// State of the latest sanitize operation, with the numbers of the log page Sanitize Status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SanitizeState {
     /// The drive has never been sanitized.

@@ -41,7 +41,7 @@ fn identify_tells_what_the_controller_and_its_namespace_are() {
     }
 }
 
-/// Figure 275 of the Base Specification 2.0, by bytes.
+/// Identify Controller of the Base Specification 2.0, by bytes.
 #[test]
 fn identify_tells_what_the_controller_can_do() {
     let (_, page) = Bench::enabled().identify(1, 0);

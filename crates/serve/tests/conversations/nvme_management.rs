@@ -247,7 +247,7 @@ fn namespaces_are_created_attached_detached_and_deleted() {
     assert!(stored == [0; 4096]);
 }
 
-/// Base Specification 2.0, figure 150, and section 5.16.1.5.
+/// Base Specification 2.0: notices of Asynchronous Event Request, and the log page Changed Namespace List.
 #[test]
 fn host_that_asks_for_it_is_told_which_namespaces_have_changed() {
     let mut bench = Bench::with(LIMITS.divided(4));
@@ -293,7 +293,7 @@ fn namespaces_of_a_store_are_there_again_and_for_all_controllers() {
     assert_eq!((list(&mut again, 2), list(&mut again, 0x10)), (vec![3, 4], vec![1, 3, 4]));
 }
 
-/// NVM Command Set Specification 1.0, figure 97; Base Specification 2.0, section 5.14.
+/// NVM Command Set Specification 1.0, Identify Namespace; Base Specification 2.0, Format NVM.
 #[test]
 fn namespace_is_formatted_with_blocks_of_4096_bytes_and_back() {
     let mut bench = Bench::with(LIMITS.divided(2));

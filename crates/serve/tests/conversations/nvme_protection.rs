@@ -68,7 +68,7 @@ fn put(bench: &mut Bench, block_bytes: usize, blocks: usize, application: u16, r
     memory(bench, METADATA, beside.len() * 8).copy_from_slice(beside.as_flattened());
 }
 
-/// NVM Command Set Specification 1.0, figures 97 and 98.
+/// NVM Command Set Specification 1.0, Identify Namespace and LBA formats.
 #[test]
 fn formats_with_metadata_are_announced_and_settings_are_those_of_the_format() {
     let mut bench = Bench::with(LIMITS);
@@ -185,7 +185,7 @@ fn data_that_changes_behind_the_controller_fails_the_guard_check() {
     assert_eq!(ask(&mut bench, opcode::READ, 3, 2, ALL, (3, 0)), Status::SUCCESS);
 }
 
-/// NVM Command Set Specification 1.0, figures 23, 55 and 73, section 5.2.3.
+/// NVM Command Set Specification 1.0: protection information of Compare, Verify and Write Zeroes.
 #[test]
 fn settings_that_do_not_go_with_a_command_or_a_type_are_refused() {
     let mut bench = formatted(SHORT, 1);

@@ -18,8 +18,8 @@ use crate::request::DataDirection;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
-/// Size in bytes of a doorbell register write and of an interrupt message (NVM Express Base Specification 2.0, section
-/// 3.1.4; PCI Express Base Specification 6.0, section 6.1.4).
+/// Size in bytes of a doorbell register write and of an interrupt message (NVMe over PCIe Transport Specification 1.0,
+/// section 3.1.2; PCI Express Base Specification 6.0, section 6.1.4).
 const REGISTER_BYTES: u32 = 4;
 const COMMAND_BYTES: u32 = SUBMISSION_ENTRY_BYTES as u32;
 const ENTRY_BYTES: u32 = COMPLETION_ENTRY_BYTES as u32;

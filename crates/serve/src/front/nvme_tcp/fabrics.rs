@@ -18,7 +18,7 @@ pub const CONNECT_DATA_BYTES: usize = 1024;
 /// Length in bytes of the field of an NVMe Qualified Name.
 const NQN_FIELD_BYTES: usize = 256;
 
-/// Fabrics Command Types (FCTYPE; figure 404).
+/// Fabrics Command Types (FCTYPE).
 pub mod command_type {
     /// Sets a property of the controller.
     pub const PROPERTY_SET: u8 = 0x00;
@@ -34,7 +34,7 @@ pub mod command_type {
     pub const DISCONNECT: u8 = 0x08;
 }
 
-/// Status codes of Fabrics commands (figure 101), and those that only transports have (figure 97).
+/// Status codes of Fabrics commands, and those that only transports have.
 pub mod status {
     use super::Status;
 
@@ -56,7 +56,7 @@ pub mod status {
     pub const TRANSIENT_TRANSPORT_ERROR: Status = Status(0x0022);
 }
 
-/// Bits 16 to 31 of dword 0 of a successful Connect: the host has to authenticate (AUTHREQ; figure 411).
+/// Bits 16 to 31 of dword 0 of a successful Connect: the host has to authenticate (AUTHREQ).
 pub mod authentication {
     /// Authentication by the DH-HMAC-CHAP protocol in the queue itself is required (ATR).
     pub const IN_BAND: u32 = 1 << 17;
@@ -64,7 +64,7 @@ pub mod authentication {
     pub const SECURE_CHANNEL: u32 = 1 << 18;
 }
 
-/// Attributes of a queue to be connected (CATTR; figure 407).
+/// Attributes of a queue to be connected (CATTR).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectAttributes(pub u8);
 
@@ -83,7 +83,7 @@ impl ConnectAttributes {
     }
 }
 
-/// Fields of a Connect command (figure 407).
+/// Fields of a Connect command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connect {
     /// Format of the command and its data; 0 (RECFMT).
@@ -98,7 +98,7 @@ pub struct Connect {
     pub keep_alive_ms: u32,
 }
 
-/// Fields of Authentication Send and Authentication Receive (figures 412 and 416).
+/// Fields of Authentication Send and Authentication Receive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SecurityTransfer {
     /// Security protocol (SECP); E9h for NVMe authentication.
@@ -255,13 +255,13 @@ pub mod field {
 }
 
 impl InvalidParameter {
-    /// Returns dword 0 of the response to a Connect that is refused with Connect Invalid Parameters (figure 411).
+    /// Returns dword 0 of the response to a Connect that is refused with Connect Invalid Parameters.
     pub fn result(self) -> u32 {
         u32::from(self.offset) | u32::from(self.is_in_data) << 16
     }
 }
 
-/// Data of a Connect command (figure 408).
+/// Data of a Connect command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectData {
     /// Identifier of the host (HOSTID).
@@ -315,7 +315,7 @@ pub fn is_nqn(text: &str) -> bool {
     text.len() <= NQN_BYTES_MAX && text.starts_with("nqn.") && !text.chars().any(char::is_control)
 }
 
-/// Properties of a controller that hosts reach by Fabrics commands (figure 35): offset, and true for 8 bytes.
+/// Properties of a controller that hosts reach by Fabrics commands: offset, and true for 8 bytes.
 const PROPERTIES: [(u32, bool); 5] = [(0x00, true), (0x08, false), (0x14, false), (0x1c, false), (0x68, false)];
 /// Offset of the property CC, the only one that hosts may set.
 pub const CONFIGURATION: u32 = 0x14;

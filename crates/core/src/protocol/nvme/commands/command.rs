@@ -185,7 +185,7 @@ impl Command {
 }
 
 /// Checks the flags of a submission queue entry. Fused commands are never supported, and SGLs only if `takes_segments`
-/// is set (figure 86).
+/// is set.
 ///
 /// # Errors
 /// Invalid Field if the flags are not supported.
@@ -231,7 +231,7 @@ fn blocks_of(entry: &SubmissionEntry, limits: &Limits) -> Result<(u64, u32), Sta
 }
 
 /// Returns one range of a Dataset Management list as the command stores it: context attributes 0, length in logical
-/// blocks, first logical block (figure 39).
+/// blocks, first logical block.
 pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; RangeEntry::BYTES] {
     RangeEntry::zeros().with(RangeEntry::COUNT, blocks).with(RangeEntry::FIRST, slba).into_bytes()
 }
@@ -332,8 +332,7 @@ mod tests {
         }
     }
 
-    /// NVM Command Set Specification 1.0, figure 40: the access hints of Dataset Management may accompany the
-    /// deallocate attribute (AD).
+    /// NVM Command Set Specification 1.0, Dataset Management: access hints may accompany the deallocate attribute (AD).
     #[test]
     fn ranges_are_deallocated_where_the_attribute_says_so_and_are_a_hint_elsewhere() {
         for (attributes, is_hint) in [(0, true), (0b011, true), (0b100, false), (0b111, false)] {

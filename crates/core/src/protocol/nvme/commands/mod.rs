@@ -149,7 +149,7 @@ macro_rules! commands {
         $opcode:ident = $code:literal, $name:literal, $set:ident, $pattern:pat,
             |$entry:pat_param, $limits:pat_param| $action:expr => { $($field:ident: $value:expr),* $(,)? }
     )*) => {
-        /// Opcodes of I/O commands (NVM Command Set Specification 1.0, figure 18, and the other command sets).
+        /// Opcodes of I/O commands (NVM Command Set Specification 1.0 and the other command sets).
         pub mod opcode {
             $(
                 $(#[doc = $doc])+

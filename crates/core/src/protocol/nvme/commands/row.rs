@@ -13,7 +13,7 @@ use crate::request::Op;
 
 /// Size in bytes of a range in the list of Dataset Management.
 pub(in crate::protocol::nvme) const RANGE_BYTES: u32 = short_length(RangeEntry::BYTES);
-/// Size in bytes of a source range of Copy in format 0, the only accepted format (figure 30).
+/// Size in bytes of a source range of Copy in format 0, the only accepted format.
 const SOURCE_BYTES: u32 = short_length(SourceEntry::BYTES);
 /// Maximum number of source ranges of a Copy, MSRC (assumed: one page of them).
 pub const COPY_SOURCES_MAX: u32 = 128;

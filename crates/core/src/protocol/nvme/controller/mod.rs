@@ -431,8 +431,8 @@ impl Controller {
 }
 
 impl halves::Controller for Controller {
-    /// Handles a doorbell write. Values that are not allowed are ignored, as a controller may do (section 3.1.4.12: the
-    /// host must not write them).
+    /// Handles a doorbell write. Values that are not allowed are ignored, as a controller may do (NVMe over PCIe
+    /// Transport Specification 1.0: the host must not write them).
     fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
         let Some((number, completion)) = spec::doorbell(address) else { return };
         let Some(queue) = number.checked_sub(1).filter(|&q| (q as usize) < self.queues.len()) else { return };

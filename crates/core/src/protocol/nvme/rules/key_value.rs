@@ -1,5 +1,5 @@
 //! Commands of a namespace that stores values under keys: fields, statuses and data structures (Key Value Command Set
-//! Specification 1.0). The statuses are generic ones of the Base Specification 2.0, figure 93.
+//! Specification 1.0). The statuses are generic ones of the Base Specification 2.0.
 //!
 //! A key is in dwords 2, 3, 14 and 15 of a command, its length in the lowest byte of dword 11, and options in the next
 //! byte. Dword 10 is the length of the value or of the host's buffer in bytes. A Retrieve returns only as much of a
@@ -43,9 +43,9 @@ impl KeyValueLimits {
         })
     }
 
-    /// Fills the Identify Namespace page of the Key Value command set (figures 36 and 37) with one format; `used_bytes`
-    /// are the bytes of all keys and values together. The namespace size is the capacity for values plus the maximum
-    /// number of keys of maximum length.
+    /// Fills the Identify Namespace page of the Key Value command set with one format; `used_bytes` are the bytes of
+    /// all keys and values together. The namespace size is the capacity for values plus the maximum number of keys of
+    /// maximum length.
     pub fn identify_namespace(&self, used_bytes: u64, page: &mut [u8]) {
         let KeyLayout { capacity_bytes, granule_bytes, keys_max } = self.layout;
         let size_bytes = capacity_bytes + u64::from(keys_max) * u64::from(self.key_bytes_max);
@@ -109,8 +109,8 @@ impl KeyCommand {
     /// # Errors
     /// - Invalid Field for a key length of more than 16 bytes, or a List buffer too small for the number of keys.
     /// - Invalid Key Size for a key longer than the namespace allows, or without bytes. SPDK and FEMU return it for
-    ///   Delete and Exist, too; figure 4 lists the status for the other commands alone. A List may have a key without
-    ///   bytes: it begins with the first key.
+    ///   Delete and Exist, too; the specification lists the status for the other commands alone. A List may have a key
+    ///   without bytes: it begins with the first key.
     /// - Invalid Value Size for a value longer than the namespace allows.
     pub(in crate::protocol::nvme) fn of(
         entry: &SubmissionEntry,
@@ -191,7 +191,7 @@ pub fn status(refusal: KeyRefusal) -> Status {
 /// Deletes a key. Returns the value that was stored under it, or none if the key did not exist.
 ///
 /// # Errors
-/// KV Key Does Not Exist if the key does not exist and `reports_missing` is set (EDNEK, figure 34).
+/// KV Key Does Not Exist if the key does not exist and `reports_missing` is set (EDNEK).
 pub fn delete(space: &mut KeySpace, key: Key, reports_missing: bool) -> Result<Option<StoredValue>, Status> {
     match space.delete(key) {
         Ok(value) => Ok(Some(value)),
@@ -225,8 +225,8 @@ mod tests {
         }
     }
 
-    /// Source: figures 6 to 31 of the Key Value Command Set Specification 1.0. Bytes 7 to 0 of a key are in dwords 3
-    /// and 2, the others in dwords 15 and 14.
+    /// Source: the command layouts of the Key Value Command Set Specification 1.0. Bytes 7 to 0 of a key are in dwords
+    /// 3 and 2, the others in dwords 15 and 14.
     #[test]
     fn key_is_in_the_dwords_of_a_command_and_the_bytes_behind_its_length_mean_nothing() {
         let mut bytes = entry(opcode::EXIST, [0, 0], "abcdefghij").encode();

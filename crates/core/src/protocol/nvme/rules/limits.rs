@@ -85,8 +85,8 @@ impl Limits {
         u64::from(namespace - 1) * self.capacity_bytes()
     }
 
-    /// Returns MDTS: base-2 logarithm of the number of memory pages that one command may transfer (figure 275). Returns
-    /// none if the field cannot hold the limit: a single page would be 0, which means that there is no limit.
+    /// Returns MDTS: base-2 logarithm of the number of memory pages that one command may transfer. Returns none if the
+    /// field cannot hold the limit: a single page would be 0, which means that there is no limit.
     pub fn transfer_field(&self) -> Option<u8> {
         let pages = u64::from(self.transfer_bytes_max) / PAGE_BYTES;
         (pages.is_power_of_two() && pages > 1).then(|| low_u8(pages.trailing_zeros()))
@@ -104,7 +104,7 @@ impl Limits {
         self.copy_source_blocks_max() * 8
     }
 
-    /// Returns CAP.MQES: the maximum number of entries of a queue, counted from 0 (figure 36).
+    /// Returns CAP.MQES: the maximum number of entries of a queue, counted from 0.
     pub fn entries_field(&self) -> u16 {
         low_u16(self.queue_entries - 1)
     }

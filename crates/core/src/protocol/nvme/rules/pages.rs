@@ -20,11 +20,11 @@ type Descriptor<'a> = Structure<SegmentDescriptor, &'a [u8]>;
 
 /// Size of an SGL descriptor in bytes.
 const DESCRIPTOR_BYTES: u32 = short_length(SegmentDescriptor::BYTES);
-/// Type byte of an SGL Data Block descriptor with an address (figures 93 and 94).
+/// Type byte of an SGL Data Block descriptor with an address.
 const DATA_BLOCK: u8 = 0x00;
-/// Type byte of an SGL Segment descriptor with an address (figures 93 and 94).
+/// Type byte of an SGL Segment descriptor with an address.
 const SEGMENT: u8 = 0x20;
-/// Type byte of an SGL Last Segment descriptor with an address (figures 93 and 94).
+/// Type byte of an SGL Last Segment descriptor with an address.
 const LAST_SEGMENT: u8 = 0x30;
 /// Maximum number of SGL descriptors of a command, so that every chain of segments ends (assumed: 2 MiB in pieces of
 /// 512 bytes).

@@ -276,8 +276,8 @@ mod tests {
         entry(opcode::WRITE, [0, 0, 7 | kind << 20, identifier << 16])
     }
 
-    /// Example of Base Specification 2.1, figures 275 and 276: with four reclaim groups, the upper two bits of a
-    /// placement identifier are the group.
+    /// Example of the Base Specification 2.1: with four reclaim groups, the upper two bits of a placement identifier
+    /// are the group.
     #[test]
     fn identifier_has_the_group_in_its_upper_bits() {
         assert_eq!((PLACEMENT.group_bits(), PLACEMENT.identifier(2, 1)), (2, 0x8001));

@@ -13,19 +13,19 @@ use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 
 /// Size of the metadata of a logical block in bytes.
 pub const METADATA_BYTES: usize = index(config::METADATA_BYTES);
-/// Field MC of Identify Namespace: metadata is transferred in a buffer of its own (figure 97).
+/// Field MC of Identify Namespace: metadata is transferred in a buffer of its own.
 pub const METADATA_CAPABILITIES: u8 = 1 << 1;
 /// Field DPC of Identify Namespace: protection types 1, 2 and 3 are supported, in the first or the last bytes of the
-/// metadata (figure 97).
+/// metadata.
 pub const PROTECTION_CAPABILITIES: u8 = 0b1_1111;
-/// Bit of SGLS in Identify Controller: a metadata buffer may begin at any byte (Base Specification 2.0, figure 275).
+/// Bit of SGLS in Identify Controller: a metadata buffer may begin at any byte.
 pub const BYTE_ALIGNED_METADATA: u32 = 1 << 17;
 /// Bit of DPS in Identify Namespace: protection information is in the first bytes of the metadata.
 const FIRST_BYTES: u8 = 1 << 3;
 
-/// Bit PRACT of PRINFO: the controller inserts or strips protection information (figure 9).
+/// Bit PRACT of PRINFO: the controller inserts or strips protection information.
 const ACTION: u32 = 1 << 3;
-/// Bit of PRCHK in PRINFO: the controller checks the guard (figure 9).
+/// Bit of PRCHK in PRINFO: the controller checks the guard.
 const GUARD_CHECK: u32 = 1 << 2;
 /// Bit of PRCHK in PRINFO: the controller checks the application tag.
 const APPLICATION_TAG_CHECK: u32 = 1 << 1;
@@ -67,8 +67,7 @@ impl MetadataFormat {
         Some(MetadataFormat { protection: Some(protection), is_first: false })
     }
 
-    /// Returns the metadata format with this protection type (PI) and location (PIL), coded as in Format NVM (figure
-    /// 78) and DPS (figure 97).
+    /// Returns the metadata format with this protection type (PI) and location (PIL), coded as in Format NVM and DPS.
     ///
     /// # Errors
     /// Invalid Format if the protection type does not exist.
@@ -103,8 +102,8 @@ impl MetadataFormat {
     }
 }
 
-/// Protection information of one logical block (16b Guard Protection Information, figure 114); its fields are
-/// big-endian in the metadata.
+/// Protection information of one logical block (16b Guard Protection Information); its fields are big-endian in the
+/// metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ProtectionInformation {
     guard: u16,
@@ -370,18 +369,18 @@ fn check_action(protection: BlockProtection, metadata: MetadataUse, entry: &Subm
         MetadataUse::Copied if (entry.get(copy::SOURCE_PROTECTION) ^ protection.information) & ACTION != 0 => {
             Err(Status::INVALID_FIELD)
         }
-        // Figure 55.
+        // A Verify has no data to insert protection information into.
         MetadataUse::Verified if protection.is_inserted() => Err(Status::INVALID_FIELD),
-        // Figure 23.
+        // A Compare cannot compare protection information that the controller inserts.
         MetadataUse::Compared if protection.is_inserted() => Err(Status::INVALID_PROTECTION_INFORMATION),
-        // Figure 73.
+        // A Write Zeroes has no protection information to check.
         MetadataUse::Zeroed if protection.has_check(CHECKS) => Err(Status::INVALID_PROTECTION_INFORMATION),
         _ => Ok(()),
     }
 }
 
 /// Returns a command with protection information fields set: metadata is in `buffer`, or the controller inserts and
-/// strips it if there is no buffer. All checks are on if `is_checked`; a Write Zeroes allows none (figure 73).
+/// strips it if there is no buffer. All checks are on if `is_checked`; a Write Zeroes allows none.
 #[cold]
 pub(in crate::protocol::nvme) fn protected(
     entry: SubmissionEntry,
@@ -567,7 +566,7 @@ mod tests {
         Ok(command.metadata.expect("the blocks have metadata").buffer.is_some())
     }
 
-    /// Sources: NVM Command Set Specification 1.0, figures 23, 55 and 73, and sections 5.2.2.5 and 5.2.3.
+    /// Sources: NVM Command Set Specification 1.0, protection information of Compare, Copy, Verify and Write Zeroes.
     #[test]
     fn actions_and_checks_that_a_command_cannot_have_are_refused() {
         for (opcode, protection, information, reference_tag, expected) in [

@@ -1,7 +1,7 @@
 //! Pointers of submission and completion queues: next entry, full queue, allowed doorbell values (sections 3.3.1.2 and
 //! 3.3.1.5).
 
-/// Error: the host has written a doorbell value that the queue cannot have (Invalid Doorbell Write Value, figure 148).
+/// Error: the host has written a doorbell value that the queue cannot have (Invalid Doorbell Write Value).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidDoorbell;
 

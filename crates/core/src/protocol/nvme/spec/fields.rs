@@ -38,7 +38,7 @@ command_fields! {
         /// Mask of the application tag's bits that are checked (ELBATM, LBATM).
         APPLICATION_MASK = 15[16..=31],
     }
-    /// Further fields of Copy (NVM Command Set Specification 1.0, figure 30).
+    /// Further fields of Copy (NVM Command Set Specification 1.0).
     copy {
         /// Number of source ranges, less 1 (NR).
         SOURCES = 12[0..=7],
@@ -208,7 +208,7 @@ command_fields! {
         /// Number of the configuration of data placement (FDPCIDX).
         CONFIGURATION = 12[8..=15],
     }
-    /// Fields of Format NVM (Base Specification 2.0, section 5.14; NVM Command Set Specification 1.0, figure 78).
+    /// Fields of Format NVM (Base Specification 2.0, section 5.14; NVM Command Set Specification 1.0).
     format {
         /// Low bits of the number of the LBA format (LBAFL).
         FORMAT_LOW = 10[0..=3],
@@ -230,7 +230,7 @@ command_fields! {
         /// Command set of a new namespace (CSI).
         COMMAND_SET = 11[24..=31],
     }
-    /// Fields of Sanitize (Base Specification 2.0, figure 303).
+    /// Fields of Sanitize (Base Specification 2.0).
     sanitize {
         /// Action (SANACT).
         ACTION = 10[0..=2],

@@ -4,7 +4,7 @@
 use super::layout::layouts;
 
 layouts! {
-    /// Identify Controller (figure 275).
+    /// Identify Controller.
     IdentifyController: 4096 {
         /// PCI vendor identifier (VID).
         VENDOR: u16 = 0,
@@ -105,7 +105,7 @@ layouts! {
         /// Disconnect command (a bit of OFCS).
         HAS_DISCONNECT: u16 = 1804[0],
     }
-    /// Identify Namespace (NVM Command Set Specification 1.0, figure 97).
+    /// Identify Namespace (NVM Command Set Specification 1.0).
     IdentifyNamespace: 4096 {
         /// Size in logical blocks (NSZE).
         BLOCKS: u64 = 0,
@@ -159,7 +159,7 @@ layouts! {
         /// Binary logarithm of the block size in bytes (LBADS).
         BLOCK_SHIFT: u8 = 2,
     }
-    /// Data structure of a host that creates a namespace (Base Specification 2.0, figure 297).
+    /// Data structure of a host that creates a namespace (Base Specification 2.0, Namespace Management).
     NewNamespace: 4096 {
         /// Size in logical blocks (NSZE).
         BLOCKS: u64 = 0,
@@ -180,14 +180,14 @@ layouts! {
         /// Reclaim unit handles of the placement handles (Placement Handle List).
         UNIT_HANDLES: [u16; 128] = 512,
     }
-    /// I/O Command Set Independent Identify Namespace (figure 280).
+    /// I/O Command Set Independent Identify Namespace.
     IdentifyCommon: 4096 {
         /// Endurance group (ENDGID).
         ENDURANCE_GROUP: u16 = 12,
         /// Namespace is ready (a bit of NSTAT).
         IS_READY: u8 = 14[0],
     }
-    /// Descriptors of Namespace Identification with a UUID and the command set (figure 277).
+    /// Descriptors of Namespace Identification with a UUID and the command set.
     NamespaceIds: 4096 {
         /// Type of the first descriptor (NIDT).
         UUID_TYPE: u8 = 0,
@@ -238,7 +238,7 @@ layouts! {
         /// Zone size in logical blocks (ZSZE).
         BLOCKS: u64 = 0,
     }
-    /// Identify Namespace of the Key Value command set (Key Value Command Set Specification 1.0, figure 36).
+    /// Identify Namespace of the Key Value command set (Key Value Command Set Specification 1.0).
     IdentifyKeyedNamespace: 4096 {
         /// Size in bytes (NSZE).
         LENGTH: u64 = 0,
@@ -249,7 +249,7 @@ layouts! {
         /// Formats (KVF).
         FORMATS: [KeyedFormat; 16] = 72,
     }
-    /// Key Value format (Key Value Command Set Specification 1.0, figure 37).
+    /// Key Value format (Key Value Command Set Specification 1.0).
     KeyedFormat: 16 {
         /// Maximum length of a key in bytes.
         KEY_BYTES: u16 = 0,

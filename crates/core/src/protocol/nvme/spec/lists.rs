@@ -3,7 +3,7 @@
 use super::layout::layouts;
 
 layouts! {
-    /// Range in the list of Dataset Management (NVM Command Set Specification 1.0, figure 39).
+    /// Range in the list of Dataset Management (NVM Command Set Specification 1.0).
     RangeEntry: 16 {
         /// Context attributes.
         ATTRIBUTES: u32 = 0,
@@ -12,7 +12,7 @@ layouts! {
         /// First logical block.
         FIRST: u64 = 8,
     }
-    /// Source range in the list of Copy, in format 0 (NVM Command Set Specification 1.0, figure 34).
+    /// Source range in the list of Copy, in format 0 (NVM Command Set Specification 1.0).
     SourceEntry: 32 {
         /// First logical block (SLBA).
         FIRST: u64 = 8,
@@ -39,12 +39,12 @@ layouts! {
         /// Type and subtype.
         TYPE: u8 = 15,
     }
-    /// Start of the list of keys (Key Value Command Set Specification 1.0, figure 15).
+    /// Start of the list of keys (Key Value Command Set Specification 1.0).
     KeyList: 4 {
         /// Number of keys.
         KEYS: u32 = 0,
     }
-    /// Start of a key in the list of keys (Key Value Command Set Specification 1.0, figure 16).
+    /// Start of a key in the list of keys (Key Value Command Set Specification 1.0).
     KeyEntry: 2 {
         /// Length of the key in bytes.
         BYTES_OF_KEY: u16 = 0,

@@ -3,12 +3,13 @@
 use super::layout::layouts;
 
 layouts! {
-    /// Log page with one dword for each identifier of a log page or feature (figures 204 and 256).
+    /// Log page with one dword for each identifier of a log page or feature: Supported Log Pages, and Feature
+    /// Identifiers Supported and Effects.
     SupportedIds: 1024 {
         /// Support and effects of each identifier.
         IDS: [u32; 256] = 0,
     }
-    /// Entry of the log page Error Information (figure 206).
+    /// Entry of the log page Error Information.
     ErrorEntry: 64 {
         /// Number of the error since power-on.
         NUMBER: u64 = 0,
@@ -25,7 +26,7 @@ layouts! {
         /// Namespace (NSID).
         NAMESPACE: u32 = 24,
     }
-    /// Log page SMART / Health Information (figure 207).
+    /// Log page SMART / Health Information.
     Health: 512 {
         /// Temperature is beyond a threshold (a bit of Critical Warning).
         TEMPERATURE_WARNING: u8 = 0[1],
@@ -48,26 +49,26 @@ layouts! {
         /// Number of entries of the error log since power-on.
         ERRORS: u128 = 176,
     }
-    /// Log page Firmware Slot Information (figure 209).
+    /// Log page Firmware Slot Information.
     FirmwareSlots: 512 {
         /// Active slot (bits of AFI).
         ACTIVE: u8 = 0[0..=2],
         /// Firmware revision of the first slot.
         REVISION: [u8; 8] = 8,
     }
-    /// Log page Commands Supported and Effects (figure 211).
+    /// Log page Commands Supported and Effects.
     CommandEffects: 4096 {
         /// Effects of admin commands, by opcode.
         ADMIN: [CommandEffect; 256] = 0,
         /// Effects of I/O commands, by opcode.
         IO: [CommandEffect; 256] = 1024,
     }
-    /// Effects of a command (figure 212).
+    /// Effects of a command.
     CommandEffect: 4 {
         /// The command is supported (CSUPP), with its effects in the next bits.
         EFFECTS: u8 = 0,
     }
-    /// Header of a telemetry log page (figures 210 and 211).
+    /// Header of the log pages Telemetry Host-Initiated and Telemetry Controller-Initiated.
     TelemetryHeader: 512 {
         /// Identifier of the log page.
         ID: u8 = 0,
@@ -80,7 +81,7 @@ layouts! {
         /// Number of captures of host-initiated telemetry.
         GENERATION: u8 = 381,
     }
-    /// Header of the log page Discovery (figure 264).
+    /// Header of the log page Discovery.
     DiscoveryHeader: 1024 {
         /// Number of changes of the log page (GENCTR).
         GENERATION: u64 = 0,
@@ -89,7 +90,7 @@ layouts! {
         /// Format of the log page (RECFMT).
         RECORD_FORMAT: u16 = 16,
     }
-    /// Record of the log page Discovery (figure 265).
+    /// Record of the log page Discovery.
     DiscoveryEntry: 1024 {
         /// Transport (TRTYPE).
         TRANSPORT: u8 = 0,
@@ -118,7 +119,7 @@ layouts! {
         /// Type of security of TCP (SECTYPE in TSAS; TCP Transport Specification 1.0, section 3.1.1).
         SECURITY: u8 = 768,
     }
-    /// Log page Sanitize Status (figure 263).
+    /// Log page Sanitize Status.
     SanitizeStatus: 512 {
         /// Progress (SPROG): 65536ths, or all ones if no operation is in progress.
         PROGRESS: u16 = 0,
@@ -160,7 +161,7 @@ layouts! {
         /// Supported types of events, one bit for each.
         EVENT_TYPES: [u8; 32] = 480,
     }
-    /// Header of an event in the Persistent Event Log (figure 224).
+    /// Header of an event in the Persistent Event Log.
     PersistentEvent: 24 {
         /// Type of the event.
         TYPE: u8 = 0,
@@ -173,7 +174,7 @@ layouts! {
         /// Length of the data of the vendor and of the event.
         DATA_BYTES: u16 = 22,
     }
-    /// Data of the event Change Namespace (figure 233).
+    /// Data of the event Change Namespace.
     ChangeNamespaceEvent: 48 {
         /// Operation (SEL) of Namespace Management.
         SELECT: u32 = 0,
@@ -365,7 +366,7 @@ layouts! {
         /// Free logical blocks of the reclaim unit (RUAMW).
         ROOM: u64 = 8,
     }
-    /// Data structure of the feature Timestamp (Base Specification 2.0, figure 336).
+    /// Data structure of the feature Timestamp (Base Specification 2.0).
     Timestamp: 8 {
         /// Milliseconds.
         MS: u64 = 0[0..=47],

@@ -22,7 +22,7 @@ const DOORBELL_OFFSET: u64 = 0x1000;
 /// Bus address at which the simulated host maps the controller's registers (BAR0).
 pub const REGISTERS: u64 = 0xe000_0000;
 
-/// Opcodes of the admin command set (Base Specification 2.0, figure 138).
+/// Opcodes of the admin command set (Base Specification 2.0).
 pub mod admin {
     /// Opcode of the Delete I/O Submission Queue command.
     pub const DELETE_SUBMISSION_QUEUE: u8 = 0x00;
@@ -200,7 +200,7 @@ impl Status {
     /// command.
     pub const COMPARE_FAILURE: Status = Status(0x0285);
 
-    /// Do Not Retry bit (DNR) of a [`Status`]: the command would fail again if it were repeated (figure 92).
+    /// Do Not Retry bit (DNR) of a [`Status`]: the command would fail again if it were repeated.
     pub const DO_NOT_RETRY: u16 = 1 << 14;
 
     /// Returns this status with the Do Not Retry bit set.
@@ -214,8 +214,7 @@ impl Status {
     }
 }
 
-/// Bits of the second byte of a submission queue entry that are not reserved: FUSE and PSDT (Base Specification 2.0,
-/// figure 86).
+/// Bits of the second byte of a submission queue entry that are not reserved: FUSE and PSDT of dword 0.
 pub const FLAGS: u8 = 0b1100_0011;
 /// Value of PSDT in the second byte of a submission queue entry that says: the data pointer is an SGL descriptor, the
 /// first of a scatter-gather list.

@@ -11,7 +11,7 @@ use super::secret::{RandomSource, Secret};
 /// Number of words of a secret exponent: 512 bits. The largest group needs 400 (RFC 7919, appendix A.5), and NVMe asks for 256.
 const EXPONENT_WORDS: usize = 8;
 
-/// Diffie-Hellman group (Base Specification 2.1, figure 741).
+/// Diffie-Hellman group (DH group identifiers of DH-HMAC-CHAP).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DhGroup {
     /// No exchange: only the challenge and the key count.

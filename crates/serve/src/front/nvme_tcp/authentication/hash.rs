@@ -7,7 +7,7 @@ use sha2::{Sha256, Sha384, Sha512};
 
 use super::secret::Secret;
 
-/// Hash function (Base Specification 2.1, figure 740).
+/// Hash function (hash function identifiers of DH-HMAC-CHAP).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hash {
     /// SHA-256.

@@ -44,7 +44,7 @@ const HASHES_AT: usize = 4;
 const GROUPS_AT: usize = 34;
 const IDS_MAX: usize = 30;
 
-/// Reason for a failed authentication (figure 736; reason code 01h has these explanations).
+/// Reason for a failed authentication: the explanations of reason code 01h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureReason {
     /// The response of the other side is wrong, or one side has no key.
@@ -98,7 +98,7 @@ impl std::fmt::Display for FailureReason {
     }
 }
 
-/// Secure channel that a host asks for in AUTH_Negotiate (SC_C; figure 732).
+/// Secure channel that a host asks for in AUTH_Negotiate (SC_C).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecureChannel {
     /// Authentication only.
