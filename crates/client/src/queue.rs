@@ -162,7 +162,7 @@ impl Queue {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "nothing is under way in this slot"));
         };
         if self.connection.welcome.modelled {
-            return self.complete_in_time(slot.0, into);
+            return self.complete_at_modelled_time(slot.0, into);
         }
         if pending.operation == Operation::Read {
             let buffer = self.buffer(slot.0, pending.bytes);
@@ -186,7 +186,7 @@ impl Queue {
     /// Checks a command for completion with timing on. Data arrives as soon as the device can send it, and the status
     /// with the modelled latency when the model has decided. This thread spins for the rest of that latency, so that
     /// neither real memory nor the copy adds to it.
-    fn complete_in_time(&mut self, slot: u16, into: &mut [u8]) -> io::Result<bool> {
+    fn complete_at_modelled_time(&mut self, slot: u16, into: &mut [u8]) -> io::Result<bool> {
         let &PendingCommand { tag, bytes, operation, submitted_ns, is_near, .. } =
             self.pending[usize::from(slot)].as_ref().expect("checked by the caller");
         let (buffer, tag) = (self.buffer(slot, bytes), self.tag(tag));

@@ -76,6 +76,12 @@ pub const fn real(number: u64) -> f64 {
     number as f64
 }
 
+/// Returns an index or length in memory as a floating-point number, rounded to the nearest representable one.
+#[inline(always)]
+pub const fn real_length(number: usize) -> f64 {
+    real(length(number))
+}
+
 /// Returns the whole part of a floating-point number: 0 if it is negative, `u64::MAX` if it is larger than that.
 #[inline(always)]
 pub const fn whole(number: f64) -> u64 {

@@ -33,6 +33,30 @@ impl Problem {
     ) -> Problem {
         Problem { file: file.into(), line: line.into(), found: found.into(), allowed: allowed.into() }
     }
+
+    /// Returns the problem for an interface without a command line: `place` stands for the command line, and keywords
+    /// for flags.
+    fn without_flags(&self, place: &str) -> Problem {
+        let file = match self.file.as_str() {
+            "command line" | "question" => place,
+            file => file.strip_prefix("--set ").or(file.strip_prefix("--keys ")).unwrap_or(file),
+        };
+        let file = if file.starts_with("--") { without_flags(file) } else { String::from(file) };
+        Problem::new(file, self.line, without_flags(&self.found), without_flags(&self.allowed))
+    }
+}
+
+/// Replaces flags of the program in a text by keywords: `--number-ios` becomes `number_ios`. Flags of fio stay.
+fn without_flags(text: &str) -> String {
+    let mut words = Vec::new();
+    for word in text.split(' ') {
+        let of_fio = words.last().is_some_and(|before| before == "fio");
+        words.push(match word.find("--") {
+            Some(at) if !of_fio => format!("{}{}", &word[..at], word[at + 2..].replace('-', "_")),
+            _ => String::from(word),
+        });
+    }
+    words.join(" ")
 }
 
 impl Problems {
@@ -40,18 +64,27 @@ impl Problems {
     pub fn or<T>(self, value: T) -> Result<T, Problems> {
         if self.0.is_empty() { Ok(value) } else { Err(self) }
     }
+
+    /// Returns the problems for an interface without a command line: `place` stands for the command line, and keywords
+    /// for flags, such as `number_ios` for `--number-ios`.
+    pub fn without_flags(&self, place: &str) -> Problems {
+        Problems(self.0.iter().map(|problem| problem.without_flags(place)).collect())
+    }
 }
 
 /// Returns the values of all results, or the problems of all results if any of them has problems.
 ///
 /// # Errors
-/// Problems of every part that has any, in order.
+/// Problems of every part that has any, in order, each of them once.
 pub fn all<T>(parts: impl IntoIterator<Item = Result<T, Problems>>) -> Result<Vec<T>, Problems> {
     let (mut values, mut problems) = (Vec::new(), Problems::default());
     for part in parts {
         match part {
             Ok(value) => values.push(value),
-            Err(found) => problems.0.extend(found.0),
+            Err(found) => {
+                let new = found.0.into_iter().filter(|problem| !problems.0.contains(problem)).collect::<Vec<_>>();
+                problems.0.extend(new);
+            }
         }
     }
     problems.or(values)
@@ -164,6 +197,21 @@ mod tests {
         let problem = Problem::new("a\nb.toml", 3, "name is \u{1b}[31mred\u{202e}", "text\r");
         assert_eq!(problem.to_string(), r"a\nb.toml:3: name is \u{1b}[31mred\u{202e}; allowed: text\r");
         assert_eq!(printable("é…"), "é…");
+    }
+
+    #[test]
+    fn problem_of_several_parts_is_listed_once() {
+        let problem = |found| Err::<(), _>(Problem::new("f", None, found, "").into());
+        let listed = all([problem("a"), Ok(()), problem("b"), problem("a")]).unwrap_err();
+        assert_eq!(listed.to_string(), "f: a\nf: b");
+    }
+
+    #[test]
+    fn problem_without_flags_names_keywords() {
+        let of =
+            |file: &str| Problem::new(file, None, "--number-ios is 0 (fio --size)", "--bs").without_flags("question");
+        assert_eq!(of("command line").to_string(), "question: number_ios is 0 (fio --size); allowed: bs");
+        assert_eq!(of("--set media.read_ns=x").file, "media.read_ns=x");
     }
 
     #[test]

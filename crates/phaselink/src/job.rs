@@ -32,23 +32,15 @@ impl Job {
     /// # Errors
     /// All options that do not exist, values that fio does not allow, and what the drive cannot run.
     pub(crate) fn on(&self, drive: &Drive) -> Result<Vec<workload::Job>, Problems> {
-        self.unresolved()?.on(&drive.model().limits()).map_err(named)
+        self.unresolved()?.on(&drive.model().limits()).map_err(|problems| problems.without_flags("job"))
     }
 
     /// Returns the job before it meets a drive.
     pub(crate) fn unresolved(&self) -> Result<UnresolvedJobs, Problems> {
         let given: Vec<_> = self.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        UnresolvedJobs::new([fio::from_flags(&with_defaults(&given)).map_err(named)?], no_traces)
+        let job = fio::from_flags(&with_defaults(&given)).map_err(|problems| problems.without_flags("job"))?;
+        UnresolvedJobs::new([job], no_traces)
     }
-}
-
-/// Returns problems of a command line in the words of this library.
-fn named(problems: Problems) -> Problems {
-    let named = |problem: Problem| match problem.file.as_str() {
-        "command line" => Problem { file: String::from("job"), ..problem },
-        _ => problem,
-    };
-    Problems(problems.0.into_iter().map(named).collect())
 }
 
 fn no_traces(wanted: &NamedTrace) -> Result<Trace, Problems> {

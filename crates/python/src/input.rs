@@ -28,33 +28,9 @@ pub(crate) fn sections() -> Vec<String> {
     properties.filter(|(_, schema)| schema["type"] == "object").map(|(name, _)| name.clone()).collect()
 }
 
-/// Rewrites a problem for Python users, with keywords in place of command line flags.
-fn in_words_of_python(problem: &Problem) -> Problem {
-    let file = match problem.file.as_str() {
-        "command line" | "question" => "arguments",
-        file => file.strip_prefix("--set ").or(file.strip_prefix("--keys ")).unwrap_or(file),
-    };
-    let file = if file.starts_with("--") { without_flags(file) } else { String::from(file) };
-    Problem::new(file, problem.line, without_flags(&problem.found), without_flags(&problem.allowed))
-}
-
-/// Replaces phaselink's command line flags in a text by keywords: `--number-ios` becomes `number_ios`. Flags of fio
-/// stay.
-fn without_flags(text: &str) -> String {
-    let mut words = Vec::new();
-    for word in text.split(' ') {
-        let of_fio = words.last().is_some_and(|before| before == "fio");
-        words.push(match word.find("--") {
-            Some(at) if !of_fio => format!("{}{}", &word[..at], word[at + 2..].replace('-', "_")),
-            _ => String::from(word),
-        });
-    }
-    words.join(" ")
-}
-
 /// Returns the Python exception for the problems of an input.
 pub(crate) fn error(py: Python<'_>, problems: &Problems) -> PyErr {
-    let problems = Problems(problems.0.iter().map(in_words_of_python).collect());
+    let problems = problems.without_flags("arguments");
     let error = InputError::new_err(problems.to_string());
     let each = problems.0.iter().map(|it| (&it.file, it.line, &it.found, &it.allowed)).collect::<Vec<_>>();
     match error.value(py).setattr("problems", each) {

@@ -78,6 +78,7 @@ pub fn answer(question: &[u8], is_over: impl Fn() -> bool + Sync) -> Value {
     match read.and_then(|question| question.answer(is_over)) {
         Ok(answer) => json!({ "answer": answer }),
         Err(problems) => {
+            let problems = problems.without_flags("question");
             json!({ "problems": problems.0.iter().map(problem_json).collect::<Vec<_>>(), "text": problems.to_string() })
         }
     }

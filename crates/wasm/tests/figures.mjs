@@ -38,15 +38,20 @@ function* configurations() {
   }
 }
 
-/** Returns the output of a command: its document without blanks, or its problems without blanks and the word in front. */
+/** Returns the output of a command: its document without blanks, or its problems in the words of a page, without blanks and the word in front. */
 async function printed(words) {
   try {
     return { answer: compact((await run(program, words, { maxBuffer: 1 << 26 })).stdout) };
   } catch (error) {
     if (error.code !== 2 && error.code !== 1) throw error;
-    return { problem: unwrapped(error.stderr.replaceAll(/^error: /gm, "")) };
+    return { problem: withoutFlags(unwrapped(error.stderr.replaceAll(/^error: /gm, ""))) };
   }
 }
+
+/** A problem of the program in the words of a page, which has no command line: `--number-ios` is `number_ios`. */
+const withoutFlags = (text) =>
+  text.replaceAll("command line: ", "question: ").replaceAll("--set ", "")
+    .replaceAll(/--([a-z-]+)/g, (_, name) => name.replaceAll("-", "_"));
 
 /** The words of a text, which a terminal and a page break into lines in different places. */
 const unwrapped = (text) => text.split(/\s+/).filter(Boolean).join(" ");

@@ -170,12 +170,13 @@ impl FoundPoint<'_> {
         self.search.ran().filter_map(row).collect()
     }
 
-    fn bounds(&self) -> Vec<String> {
+    fn constraint_texts(&self) -> Vec<String> {
         self.target.0.iter().map(ToString::to_string).collect()
     }
 
     fn text(&self, state: &StateFile) -> String {
-        let (plan, bounds, rows) = (self.among.sweep.plan(), describe::listed(&self.bounds()), self.rows(state));
+        let (plan, bounds, rows) =
+            (self.among.sweep.plan(), describe::listed(&self.constraint_texts()), self.rows(state));
         let answer = match self.search.best() {
             Some(best) => {
                 let cost = text::cost(best.cost);
@@ -207,7 +208,7 @@ impl FoundPoint<'_> {
         let plan = self.among.sweep.plan();
         let rows = text::objects(plan, &self.rows(state));
         let document = SearchDocument {
-            target: self.bounds(),
+            target: self.constraint_texts(),
             unit: self.unit.clone(),
             points: self.among.points.len(),
             ruled_out: self.ruled_out,

@@ -4,7 +4,7 @@ use super::Parts;
 use super::demand::Demands;
 use super::workload::{Class, Workload};
 use crate::config::Transport;
-use crate::fabric::{LoneTimes, connections};
+use crate::fabric::{LoneTimes, TARGET_CORES, connections};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::request::Io;
@@ -79,7 +79,7 @@ impl Parts<'_> {
         let Some(times) = self.remote(class) else { return };
         let fabric = &self.drive.fabric;
         let cores = u32::from(fabric.target_cores).min(connections(self.drive)).min(workload.threads.max(1));
-        demands.add_of_host("target cores", f64::from(cores), times.target_work(), 1.0);
+        demands.add_of_host(TARGET_CORES, f64::from(cores), times.target_work(), 1.0);
         let [to_target, to_initiators] = times.on_wire;
         demands.add_of_host("network to target", 1.0, to_target, 1.0);
         demands.add_of_host("network to initiators", 1.0, to_initiators, 1.0);

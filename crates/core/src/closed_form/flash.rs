@@ -12,7 +12,7 @@ use crate::media::flash::layout::FlashLayout;
 use crate::media::flash::{FlashCosts, shape};
 use crate::media::processors::DriveProcessors;
 use crate::media::spread::ArraySpread;
-use crate::number::{index, length, narrow, real, whole};
+use crate::number::{index, length, narrow, real, real_length, whole};
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
@@ -425,7 +425,7 @@ impl Parts<'_> {
 
 /// Returns the mean of the longest of `count` array reads, each of a random kind of page; `pages` is in ascending order.
 fn slowest_of(pages: &[Span], count: u32) -> Span {
-    let share_below = |kinds: usize| libm::pow(real(length(kinds)) / real(length(pages.len())), f64::from(count));
+    let share_below = |kinds: usize| libm::pow(real_length(kinds) / real_length(pages.len()), f64::from(count));
     let weighed = pages.iter().enumerate().map(|(kind, page)| page.scale(share_below(kind + 1) - share_below(kind)));
     weighed.sum()
 }

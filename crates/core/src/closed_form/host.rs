@@ -5,6 +5,7 @@ use super::demand::Demands;
 use super::workload::{Class, Workload};
 use super::{EngineSoftware, Parts};
 use crate::config::{IdleWake, LockHeld, LockScope, Wait};
+use crate::fabric::host_queue_pairs;
 use crate::host::software::{Cost, LockCost, locks};
 use crate::host::stack::{Path, Stack, StackStep, Way};
 use crate::ledger::Stage;
@@ -257,7 +258,7 @@ impl Parts<'_> {
         for class in &workload.classes {
             let costs = software.down(class.direction).kernel.iter().chain(&software.up.kernel);
             for LockCost { lock, hold, scope, .. } in costs.filter_map(|cost| cost.lock) {
-                let queues = self.drive.limits().queue_pairs;
+                let queues = host_queue_pairs(self.drive);
                 let processors = workload.threads.min(self.drive.host.processors().into());
                 let each = match scope {
                     LockScope::Drive => 1.0,

@@ -7,7 +7,7 @@ use crate::config::{Acknowledge, DataPattern, WearLevelling};
 use crate::media::Timing;
 use crate::media::cells::Cells;
 use crate::media::wear::LineLayout;
-use crate::number::{length, real};
+use crate::number::{real, real_length};
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
@@ -300,7 +300,7 @@ impl Parts<'_> {
         };
         let program = if class.direction == DataDirection::Read { Span::ZERO } else { spread.program };
         let held = (self.before(class.direction) * spread.pieces + program).scale(alone) + spread.transfer;
-        let buses_per_channel = real(length(self.chips.map_or(1, |chips| chips.buses())));
+        let buses_per_channel = real_length(self.chips.map_or(1, |chips| chips.buses()));
         let awake = 1.0 - self.pause_share(workload);
         // Pieces of one request on the same bank, or on the same bus, are served as one access.
         let (banks, buses) = (spread.pieces.min(self.banks().into()), spread.pieces.min(self.buses().into()));

@@ -82,8 +82,8 @@ section! {
         /// Shortest expected idle time for which a core enters idle state C6
         c6_residency_ns => c6_residency: Span = ZERO, ZERO..=LONGEST;
         /// Factor by which the expected idle time of a core must exceed the stated exit latency of an idle state while
-        /// a thread waits in a synchronous call (engine `sync`); in no such state the core polls and stays warm. Linux's
-        /// governor `menu`: 11; 0: no such condition
+        /// a thread waits in a synchronous call (engine `sync`); in no such state the core polls and stays warm. 11:
+        /// Linux's governor `menu` before 6.13; 0: no such condition, as since then
         io_wait_factor => io_wait_factor: u16 = 0, 0..=1000;
         /// Exit latency of idle state C1 that the kernel states for `host.io_wait_factor`: the worst case, unlike
         /// `host.c1_exit_ns`
@@ -191,7 +191,7 @@ impl Host {
 
     /// Returns the extra time of an interrupt on a core that has idled for `idle` and had expected `expected`: exit
     /// from the idle state, and work with cold caches. If `waits_for_io`, a thread of the core waits in a synchronous
-    /// call. Linux then keeps the core out of states that it leaves too slowly (`get_typical_interval` and
+    /// call. Linux before 6.13 then keeps the core out of states that it leaves too slowly (`get_typical_interval` and
     /// `performance_multiplier`, drivers/cpuidle/governors/menu.c), and a core that polls in place of a state keeps its
     /// caches warm.
     pub fn idle_wake(&self, idle: Span, expected: Span, waits_for_io: bool) -> IdleWake {

@@ -95,7 +95,7 @@ const NEVER: usize = usize::MAX;
 impl CutTimeline {
     /// Computes at which cuts each request of a recording arrived, completed and became durable.
     pub fn new(recording: &Recording) -> CutTimeline {
-        let mut requests = instants(recording);
+        let mut requests = request_instants(recording);
         flush(recording, &mut requests);
         for (place, request) in requests.iter_mut().enumerate() {
             let asked = &recording.requests[place];
@@ -197,7 +197,8 @@ impl CutTimeline {
     }
 }
 
-fn instants(recording: &Recording) -> Vec<RequestInstants> {
+/// Returns the instants at which each request arrived, completed and became durable, as indices of recorded events.
+fn request_instants(recording: &Recording) -> Vec<RequestInstants> {
     let mut requests =
         vec![RequestInstants { arrived: NEVER, completed: None, durable: NEVER }; recording.requests.len()];
     for (at, event) in recording.events.iter().enumerate() {

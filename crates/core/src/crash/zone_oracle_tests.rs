@@ -35,12 +35,12 @@ fn layout(active_max: u32) -> ZoneLayout {
 
 /// Simple model of a zone for these tests: number of written blocks, and true if full.
 #[derive(Clone, Copy, Default)]
-struct HandZone {
+struct ZoneModel {
     written: usize,
     is_full: bool,
 }
 
-impl HandZone {
+impl ZoneModel {
     fn state(self) -> (ZoneState, u64) {
         let state = match (self.is_full, self.written) {
             (true, _) => ZoneState::Full,
@@ -56,7 +56,7 @@ impl HandZone {
                 self.written += blocks;
                 self.is_full = self.written == ZONE_BLOCKS - 1;
             }
-            RecordedOp::Reset => *self = HandZone::default(),
+            RecordedOp::Reset => *self = ZoneModel::default(),
             RecordedOp::Finish => self.is_full = true,
             RecordedOp::Trim | RecordedOp::Flush => {}
         }
@@ -76,7 +76,7 @@ fn recording(script: &[(&str, usize, usize)], atomic: u32, durability: Durabilit
         events: Vec::new(),
         prepared: 0,
     };
-    let (mut by_hand, mut waiting) = ([HandZone::default(); ZONES], Vec::new());
+    let (mut by_hand, mut waiting) = ([ZoneModel::default(); ZONES], Vec::new());
     for &(what, zone, blocks) in script {
         if what == "done" {
             if !waiting.is_empty() {
@@ -154,7 +154,7 @@ fn lengths(recording: &Recording, changes: &[usize], cut: usize) -> Vec<Vec<(usi
 /// Returns the state of the drive after the given numbers of blocks of some changes. `None` if too many zones would be
 /// active.
 fn lay(recording: &Recording, there: &[(usize, usize)]) -> Option<State> {
-    let (mut bytes, mut zones) = (vec![0; ZONES * ZONE_BLOCKS], [HandZone::default(); ZONES]);
+    let (mut bytes, mut zones) = (vec![0; ZONES * ZONE_BLOCKS], [ZoneModel::default(); ZONES]);
     let mut there = there.to_vec();
     there.sort_unstable();
     for (place, blocks) in there {
@@ -169,7 +169,7 @@ fn lay(recording: &Recording, there: &[(usize, usize)]) -> Option<State> {
         }
         zones[first / ZONE_BLOCKS].apply(kind, blocks);
     }
-    let states = zones.map(HandZone::state).to_vec();
+    let states = zones.map(ZoneModel::state).to_vec();
     let active = states.iter().filter(|(state, _)| *state == ZoneState::Closed).count() as u32;
     let most = recording.zones.unwrap().active_max;
     (most == 0 || active <= most).then_some((bytes, states))

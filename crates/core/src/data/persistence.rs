@@ -72,7 +72,7 @@ impl Notes {
 
     /// Plants a fault for tests: the protection of buffers against power loss is only claimed.
     #[cfg(test)]
-    pub(crate) fn lose_protection(&mut self) {
+    pub(crate) fn drop_power_loss_protection(&mut self) {
         self.is_protected = false;
     }
 }

@@ -216,16 +216,10 @@ impl<'a> TransferMachine<'a> {
             jobs: vec![job],
             upstream: self.link.usage(Direction::Up),
             downstream: self.link.usage(Direction::Down),
-            cpu: Default::default(),
-            parts: Vec::new(),
-            energy: Default::default(),
-            memory_j: None,
-            stack_stages: Vec::new(),
             counters: vec![("iommu_walks", self.root_complex.walks())],
             events: self.shared.scheduler.events,
-            faults: Vec::new(),
-            measured: MeasuredState::Only,
             finished: true,
+            ..Outcome::default()
         }
     }
 }

@@ -129,9 +129,27 @@ pub(super) fn lacking_row(drive: &Drive, needs: &KeyNeeds) -> Option<PartRow> {
 /// ones. `blank` is the section with all defaults.
 fn lacking_key(blank: &dyn Section, changed: &BTreeSet<String>, needs: &KeyNeeds) -> Option<BrokenCondition> {
     let key = needs.with.iter().find(|key| !changed.contains(**key))?;
-    let (_, value) = blank.values().into_iter().find(|(name, _)| full_name(blank.path(), name) == *key)?;
+    let (value, allowed) = other_than_default(blank, key)?;
+    Some(without_effect(needs.key, &[*key], &format!("with {key} {value}"), &allowed))
+}
+
+/// Returns the default of a key of a section, and the words for any other value. `blank` is the section with all
+/// defaults.
+fn other_than_default(blank: &dyn Section, key: &str) -> Option<(String, String)> {
+    let (_, value) = blank.values().into_iter().find(|(name, _)| full_name(blank.path(), name) == key)?;
     let (other, value) = (if value.is_number() { "above" } else { "other than" }, readable(&value));
-    Some(without_effect(needs.key, &[*key], &format!("with {key} {value}"), &format!("{key} {other} {value}")))
+    Some((value.clone(), format!("{key} {other} {value}")))
+}
+
+/// Returns what each key of a section needs to have an effect, in words; none for keys that always have one. `blank` is
+/// the section with all defaults.
+pub(super) fn descriptions(blank: &dyn Section) -> impl Iterator<Item = Option<String>> {
+    blank.needs().iter().map(|needs| {
+        let parts = needs.parts.iter().map(|part| String::from(row(*part).allowed));
+        let keys = needs.with.iter().filter_map(|key| Some(other_than_default(blank, key)?.1));
+        let all: Vec<String> = parts.chain(keys).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    })
 }
 
 /// Returns the broken condition of a key that has no effect: the words `without` tell why, and `allowed` which values

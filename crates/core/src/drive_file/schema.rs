@@ -4,7 +4,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{presets, shipped, stages};
+use super::{needs, presets, shipped, stages};
 use crate::config::UncertainConstant;
 use crate::config::section::{self, Section};
 use crate::drive::Drive;
@@ -40,6 +40,11 @@ pub fn schema() -> Json {
 /// Returns the JSON Schema of a section, with its `preset` if the section has presets.
 fn of_section(described: &dyn Section) -> Json {
     let mut schema = section::schema(described);
+    for (key, needed) in described.keys().iter().zip(needs::descriptions(described)) {
+        if let Some(needed) = needed {
+            schema["properties"][key.name]["description"] = Json::from(format!("{}. Needs {needed}", key.about));
+        }
+    }
     if presets::has(described.path()) {
         let names = presets::rows(described.path()).iter().map(|row| row.key.as_str()).collect();
         let about = format!("Preset from which the section [{}] starts", described.path());
@@ -84,6 +89,14 @@ mod tests {
         let name = at("/properties/interface");
         assert!(name["enum"].as_array().is_some_and(|names| names.contains(&json!("nvme"))));
         assert_eq!(at("/properties/nvme/additionalProperties"), false);
+    }
+
+    #[test]
+    fn schema_of_a_key_says_what_the_key_needs() {
+        let about = |path: &str| String::from(at(path)["description"].as_str().expect("a description"));
+        assert!(about("/properties/translation/properties/policy").ends_with(". Needs translation.mapping = \"page\""));
+        assert!(about("/properties/cxl/properties/cache_ns").ends_with(". Needs cxl.cache_mib above 0"));
+        assert!(!about("/properties/media/properties/read_ns").contains("Needs"));
     }
 
     #[test]

@@ -47,7 +47,7 @@ use std::collections::VecDeque;
 
 use crate::config::Wait;
 use crate::drive::Drive;
-use crate::fabric::{CommandStep, NetworkedTarget};
+use crate::fabric::{CommandStep, NetworkedTarget, host_queue_pairs};
 use crate::host::{FinishedWork, Host};
 use crate::ledger::StageTimes;
 use crate::ledger::record::RecordedBurst;
@@ -147,7 +147,7 @@ impl Engine {
             devices,
             switched: switches.zip(switch.direction()).map(|(switches, to)| SwitchedLinks::new(switches, to)),
             is_alone,
-            vectors: low_u16(drive.limits().queue_pairs),
+            vectors: low_u16(host_queue_pairs(drive)),
             faults,
             recorder: Recorder::default(),
             polling: drive.fabric.is_there() || drive.host.wait != Wait::Sleep && !drive.stack.has_engines(),

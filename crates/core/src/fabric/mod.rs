@@ -88,6 +88,9 @@ impl CommandStep {
     }
 }
 
+/// Name of the target's cores among the resources of a run and of predictions.
+pub const TARGET_CORES: &str = "target cores";
+
 /// Interrupts of the initiator's NIC for one vector.
 #[derive(Clone, Debug, Default)]
 struct ReceiveQueue {
@@ -158,7 +161,7 @@ impl NetworkedTarget {
             loss_ratio: config.loss_ratio,
             retransmit: config.retransmit,
             random: Random::stream(seed, "network"),
-            queues: vec![ReceiveQueue::default(); index(drive.limits().queue_pairs.max(1))],
+            queues: vec![ReceiveQueue::default(); index(host_queue_pairs(drive))],
             last_arrivals: vec![[Time::ZERO; 2]; connections],
             retransmissions: 0,
         }
@@ -335,7 +338,7 @@ impl NetworkedTarget {
         let worked: Vec<Span> = self.cores.iter().map(|core| core.worked).filter(|worked| !worked.is_zero()).collect();
         let part = |resource, servers, busy| PartUse { resource, servers, busy };
         vec![
-            part("target cores", short_length(worked.len()).max(1), worked.into_iter().sum()),
+            part(TARGET_CORES, short_length(worked.len()).max(1), worked.into_iter().sum()),
             part("network to target", 1, self.network.busy(NetworkDirection::ToTarget)),
             part("network to initiators", 1, self.network.busy(NetworkDirection::ToInitiator)),
         ]
@@ -367,6 +370,13 @@ fn queue_pairs(drive: &Drive) -> u16 {
 /// Returns the number of I/O queue pairs that all initiators of a drive connect.
 pub fn connections(drive: &Drive) -> u32 {
     u32::from(drive.fabric.initiators) * u32::from(queue_pairs(drive))
+}
+
+/// Returns the number of I/O queue pairs, each with an interrupt vector, that the host of a drive has: those of the
+/// drive, or those that all initiators connect.
+pub fn host_queue_pairs(drive: &Drive) -> u32 {
+    let pairs = if drive.fabric.is_there() { connections(drive) } else { drive.limits().queue_pairs };
+    pairs.clamp(1, u16::MAX.into())
 }
 
 /// Costs of the initiator's transport beyond the stages of the software stack, unscaled.

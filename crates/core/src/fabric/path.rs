@@ -9,16 +9,14 @@
 
 use super::pdu::{Framing, Packets};
 use crate::drive::Drive;
+use crate::link::overhead::Overhead;
 use crate::link::rate::WireRate;
 use crate::link::root_complex::RootComplex;
 use crate::number::whole;
 use crate::time::{Span, Time};
+use crate::tlp::{Direction, Kind};
 
-/// Bytes of a memory write or completion on PCI Express beside its payload: framing, sequence number, header of four
-/// double words and LCRC (PCI Express Base Specification 6.0, section 2.2).
-const TLP_BYTES: u32 = 24;
-
-/// NetworkDirection of a message.
+/// Direction of a message in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkDirection {
     /// From an initiator to the target.
@@ -103,6 +101,8 @@ struct Times {
     overhead_bytes: u32,
     nic_rate: WireRate,
     nic_payload_bytes: u32,
+    /// Header and framing bytes of a packet on a NIC's PCI Express link: those of a write, for completions as well.
+    nic_overhead_bytes: u32,
     /// Buffer of a switch port, as the time in which its link empties it; `None` if it never fills.
     buffer: Option<Span>,
     is_lossless: bool,
@@ -126,6 +126,7 @@ impl Times {
         let config = &drive.fabric;
         let root_complex = RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, 0);
         let one_way = drive.link.one_way_time();
+        let nic_link = config.nic_link(&drive.link);
         let byte_ps = 8e3 / config.link_gbit_per_s;
         let buffer_bytes = f64::from(config.switch_buffer_kib) * 1024.0;
         Times {
@@ -137,8 +138,9 @@ impl Times {
             switch: Some(config.switch).filter(|switch| !switch.is_zero()),
             byte_ps,
             overhead_bytes: Framing::new(config).overhead_bytes,
-            nic_rate: WireRate::new(&config.nic_link(&drive.link)),
+            nic_rate: WireRate::new(&nic_link),
             nic_payload_bytes: drive.data_payload_bytes(),
+            nic_overhead_bytes: Overhead::new(&nic_link).of(Direction::Up, Kind::MemoryWrite),
             buffer: (buffer_bytes > 0.0).then(|| Span::from_ps(whole(buffer_bytes * byte_ps))),
             is_lossless: config.lossless,
             retransmit: config.retransmit,
@@ -153,7 +155,7 @@ impl Times {
 
     /// Returns the times on a NIC's PCI Express link of full packets and of the last.
     fn on_nic(&self, packets: &Packets) -> [Span; 2] {
-        let tlps = |bytes: u32| bytes.div_ceil(self.nic_payload_bytes) * TLP_BYTES;
+        let tlps = |bytes: u32| bytes.div_ceil(self.nic_payload_bytes) * self.nic_overhead_bytes;
         [packets.full_bytes, packets.last_bytes].map(|bytes| self.nic_rate.time(bytes + tlps(bytes)))
     }
 

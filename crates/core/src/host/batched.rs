@@ -18,6 +18,7 @@ use super::stack::Way;
 use super::thread::{State, Thread, Work};
 use crate::config::{EngineOptions, IoEngine, LockScope, Stack, Wait};
 use crate::drive::Drive;
+use crate::fabric::host_queue_pairs;
 use crate::ledger::Stage;
 use crate::number::{index, length, short_length};
 use crate::protocol::dispatch::AnyDriver;
@@ -288,7 +289,7 @@ impl Batched {
             batchers: Vec::new(),
             lines: vec![SharedLine::default(); software::shared_lines(&drive.stack) * usize::from(drive.drives)],
             posted: PostedWrites::of(&drive.host),
-            vectors: index(drive.limits().queue_pairs.max(1)),
+            vectors: index(host_queue_pairs(drive)),
             vector_cores: Vec::new(),
         })
     }
@@ -304,7 +305,7 @@ impl Batched {
     /// Gives a new thread its queue pair, whose interrupts go to the core of the first thread that uses it. Notes which
     /// threads share the queue pair from several cores.
     pub(super) fn join_queue(&mut self, thread: u16, processors: &mut Processors) {
-        let queues = index(self.drive.limits().queue_pairs);
+        let queues = index(host_queue_pairs(&self.drive));
         let (thread, queue) = (usize::from(thread), queue_of(thread, queues));
         let core = processors.threads[thread].core;
         if queue == self.vector_cores.len() {

@@ -3,7 +3,7 @@
 use super::processors::Processors;
 use super::thread::{State, Thread};
 use crate::config::Wait;
-use crate::number::{length, real};
+use crate::number::real_length;
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -160,7 +160,7 @@ const CROWD: f64 = 8.0;
 fn extra_switch_time(growth: Span, ready: usize) -> Span {
     match growth.is_zero() {
         true => Span::ZERO,
-        false => growth.scale(libm::log2(1.0 + real(length(ready)) / CROWD)),
+        false => growth.scale(libm::log2(1.0 + real_length(ready) / CROWD)),
     }
 }
 

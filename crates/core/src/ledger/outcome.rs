@@ -6,7 +6,7 @@ use crate::number::real;
 use crate::time::{Span, Time};
 
 /// All measurements of one run. They are deterministic: they depend on the description, the jobs and the seed alone.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Name of the drive, with the number of drives if there are several.
     pub drive: String,
@@ -358,6 +358,12 @@ impl Outcome {
     /// Returns the mean number of busy cores over the run.
     pub fn busy_cores(&self) -> f64 {
         per(self.cpu.busy().as_ns(), self.elapsed.as_ns())
+    }
+
+    /// Returns the mean number of busy resources of a kind in [`Outcome::parts`]; `None` if the run has none of them.
+    pub fn busy_parts(&self, resource: &str) -> Option<f64> {
+        let part = self.parts.iter().find(|part| part.resource == resource)?;
+        Some(per(part.busy.as_ns(), self.elapsed.as_ns()))
     }
 
     /// Returns the mean number of busy cores for each 10^9 bytes per second of user data; zero if no data moved.

@@ -238,6 +238,11 @@ impl Stage {
         FIXED_NAMES.iter().copied().zip(FIXED_PARTS.iter().copied())
     }
 
+    /// Returns the stage of this name, if it does not come from a drive's description.
+    pub fn of_name(name: &str) -> Option<Stage> {
+        FIXED_NAMES.iter().position(|known| *known == name).map(|place| FIXED[place])
+    }
+
     /// Returns what each stage of [`Stage::fixed`] is, as Markdown, in the same order.
     pub fn explanations() -> impl Iterator<Item = &'static str> {
         FIXED_MEANINGS.iter().map(|text| text.trim())

@@ -7,7 +7,7 @@
 //! percentile as well.
 
 use super::histogram::class_of;
-use crate::number::{length, real, wide_index};
+use crate::number::{length, real_length, wide_index};
 use crate::time::{Span, Time};
 
 /// Largest number of windows. If a run grows longer, adjacent windows are merged in pairs.
@@ -166,7 +166,7 @@ impl LatencyWindows {
         if groups.len() < GROUPS_MIN {
             return None;
         }
-        let number = real(length(groups.len()));
+        let number = real_length(groups.len());
         let squares: f64 = groups.iter().map(|group| group.excess(share) * group.excess(share)).sum();
         let variance = squares * number / (number - 1.0) / (requests * requests);
         let independent = share * (1.0 - share);

@@ -110,7 +110,7 @@ impl Bank {
     /// Starts to program the unit in the write buffer if its wait for other pieces has ended by `now`. Returns the time
     /// for which the bank is held in addition: one program time or zero.
     #[inline(always)]
-    pub fn advance(&mut self, now: Time) -> Span {
+    pub fn program_if_due(&mut self, now: Time) -> Span {
         match self.filling {
             Some(filling) if filling.program_at <= now => self.program(filling.program_at),
             _ => Span::ZERO,
@@ -120,7 +120,7 @@ impl Bank {
     /// Prepares the write buffer for program unit `unit`. Starts to program the unit in the buffer if its wait has
     /// ended by `now`, or if it is another unit. Returns the time for which the bank is held in addition.
     pub fn make_room(&mut self, now: Time, unit: Option<u64>) -> Span {
-        let begun = self.advance(now);
+        let begun = self.program_if_due(now);
         match self.filling {
             Some(filling) if unit != Some(filling.unit) => begun + self.program(now),
             _ => begun,

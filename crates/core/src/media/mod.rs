@@ -409,7 +409,7 @@ impl Media {
         let mut done = now;
         for piece in self.interleave.pieces(offset, bytes) {
             let bank = &mut self.banks[index(piece.bank)];
-            self.activity.banks_busy += bank.advance(now) + bank.program(now);
+            self.activity.banks_busy += bank.program_if_due(now) + bank.program(now);
             done = done.max(bank.programmed_at());
         }
         self.note_flush(now, offset, bytes.into(), done);
@@ -420,7 +420,7 @@ impl Media {
     fn flush_banks(&mut self, now: Time) -> Time {
         let mut done = now;
         for bank in &mut self.banks {
-            self.activity.banks_busy += bank.advance(now) + bank.program(now);
+            self.activity.banks_busy += bank.program_if_due(now) + bank.program(now);
             done = done.max(bank.programmed_at());
         }
         self.note_flush(now, 0, u64::MAX, done);
@@ -510,7 +510,7 @@ impl Media {
 
     #[inline(always)]
     fn read_piece(&mut self, now: Time, piece: BankPiece, needed: u32, keeps_row_open: bool) -> PieceTiming {
-        self.activity.banks_busy += self.banks[index(piece.bank)].advance(now);
+        self.activity.banks_busy += self.banks[index(piece.bank)].program_if_due(now);
         let when = self.access_start(now, piece.bank);
         let channel = index(self.interleave.channel(piece.bank));
         let drawn = self.options.spread.as_mut().map(|spread| spread.read(self.timing.read));

@@ -4,7 +4,7 @@
 //! does not matter, and `kb_base` is 1024: `4k` is 4096. Fractions, which fio silently cuts off, are refused.
 
 use super::{BlockShare, Distribution};
-use crate::number::{length, real};
+use crate::number::{real, real_length};
 use crate::time::Span;
 
 /// Number of bytes, absolute, in zones, or in per cent of a drive or region.
@@ -120,7 +120,7 @@ pub(super) fn block_split(text: &str) -> Option<Vec<BlockShare>> {
     if given > 100 || (open == 0 && given < 100) {
         return None;
     }
-    let rest = real(100 - given) / real(length(open.max(1)));
+    let rest = real(100 - given) / real_length(open.max(1));
     let share = |(bytes, share): (u32, Option<u64>)| BlockShare { bytes, percent: share.map_or(rest, real) };
     Some(entries.into_iter().map(share).collect())
 }

@@ -68,6 +68,28 @@ fn one_queue_pair_is_limited_by_one_target_core_and_several_are_not() {
 }
 
 #[test]
+fn target_core_at_its_limit_is_always_busy() {
+    let busy = |drive: &Drive| {
+        run(drive, "iodepth=64 number_ios=3000 ioengine=io_uring hipri=1")
+            .busy_parts(phaselink_core::fabric::TARGET_CORES)
+    };
+    let limited = busy(&remote("nvme-tcp-kernel", &["fabric.target_command_ns=9000"])).expect("a target");
+    assert!((0.97..=1.0).contains(&limited), "{limited}");
+    assert_eq!(busy(&remote("nvme-tcp-kernel", &[]).without_fabric()), None);
+}
+
+#[test]
+fn each_queue_pair_of_an_initiator_has_its_own_interrupt_vector() {
+    let handled = |queue_pairs: &str| {
+        let set = [&format!("fabric.queue_pairs={queue_pairs}"), "nvme.queue_pairs=1"];
+        let drive = remote("nvme-tcp-spdk", &set.map(|text| -> &str { text }));
+        reads(&run(&drive, "numjobs=4 iodepth=16 number_ios=1000 ioengine=io_uring")).stages.get(Stage::Interrupt)
+    };
+    let [shared, apart] = ["1", "4"].map(handled);
+    assert!(shared > apart * 2, "{shared:?} {apart:?}");
+}
+
+#[test]
 fn initiators_share_the_targets_link() {
     let set = |initiators: &str| {
         let network = [&format!("fabric.initiators={initiators}"), "fabric.switch_ns=500", "fabric.link_gbit_per_s=10"];

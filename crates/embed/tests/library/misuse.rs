@@ -2,7 +2,7 @@
 
 use phaselink_embed::{Description, Drive, Misuse, Operation, Span, Survival, Ticket, Time};
 
-fn at(us: u64) -> Time {
+fn at_us(us: u64) -> Time {
     Time::ZERO + Span::from_us(us)
 }
 
@@ -15,12 +15,12 @@ fn assert_usable(drive: &mut Drive) {
 #[test]
 fn every_misuse_has_its_reason_and_leaves_the_drive_usable() {
     let mut drive = Description::shipped("dc-express").unwrap().open().unwrap();
-    drive.advance(at(10)).unwrap();
+    drive.advance(at_us(10)).unwrap();
     let (now, late) = (drive.now(), Time::NEVER);
     let capacity = drive.capacity_bytes();
     let misuses = [
-        (drive.submit(at(9), 0, Operation::read(0, 4096)).unwrap_err(), "time never runs backwards"),
-        (drive.advance(at(1)).unwrap_err(), "the call is at 1000000 ps"),
+        (drive.submit(at_us(9), 0, Operation::read(0, 4096)).unwrap_err(), "time never runs backwards"),
+        (drive.advance(at_us(1)).unwrap_err(), "the call is at 1000000 ps"),
         (drive.advance(late).unwrap_err(), "too late"),
         (drive.submit(now, 999, Operation::read(0, 4096)).unwrap_err(), "there is no queue 999"),
         (drive.submit(now, 0, Operation::flush()).unwrap_err(), "has no such command"),
@@ -82,12 +82,12 @@ fn misuse_of_lengths_and_of_several_drives_has_its_code() {
 #[test]
 fn check_says_what_submit_would_and_changes_nothing() {
     let mut drive = Description::shipped("dc-express").unwrap().open().unwrap();
-    assert_eq!(drive.check(at(5), 0, &Operation::read(0, 4096)), Ok(()));
+    assert_eq!(drive.check(at_us(5), 0, &Operation::read(0, 4096)), Ok(()));
     assert_eq!(drive.now(), Time::ZERO);
     for (operation, code) in
         [(Operation::flush(), 4), (Operation::read(1, 4096), 5), (Operation::write_without_data(0, 4096), 8)]
     {
-        assert_eq!(drive.check(at(5), 0, &operation).unwrap_err().code(), code);
+        assert_eq!(drive.check(at_us(5), 0, &operation).unwrap_err().code(), code);
     }
     assert_usable(&mut drive);
 }

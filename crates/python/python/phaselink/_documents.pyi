@@ -91,6 +91,8 @@ class Figures:
     @property
     def cores_per_gb_per_s(self) -> float: ...
     @property
+    def busy_target_cores(self) -> float | None: ...
+    @property
     def server_w(self) -> float | None: ...
     @property
     def joules_per_io(self) -> float | None: ...
@@ -183,6 +185,7 @@ RunFigures = TypedDict(
         "downstream_busy_share": float,
         "busy_cores": float,
         "cores_per_gb_per_s": float,
+        "busy_target_cores": float | None,
         "server_w": float | None,
         "joules_per_io": float | None,
         "joules_per_io_above_idle": float | None,
@@ -289,6 +292,7 @@ ProcessorUse = TypedDict(
         "context_switches": int,
         "busy_cores": float,
         "cores_per_gb_per_s": float,
+        "busy_target_cores": float | None,
     },
 )
 EnergyUse = TypedDict(

@@ -227,7 +227,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn intervals_are_those_of_a_naive_model_and_the_choice_lies_in_one(
+        fn chosen_trailer_is_unused_and_unused_intervals_match_a_naive_model(
             steps in prop::collection::vec((any::<bool>(), any::<u8>()), 1..400),
         ) {
             let mut unused = UnusedTrailers::new(TagWidth::Bits8);

@@ -10,7 +10,7 @@ pub mod target;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use phaselink_core::ledger::{CpuUse, JobOutcome, Latency, MeasuredState, Outcome, WireUse};
+use phaselink_core::ledger::{JobOutcome, Latency, Outcome};
 use phaselink_core::problem::Problem;
 use phaselink_core::request::Op;
 use phaselink_core::time::{Span, Time};
@@ -61,18 +61,9 @@ fn outcome(target: &dyn Target, jobs: &[Job], seed: u64, measured: &[(usize, Mea
         seed,
         elapsed: last.since(Time::ZERO),
         jobs: job_outcomes(jobs, measured),
-        upstream: WireUse::default(),
-        downstream: WireUse::default(),
-        cpu: CpuUse::default(),
-        energy: None,
-        parts: Vec::new(),
-        memory_j: None,
-        stack_stages: Vec::new(),
         counters: vec![("errors", errors)],
-        events: 0,
-        measured: MeasuredState::Only,
-        faults: Vec::new(),
         finished,
+        ..Outcome::default()
     }
 }
 

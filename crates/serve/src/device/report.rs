@@ -1,6 +1,6 @@
 //! Report of the requests that a server has served, in the form of a simulated run's.
 
-use phaselink_core::ledger::{CpuUse, JobOutcome, Latency, MeasuredState, Outcome, WireUse};
+use phaselink_core::ledger::{JobOutcome, Latency, Outcome};
 use phaselink_core::time::Span;
 use serde_json::{Value, json};
 
@@ -25,21 +25,10 @@ pub struct EmptyExchange {
 pub fn outcome(name: &str, tally: &Tally, elapsed: Span) -> Outcome {
     Outcome {
         drive: name.into(),
-        seed: 0,
         elapsed,
         jobs: vec![JobOutcome { name: "served".into(), ..job(tally, elapsed) }],
-        upstream: WireUse::default(),
-        downstream: WireUse::default(),
-        cpu: CpuUse::default(),
-        energy: None,
-        parts: Vec::new(),
-        memory_j: None,
-        stack_stages: Vec::new(),
-        counters: Vec::new(),
-        events: 0,
-        measured: MeasuredState::Only,
-        faults: Vec::new(),
         finished: true,
+        ..Outcome::default()
     }
 }
 

@@ -6,6 +6,7 @@
 //!   [`poll_group`] which thread owns which queue. [`service`] gives each front-end its poll groups.
 //! - The folders keep what is particular to each front-end: parsing, memory and notifications.
 
+pub mod buffer;
 pub mod kind;
 pub mod lifecycle;
 pub mod model;
@@ -22,6 +23,7 @@ pub mod vhost_user;
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::Problem;
 
+pub use nvme_command::behind_the_doorbell;
 pub(crate) use socket::bind_unix;
 
 pub use kind::{Front, FrontArguments, FrontKind, STRICT};

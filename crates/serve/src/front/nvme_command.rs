@@ -13,12 +13,14 @@
 
 use std::io;
 
+use phaselink_core::drive::Drive;
 use phaselink_core::number::low_u16;
 use phaselink_core::protocol::nvme::commands::{Changes, CommandSet, MediaUse};
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
+use super::kind::{STRICT, Switch};
 use super::lifecycle::{Completion, Endpoint, Fetch, Lifecycle, Request, RequestClass, RequestInFlight, Round};
 use super::model::{ModelQueue, Submission};
 use crate::clock::Clock;
@@ -27,7 +29,24 @@ use crate::device::faults::FaultEffect;
 use crate::device::record::Record;
 use crate::device::store::Store;
 use crate::nvme::arbitration::QueuePriority;
-use crate::nvme::{Command, CommandProgress, Host, NextCommand, QueueSet};
+use crate::nvme::{Command, CommandProgress, Host, NextCommand, QueueSet, limits};
+
+/// Flag of the front-ends whose hosts drive an NVMe controller.
+pub(super) const STRICT_SWITCH: Switch = Switch {
+    name: STRICT,
+    alias: "strict-nvme",
+    help: "Tell at the end what hosts over vfio-user or NVMe/TCP have done that the NVMe specification leaves undefined",
+};
+
+/// Returns the drive that is modelled for hosts with software of their own: with queues for `controllers` controllers,
+/// and without the costs of the modelled host.
+pub fn behind_the_doorbell(drive: &Drive, controllers: usize) -> Drive {
+    let mut drive = drive.without_faults();
+    drive.nvme.queue_pairs = limits::offered_queue_pairs(&drive) * controllers as u32;
+    drive.stack.clear_costs();
+    drive.host.clear_request_costs();
+    drive
+}
 
 /// Host whose queues a thread polls.
 pub(super) trait QueueHost: Host {

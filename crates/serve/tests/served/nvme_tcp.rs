@@ -119,7 +119,7 @@ fn written_bytes_are_read_over_every_data_path_with_and_without_digests() {
             assert_eq!(initiator.subsystem, running.subsystem);
             assert_eq!(initiator.namespace().unwrap(), (1, GEOMETRY.capacity_bytes / 512, 9));
             let mut queue = initiator.queue(1, 32).unwrap();
-            // In the capsule, and after R2T.
+            // Small writes send their data in the capsule, large ones after R2T.
             for (seed, bytes) in [(1, 512), (2, 8192), (3, 8704), (4, 128 << 10)] {
                 let data = bytes_of(seed, bytes);
                 write(&mut queue, seed * 300, &data);

@@ -5,6 +5,7 @@ use crate::results::units;
 use crate::results::words::{UNBROKEN, listed};
 use crate::results::{Finding, FindingKind, FindingPart, FindingUnit};
 use phaselink_core::drive::Drive;
+use phaselink_core::fabric::TARGET_CORES;
 use phaselink_core::ledger::outcome::per;
 use phaselink_core::ledger::stage::LatencyCause;
 use phaselink_core::time::Span;
@@ -46,14 +47,13 @@ impl CoresUse<'_> {
     fn new<'a>(drive: &Drive, cell: &'a Cell) -> CoresUse<'a> {
         let elapsed = cell.outcome.elapsed.as_ns();
         let busy = cell.outcome.cpu.working + cell.outcome.cpu.switching;
-        let target = cell.outcome.parts.iter().find(|part| part.resource == "target cores");
         let network = means_ns(&cell.all).into_iter().find(|(cause, _)| *cause == LatencyCause::Network);
         CoresUse {
             name: &cell.outcome.drive,
             polling: if drive.fabric.target_poll >= ALWAYS { drive.fabric.target_cores } else { 0 },
             network_ns: network.map_or(0.0, |(_, ns)| ns),
             initiator: per(busy.as_ns(), elapsed),
-            target: target.map_or(0.0, |part| per(part.busy.as_ns(), elapsed)),
+            target: cell.outcome.busy_parts(TARGET_CORES).unwrap_or(0.0),
             iops: cell.outcome.iops(),
         }
     }
@@ -77,7 +77,7 @@ impl CoresUse<'_> {
         [
             part(LatencyCause::Network.name(), self.network_ns, FindingUnit::Ns),
             part("initiator cores", self.initiator, FindingUnit::Cores),
-            part("target cores", self.target, FindingUnit::Cores),
+            part(TARGET_CORES, self.target, FindingUnit::Cores),
         ]
     }
 }

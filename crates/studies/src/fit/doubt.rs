@@ -17,7 +17,7 @@
 use super::matrix::{Rows, axes, dot};
 use super::search::{KNOWN_LEAST, SEEDS, Solution, TOLERANCE, information, pull, squares};
 use super::{Fit, FitKey, FitTask};
-use phaselink_core::number::{length, real, whole, wide_index};
+use phaselink_core::number::{real_length, whole, wide_index};
 
 /// Quantiles of Student's distribution for 95 % with 1, 2, … degrees of freedom, for two-sided intervals of 90 %.
 const STUDENT: [f64; 11] = [6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796];
@@ -163,16 +163,16 @@ impl Misfit {
         };
         let chance: Vec<f64> = solution.chance.iter().map(|seed| left(seed)).collect();
         let by_themselves = squares(alone, &solution.weights);
-        let mean = chance.iter().sum::<f64>() / real(length(chance.len())) + by_themselves;
+        let mean = chance.iter().sum::<f64>() / real_length(chance.len()) + by_themselves;
         // The independent variation of all figures together rarely exceeds two standard deviations, so its sum of
         // squares rarely exceeds four times the mean.
         let most = chance.iter().copied().fold(0.0, f64::max) + 4.0 * by_themselves;
         let found = left(&solution.residuals);
-        let free = question.figures().map(|figure| figure.share()).sum::<f64>() - real(length(slopes.len()));
+        let free = question.figures().map(|figure| figure.share()).sum::<f64>() - real_length(slopes.len());
         let is_checked = free >= 0.5;
         let variance = if is_checked && found > most { (found - mean) / free } else { 0.0 };
         let freedom = if variance > 0.0 { wide_index(whole(free)) } else { wide_index(SEEDS) - 1 };
-        let mean_weight = solution.weights.iter().sum::<f64>() / real(length(solution.weights.len()));
+        let mean_weight = solution.weights.iter().sum::<f64>() / real_length(solution.weights.len());
         Misfit { variance, mean_weight, freedom, is_checked }
     }
 
@@ -225,7 +225,7 @@ fn variances(solution: &Solution, slopes: &Rows, alone: &[f64], misfit: f64) -> 
     let unknown: Vec<&Vec<f64>> = unknown.map(|(_, axis)| axis).collect();
     let by_nothing = |key: usize| unknown.iter().map(|axis| axis[key] * axis[key]).sum::<f64>() * UNKNOWN_VARIANCE;
     let variance = |key: usize| {
-        squares(&by_chance, key) / real(length(by_chance.len())) + squares(&by_themselves, key) + by_nothing(key)
+        squares(&by_chance, key) / real_length(by_chance.len()) + squares(&by_themselves, key) + by_nothing(key)
     };
     (0..slopes.len()).map(variance).collect()
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::matrix::{Rows, axes, dot};
 use super::{FitTask, SimulateEach, TrialFigures};
-use phaselink_core::number::{length, real};
+use phaselink_core::number::{length, real, real_length};
 use phaselink_core::problem::Problems;
 use phaselink_core::random::Random;
 
@@ -239,7 +239,7 @@ impl<'a> FitSearch<'a> {
     /// Returns, for each seed, the difference of its figures from the mean. It is scaled to the difference of one
     /// measurement from the mean of all seeds.
     fn chance(&self, seeds: &Rows, mean: &Figures) -> Rows {
-        let count = real(length(seeds.len()));
+        let count = real_length(seeds.len());
         let scales = self.question.runs.iter().zip(&self.question.jobs).flat_map(|(run, (_, ios))| {
             let scale = libm::sqrt((real(*ios) / real(run.ios.max(1)) + 1.0 / count) * count / (count - 1.0));
             run.figures.iter().map(move |_| scale)
@@ -254,7 +254,7 @@ impl<'a> FitSearch<'a> {
     fn weights(&self, chance: &Rows) -> Vec<f64> {
         let alone = self.question.independent_errors();
         let weight = |(place, figure): (usize, &super::MeasuredFigure)| {
-            let noise = chance.iter().map(|seed| seed[place] * seed[place]).sum::<f64>() / real(length(chance.len()));
+            let noise = chance.iter().map(|seed| seed[place] * seed[place]).sum::<f64>() / real_length(chance.len());
             figure.share() / (noise + alone[place] * alone[place])
         };
         self.question.figures().enumerate().map(weight).collect()
@@ -275,7 +275,7 @@ fn slope(down: &Rows, up: &Rows, apart: f64) -> Figures {
     if apart <= 0.0 {
         return vec![0.0; down.first().map_or(0, Vec::len)];
     }
-    let count = real(length(down.len()));
+    let count = real_length(down.len());
     let of_figure = |figure: usize| {
         let differences: Vec<f64> = down.iter().zip(up).map(|(down, up)| up[figure] - down[figure]).collect();
         let mean = differences.iter().sum::<f64>() / count;
@@ -317,7 +317,7 @@ fn deviations(slopes: &Rows, weights: &[f64], chance: &Rows) -> Vec<f64> {
     let axes = axes(&information(slopes, weights));
     let moves: Rows = chance.iter().map(|seed| axes.solve(&pull(slopes, weights, seed), KNOWN_LEAST)).collect();
     let deviation = |key: usize| {
-        libm::sqrt(moves.iter().map(|moved| moved[key] * moved[key]).sum::<f64>() / real(length(moves.len())))
+        libm::sqrt(moves.iter().map(|moved| moved[key] * moved[key]).sum::<f64>() / real_length(moves.len()))
     };
     (0..slopes.len()).map(deviation).collect()
 }
@@ -332,7 +332,7 @@ fn distance(from: &[f64], to: &[f64]) -> f64 {
 }
 
 fn mean(seeds: &Rows) -> Figures {
-    let count = real(length(seeds.len()));
+    let count = real_length(seeds.len());
     let figures = 0..seeds.first().map_or(0, Vec::len);
     figures.map(|figure| seeds.iter().map(|seed| seed[figure]).sum::<f64>() / count).collect()
 }

@@ -9,7 +9,7 @@ use crate::simulations::{SimulateEach, simulated};
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::number::{length, real};
+use phaselink_core::number::real_length;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::{Job, UnresolvedJobs};
 
@@ -75,7 +75,7 @@ pub fn parse_rates(text: &str) -> Result<Vec<f64>, Problem> {
     let rates: Option<Vec<f64>> = match text.split_once(':') {
         None => text.split(',').map(rate).collect(),
         Some((low, high)) => rate(low).zip(rate(high)).map(|(low, high)| {
-            (0..POINTS).map(|place| low + (high - low) * real(length(place)) / real(length(POINTS - 1))).collect()
+            (0..POINTS).map(|place| low + (high - low) * real_length(place) / real_length(POINTS - 1)).collect()
         }),
     };
     let rates = rates.ok_or_else(wrong)?;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use serde::Deserialize;
 
 use super::request::{ConversationTurn, PromptRequest};
-use phaselink_core::number::{length, real, whole, wide_index};
+use phaselink_core::number::{real, real_length, whole, wide_index};
 use phaselink_core::random::Random;
 
 /// Longest generated prompt in tokens. A conversation that reaches it ends.
@@ -208,7 +208,7 @@ impl GeneratedRequests {
     /// Draws a shared prompt and returns its block identities, and how many of them earlier requests have used (all or
     /// none). The k-th prompt is drawn with a probability proportional to 1/k.
     fn shared_ids(&mut self) -> (Vec<u64>, usize) {
-        let weights = (1..=SHARED_PROMPTS).map(|rank| 1.0 / real(length(rank)));
+        let weights = (1..=SHARED_PROMPTS).map(|rank| 1.0 / real_length(rank));
         let mut level = self.random.unit() * weights.clone().sum::<f64>();
         let chosen = weights.into_iter().position(|weight| {
             level -= weight;

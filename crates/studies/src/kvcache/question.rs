@@ -313,7 +313,7 @@ impl KvCacheStudy {
         let at_full_rate = |place: usize| cache.run_at_full_rate(full_rate[place], FULL_RATE_PIECES);
         let Some(full_rate) = simulated(each, full_rate.len(), at_full_rate) else { return Ok(None) };
         let load = CacheLoad::of(&walk, sums, drives, &full_rate);
-        // Where drives fall behind, waits in windows would be as long as the windows.
+        // Skip runs at the recorded times if a drive falls behind: waits would only grow with the length of a window.
         let is_run = load.is_none_or(|load| !load.is_too_much());
         let at_own_times = |place: usize| is_run.then(|| cache.run(&walk.windows[place]));
         let Some(open) = simulated(each, walk.windows.len(), at_own_times) else { return Ok(None) };

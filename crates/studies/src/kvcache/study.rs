@@ -9,7 +9,7 @@ use super::tiers::{BlockCount, CachePlan, CacheTotals, RequestParts, Tiers};
 use super::windows::{FullRateTimes, SampledWindow, StripedDrives, WindowRequest, WindowTimes, WindowWork, add_pieces};
 use crate::predict::lifetime::{WrittenPattern, flash_lifetime};
 use phaselink_core::drive::Drive;
-use phaselink_core::number::{length, real, whole, wide_index};
+use phaselink_core::number::{length, real, real_length, whole, wide_index};
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::request::Op;
 use phaselink_core::time::Span;
@@ -131,7 +131,7 @@ impl TimePerByte {
         }
         let s_per_byte = times / bytes;
         let errors: Vec<f64> = windows.iter().map(|(time, bytes)| time - s_per_byte * bytes).collect();
-        TimePerByte { s_per_byte, half_width: half_width(&errors) * real(length(windows.len())) / bytes }
+        TimePerByte { s_per_byte, half_width: half_width(&errors) * real_length(windows.len()) / bytes }
     }
 
     fn interval(&self) -> [f64; 2] {
@@ -141,7 +141,7 @@ impl TimePerByte {
 
 /// Returns the quantile `share` (0 to 1) of sorted values, or 0 if there are none.
 fn at(sorted: &[f64], share: f64) -> f64 {
-    let place = wide_index(whole(share * real(length(sorted.len()))));
+    let place = wide_index(whole(share * real_length(sorted.len())));
     sorted.get(place.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
 }
 
@@ -279,7 +279,7 @@ impl SampledTime {
 }
 
 fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / real(length(values.len().max(1)))
+    values.iter().sum::<f64>() / real_length(values.len().max(1))
 }
 
 /// Returns half the width of the 95 % confidence interval of the mean of independent values, or 0 for a single value.
@@ -290,10 +290,10 @@ fn half_width(values: &[f64]) -> f64 {
     }
     let middle = mean(values);
     let squares: f64 = values.iter().map(|value| (value - middle) * (value - middle)).sum();
-    let (free, z) = (real(length(values.len())) - 1.0, NORMAL);
+    let (free, z) = (real_length(values.len()) - 1.0, NORMAL);
     let (z3, z5) = (z * z * z, z * z * z * z * z);
     let student = z + (z3 + z) / (4.0 * free) + (5.0 * z5 + 16.0 * z3 + 3.0 * z) / (96.0 * free * free);
-    student * libm::sqrt(squares / free / real(length(values.len())))
+    student * libm::sqrt(squares / free / real_length(values.len()))
 }
 
 /// Time until the writes of a cache wear out the memory cells of one drive, or the reason why it is not known.

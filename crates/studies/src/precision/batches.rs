@@ -2,7 +2,7 @@
 
 use super::{BATCHES, KnownFigure, PrecisionEstimate, TooShort};
 use phaselink_core::ledger::Latency;
-use phaselink_core::number::{length, real};
+use phaselink_core::number::real_length;
 
 /// Quantile of Student's t distribution for 97.5 % (a two-sided interval of 95 %), with one degree of freedom less than
 /// there are batches.
@@ -89,18 +89,18 @@ fn merged(slices: &[Latency]) -> Latency {
 
 /// Returns half the width of the 95 % confidence interval of the mean of independent values, one for each batch.
 pub(super) fn half_width(values: &[f64]) -> f64 {
-    STUDENT_T * libm::sqrt(square_sum(values) / real(length(values.len() - 1)) / real(length(values.len())))
+    STUDENT_T * libm::sqrt(square_sum(values) / real_length(values.len() - 1) / real_length(values.len()))
 }
 
 /// Returns the sum of squared deviations of the values from their mean.
 fn square_sum(values: &[f64]) -> f64 {
-    let mean = values.iter().sum::<f64>() / real(length(values.len()));
+    let mean = values.iter().sum::<f64>() / real_length(values.len());
     values.iter().map(|value| (value - mean) * (value - mean)).sum()
 }
 
 /// Returns the correlation of each value with the next (lag 1), or 0 if the values do not vary.
 pub(super) fn correlation(values: &[f64]) -> f64 {
-    let mean = values.iter().sum::<f64>() / real(length(values.len()));
+    let mean = values.iter().sum::<f64>() / real_length(values.len());
     let together: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
     let apart = square_sum(values);
     // If the values differ only by rounding errors, they do not vary.
@@ -112,7 +112,7 @@ pub(super) fn correlation(values: &[f64]) -> f64 {
 pub(super) fn warm_up(values: &[f64]) -> Option<usize> {
     let error = |cut: usize| {
         let rest = &values[cut..];
-        square_sum(rest) / real(length(rest.len() * rest.len()))
+        square_sum(rest) / real_length(rest.len() * rest.len())
     };
     let half = values.len() / 2;
     let best = (0..=half).min_by(|left, right| error(*left).total_cmp(&error(*right)))?;

@@ -1,6 +1,6 @@
 //! Text tables in columns, with which every command prints.
 
-use phaselink_core::number::{length, real, whole, wide_index};
+use phaselink_core::number::{real_length, whole, wide_index};
 use std::fmt;
 
 const GAP: &str = "  ";
@@ -197,7 +197,7 @@ pub fn characters(text: &str) -> usize {
 /// empty for a share above zero.
 pub fn bar(share: f64, width: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = wide_index(whole((share.clamp(0.0, 1.0) * real(length(width)) * 8.0).round()));
+    let eighths = wide_index(whole((share.clamp(0.0, 1.0) * real_length(width) * 8.0).round()));
     let eighths = if share > 0.0 { eighths.max(1) } else { eighths };
     "█".repeat(eighths / 8) + PARTS[eighths % 8]
 }

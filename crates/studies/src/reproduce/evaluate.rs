@@ -7,7 +7,7 @@
 use super::expression::{Expression, Function, Operator};
 use super::plan_experiment::PlanExperiment;
 use super::quantity::Quantity;
-use phaselink_core::number::{length, real};
+use phaselink_core::number::real_length;
 
 /// Share of the largest value of a series at which the series counts as saturated.
 const SATURATED: f64 = 0.9;
@@ -234,7 +234,7 @@ fn extreme_value(
 }
 
 fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / real(length(values.len()))
+    values.iter().sum::<f64>() / real_length(values.len())
 }
 
 fn range(values: &[f64]) -> f64 {

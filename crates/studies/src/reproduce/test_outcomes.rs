@@ -36,8 +36,6 @@ pub(super) fn outcome_of(latencies_ns: &[u64]) -> Outcome {
     let elapsed = read.runtime;
     let wire = |data_bytes| WireUse { bytes_per_ns: 2.0, data_bytes, busy: elapsed / 4, ..WireUse::default() };
     Outcome {
-        faults: Vec::new(),
-        measured: phaselink_core::ledger::MeasuredState::Only,
         drive: String::from("sample"),
         seed: 1,
         elapsed,
@@ -46,12 +44,10 @@ pub(super) fn outcome_of(latencies_ns: &[u64]) -> Outcome {
         counters: vec![("queue_reads", 2 * read.ios)],
         jobs: vec![JobOutcome { read, ..JobOutcome::default() }],
         cpu: CpuUse { cores: 1, spinning: elapsed / 2, ..CpuUse::default() },
-        parts: Vec::new(),
         energy: Some(Energy { server_w: 100.0, idle_w: 80.0 }),
-        memory_j: None,
         stack_stages: vec![String::from("read() call")],
-        events: 0,
         finished: true,
+        ..Outcome::default()
     }
 }
 

@@ -35,7 +35,7 @@ fn number_that_rounds_to_the_printed_digits_is_reproduced() {
 }
 
 #[test]
-fn words_of_the_paper_may_allow_one_side_alone() {
+fn paper_that_says_exceed_or_just_under_bounds_a_figure_on_one_side_only() {
     let ids = ["A", "B", "C", "D"];
     let rows: String = ids.map(|id| row(id, "a.iops")).concat();
     let expected = "A,number,q,1/s,490e3,exceed,s,\nB,number,q,1/s,510e3,exceed,s,\n\

@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json};
 use super::percentiles::{P50, P90, P95, P99, P99_9, P99_99, Percentile};
 use super::places::{ClosedBound, CompareTable, RunPart};
 use phaselink_core::config::document::Place;
+use phaselink_core::fabric::TARGET_CORES;
 use phaselink_core::ledger::{JobOutcome, Latency, Outcome, PercentileEstimate, TooFewRequests, WireUse};
 use phaselink_core::number::real;
 use phaselink_core::problem::Problems;
@@ -213,6 +214,9 @@ figures! {
     /// Busy cores of the host divided by the bandwidth of user data in 10^9 bytes a second; 0 without data.
     cores_per_gb_per_s: known("cores per GB/s", Unit::Cores, |run| run.outcome.cores_per_gb_per_s())
         .in_run(RunPart::Processor, "cores per GB/s").outside_cells();
+    /// Mean number of busy cores of the target of NVMe over Fabrics during the run; unknown if the drive is in its host.
+    busy_target_cores: unknown("target cores", Unit::Cores, |run| run.outcome.busy_parts(TARGET_CORES))
+        .in_run(RunPart::Processor, "target cores busy").outside_cells();
     /// Mean power of the whole server during the run, in watts; unknown if the drive file gives no power of the idle server.
     server_w: unknown("power", Unit::W, |run| Some(run.outcome.energy?.server_w))
         .in_intervals().in_run(RunPart::Power, "server power").outside_cells();

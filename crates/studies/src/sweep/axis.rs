@@ -2,7 +2,7 @@
 
 use crate::reproduce::option_text;
 use phaselink_core::config::document::{Node, Place, Value};
-use phaselink_core::number::{length, real, whole, wide_index};
+use phaselink_core::number::{real, real_length, whole, wide_index};
 
 /// Largest number of values of one axis, and of points of a sweep.
 pub(super) const POINTS_MAX: usize = 1_000_000;
@@ -99,16 +99,16 @@ pub(super) fn range(from: f64, to: f64, spacing: Spacing) -> Result<Vec<f64>, Wr
         return Err((format!("a logarithmic range from {from}"), "from above 0"));
     }
     let values = count(from, to, spacing)?;
-    if values > real(length(POINTS_MAX)) {
+    if values > real_length(POINTS_MAX) {
         return Err((format!("a range of {values:.0} values"), "at most 1,000,000"));
     }
     let last = wide_index(whole(values)) - 1;
     let value = |place: usize| match spacing {
-        Spacing::Step(step) => from + step * real(length(place)),
-        Spacing::Factor(factor) => from * libm::pow(factor, real(length(place))),
+        Spacing::Step(step) => from + step * real_length(place),
+        Spacing::Factor(factor) => from * libm::pow(factor, real_length(place)),
         _ if place == last => to,
-        Spacing::Linear(_) => from + (to - from) * (real(length(place)) / real(length(last))),
-        Spacing::Logarithmic(_) => from * libm::pow(to / from, real(length(place)) / real(length(last))),
+        Spacing::Linear(_) => from + (to - from) * (real_length(place) / real_length(last)),
+        Spacing::Logarithmic(_) => from * libm::pow(to / from, real_length(place) / real_length(last)),
     };
     Ok((0..=last).map(|place| round_to_digits(value(place))).collect())
 }
@@ -121,7 +121,7 @@ fn count(from: f64, to: f64, spacing: Spacing) -> Result<f64, Wrong> {
         Spacing::Step(step) => Err((format!("a step of {step}"), "above 0")),
         Spacing::Factor(factor) if factor > 1.0 => Ok((libm::log(to / from) / libm::log(factor) + SLACK).floor() + 1.0),
         Spacing::Factor(factor) => Err((format!("a factor of {factor}"), "above 1")),
-        Spacing::Linear(count) | Spacing::Logarithmic(count) if count >= 2 => Ok(real(length(count))),
+        Spacing::Linear(count) | Spacing::Logarithmic(count) if count >= 2 => Ok(real_length(count)),
         Spacing::Linear(count) | Spacing::Logarithmic(count) => Err((format!("a count of {count}"), "2 or more")),
     }
 }

@@ -9,7 +9,7 @@ use crate::predict::predict;
 use crate::results::words::{UNBROKEN, listed};
 use crate::results::{Figure, Unit, units};
 use phaselink_core::drive::Drive;
-use phaselink_core::number::{length, real};
+use phaselink_core::number::real_length;
 use phaselink_core::workload::Job;
 
 /// Ratio of largest to smallest value of a column below which all its values count as equal.
@@ -154,7 +154,7 @@ fn mean_ratio(plan: &Plan, values: &[PointValue], axis: usize) -> Option<f64> {
     }
     let ratios: Vec<f64> =
         groups.values().filter(|(_, _, count)| *count > 1).map(|(least, most, _)| libm::log(most / least)).collect();
-    (!ratios.is_empty()).then(|| libm::exp(ratios.iter().sum::<f64>() / real(length(ratios.len()))))
+    (!ratios.is_empty()).then(|| libm::exp(ratios.iter().sum::<f64>() / real_length(ratios.len())))
 }
 
 /// Returns the index of the value of a sweep's point along each axis, followed by the index of its seed.

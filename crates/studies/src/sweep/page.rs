@@ -13,7 +13,7 @@ use crate::report::html::page::{Page, list, side_by_side};
 use crate::results::Figure;
 use crate::results::units;
 use phaselink_core::config::document::Value;
-use phaselink_core::number::{length, real};
+use phaselink_core::number::{real, real_length};
 use phaselink_core::workload;
 
 /// Largest number of curves in one plot, equal to the number of colours.
@@ -168,7 +168,7 @@ impl Seeds {
     fn point(&self) -> Point {
         let least = self.values.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let y = self.values.iter().sum::<f64>() / real(length(self.values.len()));
+        let y = self.values.iter().sum::<f64>() / real_length(self.values.len());
         Point { x: self.x, y, ends: if self.values.len() > 1 { Some((least, largest)) } else { self.ends } }
     }
 }

@@ -43,14 +43,12 @@ pub(crate) fn outcome() -> Outcome {
             context_switches: 2020,
         },
         energy: Some(Energy { server_w: 101.0, idle_w: 80.0 }),
-        parts: Vec::new(),
         memory_j: Some(2e-5),
         stack_stages: vec!["system call".to_string(), "block layer".to_string()],
         counters: vec![("queue reads", 12_345), ("tag collisions", 0)],
         events: 54_321,
-        faults: Vec::new(),
-        measured: MeasuredState::Only,
         finished: true,
+        ..Outcome::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Prediction intervals of figures from random draws of uncertain constants, and the constants that contribute most.
 
 use crate::results::documents::{Contribution, Interval};
-use phaselink_core::number::{length, real, whole, wide_index};
+use phaselink_core::number::{real_length, whole, wide_index};
 
 /// Fraction of the random draws beyond each end of a prediction interval.
 const BEYOND: f64 = 0.05;
@@ -24,7 +24,7 @@ pub(super) fn prediction_interval<'a>(
     }
     let mut sorted = drawn.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let beyond = wide_index(whole(BEYOND * real(length(sorted.len()))));
+    let beyond = wide_index(whole(BEYOND * real_length(sorted.len())));
     let (low, high) = (sorted[beyond], sorted[sorted.len() - 1 - beyond]);
     Some(Interval {
         low: low.min(central),
@@ -53,7 +53,7 @@ pub(super) fn with_model_error(interval: Interval, central: f64, model_error: Op
 /// be chance: a few dozen draws of a few dozen constants correlate by chance. A constant that correlates only because
 /// it correlates with a strong one is not named.
 fn contributions<'a>(drawn: &[f64], inputs: impl Iterator<Item = (&'a str, Vec<f64>)>) -> Vec<Contribution> {
-    let chance = CHANCE_ERRORS / libm::sqrt(real(length(drawn.len())) - 1.0);
+    let chance = CHANCE_ERRORS / libm::sqrt(real_length(drawn.len()) - 1.0);
     let figure = ranks(drawn);
     let mut rest = figure.clone();
     let mut inputs: Vec<(&str, Vec<f64>)> = inputs.map(|(key, levels)| (key, ranks(&levels))).collect();
@@ -74,7 +74,7 @@ fn contributions<'a>(drawn: &[f64], inputs: impl Iterator<Item = (&'a str, Vec<f
 
 /// Replaces `values` by the part that `other` does not explain: the residual of their linear regression.
 fn take_away(values: &mut [f64], other: &[f64]) {
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / real(length(values.len()));
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / real_length(values.len());
     let (mean_value, mean_other) = (mean(values), mean(other));
     let together: f64 = values.iter().zip(other).map(|(a, b)| (a - mean_value) * (b - mean_other)).sum();
     let apart: f64 = other.iter().map(|b| (b - mean_other) * (b - mean_other)).sum();
@@ -89,7 +89,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     let mut ranks = vec![0.0; values.len()];
     let mut rank = 0;
     for equal in order.chunk_by(|a, b| values[*a] == values[*b]) {
-        let mean = real(length(rank)) + real(length(equal.len() - 1)) / 2.0;
+        let mean = real_length(rank) + real_length(equal.len() - 1) / 2.0;
         equal.iter().for_each(|place| ranks[*place] = mean);
         rank += equal.len();
     }
@@ -98,7 +98,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 
 /// Returns Pearson's correlation of two series of equal length, or 0 if one of them does not vary.
 fn correlation(a: &[f64], b: &[f64]) -> f64 {
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / real(length(values.len()));
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / real_length(values.len());
     let (mean_a, mean_b) = (mean(a), mean(b));
     let pairs = || a.iter().zip(b).map(|(a, b)| (a - mean_a, b - mean_b));
     let together: f64 = pairs().map(|(a, b)| a * b).sum();

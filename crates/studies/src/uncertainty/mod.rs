@@ -17,7 +17,7 @@ use interval::prediction_interval;
 use phaselink_core::config::UncertainConstant;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
-use phaselink_core::number::{length, real, whole, wide_index};
+use phaselink_core::number::{real_length, whole, wide_index};
 use phaselink_core::random::Random;
 
 pub use crate::results::documents::{Contribution, Interval};
@@ -101,9 +101,9 @@ fn keys_of(drive: &Drive) -> Vec<String> {
 fn levels(key: &str, count: usize, seed: u64) -> Vec<f64> {
     let mut random = Random::stream(seed, key);
     let mut levels: Vec<f64> =
-        (0..count).map(|part| (real(length(part)) + random.unit()) / real(length(count))).collect();
+        (0..count).map(|part| (real_length(part) + random.unit()) / real_length(count)).collect();
     for place in (1..count).rev() {
-        levels.swap(place, wide_index(whole(random.unit() * real(length(place + 1)))));
+        levels.swap(place, wide_index(whole(random.unit() * real_length(place + 1))));
     }
     levels
 }

@@ -1,7 +1,7 @@
 //! Agreement of predicted with measured values: median errors, weighted means, bias and coverage.
 
 use crate::results::documents::{Agreement, MeasuredKind, ValidatedRow};
-use phaselink_core::number::{length, real};
+use phaselink_core::number::real_length;
 
 /// Computes the errors of all measurements whose measured and predicted values are above zero.
 pub(super) fn agreement_of<'a>(rows: impl IntoIterator<Item = &'a ValidatedRow>) -> Agreement {
@@ -10,7 +10,7 @@ pub(super) fn agreement_of<'a>(rows: impl IntoIterator<Item = &'a ValidatedRow>)
     let errors = |rows: &mut dyn Iterator<Item = &ValidatedRow>| median(rows.filter_map(error_pct).collect());
     let logs: Vec<f64> = rows.iter().filter_map(|row| ratio(row)).map(libm::log).collect();
     let known: Vec<bool> = rows.iter().filter_map(|row| is_inside(row)).collect();
-    let share = |count: usize, of: usize| (of > 0).then(|| 100.0 * real(length(count)) / real(length(of)));
+    let share = |count: usize, of: usize| (of > 0).then(|| 100.0 * real_length(count) / real_length(of));
     Agreement {
         rows: rows.len(),
         median_error_pct: errors(&mut rows.iter().copied()),
@@ -18,7 +18,7 @@ pub(super) fn agreement_of<'a>(rows: impl IntoIterator<Item = &'a ValidatedRow>)
         wmape_latencies_pct: wmape(of_kind(MeasuredKind::Latency)).map(|(pct, _)| pct),
         median_latency_error_pct: errors(&mut of_kind(MeasuredKind::Latency)),
         bias_pct: (!logs.is_empty())
-            .then(|| 100.0 * (libm::exp(logs.iter().sum::<f64>() / real(length(logs.len()))) - 1.0)),
+            .then(|| 100.0 * (libm::exp(logs.iter().sum::<f64>() / real_length(logs.len())) - 1.0)),
         coverage_pct: share(known.iter().filter(|inside| **inside).count(), known.len()),
     }
 }
@@ -56,7 +56,7 @@ fn wmape<'a>(rows: impl Iterator<Item = &'a ValidatedRow>) -> Option<(f64, usize
 fn weighted(parts: &[Option<(f64, usize)>]) -> Option<f64> {
     let known: Vec<(f64, usize)> = parts.iter().copied().flatten().collect();
     let rows: usize = known.iter().map(|(_, rows)| rows).sum();
-    (rows > 0).then(|| known.iter().map(|(pct, rows)| pct * real(length(*rows))).sum::<f64>() / real(length(rows)))
+    (rows > 0).then(|| known.iter().map(|(pct, rows)| pct * real_length(*rows)).sum::<f64>() / real_length(rows))
 }
 
 /// Returns the median of values; for an even number, the mean of the middle two. `None` without a value.

@@ -74,9 +74,9 @@ fn matches(parts: &[PatternPart], text: &str, captures: &mut Captures) -> bool {
         PatternPart::Literal(literal) => {
             text.strip_prefix(literal.as_str()).is_some_and(|after| matches(rest, after, captures))
         }
-        PatternPart::Any => ends(text).any(|end| matches(rest, &text[end..], captures)),
+        PatternPart::Any => possible_ends(text).any(|end| matches(rest, &text[end..], captures)),
         PatternPart::Capture(name) => {
-            let end = ends(text).skip(1).find(|end| matches(rest, &text[*end..], captures));
+            let end = possible_ends(text).skip(1).find(|end| matches(rest, &text[*end..], captures));
             if let Some(end) = end {
                 captures.insert(name.clone(), String::from(&text[..end]));
             }
@@ -86,7 +86,7 @@ fn matches(parts: &[PatternPart], text: &str, captures: &mut Captures) -> bool {
 }
 
 /// Returns the byte indices at which a part of the text may end, the shortest part first.
-fn ends(text: &str) -> impl Iterator<Item = usize> + '_ {
+fn possible_ends(text: &str) -> impl Iterator<Item = usize> + '_ {
     text.char_indices().map(|(place, _)| place).chain([text.len()])
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::fit::sheet::{DataSheet, SheetDrive, SimulateJobs, solve_drive};
 use crate::report::{Answer, Prose, Table};
 use crate::results::units;
-use phaselink_core::number::{length, real};
+use phaselink_core::number::real_length;
 use phaselink_core::problem::Problems;
 
 /// Measured latencies, a line for each drive, load, direction and percentile.
@@ -205,7 +205,7 @@ fn errors(figures: &[TailFigure]) -> Vec<TailError> {
                 percentile,
                 loads: meant.len(),
                 median_error: off.get(off.len() / 2).copied().unwrap_or_default(),
-                in_interval: real(length(covered)) / real(length(meant.len().max(1))),
+                in_interval: real_length(covered) / real_length(meant.len().max(1)),
             });
         }
     }
@@ -246,7 +246,7 @@ impl TailsAnswer {
         table = table.right("in interval %");
         for group in self.errors.chunks(PERCENTILES.len()) {
             let Some(first) = group.first() else { continue };
-            let covered = group.iter().map(|it| it.in_interval).sum::<f64>() / real(length(group.len()));
+            let covered = group.iter().map(|it| it.in_interval).sum::<f64>() / real_length(group.len());
             let offs = group.iter().map(|it| format!("{:.1}", 100.0 * it.median_error));
             let head = [first.drive.clone(), String::from(first.direction), first.loads.to_string()];
             table.row(head.into_iter().chain(offs).chain([format!("{:.0}", 100.0 * covered)]));

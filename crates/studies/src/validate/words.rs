@@ -1,6 +1,6 @@
 //! Answers of `validate` in words: text, Markdown, comma-separated values, and HTML page.
 
-use phaselink_core::number::{length, real};
+use phaselink_core::number::real_length;
 use std::collections::BTreeMap;
 
 use super::{Agreement, ConfoundedPair, FoldsDocument, MeasuredKind, Provenance, ValidateDocument};
@@ -154,7 +154,7 @@ impl ValidatedSource {
     /// Returns the conclusion: number of measurements that the model answers, and error of its predictions.
     fn conclusion(&self) -> String {
         let (answerable, predicted) = (self.rows - self.unanswerable, self.predicted.rows);
-        let share = 100.0 * real(length(self.answered)) / (answerable as f64).max(1.0);
+        let share = 100.0 * real_length(self.answered) / (answerable as f64).max(1.0);
         let predictions = match self.predicted.median_error_pct {
             Some(median) => {
                 format!(
@@ -288,7 +288,7 @@ impl FoldsDocument {
         let sources: Vec<&Agreement> = self.sources.iter().map(|source| &source.agreement).collect();
         let mean = |of: &[&Agreement], read: fn(&Agreement) -> Option<f64>| {
             let known: Vec<f64> = of.iter().filter_map(|agreement| read(agreement)).collect();
-            let mean = known.iter().sum::<f64>() / real(length(known.len()));
+            let mean = known.iter().sum::<f64>() / real_length(known.len());
             if known.is_empty() { String::from("-") } else { format!("{mean:.1} %") }
         };
         let interval = self.interval.map_or(String::from("-"), |(low, high)| format!("{low:.3} to {high:.3}"));

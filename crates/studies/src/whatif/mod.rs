@@ -19,7 +19,7 @@ pub use question::{RecordedDrive, Recording, WhatIfQuestion, WhatIfStudy};
 
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Engine, Input};
-use phaselink_core::number::{index, length, real, short_length, whole, wide_index};
+use phaselink_core::number::{index, length, real, real_length, short_length, whole, wide_index};
 use phaselink_core::random::Random;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
@@ -293,7 +293,7 @@ pub fn window_weights(windows: usize, draw: usize, seed: u64) -> Vec<f64> {
     let mut random = Random::stream(seed.wrapping_add(length(draw)), "choice of windows");
     let mut weights = vec![0.0; windows];
     for _ in 0..windows {
-        weights[wide_index(whole(random.unit() * real(length(windows))))] += 1.0;
+        weights[wide_index(whole(random.unit() * real_length(windows)))] += 1.0;
     }
     weights
 }

@@ -81,7 +81,7 @@ impl Planted {
             Bug::ForgottenGapMove => self.forget_gap_move(engine),
             Bug::StaleShadowDoorbell => self.keep_tail_back(engine),
             Bug::ReorderedCompletion => self.reorder(engine),
-            Bug::ProtectionOnlyClaimed => lose_protection(engine),
+            Bug::ProtectionOnlyClaimed => drop_power_loss_protection(engine),
             Bug::IgnoredFlush => drop(engine.devices[0].media.take_steps()),
             Bug::TornUnit => tear_unit(engine),
             Bug::ResurrectedData => self.bring_back(engine),
@@ -237,9 +237,9 @@ pub(crate) fn overwrite(engine: &mut Engine, offset: u64, bytes: &[u8]) {
     }
 }
 
-fn lose_protection(engine: &mut Engine) {
+fn drop_power_loss_protection(engine: &mut Engine) {
     if let Some(notes) = engine.devices[0].media.notes() {
-        notes.lose_protection();
+        notes.drop_power_loss_protection();
     }
 }
 

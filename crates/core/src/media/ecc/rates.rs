@@ -7,7 +7,7 @@
 use super::inject::{DecodeOutcome, trial_of_bits};
 use super::sector::{CORRECTED_BITS, SECTOR_BYTES, STORED_BITS, SectorCodec};
 use super::{CHIPS, crossing};
-use crate::number::{length, real};
+use crate::number::{real, real_length};
 use crate::random::Random;
 
 /// Distance of the 95 % confidence limits from the mean, in standard errors.
@@ -20,7 +20,7 @@ const NEVER_SEEN: f64 = 3.0;
 /// independently of the others.
 pub fn probability_above(symbols: usize, wrong: f64, tolerated: usize) -> f64 {
     let term = |count| libm::exp(log_probability(symbols, wrong, count));
-    if real(length(symbols)) * wrong > real(length(tolerated)) {
+    if real_length(symbols) * wrong > real_length(tolerated) {
         return 1.0 - (0..=tolerated).map(term).sum::<f64>().min(1.0);
     }
     // Above the mean each term is a smaller fraction of the one before, so stop when a term no longer changes the sum.
@@ -37,12 +37,12 @@ pub fn probability_above(symbols: usize, wrong: f64, tolerated: usize) -> f64 {
 /// Returns the natural logarithm of the probability that exactly `count` of `symbols` are wrong, each with probability
 /// `wrong`.
 fn log_probability(symbols: usize, wrong: f64, count: usize) -> f64 {
-    let power = |base_log: f64, exponent: usize| if exponent == 0 { 0.0 } else { base_log * real(length(exponent)) };
+    let power = |base_log: f64, exponent: usize| if exponent == 0 { 0.0 } else { base_log * real_length(exponent) };
     log_binomial(symbols, count) + power(libm::log(wrong), count) + power(libm::log1p(-wrong), symbols - count)
 }
 
 fn log_binomial(symbols: usize, count: usize) -> f64 {
-    let log_factorial = |number: usize| libm::lgamma(real(length(number)) + 1.0);
+    let log_factorial = |number: usize| libm::lgamma(real_length(number) + 1.0);
     log_factorial(symbols) - log_factorial(count) - log_factorial(symbols - count)
 }
 
@@ -55,7 +55,7 @@ pub fn uncorrectable_probability(raw_bit_error_rate: f64) -> f64 {
 /// Returns the number of uncorrectable errors per user bit read (UBER) at this raw bit error rate. A sector counts as
 /// one error, as in JESD218.
 pub fn uncorrectable_bit_error_rate(raw_bit_error_rate: f64) -> f64 {
-    uncorrectable_probability(raw_bit_error_rate) / real(length(SECTOR_BYTES * 8))
+    uncorrectable_probability(raw_bit_error_rate) / real_length(SECTOR_BYTES * 8)
 }
 
 /// Returns the raw bit error rate at which the uncorrectable bit error rate (UBER) is `target`.
@@ -74,7 +74,7 @@ pub fn tolerated_raw_bit_error_rate(target: f64) -> f64 {
 /// there.
 pub fn log2_share_within_reach() -> f64 {
     let patterns: f64 = (0..=CORRECTED_BITS).map(|count| libm::exp(log_binomial(STORED_BITS, count))).sum();
-    libm::log2(patterns) - real(length(STORED_BITS / CHIPS))
+    libm::log2(patterns) - real_length(STORED_BITS / CHIPS)
 }
 
 /// Returns the probability that a sector is decoded wrongly with a good verdict, at this raw bit error rate. Assumes
@@ -113,7 +113,7 @@ pub struct SampledRates {
 /// beyond the code's power, times 3 / trials.
 pub fn sample(codec: &SectorCodec, raw_bit_error_rate: f64, trials: u64, seed: u64) -> SampledRates {
     let mut random = Random::stream(seed, "bit errors");
-    let interesting = real(length(CORRECTED_BITS + 1)) / real(length(STORED_BITS));
+    let interesting = real_length(CORRECTED_BITS + 1) / real_length(STORED_BITS);
     let drawn_at = raw_bit_error_rate.max(interesting);
     let numbers = WrongBitCounts::new(drawn_at);
     let weight = |count| {

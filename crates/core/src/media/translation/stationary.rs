@@ -14,7 +14,7 @@
 //! of all blocks, the limit of large `d`, this is `c i m_i = 1` down to the level at which no blocks are left. A
 //! collection makes room for `c b / (1 + a)` user writes.
 
-use crate::number::{index, length, narrow, real, whole, wide_index};
+use crate::number::{index, length, narrow, real, real_length, whole, wide_index};
 use crate::random::Random;
 
 /// Largest number of levels in the distribution of valid mapping units. Blocks with more units are modelled more
@@ -106,7 +106,7 @@ pub(super) fn make_sum(valid: &mut [u32], block_units: u32, units: u64) {
 
 fn shuffle(valid: &mut [u32], random: &mut Random) {
     for last in (1..valid.len()).rev() {
-        valid.swap(last, wide_index(whole(random.unit() * real(length(last + 1)))));
+        valid.swap(last, wide_index(whole(random.unit() * real_length(last + 1))));
     }
 }
 
@@ -141,7 +141,7 @@ impl ValidDistribution {
         let mut shares = vec![0.0; index(top) + 1];
         let mut above = 0.0;
         for level in (1..=index(top)).rev() {
-            let rate = collections * real(length(level));
+            let rate = collections * real_length(level);
             shares[level] = match choice {
                 VictimPolicy::EmptiestOf(choices) => level_share(rate, above, choices),
                 _ => (1.0 / rate).min(1.0 - above),
@@ -153,7 +153,7 @@ impl ValidDistribution {
     }
 
     fn mean(&self) -> f64 {
-        self.shares.iter().enumerate().map(|(level, share)| real(length(level)) * share).sum()
+        self.shares.iter().enumerate().map(|(level, share)| real_length(level) * share).sum()
     }
 
     fn write_amplification(&self, spare: f64) -> f64 {
@@ -163,7 +163,7 @@ impl ValidDistribution {
     /// Returns the number of valid mapping units in each of `blocks` blocks, in ascending order, so that they follow
     /// this distribution as closely as they can.
     fn valid_units(&self, blocks: u32, block_units: u32) -> Vec<u32> {
-        let scale = f64::from(block_units) / real(length(self.shares.len() - 1));
+        let scale = f64::from(block_units) / real_length(self.shares.len() - 1);
         let (mut level, mut below) = (0, 0.0);
         let valid = (0..blocks).map(|block| {
             let quantile = (f64::from(block) + 0.5) / f64::from(blocks);

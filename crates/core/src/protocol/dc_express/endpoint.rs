@@ -15,7 +15,7 @@ use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
-use crate::number::{index, length, low_u16, real};
+use crate::number::{index, low_u16, real, real_length};
 use crate::protocol::halves::{self, PollNames};
 use crate::protocol::nvme::controller::Controller as NvmeController;
 use crate::protocol::ports::{Ports, start_read};
@@ -450,7 +450,7 @@ impl Endpoint {
     fn load_iops(&self, now: Time, number: usize) -> f64 {
         let queue = &self.queues[number];
         let oldest = queue.arrivals[queue.arrived % LOAD_WINDOW];
-        real(length(LOAD_WINDOW)) / now.since(oldest).as_s()
+        real_length(LOAD_WINDOW) / now.since(oldest).as_s()
     }
 
     /// Writes the new mode of a queue (poll or doorbell) into host memory.

@@ -64,7 +64,7 @@ impl Trailers {
 
     /// Records that a write replaces the last bytes of chunks (data of one packet each). Returns true if the tag has to
     /// change because of it.
-    fn learn(&mut self, packet: &Packet, held: &SparseBytes, arrived: &[u8]) -> bool {
+    fn record_replaced_trailers(&mut self, packet: &Packet, held: &SparseBytes, arrived: &[u8]) -> bool {
         let before = self.source.current();
         let chunk_bytes = wide_index(self.chunk_bytes);
         let whole_bytes = index(packet.bytes) / chunk_bytes * chunk_bytes;
@@ -101,7 +101,7 @@ impl Endpoint {
     /// one of them equals the current tag.
     pub(super) fn learn_trailers(&mut self, packet: &Packet, arrived: &[u8], ports: &mut Ports) {
         let Some((trailers, data)) = self.trailers.as_mut().zip(ports.data.as_ref()) else { return };
-        if !trailers.learn(packet, &data.contents, arrived) {
+        if !trailers.record_replaced_trailers(packet, &data.contents, arrived) {
             return;
         }
         trailers.changes += 1;

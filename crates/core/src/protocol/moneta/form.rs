@@ -15,7 +15,7 @@ use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::media::BusRate;
 use crate::media::timing::Bus;
-use crate::number::{length, real};
+use crate::number::{length, real_length};
 use crate::protocol::moneta::spec::WORD_BYTES;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
@@ -130,7 +130,7 @@ fn demand_buffers(parts: &Parts, demands: &mut Demands, direction: DataDirection
         (true, DataDirection::Read) => "transfer buffers of reads",
         (true, DataDirection::Write) => "transfer buffers of writes",
     };
-    demands.add(name, real(length(buffers(parts))), buffer_hold_time(parts, direction, bytes), 1.0);
+    demands.add(name, real_length(buffers(parts)), buffer_hold_time(parts, direction, bytes), 1.0);
 }
 
 /// Returns the latency of a lone request of this class, with its certainty.

@@ -174,7 +174,7 @@ impl Nvme {
 
     /// Returns a violated condition if protection information is set for a drive with zones, with keys, or with logical
     /// blocks of less than 512 bytes.
-    pub(super) fn broken_protection(&self, has_zones: bool, has_keys: bool) -> Option<BrokenCondition> {
+    pub(super) fn check_protection(&self, has_zones: bool, has_keys: bool) -> Option<BrokenCondition> {
         let (keys, found): (&[&str], _) = match (has_zones, has_keys) {
             (true, _) => (&["nvme.protection", "zones.size_mib"], "in a drive with zones"),
             (_, true) => (&["nvme.protection", "key_value.value_max_kib"], "in a drive with keys and values"),

@@ -276,7 +276,7 @@ fn write(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access
     let least = |bytes| parts.least(DataDirection::Write, bytes);
     let media = match split.is_split() {
         false => access.idle - access.waited,
-        // While the data of the other commands is still arriving, the memory has started with the shortest command.
+        // The memory stores the shortest command while the data of the others is still arriving.
         true => {
             let others = answers(all_bytes) - answers(split.last_bytes);
             split.media_least(Span::ZERO, least, answers).max(access.idle.saturating_sub(others))

@@ -95,7 +95,7 @@ impl Protocol for Nvme {
             self.broken_atomicity(),
             self.broken_coalescing(),
             self.broken_namespaces(drive.zones.is_there(), drive.key_value.is_there()),
-            self.broken_protection(drive.zones.is_there(), drive.key_value.is_there()),
+            self.check_protection(drive.zones.is_there(), drive.key_value.is_there()),
         ]
         .into_iter()
         .flatten()

@@ -18,7 +18,7 @@ use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::link::credits::data_credits;
 use crate::media::Media;
-use crate::number::{length, real};
+use crate::number::{real, real_length};
 use crate::protocol::pss::config::ReadMode;
 use crate::protocol::pss::controller::lanes::{LaneJob, Lanes};
 use crate::protocol::pss::controller::pages;
@@ -78,7 +78,7 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     demands.add_share(&media, uncached);
     if class.direction == DataDirection::Write {
         // A write of less than a page occupies the banks of its page for a whole program operation.
-        let lanes = real(length(Lanes::new(&parts.drive.media).count()));
+        let lanes = real_length(Lanes::new(&parts.drive.media).count());
         let pages = f64::from(class.bytes.div_ceil(PAGE_BYTES));
         demands.add("lanes of pages", lanes, parts.program_least(), pages * uncached);
     }

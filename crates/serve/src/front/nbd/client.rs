@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::buffer::Buffer;
 use super::socket::Stream;
 use super::uri::Uri;
 use super::wire::{self, Parsed, Request, command, handshake, option, reply};
+use crate::front::buffer::Buffer;
 
 /// Client's connection to an NBD export.
 #[derive(Debug)]

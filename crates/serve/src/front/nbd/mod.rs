@@ -11,7 +11,6 @@
 //! - [`client`] is the client's end, by which `phaselink bench` loads a server ([`load`]).
 
 mod accept;
-pub mod buffer;
 pub mod client;
 mod connection;
 mod connection_thread;

@@ -6,12 +6,12 @@ use std::io;
 use phaselink_core::number::{index, short_length};
 use phaselink_core::request::{Io, Op};
 
-use super::buffer::Buffer;
 use super::export::{self, Command, Export};
 use super::handshake::{Handshake, Progress};
 use super::wire::{self, Parsed, Request, Status, allocation};
 use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
+use crate::front::buffer::Buffer;
 
 /// Initial size of the input and output buffers of a connection, in bytes: room for a batch of small requests, or a
 /// part of a large write.

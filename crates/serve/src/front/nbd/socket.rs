@@ -11,8 +11,8 @@ use phaselink_core::number::wide_index;
 use phaselink_core::problem::Problem;
 use rustix::net::sockopt;
 
-use super::buffer::Buffer;
 use super::uri::{Address, Uri};
+use crate::front::buffer::Buffer;
 use crate::front::socket::bind_unix;
 
 /// Size of each kernel buffer of a connection, in bytes: a batch of requests or its replies should fit.

@@ -32,7 +32,7 @@ use super::wire::{
     COMMON_HEADER_BYTES, DIGEST_BYTES, DataPlace, Digests, Encoder, Parameters, PduHeader, PduLayout, PduLimits,
     PduType, Sender, Transfer, digest,
 };
-use crate::front::nbd::buffer::Buffer;
+use crate::front::buffer::Buffer;
 use crate::nvme::discovery::{self, DiscoveryRecord, SubsystemType};
 use crate::nvme::identify::IDENTIFY_BYTES;
 use crate::nvme::log_pages;

@@ -53,8 +53,8 @@ use phaselink_core::protocol::halves::Attachment;
 use phaselink_core::protocol::nvme::rules::Limits;
 
 use super::kind::{Front, FrontArguments, FrontKind, STRICT, Switch, TargetKind, ValueFlag, all};
+use super::nvme_command::STRICT_SWITCH;
 use super::service::Service;
-use super::vfio_user::STRICT_SWITCH;
 use crate::device::empty_exchange;
 use crate::device::report::EmptyExchange;
 use crate::device::store::Geometry;

@@ -5,7 +5,7 @@ use std::io::IoSlice;
 
 use smallvec::SmallVec;
 
-use crate::front::nbd::buffer::Buffer;
+use crate::front::buffer::Buffer;
 
 /// Maximum number of slices of one write.
 pub(super) const SLICES_MAX: usize = 64;

@@ -22,10 +22,9 @@ use crate::device::counter::Counter;
 use crate::device::tally::UndefinedBehaviour;
 use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
-use crate::front::nvme_command::{CommandRequest, HandOver, Place, QueueEndpoint, fetch_set};
+use crate::front::nvme_command::{CommandRequest, HandOver, Place, QueueEndpoint, behind_the_doorbell, fetch_set};
 use crate::front::poll_group::{FrontEnd, QueueOwner, run_all};
 use crate::front::service::Service;
-use crate::front::vfio_user::behind_the_doorbell;
 use crate::nvme::{Identity, limits};
 
 /// Set of queues that a thread borrows from a place that another thread owns.

@@ -27,7 +27,7 @@ use super::wire::{
     COMMON_HEADER_BYTES, DIGEST_BYTES, DataPlace, Encoder, FatalError, FatalStatus, HEADER_BYTES_MAX, Parameters,
     PduHeader, PduLayout, PduLimits, PduType, Sender, Transfer, at, digest,
 };
-use crate::front::nbd::buffer::Buffer;
+use crate::front::buffer::Buffer;
 
 /// Maximum number of data bytes in a command capsule (assumed: two pages, which the specification demands for the admin
 /// queue).

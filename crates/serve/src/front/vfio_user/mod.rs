@@ -45,21 +45,14 @@ use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problem;
 use phaselink_core::protocol::halves::Attachment;
 
-use super::kind::{Front, FrontArguments, FrontKind, STRICT, Switch, all};
+use super::kind::{Front, FrontArguments, FrontKind, STRICT, all};
+use super::nvme_command::{STRICT_SWITCH, behind_the_doorbell};
 use super::service::Service;
 use crate::clock::Wait;
 use crate::device::empty_exchange;
 use crate::device::report::EmptyExchange;
 
 pub use controller::{ControllerSocket, socket_path};
-pub use serve::behind_the_doorbell;
-
-/// Flag of the front-ends whose hosts drive an NVMe controller.
-pub(super) const STRICT_SWITCH: Switch = Switch {
-    name: STRICT,
-    alias: "strict-nvme",
-    help: "Tell at the end what hosts over vfio-user or NVMe/TCP have done that the NVMe specification leaves undefined",
-};
 
 /// Description of the front-end for NVMe over vfio-user: its flags, help texts and binding of addresses.
 pub const KIND: FrontKind = FrontKind {

@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::number::{index, low_u16};
 use phaselink_core::protocol::nvme::spec::Status;
@@ -44,16 +43,6 @@ pub(super) struct ControllerGroup<'a> {
     model_queue_pairs: Option<u16>,
     transfer_bytes_max: usize,
     completion_lead: Span,
-}
-
-/// Returns the drive that is modelled for hosts with software of their own: with queues for `controllers` controllers,
-/// and without the costs of the modelled host.
-pub fn behind_the_doorbell(drive: &Drive, controllers: usize) -> Drive {
-    let mut drive = drive.without_faults();
-    drive.nvme.queue_pairs = limits::offered_queue_pairs(&drive) * controllers as u32;
-    drive.stack.clear_costs();
-    drive.host.clear_request_costs();
-    drive
 }
 
 /// Serves the clients of `served` until the device is told to stop. Queues of all controllers are divided among the

@@ -20,7 +20,7 @@ pub struct DataSheet {
     /// Generation of PCI Express, 3 to 7.
     pub pcie_generation: u8,
     /// Number of lanes of the link.
-    #[serde(default = "four")]
+    #[serde(default = "default_lanes")]
     pub lanes: u8,
     /// Rate of sequential reads, in MB a second.
     pub sequential_read_mb_per_s: f64,
@@ -31,15 +31,15 @@ pub struct DataSheet {
     /// Random writes of 4 KiB a second in the steady state, over the whole drive.
     pub random_write_iops: f64,
     /// Capacity of a flash die, in GiB.
-    #[serde(default = "sixty_four")]
+    #[serde(default = "default_die_gib")]
     pub die_gib: u32,
     /// Number of flash channels; 8 for up to 32 dies and 16 for more if it is left out.
     pub channels: Option<u16>,
     /// Host preset of the machine in which the latencies were measured.
-    #[serde(default = "host")]
+    #[serde(default = "default_host")]
     pub host: String,
     /// Software stack with which the latencies were measured.
-    #[serde(default = "stack")]
+    #[serde(default = "default_stack")]
     pub stack: String,
     /// Latencies of the nearly idle drive.
     pub idle: IdleRun,
@@ -50,10 +50,10 @@ pub struct DataSheet {
 #[serde(deny_unknown_fields)]
 pub struct IdleRun {
     /// Random reads a second.
-    #[serde(default = "thousand")]
+    #[serde(default = "default_requests_per_s")]
     pub reads_per_s: f64,
     /// Random writes a second at the same time.
-    #[serde(default = "thousand")]
+    #[serde(default = "default_requests_per_s")]
     pub writes_per_s: f64,
     /// Latencies of reads in microseconds by percentile, as in `p50 = 64`.
     pub read_us: BTreeMap<String, f64>,
@@ -167,22 +167,22 @@ impl DataSheet {
     }
 }
 
-fn four() -> u8 {
+fn default_lanes() -> u8 {
     4
 }
 
-fn sixty_four() -> u32 {
+fn default_die_gib() -> u32 {
     64
 }
 
-fn thousand() -> f64 {
+fn default_requests_per_s() -> f64 {
     1000.0
 }
 
-fn host() -> String {
+fn default_host() -> String {
     String::from("xeon-6430")
 }
 
-fn stack() -> String {
+fn default_stack() -> String {
     String::from("linux-6")
 }

@@ -1,7 +1,7 @@
 //! Plot of simulated results against published ones: the error of each, the errors that count as reproduced, and the
 //! interval that uncertain constants leave.
 
-use phaselink_core::number::{length, real};
+use phaselink_core::number::real_length;
 use std::fmt::Write;
 
 use super::escape;
@@ -37,7 +37,7 @@ pub struct PublishedError {
 /// Draws the results below each other: a mark at the error, hollow if not reproduced, grey for errors that count as
 /// reproduced, a line for the prediction interval.
 pub fn published_plot(results: &[PublishedError]) -> String {
-    let height = TOP + real(length(results.len())) * ROW + 10.0;
+    let height = TOP + real_length(results.len()) * ROW + 10.0;
     let mut drawing = String::new();
     for error in [-50.0, -25.0, 0.0, 25.0, 50.0] {
         let (x, label) =
@@ -46,10 +46,7 @@ pub fn published_plot(results: &[PublishedError]) -> String {
         let _ = writeln!(drawing, "<path class=\"{class}\" d=\"M{x:.1} {:.1}V{height}\"/>", TOP - 10.0);
         let _ = writeln!(drawing, "<text x=\"{x:.1}\" y=\"14\" text-anchor=\"middle\">{label}</text>");
     }
-    results
-        .iter()
-        .enumerate()
-        .for_each(|(number, result)| draw(&mut drawing, result, TOP + real(length(number)) * ROW));
+    results.iter().enumerate().for_each(|(number, result)| draw(&mut drawing, result, TOP + real_length(number) * ROW));
     let row = |result: &PublishedError| {
         let verdict = if result.is_reproduced { "reproduced" } else { "off" };
         vec![result.name.clone(), result.error_pct.to_string(), String::from(verdict), result.figures.clone()]

@@ -1,6 +1,6 @@
 //! Axes of plots: coordinates of values, and values of the ticks.
 
-use phaselink_core::number::{length, real, whole, wide_index};
+use phaselink_core::number::{real_length, whole, wide_index};
 use std::fmt::Write;
 
 /// Width and height of a plot, and the margins of its plotting area, in the drawing's units.
@@ -113,7 +113,7 @@ fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
     let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|step| *step >= reach / 4.0);
     let step = step.unwrap_or(reach);
     let (first, last) = (libm::floor(low / step + 1e-9), libm::ceil((low + reach) / step - 1e-9));
-    (0..=wide_index(whole(last - first))).map(|place| (first + real(length(place))) * step).collect()
+    (0..=wide_index(whole(last - first))).map(|place| (first + real_length(place)) * step).collect()
 }
 
 /// Returns 1, 2 and 5 times the powers of ten as ticks, the first no higher than `low` and the last no lower than
@@ -149,7 +149,7 @@ pub(super) fn upright(axis: &PlotAxis, ruler: &Ruler, (left, right, foot): (f64,
 pub(super) fn level(axis: &PlotAxis, ruler: &Ruler, (left, foot, room): (f64, f64, f64)) -> String {
     let widest = ruler.ticks.iter().map(|tick| (axis.shown)(*tick).chars().count()).max().unwrap_or(1);
     let mut text = String::new();
-    for (tick, place) in ruler.ticks(real(length(widest)) * 6.6 + 8.0) {
+    for (tick, place) in ruler.ticks(real_length(widest) * 6.6 + 8.0) {
         let x = left + place;
         let label = super::escape(&(axis.shown)(tick));
         let _ = writeln!(text, "<path class=\"grid\" d=\"M{x:.1} {foot:.1}v5\"/>");

@@ -1,6 +1,6 @@
 //! Stacked horizontal bar as SVG, with a numbered legend.
 
-use phaselink_core::number::{length, real};
+use phaselink_core::number::real_length;
 use std::fmt::Write;
 
 use super::super::table::characters;
@@ -58,7 +58,7 @@ fn rectangle(place: usize, segment: &BarSegment, left: f64, width: f64) -> Strin
         (width - GAP).max(0.5),
     );
     let number = (place + 1).to_string();
-    let label = [name, &number].into_iter().find(|label| real(length(characters(label))) * CHARACTER + 8.0 <= width);
+    let label = [name, &number].into_iter().find(|label| real_length(characters(label)) * CHARACTER + 8.0 <= width);
     if let Some(label) = label {
         let (x, y) = (left + (width - GAP) / 2.0, HEIGHT / 2.0 + 4.0);
         let _ = write!(text, "<text class=\"inside\" x=\"{x:.2}\" y=\"{y}\">{label}</text>");

@@ -13,40 +13,43 @@ const TURN: i32 = 7;
 /// Returns the CSS colour of a stage by its name, light enough for dark text. A name that is no fixed stage is looked
 /// up in `stack`, the stages of the software stack.
 pub fn of_stage(name: &str, stack: &[String]) -> String {
-    let mut fixed = Stage::fixed();
-    let Some(place) = fixed.position(|(known, _)| known == name) else {
+    let Some(stage) = Stage::of_name(name) else {
         let from_end = stack.iter().rev().position(|known| known == name);
         return of_stack(from_end.unwrap_or(stack.len()));
     };
-    let part = Stage::fixed().nth(place).map_or(SystemPart::Host, |(_, part)| part);
-    if let Some(lightness) = of_network(name) {
-        return css((280, 45, lightness));
-    }
-    let counts =
-        |(other, of): &(&str, SystemPart)| *of == part && *other != "firmware wait" && of_network(other).is_none();
-    let before = Stage::fixed().take(place).filter(counts).count();
-    match name {
+    let part = stage.part();
+    match stage {
         // Stages before the software stack are greyish, so that they differ from whichever stack stage comes first.
-        "queued" => css((215, 16, 62)),
-        "batch" => css((215, 16, 78)),
+        Stage::Queued => css((215, 16, 62)),
+        Stage::Batch => css((215, 16, 78)),
         // The wait is greyish, too, and takes no shade of the device from the stages behind it.
-        "firmware wait" => css((337, 16, 66)),
+        Stage::FirmwareWait => css((337, 16, 66)),
         // If the stages in between are absent, these would get a colour like their neighbour's, so they have fixed
         // places.
-        "host read" => of_part(part, 0),
-        "context switch" => of_part(part, 2),
-        "interrupt" => of_part(part, 3),
-        _ => of_part(part, before),
+        Stage::HostRead => of_part(part, 0),
+        Stage::ContextSwitch => of_part(part, 2),
+        Stage::Interrupt => of_part(part, 3),
+        _ => match of_network(stage) {
+            Some(lightness) => css((280, 45, lightness)),
+            None => of_part(part, shades_before(stage)),
+        },
     }
+}
+
+/// Returns the number of stages before this one that take a shade of its system part.
+fn shades_before(stage: Stage) -> usize {
+    let is_before = |other: &Stage| *other < stage && other.part() == stage.part();
+    let has_shade = |other: &Stage| *other != Stage::FirmwareWait && of_network(*other).is_none();
+    Stage::all(0).filter(is_before).filter(has_shade).count()
 }
 
 /// Returns the lightness of a stage of a network or its target; none for other stages. These stages have a hue of their
 /// own, and take no shade of the link and the host.
-fn of_network(name: &str) -> Option<i32> {
-    match name {
-        "command capsule" | "target" | "network wait" => Some(66),
-        "R2T and write data" | "target wait" => Some(78),
-        "target wake-up" | "response" => Some(88),
+fn of_network(stage: Stage) -> Option<i32> {
+    match stage {
+        Stage::Capsule | Stage::Target | Stage::NetworkWait => Some(66),
+        Stage::WriteData | Stage::TargetWait => Some(78),
+        Stage::TargetWake | Stage::Response => Some(88),
         _ => None,
     }
 }

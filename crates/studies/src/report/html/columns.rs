@@ -1,6 +1,6 @@
 //! Plot of stacked columns side by side, such as the time of a request by stage for each block size.
 
-use phaselink_core::number::{length, real, whole, wide_index};
+use phaselink_core::number::{real_length, whole, wide_index};
 use std::fmt::Write;
 
 use super::axis::{BOTTOM, HEIGHT, LEFT, PlotAxis, RIGHT, Ruler, Scale, TOP, WIDTH, upright};
@@ -36,9 +36,9 @@ pub fn columns(x: &str, y: &PlotAxis, keys: &[LegendKey], columns: &[Column], mo
     let up = Ruler::around(Scale::Linear, sums.chain([most]), HEIGHT - TOP - BOTTOM);
     let foot = HEIGHT - BOTTOM;
     let mut drawing = upright(y, &up, (LEFT, WIDTH - RIGHT, foot));
-    let room = (WIDTH - LEFT - RIGHT) / real(length(columns.len().max(1)));
+    let room = (WIDTH - LEFT - RIGHT) / real_length(columns.len().max(1));
     for (place, column) in columns.iter().enumerate() {
-        let left = LEFT + room * (real(length(place)) + (1.0 - THICK) / 2.0);
+        let left = LEFT + room * (real_length(place) + (1.0 - THICK) / 2.0);
         stack(&mut drawing, y, keys, column, &up, (left, room * THICK, foot));
     }
     drawing.push_str(&labels(x, columns, room, foot));
@@ -76,7 +76,7 @@ fn stack(drawing: &mut String, y: &PlotAxis, keys: &[LegendKey], column: &Column
         );
     }
     let total = escape(&(y.shown)(sum));
-    if real(length(total.chars().count())) * CHARACTER <= width / THICK {
+    if real_length(total.chars().count()) * CHARACTER <= width / THICK {
         let (x, y) = (left + width / 2.0, foot - up.place(sum) - 5.0);
         let _ = writeln!(drawing, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{total}</text>");
     }
@@ -85,14 +85,14 @@ fn stack(drawing: &mut String, y: &PlotAxis, keys: &[LegendKey], column: &Column
 /// Returns the labels below the columns as SVG, as many as there is room for, and the title `x` of the axis. Names that
 /// fit only in two rows alternate and take the title's room.
 fn labels(x: &str, columns: &[Column], room: f64, foot: f64) -> String {
-    let widest = real(length(columns.iter().map(|column| column.name.chars().count()).max().unwrap_or(1)));
+    let widest = real_length(columns.iter().map(|column| column.name.chars().count()).max().unwrap_or(1));
     let every = wide_index(whole(libm::ceil((widest * CHARACTER + 6.0) / room).max(1.0)));
     let is_number = |column: &Column| column.name.starts_with(|first: char| first.is_ascii_digit());
     // Long names may alternate between two rows. Numbers need no second row, because every second number is enough.
     let rows = if every == 2 && !columns.iter().all(is_number) { 2 } else { 1 };
     let mut text = String::new();
     for (place, column) in columns.iter().enumerate().step_by(every / rows) {
-        let (at, y) = (LEFT + room * (real(length(place)) + 0.5), foot + 19.0 + 18.0 * real(length(place % rows)));
+        let (at, y) = (LEFT + room * (real_length(place) + 0.5), foot + 19.0 + 18.0 * real_length(place % rows));
         let name = escape(&column.name);
         let _ = writeln!(text, "<text x=\"{at:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{name}</text>");
     }

@@ -8,7 +8,7 @@ use super::super::units;
 use super::columns::LegendKey;
 use super::{colour, conclusion, data, document, escape, keys, section, shortened, table};
 use phaselink_core::ledger::stage::LatencyCause;
-use phaselink_core::number::{length, real};
+use phaselink_core::number::real_length;
 use phaselink_core::time::Span;
 
 /// Widths of a row's name, bar and figures in the drawing's own units, each about a pixel.
@@ -116,9 +116,9 @@ fn group_bars(page: &Comparison, group: &BarGroup) -> String {
     let longest_ns = group.rows.iter().map(|row| row.mean_ns).fold(f64::MIN_POSITIVE, f64::max);
     let mut drawing = String::new();
     for (place, row) in group.rows.iter().enumerate() {
-        draw_row(&mut drawing, page, row, real(length(place)) * ROW, longest_ns);
+        draw_row(&mut drawing, page, row, real_length(place) * ROW, longest_ns);
     }
-    let (width, height) = (NAME + BAR + FIGURE, real(length(group.rows.len())) * ROW);
+    let (width, height) = (NAME + BAR + FIGURE, real_length(group.rows.len()) * ROW);
     let caption = "Mean latency, and requests a second.";
     let label = format!("Mean latency and requests a second, {}", escape(&group.title));
     let rows = group.rows.iter().flat_map(|row| {
@@ -154,7 +154,7 @@ fn draw_row(drawing: &mut String, page: &Comparison, row: &BarRow, top: f64, lon
              height=\"{THICK}\" fill=\"{colour}\"/>",
             units::span(Span::from_ns_f64(*ns)),
         );
-        if real(length(characters(cause))) * CHARACTER + 8.0 <= width {
+        if real_length(characters(cause)) * CHARACTER + 8.0 <= width {
             let _ =
                 write!(drawing, "<text class=\"inside\" x=\"{:.2}\" y=\"{base}\">{cause}</text>", left + width / 2.0);
         }

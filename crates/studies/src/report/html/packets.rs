@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{colour, escape};
 use phaselink_core::ledger::stage::SystemPart;
 use phaselink_core::ledger::{Record, Step, Trace};
-use phaselink_core::number::{length, real};
+use phaselink_core::number::real_length;
 
 const WIDTH: f64 = 860.0;
 const ROW: f64 = 20.0;
@@ -24,11 +24,11 @@ pub fn packets(trace: &Trace) -> String {
     let Some(first) = records.first() else { return String::new() };
     let start_ns = first.from.as_ns();
     let shown = &records[..records.len().min(STEPS_MAX)];
-    let mut drawing = rails(TOP + real(length(shown.len())) * ROW + 6.0);
+    let mut drawing = rails(TOP + real_length(shown.len()) * ROW + 6.0);
     for (place, record) in shown.iter().enumerate() {
-        draw(&mut drawing, record, start_ns, TOP + real(length(place)) * ROW);
+        draw(&mut drawing, record, start_ns, TOP + real_length(place) * ROW);
     }
-    let height = TOP + real(length(shown.len())) * ROW + 8.0;
+    let height = TOP + real_length(shown.len()) * ROW + 8.0;
     drawing.push_str(&values(&records, start_ns));
     let label = format!("{} steps of a request and their packets", records.len());
     let more = match records.len() - shown.len() {

@@ -4,7 +4,7 @@
 //! the style sheet, and the legend as lines of its own drawing.
 
 use super::STYLE;
-use phaselink_core::number::{length, real};
+use phaselink_core::number::real_length;
 
 /// Height of a legend of one line above a drawing, in the drawing's units; `KEY_LINE` is that of each further line.
 const KEY_HEIGHT: f64 = 28.0;
@@ -101,7 +101,7 @@ fn key_lines(keys: &[(String, String)], width: f64) -> (String, f64) {
     let (mut left, mut top) = (0.0, 0.0);
     let mut lines = String::new();
     for (name, colour) in keys {
-        let wide = SQUARE + real(length(name.chars().count())) * CHARACTER;
+        let wide = SQUARE + real_length(name.chars().count()) * CHARACTER;
         if left > 0.0 && left + wide > width {
             (left, top) = (0.0, top + KEY_LINE);
         }

@@ -7,7 +7,7 @@ use super::super::table::characters;
 use super::super::units;
 use super::{colour, escape};
 use phaselink_core::ledger::Latency;
-use phaselink_core::number::{length, real, whole};
+use phaselink_core::number::{real, real_length, whole};
 use phaselink_core::time::Span;
 
 /// Width and height of a plot in the drawing's units, equal to those of line plots.
@@ -108,7 +108,7 @@ impl Axes {
     fn points(&self, latency: &Latency) -> String {
         let last = nines_of(latency.count());
         let point = |place: usize| {
-            let nines = last * real(length(place)) / real(length(POINTS - 1));
+            let nines = last * real_length(place) / real_length(POINTS - 1);
             let percent = 100.0 * (1.0 - libm::pow(10.0, -nines));
             let ps = real(latency.percentile(percent).as_ps());
             format!("{:.1},{:.1}", self.x(nines), self.y(ps))
@@ -128,7 +128,7 @@ impl Axes {
         let mut end = f64::MIN;
         for (name, nines) in nine_ticks(self.nines) {
             let (x, foot) = (self.x(nines), HEIGHT - BOTTOM);
-            let half = real(length(characters(&name))) * CHARACTER / 2.0;
+            let half = real_length(characters(&name)) * CHARACTER / 2.0;
             if x - half < end {
                 continue;
             }
@@ -155,7 +155,7 @@ fn nine_ticks(nines: f64) -> impl Iterator<Item = (String, f64)> {
     let first = [("0 %".to_string(), 0.0), ("50 %".to_string(), libm::log10(2.0)), ("90 %".to_string(), 1.0)];
     let later = (2..=18_usize).map(|count| match count {
         2 => ("99 %".to_string(), 2.0),
-        _ => (format!("99.{} %", "9".repeat(count - 2)), real(length(count))),
+        _ => (format!("99.{} %", "9".repeat(count - 2)), real_length(count)),
     });
     first.into_iter().chain(later).take_while(move |(_, place)| *place <= nines + 1e-9)
 }

@@ -26,7 +26,7 @@ use crate::reproduce::experiment::ExperimentRun;
 use crate::results::documents::{
     ConfoundedPair, CurvePoint, FoldResult, FoldsDocument, ParameterResult, SingleConstant, SourceResult,
 };
-use phaselink_core::number::{length, real};
+use phaselink_core::number::real_length;
 use phaselink_core::problem::{Problem, Problems, all};
 
 /// Width of the range that holds 90 % of a normal distribution, in standard deviations.
@@ -350,7 +350,7 @@ impl Spread {
         let mut residuals: Vec<(f64, f64)> = Vec::new();
         for rows in folds {
             let known: Vec<f64> = rows.iter().filter_map(ratio).map(|ratio| -libm::log(ratio)).collect();
-            residuals.extend(known.iter().map(|residual| (*residual, 1.0 / real(length(known.len())))));
+            residuals.extend(known.iter().map(|residual| (*residual, 1.0 / real_length(known.len()))));
         }
         residuals.sort_by(|left, right| left.0.total_cmp(&right.0));
         let whole: f64 = residuals.iter().map(|(_, weight)| weight).sum();

@@ -5,7 +5,7 @@
 //! adaptive sampling", Computing 34, 1990). The hash is independent of how often a block is accessed, so that the
 //! sample represents all blocks; with 65536 of them the number of blocks is known to about 0.5 %.
 
-use crate::number::{length, real};
+use crate::number::{real, real_length};
 use crate::request::{Io, Op};
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ impl Counter {
     pub(super) fn footprint(&self) -> Footprint {
         let mut accesses: Vec<u64> = self.followed.values().map(|block| block.accesses).collect();
         accesses.sort_unstable_by(|a, b| b.cmp(a));
-        let (count, sum) = (real(length(accesses.len().max(1))), real(accesses.iter().sum::<u64>()));
+        let (count, sum) = (real_length(accesses.len().max(1)), real(accesses.iter().sum::<u64>()));
         let tenth = accesses.len().div_ceil(10);
         let all = |is: fn(&BlockCounts) -> bool| {
             (self.followed.values().filter(|block| is(block)).count() as u64) << self.halvings
@@ -90,7 +90,7 @@ impl Counter {
             read_blocks: all(|block| block.is_read),
             written_blocks: all(|block| block.is_written),
             accesses_mean: sum / count,
-            once_share: real(length(accesses.iter().filter(|accesses| **accesses == 1).count())) / count,
+            once_share: real_length(accesses.iter().filter(|accesses| **accesses == 1).count()) / count,
             busiest_tenth_share: real(accesses[..tenth].iter().sum::<u64>()) / sum.max(1.0),
         }
     }
