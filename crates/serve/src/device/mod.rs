@@ -5,6 +5,7 @@ pub mod counter;
 pub mod empty_exchange;
 pub mod faults;
 pub mod flusher;
+pub(crate) mod gate;
 pub(crate) mod guard;
 pub mod history;
 pub mod mailbox;

@@ -22,6 +22,7 @@ use super::kinds::{EVENTS_FEATURE, KEY_VALUE_FEATURE, Offered, PLACEMENT_FEATURE
 use super::limits::interrupt_vectors;
 use super::log_pages::{self, LogSources, effect, log_page};
 use super::queues::{CompletionQueue, SubmissionQueue};
+use super::reservation_admin::RESERVATION_FEATURES;
 use super::strict;
 use crate::device::tally::locked;
 
@@ -234,6 +235,9 @@ impl Controller {
             return Ok(AdminOutcome::Pending);
         }
         self.collect_journals();
+        if log == log_pages::RESERVATION_NOTICES {
+            self.fetch_notices();
+        }
         if let Some(discovery) = self.identity.discovery() {
             let page =
                 if log == log_pages::DISCOVERY { discovery.page() } else { return Err(Status::INVALID_LOG_PAGE) };
@@ -259,8 +263,12 @@ impl Controller {
         let log = low_u8(command.get(log::ID));
         if !command.has(log::RETAIN_EVENT) {
             self.events.on_log_page_read(log);
-            if log == log_pages::CHANGED_NAMESPACES {
-                self.changed_namespaces.clear();
+            match log {
+                log_pages::CHANGED_NAMESPACES => self.changed_namespaces.clear(),
+                log_pages::RESERVATION_NOTICES if self.notices.end_reading() => {
+                    self.events.raise(AsyncEvent::ReservationNotice);
+                }
+                _ => {}
             }
         }
         DONE
@@ -307,6 +315,7 @@ impl Controller {
             features: &self.features,
             changed_namespaces: &self.changed_namespaces,
             sanitize: self.identity.subsystem.sanitize(),
+            reservation_notice: &self.notices.page(),
             telemetry: (&self.telemetry.0, self.telemetry.1),
             kind: self.identity.kind_row(),
             persistent_events: self.event_context.as_deref().unwrap_or_default(),
@@ -329,6 +338,9 @@ impl Controller {
             return self.key_value_feature(command);
         }
         self.check_feature(id)?;
+        if RESERVATION_FEATURES.iter().any(|(of, _)| *of == id) {
+            return self.reservation_feature(command, host);
+        }
         let row = Features::row(id)?;
         let value = self.features.get(row, command.get(feature::VALUE))?;
         if let Some(structure) = self.features.structure(row, host.now_ms()) {
@@ -353,10 +365,13 @@ impl Controller {
             return self.set_key_value_feature(command);
         }
         self.check_feature(id)?;
-        let row = Features::row(id)?;
         if command.has(feature::SAVE) {
             return Err(Status::FEATURE_NOT_SAVEABLE);
         }
+        if RESERVATION_FEATURES.iter().any(|(of, _)| *of == id) {
+            return self.set_reservation_feature(command, host);
+        }
+        let row = Features::row(id)?;
         // All features have controller scope, so a namespace identifier is an error.
         if !matches!(command.namespace_id, 0 | u32::MAX) {
             return Err(Status::FEATURE_NOT_OF_NAMESPACE);
@@ -539,6 +554,7 @@ impl Controller {
             self.identity.subsystem.namespace(namespace)?;
         }
         self.check_no_sanitize()?;
+        self.check_reserved(namespace)?;
         if command.get(format::ERASE) > 1 {
             return Err(Status::INVALID_FIELD);
         }

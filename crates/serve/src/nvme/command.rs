@@ -9,6 +9,7 @@ use phaselink_core::protocol::nvme::commands::{
     self, Action, Changes, CommandSet, DataUse, Extent, ListContent, MediaUse, command, opcode,
 };
 use phaselink_core::protocol::nvme::rules::completion::refusal;
+use phaselink_core::protocol::nvme::rules::reservation::{Access, ReservationKeys};
 use phaselink_core::protocol::nvme::rules::{Data, Limits};
 use phaselink_core::protocol::nvme::served::{ReadLists, ServedCommand};
 use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
@@ -78,6 +79,7 @@ impl Command {
         if let (Err(Status::INVALID_NAMESPACE), Err(other)) = (&self.checked, found) {
             self.checked = Err(other);
         }
+        self.check_reservation(id, found.ok(), namespaces);
         (self.queue, self.generation, self.version) = (queue, generation, namespaces.version());
         (self.lists, self.unit_handles, self.block_shift) = (None, None, limits.block_shift);
         self.ranges.clear();
@@ -89,6 +91,16 @@ impl Command {
         {
             self.place(namespace.start);
             self.unit_handles = if namespace.is_plain { None } else { namespaces.kind().unit_handles(id) };
+        }
+    }
+
+    /// Refuses the command if a reservation does not leave the access that it needs to the host.
+    #[inline]
+    fn check_reservation(&mut self, id: u32, found: Option<&ActiveNamespace>, namespaces: &NamespaceView) {
+        let Ok(checked) = &self.checked else { return };
+        let is_free = found.is_some_and(|namespace| namespace.reserved.access == Access::Write);
+        if !is_free && let Some(status) = namespaces.conflict(id, checked.row.access()) {
+            self.checked = Err(status);
         }
     }
 
@@ -136,6 +148,14 @@ impl Command {
         }
     }
 
+    /// Returns the keys in the data of a reservation command; keys of 0 for other commands.
+    pub(super) fn keys(&self) -> ReservationKeys {
+        match self.lists.as_deref().map(|lists| &lists.read.content) {
+            Some(Ok(ListContent::Keys(keys))) => *keys,
+            _ => ReservationKeys::default(),
+        }
+    }
+
     /// Returns the command as it enters the model, which knows no namespaces and no placement handles: with ranges of
     /// the drive, and reclaim unit handles.
     pub fn for_model(&self) -> ServedCommand {
@@ -157,7 +177,7 @@ impl Command {
             Ok(ListContent::Identifiers(listed)) => {
                 listed.iter_mut().for_each(|(_, handle)| *handle = self.unit_handle(*handle));
             }
-            Err(_) => {}
+            Ok(ListContent::Keys(_)) | Err(_) => {}
         }
         read
     }

@@ -9,6 +9,7 @@ use phaselink_core::protocol::nvme::commands::{Action, COPY_SOURCES_MAX};
 use phaselink_core::protocol::nvme::rules::protection::{
     BYTE_ALIGNED_METADATA, METADATA_CAPABILITIES, PROTECTION_CAPABILITIES,
 };
+use phaselink_core::protocol::nvme::rules::reservation::{CAPABILITIES, ReservationHost};
 use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat};
 use phaselink_core::protocol::nvme::spec::identify::{
     CommandSets, IdList, IdentifyCommon, IdentifyController, IdentifyNamespace, LbaFormatEntry, NamespaceIds,
@@ -95,6 +96,8 @@ pub struct Identity {
     pub subsystem: Arc<Subsystem>,
     /// Index of the controller among those of the drive.
     pub(super) number: u32,
+    /// Host of the controller, as reservations know it.
+    pub(super) host: ReservationHost,
     /// Atomic write unit in bytes: a power cut leaves a write that crosses no multiple of it all old or all new.
     atomic_bytes: u32,
     /// Place of the controller in a fabric; none if its queues are in host memory.
@@ -106,6 +109,8 @@ pub struct Identity {
 pub struct FabricIdentity {
     /// Identifier of the controller, unique in its NVM subsystem (CNTLID).
     pub controller_id: u16,
+    /// Identifier of the host that has connected (HOSTID).
+    pub host_id: [u8; 16],
     /// Maximum number of data bytes in a command capsule.
     pub capsule_data_bytes: u32,
     /// Log page of a discovery controller; none for a controller of the drive.
@@ -120,7 +125,9 @@ impl Identity {
         let hash = crc32fast::hash(format!("{name} {capacity_bytes}").as_bytes());
         let (model, serial) = (format!("phaselink {name}"), format!("{hash:08x}-{front}"));
         let subsystem = Arc::new(Subsystem::new(&limits));
-        Identity { model, serial, limits, subsystem, number: front as u32, atomic_bytes: 0, fabric: None }
+        let (number, atomic_bytes) = (front as u32, 0);
+        let host = ReservationHost::OfController(number);
+        Identity { model, serial, limits, subsystem, number, host, atomic_bytes, fabric: None }
     }
 
     /// Replaces the identity's namespaces by those of `subsystem`, which other controllers of the drive have too.
@@ -128,9 +135,14 @@ impl Identity {
         Identity { subsystem: Arc::clone(subsystem), ..self }
     }
 
-    /// Places the controller in a fabric.
+    /// Places the controller in a fabric, with the host that has connected.
     pub fn in_fabric(self, fabric: FabricIdentity) -> Identity {
-        Identity { fabric: Some(fabric), ..self }
+        let host = match fabric.host_id {
+            // Controllers of several hosts share the number, but not their identifiers.
+            [0, ..] if fabric.host_id == [0; 16] => ReservationHost::OfController(fabric.controller_id.into()),
+            id => ReservationHost::Named(id),
+        };
+        Identity { fabric: Some(fabric), host, ..self }
     }
 
     /// Returns the LBA formats that hosts can choose. In a fabric, metadata follows the data of each block, which the
@@ -172,7 +184,7 @@ impl Identity {
 
     /// Returns a view of the namespaces that are attached to this controller.
     pub(super) fn namespaces(&self) -> NamespaceView {
-        NamespaceView::new(&self.subsystem, self.number)
+        NamespaceView::new(&self.subsystem, self.number, self.host)
     }
 
     /// Returns the row of the kind of the drive's namespaces.
@@ -373,6 +385,7 @@ impl Identity {
         page.set(IdentifyNamespace::LENGTH, namespace.bytes.into());
         page.set(IdentifyNamespace::ENDURANCE_GROUP, self.kind_row().endurance_group());
         page.set(IdentifyNamespace::IS_SHARED, self.fabric.is_some());
+        page.set(IdentifyNamespace::RESERVATIONS, CAPABILITIES);
         self.capabilities(namespace.format, &mut page);
     }
 
@@ -515,6 +528,7 @@ fn list_command_sets(row: &KindRow, page: &mut [u8; IDENTIFY_BYTES]) {
 /// Fills the I/O Command Set Independent Identify Namespace structure of a namespace, which is ready.
 fn namespace_status(_: Namespace, row: &KindRow, page: &mut [u8; IDENTIFY_BYTES]) {
     let mut page = IdentifyCommon::over(&mut page[..]);
+    page.set(IdentifyCommon::RESERVATIONS, CAPABILITIES);
     page.set(IdentifyCommon::IS_READY, true);
     page.set(IdentifyCommon::ENDURANCE_GROUP, row.endurance_group());
 }

@@ -9,6 +9,7 @@ pub use super::kinds::{
     BLOCK_STATUS, PLACEMENT_CONFIGURATIONS, PLACEMENT_EVENTS, PLACEMENT_STATISTICS, PLACEMENT_USAGE,
 };
 use super::limits::{ERROR_LOG_ENTRIES, TEMPERATURE_KELVIN};
+use super::reservation_admin::RESERVATION_FEATURES;
 use super::subsystem::{Sanitize, SanitizeState};
 use phaselink_core::number::{low_u16, short_length};
 use phaselink_core::protocol::nvme::commands::{CommandRow, CommandSet, rows_of};
@@ -36,6 +37,8 @@ pub(super) const PLACEMENT_LOGS: [u8; 4] =
     [PLACEMENT_CONFIGURATIONS, PLACEMENT_USAGE, PLACEMENT_STATISTICS, PLACEMENT_EVENTS];
 /// Identifier of the log page Discovery (figure 202).
 pub const DISCOVERY: u8 = 0x70;
+/// Identifier of the log page Reservation Notification.
+pub const RESERVATION_NOTICES: u8 = 0x80;
 /// Identifier of the log page Sanitize Status (figure 202).
 pub const SANITIZE_STATUS: u8 = 0x81;
 
@@ -67,6 +70,8 @@ pub struct LogSources<'a> {
     pub changed_namespaces: &'a BTreeSet<u32>,
     /// Latest sanitize operation.
     pub sanitize: Sanitize,
+    /// Log page Reservation Notification, with the oldest unread notice.
+    pub reservation_notice: &'a [u8],
     /// Telemetry data that the host captured last, and the number of captures.
     pub telemetry: (&'a [u8], u8),
     /// Row of the namespaces' kind, with the features and log pages that not every controller has.
@@ -90,6 +95,7 @@ const LOG_PAGES: &[LogPageRow] = &[
     (0x08, |_| telemetry(0x08, (&[], 0))),
     (PERSISTENT_EVENTS, |sources| sources.persistent_events.to_vec()),
     (0x12, |sources| feature_effects(sources.kind.features)),
+    (RESERVATION_NOTICES, |sources| sources.reservation_notice.to_vec()),
     (SANITIZE_STATUS, |sources| sanitize_status(sources.sanitize)),
 ];
 
@@ -209,12 +215,12 @@ pub(super) fn telemetry_text(journal: &Journal, features: &Features) -> Vec<u8> 
 }
 
 /// Returns the log page Feature Identifiers Supported and Effects (figure 256): FSUPP and scope of each feature.
-/// Features of every controller have the scope of the controller. Those of `further` have the scope of their bit's
+/// Features of every controller have the scope of the controller or, for reservations, of a namespace. Those of `further` have the scope of their bit's
 /// number.
 fn feature_effects(further: &[(u8, u32)]) -> Vec<u8> {
     let own = FEATURES.iter().map(|feature| (feature.id, 21));
     let mut page = SupportedIds::zeros();
-    for (id, scope) in further.iter().copied().chain(own) {
+    for (id, scope) in further.iter().copied().chain(own).chain(RESERVATION_FEATURES) {
         page.set(SupportedIds::IDS.element(id.into()), 1 | 1 << scope);
     }
     page.into_bytes().to_vec()

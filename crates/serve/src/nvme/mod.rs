@@ -32,8 +32,8 @@
 //! |---|---|
 //! | memory | [`limits`], [`kinds`] (of namespaces), [`strict`], [`discovery`] (log page), [`registers`], [`host`], [`array_host`] |
 //! | queues | [`arbitration`], [`queues`] |
-//! | commands | [`event_log`], [`placement`], [`kind_state`], [`subsystem`] (namespaces), [`journal`], [`command`], `namespace` (blocks, zones, keys), `recorded_commands`, [`queue_set`], [`execution`] |
-//! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `block_status`, `placement_admin`, `key_value_admin`, [`management`] (of namespaces), [`lifecycle`] |
+//! | commands | [`event_log`], [`placement`], [`kind_state`], [`reservations`], [`subsystem`] (namespaces), [`journal`], [`command`], `namespace` (blocks, zones, keys), `recorded_commands`, [`queue_set`], [`execution`] |
+//! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `block_status`, `placement_admin`, `key_value_admin`, `reservation_admin`, [`management`] (of namespaces), [`lifecycle`] |
 //!
 //! # Adding something
 //!
@@ -81,6 +81,8 @@ pub mod queue_set;
 pub mod queues;
 mod recorded_commands;
 pub mod registers;
+mod reservation_admin;
+pub mod reservations;
 pub mod strict;
 pub mod subsystem;
 

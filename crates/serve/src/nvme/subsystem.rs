@@ -11,12 +11,15 @@ use std::sync::{Arc, Mutex, OnceLock};
 use phaselink_core::number::{index, low_u8, low_u32};
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::rules::protection::METADATA_BYTES;
+use phaselink_core::protocol::nvme::rules::reservation::{Access, ReservationHost};
 use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::event_log::EventLog;
 use super::kind_state::KindState;
 use super::kinds::KindRow;
+use super::reservations::{HostAccess, NamespaceReservations};
+use crate::device::gate::{Gate, Pass};
 use crate::device::history::History;
 use crate::device::store::{StateTag, Store};
 use crate::device::tally::locked;
@@ -204,6 +207,10 @@ pub struct Subsystem {
     pub events: Mutex<EventLog>,
     /// State that the kind of the namespaces adds.
     pub kind: KindState,
+    /// Reservations of the namespaces.
+    pub reservations: NamespaceReservations,
+    /// Gate at which a thread that changes reservations waits for commands that others execute.
+    gate: Gate,
     /// Recorded history of the drive's changes, if it is recorded.
     history: OnceLock<Arc<History>>,
 }
@@ -220,6 +227,8 @@ impl Subsystem {
             state: Mutex::new(state),
             events: Mutex::default(),
             kind: KindState::new(limits),
+            reservations: NamespaceReservations::default(),
+            gate: Gate::default(),
             history: OnceLock::new(),
         }
     }
@@ -259,6 +268,7 @@ impl Subsystem {
             state.sanitize = Sanitize { state: kept, dword10 };
         }
         self.kind.load(store)?;
+        self.reservations.load(store);
         if let Some(record) = store.record(StateTag::Events) {
             *locked(&self.events) = EventLog::decode(&record);
         }
@@ -283,6 +293,18 @@ impl Subsystem {
     /// Raises the version, because something has changed against which commands are checked.
     pub fn note_change(&self) {
         self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Raises the version as [`Subsystem::note_change`] does, and waits until no thread executes a command that was
+    /// allowed before. The caller must have left its own pass.
+    pub(super) fn note_change_and_wait(&self) {
+        self.note_change();
+        self.gate.wait();
+    }
+
+    /// Returns the pass of a set of queues, which tells the gate when a command executes.
+    pub(super) fn pass(&self) -> Pass {
+        self.gate.pass()
     }
 
     /// Saves the persistent event log in the store.
@@ -520,6 +542,8 @@ pub struct ActiveNamespace {
     pub start: u64,
     /// True if range, format and placement handles of the namespace are those of the drive description.
     pub is_plain: bool,
+    /// What reservations leave to the controller's host.
+    pub reserved: HostAccess,
 }
 
 /// Namespaces of a drive that are attached to one controller, in a copy that commands read without a lock.
@@ -527,6 +551,8 @@ pub struct ActiveNamespace {
 pub struct NamespaceView {
     subsystem: Arc<Subsystem>,
     controller: u32,
+    /// Host of the controller, as reservations know it.
+    host: ReservationHost,
     version: u64,
     /// Status that refuses all I/O commands, while a sanitize operation runs and after one has failed.
     barred: Option<Status>,
@@ -538,12 +564,13 @@ pub struct NamespaceView {
 }
 
 impl NamespaceView {
-    /// Returns the view of the controller with this number.
-    pub fn new(subsystem: &Arc<Subsystem>, controller: u32) -> NamespaceView {
+    /// Returns the view of the controller with this number, and of its host.
+    pub fn new(subsystem: &Arc<Subsystem>, controller: u32, host: ReservationHost) -> NamespaceView {
         let none = Limits { namespaces: 0, ..subsystem.limits };
         let mut view = NamespaceView {
             subsystem: Arc::clone(subsystem),
             controller,
+            host,
             version: 0,
             barred: None,
             active: Vec::new(),
@@ -560,6 +587,37 @@ impl NamespaceView {
         if self.subsystem.version() != self.version {
             self.read();
         }
+    }
+
+    /// Shows the namespaces to another host from now on.
+    pub(super) fn set_host(&mut self, host: ReservationHost) {
+        self.host = host;
+        self.read();
+    }
+
+    /// Returns the host of the controller, as reservations know it.
+    pub(super) fn host(&self) -> ReservationHost {
+        self.host
+    }
+
+    /// Returns the state that all controllers of the drive share.
+    pub(super) fn subsystem(&self) -> &Arc<Subsystem> {
+        &self.subsystem
+    }
+
+    /// Returns the status that a reservation gives to a command which needs this access to a namespace, or to all of
+    /// them; none if it allows the command.
+    #[cold]
+    pub(super) fn conflict(&self, namespace: u32, needed: Access) -> Option<Status> {
+        let reserved = (1..).zip(&self.active).filter(|(id, _)| [*id, ALL_NAMESPACES].contains(&namespace));
+        let mut allowed = reserved.filter_map(|(_, active)| Some(active.as_ref()?.reserved.access));
+        allowed.any(|access| access < needed).then_some(Status::RESERVATION_CONFLICT)
+    }
+
+    /// Returns true if another host has aborted the host's commands in a namespace since a command was checked against
+    /// the view of this version.
+    pub(super) fn is_aborted_since(&self, namespace: u32, version: u64) -> bool {
+        self.subsystem.reservations.access(namespace, self.host).aborted_before > version
     }
 
     /// Returns the version of the subsystem that the view shows.
@@ -592,7 +650,8 @@ impl NamespaceView {
             let is_plain = plain.map(place) == Some(place(namespace)) && is_placed_plainly;
             let (blocks, kind) = (namespace.blocks(), limits.kind.with_parts(parts));
             let limits = Limits { namespaces: 1, blocks, block_shift, kind, ..limits };
-            Some(ActiveNamespace { limits, start, is_plain })
+            let reserved = self.subsystem.reservations.access(id, self.host);
+            Some(ActiveNamespace { limits, start, is_plain, reserved })
         };
         self.active = (1..).zip(self.subsystem.namespaces().into_iter().zip(plain)).map(active).collect();
     }
@@ -655,7 +714,7 @@ mod tests {
         before.set_sanitize(Sanitize { state: SanitizeState::Running, dword10: 2 });
         before.save_sanitize(&store).unwrap();
         let after = Arc::new(Subsystem::new(&limits));
-        let mut view = NamespaceView::new(&after, 0);
+        let mut view = NamespaceView::new(&after, 0, ReservationHost::OfController(0));
         assert!(view.find(1).is_ok());
         after.load(&store).unwrap();
         view.follow();

@@ -113,6 +113,8 @@ pub(super) struct Arrival {
     /// Slot of the Connect command, which is still to be answered.
     pub slot: u16,
     pub connect: Connect,
+    /// Identifier of the host.
+    pub host_id: [u8; 16],
     /// Identifier of the controller.
     pub controller_id: u16,
 }
@@ -281,7 +283,8 @@ fn attend(mut newcomer: Newcomer, admission: &Admission, deliver: &impl Fn(usize
         match checked.and_then(|()| admission.admit(&connect, connection.session.data(slot))) {
             Ok((place, controller_id)) => {
                 let Newcomer { connection, .. } = newcomer;
-                deliver(place, Arrival { connection, slot, connect, controller_id });
+                let host_id = connection.session.data(slot).first_chunk().copied().unwrap_or_default();
+                deliver(place, Arrival { connection, slot, connect, host_id, controller_id });
                 return None;
             }
             Err((status, result)) => connection.session.respond_to_connect(slot, refusal(status), result),

@@ -103,9 +103,9 @@ impl<'a> ServedPlace<'a> {
     }
 
     fn connect_admin(&mut self, arrival: Arrival, device: &Device) {
-        let Arrival { mut connection, slot, connect, controller_id } = arrival;
+        let Arrival { mut connection, slot, connect, host_id, controller_id } = arrival;
         let discovery = (self.number >= DRIVE_PLACES).then(|| Arc::clone(&self.settings.admission.discovery));
-        let fabric = FabricIdentity { controller_id, capsule_data_bytes: CAPSULE_DATA_BYTES, discovery };
+        let fabric = FabricIdentity { controller_id, host_id, capsule_data_bytes: CAPSULE_DATA_BYTES, discovery };
         let identity = self.settings.identity.clone().in_fabric(fabric);
         let entries = u32::from(connect.entries_field) + 1;
         connection.session.open_queue(0, entries, !connect.attributes.disables_flow_control());
@@ -135,7 +135,7 @@ impl<'a> ServedPlace<'a> {
     }
 
     fn connect_io(&mut self, arrival: Arrival) {
-        let Arrival { mut connection, slot, connect, controller_id } = arrival;
+        let Arrival { mut connection, slot, connect, controller_id, .. } = arrival;
         let refused = match &mut self.association {
             None => Err((status::INVALID_PARAMETERS, field::CONTROLLER.result())),
             Some(association) => association.connect_io(&connect.queue, connect.entries_field, controller_id),

@@ -127,6 +127,8 @@ layouts! {
         PROTECTION: u8 = 29,
         /// Several controllers may access the namespace (a bit of NMIC).
         IS_SHARED: u8 = 30[0],
+        /// Reservation capabilities (RESCAP).
+        RESERVATIONS: u8 = 31,
         /// Value that deallocated blocks read as (bits of DLFEAT).
         DEALLOCATED_VALUE: u8 = 33[0..=2],
         /// Write Zeroes may deallocate (a bit of DLFEAT).
@@ -182,6 +184,8 @@ layouts! {
     }
     /// I/O Command Set Independent Identify Namespace (figure 280).
     IdentifyCommon: 4096 {
+        /// Reservation capabilities (RESCAP).
+        RESERVATIONS: u8 = 2,
         /// Endurance group (ENDGID).
         ENDURANCE_GROUP: u16 = 12,
         /// Namespace is ready (a bit of NSTAT).

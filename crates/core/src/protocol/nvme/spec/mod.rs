@@ -98,6 +98,12 @@ impl Status {
     pub const INVALID_SGL_TYPE: Status = Status(0x0011);
     /// PRP Offset Invalid (generic, 13h): a PRP entry has an offset in its page that is not allowed, or is not aligned.
     pub const INVALID_PRP_OFFSET: Status = Status(0x0013);
+    /// Host Identifier Inconsistent Format (generic, 18h): the command has host identifiers of another length than the
+    /// host has set.
+    pub const HOST_IDENTIFIER_INCONSISTENT: Status = Status(0x0018);
+    /// Command Aborted due to Preempt and Abort (generic, 1Bh): another host has unregistered the host and aborted its
+    /// commands.
+    pub const PREEMPTED: Status = Status(0x001b);
     /// Sanitize Failed (generic, 1Ch): the latest sanitize operation failed, and no recovery has been done.
     pub const SANITIZE_FAILED: Status = Status(0x001c);
     /// Sanitize In Progress (generic, 1Dh): the command is not allowed while a sanitize operation runs.
@@ -112,6 +118,9 @@ impl Status {
     pub const LBA_OUT_OF_RANGE: Status = Status(0x0080);
     /// Capacity Exceeded (generic, 81h): the namespace has no space left for the data.
     pub const CAPACITY_EXCEEDED: Status = Status(0x0081);
+    /// Reservation Conflict (generic, 83h): a reservation does not leave the access to the host, or the host is not
+    /// registered with this key.
+    pub const RESERVATION_CONFLICT: Status = Status(0x0083);
     /// Format In Progress (generic, 84h): the namespace is being formatted.
     pub const FORMAT_IN_PROGRESS: Status = Status(0x0084);
     /// Invalid Value Size (generic, 85h): the namespace does not allow values of this length.
