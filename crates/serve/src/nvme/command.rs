@@ -156,15 +156,18 @@ impl Command {
         }
     }
 
-    /// Returns the command as it enters the model, which knows no namespaces and no placement handles: with ranges of
-    /// the drive, and reclaim unit handles.
+    /// Returns the command as it enters the model, which knows no namespaces but for reservations, and no placement
+    /// handles: with ranges of the drive, and reclaim unit handles.
     pub fn for_model(&self) -> ServedCommand {
         let command_id = self.entry().command_id;
         let lists = self.lists.as_ref().map(|lists| Box::new(self.lists_for_model(lists)));
         let before = self.lists.as_ref().map(|lists| lists.before.clone());
         let mut checked = before.map_or_else(|| self.checked.clone(), Ok);
-        if let Ok(commands::Command { placement, .. }) = &mut checked {
+        if let Ok(commands::Command { placement, action, namespace, .. }) = &mut checked {
             placement.handle = self.unit_handle(placement.handle);
+            if matches!(action, Action::Reserve(_)) {
+                *namespace = self.entry().namespace_id;
+            }
         }
         ServedCommand { command_id, checked, lists }
     }
@@ -471,6 +474,7 @@ mod tests {
     use std::sync::Arc;
 
     use phaselink_core::drive::Drive;
+    use phaselink_core::protocol::nvme::rules::reservation::ReservationHost;
     use phaselink_core::protocol::nvme::rules::{BlockParts, MetadataFormat, NamespaceKind};
     use phaselink_core::protocol::nvme::spec::fields::blocks;
 
@@ -478,11 +482,13 @@ mod tests {
     use super::super::subsystem::{BlockFormat, Subsystem};
     use super::*;
 
+    const HOST: ReservationHost = ReservationHost::OfController(0);
+
     /// The store's methods assert that blocks lie within it.
     #[test]
     fn unchecked_entries_name_no_blocks_outside_their_namespace() {
         let limits = Limits::of(&Drive::shipped("nvme").unwrap()).divided(2);
-        let namespaces = NamespaceView::new(&Arc::new(Subsystem::new(&limits)), 0);
+        let namespaces = NamespaceView::new(&Arc::new(Subsystem::new(&limits)), 0, HOST);
         for namespace_id in [0, 1, 2, 3, u32::MAX] {
             for slba in [0, limits.blocks - 1, limits.blocks, u64::MAX - 1, u64::MAX] {
                 for blocks in [1, 2, 1 << 16] {
@@ -504,7 +510,7 @@ mod tests {
         let limits = Limits { kind, ..Limits::of(&Drive::shipped("nvme").unwrap()) };
         let subsystem = Arc::new(Subsystem::new(&limits));
         subsystem.format(1, BlockFormat { block_shift: 9, metadata: None }).unwrap();
-        let namespaces = NamespaceView::new(&subsystem, 0);
+        let namespaces = NamespaceView::new(&subsystem, 0, HOST);
         let mut host = ArrayHost::new(1 << 16, &limits);
         for opcode in [opcode::READ, opcode::WRITE, opcode::VERIFY, opcode::WRITE_ZEROES] {
             let entry = SubmissionEntry { opcode, namespace_id: 1, prp1: 4096, ..SubmissionEntry::default() };

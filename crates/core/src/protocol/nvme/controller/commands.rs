@@ -309,9 +309,10 @@ impl Controller {
     /// controller changes a table (assumed to take no time).
     #[cold]
     fn reserve(&mut self, id: u32, keys: ReservationKeys, ports: &mut Ports) -> Result<(), Status> {
-        let command = self.commands[index(id)].command.as_ref().map_err(|status| *status)?;
-        if let Action::Reserve(command) = command.action {
-            self.reservations.get_or_insert_default().execute(command, keys, ReservationHost::OfController(0))?;
+        let Command { action, namespace, .. } = self.commands[index(id)].command.as_ref().map_err(|status| *status)?;
+        if let Action::Reserve(command) = action {
+            let reservations = self.reservations.entry(*namespace).or_default();
+            reservations.execute(*command, keys, ReservationHost::OfController(0))?;
         }
         self.finish(id, ports);
         Ok(())

@@ -158,8 +158,8 @@ pub struct Controller {
     limits: Box<Limits>,
     /// State that the kind of the namespace adds.
     namespace: SimulatedNamespace,
-    /// Reservations of the namespace; none until a host registers.
-    reservations: Option<Box<Reservations>>,
+    /// Reservations by namespace; none until a host registers.
+    reservations: BTreeMap<u32, Reservations>,
     limits_of_real_hosts: Box<Limits>,
     max_payload_bytes: u32,
     /// Number of commands completed since the start.
@@ -189,7 +189,7 @@ impl Controller {
             completion_doorbells: drive.nvme.completion_doorbells,
             limits: Box::new(Limits::of(drive)),
             namespace: SimulatedNamespace::of(drive),
-            reservations: None,
+            reservations: BTreeMap::new(),
             limits_of_real_hosts: Box::new(Limits::of_real_hosts(drive)),
             max_payload_bytes: drive.data_payload_bytes(),
             commands_done: 0,
