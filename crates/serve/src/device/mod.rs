@@ -11,6 +11,7 @@ pub mod history;
 pub mod mailbox;
 pub mod metrics;
 pub mod pace;
+pub mod paths;
 pub mod pipe;
 pub mod record;
 pub mod report;

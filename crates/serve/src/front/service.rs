@@ -1,6 +1,7 @@
 //! Settings and resources that a server gives to each of its front-ends.
 
-use std::sync::Mutex;
+use std::io;
+use std::sync::{Arc, Mutex};
 
 use super::model::Model;
 use super::poll_group::PollGroup;
@@ -10,6 +11,8 @@ use crate::device::tally::locked;
 use crate::model::exchange::Exchange;
 use crate::model::remote::RemoteEngine;
 use crate::model::shared::SharedEngine;
+use crate::nvme::Identity;
+use crate::nvme::subsystem::Subsystem;
 
 /// Settings, device and engine that a server gives to one of its front-ends.
 #[derive(Debug)]
@@ -24,11 +27,17 @@ pub struct Service<'a> {
     pub seed: u64,
     /// Number of device threads among which the front-end divides its queues or connections.
     pub device_threads: usize,
+    /// NVM subsystem of the drive, which all of its NVMe front-ends share.
+    subsystem: &'a SharedSubsystem,
     /// Channels to the engine of another thread, and wake-ups of device threads.
     exchange: &'a Exchange,
     /// Engine that the only device thread of this front-end is to run; none if another thread runs it or has taken it.
     engine: Mutex<Option<SharedEngine<'a>>>,
 }
+
+/// NVM subsystem of a served drive; none until the first front-end has joined it.
+#[derive(Debug, Default)]
+pub struct SharedSubsystem(Mutex<Option<Arc<Subsystem>>>);
 
 impl<'a> Service<'a> {
     /// Makes the settings and resources of one front-end, whose first device thread runs `engine` if there is one.
@@ -37,10 +46,29 @@ impl<'a> Service<'a> {
         device: &'a Device,
         (timing, wait, seed): (bool, Wait, u64),
         device_threads: usize,
-        exchange: &'a Exchange,
+        (subsystem, exchange): (&'a SharedSubsystem, &'a Exchange),
         engine: Option<SharedEngine<'a>>,
     ) -> Service<'a> {
-        Service { device, timing, wait, seed, device_threads, exchange, engine: Mutex::new(engine) }
+        Service { device, timing, wait, seed, device_threads, subsystem, exchange, engine: Mutex::new(engine) }
+    }
+
+    /// Returns an identity as one of the drive's NVM subsystem. The first one brings the subsystem, with the state that
+    /// the store has kept.
+    ///
+    /// # Errors
+    /// If the store has namespaces that the drive cannot have.
+    pub fn join(&self, identity: &Identity) -> io::Result<Identity> {
+        let mut shared = locked(&self.subsystem.0);
+        if shared.is_none() {
+            self.device.history.iter().for_each(|history| identity.subsystem.record(history));
+            identity.subsystem.load(&self.device.store)?;
+        }
+        Ok(identity.clone().sharing(shared.get_or_insert_with(|| Arc::clone(&identity.subsystem))))
+    }
+
+    /// Adds a path with this address on which hosts reach the drive, and returns its number.
+    pub fn add_path(&self, identity: &Identity, address: String) -> u32 {
+        identity.subsystem.add_path(&self.device.faults, address)
     }
 
     /// Returns `number` poll groups, each with its model and wake-up: at least one, and at most one for each device

@@ -293,6 +293,7 @@ impl Controller {
                 self.event_context = None;
                 return Ok(Vec::new());
             }
+            (log_pages::ACCESS, 1 | 3) => return Ok(self.access_log(true)),
             (log_pages::PERSISTENT_EVENTS, 3) => return Err(Status::INVALID_FIELD),
             _ => {}
         }
@@ -315,6 +316,7 @@ impl Controller {
             features: &self.features,
             changed_namespaces: &self.changed_namespaces,
             sanitize: self.identity.subsystem.sanitize(),
+            access: &self.access_log(false),
             reservation_notice: &self.notices.page(),
             telemetry: (&self.telemetry.0, self.telemetry.1),
             kind: self.identity.kind_row(),

@@ -243,7 +243,9 @@ impl Command {
     /// Returns the status field of the command's completion queue entry. A refused command also has Do Not Retry set.
     #[inline]
     pub(super) fn completion_status(&self, status: Status) -> Status {
-        if self.checked.is_err() { refusal(status) } else { status }
+        // A host may try a command again on another path.
+        let is_final = self.checked.is_err() && !status.is_of_path();
+        if is_final { refusal(status) } else { status }
     }
 
     /// Returns offset and length in bytes of the blocks on the drive that a Read transfers, before its entry is checked
@@ -488,7 +490,7 @@ mod tests {
     #[test]
     fn unchecked_entries_name_no_blocks_outside_their_namespace() {
         let limits = Limits::of(&Drive::shipped("nvme").unwrap()).divided(2);
-        let namespaces = NamespaceView::new(&Arc::new(Subsystem::new(&limits)), 0, HOST);
+        let namespaces = NamespaceView::new(&Arc::new(Subsystem::new(&limits)), 0, (0, HOST));
         for namespace_id in [0, 1, 2, 3, u32::MAX] {
             for slba in [0, limits.blocks - 1, limits.blocks, u64::MAX - 1, u64::MAX] {
                 for blocks in [1, 2, 1 << 16] {
@@ -510,7 +512,7 @@ mod tests {
         let limits = Limits { kind, ..Limits::of(&Drive::shipped("nvme").unwrap()) };
         let subsystem = Arc::new(Subsystem::new(&limits));
         subsystem.format(1, BlockFormat { block_shift: 9, metadata: None }).unwrap();
-        let namespaces = NamespaceView::new(&subsystem, 0, HOST);
+        let namespaces = NamespaceView::new(&subsystem, 0, (0, HOST));
         let mut host = ArrayHost::new(1 << 16, &limits);
         for opcode in [opcode::READ, opcode::WRITE, opcode::VERIFY, opcode::WRITE_ZEROES] {
             let entry = SubmissionEntry { opcode, namespace_id: 1, prp1: 4096, ..SubmissionEntry::default() };

@@ -49,6 +49,8 @@ pub struct Controller {
     pub(super) telemetry: (Vec<u8>, u8),
     /// Persistent event log of the reporting context that the host has established, or none.
     pub(super) event_context: Option<Vec<u8>>,
+    /// Number of changes of the controller's path when it last looked.
+    pub(super) known_path_changes: u64,
     /// Notices of reservations to the host.
     pub(super) notices: ReservationNotices,
     /// Generation of the log page of a discovery controller when it was last compared; 0 for other controllers.
@@ -98,6 +100,7 @@ impl Controller {
             features: Features::new(&identity.limits),
             sets: vec![Box::new(QueueSet::new(identity.namespaces()))],
             known_namespaces: (0, attached_namespaces(&identity)),
+            known_path_changes: identity.subsystem.path_changes(identity.path),
             notices: ReservationNotices::default(),
             known_discovery: identity.discovery().map_or(0, DiscoveryLog::generation),
             changed_namespaces: BTreeSet::new(),
@@ -249,6 +252,7 @@ impl Controller {
     #[cold]
     fn compare_namespaces(&mut self) {
         self.follow_reservations();
+        self.follow_path();
         let version = self.identity.subsystem.version();
         let (now, known) = (attached_namespaces(&self.identity), &self.known_namespaces.1);
         let changed = (1..).zip(now.iter().zip(known)).filter(|(_, (now, known))| now != known).map(|(id, _)| id);

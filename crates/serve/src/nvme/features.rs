@@ -299,6 +299,11 @@ impl Features {
         feature::NAMESPACE_EVENT.of_dword(self.event_configuration) == 1
     }
 
+    /// Returns true if the host asked for an event when the access on its path changes.
+    pub fn reports_access(&self) -> bool {
+        feature::ACCESS_EVENT.of_dword(self.event_configuration) == 1
+    }
+
     /// Returns true if the host asked for an event when the log page of a discovery controller changes (figure 326).
     pub fn reports_discovery(&self) -> bool {
         feature::DISCOVERY_EVENT.of_dword(self.event_configuration) == 1

@@ -30,6 +30,8 @@ pub const CHANGED_NAMESPACES: u8 = 0x04;
 pub const EFFECTS: u8 = 0x05;
 /// Identifier of the log page Telemetry Host-Initiated (figure 202).
 pub const TELEMETRY: u8 = 0x07;
+/// Identifier of the log page Asymmetric Namespace Access.
+pub const ACCESS: u8 = 0x0c;
 /// Identifier of the log page Persistent Event Log (figure 202).
 pub const PERSISTENT_EVENTS: u8 = 0x0d;
 /// Identifiers of the log pages of data placement.
@@ -70,6 +72,8 @@ pub struct LogSources<'a> {
     pub changed_namespaces: &'a BTreeSet<u32>,
     /// Latest sanitize operation.
     pub sanitize: Sanitize,
+    /// Log page Asymmetric Namespace Access.
+    pub access: &'a [u8],
     /// Log page Reservation Notification, with the oldest unread notice.
     pub reservation_notice: &'a [u8],
     /// Telemetry data that the host captured last, and the number of captures.
@@ -93,6 +97,7 @@ const LOG_PAGES: &[LogPageRow] = &[
     (EFFECTS, |_| command_effects([], &rows_of(&[CommandSet::Every, CommandSet::Blocks]))),
     (TELEMETRY, |sources| telemetry(TELEMETRY, sources.telemetry)),
     (0x08, |_| telemetry(0x08, (&[], 0))),
+    (ACCESS, |sources| sources.access.to_vec()),
     (PERSISTENT_EVENTS, |sources| sources.persistent_events.to_vec()),
     (0x12, |sources| feature_effects(sources.kind.features)),
     (RESERVATION_NOTICES, |sources| sources.reservation_notice.to_vec()),

@@ -33,7 +33,7 @@
 //! | memory | [`limits`], [`kinds`] (of namespaces), [`strict`], [`discovery`] (log page), [`registers`], [`host`], [`array_host`] |
 //! | queues | [`arbitration`], [`queues`] |
 //! | commands | [`event_log`], [`placement`], [`kind_state`], [`reservations`], [`subsystem`] (namespaces), [`journal`], [`command`], `namespace` (blocks, zones, keys), `recorded_commands`, [`queue_set`], [`execution`] |
-//! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `block_status`, `placement_admin`, `key_value_admin`, `reservation_admin`, [`management`] (of namespaces), [`lifecycle`] |
+//! | controller | [`features`], `ana` (access on a path), [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `block_status`, `placement_admin`, `key_value_admin`, `reservation_admin`, [`management`] (of namespaces), [`lifecycle`] |
 //!
 //! # Adding something
 //!
@@ -54,6 +54,7 @@
 //!   takes bits that no field of the command's row has for reserved.
 
 pub mod admin;
+mod ana;
 pub mod arbitration;
 pub mod array_host;
 mod block_status;

@@ -156,7 +156,9 @@ impl Controller {
         let is_meant = |id: u32| [id, ALL_NAMESPACES].contains(&namespace);
         match id {
             NOTICE_MASK if value & !MASK_BITS != 0 => return Err(Status::INVALID_FIELD),
-            NOTICE_MASK => (1..=count).filter(|id| is_meant(*id)).for_each(|id| _ = self.notices.masks.insert(id, value)),
+            NOTICE_MASK => {
+                (1..=count).filter(|id| is_meant(*id)).for_each(|id| _ = self.notices.masks.insert(id, value))
+            }
             _ => {
                 self.identity.subsystem.reservations.set_persists(command.has(feature::PERSISTS), count, is_meant);
                 self.pending.push_back(PendingWork::SaveReservations);

@@ -94,7 +94,11 @@ fn drive_of_values_announces_its_command_set_alone_and_its_only_format() {
         assert_eq!(Bench::new().identify_set(cns, 1, 1).0, Status::INVALID_FIELD, "no keys");
     }
     let controller = bench.identify(1, 0).1;
-    assert_eq!((controller[256] >> 3 & 1, controller[520], controller[534]), (0, 1 << 5 | 1 << 6, 0), "OACS, ONCS, OCFS");
+    assert_eq!(
+        (controller[256] >> 3 & 1, controller[520], controller[534]),
+        (0, 1 << 5 | 1 << 6, 0),
+        "OACS, ONCS, OCFS"
+    );
 }
 
 #[test]

@@ -198,8 +198,13 @@ fn reserved_namespace_is_neither_formatted_nor_deleted_by_another_host() {
 #[test]
 fn commands_of_every_command_set_need_the_access_that_they_take() {
     let blocks = [opcode::READ, opcode::COMPARE, opcode::VERIFY, opcode::WRITE, opcode::WRITE_ZEROES, opcode::COPY];
-    let zones =
-        [opcode::READ, opcode::ZONE_MANAGEMENT_RECEIVE, opcode::ZONE_APPEND, opcode::WRITE, opcode::ZONE_MANAGEMENT_SEND];
+    let zones = [
+        opcode::READ,
+        opcode::ZONE_MANAGEMENT_RECEIVE,
+        opcode::ZONE_APPEND,
+        opcode::WRITE,
+        opcode::ZONE_MANAGEMENT_SEND,
+    ];
     let keys = [opcode::RETRIEVE, opcode::LIST, opcode::EXIST, opcode::STORE, opcode::DELETE];
     for (limits, opcodes, reads) in [(LIMITS, &blocks[..], 3), (ZONED, &zones[..], 2), (KEYED, &keys[..], 3)] {
         let mut pair = Pair::new(limits);

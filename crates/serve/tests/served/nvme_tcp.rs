@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
 use phaselink_core::random::mix;
+use phaselink_serve::device::faults::Faults;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::FrontArguments;
 use phaselink_serve::front::nvme_tcp::NvmeTcp;
@@ -35,6 +37,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Running {
     pub(crate) target: TargetAddress,
     pub(crate) subsystem: String,
+    /// Faults and paths of the server.
+    pub(crate) faults: Arc<Faults>,
+    /// All addresses of the server; `target` is the first.
+    pub(crate) addresses: Vec<String>,
     _server: Background,
 }
 
@@ -59,19 +65,29 @@ impl Running {
 
 /// Serve a drive at a free port, with these flags of the front-end.
 pub(crate) fn serve_with(settings: &[&str], timing: bool, threads: usize, flags: &[(&'static str, String)]) -> Running {
+    serve_at(1, settings, (timing, threads), flags)
+}
+
+/// Serve a drive at so many free ports.
+pub(crate) fn serve_at(
+    ports: usize,
+    settings: &[&str],
+    (timing, threads): (bool, usize),
+    flags: &[(&'static str, String)],
+) -> Running {
     let alone = alone();
     let shipped = shipped::find("nvme").unwrap();
     let settings: Vec<Override> = settings.iter().map(|text| Override::parse(text).unwrap()).collect();
     let drive = Drive::from_toml(shipped.file, shipped.text, &settings).unwrap();
     let device = device(drive, Store::in_memory(GEOMETRY).unwrap());
     let arguments = FrontArguments {
-        addresses: vec![String::from("127.0.0.1:0")],
+        addresses: vec![String::from("127.0.0.1:0"); ports],
         settings: flags.to_vec(),
         ..FrontArguments::default()
     };
     let front = NvmeTcp::bind(&arguments, &device.drive, GEOMETRY).unwrap();
     let subsystem = String::from(front.subsystem());
-    let address = phaselink_serve::front::Front::addresses(&front).remove(0);
+    let (addresses, faults) = (phaselink_serve::front::Front::addresses(&front), Arc::clone(&device.faults));
     let server = Server {
         device,
         timing,
@@ -82,8 +98,8 @@ pub(crate) fn serve_with(settings: &[&str], timing: bool, threads: usize, flags:
         device_threads: threads,
         control: None,
     };
-    let target = TargetAddress::parse(&address).unwrap();
-    Running { target, subsystem, _server: Background::start(server, alone) }
+    let target = TargetAddress::parse(&addresses[0]).unwrap();
+    Running { target, subsystem, faults, addresses, _server: Background::start(server, alone) }
 }
 
 fn serve() -> Running {

@@ -108,7 +108,8 @@ impl Host {
 
     /// The report of reservations: its header, and the keys of the registrants.
     fn report(&mut self) -> (Vec<u8>, Vec<u64>) {
-        let mut entry = SubmissionEntry { opcode: opcode::RESERVATION_REPORT, namespace_id: 1, ..SubmissionEntry::default() };
+        let mut entry =
+            SubmissionEntry { opcode: opcode::RESERVATION_REPORT, namespace_id: 1, ..SubmissionEntry::default() };
         entry.dwords = [(64 + 4 * 64) / 4 - 1, 1, 0, 0, 0, 0];
         let data = ClientData::Receive { bytes: 64 + 4 * 64, is_kept: true };
         let report = self.queue.execute(&entry, data).unwrap().data;
@@ -119,7 +120,8 @@ impl Host {
 
     /// The log page Reservation Notification: kind of the oldest notice, number of further ones, namespace.
     fn notice(&mut self) -> (u8, u8, u8) {
-        let mut log = SubmissionEntry { opcode: admin::GET_LOG_PAGE, namespace_id: u32::MAX, ..SubmissionEntry::default() };
+        let mut log =
+            SubmissionEntry { opcode: admin::GET_LOG_PAGE, namespace_id: u32::MAX, ..SubmissionEntry::default() };
         log.dwords[0] = 0x80 | 15 << 16;
         let page = self.initiator.read_admin(&log, 64).unwrap();
         (page[8], page[9], page[12])
@@ -161,7 +163,8 @@ fn report_lists_registrants_and_a_format_that_is_not_the_hosts_is_refused() {
     first.acquire(ACQUIRE, 4, 0);
     let (header, keys) = third.report();
     assert_eq!((&header[..], keys), (&[2, 0, 0, 0, 4, 2, 0, 0, 0, 0][..], vec![first.key, second.key]));
-    let mut short = SubmissionEntry { opcode: opcode::RESERVATION_REPORT, namespace_id: 1, ..SubmissionEntry::default() };
+    let mut short =
+        SubmissionEntry { opcode: opcode::RESERVATION_REPORT, namespace_id: 1, ..SubmissionEntry::default() };
     short.dwords[0] = 15;
     let refused = first.queue.execute(&short, ClientData::Receive { bytes: 64, is_kept: true }).unwrap();
     assert_eq!(refused.status.kind(), Status::HOST_IDENTIFIER_INCONSISTENT);

@@ -52,6 +52,11 @@ impl HostConnection {
         }
     }
 
+    /// Returns the port of the server at which the host has connected.
+    pub(super) fn local_port(&self) -> Option<u16> {
+        Some(self.stream.socket().local_addr().ok()?.port())
+    }
+
     /// Returns the identity of the key with which TLS protects the connection, if it does.
     pub(super) fn identity(&self) -> Option<&str> {
         self.stream.identity()

@@ -1,7 +1,6 @@
 //! Controllers of hosts, each in a place of the server, from the Connect of the admin queue to the end of its
 //! connection.
 
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +28,8 @@ const UNUSED_TIME_MAX: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub(super) struct PlaceSettings<'a> {
     pub identity: &'a Identity,
+    /// Ports of the server, each with the number of its path.
+    pub paths: &'a [(u16, u32)],
     pub admission: &'a Admission,
     pub is_strict: bool,
     pub is_timed: bool,
@@ -106,7 +107,9 @@ impl<'a> ServedPlace<'a> {
         let Arrival { mut connection, slot, connect, host_id, controller_id } = arrival;
         let discovery = (self.number >= DRIVE_PLACES).then(|| Arc::clone(&self.settings.admission.discovery));
         let fabric = FabricIdentity { controller_id, host_id, capsule_data_bytes: CAPSULE_DATA_BYTES, discovery };
-        let identity = self.settings.identity.clone().in_fabric(fabric);
+        let port = connection.local_port();
+        let path = self.settings.paths.iter().find(|(of, _)| Some(*of) == port).map_or(u32::MAX, |(_, path)| *path);
+        let identity = self.settings.identity.clone().in_fabric(fabric).on_path(path);
         let entries = u32::from(connect.entries_field) + 1;
         connection.session.open_queue(0, entries, !connect.attributes.disables_flow_control());
         let mut registers = Registers::new(&identity.limits);
@@ -476,16 +479,6 @@ impl Association {
         }
         false
     }
-}
-
-/// Loads the namespaces that are kept in the device's store, and has changes recorded in the device's history, if it
-/// has one.
-///
-/// # Errors
-/// If the store has namespaces that the drive cannot have.
-pub(super) fn load(identity: &Identity, device: &Device) -> io::Result<()> {
-    device.history.iter().for_each(|history| identity.subsystem.record(history));
-    identity.subsystem.load(&device.store)
 }
 
 /// Returns the maximum number of data bytes of a command: those of the longest transfer, or of the longest part of a log

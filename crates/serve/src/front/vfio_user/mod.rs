@@ -54,6 +54,15 @@ use crate::device::report::EmptyExchange;
 pub use controller::{ControllerSocket, socket_path};
 pub use serve::behind_the_doorbell;
 
+/// Name of the switch that makes all controllers of a drive those of one NVM subsystem.
+const ONE_SUBSYSTEM: &str = "one-subsystem";
+const ONE_SUBSYSTEM_SWITCH: Switch = Switch {
+    name: ONE_SUBSYSTEM,
+    alias: "vfio-user-one-subsystem",
+    help: "Let hosts see the controllers of --vfio-user, and those of --nvme-tcp, as paths to the same namespaces of one \
+           NVM subsystem; without it, each is a drive of its own to hosts",
+};
+
 /// Flag of the front-ends whose hosts drive an NVMe controller.
 pub(super) const STRICT_SWITCH: Switch = Switch {
     name: STRICT,
@@ -67,7 +76,7 @@ pub const KIND: FrontKind = FrontKind {
     value: "PATH",
     help: "Serve an NVMe device over vfio-user at the socket PATH, or at PATH/cntrl if PATH is a directory; may be given \
            more than once",
-    switches: &[STRICT_SWITCH],
+    switches: &[STRICT_SWITCH, ONE_SUBSYSTEM_SWITCH],
     settings: &[],
     brings_software: true,
     sends_interrupts: true,
@@ -79,13 +88,10 @@ pub const KIND: FrontKind = FrontKind {
         let is_strict = switches.contains(&STRICT);
         let bind = |(number, path): (usize, &String)| {
             let bound = ControllerSocket::bind(Path::new(path), drive, geometry, number)?;
-            Ok(if is_strict { bound.strictly() } else { bound })
+            let bound = if is_strict { bound.strictly() } else { bound };
+            Ok(if switches.contains(&ONE_SUBSYSTEM) { bound.in_one_subsystem() } else { bound })
         };
-        let mut sockets = all(addresses.iter().enumerate().map(bind))?;
-        if let Some((first, further)) = sockets.split_first_mut() {
-            further.iter_mut().for_each(|socket| socket.share_namespaces(first));
-        }
-        Ok(Box::new(VfioUser(sockets)))
+        Ok(Box::new(VfioUser(all(addresses.iter().enumerate().map(bind))?)))
     },
     target: None,
 };

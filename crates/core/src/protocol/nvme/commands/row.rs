@@ -4,8 +4,8 @@
 use super::Action;
 use crate::number::short_length;
 use crate::protocol::nvme::rules::NamespaceKind;
-use crate::protocol::nvme::rules::reservation::Access;
 use crate::protocol::nvme::rules::protection::MetadataUse;
+use crate::protocol::nvme::rules::reservation::Access;
 use crate::protocol::nvme::spec::fields::{copy, ranges};
 use crate::protocol::nvme::spec::layout::{Layout, ReservedBits};
 use crate::protocol::nvme::spec::lists::{RangeEntry, SourceEntry};

@@ -216,10 +216,7 @@ impl ReservationKeys {
         let mut bytes = [0; ReservationKeyList::BYTES];
         bytes[..list.len()].copy_from_slice(list);
         let keys = ReservationKeyList::over(bytes);
-        ReservationKeys {
-            current: keys.get(ReservationKeyList::CURRENT),
-            other: keys.get(ReservationKeyList::OTHER),
-        }
+        ReservationKeys { current: keys.get(ReservationKeyList::CURRENT), other: keys.get(ReservationKeyList::OTHER) }
     }
 }
 

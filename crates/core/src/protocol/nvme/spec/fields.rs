@@ -208,6 +208,8 @@ command_fields! {
         TEMPERATURE_EVENT = 11[1..=1],
         /// Event when namespaces change.
         NAMESPACE_EVENT = 11[8..=8],
+        /// Event when asymmetric namespace access changes.
+        ACCESS_EVENT = 11[11..=11],
         /// Event when the discovery log page changes.
         DISCOVERY_EVENT = 11[31..=31],
         /// Error for the deletion of a key that does not exist (EDNEK).

@@ -129,6 +129,24 @@ layouts! {
         /// Estimated times of six kinds of operations; all ones if they are not reported.
         ESTIMATES: [u8; 24] = 8,
     }
+    /// Header of the log page Asymmetric Namespace Access.
+    AccessHeader: 16 {
+        /// Number of changes (CHGCNT).
+        CHANGES: u64 = 0,
+        /// Number of groups.
+        GROUPS: u16 = 8,
+    }
+    /// Group in the log page Asymmetric Namespace Access, before the list of its namespaces.
+    AccessGroup: 32 {
+        /// Group (ANAGRPID).
+        GROUP: u32 = 0,
+        /// Number of namespaces in the list (NNV).
+        NAMESPACES: u32 = 4,
+        /// Number of changes of the log page at the latest change of the group (CHGCNT).
+        CHANGES: u64 = 8,
+        /// State of the path to the namespaces of the group.
+        STATE: u8 = 16[0..=3],
+    }
     /// Log page Reservation Notification.
     ReservationNotice: 64 {
         /// Number of notices so far (log page count); 0 if there is none to be read.

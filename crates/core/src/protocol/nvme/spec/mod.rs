@@ -192,6 +192,12 @@ impl Status {
     pub const TOO_MANY_OPEN_ZONES: Status = Status(0x01be);
     /// Invalid Zone State Transition (command specific, BFh): the zone's state does not allow the requested change.
     pub const INVALID_ZONE_STATE_TRANSITION: Status = Status(0x01bf);
+    /// Asymmetric Access Persistent Loss (path related, 01h): the path to the namespace is gone for good.
+    pub const ACCESS_LOST: Status = Status(0x0301);
+    /// Asymmetric Access Inaccessible (path related, 02h): the path to the namespace has no access now.
+    pub const INACCESSIBLE: Status = Status(0x0302);
+    /// Asymmetric Access Transition (path related, 03h): the path to the namespace is changing.
+    pub const ACCESS_CHANGES: Status = Status(0x0303);
     /// Write Fault (media and data integrity, 80h): the media failed to store the data.
     pub const WRITE_FAULT: Status = Status(0x0280);
     /// Unrecovered Read Error (media and data integrity, 81h): the data could not be read from the media.
@@ -211,6 +217,11 @@ impl Status {
 
     /// Do Not Retry bit (DNR) of a [`Status`]: the command would fail again if it were repeated (figure 92).
     pub const DO_NOT_RETRY: u16 = 1 << 14;
+
+    /// True if the status is about the path to the namespace, so that another path may work.
+    pub const fn is_of_path(self) -> bool {
+        self.0 >> 8 & 7 == 3
+    }
 
     /// Returns this status with the Do Not Retry bit set.
     pub const fn with_do_not_retry(self) -> Status {

@@ -9,8 +9,7 @@ const KEY_B: u64 = 0xb1;
 use ReservationType::*;
 
 fn register(reservations: &mut Reservations, host: ReservationHost, key: u64) -> Result<Vec<Notice>, Status> {
-    let command =
-        ReservationCommand::Register { action: Registration::Register, ignores_key: false, persists: None };
+    let command = ReservationCommand::Register { action: Registration::Register, ignores_key: false, persists: None };
     reservations.execute(command, ReservationKeys { current: 0, other: key }, host)
 }
 
