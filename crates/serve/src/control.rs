@@ -227,8 +227,7 @@ fn change_path(change: &str, faults: &Faults) -> Result<Value, Problems> {
     });
     if !faults.paths.set(address, namespace.transpose()?, state) {
         let known: Vec<String> = faults.paths.list().into_iter().map(|path| path.address).collect();
-        let known =
-            if known.is_empty() { String::from("none: no NVMe controller is served") } else { known.join(", ") };
+        let known = if known.is_empty() { String::from("none: no controller is served") } else { known.join(", ") };
         return Err(Problem::new(PLACE, None, format!("`{address}` is no path"), known).into());
     }
     Ok(json!({ "path": address, "state": name }))

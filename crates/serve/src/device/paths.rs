@@ -14,23 +14,24 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use phaselink_core::number::{index, short_length};
+
 use crate::device::tally::locked;
 
-/// State of a path to a namespace, with its number in the log page Asymmetric Namespace Access.
+/// State of a path to a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
 pub enum PathState {
     /// Hosts use this path if they can.
     #[default]
-    Optimized = 1,
+    Optimized,
     /// Hosts use this path if no optimized one is left.
-    NonOptimized = 2,
+    NonOptimized,
     /// Commands are refused; another path may work.
-    Inaccessible = 3,
+    Inaccessible,
     /// Commands are refused, and will be for good.
-    Lost = 4,
+    Lost,
     /// Commands are refused until the path has its next state.
-    Changing = 15,
+    Changing,
 }
 
 impl PathState {
@@ -46,6 +47,17 @@ impl PathState {
     /// Returns the state with a name; none if there is no such state.
     pub fn named(name: &str) -> Option<PathState> {
         PathState::ALL.into_iter().find(|(of, _)| *of == name).map(|(_, state)| state)
+    }
+
+    /// Returns the number of the state in the log page Asymmetric Namespace Access.
+    pub fn number(self) -> u8 {
+        match self {
+            PathState::Optimized => 1,
+            PathState::NonOptimized => 2,
+            PathState::Inaccessible => 3,
+            PathState::Lost => 4,
+            PathState::Changing => 15,
+        }
     }
 
     /// Returns the name of the state.
@@ -100,7 +112,7 @@ impl Paths {
             changed: BTreeMap::new(),
             version: Arc::clone(version),
         });
-        paths.len() as u32 - 1
+        short_length(paths.len()) - 1
     }
 
     /// Sets the state of a path to one namespace, or to all of them. Returns false if no path has the address.
@@ -126,14 +138,14 @@ impl Paths {
     /// Returns the state of a path to a namespace.
     pub fn state(&self, path: u32, namespace: u32) -> PathState {
         let paths = locked(&self.paths);
-        let Some(path) = paths.get(path as usize) else { return PathState::default() };
+        let Some(path) = paths.get(index(path)) else { return PathState::default() };
         path.of_namespaces.get(&namespace).copied().unwrap_or(path.state)
     }
 
     /// Returns the number of changes of a path so far, and how many of them had been when a namespace last changed.
     pub fn changes(&self, path: u32, namespace: u32) -> (u64, u64) {
         let paths = locked(&self.paths);
-        let Some(path) = paths.get(path as usize) else { return (0, 0) };
+        let Some(path) = paths.get(index(path)) else { return (0, 0) };
         (path.changes, path.changed.get(&namespace).copied().unwrap_or(path.all_changed))
     }
 

@@ -1,5 +1,6 @@
 //! Settings and resources that a server gives to each of its front-ends.
 
+use std::any::Any;
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -11,8 +12,6 @@ use crate::device::tally::locked;
 use crate::model::exchange::Exchange;
 use crate::model::remote::RemoteEngine;
 use crate::model::shared::SharedEngine;
-use crate::nvme::Identity;
-use crate::nvme::subsystem::Subsystem;
 
 /// Settings, device and engine that a server gives to one of its front-ends.
 #[derive(Debug)]
@@ -27,17 +26,17 @@ pub struct Service<'a> {
     pub seed: u64,
     /// Number of device threads among which the front-end divides its queues or connections.
     pub device_threads: usize,
-    /// NVM subsystem of the drive, which all of its NVMe front-ends share.
-    subsystem: &'a SharedSubsystem,
+    /// State that front-ends share, such as the NVM subsystem of the drive.
+    shared: &'a SharedState,
     /// Channels to the engine of another thread, and wake-ups of device threads.
     exchange: &'a Exchange,
     /// Engine that the only device thread of this front-end is to run; none if another thread runs it or has taken it.
     engine: Mutex<Option<SharedEngine<'a>>>,
 }
 
-/// NVM subsystem of a served drive; none until the first front-end has joined it.
+/// State that front-ends of a server share; none until the first of them has made it.
 #[derive(Debug, Default)]
-pub struct SharedSubsystem(Mutex<Option<Arc<Subsystem>>>);
+pub struct SharedState(Mutex<Option<Arc<dyn Any + Send + Sync>>>);
 
 impl<'a> Service<'a> {
     /// Makes the settings and resources of one front-end, whose first device thread runs `engine` if there is one.
@@ -46,29 +45,26 @@ impl<'a> Service<'a> {
         device: &'a Device,
         (timing, wait, seed): (bool, Wait, u64),
         device_threads: usize,
-        (subsystem, exchange): (&'a SharedSubsystem, &'a Exchange),
+        (shared, exchange): (&'a SharedState, &'a Exchange),
         engine: Option<SharedEngine<'a>>,
     ) -> Service<'a> {
-        Service { device, timing, wait, seed, device_threads, subsystem, exchange, engine: Mutex::new(engine) }
+        Service { device, timing, wait, seed, device_threads, shared, exchange, engine: Mutex::new(engine) }
     }
 
-    /// Returns an identity as one of the drive's NVM subsystem. The first one brings the subsystem, with the state that
-    /// the store has kept.
+    /// Returns the state that all front-ends of a kind share. The first of them makes it.
     ///
     /// # Errors
-    /// If the store has namespaces that the drive cannot have.
-    pub fn join(&self, identity: &Identity) -> io::Result<Identity> {
-        let mut shared = locked(&self.subsystem.0);
-        if shared.is_none() {
-            self.device.history.iter().for_each(|history| identity.subsystem.record(history));
-            identity.subsystem.load(&self.device.store)?;
-        }
-        Ok(identity.clone().sharing(shared.get_or_insert_with(|| Arc::clone(&identity.subsystem))))
-    }
-
-    /// Adds a path with this address on which hosts reach the drive, and returns its number.
-    pub fn add_path(&self, identity: &Identity, address: String) -> u32 {
-        identity.subsystem.add_path(&self.device.faults, address)
+    /// If the state cannot be made.
+    ///
+    /// # Panics
+    /// If front-ends share state of another type.
+    pub fn shared<T: Send + Sync + 'static>(&self, first: impl FnOnce() -> io::Result<Arc<T>>) -> io::Result<Arc<T>> {
+        let mut shared = locked(&self.shared.0);
+        let state = match &*shared {
+            Some(state) => Arc::clone(state),
+            None => Arc::clone(shared.insert(first()?)),
+        };
+        Ok(state.downcast().expect("all front-ends that share state have one type of it"))
     }
 
     /// Returns `number` poll groups, each with its model and wake-up: at least one, and at most one for each device

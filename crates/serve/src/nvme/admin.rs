@@ -18,11 +18,10 @@ use super::events::AsyncEvent;
 use super::features::Features;
 use super::host::AdminHost;
 use super::identify::{IDENTIFY_BYTES, IdentifySelection, VENDOR, optional_bits};
-use super::kinds::{EVENTS_FEATURE, KEY_VALUE_FEATURE, Offered, PLACEMENT_FEATURE};
+use super::kinds::{EVENTS_FEATURE, KEY_VALUE_FEATURE, Offered, PLACEMENT_FEATURE, RESERVATION_FEATURES};
 use super::limits::interrupt_vectors;
 use super::log_pages::{self, LogSources, effect, log_page};
 use super::queues::{CompletionQueue, SubmissionQueue};
-use super::reservation_admin::RESERVATION_FEATURES;
 use super::strict;
 use crate::device::tally::locked;
 

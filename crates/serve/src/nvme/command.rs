@@ -9,7 +9,7 @@ use phaselink_core::protocol::nvme::commands::{
     self, Action, Changes, CommandSet, DataUse, Extent, ListContent, MediaUse, command, opcode,
 };
 use phaselink_core::protocol::nvme::rules::completion::refusal;
-use phaselink_core::protocol::nvme::rules::reservation::{Access, ReservationKeys};
+use phaselink_core::protocol::nvme::rules::reservation::{NamespaceAccess, ReservationKeys};
 use phaselink_core::protocol::nvme::rules::{Data, Limits};
 use phaselink_core::protocol::nvme::served::{ReadLists, ServedCommand};
 use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
@@ -98,7 +98,7 @@ impl Command {
     #[inline]
     fn check_reservation(&mut self, id: u32, found: Option<&ActiveNamespace>, namespaces: &NamespaceView) {
         let Ok(checked) = &self.checked else { return };
-        let is_free = found.is_some_and(|namespace| namespace.reserved.access == Access::Write);
+        let is_free = found.is_some_and(|namespace| namespace.reserved.access == NamespaceAccess::Write);
         if !is_free && let Some(status) = namespaces.conflict(id, checked.row.access()) {
             self.checked = Err(status);
         }
@@ -165,7 +165,7 @@ impl Command {
         let mut checked = before.map_or_else(|| self.checked.clone(), Ok);
         if let Ok(commands::Command { placement, action, namespace, .. }) = &mut checked {
             placement.handle = self.unit_handle(placement.handle);
-            if matches!(action, Action::Reserve(_)) {
+            if action.reservation().is_some() {
                 *namespace = self.entry().namespace_id;
             }
         }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
-use phaselink_core::protocol::nvme::commands::{Action, Cancellation, Changes};
+use phaselink_core::protocol::nvme::commands::{Cancellation, Changes};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::reservation::ReservationCommand;
 use phaselink_core::protocol::nvme::spec::Status;
@@ -108,10 +108,13 @@ impl QueueSet {
         }
         let current = if self.is_outdated(command) { Some(self.checked_anew(command, host)?) } else { None };
         let command = current.as_ref().unwrap_or(command);
-        match command.checked.as_ref().map(|checked| checked.action) {
-            Ok(Action::Cancel(cancellation)) => return self.cancel(command, cancellation, host),
-            Ok(Action::Reserve(reservation)) => return self.reserve(command, reservation, host, store),
-            _ => {}
+        if let Ok(checked) = &command.checked {
+            if let Some(cancellation) = checked.action.cancellation() {
+                return self.cancel(command, cancellation, host);
+            }
+            if let Some(reservation) = checked.action.reservation() {
+                return self.reserve(command, reservation, host, store);
+            }
         }
         let journal = &mut self.journal;
         let result = match store.content() {

@@ -18,7 +18,7 @@ use phaselink_core::protocol::nvme::spec::identify::{
 use phaselink_core::protocol::nvme::spec::layout::{Layout, Structure};
 use phaselink_core::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, Status};
 
-use super::ana::{ACCESS_CAPABILITIES, TRANSITION_SECONDS};
+use super::access::{ACCESS_CAPABILITIES, TRANSITION_SECONDS};
 use super::discovery::{DISCOVERY_NQN, DiscoveryLog};
 use super::event_log;
 use super::kinds::KindRow;
@@ -258,10 +258,7 @@ impl Identity {
             cns::NAMESPACE => self.namespace(namespace, self.active(namespace)?, &mut page),
             cns::ALLOCATED_NAMESPACE => self.namespace(namespace, self.allocated(namespace)?, &mut page),
             cns::NAMESPACE_IDS => self.namespace_ids(namespace, self.existing(namespace)?, &mut page),
-            cns::NAMESPACE_STATUS => {
-                self.existing(namespace)?;
-                self.namespace_status(namespace, &mut page);
-            }
+            cns::NAMESPACE_STATUS => self.namespace_status(namespace, &mut page)?,
             cns::SET_ACTIVE_NAMESPACES | cns::SET_CONTROLLER | cns::SET_NAMESPACE if command_set != 0 => {
                 self.structure_of_set(selected, &mut page)?;
             }
@@ -532,13 +529,16 @@ impl Identity {
         self.active(id)?.ok_or(Status::INVALID_FIELD)
     }
 
-    /// Fills the I/O Command Set Independent Identify Namespace structure of a namespace, which is ready.
-    fn namespace_status(&self, id: u32, page: &mut [u8; IDENTIFY_BYTES]) {
+    /// Fills the I/O Command Set Independent Identify Namespace structure of a namespace, which is ready. Fails as
+    /// [`Identity::existing`].
+    fn namespace_status(&self, id: u32, page: &mut [u8; IDENTIFY_BYTES]) -> Result<(), Status> {
+        self.existing(id)?;
         let mut page = IdentifyCommon::over(&mut page[..]);
         page.set(IdentifyCommon::RESERVATIONS, CAPABILITIES);
         page.set(IdentifyCommon::ACCESS_GROUP, if self.has_several_controllers() { id } else { 0 });
         page.set(IdentifyCommon::IS_READY, true);
         page.set(IdentifyCommon::ENDURANCE_GROUP, self.kind_row().endurance_group());
+        Ok(())
     }
 
     /// Fills a list with the identifiers greater than `above` of the namespaces for which `is_listed` is true. Invalid

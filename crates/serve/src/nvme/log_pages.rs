@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use super::features::{FEATURES, Features};
 use super::journal::Journal;
-use super::kinds::KindRow;
 pub use super::kinds::{
     BLOCK_STATUS, PLACEMENT_CONFIGURATIONS, PLACEMENT_EVENTS, PLACEMENT_STATISTICS, PLACEMENT_USAGE,
 };
+use super::kinds::{KindRow, RESERVATION_FEATURES};
 use super::limits::{ERROR_LOG_ENTRIES, TEMPERATURE_KELVIN};
-use super::reservation_admin::RESERVATION_FEATURES;
 use super::subsystem::{Sanitize, SanitizeState};
 use phaselink_core::number::{low_u16, short_length};
 use phaselink_core::protocol::nvme::commands::{CommandRow, CommandSet, rows_of};

@@ -4,7 +4,7 @@
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::rules::MetadataFormat;
 use phaselink_core::protocol::nvme::rules::completion::refusal;
-use phaselink_core::protocol::nvme::rules::reservation::Access;
+use phaselink_core::protocol::nvme::rules::reservation::NamespaceAccess;
 use phaselink_core::protocol::nvme::spec::fields::{namespace as fields, sanitize};
 use phaselink_core::protocol::nvme::spec::identify::{IdList, NewNamespace};
 use phaselink_core::protocol::nvme::spec::layout::Layout;
@@ -130,7 +130,7 @@ impl Controller {
     pub(super) fn check_reserved(&self, namespace: u32) -> Result<(), Status> {
         let (Identity { subsystem, host, .. }, count) = (&self.identity, self.identity.limits.namespaces);
         let mut meant = (1..=count).filter(|id| [*id, ALL_NAMESPACES].contains(&namespace));
-        match meant.all(|id| subsystem.reservations.access(id, *host).access == Access::Write) {
+        match meant.all(|id| subsystem.reservations.access(id, *host).access == NamespaceAccess::Write) {
             true => Ok(()),
             false => Err(Status::RESERVATION_CONFLICT),
         }

@@ -32,8 +32,8 @@
 //! |---|---|
 //! | memory | [`limits`], [`kinds`] (of namespaces), [`strict`], [`discovery`] (log page), [`registers`], [`host`], [`array_host`] |
 //! | queues | [`arbitration`], [`queues`] |
-//! | commands | [`event_log`], [`placement`], [`kind_state`], [`reservations`], [`subsystem`] (namespaces), [`journal`], [`command`], `namespace` (blocks, zones, keys), `recorded_commands`, [`queue_set`], [`execution`] |
-//! | controller | [`features`], `ana` (access on a path), [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `block_status`, `placement_admin`, `key_value_admin`, `reservation_admin`, [`management`] (of namespaces), [`lifecycle`] |
+//! | commands | [`event_log`], [`placement`], [`kind_state`], `access` (on a path), [`reservations`], `notices` (of reservations), [`subsystem`] (namespaces), [`journal`], [`command`], `namespace` (blocks, zones, keys), `recorded_commands`, [`queue_set`], [`execution`] |
+//! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `block_status`, `placement_admin`, `key_value_admin`, `reservation_admin`, `access_admin`, [`management`] (of namespaces), [`lifecycle`] |
 //!
 //! # Adding something
 //!
@@ -53,8 +53,9 @@
 //! - A field of a command: its place in the core's [`fields`](phaselink_core::protocol::nvme::spec::fields). Strict mode
 //!   takes bits that no field of the command's row has for reserved.
 
+mod access;
+mod access_admin;
 pub mod admin;
-mod ana;
 pub mod arbitration;
 pub mod array_host;
 mod block_status;
@@ -76,6 +77,7 @@ pub mod limits;
 pub mod log_pages;
 pub mod management;
 mod namespace;
+mod notices;
 pub mod placement;
 mod placement_admin;
 pub mod queue_set;

@@ -1,14 +1,10 @@
-//! Features and the log page of reservations (Base Specification 2.0, sections 5.16 and 5.27): Host Identifier,
-//! Reservation Notification Mask, Reservation Persistence, and Reservation Notification.
+//! Features of reservations (Base Specification 2.0, section 5.27): Host Identifier, Reservation Notification Mask and
+//! Reservation Persistence; and the notices to the host of a controller.
 
-use std::collections::{BTreeMap, VecDeque};
-
-use phaselink_core::number::{low_u8, short_length};
+use phaselink_core::number::low_u8;
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::rules::reservation::{HOST_BYTES, ReservationHost};
 use phaselink_core::protocol::nvme::spec::fields::feature;
-use phaselink_core::protocol::nvme::spec::layout::Layout;
-use phaselink_core::protocol::nvme::spec::logs::ReservationNotice;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
 use super::admin::AdminOutcome;
@@ -16,80 +12,13 @@ use super::command::{copy_in, copy_out};
 use super::controller::{Controller, PendingWork};
 use super::events::AsyncEvent;
 use super::host::AdminHost;
-use super::reservations::NamespaceNotice;
+use super::kinds::{HOST_IDENTIFIER, NOTICE_MASK};
+use super::notices::ReservationNotices;
 
-/// Identifier of the feature Host Identifier.
-pub(super) const HOST_IDENTIFIER: u8 = 0x81;
-/// Identifier of the feature Reservation Notification Mask, whose scope is a namespace.
-pub(super) const NOTICE_MASK: u8 = 0x82;
-/// Identifier of the feature Reservation Persistence, whose scope is a namespace.
-pub(super) const PERSISTENCE: u8 = 0x83;
-/// Identifiers of the features of reservations, each with the number of the bit that tells its scope: the controller, a
-/// namespace.
-pub(super) const RESERVATION_FEATURES: [(u8, u32); 3] = [(HOST_IDENTIFIER, 21), (NOTICE_MASK, 20), (PERSISTENCE, 20)];
 /// Number of bytes of a host identifier of 64 bits.
 const SHORT_HOST_BYTES: usize = 8;
 /// Bits of Reservation Notification Mask, one for each kind of notice, at the bit with the kind's number.
 const MASK_BITS: u32 = 0b1110;
-/// Number of unread notices that a controller keeps, as many as the log page can count; older ones are lost.
-const UNREAD_MAX: usize = 256;
-
-/// Notices of reservations on their way to the host of a controller.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ReservationNotices {
-    /// Number of notices of the drive when the controller last looked for new ones.
-    known: u64,
-    /// Notices that the host has not read yet, the oldest first, each with its number.
-    unread: VecDeque<(u64, NamespaceNotice)>,
-    /// Number of notices to this host so far.
-    count: u64,
-    /// Value of Reservation Notification Mask by namespace; 0 where there is none.
-    masks: BTreeMap<u32, u32>,
-}
-
-impl ReservationNotices {
-    /// Returns notices of a controller that is enabled when the drive has had `known` notices.
-    pub(super) fn starting_at(known: u64) -> ReservationNotices {
-        ReservationNotices { known, ..ReservationNotices::default() }
-    }
-
-    /// Returns the log page with the oldest unread notice; zeros if there is none.
-    pub(super) fn page(&self) -> Vec<u8> {
-        let mut page = ReservationNotice::zeros();
-        if let Some((number, NamespaceNotice { kind, namespace, .. })) = self.unread.front() {
-            page = page
-                .with(ReservationNotice::NUMBER, *number)
-                .with(ReservationNotice::KIND, *kind as u8)
-                .with(ReservationNotice::LEFT, low_u8(short_length(self.unread.len()) - 1))
-                .with(ReservationNotice::NAMESPACE, *namespace);
-        }
-        page.into_bytes().to_vec()
-    }
-
-    /// Drops the notice that the host has read. Returns true if there are more.
-    pub(super) fn end_reading(&mut self) -> bool {
-        self.unread.pop_front();
-        !self.unread.is_empty()
-    }
-
-    /// Adds notices, unless they are masked. Returns true if one was added.
-    fn add(&mut self, notices: Vec<NamespaceNotice>) -> bool {
-        let before = self.count;
-        for notice in notices {
-            let mask = self.masks.get(&notice.namespace).copied().unwrap_or(0);
-            if mask >> notice.kind as u32 & 1 == 1 {
-                continue;
-            }
-            self.count += 1;
-            if self.unread.len() == UNREAD_MAX {
-                self.unread.pop_front();
-            }
-            self.unread.push_back((self.count, notice));
-        }
-        self.count > before
-    }
-}
-
 impl Controller {
     /// Fetches the notices of reservations to the controller's host, and raises an event if there are any.
     pub(super) fn follow_reservations(&mut self) {
@@ -101,9 +30,8 @@ impl Controller {
     /// Fetches the notices of reservations to the controller's host. Returns true if there are any.
     pub(super) fn fetch_notices(&mut self) -> bool {
         let subsystem = &self.identity.subsystem;
-        let (known, notices) = subsystem.reservations.notices_after(self.notices.known, self.identity.host);
-        self.notices.known = known;
-        self.notices.add(notices)
+        let (known, notices) = subsystem.reservations.notices_after(self.notices.known(), self.identity.host);
+        self.notices.add(known, notices)
     }
 
     /// Returns the value of a feature of reservations, or copies the identifier of the host to it.
@@ -129,7 +57,7 @@ impl Controller {
             id => {
                 self.check_attached(namespace)?;
                 let persists = self.identity.subsystem.reservations.persists(namespace);
-                let mask = self.notices.masks.get(&namespace).copied().unwrap_or(0);
+                let mask = self.notices.mask(namespace);
                 Ok(AdminOutcome::Done(if id == NOTICE_MASK { mask } else { persists.into() }))
             }
         }
@@ -156,9 +84,7 @@ impl Controller {
         let is_meant = |id: u32| [id, ALL_NAMESPACES].contains(&namespace);
         match id {
             NOTICE_MASK if value & !MASK_BITS != 0 => return Err(Status::INVALID_FIELD),
-            NOTICE_MASK => {
-                (1..=count).filter(|id| is_meant(*id)).for_each(|id| _ = self.notices.masks.insert(id, value))
-            }
+            NOTICE_MASK => (1..=count).filter(|id| is_meant(*id)).for_each(|id| self.notices.set_mask(id, value)),
             _ => {
                 self.identity.subsystem.reservations.set_persists(command.has(feature::PERSISTS), count, is_meant);
                 self.pending.push_back(PendingWork::SaveReservations);
@@ -197,7 +123,7 @@ impl Controller {
 
     /// Forgets notices, and a host identifier that was set; a host without one is another host after the reset.
     pub(super) fn restart_reservations(&mut self) {
-        self.notices = ReservationNotices::starting_at(self.notices.known);
+        self.notices = ReservationNotices::starting_at(self.notices.known());
         if self.identity.fabric.is_none() {
             self.set_host(ReservationHost::OfController(self.identity.number));
         }

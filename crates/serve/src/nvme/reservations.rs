@@ -11,7 +11,8 @@ use std::sync::Mutex;
 
 use phaselink_core::number::{index, length, short_length};
 use phaselink_core::protocol::nvme::rules::reservation::{
-    Access, Acquisition, Notice, NoticeKind, ReservationCommand, ReservationHost, ReservationKeys, Reservations,
+    Acquisition, NamespaceAccess, Notice, NoticeKind, ReservationCommand, ReservationHost, ReservationKeys,
+    Reservations,
 };
 use phaselink_core::protocol::nvme::spec::Status;
 
@@ -33,7 +34,7 @@ pub struct NamespaceNotice {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ReservationState {
     /// Reservations of namespace n at index n - 1. Namespaces beyond the end have none.
     of: Vec<Reservations>,
     /// Hosts whose commands another host has aborted, each with its namespace and the version of the subsystem from
@@ -48,14 +49,14 @@ struct State {
 /// Reservations of all namespaces of a drive.
 #[derive(Debug, Default)]
 pub struct NamespaceReservations {
-    state: Mutex<State>,
+    state: Mutex<ReservationState>,
 }
 
 /// What reservations leave to a host in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostAccess {
     /// Access that the reservation leaves to the host.
-    pub access: Access,
+    pub access: NamespaceAccess,
     /// Version of the subsystem before which the host's commands have been aborted; 0 if they have not.
     pub aborted_before: u64,
 }
@@ -107,7 +108,8 @@ impl NamespaceReservations {
     /// Returns what reservations leave to a host in a namespace.
     pub fn access(&self, namespace: u32, host: ReservationHost) -> HostAccess {
         let state = locked(&self.state);
-        let access = state.of.get(index(namespace.wrapping_sub(1))).map_or(Access::Write, |it| it.access(host));
+        let access =
+            state.of.get(index(namespace.wrapping_sub(1))).map_or(NamespaceAccess::Write, |it| it.access(host));
         let aborted = state.aborted.iter().find(|(of, id, _)| (*of, *id) == (host, namespace));
         HostAccess { access, aborted_before: aborted.map_or(0, |(_, _, version)| *version) }
     }
@@ -170,7 +172,7 @@ impl NamespaceReservations {
     }
 }
 
-impl State {
+impl ReservationState {
     fn tell(&mut self, namespace: u32, notices: Vec<Notice>) {
         for (host, kind) in notices {
             if self.notices.len() == NOTICES_MAX {
@@ -183,7 +185,7 @@ impl State {
 }
 
 /// Saves the reservations of all namespaces: the length of each, and the reservations themselves.
-fn save(state: &State, store: &Store) -> io::Result<()> {
+fn save(state: &ReservationState, store: &Store) -> io::Result<()> {
     let mut record = Vec::new();
     for reservations in &state.of {
         let encoded = reservations.encode();
@@ -232,14 +234,14 @@ mod tests {
             before.execute(2, acquire, key(7), A, (2, &store)).unwrap();
             let after = NamespaceReservations::default();
             after.load(&store);
-            let left = if persists { Access::None } else { Access::Write };
-            assert_eq!((after.access(2, B).access, after.access(2, A).access), (left, Access::Write));
-            assert_eq!((after.access(1, B).access, after.persists(2)), (Access::Write, persists));
+            let left = if persists { NamespaceAccess::None } else { NamespaceAccess::Write };
+            assert_eq!((after.access(2, B).access, after.access(2, A).access), (left, NamespaceAccess::Write));
+            assert_eq!((after.access(1, B).access, after.persists(2)), (NamespaceAccess::Write, persists));
         }
         store.save_record(StateTag::Reservations, vec![9, 0, 0, 0, 1]).unwrap();
         let damaged = NamespaceReservations::default();
         damaged.load(&store);
-        assert_eq!(damaged.access(2, B).access, Access::Write);
+        assert_eq!(damaged.access(2, B).access, NamespaceAccess::Write);
     }
 
     #[test]
@@ -252,7 +254,7 @@ mod tests {
         let preempt = ReservationCommand::Acquire { action, kind: ReservationType::WriteExclusive };
         let keys = ReservationKeys { current: 1, other: 2 };
         reservations.execute(1, preempt, keys, A, (3, &store)).unwrap();
-        assert_eq!(reservations.access(1, B), HostAccess { access: Access::Write, aborted_before: 3 });
+        assert_eq!(reservations.access(1, B), HostAccess { access: NamespaceAccess::Write, aborted_before: 3 });
         let notice = NamespaceNotice { host: B, kind: NoticeKind::RegistrationPreempted, namespace: 1 };
         assert_eq!(reservations.notices_after(0, B), (1, vec![notice]));
         assert_eq!(reservations.notices_after(1, B), (1, vec![]));

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use phaselink_core::number::{index, low_u8, low_u32};
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::rules::protection::METADATA_BYTES;
-use phaselink_core::protocol::nvme::rules::reservation::{Access, ReservationHost};
+use phaselink_core::protocol::nvme::rules::reservation::{NamespaceAccess, ReservationHost};
 use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat};
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::ana::refusal_status;
+use super::access::refusal_status;
 use super::event_log::EventLog;
 use super::kind_state::KindState;
 use super::kinds::KindRow;
@@ -640,7 +640,7 @@ impl NamespaceView {
     /// Returns the status that a reservation gives to a command which needs this access to a namespace, or to all of
     /// them; none if it allows the command.
     #[cold]
-    pub(super) fn conflict(&self, namespace: u32, needed: Access) -> Option<Status> {
+    pub(super) fn conflict(&self, namespace: u32, needed: NamespaceAccess) -> Option<Status> {
         let reserved = (1..).zip(&self.active).filter(|(id, _)| [*id, ALL_NAMESPACES].contains(&namespace));
         let mut allowed = reserved.filter_map(|(_, active)| Some(active.as_ref().ok()?.reserved.access));
         allowed.any(|access| access < needed).then_some(Status::RESERVATION_CONFLICT)

@@ -23,7 +23,7 @@ use crate::device::counter::Counter;
 use crate::device::tally::UndefinedBehaviour;
 use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
-use crate::front::nvme_command::{CommandRequest, HandOver, Place, QueueEndpoint, fetch_set};
+use crate::front::nvme_command::{CommandRequest, HandOver, Place, QueueEndpoint, fetch_set, join_subsystem};
 use crate::front::poll_group::{FrontEnd, QueueOwner, run_all};
 use crate::front::service::Service;
 use crate::front::vfio_user::behind_the_doorbell;
@@ -70,9 +70,11 @@ pub(super) fn serve(
     (admission, is_strict): (&Admission, bool),
 ) -> io::Result<Option<Outcome>> {
     let device = service.device;
-    let identity = &service.join(identity)?;
+    let identity = &join_subsystem(service, identity)?;
     let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok());
-    let path = |address: SocketAddr| (address.port(), service.add_path(identity, format!("{SCHEME}{address}")));
+    let path = |address: SocketAddr| {
+        (address.port(), identity.subsystem.add_path(&device.faults, format!("{SCHEME}{address}")))
+    };
     let paths: Vec<(u16, u32)> = addresses.map(path).collect();
     let settings = PlaceSettings { identity, paths: &paths, admission, is_strict, is_timed: service.timing };
     let groups = service.groups(service.device_threads);

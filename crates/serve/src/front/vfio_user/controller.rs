@@ -23,7 +23,7 @@ use crate::device::pace::BATCH;
 use crate::device::store::Geometry;
 use crate::device::tally::CompletionsTaken;
 use crate::front::lifecycle::RequestInFlight;
-use crate::front::nvme_command::CommandRequest;
+use crate::front::nvme_command::{CommandRequest, join_subsystem};
 use crate::front::poll_group::QueueHandover;
 use crate::front::service::Service;
 use crate::front::socket::bind_unix;
@@ -41,7 +41,7 @@ pub struct ControllerSocket {
     /// doorbells in mapped memory only.
     is_for_drivers: bool,
     identity: Identity,
-    /// The same identity once it is one of the served drive's NVM subsystem.
+    /// Identity of the controller in the served drive's NVM subsystem, once it has joined that.
     joined: OnceLock<Identity>,
     /// True if hosts are watched for behaviour that the specification leaves undefined.
     is_strict: bool,
@@ -91,8 +91,8 @@ impl ControllerSocket {
     /// # Errors
     /// If the store has namespaces that the drive cannot have.
     pub(super) fn join(&self, service: &Service<'_>) -> io::Result<()> {
-        let identity = service.join(&self.identity)?;
-        let path = service.add_path(&identity, self.address());
+        let identity = join_subsystem(service, &self.identity)?;
+        let path = identity.subsystem.add_path(&service.device.faults, self.address());
         // A socket is served once.
         let _ = self.joined.set(identity.on_path(path));
         Ok(())

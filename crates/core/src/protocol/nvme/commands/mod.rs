@@ -131,6 +131,12 @@ impl Action {
         if let Action::Cancel(cancellation) = self { Some(cancellation) } else { None }
     }
 
+    /// Returns the reservation command; none for all other commands.
+    #[inline]
+    pub fn reservation(self) -> Option<ReservationCommand> {
+        if let Action::Reserve(command) = self { Some(command) } else { None }
+    }
+
     /// Returns the length in bytes of a report, a value, a host's buffer or a list of placement identifiers that the
     /// parameters give; 0 if other fields give the length.
     #[inline]

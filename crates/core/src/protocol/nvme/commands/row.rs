@@ -5,7 +5,7 @@ use super::Action;
 use crate::number::short_length;
 use crate::protocol::nvme::rules::NamespaceKind;
 use crate::protocol::nvme::rules::protection::MetadataUse;
-use crate::protocol::nvme::rules::reservation::Access;
+use crate::protocol::nvme::rules::reservation::NamespaceAccess;
 use crate::protocol::nvme::spec::fields::{copy, ranges};
 use crate::protocol::nvme::spec::layout::{Layout, ReservedBits};
 use crate::protocol::nvme::spec::lists::{RangeEntry, SourceEntry};
@@ -105,11 +105,11 @@ impl CommandRow {
 
     /// Returns the access to the namespace that the command needs, which a reservation may refuse.
     #[inline]
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> NamespaceAccess {
         match (self.changes, self.counts) {
-            (Changes::Nothing, Op::Read) => Access::Read,
-            (Changes::Nothing, _) if self.set != CommandSet::Placement => Access::None,
-            _ => Access::Write,
+            (Changes::Nothing, Op::Read) => NamespaceAccess::Read,
+            (Changes::Nothing, _) if self.set != CommandSet::Placement => NamespaceAccess::None,
+            _ => NamespaceAccess::Write,
         }
     }
 

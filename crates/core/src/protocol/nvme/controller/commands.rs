@@ -310,9 +310,9 @@ impl Controller {
     #[cold]
     fn reserve(&mut self, id: u32, keys: ReservationKeys, ports: &mut Ports) -> Result<(), Status> {
         let Command { action, namespace, .. } = self.commands[index(id)].command.as_ref().map_err(|status| *status)?;
-        if let Action::Reserve(command) = action {
+        if let Some(command) = action.reservation() {
             let reservations = self.reservations.entry(*namespace).or_default();
-            reservations.execute(*command, keys, ReservationHost::OfController(0))?;
+            reservations.execute(command, keys, ReservationHost::OfController(0))?;
         }
         self.finish(id, ports);
         Ok(())

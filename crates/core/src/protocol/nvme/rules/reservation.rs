@@ -14,7 +14,7 @@
 //! | Write Exclusive, All Registrants | all registrants hold it | | read |
 //! | Exclusive Access, All Registrants | all registrants hold it | | none |
 
-use crate::number::{short_length, wide_index};
+use crate::number::{index, short_length, wide_index};
 use crate::protocol::nvme::spec::fields::reservation as fields;
 use crate::protocol::nvme::spec::layout::Layout;
 use crate::protocol::nvme::spec::lists::ReservationKeyList;
@@ -77,24 +77,23 @@ impl ReservationHost {
 
 /// Type of a reservation (RTYPE).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
 pub enum ReservationType {
     /// Write Exclusive: only the holder writes.
-    WriteExclusive = 1,
+    WriteExclusive,
     /// Exclusive Access: only the holder reads and writes.
-    ExclusiveAccess = 2,
+    ExclusiveAccess,
     /// Write Exclusive, Registrants Only: only registrants write.
-    WriteExclusiveRegistrants = 3,
+    WriteExclusiveRegistrants,
     /// Exclusive Access, Registrants Only: only registrants read and write.
-    ExclusiveAccessRegistrants = 4,
+    ExclusiveAccessRegistrants,
     /// Write Exclusive, All Registrants: only registrants write, and all of them hold the reservation.
-    WriteExclusiveAll = 5,
+    WriteExclusiveAll,
     /// Exclusive Access, All Registrants: only registrants read and write, and all of them hold the reservation.
-    ExclusiveAccessAll = 6,
+    ExclusiveAccessAll,
 }
 
 impl ReservationType {
-    /// All types, in the order of their numbers.
+    /// All types, in the order of their numbers, which begin with 1.
     pub const ALL: [ReservationType; 6] = {
         use ReservationType::*;
         [
@@ -112,7 +111,13 @@ impl ReservationType {
     /// # Errors
     /// Invalid Field for a reserved number.
     pub fn of(number: u32) -> Result<ReservationType, Status> {
-        ReservationType::ALL.into_iter().find(|it| *it as u32 == number).ok_or(Status::INVALID_FIELD)
+        let place = index(number).checked_sub(1).and_then(|place| ReservationType::ALL.get(place));
+        place.copied().ok_or(Status::INVALID_FIELD)
+    }
+
+    /// Returns the number of the type.
+    pub fn number(self) -> u8 {
+        (1..).zip(ReservationType::ALL).find(|(_, kind)| *kind == self).map_or(0, |(number, _)| number)
     }
 
     /// True if all registrants hold a reservation of this type.
@@ -126,19 +131,19 @@ impl ReservationType {
     }
 
     /// Returns what hosts may do that a reservation of this type does not admit.
-    fn access_of_others(self) -> Access {
+    fn access_of_others(self) -> NamespaceAccess {
         match self {
             ReservationType::WriteExclusive
             | ReservationType::WriteExclusiveRegistrants
-            | ReservationType::WriteExclusiveAll => Access::Read,
-            _ => Access::None,
+            | ReservationType::WriteExclusiveAll => NamespaceAccess::Read,
+            _ => NamespaceAccess::None,
         }
     }
 }
 
 /// Access to the blocks or values of a namespace: what a command needs, or what a reservation leaves to a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Access {
+pub enum NamespaceAccess {
     /// Neither reads nor writes.
     None,
     /// Reads.
@@ -298,14 +303,24 @@ fn check_key_matters(entry: &SubmissionEntry) -> Result<(), Status> {
 
 /// Kind of a notice to a host (the type of the log page Reservation Notification).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum NoticeKind {
     /// Another host has unregistered the host.
-    RegistrationPreempted = 1,
+    RegistrationPreempted,
     /// A reservation under which the host had access has ended.
-    ReservationReleased = 2,
+    ReservationReleased,
     /// Another host has unregistered all hosts and ended the reservation.
-    ReservationPreempted = 3,
+    ReservationPreempted,
+}
+
+impl NoticeKind {
+    /// Returns the number of the kind.
+    pub fn number(self) -> u8 {
+        match self {
+            NoticeKind::RegistrationPreempted => 1,
+            NoticeKind::ReservationReleased => 2,
+            NoticeKind::ReservationPreempted => 3,
+        }
+    }
 }
 
 /// Notice to a host whose registration or reservation another host has changed.
@@ -370,12 +385,12 @@ impl Reservations {
     }
 
     /// Returns what the reservation leaves to a host.
-    pub fn access(&self, host: ReservationHost) -> Access {
+    pub fn access(&self, host: ReservationHost) -> NamespaceAccess {
         match self.held {
             Some((kind, _)) if !(self.is_holder(host) || kind.admits_registrants() && self.is_registered(host)) => {
                 kind.access_of_others()
             }
-            _ => Access::Write,
+            _ => NamespaceAccess::Write,
         }
     }
 
@@ -545,7 +560,7 @@ impl Reservations {
     /// Returns the report of registrants and reservation, with host identifiers of 128 bits if `is_long`, as many bytes
     /// as the host has asked for. A host with an identifier may come on any controller.
     pub fn report(&self, bytes: u32, is_long: bool) -> Vec<u8> {
-        let kind = self.held.map_or(0, |(kind, _)| kind as u8);
+        let kind = self.held.map_or(0, |(kind, _)| kind.number());
         let count = u16::try_from(self.registrants.len()).unwrap_or(u16::MAX);
         let status = ReservationStatus::zeros()
             .with(ReservationStatus::GENERATION, self.generation)
@@ -588,7 +603,7 @@ impl Reservations {
         let registrants: Vec<&Registrant> = self.registrants.iter().filter(has_id).collect();
         let place_of = |holder| registrants.iter().position(|it| it.host == holder);
         let held = self.held.and_then(|(kind, holder)| Some((kind, place_of(holder)?)));
-        let (kind, holder) = held.map_or((0, 0), |(kind, place)| (kind as u8, place));
+        let (kind, holder) = held.map_or((0, 0), |(kind, place)| (kind.number(), place));
         let mut record = self.generation.to_le_bytes().to_vec();
         record.extend([kind, self.persists.into()]);
         record.extend(u16::try_from(holder).unwrap_or(0).to_le_bytes());

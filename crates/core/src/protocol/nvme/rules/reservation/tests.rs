@@ -39,7 +39,7 @@ fn release(reservations: &mut Reservations, kind: ReservationType) -> Result<Vec
 /// Base Specification 2.0, section 8.19: what each type leaves to the holder, to another registrant, and to others.
 #[test]
 fn each_type_leaves_each_host_the_access_of_the_specification() {
-    use Access::{None, Read, Write};
+    use NamespaceAccess::{None, Read, Write};
     for (kind, expected) in [
         (WriteExclusive, [Write, Read, Read]),
         (ExclusiveAccess, [Write, None, None]),
@@ -52,6 +52,14 @@ fn each_type_leaves_each_host_the_access_of_the_specification() {
         assert_eq!([A, B, C].map(|host| reservations.access(host)), expected, "{kind:?}");
     }
     assert_eq!(Reservations::default().access(C), Write);
+}
+
+#[test]
+fn each_type_has_its_number_and_no_other_number_a_type() {
+    for (number, kind) in (1..).zip(ReservationType::ALL) {
+        assert_eq!((ReservationType::of(number.into()), kind.number()), (Ok(kind), number));
+    }
+    assert_eq!([0, 7, u32::MAX].map(ReservationType::of), [Err(Status::INVALID_FIELD); 3]);
 }
 
 #[test]
@@ -101,7 +109,7 @@ fn release_and_clear_tell_those_who_lose_by_it() {
         let told = if kind.admits_registrants() { vec![(B, NoticeKind::ReservationReleased)] } else { vec![] };
         assert_eq!(release(&mut reservations, kind), Ok(told), "{kind:?}");
         assert_eq!(release(&mut reservations, kind), Ok(vec![]), "nothing is held");
-        assert_eq!(reservations.access(C), Access::Write);
+        assert_eq!(reservations.access(C), NamespaceAccess::Write);
         let keys = ReservationKeys { current: KEY_A, other: 0 };
         let cleared = reservations.execute(ReservationCommand::Clear, keys, A);
         assert_eq!(cleared, Ok(vec![(B, NoticeKind::ReservationPreempted)]));
@@ -118,7 +126,7 @@ fn unregistered_holder_gives_up_what_no_other_registrant_holds() {
         let is_told = matches!(kind, WriteExclusiveRegistrants | ExclusiveAccessRegistrants);
         assert_eq!(notices, if is_told { vec![(B, NoticeKind::ReservationReleased)] } else { vec![] }, "{kind:?}");
         reservations.forget(B);
-        assert_eq!((reservations.held, reservations.access(C)), (None, Access::Write));
+        assert_eq!((reservations.held, reservations.access(C)), (None, NamespaceAccess::Write));
     }
 }
 
@@ -140,7 +148,10 @@ fn preemption_takes_from_the_holder_and_unregisters_whom_its_key_names() {
             _ => expected.push((C, ReservationReleased)),
         }
         assert_eq!(told, Ok(expected), "{kind:?}");
-        assert_eq!([A, B, C].map(|host| reservations.access(host)), [Access::Read, Access::Write, Access::Read]);
+        assert_eq!(
+            [A, B, C].map(|host| reservations.access(host)),
+            [NamespaceAccess::Read, NamespaceAccess::Write, NamespaceAccess::Read]
+        );
     }
     let mut reservations = held_by_a(ExclusiveAccess);
     assert_eq!(preempt(&mut reservations, ExclusiveAccess, 0), Err(Status::INVALID_FIELD));
@@ -156,7 +167,10 @@ fn holder_changes_the_type_by_preempting_itself() {
     let mut reservations = held_by_a(WriteExclusive);
     let told = acquire(&mut reservations, (A, KEY_A), (Acquisition::Preempt, ExclusiveAccessRegistrants), KEY_A);
     assert_eq!(told, Ok(vec![(B, NoticeKind::ReservationReleased)]));
-    assert_eq!([A, B, C].map(|host| reservations.access(host)), [Access::Write, Access::Write, Access::None]);
+    assert_eq!(
+        [A, B, C].map(|host| reservations.access(host)),
+        [NamespaceAccess::Write, NamespaceAccess::Write, NamespaceAccess::None]
+    );
 }
 
 #[test]
@@ -181,7 +195,10 @@ fn what_persists_is_read_back_and_all_else_is_lost_with_the_power() {
     assert_eq!(lost, Reservations::default());
     reservations.set_persists(true);
     let kept = Reservations::decode(&reservations.encode()).unwrap();
-    assert_eq!([A, B, C].map(|host| kept.access(host)), [Access::Write, Access::Write, Access::Read]);
+    assert_eq!(
+        [A, B, C].map(|host| kept.access(host)),
+        [NamespaceAccess::Write, NamespaceAccess::Write, NamespaceAccess::Read]
+    );
     assert!(kept.is_registered(A) && !kept.is_registered(C), "a host without an identifier is another one afterwards");
     let record = reservations.encode();
     for end in 0..record.len() {

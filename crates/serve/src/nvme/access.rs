@@ -1,13 +1,11 @@
-//! Asymmetric namespace access (Base Specification 2.0, section 8.1): the log page that tells a host how good its path to
-//! each namespace is, and the status of commands on a path that has no access.
+//! Asymmetric namespace access (Base Specification 2.0, section 8.1): the status of commands on a path without access, and
+//! the log page that tells a host how good its path to each namespace is.
 
 use phaselink_core::number::short_length;
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::protocol::nvme::spec::layout::Layout;
 use phaselink_core::protocol::nvme::spec::logs::{AccessGroup, AccessHeader};
 
-use super::controller::Controller;
-use super::events::AsyncEvent;
 use crate::device::paths::{PathState, Paths};
 
 /// Bits of ANACAP: the five states are reported, and the group of a namespace does not change.
@@ -35,7 +33,7 @@ pub(super) fn log_page(paths: &Paths, path: u32, namespaces: impl Iterator<Item 
             .with(AccessGroup::GROUP, namespace)
             .with(AccessGroup::NAMESPACES, members)
             .with(AccessGroup::CHANGES, paths.changes(path, namespace).1)
-            .with(AccessGroup::STATE, paths.state(path, namespace) as u8);
+            .with(AccessGroup::STATE, paths.state(path, namespace).number());
         groups.extend(group.into_bytes());
         if !groups_alone {
             groups.extend(namespace.to_le_bytes());
@@ -46,28 +44,4 @@ pub(super) fn log_page(paths: &Paths, path: u32, namespaces: impl Iterator<Item 
         .with(AccessHeader::CHANGES, paths.changes(path, 0).0)
         .with(AccessHeader::GROUPS, u16::try_from(short_length(count)).unwrap_or(u16::MAX));
     [&header.into_bytes()[..], &groups].concat()
-}
-
-impl Controller {
-    /// Raises an event if the state of the controller's path has changed, and the host wants to know.
-    pub(super) fn follow_path(&mut self) {
-        let changes = self.identity.subsystem.path_changes(self.identity.path);
-        if changes != self.known_path_changes && self.features.reports_access() {
-            self.events.raise(AsyncEvent::AccessChange);
-        }
-        self.known_path_changes = changes;
-    }
-
-    /// Returns the log page Asymmetric Namespace Access with the namespaces that are attached to the controller.
-    pub(super) fn access_log(&self, groups_alone: bool) -> Vec<u8> {
-        let subsystem = &self.identity.subsystem;
-        let namespaces = subsystem.namespaces();
-        let attached =
-            (1..).zip(&namespaces).filter(|(_, it)| it.is_some_and(|it| it.is_attached(self.identity.number)));
-        let ids = attached.map(|(id, _)| id);
-        match subsystem.paths() {
-            Some(paths) => log_page(paths, self.identity.path, ids, groups_alone),
-            None => log_page(&Paths::default(), self.identity.path, ids, groups_alone),
-        }
-    }
 }
