@@ -229,17 +229,20 @@ impl Controller {
         // Check the command first: if it is refused, it must not have created telemetry data or a context of the
         // persistent event log.
         let part = LogPart::of(command)?;
+        if let Some(discovery) = self.identity.discovery() {
+            let page = if log == log_pages::DISCOVERY {
+                discovery.page(self.identity.reached())
+            } else {
+                return Err(Status::INVALID_LOG_PAGE);
+            };
+            copy_out(command, host, &part.cut(page)?)?;
+            return Ok(self.end_log_page(command));
+        }
         if log == log_pages::BLOCK_STATUS && self.identity.kind_row().logs.contains(&log) {
             self.pending.push_back(PendingWork::ReportBlocks { command: Box::new(*command) });
             return Ok(AdminOutcome::Pending);
         }
         self.collect_journals();
-        if let Some(discovery) = self.identity.discovery() {
-            let page =
-                if log == log_pages::DISCOVERY { discovery.page() } else { return Err(Status::INVALID_LOG_PAGE) };
-            copy_out(command, host, &part.cut(page)?)?;
-            return Ok(self.end_log_page(command));
-        }
         let (specific, group) = (command.get(log::SPECIFIC), command.get(log::SPECIFIC_ID));
         let page = match self.identity.kind_row().commands_of(command_set) {
             Some(sets) if log == log_pages::EFFECTS => {
@@ -322,13 +325,13 @@ impl Controller {
         if command.has(feature::SELECT) {
             return Err(Status::INVALID_FIELD);
         }
+        self.check_feature(id)?;
         if matches!(id, PLACEMENT_FEATURE | EVENTS_FEATURE) {
             return self.placement_feature(command, host);
         }
         if id == KEY_VALUE_FEATURE {
             return self.key_value_feature(command);
         }
-        self.check_feature(id)?;
         let row = Features::row(id)?;
         let value = self.features.get(row, command.get(feature::VALUE))?;
         if let Some(structure) = self.features.structure(row, host.now_ms()) {
@@ -346,13 +349,17 @@ impl Controller {
     /// Executes Set Features (section 5.27). Values cannot be saved across resets.
     fn set_features(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let id = low_u8(command.get(feature::ID));
+        self.check_feature(id)?;
         if matches!(id, PLACEMENT_FEATURE | EVENTS_FEATURE) {
             return self.set_placement_feature(command, host);
         }
         if id == KEY_VALUE_FEATURE {
             return self.set_key_value_feature(command);
         }
-        self.check_feature(id)?;
+        // A discovery controller has no namespaces, health or temperature to report on.
+        if self.identity.discovery().is_some() && Features::asks_for_drive_events(id, command.get(feature::VALUE)) {
+            return Err(Status::INVALID_FIELD);
+        }
         let row = Features::row(id)?;
         if command.has(feature::SAVE) {
             return Err(Status::FEATURE_NOT_SAVEABLE);

@@ -16,11 +16,12 @@ use phaselink_core::random::mix;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::FrontArguments;
 use phaselink_serve::front::nvme_tcp::NvmeTcp;
-use phaselink_serve::front::nvme_tcp::address::TargetAddress;
-use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName, Initiator, discover};
+use phaselink_serve::front::nvme_tcp::address::{self, TargetAddress};
+use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName};
 use phaselink_serve::front::nvme_tcp::fabrics::{
     ANY_CONTROLLER, Connect, ConnectData, DISCOVERY_NQN, FabricsCommand, field, status,
 };
+use phaselink_serve::front::nvme_tcp::initiator::{Initiator, discover};
 use phaselink_serve::front::nvme_tcp::wire::{
     Digests, Encoder, FatalStatus, Parameters, PduLayout, PduLimits, PduType, Sender, Transfer, at,
 };
@@ -59,16 +60,41 @@ impl Running {
 
 /// Serve a drive at a free port, with these flags of the front-end.
 pub(crate) fn serve_with(settings: &[&str], timing: bool, threads: usize, flags: &[(&'static str, String)]) -> Running {
+    serve_drive("nvme", settings, timing, threads, flags)
+}
+
+fn serve_drive(
+    drive: &str,
+    settings: &[&str],
+    timing: bool,
+    threads: usize,
+    flags: &[(&'static str, String)],
+) -> Running {
+    let arguments = FrontArguments { settings: flags.to_vec(), ..FrontArguments::default() };
+    serve_arguments(
+        drive,
+        settings,
+        timing,
+        threads,
+        FrontArguments { addresses: vec![String::from("127.0.0.1:0")], ..arguments },
+    )
+}
+
+/// Serves a drive at an address that other machines may reach.
+fn serve_at(address: &str) -> Running {
+    let switches = vec!["beyond-loopback"];
+    let arguments = FrontArguments { addresses: vec![String::from(address)], switches, ..FrontArguments::default() };
+    let mut running = serve_arguments("nvme", &[], false, 1, arguments);
+    running.target.port.set_ip([127, 0, 0, 1].into());
+    running
+}
+
+fn serve_arguments(drive: &str, settings: &[&str], timing: bool, threads: usize, arguments: FrontArguments) -> Running {
     let alone = alone();
-    let shipped = shipped::find("nvme").unwrap();
+    let shipped = shipped::find(drive).unwrap();
     let settings: Vec<Override> = settings.iter().map(|text| Override::parse(text).unwrap()).collect();
     let drive = Drive::from_toml(shipped.file, shipped.text, &settings).unwrap();
     let device = device(drive, Store::in_memory(GEOMETRY).unwrap());
-    let arguments = FrontArguments {
-        addresses: vec![String::from("127.0.0.1:0")],
-        settings: flags.to_vec(),
-        ..FrontArguments::default()
-    };
     let front = NvmeTcp::bind(&arguments, &device.drive, GEOMETRY).unwrap();
     let subsystem = String::from(front.subsystem());
     let address = phaselink_serve::front::Front::addresses(&front).remove(0);
@@ -82,7 +108,8 @@ pub(crate) fn serve_with(settings: &[&str], timing: bool, threads: usize, flags:
         device_threads: threads,
         control: None,
     };
-    let target = TargetAddress::parse(&address).unwrap();
+    let port = address::parse_port(&address, true).unwrap();
+    let target = TargetAddress::of(port);
     Running { target, subsystem, _server: Background::start(server, alone) }
 }
 
@@ -522,11 +549,98 @@ fn discovery_lists_the_drive_and_referrals_and_reports_their_changes() {
     assert_eq!((event.id, event.result), (9, 0x70_f002));
     let (changed, records) = host.discovery_log().unwrap();
     assert!(changed > generation && records.len() == 3);
-    // It has neither other pages nor namespaces.
-    assert!(host.identify_structure(2, 0).is_err());
-    let mut health = SubmissionEntry { opcode: admin::GET_LOG_PAGE, ..SubmissionEntry::default() };
-    health.dwords[0] = 0x02 | 127 << 16;
-    assert!(host.read_admin(&health, 512).is_err());
+}
+
+#[test]
+fn discovery_controller_has_nothing_of_the_drive() {
+    let placement = &["placement.handles=4", "translation.over_provisioning=0.2"];
+    let running = serve_drive("tlc-gen4", placement, false, 1, &[]);
+    let target = TargetAddress { subsystem: Some(String::from(DISCOVERY_NQN)), ..running.target.clone() };
+    let mut host = Initiator::connect(&target, &HostName::default(), 0).unwrap();
+    host.enable().unwrap();
+    let mut status_of = |opcode: u8, dwords: [u32; 6], data| {
+        let entry = SubmissionEntry { opcode, namespace_id: 1, dwords, ..SubmissionEntry::default() };
+        host.admin.execute(&entry, data).unwrap().status.kind()
+    };
+    let into_host = ClientData::Receive { bytes: 4096, is_kept: false };
+    // All structures of Identify but that of the controller.
+    for selector in (0..0x20).filter(|selector| *selector != 1) {
+        let status = status_of(admin::IDENTIFY, [selector, 0, 0, 0, 0, 0], into_host);
+        assert_eq!(status, Status::INVALID_FIELD, "structure {selector:#x}");
+    }
+    // All log pages but that of discovery.
+    for log in (0..=0xff).filter(|log| *log != 0x70) {
+        let status = status_of(admin::GET_LOG_PAGE, [log | 1023 << 16, 0, 0, 0, 0, 0], into_host);
+        assert_eq!(status, Status::INVALID_LOG_PAGE, "log page {log:#x}");
+    }
+    // All features but events and the keep-alive timer.
+    for feature in (0..=0xff).filter(|feature| ![0x0b, 0x0f].contains(feature)) {
+        for opcode in [admin::GET_FEATURES, admin::SET_FEATURES] {
+            let data = if opcode == admin::GET_FEATURES { into_host } else { ClientData::Send(&[0; 4096]) };
+            assert_eq!(status_of(opcode, [feature, 0, 0, 0, 0, 0], data), Status::INVALID_FIELD, "{feature:#x}");
+        }
+    }
+    // Events of namespaces, health and temperature.
+    for bit in 0..31 {
+        let status = status_of(admin::SET_FEATURES, [0x0b, 1 << bit, 0, 0, 0, 0], ClientData::None);
+        assert_eq!(status, Status::INVALID_FIELD, "event {bit}");
+    }
+    // All commands but those of a discovery controller.
+    let known = [
+        admin::GET_LOG_PAGE,
+        admin::IDENTIFY,
+        admin::ABORT,
+        admin::SET_FEATURES,
+        admin::GET_FEATURES,
+        admin::ASYNC_EVENT_REQUEST,
+        admin::KEEP_ALIVE,
+    ];
+    for opcode in (0..=0xff).filter(|opcode| !known.contains(opcode) && *opcode != fabrics::OPCODE) {
+        let data = match opcode & 3 {
+            1 => ClientData::Send(&[0; 4096]),
+            2 => into_host,
+            _ => ClientData::None,
+        };
+        assert_eq!(status_of(opcode, [0; 6], data), Status::INVALID_OPCODE, "command {opcode:#x}");
+    }
+    assert!(host.queue(1, 8).is_err());
+}
+
+#[test]
+fn host_follows_a_discovery_record_to_another_address_only_if_it_is_told_to() {
+    let running = serve();
+    // The same server at another address of the loopback: its discovery controller is at 127.0.0.1.
+    let mut target = TargetAddress { port: ([127, 0, 0, 2], running.port().port()).into(), ..running.target.clone() };
+    let relay = std::net::TcpListener::bind(target.port).unwrap();
+    let inner = running.port();
+    thread::spawn(move || {
+        while let Ok((outside, _)) = relay.accept() {
+            let Ok(inside) = std::net::TcpStream::connect(inner) else { return };
+            for (mut from, mut into) in [(&outside, &inside), (&inside, &outside)]
+                .map(|(from, into)| (from.try_clone().unwrap(), into.try_clone().unwrap()))
+            {
+                thread::spawn(move || {
+                    let _ = io::copy(&mut from, &mut into);
+                    let _ = into.shutdown(std::net::Shutdown::Both);
+                });
+            }
+        }
+    });
+    let refused = Initiator::open(&target, &HostName::default(), 0).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+    assert!(refused.to_string().contains("follow-records"), "{refused}");
+    target.follows_records = true;
+    Initiator::open(&target, &HostName::default(), 0).unwrap().close().unwrap();
+}
+
+#[test]
+fn discovery_names_the_address_at_which_its_host_has_reached_a_server_of_all_addresses() {
+    let running = serve_at("0.0.0.0:0");
+    for ip in [[127, 0, 0, 1], [127, 0, 0, 5]] {
+        let port = SocketAddr::from((ip, running.port().port()));
+        let (_, records) = discover(port, Digests::default(), &HostName::default()).unwrap();
+        assert_eq!(records.iter().map(|record| record.address).collect::<Vec<_>>(), [port]);
+    }
 }
 
 #[test]

@@ -14,8 +14,9 @@ use phaselink_core::protocol::nvme::config::DataPointer;
 use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::{PollFd, PollFlags};
 
-use super::accept::{Admission, DISCOVERY_PLACES, DRIVE_PLACES, accept};
+use super::accept::{Admission, accept};
 use super::controller::{PlaceSettings, ServedPlace, end_round, load, receive_lent};
+use super::directory::{DISCOVERY_PLACES, DRIVE_PLACES};
 use super::lending::{LentConnections, OwnerMessage, PlaceGroups, group_of};
 use crate::device::Device;
 use crate::device::counter::Counter;
