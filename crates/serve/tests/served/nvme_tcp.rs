@@ -13,6 +13,7 @@ use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
 use phaselink_core::random::mix;
+use phaselink_serve::device::geometry;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::FrontArguments;
 use phaselink_serve::front::nvme_tcp::NvmeTcp;
@@ -32,6 +33,17 @@ use phaselink_serve::server::Server;
 
 pub(crate) const GEOMETRY: Geometry = Geometry { capacity_bytes: 4 << 20, block_bytes: 512 };
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Settings of a flash drive with placement handles.
+pub(crate) const PLACEMENT: [&str; 7] = [
+    "media.capacity_mib=512",
+    "media.channels=4",
+    "media.banks_per_channel=1",
+    "media.block_pages=12",
+    "translation.over_provisioning=0.2",
+    "translation.precondition=none",
+    "placement.handles=4",
+];
 
 pub(crate) struct Running {
     pub(crate) target: TargetAddress,
@@ -60,42 +72,41 @@ impl Running {
 
 /// Serve a drive at a free port, with these flags of the front-end.
 pub(crate) fn serve_with(settings: &[&str], timing: bool, threads: usize, flags: &[(&'static str, String)]) -> Running {
-    serve_drive("nvme", settings, timing, threads, flags)
+    let store = Store::in_memory(GEOMETRY).unwrap();
+    serve_drive(drive_of("nvme", settings), store, (timing, threads), local(flags))
 }
 
-fn serve_drive(
-    drive: &str,
-    settings: &[&str],
-    timing: bool,
-    threads: usize,
-    flags: &[(&'static str, String)],
-) -> Running {
-    let arguments = FrontArguments { settings: flags.to_vec(), ..FrontArguments::default() };
-    serve_arguments(
-        drive,
-        settings,
-        timing,
-        threads,
-        FrontArguments { addresses: vec![String::from("127.0.0.1:0")], ..arguments },
-    )
-}
-
-/// Serves a drive at an address that other machines may reach.
-fn serve_at(address: &str) -> Running {
-    let switches = vec!["beyond-loopback"];
-    let arguments = FrontArguments { addresses: vec![String::from(address)], switches, ..FrontArguments::default() };
-    let mut running = serve_arguments("nvme", &[], false, 1, arguments);
-    running.target.port.set_ip([127, 0, 0, 1].into());
-    running
-}
-
-fn serve_arguments(drive: &str, settings: &[&str], timing: bool, threads: usize, arguments: FrontArguments) -> Running {
-    let alone = alone();
-    let shipped = shipped::find(drive).unwrap();
+/// A shipped drive with other values of some keys.
+pub(crate) fn drive_of(name: &str, settings: &[&str]) -> Drive {
+    let shipped = shipped::find(name).unwrap();
     let settings: Vec<Override> = settings.iter().map(|text| Override::parse(text).unwrap()).collect();
-    let drive = Drive::from_toml(shipped.file, shipped.text, &settings).unwrap();
-    let device = device(drive, Store::in_memory(GEOMETRY).unwrap());
-    let front = NvmeTcp::bind(&arguments, &device.drive, GEOMETRY).unwrap();
+    Drive::from_toml(shipped.file, shipped.text, &settings).unwrap()
+}
+
+/// The store of a drive, with its zones.
+pub(crate) fn store_of(drive: &Drive) -> Store {
+    let store = Store::in_memory(geometry(drive)).unwrap();
+    match drive.zone_layout() {
+        Some(layout) => store.with_zones(layout).unwrap(),
+        None => store,
+    }
+}
+
+/// A free port of the loopback, with these flags.
+pub(crate) fn local(flags: &[(&'static str, String)]) -> FrontArguments {
+    let addresses = vec![String::from("127.0.0.1:0")];
+    FrontArguments { addresses, settings: flags.to_vec(), ..FrontArguments::default() }
+}
+
+pub(crate) fn serve_drive(
+    drive: Drive,
+    store: Store,
+    (timing, threads): (bool, usize),
+    arguments: FrontArguments,
+) -> Running {
+    let (alone, geometry) = (alone(), store.geometry());
+    let device = device(drive, store);
+    let front = NvmeTcp::bind(&arguments, &device.drive, geometry).unwrap();
     let subsystem = String::from(front.subsystem());
     let address = phaselink_serve::front::Front::addresses(&front).remove(0);
     let server = Server {
@@ -108,8 +119,7 @@ fn serve_arguments(drive: &str, settings: &[&str], timing: bool, threads: usize,
         device_threads: threads,
         control: None,
     };
-    let port = address::parse_port(&address, true).unwrap();
-    let target = TargetAddress::of(port);
+    let target = TargetAddress::of(address::parse_port(&address, true).unwrap());
     Running { target, subsystem, _server: Background::start(server, alone) }
 }
 
@@ -393,6 +403,44 @@ fn wrong_data_of_a_transfer_ends_its_connection() {
     }
 }
 
+#[test]
+fn connection_that_stalls_or_is_reset_within_a_transfer_frees_its_queue_and_delays_no_other() {
+    for threads in [1, 2] {
+        let running = serve_with(&[], false, threads, &[]);
+        let mut initiator = running.open();
+        let mut witness = initiator.queue(2, 8).unwrap();
+        let encoder = Encoder::default();
+        let (prp1, prp2) = wire::DataPlace::Transport { bytes: 128 << 10 }.descriptor();
+        let entry = SubmissionEntry { flags: 0x40, prp1, prp2, command_id: 5, ..io(opcode::WRITE, 0, 256) };
+        let command = encoder.command(&entry.encode(), 0).bytes().to_vec();
+        for round in 0..30_u32 {
+            let mut queue = eventually(|| initiator.queue(1, 8));
+            assert_eq!(queue.stream().write(&[IoSlice::new(&command)]).unwrap(), Some(command.len()));
+            let mut header = [0; 24];
+            until_read(&mut queue, &mut header);
+            let tag = u16::from_le_bytes([header[at::TAG], header[at::TAG + 1]]);
+            let transfer = Transfer { command_id: 5, tag, offset: 0, bytes: 128 << 10 };
+            // A part of the header, or a part of the data.
+            let data = [encoder.host_data(&transfer, true).bytes(), &vec![7; 100_000]].concat();
+            let sent = &data[..[10, 24, 5000, 100_000][round as usize % 4]];
+            assert_eq!(queue.stream().write(&[IoSlice::new(sent)]).unwrap(), Some(sent.len()));
+            // The connection says nothing, and others go on at once.
+            let start = Instant::now();
+            write(&mut witness, 1000, &[round as u8; 4096]);
+            assert_eq!(read(&mut witness, 1000, 4096), [round as u8; 4096]);
+            initiator.identify_structure(1, 0).unwrap();
+            assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+            if round % 2 == 0 {
+                // No bytes that are left are sent, but a reset.
+                rustix::net::sockopt::set_socket_linger(&**queue.stream().socket(), Some(Duration::ZERO)).unwrap();
+            }
+        }
+        // A write without all its data is not executed.
+        let mut queue = eventually(|| initiator.queue(1, 8));
+        assert!(read(&mut queue, 0, 128 << 10) == vec![0; 128 << 10]);
+    }
+}
+
 fn until_read(client: &mut Client, into: &mut [u8]) {
     let (start, mut filled) = (Instant::now(), 0);
     while filled < into.len() {
@@ -553,8 +601,9 @@ fn discovery_lists_the_drive_and_referrals_and_reports_their_changes() {
 
 #[test]
 fn discovery_controller_has_nothing_of_the_drive() {
-    let placement = &["placement.handles=4", "translation.over_provisioning=0.2"];
-    let running = serve_drive("tlc-gen4", placement, false, 1, &[]);
+    let drive = drive_of("tlc-gen4", &PLACEMENT);
+    let store = store_of(&drive);
+    let running = serve_drive(drive, store, (false, 1), local(&[]));
     let target = TargetAddress { subsystem: Some(String::from(DISCOVERY_NQN)), ..running.target.clone() };
     let mut host = Initiator::connect(&target, &HostName::default(), 0).unwrap();
     host.enable().unwrap();
@@ -635,7 +684,12 @@ fn host_follows_a_discovery_record_to_another_address_only_if_it_is_told_to() {
 
 #[test]
 fn discovery_names_the_address_at_which_its_host_has_reached_a_server_of_all_addresses() {
-    let running = serve_at("0.0.0.0:0");
+    let arguments = FrontArguments {
+        addresses: vec![String::from("0.0.0.0:0")],
+        switches: vec!["beyond-loopback"],
+        ..FrontArguments::default()
+    };
+    let running = serve_drive(drive_of("nvme", &[]), Store::in_memory(GEOMETRY).unwrap(), (false, 1), arguments);
     for ip in [[127, 0, 0, 1], [127, 0, 0, 5]] {
         let port = SocketAddr::from((ip, running.port().port()));
         let (_, records) = discover(port, Digests::default(), &HostName::default()).unwrap();
