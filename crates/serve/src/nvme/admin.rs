@@ -229,6 +229,15 @@ impl Controller {
         // Check the command first: if it is refused, it must not have created telemetry data or a context of the
         // persistent event log.
         let part = LogPart::of(command)?;
+        if let Some(discovery) = self.identity.discovery() {
+            let page = if log == log_pages::DISCOVERY {
+                discovery.page(self.identity.reached())
+            } else {
+                return Err(Status::INVALID_LOG_PAGE);
+            };
+            copy_out(command, host, &part.cut(page)?)?;
+            return Ok(self.end_log_page(command));
+        }
         if log == log_pages::BLOCK_STATUS && self.identity.kind_row().logs.contains(&log) {
             self.pending.push_back(PendingWork::ReportBlocks { command: Box::new(*command) });
             return Ok(AdminOutcome::Pending);
@@ -236,12 +245,6 @@ impl Controller {
         self.collect_journals();
         if log == log_pages::RESERVATION_NOTICES {
             self.fetch_notices();
-        }
-        if let Some(discovery) = self.identity.discovery() {
-            let page =
-                if log == log_pages::DISCOVERY { discovery.page() } else { return Err(Status::INVALID_LOG_PAGE) };
-            copy_out(command, host, &part.cut(page)?)?;
-            return Ok(self.end_log_page(command));
         }
         let (specific, group) = (command.get(log::SPECIFIC), command.get(log::SPECIFIC_ID));
         let page = match self.identity.kind_row().commands_of(command_set) {
@@ -332,13 +335,13 @@ impl Controller {
         if command.has(feature::SELECT) {
             return Err(Status::INVALID_FIELD);
         }
+        self.check_feature(id)?;
         if matches!(id, PLACEMENT_FEATURE | EVENTS_FEATURE) {
             return self.placement_feature(command, host);
         }
         if id == KEY_VALUE_FEATURE {
             return self.key_value_feature(command);
         }
-        self.check_feature(id)?;
         if RESERVATION_FEATURES.iter().any(|(of, _)| *of == id) {
             return self.reservation_feature(command, host);
         }
@@ -359,20 +362,26 @@ impl Controller {
     /// Executes Set Features (section 5.27). Values cannot be saved across resets.
     fn set_features(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let id = low_u8(command.get(feature::ID));
+        self.check_feature(id)?;
         if matches!(id, PLACEMENT_FEATURE | EVENTS_FEATURE) {
             return self.set_placement_feature(command, host);
         }
         if id == KEY_VALUE_FEATURE {
             return self.set_key_value_feature(command);
         }
-        self.check_feature(id)?;
-        if command.has(feature::SAVE) {
+        // A discovery controller has no namespaces, health or temperature to report on.
+        if self.identity.discovery().is_some() && Features::asks_for_drive_events(id, command.get(feature::VALUE)) {
+            return Err(Status::INVALID_FIELD);
+        }
+        let is_of_reservations = RESERVATION_FEATURES.iter().any(|(of, _)| *of == id);
+        let row = Features::row(id);
+        if (is_of_reservations || row.is_ok()) && command.has(feature::SAVE) {
             return Err(Status::FEATURE_NOT_SAVEABLE);
         }
-        if RESERVATION_FEATURES.iter().any(|(of, _)| *of == id) {
+        if is_of_reservations {
             return self.set_reservation_feature(command, host);
         }
-        let row = Features::row(id)?;
+        let row = row?;
         // All features have controller scope, so a namespace identifier is an error.
         if !matches!(command.namespace_id, 0 | u32::MAX) {
             return Err(Status::FEATURE_NOT_OF_NAMESPACE);

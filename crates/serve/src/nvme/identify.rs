@@ -1,6 +1,7 @@
 //! Data structures of the Identify command (Base Specification 2.0, section 5.17; NVM Command Set Specification 1.0,
 //! section 4.1.5).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use phaselink_core::number::{index, low_u8, low_u16, short_length};
@@ -123,6 +124,8 @@ pub struct FabricIdentity {
     pub capsule_data_bytes: u32,
     /// Log page of a discovery controller; none for a controller of the drive.
     pub discovery: Option<Arc<DiscoveryLog>>,
+    /// Address of the server at which the host has reached it, if it is known.
+    pub reached: Option<IpAddr>,
 }
 
 impl Identity {
@@ -202,6 +205,11 @@ impl Identity {
     /// Returns the log page of a discovery controller; none if the controller is one of the drive.
     pub(super) fn discovery(&self) -> Option<&DiscoveryLog> {
         self.fabric.as_ref()?.discovery.as_deref()
+    }
+
+    /// Returns the address at which the host of a controller in a fabric has reached the server.
+    pub(super) fn reached(&self) -> Option<IpAddr> {
+        self.fabric.as_ref()?.reached
     }
 
     /// Returns the name of the NVM subsystem (SUBNQN).

@@ -4,10 +4,17 @@
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
 use phaselink_serve::device::paths::PathState;
+use phaselink_serve::device::store::Store;
 use phaselink_serve::front::nvme_tcp::address::TargetAddress;
 use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName, Initiator};
 
-use crate::nvme_tcp::{Running, bytes_of, io, read, serve_at, write};
+use crate::nvme_tcp::{GEOMETRY, Running, bytes_of, drive_of, io, local, read, serve_drive, write};
+
+/// A drive at two ports.
+fn serve(settings: &[&str], threads: usize) -> Running {
+    let store = Store::in_memory(GEOMETRY).unwrap();
+    serve_drive(drive_of("nvme", settings), store, (false, threads), local(2, &[]))
+}
 
 /// A path: the controller at one port, and an I/O queue of it.
 struct Path {
@@ -51,7 +58,7 @@ impl Path {
 
 #[test]
 fn commands_on_a_path_without_access_may_be_tried_on_another() {
-    let running = serve_at(2, &["nvme.namespaces=2"], (false, 2), &[]);
+    let running = serve(&["nvme.namespaces=2"], 2);
     let [mut first, mut second] = [0, 1].map(|number| Path::new(&running, number));
     assert_ne!(first.initiator.controller_id, second.initiator.controller_id);
     assert_eq!(first.initiator.subsystem, second.initiator.subsystem);
@@ -79,7 +86,7 @@ fn commands_on_a_path_without_access_may_be_tried_on_another() {
 
 #[test]
 fn host_that_asks_is_told_of_a_change_and_a_controller_says_what_it_reports() {
-    let running = serve_at(2, &[], (false, 1), &[]);
+    let running = serve(&[], 1);
     let mut path = Path::new(&running, 1);
     let controller = path.initiator.identify_structure(1, 0).unwrap();
     // Several controllers that report access; its notices; five states in groups that stay.

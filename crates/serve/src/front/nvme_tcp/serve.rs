@@ -14,9 +14,10 @@ use phaselink_core::protocol::nvme::config::DataPointer;
 use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::{PollFd, PollFlags};
 
-use super::accept::{Admission, DISCOVERY_PLACES, DRIVE_PLACES, accept};
+use super::accept::{Admission, accept};
 use super::address::SCHEME;
 use super::controller::{PlaceSettings, ServedPlace, end_round, receive_lent};
+use super::directory::{DISCOVERY_PLACES, DRIVE_PLACES};
 use super::lending::{LentConnections, OwnerMessage, PlaceGroups, group_of};
 use crate::device::Device;
 use crate::device::counter::Counter;
