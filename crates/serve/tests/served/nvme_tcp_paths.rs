@@ -6,7 +6,8 @@ use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
 use phaselink_serve::device::paths::PathState;
 use phaselink_serve::device::store::Store;
 use phaselink_serve::front::nvme_tcp::address::TargetAddress;
-use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName, Initiator};
+use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName};
+use phaselink_serve::front::nvme_tcp::initiator::Initiator;
 
 use crate::nvme_tcp::{GEOMETRY, Running, bytes_of, drive_of, io, local, read, serve_drive, write};
 

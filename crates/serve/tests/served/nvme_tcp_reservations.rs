@@ -6,7 +6,8 @@ use std::thread;
 
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
-use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName, Initiator};
+use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName};
+use phaselink_serve::front::nvme_tcp::initiator::Initiator;
 
 use crate::nvme_tcp::{Running, bytes_of, io, serve_with};
 
