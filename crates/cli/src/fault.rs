@@ -18,7 +18,7 @@ const EXAMPLES: &str = include_str!("../help/fault.txt");
 /// Longest time that `phaselink fault` waits for the server's response.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Add, list or clear fault rules of a drive that `phaselink serve` is serving.
+/// Add, list or clear fault rules of a drive that `phaselink serve` is serving, and change its paths.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -35,6 +35,14 @@ pub(crate) struct Arguments {
     /// Print all fault rules of the served drive, after --clear and --add; default without these two
     #[arg(long)]
     list: bool,
+    /// New state of a path (optimized, non-optimized, inaccessible, lost or changing): its address as the server has
+    /// announced it and the state, as in 'nvme-tcp://127.0.0.1:4420 inaccessible', and the number of a namespace if it is
+    /// about one alone; may be given more than once
+    #[arg(long, value_name = "ADDRESS STATE")]
+    path_state: Vec<String>,
+    /// Print all paths with their states, after --path-state
+    #[arg(long)]
+    paths: bool,
     /// Print each response of the server as a line of JSON in place of text
     #[arg(long)]
     json: bool,
@@ -58,12 +66,16 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    /// Returns the lines that are sent to the control socket: first removals of fault rules, then additions, then the
-    /// request for a list.
+    /// Returns the lines that are sent to the control socket: first removals of fault rules, then additions, then changes
+    /// of paths, then the requests for lists.
     fn lines(&self) -> Vec<String> {
         let clear = |number: &String| if number == "all" { String::from("clear") } else { format!("clear {number}") };
         let mut lines: Vec<String> = self.clear.iter().map(clear).collect();
         lines.extend(self.add.iter().map(|rule| format!("add {rule}")));
+        lines.extend(self.path_state.iter().map(|change| format!("path {change}")));
+        if self.paths {
+            lines.push(String::from("paths"));
+        }
         if self.list || lines.is_empty() {
             lines.push(String::from("list"));
         }
@@ -109,7 +121,28 @@ fn response_text(answer: &Value) -> String {
     if let Some(count) = answer["cleared"].as_u64() {
         return format!("{count} cleared\n");
     }
+    if let Some(path) = answer["path"].as_str() {
+        return format!("{path} is {}\n", answer["state"].as_str().unwrap_or_default());
+    }
+    if let Some(paths) = answer["paths"].as_array() {
+        return path_table(paths);
+    }
     answer["faults"].as_array().map_or(String::new(), |faults| table(faults))
+}
+
+fn path_table(paths: &[Value]) -> String {
+    if paths.is_empty() {
+        return String::from("no paths\n");
+    }
+    let mut table = Table::new().left("path").left("namespace").left("state");
+    for path in paths {
+        let text = |value: &Value| String::from(value.as_str().unwrap_or("-"));
+        table.row([text(&path["address"]), String::from("all"), text(&path["state"])]);
+        for (namespace, state) in path["namespaces"].as_object().into_iter().flatten() {
+            table.row([text(&path["address"]), namespace.clone(), text(state)]);
+        }
+    }
+    output::shown(&table)
 }
 
 fn table(faults: &[Value]) -> String {

@@ -7,6 +7,10 @@
 //!   < {"faults":[{"fault":{"action":"error","every":4,"operation":"read"},"happened":3,"met":12,"number":1}]}
 //!   > clear 1                                                  or clear, for all of them
 //!   < {"cleared":1}
+//!   > path nvme-tcp://127.0.0.1:4420 inaccessible     one path to all namespaces, or to the one whose number follows
+//!   < {"path":"nvme-tcp://127.0.0.1:4420","state":"inaccessible"}
+//!   > paths
+//!   < {"paths":[{"address":"nvme-tcp://127.0.0.1:4420","namespaces":{},"state":"inaccessible"}]}
 //!   > add action = "eror"
 //!   < {"problems":["control: faults.action is \"eror\", did you mean error?; allowed: …"]}
 //! ```
@@ -23,10 +27,11 @@ use std::path::{Path, PathBuf};
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
 use rustix::event::{PollFd, PollFlags};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::device::Device;
 use crate::device::faults::Faults;
+use crate::device::paths::{ListedPath, PathState};
 use crate::front::bind_unix;
 
 /// Maximum length of a line from a control client, in bytes.
@@ -35,7 +40,7 @@ pub const LINE_BYTES_MAX: usize = 4096;
 pub const CLIENTS_MAX: usize = 8;
 /// Name that messages about a client's line carry in place of a file name.
 const PLACE: &str = "control";
-const VERBS: &str = "add RULE, list, clear or clear NUMBER";
+const VERBS: &str = "add RULE, list, clear, clear NUMBER, paths or path ADDRESS STATE [NAMESPACE]";
 
 /// Listening Unix socket for control clients. Its file is removed when the value is dropped. Only the server's own user
 /// account may connect.
@@ -193,8 +198,39 @@ fn execute_line(line: &str, drive: &Drive, faults: &Faults) -> Result<Value, Pro
                 cleared => Ok(json!({ "cleared": cleared })),
             }
         }
+        ("paths", "") => Ok(json!({ "paths": faults.paths.list().iter().map(path_value).collect::<Vec<_>>() })),
+        ("path", change) => change_path(change, faults),
         _ => Err(wrong(format!("`{line}` is nothing to do"))),
     }
+}
+
+/// Returns a path with its states as a JSON value.
+fn path_value(path: &ListedPath) -> Value {
+    let namespaces: Map<String, Value> =
+        path.of_namespaces.iter().map(|(namespace, state)| (namespace.to_string(), state.name().into())).collect();
+    json!({ "address": path.address, "state": path.state.name(), "namespaces": namespaces })
+}
+
+/// Changes the state of a path: `ADDRESS STATE`, and the number of a namespace if it is about one alone.
+fn change_path(change: &str, faults: &Faults) -> Result<Value, Problems> {
+    let mut words = change.split_whitespace();
+    let (Some(address), Some(name), namespace, None) = (words.next(), words.next(), words.next(), words.next()) else {
+        return Err(wrong("`path` has an address, a state and perhaps the number of a namespace"));
+    };
+    let state = PathState::named(name).ok_or_else(|| {
+        let states: Vec<&str> = PathState::ALL.iter().map(|(name, _)| *name).collect();
+        Problem::new(PLACE, None, format!("`{name}` is no state of a path"), states.join(", "))
+    })?;
+    let namespace = namespace.map(|number| match number.parse::<u32>() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err(wrong(format!("`{number}` is no number of a namespace"))),
+    });
+    if !faults.paths.set(address, namespace.transpose()?, state) {
+        let known: Vec<String> = faults.paths.list().into_iter().map(|path| path.address).collect();
+        let known = if known.is_empty() { String::from("none: no controller is served") } else { known.join(", ") };
+        return Err(Problem::new(PLACE, None, format!("`{address}` is no path"), known).into());
+    }
+    Ok(json!({ "path": address, "state": name }))
 }
 
 fn add(rule: &str, drive: &Drive, faults: &Faults) -> Result<Value, Problems> {
@@ -204,6 +240,8 @@ fn add(rule: &str, drive: &Drive, faults: &Faults) -> Result<Value, Problems> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use phaselink_core::request::{Io, Op};
 
     use super::*;
@@ -230,6 +268,17 @@ mod tests {
     }
 
     #[test]
+    fn paths_are_listed_with_the_states_that_they_were_given() {
+        let faults = Faults::default();
+        faults.paths.add(String::from("a"), &Arc::default());
+        let [of_all, of_one, list] =
+            <[Value; 3]>::try_from(answers(&faults, "path a non-optimized\npath a lost 3\npaths\n")).unwrap();
+        assert_eq!((of_all["state"].as_str(), of_one["state"].as_str()), (Some("non-optimized"), Some("lost")));
+        let expected = json!({ "address": "a", "state": "non-optimized", "namespaces": { "3": "lost" } });
+        assert_eq!(list, json!({ "paths": [expected] }));
+    }
+
+    #[test]
     fn what_makes_no_sense_is_told_and_the_next_line_is_heard() {
         let faults = Faults::default();
         for (line, found) in [
@@ -240,6 +289,13 @@ mod tests {
             ("clear x", "`x` is no number of a rule"),
             ("clear 7", "no rule has the number 7"),
             ("drop", "`drop` is nothing to do"),
+            ("path", "has an address, a state"),
+            (
+                "path a gone",
+                "`gone` is no state of a path; allowed: optimized, non-optimized, inaccessible, lost, changing",
+            ),
+            ("path a lost", "`a` is no path; allowed: none"),
+            ("path a lost 0", "`0` is no number of a namespace"),
         ] {
             let answers = answers(&faults, &format!("{line}\nlist\n"));
             let problem = answers[0]["problems"][0].as_str().unwrap();

@@ -20,7 +20,7 @@ use crate::device::store::Store;
 use crate::device::tally::Tally;
 use crate::device::{self, Device, Stop, metrics, report};
 use crate::front::kind::{Front, FrontKind};
-use crate::front::service::Service;
+use crate::front::service::{Service, SharedState};
 use crate::front::{self, FrontArguments, KINDS};
 use crate::model::engine_thread;
 use crate::model::exchange::Exchange;
@@ -121,6 +121,7 @@ impl Server {
     pub fn run(&self) -> io::Result<Summary> {
         let exchanges = self.exchanges()?;
         let started = Instant::now();
+        let shared = SharedState::default();
         let spare: usize = self.fronts.iter().map(|front| front.spare_threads()).sum();
         let exchange = Exchange::new(self.wait, self.fronts.len() * self.device_threads + spare)?;
         // All front-ends that share one modelled host share one engine.
@@ -139,7 +140,10 @@ impl Server {
             }
             for front in self.engine_owner_first() {
                 let settings = (self.timing, self.wait, self.seed);
-                let service = Service::new(&self.device, settings, self.device_threads, &exchange, engine.take());
+                let service = {
+                    let shared = (&shared, &exchange);
+                    Service::new(&self.device, settings, self.device_threads, shared, engine.take())
+                };
                 serving.push(scope.spawn(move || self.until_stopped(|| front.serve(&service))));
             }
             [metrics, control].into_iter().flatten().try_for_each(joined)?;

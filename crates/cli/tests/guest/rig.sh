@@ -1,9 +1,11 @@
 #!/bin/sh
-# A Debian guest in an emulated machine, for drives that are served over vfio-user and vhost-user.
+# A Debian guest in an emulated machine, for drives that are served over vfio-user, vhost-user and NVMe/TCP.
 #
 #   rig.sh prepare                        fetch and unpack what a guest needs, unless it is there
 #   rig.sh boot DIRECTORY BOOTS DEVICE... run the guest with these arguments of QEMU for its drive; the console is
 #                                         written to DIRECTORY/console
+#   rig.sh network DIRECTORY WORD...      run the guest of `network-init` with these words of its kernel's command line,
+#                                         in a network in which 10.0.2.2 is this machine's loopback
 #
 # QEMU understands vfio-user since 10.1, which distributions in use are older than. So QEMU, its firmware, a kernel and
 # a few tools are fetched from the mirror of this machine's own apt, of the release named below, and unpacked into a
@@ -13,7 +15,7 @@ set -eu
 
 RELEASE=trixie
 here=$(cd "$(dirname "$0")" && pwd)
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/phaselink/guest-$RELEASE-2
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/phaselink/guest-$RELEASE-3
 tree=$cache/tree
 libraries=usr/lib/x86_64-linux-gnu
 memory=256M
@@ -69,13 +71,13 @@ fetch_lists() {
 
 download() {
     fetch_lists
-    progress 'fetching QEMU, a kernel and tools (75 MB)'
+    progress 'fetching QEMU, a kernel and tools (90 MB)'
     apt install --yes --download-only --no-install-recommends --target-release $RELEASE-backports qemu-system-x86
     # tiny-initramfs stands for the larger package that a kernel would bring; neither is used.
-    apt install --yes --download-only --no-install-recommends linux-image-cloud-amd64 tiny-initramfs e2fsprogs busybox-static
+    apt install --yes --download-only --no-install-recommends linux-image-cloud-amd64 tiny-initramfs e2fsprogs busybox-static nvme-cli
 }
 
-# The kernel has NVMe and ext4 built in; of its modules, the driver of virtio's block devices is all that is needed.
+# The kernel has NVMe and ext4 built in; of its modules, those of virtio's devices and of NVMe over Fabrics are needed.
 unpack() {
     progress 'unpacking'
     rm -rf "$tree.partial"
@@ -84,7 +86,9 @@ unpack() {
         case $package in
         */linux-image-[0-9]*)
             dpkg-deb --fsys-tarfile "$package" |
-                tar -x -C "$tree.partial" --wildcards './boot/vmlinuz-*' '*/drivers/block/virtio_blk.ko.xz'
+                tar -x -C "$tree.partial" --wildcards './boot/vmlinuz-*' '*/drivers/block/virtio_blk.ko.xz' \
+                    '*/net/core/failover.ko.xz' '*/drivers/net/net_failover.ko.xz' '*/drivers/net/virtio_net.ko.xz' \
+                    '*/nvme/host/nvme-fabrics.ko.xz' '*/nvme/host/nvme-tcp.ko.xz'
             ;;
         *) dpkg-deb -x "$package" "$tree.partial" ;;
         esac
@@ -106,21 +110,24 @@ prepare() {
     unpack
 }
 
-# An archive in memory with the init script beside this file, busybox, and the tools of ext4.
+# make_initrd DIRECTORY INIT MODULES TOOLS LIBRARIES: an archive in memory with an init script beside this file, busybox,
+# modules of the kernel, and tools with their libraries.
 make_initrd() {
     root=$1/root
     rm -rf "$root"
     mkdir -p "$root/bin" "$root/sbin" "$root/lib" "$root/lib64" "$root/etc" "$root/$libraries"
     mkdir "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/mnt"
-    cp "$here/init" "$root/init"
+    cp "$here/$2" "$root/init"
     chmod 755 "$root/init"
     cp "$tree/usr/bin/busybox" "$root/bin"
     ln -s busybox "$root/bin/sh"
-    cp "$tree/usr/sbin/mke2fs" "$tree/usr/sbin/e2fsck" "$root/sbin"
+    for tool in $4; do cp "$tree/usr/sbin/$tool" "$root/sbin"; done
     cp "$tree/etc/mke2fs.conf" "$root/etc"
     cp "$tree/usr/lib64/ld-linux-x86-64.so.2" "$root/lib64"
-    "$tree/usr/bin/busybox" unxz -c "$tree"/usr/lib/modules/*/kernel/drivers/block/virtio_blk.ko.xz > "$root/lib/virtio_blk.ko"
-    for library in libc libext2fs libcom_err libe2p libblkid libuuid; do
+    for module in $3; do
+        find "$tree/usr/lib/modules" -name "$module.ko.xz" -exec "$tree/usr/bin/busybox" unxz -c {} + > "$root/lib/$module.ko"
+    done
+    for library in libc $5; do
         cp -L "$tree/$libraries/$library".so.? "$root/$libraries"
     done
     (cd "$root" && find . | "$tree/usr/bin/busybox" cpio -o -H newc 2> /dev/null) > "$1/initrd"
@@ -141,8 +148,17 @@ machine() {
 boot() {
     directory=$1 boots=$2
     shift 2
-    make_initrd "$directory"
+    make_initrd "$directory" init virtio_blk 'mke2fs e2fsck' 'libext2fs libcom_err libe2p libblkid libuuid'
     machine "$directory" -initrd "$directory/initrd" -append "console=ttyS0 quiet $spare boots=$boots" "$@"
+}
+
+network() {
+    directory=$1
+    shift
+    make_initrd "$directory" network-init 'failover net_failover virtio_net nvme-fabrics nvme-tcp' nvme \
+        'libnvme libnvme-mi libjson-c libcrypto libkeyutils libz libzstd'
+    machine "$directory" -initrd "$directory/initrd" -append "console=ttyS0 quiet $spare $*" \
+        -netdev user,id=net -device virtio-net-pci,netdev=net,romfile=
 }
 
 # suites.sh takes these functions over.
@@ -151,5 +167,6 @@ boot() {
 case ${1:-} in
 prepare) prepare ;;
 boot) shift && boot "$@" ;;
-*) sed -n '3,6s/^# *//p' "$0" >&2 && exit 2 ;;
+network) shift && network "$@" ;;
+*) sed -n '3,8s/^# *//p' "$0" >&2 && exit 2 ;;
 esac

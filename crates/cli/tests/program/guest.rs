@@ -11,12 +11,12 @@ use std::process::Command;
 
 use crate::common::{Ran, directory, program};
 
-const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/guest/rig.sh");
+pub(crate) const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/guest/rig.sh");
 
 /// A boot takes 10 s of processor time; this is for machines that are busy with much else.
 const BOOTS_S_MAX: u32 = 600;
 
-fn rig_is_here() -> bool {
+pub(crate) fn rig_is_here() -> bool {
     // Do not capture the output, so that its progress can be followed.
     let ready = Command::new(RIG).arg("prepare").status().is_ok_and(|status| status.success());
     assert!(ready || env::var_os("CI").is_none(), "the guest cannot be prepared");
@@ -32,15 +32,20 @@ fn boot(here: &Path, boots: u32, device: &str) -> String {
 }
 
 /// What the guest has said on its console, once it has ended.
-struct Console(String);
+pub(crate) struct Console(String);
 
 impl Console {
-    fn of(here: &Path) -> Console {
+    pub(crate) fn of(here: &Path) -> Console {
         Console(fs::read_to_string(here.join("console")).unwrap_or_default().replace('\r', ""))
     }
 
+    /// Everything that it has said, and the kernel with it.
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+
     /// What it has said after this word, each time.
-    fn said(&self, word: &str) -> Vec<&str> {
+    pub(crate) fn said(&self, word: &str) -> Vec<&str> {
         self.0.lines().filter_map(|line| line.strip_prefix("guest: ")?.strip_prefix(word)).collect()
     }
 

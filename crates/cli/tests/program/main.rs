@@ -11,6 +11,7 @@ mod crash_vfio_user;
 mod dependencies;
 mod explore;
 mod guest;
+mod guest_network;
 mod kill;
 mod links;
 mod makefile;

@@ -159,7 +159,7 @@ fn larger_blocks_are_erased_by_all_their_flash_blocks() {
 }
 
 #[test]
-fn collection_for_many_lines_stops_writes_for_longer_and_never_lacks_a_block() {
+fn collection_of_many_lines_at_once_stops_writes_longer_and_never_lacks_a_block() {
     let longest = |collection_lines: u32| {
         let lines = format!("translation.collection_lines={collection_lines}");
         let set = ["media.capacity_mib=4096", "media.block_pages=96", "translation.precondition=random", &lines];

@@ -21,6 +21,7 @@ use phaselink_core::request::{DataDirection, Io, Op};
 use phaselink_core::time::{Span, Time};
 use serde_json::{Value, json};
 
+use crate::device::paths::Paths;
 use crate::device::tally::locked;
 
 /// Maximum number of fault rules in force at a time. Each request is compared with all of them.
@@ -40,6 +41,8 @@ pub struct Faults {
     changes: AtomicU64,
     reach: FaultScope,
     kept: Mutex<Kept>,
+    /// Paths on which hosts reach the drive, with their states.
+    pub paths: Paths,
 }
 
 /// Parts of a server, other than requests, to which fault rules can apply.

@@ -12,6 +12,7 @@
 //! lag, which does not include the time of an interrupt into a virtual machine.
 
 use std::io;
+use std::sync::Arc;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::number::low_u16;
@@ -23,13 +24,14 @@ use phaselink_core::time::{Span, Time};
 use super::kind::{STRICT, Switch};
 use super::lifecycle::{Completion, Endpoint, Fetch, Lifecycle, Request, RequestClass, RequestInFlight, Round};
 use super::model::{ModelQueue, Submission};
+use super::service::Service;
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::device::faults::FaultEffect;
 use crate::device::record::Record;
 use crate::device::store::Store;
 use crate::nvme::arbitration::QueuePriority;
-use crate::nvme::{Command, CommandProgress, Host, NextCommand, QueueSet, limits};
+use crate::nvme::{Command, CommandProgress, Host, Identity, NextCommand, QueueSet, limits};
 
 /// Flag of the front-ends whose hosts drive an NVMe controller.
 pub(super) const STRICT_SWITCH: Switch = Switch {
@@ -46,6 +48,21 @@ pub fn behind_the_doorbell(drive: &Drive, controllers: usize) -> Drive {
     drive.stack.clear_costs();
     drive.host.clear_request_costs();
     drive
+}
+
+/// Returns an identity as one of the drive's NVM subsystem. The first front-end that joins brings the subsystem, with the
+/// state that the store has kept, and has changes recorded in the device's history, if it has one.
+///
+/// # Errors
+/// If the store has namespaces that the drive cannot have.
+pub(super) fn join_subsystem(service: &Service<'_>, identity: &Identity) -> io::Result<Identity> {
+    let device = service.device;
+    let subsystem = service.shared(|| {
+        device.history.iter().for_each(|history| identity.subsystem.record(history));
+        identity.subsystem.load(&device.store)?;
+        Ok(Arc::clone(&identity.subsystem))
+    })?;
+    Ok(identity.clone().sharing(&subsystem))
 }
 
 /// Host whose queues a thread polls.

@@ -1,6 +1,8 @@
 //! Settings and resources that a server gives to each of its front-ends.
 
-use std::sync::Mutex;
+use std::any::Any;
+use std::io;
+use std::sync::{Arc, Mutex};
 
 use super::model::Model;
 use super::poll_group::PollGroup;
@@ -24,11 +26,17 @@ pub struct Service<'a> {
     pub seed: u64,
     /// Number of device threads among which the front-end divides its queues or connections.
     pub device_threads: usize,
+    /// State that front-ends share, such as the NVM subsystem of the drive.
+    shared: &'a SharedState,
     /// Channels to the engine of another thread, and wake-ups of device threads.
     exchange: &'a Exchange,
     /// Engine that the only device thread of this front-end is to run; none if another thread runs it or has taken it.
     engine: Mutex<Option<SharedEngine<'a>>>,
 }
+
+/// State that front-ends of a server share; none until the first of them has made it.
+#[derive(Debug, Default)]
+pub struct SharedState(Mutex<Option<Arc<dyn Any + Send + Sync>>>);
 
 impl<'a> Service<'a> {
     /// Makes the settings and resources of one front-end, whose first device thread runs `engine` if there is one.
@@ -37,10 +45,26 @@ impl<'a> Service<'a> {
         device: &'a Device,
         (timing, wait, seed): (bool, Wait, u64),
         device_threads: usize,
-        exchange: &'a Exchange,
+        (shared, exchange): (&'a SharedState, &'a Exchange),
         engine: Option<SharedEngine<'a>>,
     ) -> Service<'a> {
-        Service { device, timing, wait, seed, device_threads, exchange, engine: Mutex::new(engine) }
+        Service { device, timing, wait, seed, device_threads, shared, exchange, engine: Mutex::new(engine) }
+    }
+
+    /// Returns the state that all front-ends of a kind share. The first of them makes it.
+    ///
+    /// # Errors
+    /// If the state cannot be made.
+    ///
+    /// # Panics
+    /// If front-ends share state of another type.
+    pub fn shared<T: Send + Sync + 'static>(&self, first: impl FnOnce() -> io::Result<Arc<T>>) -> io::Result<Arc<T>> {
+        let mut shared = locked(&self.shared.0);
+        let state = match &*shared {
+            Some(state) => Arc::clone(state),
+            None => Arc::clone(shared.insert(first()?)),
+        };
+        Ok(state.downcast().expect("all front-ends that share state have one type of it"))
     }
 
     /// Returns `number` poll groups, each with its model and wake-up: at least one, and at most one for each device

@@ -18,7 +18,7 @@ use super::events::AsyncEvent;
 use super::features::Features;
 use super::host::AdminHost;
 use super::identify::{IDENTIFY_BYTES, IdentifySelection, VENDOR, optional_bits};
-use super::kinds::{EVENTS_FEATURE, KEY_VALUE_FEATURE, Offered, PLACEMENT_FEATURE};
+use super::kinds::{EVENTS_FEATURE, KEY_VALUE_FEATURE, Offered, PLACEMENT_FEATURE, RESERVATION_FEATURES};
 use super::limits::interrupt_vectors;
 use super::log_pages::{self, LogSources, effect, log_page};
 use super::queues::{CompletionQueue, SubmissionQueue};
@@ -229,16 +229,22 @@ impl Controller {
         // Check the command first: if it is refused, it must not have created telemetry data or a context of the
         // persistent event log.
         let part = LogPart::of(command)?;
+        if let Some(discovery) = self.identity.discovery() {
+            let page = if log == log_pages::DISCOVERY {
+                discovery.page(self.identity.reached())
+            } else {
+                return Err(Status::INVALID_LOG_PAGE);
+            };
+            copy_out(command, host, &part.cut(page)?)?;
+            return Ok(self.end_log_page(command));
+        }
         if log == log_pages::BLOCK_STATUS && self.identity.kind_row().logs.contains(&log) {
             self.pending.push_back(PendingWork::ReportBlocks { command: Box::new(*command) });
             return Ok(AdminOutcome::Pending);
         }
         self.collect_journals();
-        if let Some(discovery) = self.identity.discovery() {
-            let page =
-                if log == log_pages::DISCOVERY { discovery.page() } else { return Err(Status::INVALID_LOG_PAGE) };
-            copy_out(command, host, &part.cut(page)?)?;
-            return Ok(self.end_log_page(command));
+        if log == log_pages::RESERVATION_NOTICES {
+            self.fetch_notices();
         }
         let (specific, group) = (command.get(log::SPECIFIC), command.get(log::SPECIFIC_ID));
         let page = match self.identity.kind_row().commands_of(command_set) {
@@ -259,8 +265,12 @@ impl Controller {
         let log = low_u8(command.get(log::ID));
         if !command.has(log::RETAIN_EVENT) {
             self.events.on_log_page_read(log);
-            if log == log_pages::CHANGED_NAMESPACES {
-                self.changed_namespaces.clear();
+            match log {
+                log_pages::CHANGED_NAMESPACES => self.changed_namespaces.clear(),
+                log_pages::RESERVATION_NOTICES if self.notices.end_reading() => {
+                    self.events.raise(AsyncEvent::ReservationNotice);
+                }
+                _ => {}
             }
         }
         DONE
@@ -285,6 +295,7 @@ impl Controller {
                 self.event_context = None;
                 return Ok(Vec::new());
             }
+            (log_pages::ACCESS, 1 | 3) => return Ok(self.access_log(true)),
             (log_pages::PERSISTENT_EVENTS, 3) => return Err(Status::INVALID_FIELD),
             _ => {}
         }
@@ -307,6 +318,8 @@ impl Controller {
             features: &self.features,
             changed_namespaces: &self.changed_namespaces,
             sanitize: self.identity.subsystem.sanitize(),
+            access: &self.access_log(false),
+            reservation_notice: &self.notices.page(),
             telemetry: (&self.telemetry.0, self.telemetry.1),
             kind: self.identity.kind_row(),
             persistent_events: self.event_context.as_deref().unwrap_or_default(),
@@ -322,13 +335,16 @@ impl Controller {
         if command.has(feature::SELECT) {
             return Err(Status::INVALID_FIELD);
         }
+        self.check_feature(id)?;
         if matches!(id, PLACEMENT_FEATURE | EVENTS_FEATURE) {
             return self.placement_feature(command, host);
         }
         if id == KEY_VALUE_FEATURE {
             return self.key_value_feature(command);
         }
-        self.check_feature(id)?;
+        if RESERVATION_FEATURES.iter().any(|(of, _)| *of == id) {
+            return self.reservation_feature(command, host);
+        }
         let row = Features::row(id)?;
         let value = self.features.get(row, command.get(feature::VALUE))?;
         if let Some(structure) = self.features.structure(row, host.now_ms()) {
@@ -346,17 +362,26 @@ impl Controller {
     /// Executes Set Features (section 5.27). Values cannot be saved across resets.
     fn set_features(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let id = low_u8(command.get(feature::ID));
+        self.check_feature(id)?;
         if matches!(id, PLACEMENT_FEATURE | EVENTS_FEATURE) {
             return self.set_placement_feature(command, host);
         }
         if id == KEY_VALUE_FEATURE {
             return self.set_key_value_feature(command);
         }
-        self.check_feature(id)?;
-        let row = Features::row(id)?;
-        if command.has(feature::SAVE) {
+        // A discovery controller has no namespaces, health or temperature to report on.
+        if self.identity.discovery().is_some() && Features::asks_for_drive_events(id, command.get(feature::VALUE)) {
+            return Err(Status::INVALID_FIELD);
+        }
+        let is_of_reservations = RESERVATION_FEATURES.iter().any(|(of, _)| *of == id);
+        let row = Features::row(id);
+        if (is_of_reservations || row.is_ok()) && command.has(feature::SAVE) {
             return Err(Status::FEATURE_NOT_SAVEABLE);
         }
+        if is_of_reservations {
+            return self.set_reservation_feature(command, host);
+        }
+        let row = row?;
         // All features have controller scope, so a namespace identifier is an error.
         if !matches!(command.namespace_id, 0 | u32::MAX) {
             return Err(Status::FEATURE_NOT_OF_NAMESPACE);
@@ -539,6 +564,7 @@ impl Controller {
             self.identity.subsystem.namespace(namespace)?;
         }
         self.check_no_sanitize()?;
+        self.check_reserved(namespace)?;
         if command.get(format::ERASE) > 1 {
             return Err(Status::INVALID_FIELD);
         }

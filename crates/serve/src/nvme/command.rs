@@ -9,6 +9,7 @@ use phaselink_core::protocol::nvme::commands::{
     self, Action, Changes, CommandSet, DataUse, Extent, ListContent, MediaUse, command, opcode,
 };
 use phaselink_core::protocol::nvme::rules::completion::refusal;
+use phaselink_core::protocol::nvme::rules::reservation::{NamespaceAccess, ReservationKeys};
 use phaselink_core::protocol::nvme::rules::{Data, Limits};
 use phaselink_core::protocol::nvme::served::{ReadLists, ServedCommand};
 use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
@@ -78,6 +79,7 @@ impl Command {
         if let (Err(Status::INVALID_NAMESPACE), Err(other)) = (&self.checked, found) {
             self.checked = Err(other);
         }
+        self.check_reservation(id, found.ok(), namespaces);
         (self.queue, self.generation, self.version) = (queue, generation, namespaces.version());
         (self.lists, self.unit_handles, self.block_shift) = (None, None, limits.block_shift);
         self.ranges.clear();
@@ -89,6 +91,16 @@ impl Command {
         {
             self.place(namespace.start);
             self.unit_handles = if namespace.is_plain { None } else { namespaces.kind().unit_handles(id) };
+        }
+    }
+
+    /// Refuses the command if a reservation does not leave the access that it needs to the host.
+    #[inline]
+    fn check_reservation(&mut self, id: u32, found: Option<&ActiveNamespace>, namespaces: &NamespaceView) {
+        let Ok(checked) = &self.checked else { return };
+        let is_free = found.is_some_and(|namespace| namespace.reserved.access == NamespaceAccess::Write);
+        if !is_free && let Some(status) = namespaces.conflict(id, checked.row.access()) {
+            self.checked = Err(status);
         }
     }
 
@@ -136,15 +148,26 @@ impl Command {
         }
     }
 
-    /// Returns the command as it enters the model, which knows no namespaces and no placement handles: with ranges of
-    /// the drive, and reclaim unit handles.
+    /// Returns the keys in the data of a reservation command; keys of 0 for other commands.
+    pub(super) fn keys(&self) -> ReservationKeys {
+        match self.lists.as_deref().map(|lists| &lists.read.content) {
+            Some(Ok(ListContent::Keys(keys))) => *keys,
+            _ => ReservationKeys::default(),
+        }
+    }
+
+    /// Returns the command as it enters the model, which knows no namespaces but for reservations, and no placement
+    /// handles: with ranges of the drive, and reclaim unit handles.
     pub fn for_model(&self) -> ServedCommand {
         let command_id = self.entry().command_id;
         let lists = self.lists.as_ref().map(|lists| Box::new(self.lists_for_model(lists)));
         let before = self.lists.as_ref().map(|lists| lists.before.clone());
         let mut checked = before.map_or_else(|| self.checked.clone(), Ok);
-        if let Ok(commands::Command { placement, .. }) = &mut checked {
+        if let Ok(commands::Command { placement, action, namespace, .. }) = &mut checked {
             placement.handle = self.unit_handle(placement.handle);
+            if action.reservation().is_some() {
+                *namespace = self.entry().namespace_id;
+            }
         }
         ServedCommand { command_id, checked, lists }
     }
@@ -157,7 +180,7 @@ impl Command {
             Ok(ListContent::Identifiers(listed)) => {
                 listed.iter_mut().for_each(|(_, handle)| *handle = self.unit_handle(*handle));
             }
-            Err(_) => {}
+            Ok(ListContent::Keys(_)) | Err(_) => {}
         }
         read
     }
@@ -220,7 +243,9 @@ impl Command {
     /// Returns the status field of the command's completion queue entry. A refused command also has Do Not Retry set.
     #[inline]
     pub(super) fn completion_status(&self, status: Status) -> Status {
-        if self.checked.is_err() { refusal(status) } else { status }
+        // A host may try a command again on another path.
+        let is_final = self.checked.is_err() && !status.is_of_path();
+        if is_final { refusal(status) } else { status }
     }
 
     /// Returns offset and length in bytes of the blocks on the drive that a Read transfers, before its entry is checked
@@ -451,6 +476,7 @@ mod tests {
     use std::sync::Arc;
 
     use phaselink_core::drive::Drive;
+    use phaselink_core::protocol::nvme::rules::reservation::ReservationHost;
     use phaselink_core::protocol::nvme::rules::{BlockParts, MetadataFormat, NamespaceKind};
     use phaselink_core::protocol::nvme::spec::fields::blocks;
 
@@ -458,11 +484,13 @@ mod tests {
     use super::super::subsystem::{BlockFormat, Subsystem};
     use super::*;
 
+    const HOST: ReservationHost = ReservationHost::OfController(0);
+
     /// The store's methods assert that blocks lie within it.
     #[test]
     fn unchecked_entries_name_no_blocks_outside_their_namespace() {
         let limits = Limits::of(&Drive::shipped("nvme").unwrap()).divided(2);
-        let namespaces = NamespaceView::new(&Arc::new(Subsystem::new(&limits)), 0);
+        let namespaces = NamespaceView::new(&Arc::new(Subsystem::new(&limits)), 0, (0, HOST));
         for namespace_id in [0, 1, 2, 3, u32::MAX] {
             for slba in [0, limits.blocks - 1, limits.blocks, u64::MAX - 1, u64::MAX] {
                 for blocks in [1, 2, 1 << 16] {
@@ -484,7 +512,7 @@ mod tests {
         let limits = Limits { kind, ..Limits::of(&Drive::shipped("nvme").unwrap()) };
         let subsystem = Arc::new(Subsystem::new(&limits));
         subsystem.format(1, BlockFormat { block_shift: 9, metadata: None }).unwrap();
-        let namespaces = NamespaceView::new(&subsystem, 0);
+        let namespaces = NamespaceView::new(&subsystem, 0, (0, HOST));
         let mut host = ArrayHost::new(1 << 16, &limits);
         for opcode in [opcode::READ, opcode::WRITE, opcode::VERIFY, opcode::WRITE_ZEROES] {
             let entry = SubmissionEntry { opcode, namespace_id: 1, prp1: 4096, ..SubmissionEntry::default() };

@@ -17,6 +17,7 @@ use super::features::Features;
 use super::host::{AdminHost, Host};
 use super::identify::Identity;
 use super::journal::Journal;
+use super::notices::ReservationNotices;
 use super::queue_set::QueueSet;
 use super::strict::StrictChecks;
 use super::subsystem::{BlockFormat, Namespace};
@@ -48,6 +49,10 @@ pub struct Controller {
     pub(super) telemetry: (Vec<u8>, u8),
     /// Persistent event log of the reporting context that the host has established, or none.
     pub(super) event_context: Option<Vec<u8>>,
+    /// Number of changes of the controller's path when it last looked.
+    pub(super) known_path_changes: u64,
+    /// Notices of reservations to the host.
+    pub(super) notices: ReservationNotices,
     /// Generation of the log page of a discovery controller when it was last compared; 0 for other controllers.
     known_discovery: u64,
     /// Generation of the latest submission queue: a number that tells apart queues that have had one identifier.
@@ -72,6 +77,8 @@ pub(super) enum PendingWork {
     ReportBlocks { command: Box<SubmissionEntry> },
     /// Sanitize the drive as `dword10` says. The command has completed already.
     Sanitize { dword10: u32 },
+    /// Save what of reservations persists through power loss. The command has completed already.
+    SaveReservations,
     /// Save handles of data placement, or settings of keys, in the store. The command has completed already.
     SaveSettings,
     /// Save the state of the latest sanitize operation in the store. The command has completed already.
@@ -93,6 +100,8 @@ impl Controller {
             features: Features::new(&identity.limits),
             sets: vec![Box::new(QueueSet::new(identity.namespaces()))],
             known_namespaces: (0, attached_namespaces(&identity)),
+            known_path_changes: identity.subsystem.path_changes(identity.path),
+            notices: ReservationNotices::default(),
             known_discovery: identity.discovery().map_or(0, DiscoveryLog::generation),
             changed_namespaces: BTreeSet::new(),
             telemetry: (Vec::new(), 0),
@@ -242,6 +251,8 @@ impl Controller {
 
     #[cold]
     fn compare_namespaces(&mut self) {
+        self.follow_reservations();
+        self.follow_path();
         let version = self.identity.subsystem.version();
         let (now, known) = (attached_namespaces(&self.identity), &self.known_namespaces.1);
         let changed = (1..).zip(now.iter().zip(known)).filter(|(_, (now, known))| now != known).map(|(id, _)| id);

@@ -1,7 +1,7 @@
 //! Log page of a discovery controller: the subsystems that a host can connect to, and where (Base Specification 2.0,
 //! section 5.16.1.23).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
 
 use phaselink_core::number::length;
@@ -51,7 +51,8 @@ pub struct DiscoveryRecord {
     pub kind: SubsystemType,
     /// Name of the subsystem (SUBNQN).
     pub subsystem: String,
-    /// Address and port (TRADDR, TRSVCID, ADRFAM).
+    /// Address and port (TRADDR, TRSVCID, ADRFAM). The unspecified address stands for the one at which the host that reads
+    /// the record has reached the server.
     pub address: SocketAddr,
     /// Number of the port of the NVM subsystem (PORTID).
     pub port_id: u16,
@@ -136,14 +137,20 @@ impl DiscoveryLog {
         locked(&self.state).0
     }
 
-    /// Returns the bytes of the whole log page.
-    pub fn page(&self) -> Vec<u8> {
+    /// Returns the bytes of the whole log page for a host that has reached the server at the address `reached`. Records of
+    /// a port at all addresses of the server have this address, because no host can connect to the unspecified one.
+    pub fn page(&self, reached: Option<IpAddr>) -> Vec<u8> {
         let state = locked(&self.state);
+        let record = |record: &DiscoveryRecord| {
+            let ip = Some(record.address.ip()).filter(|ip| !ip.is_unspecified()).or(reached)?.to_canonical();
+            Some(DiscoveryRecord { address: SocketAddr::new(ip, record.address.port()), ..record.clone() }.encode())
+        };
+        let records: Vec<_> = state.1.iter().filter_map(record).collect();
         let header = DiscoveryHeader::zeros()
             .with(DiscoveryHeader::GENERATION, state.0)
-            .with(DiscoveryHeader::RECORDS, length(state.1.len()));
+            .with(DiscoveryHeader::RECORDS, length(records.len()));
         let mut page = header.into_bytes().to_vec();
-        state.1.iter().for_each(|record| page.extend(record.encode()));
+        records.iter().for_each(|record| page.extend(record));
         page
     }
 }
@@ -172,12 +179,30 @@ mod tests {
         let log = DiscoveryLog::default();
         log.replace(vec![drive.clone()]);
         log.replace(vec![drive.clone()]);
-        assert_eq!(decode(&log.page()), Some((1, vec![drive.clone()])));
+        assert_eq!(decode(&log.page(None)), Some((1, vec![drive.clone()])));
         log.replace(vec![drive.clone(), referral.clone()]);
-        let page = log.page();
+        let page = log.page(None);
         assert_eq!(decode(&page), Some((2, vec![drive, referral])));
         assert_eq!((page.len(), page[8]), (3 * DiscoveryEntry::BYTES, 2));
         assert_eq!(page[DiscoveryEntry::BYTES..DiscoveryEntry::BYTES + 4], [3, 1, 2, 0b110]);
         assert_eq!(decode(&[0; 10]), None);
+    }
+
+    #[test]
+    fn record_of_all_addresses_gets_the_one_at_which_its_reader_has_reached_the_server() {
+        let record = |address: &str| DiscoveryRecord {
+            kind: SubsystemType::Drive,
+            subsystem: String::from("nqn.drive"),
+            address: address.parse().unwrap(),
+            port_id: 1,
+            admin_entries: 128,
+            security: ChannelSecurity::None,
+        };
+        let log = DiscoveryLog::default();
+        log.replace(vec![record("0.0.0.0:4420"), record("[::]:4421"), record("192.0.2.1:4422")]);
+        let read = |reached: Option<&str>| decode(&log.page(reached.map(|ip| ip.parse().unwrap()))).unwrap().1;
+        let found = ["192.0.2.9:4420", "192.0.2.9:4421", "192.0.2.1:4422"].map(record);
+        assert_eq!(read(Some("::ffff:192.0.2.9")), found);
+        assert_eq!(read(None), [record("192.0.2.1:4422")]);
     }
 }

@@ -20,6 +20,10 @@ pub enum AsyncEvent {
     NamespaceChange,
     /// A sanitize operation ended.
     SanitizeEnd,
+    /// The access on the path to namespaces has changed.
+    AccessChange,
+    /// A notice of reservations can be read.
+    ReservationNotice,
     /// The log page of a discovery controller has changed.
     DiscoveryChange,
 }
@@ -32,6 +36,8 @@ impl AsyncEvent {
             AsyncEvent::InvalidDoorbellValue => (0, 1, log_pages::ERRORS),
             AsyncEvent::Temperature => (1, 1, log_pages::HEALTH),
             AsyncEvent::NamespaceChange => (2, 0, log_pages::CHANGED_NAMESPACES),
+            AsyncEvent::AccessChange => (2, 3, log_pages::ACCESS),
+            AsyncEvent::ReservationNotice => (6, 0, log_pages::RESERVATION_NOTICES),
             AsyncEvent::SanitizeEnd => (6, 1, log_pages::SANITIZE_STATUS),
             AsyncEvent::DiscoveryChange => (2, 0xf0, log_pages::DISCOVERY),
         }
@@ -86,8 +92,8 @@ impl AsyncEvents {
         match log {
             log_pages::ERRORS => self.masked_types &= !1,
             log_pages::HEALTH => self.masked_types &= !2,
-            log_pages::CHANGED_NAMESPACES | log_pages::DISCOVERY => self.masked_types &= !(1 << 2),
-            log_pages::SANITIZE_STATUS => self.masked_types &= !(1 << 6),
+            log_pages::CHANGED_NAMESPACES | log_pages::ACCESS | log_pages::DISCOVERY => self.masked_types &= !(1 << 2),
+            log_pages::SANITIZE_STATUS | log_pages::RESERVATION_NOTICES => self.masked_types &= !(1 << 6),
             _ => {}
         }
     }

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::commands::{Cancellation, Changes};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
+use phaselink_core::protocol::nvme::rules::reservation::ReservationCommand;
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::request::Op;
 
-use super::command::Command;
+use super::command::{Command, copy_to_host};
 use super::host::Host;
 use super::queue_set::QueueSet;
 use super::recorded_commands::ZoneStates;
@@ -58,10 +59,13 @@ impl QueueSet {
         store: &Store,
         space: &mut [u8],
     ) -> Result<(), Status> {
-        match self.namespaces.history() {
+        self.pass.enter();
+        let done = match self.namespaces.history() {
             None => self.perform_unrecorded(command, host, store, space),
             Some(history) => self.perform_recorded(&Arc::clone(history), command, host, (store, space)),
-        }
+        };
+        self.pass.leave();
+        done
     }
 
     /// Executes a command and adds its changes to the recorded history of the drive.
@@ -104,10 +108,13 @@ impl QueueSet {
         }
         let current = if self.is_outdated(command) { Some(self.checked_anew(command, host)?) } else { None };
         let command = current.as_ref().unwrap_or(command);
-        if let Ok(checked) = &command.checked
-            && let Some(cancellation) = checked.action.cancellation()
-        {
-            return self.cancel(command, cancellation, host);
+        if let Ok(checked) = &command.checked {
+            if let Some(cancellation) = checked.action.cancellation() {
+                return self.cancel(command, cancellation, host);
+            }
+            if let Some(reservation) = checked.action.reservation() {
+                return self.reserve(command, reservation, host, store);
+            }
         }
         let journal = &mut self.journal;
         let result = match store.content() {
@@ -148,6 +155,37 @@ impl QueueSet {
         Ok(())
     }
 
+    /// Executes a reservation command: reports, or changes registrants or reservation for all controllers of the drive.
+    /// After a change, no command executes that was allowed before and no longer is.
+    ///
+    /// # Errors
+    /// As [`Reservations::execute`](phaselink_core::protocol::nvme::rules::reservation::Reservations::execute). Host
+    /// Identifier Inconsistent Format for a report with host identifiers of another length than the host has set.
+    #[cold]
+    fn reserve(
+        &mut self,
+        command: &Command,
+        reservation: ReservationCommand,
+        host: &mut impl Host,
+        store: &Store,
+    ) -> Result<(), Status> {
+        let checked = command.checked.as_ref().map_err(|status| *status)?;
+        let (namespace, own) = (command.entry().namespace_id, self.namespaces.host());
+        let subsystem = Arc::clone(self.namespaces.subsystem());
+        if let ReservationCommand::Report { bytes, is_long } = reservation {
+            if own.is_inconsistent_with(is_long) {
+                return Err(refusal(Status::HOST_IDENTIFIER_INCONSISTENT));
+            }
+            let report = subsystem.reservations.report(namespace, bytes, is_long);
+            return copy_to_host(&checked.data, &report, host);
+        }
+        let version = (subsystem.version() + 1, store);
+        subsystem.reservations.execute(namespace, reservation, command.keys(), own, version).map_err(refusal)?;
+        self.pass.leave();
+        subsystem.note_change_and_wait();
+        Ok(())
+    }
+
     /// Removes and returns the value for dwords 0 and 1 of a command's completion; 0 if it has none.
     #[inline]
     fn take_result(&mut self, command: &Command) -> u64 {
@@ -168,11 +206,15 @@ impl QueueSet {
     /// flight.
     ///
     /// # Errors
-    /// Sanitize In Progress if the drive was sanitized meanwhile (Base Specification 2.0, section 8.21).
+    /// Sanitize In Progress if the drive was sanitized meanwhile (Base Specification 2.0, section 8.21), Command Aborted
+    /// due to Preempt and Abort if another host has aborted the commands of this one.
     #[cold]
     fn checked_anew(&mut self, command: &Command, host: &mut impl Host) -> Result<Command, Status> {
         if self.namespaces.is_sanitized_since(command.version) {
             return Err(Status::SANITIZE_IN_PROGRESS);
+        }
+        if self.namespaces.is_aborted_since(command.entry().namespace_id, command.version) {
+            return Err(Status::PREEMPTED);
         }
         self.namespaces.follow();
         Ok(self.recheck(command, host))

@@ -13,6 +13,8 @@ use super::limits::{KEEP_ALIVE_TENTHS, TEMPERATURE_KELVIN, interrupt_vectors};
 
 /// Length in bytes of the data structure of Host Behavior Support.
 const HOST_BEHAVIOR_BYTES: usize = 512;
+/// Identifier of the feature Asynchronous Event Configuration.
+const ASYNC_EVENT_CONFIGURATION: u8 = 0x0b;
 /// Value of NSQR or NCQR in Number of Queues that is not allowed: 65536 queues (section 5.27.1.5).
 const QUEUE_COUNT_INVALID: u32 = 0xffff;
 
@@ -125,7 +127,7 @@ pub const FEATURES: &[FeatureRow] = &[
     ),
     // Asynchronous Event Configuration.
     FeatureRow::value(
-        0x0b,
+        ASYNC_EVENT_CONFIGURATION,
         |features, _| Ok(features.event_configuration),
         |features, value, _| {
             features.event_configuration = value;
@@ -300,6 +302,11 @@ impl Features {
         feature::NAMESPACE_EVENT.of_dword(self.event_configuration) == 1
     }
 
+    /// Returns true if the host asked for an event when the access on its path changes.
+    pub fn reports_access(&self) -> bool {
+        feature::ACCESS_EVENT.of_dword(self.event_configuration) == 1
+    }
+
     /// Returns true if the host asked for an event when the log page of a discovery controller changes (Asynchronous
     /// Event Configuration).
     pub fn reports_discovery(&self) -> bool {
@@ -309,7 +316,13 @@ impl Features {
     /// Returns true if a discovery controller has the feature with this identifier: Asynchronous Event Configuration,
     /// and Keep Alive Timer.
     pub fn is_of_discovery(id: u8) -> bool {
-        matches!(id, 0x0b | 0x0f)
+        matches!(id, ASYNC_EVENT_CONFIGURATION | 0x0f)
+    }
+
+    /// Returns true if a value of Asynchronous Event Configuration asks for other events than Discovery Log Page Change,
+    /// which are those of a drive (figure 326).
+    pub fn asks_for_drive_events(id: u8, value: u32) -> bool {
+        id == ASYNC_EVENT_CONFIGURATION && value & !feature::DISCOVERY_EVENT.in_dword(0, 1) != 0
     }
 
     /// Sets the keep-alive timeout in milliseconds, rounded up to the unit of the timer.

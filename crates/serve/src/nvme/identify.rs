@@ -1,6 +1,7 @@
 //! Data structures of the Identify command (Base Specification 2.0, section 5.17; NVM Command Set Specification 1.0,
 //! section 4.1.5).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use phaselink_core::number::{index, low_u8, low_u16, short_length};
@@ -9,6 +10,7 @@ use phaselink_core::protocol::nvme::commands::{Action, COPY_SOURCES_MAX};
 use phaselink_core::protocol::nvme::rules::protection::{
     BYTE_ALIGNED_METADATA, METADATA_CAPABILITIES, PROTECTION_CAPABILITIES,
 };
+use phaselink_core::protocol::nvme::rules::reservation::{CAPABILITIES, ReservationHost};
 use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat};
 use phaselink_core::protocol::nvme::spec::identify::{
     CommandSets, IdList, IdentifyCommon, IdentifyController, IdentifyNamespace, LbaFormatEntry, NamespaceIds,
@@ -17,11 +19,12 @@ use phaselink_core::protocol::nvme::spec::identify::{
 use phaselink_core::protocol::nvme::spec::layout::{Layout, Structure};
 use phaselink_core::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, Status};
 
+use super::access::{ACCESS_CAPABILITIES, TRANSITION_SECONDS};
 use super::discovery::{DISCOVERY_NQN, DiscoveryLog};
 use super::event_log;
 use super::kinds::KindRow;
 use super::limits::{ABORTS_MAX, ERROR_LOG_ENTRIES, EVENT_REQUESTS_MAX, KEEP_ALIVE_TENTHS, VERSION};
-use super::subsystem::{BlockFormat, LbaFormat, Namespace, NamespaceView, Subsystem};
+use super::subsystem::{BlockFormat, CONTROLLERS_MAX, LbaFormat, Namespace, NamespaceView, Subsystem};
 
 /// Length in bytes of every Identify data structure.
 pub const IDENTIFY_BYTES: usize = IdentifyController::BYTES;
@@ -63,6 +66,9 @@ pub struct IdentifySelection {
 
 /// Identifier of a controller in host memory (CNTLID). Hosts see it as the only controller of its NVM subsystem.
 const CONTROLLER_ID: u16 = 0;
+/// Highest identifier of a controller. Those in host memory that share a subsystem with others count down from here, and
+/// those in a fabric count up from 1.
+const LAST_CONTROLLER_ID: u16 = 0xffef;
 /// Sanitize capabilities (SANICAP) of the controller. Sanitize supports Block Erase alone, and does not additionally
 /// modify the media if the host sets No-Deallocate After Sanitize.
 pub(super) const SANITIZE_CAPABILITIES: u32 = 1 << 1 | 1 << 30;
@@ -95,6 +101,12 @@ pub struct Identity {
     pub subsystem: Arc<Subsystem>,
     /// Index of the controller among those of the drive.
     pub(super) number: u32,
+    /// Number of the path on which the controller's host reaches the drive.
+    pub(super) path: u32,
+    /// True if the drive's controllers are of one NVM subsystem.
+    is_one_of_several: bool,
+    /// Host of the controller, as reservations know it.
+    pub(super) host: ReservationHost,
     /// Atomic write unit in bytes: a power cut leaves a write that crosses no multiple of it all old or all new.
     atomic_bytes: u32,
     /// Place of the controller in a fabric; none if its queues are in host memory.
@@ -106,10 +118,14 @@ pub struct Identity {
 pub struct FabricIdentity {
     /// Identifier of the controller, unique in its NVM subsystem (CNTLID).
     pub controller_id: u16,
+    /// Identifier of the host that has connected (HOSTID).
+    pub host_id: [u8; 16],
     /// Maximum number of data bytes in a command capsule.
     pub capsule_data_bytes: u32,
     /// Log page of a discovery controller; none for a controller of the drive.
     pub discovery: Option<Arc<DiscoveryLog>>,
+    /// Address of the server at which the host has reached it, if it is known.
+    pub reached: Option<IpAddr>,
 }
 
 impl Identity {
@@ -120,7 +136,10 @@ impl Identity {
         let hash = crc32fast::hash(format!("{name} {capacity_bytes}").as_bytes());
         let (model, serial) = (format!("phaselink {name}"), format!("{hash:08x}-{front}"));
         let subsystem = Arc::new(Subsystem::new(&limits));
-        Identity { model, serial, limits, subsystem, number: front as u32, atomic_bytes: 0, fabric: None }
+        let (number, atomic_bytes) = (front as u32, 0);
+        let host = ReservationHost::OfController(number);
+        let (path, is_one_of_several, fabric) = (u32::MAX, false, None);
+        Identity { model, serial, limits, subsystem, number, path, is_one_of_several, host, atomic_bytes, fabric }
     }
 
     /// Replaces the identity's namespaces by those of `subsystem`, which other controllers of the drive have too.
@@ -128,9 +147,31 @@ impl Identity {
         Identity { subsystem: Arc::clone(subsystem), ..self }
     }
 
-    /// Places the controller in a fabric.
+    /// Places the controller on a path, whose number [`Subsystem::add_path`] has returned.
+    pub fn on_path(self, path: u32) -> Identity {
+        Identity { path, ..self }
+    }
+
+    /// Makes the controller one of several of the drive's NVM subsystem, which has the name of the first.
+    pub fn in_one_subsystem(self) -> Identity {
+        let (hash, _) = self.serial.rsplit_once('-').unwrap_or((&self.serial, ""));
+        Identity { serial: format!("{hash}-0"), is_one_of_several: true, ..self }
+    }
+
+    /// True if hosts may reach the namespaces through further controllers of the NVM subsystem.
+    fn has_several_controllers(&self) -> bool {
+        self.is_one_of_several || self.fabric.is_some()
+    }
+
+    /// Places the controller in a fabric, with the host that has connected.
     pub fn in_fabric(self, fabric: FabricIdentity) -> Identity {
-        Identity { fabric: Some(fabric), ..self }
+        let host = match fabric.host_id {
+            // Controllers of several hosts share the number, but not their identifiers.
+            [0, ..] if fabric.host_id == [0; 16] => ReservationHost::OfController(fabric.controller_id.into()),
+            id => ReservationHost::Named(id),
+        };
+        // All controllers in fabrics have the namespaces of one controller.
+        Identity { fabric: Some(fabric), number: CONTROLLERS_MAX - 1, host, ..self }
     }
 
     /// Returns the LBA formats that hosts can choose. In a fabric, metadata follows the data of each block, which the
@@ -154,12 +195,21 @@ impl Identity {
 
     /// Returns the identifier of the controller (CNTLID).
     pub(super) fn controller_id(&self) -> u16 {
-        self.fabric.as_ref().map_or(CONTROLLER_ID, |fabric| fabric.controller_id)
+        match &self.fabric {
+            Some(fabric) => fabric.controller_id,
+            None if self.is_one_of_several => LAST_CONTROLLER_ID - low_u16(self.number),
+            None => CONTROLLER_ID,
+        }
     }
 
     /// Returns the log page of a discovery controller; none if the controller is one of the drive.
     pub(super) fn discovery(&self) -> Option<&DiscoveryLog> {
         self.fabric.as_ref()?.discovery.as_deref()
+    }
+
+    /// Returns the address at which the host of a controller in a fabric has reached the server.
+    pub(super) fn reached(&self) -> Option<IpAddr> {
+        self.fabric.as_ref()?.reached
     }
 
     /// Returns the name of the NVM subsystem (SUBNQN).
@@ -172,7 +222,7 @@ impl Identity {
 
     /// Returns a view of the namespaces that are attached to this controller.
     pub(super) fn namespaces(&self) -> NamespaceView {
-        NamespaceView::new(&self.subsystem, self.number)
+        NamespaceView::new(&self.subsystem, self.number, (self.path, self.host))
     }
 
     /// Returns the row of the kind of the drive's namespaces.
@@ -213,10 +263,10 @@ impl Identity {
             cns::NAMESPACE if namespace == ALL_NAMESPACES => {
                 self.capabilities(self.subsystem.own_format(), &mut IdentifyNamespace::over(&mut page[..]));
             }
-            cns::NAMESPACE => self.namespace(self.active(namespace)?, &mut page),
-            cns::ALLOCATED_NAMESPACE => self.namespace(self.allocated(namespace)?, &mut page),
+            cns::NAMESPACE => self.namespace(namespace, self.active(namespace)?, &mut page),
+            cns::ALLOCATED_NAMESPACE => self.namespace(namespace, self.allocated(namespace)?, &mut page),
             cns::NAMESPACE_IDS => self.namespace_ids(namespace, self.existing(namespace)?, &mut page),
-            cns::NAMESPACE_STATUS => namespace_status(self.existing(namespace)?, row, &mut page),
+            cns::NAMESPACE_STATUS => self.namespace_status(namespace, &mut page)?,
             cns::SET_ACTIVE_NAMESPACES | cns::SET_CONTROLLER | cns::SET_NAMESPACE if command_set != 0 => {
                 self.structure_of_set(selected, &mut page)?;
             }
@@ -299,6 +349,15 @@ impl Identity {
         page.set(Field::SANITIZE, SANITIZE_CAPABILITIES);
         page.set(Field::ENDURANCE_GROUPS, self.kind_row().endurance_group());
         page.set(Field::PERSISTENT_LOG_UNITS, event_log::LOG_UNITS);
+        if self.has_several_controllers() {
+            page.set(Field::HAS_SEVERAL_CONTROLLERS, true);
+            page.set(Field::REPORTS_ACCESS, true);
+            page.set(Field::ACCESS_NOTICES, true);
+            page.set(Field::TRANSITION_SECONDS, TRANSITION_SECONDS);
+            page.set(Field::ACCESS_CAPABILITIES, ACCESS_CAPABILITIES);
+            page.set(Field::ACCESS_GROUP_MAX, self.limits.namespaces);
+            page.set(Field::ACCESS_GROUPS, self.limits.namespaces);
+        }
         self.io_capabilities(&mut page);
         let name = self.subsystem_name();
         let mut bytes = name.bytes();
@@ -312,7 +371,6 @@ impl Identity {
     /// 275).
     fn fabric_fields(&self, fabric: &FabricIdentity, page: &mut Structure<IdentifyController, &mut [u8]>) {
         use IdentifyController as Field;
-        page.set(Field::HAS_SEVERAL_CONTROLLERS, true);
         page.set(Field::ATTRIBUTES, self.kind_row().attributes | LONG_HOST_IDENTIFIER);
         page.set(Field::COMMANDS_MAX, low_u16(self.limits.queue_entries));
         page.set(Field::SEGMENTS, FABRIC_SEGMENTS);
@@ -323,6 +381,8 @@ impl Identity {
         if fabric.discovery.is_some() {
             page.set(Field::TYPE, DISCOVERY_CONTROLLER);
             page.set(Field::NAMESPACE_NOTICES, false);
+            page.set(Field::REPORTS_ACCESS, false);
+            page.set(Field::ACCESS_NOTICES, false);
             page.set(Field::DISCOVERY_NOTICES, true);
             // There are no namespaces, and no optional commands.
             page.set(Field::NAMESPACES, 0);
@@ -364,7 +424,7 @@ impl Identity {
     }
 
     /// Fills Identify Namespace (NVM Command Set Specification 1.0). Without a namespace, leaves zeros.
-    fn namespace(&self, namespace: Option<Namespace>, page: &mut [u8; IDENTIFY_BYTES]) {
+    fn namespace(&self, id: u32, namespace: Option<Namespace>, page: &mut [u8; IDENTIFY_BYTES]) {
         let Some(namespace) = namespace else { return };
         let mut page = IdentifyNamespace::over(&mut page[..]);
         for field in [IdentifyNamespace::BLOCKS, IdentifyNamespace::CAPACITY, IdentifyNamespace::USED] {
@@ -372,7 +432,9 @@ impl Identity {
         }
         page.set(IdentifyNamespace::LENGTH, namespace.bytes.into());
         page.set(IdentifyNamespace::ENDURANCE_GROUP, self.kind_row().endurance_group());
-        page.set(IdentifyNamespace::IS_SHARED, self.fabric.is_some());
+        page.set(IdentifyNamespace::IS_SHARED, self.has_several_controllers());
+        page.set(IdentifyNamespace::RESERVATIONS, CAPABILITIES);
+        page.set(IdentifyNamespace::ACCESS_GROUP, if self.has_several_controllers() { id } else { 0 });
         self.capabilities(namespace.format, &mut page);
     }
 
@@ -474,6 +536,18 @@ impl Identity {
         self.active(id)?.ok_or(Status::INVALID_FIELD)
     }
 
+    /// Fills the I/O Command Set Independent Identify Namespace structure of a namespace, which is ready. Fails as
+    /// [`Identity::existing`].
+    fn namespace_status(&self, id: u32, page: &mut [u8; IDENTIFY_BYTES]) -> Result<(), Status> {
+        self.existing(id)?;
+        let mut page = IdentifyCommon::over(&mut page[..]);
+        page.set(IdentifyCommon::RESERVATIONS, CAPABILITIES);
+        page.set(IdentifyCommon::ACCESS_GROUP, if self.has_several_controllers() { id } else { 0 });
+        page.set(IdentifyCommon::IS_READY, true);
+        page.set(IdentifyCommon::ENDURANCE_GROUP, self.kind_row().endurance_group());
+        Ok(())
+    }
+
     /// Fills a list with the identifiers greater than `above` of the namespaces for which `is_listed` is true. Invalid
     /// Namespace if `above` is one of the two highest values.
     fn list_namespaces(
@@ -509,13 +583,6 @@ fn check_command_set(row: &KindRow, cns: u8, command_set: u8) -> Result<(), Stat
 fn list_command_sets(row: &KindRow, page: &mut [u8; IDENTIFY_BYTES]) {
     let sets = row.command_sets.iter().fold(0, |sets, (set, _)| sets | 1 << set);
     CommandSets::over(&mut page[..]).set(CommandSets::COMBINATIONS.element(0), sets);
-}
-
-/// Fills the I/O Command Set Independent Identify Namespace structure of a namespace, which is ready.
-fn namespace_status(_: Namespace, row: &KindRow, page: &mut [u8; IDENTIFY_BYTES]) {
-    let mut page = IdentifyCommon::over(&mut page[..]);
-    page.set(IdentifyCommon::IS_READY, true);
-    page.set(IdentifyCommon::ENDURANCE_GROUP, row.endurance_group());
 }
 
 /// Fills a list of controllers or endurance groups with the only one, or leaves it empty.

@@ -28,10 +28,22 @@ pub const EVENTS_FEATURE: u8 = 0x1e;
 /// Identifier of the feature Key Value Configuration, whose scope is a namespace.
 pub const KEY_VALUE_FEATURE: u8 = 0x20;
 
-/// Numbers of the bits that tell the scope of a feature: a namespace, an endurance group.
+/// Identifier of the feature Host Identifier.
+pub const HOST_IDENTIFIER: u8 = 0x81;
+/// Identifier of the feature Reservation Notification Mask, whose scope is a namespace.
+pub const NOTICE_MASK: u8 = 0x82;
+/// Identifier of the feature Reservation Persistence, whose scope is a namespace.
+pub const PERSISTENCE: u8 = 0x83;
+
+/// Numbers of the bits that tell the scope of a feature: a namespace, a controller, an endurance group.
 const NAMESPACE_SCOPE: u32 = 20;
+const CONTROLLER_SCOPE: u32 = 21;
 const GROUP_SCOPE: u32 = 23;
 
+/// Identifiers of the features of reservations, each with the number of the bit that tells its scope: the controller, a
+/// namespace.
+pub const RESERVATION_FEATURES: [(u8, u32); 3] =
+    [(HOST_IDENTIFIER, CONTROLLER_SCOPE), (NOTICE_MASK, NAMESPACE_SCOPE), (PERSISTENCE, NAMESPACE_SCOPE)];
 /// Drives whose controllers have an admin command. Others refuse it with Invalid Command Opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {

@@ -104,6 +104,7 @@ impl Controller {
         self.pending.retain(|work| matches!(work, PendingWork::Sanitize { .. } | PendingWork::SaveSanitize));
         self.changed_namespaces.clear();
         self.event_context = None;
+        self.restart_reservations();
     }
 
     /// Acts on a change of CC.EN. If it is set, creates the admin queue that the registers describe (section 3.5.1), or

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::features::{FEATURES, Features};
 use super::journal::Journal;
-use super::kinds::KindRow;
 pub use super::kinds::{
     BLOCK_STATUS, PLACEMENT_CONFIGURATIONS, PLACEMENT_EVENTS, PLACEMENT_STATISTICS, PLACEMENT_USAGE,
 };
+use super::kinds::{KindRow, RESERVATION_FEATURES};
 use super::limits::{ERROR_LOG_ENTRIES, TEMPERATURE_KELVIN};
 use super::subsystem::{Sanitize, SanitizeState};
 use phaselink_core::number::{low_u16, short_length};
@@ -29,6 +29,8 @@ pub const CHANGED_NAMESPACES: u8 = 0x04;
 pub const EFFECTS: u8 = 0x05;
 /// Identifier of the log page Telemetry Host-Initiated.
 pub const TELEMETRY: u8 = 0x07;
+/// Identifier of the log page Asymmetric Namespace Access.
+pub const ACCESS: u8 = 0x0c;
 /// Identifier of the log page Persistent Event Log.
 pub const PERSISTENT_EVENTS: u8 = 0x0d;
 /// Identifiers of the log pages of data placement.
@@ -36,6 +38,8 @@ pub(super) const PLACEMENT_LOGS: [u8; 4] =
     [PLACEMENT_CONFIGURATIONS, PLACEMENT_USAGE, PLACEMENT_STATISTICS, PLACEMENT_EVENTS];
 /// Identifier of the log page Discovery.
 pub const DISCOVERY: u8 = 0x70;
+/// Identifier of the log page Reservation Notification.
+pub const RESERVATION_NOTICES: u8 = 0x80;
 /// Identifier of the log page Sanitize Status.
 pub const SANITIZE_STATUS: u8 = 0x81;
 
@@ -67,6 +71,10 @@ pub struct LogSources<'a> {
     pub changed_namespaces: &'a BTreeSet<u32>,
     /// Latest sanitize operation.
     pub sanitize: Sanitize,
+    /// Log page Asymmetric Namespace Access.
+    pub access: &'a [u8],
+    /// Log page Reservation Notification, with the oldest unread notice.
+    pub reservation_notice: &'a [u8],
     /// Telemetry data that the host captured last, and the number of captures.
     pub telemetry: (&'a [u8], u8),
     /// Row of the namespaces' kind, with the features and log pages that not every controller has.
@@ -88,8 +96,10 @@ const LOG_PAGES: &[LogPageRow] = &[
     (EFFECTS, |_| command_effects([], &rows_of(&[CommandSet::Every, CommandSet::Blocks]))),
     (TELEMETRY, |sources| telemetry(TELEMETRY, sources.telemetry)),
     (0x08, |_| telemetry(0x08, (&[], 0))),
+    (ACCESS, |sources| sources.access.to_vec()),
     (PERSISTENT_EVENTS, |sources| sources.persistent_events.to_vec()),
     (0x12, |sources| feature_effects(sources.kind.features)),
+    (RESERVATION_NOTICES, |sources| sources.reservation_notice.to_vec()),
     (SANITIZE_STATUS, |sources| sanitize_status(sources.sanitize)),
 ];
 
@@ -208,11 +218,12 @@ pub(super) fn telemetry_text(journal: &Journal, features: &Features) -> Vec<u8> 
 }
 
 /// Returns the log page Feature Identifiers Supported and Effects: FSUPP and scope of each feature. Features of every
-/// controller have the scope of the controller. Those of `further` have the scope of their bit's number.
+/// controller have the scope of the controller or, for reservations, of a namespace. Those of `further` have the scope of
+/// their bit's number.
 fn feature_effects(further: &[(u8, u32)]) -> Vec<u8> {
     let own = FEATURES.iter().map(|feature| (feature.id, 21));
     let mut page = SupportedIds::zeros();
-    for (id, scope) in further.iter().copied().chain(own) {
+    for (id, scope) in further.iter().copied().chain(own).chain(RESERVATION_FEATURES) {
         page.set(SupportedIds::IDS.element(id.into()), 1 | 1 << scope);
     }
     page.into_bytes().to_vec()

@@ -4,6 +4,7 @@
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::rules::MetadataFormat;
 use phaselink_core::protocol::nvme::rules::completion::refusal;
+use phaselink_core::protocol::nvme::rules::reservation::NamespaceAccess;
 use phaselink_core::protocol::nvme::spec::fields::{namespace as fields, sanitize};
 use phaselink_core::protocol::nvme::spec::identify::{IdList, NewNamespace};
 use phaselink_core::protocol::nvme::spec::layout::Layout;
@@ -18,7 +19,7 @@ use super::controller::{Controller, HandleList, PendingWork};
 use super::event_log::event;
 use super::events::AsyncEvent;
 use super::host::AdminHost;
-use super::identify::{IDENTIFY_BYTES, SANITIZE_CAPABILITIES};
+use super::identify::{IDENTIFY_BYTES, Identity, SANITIZE_CAPABILITIES};
 use super::subsystem::{BlockFormat, Sanitize, SanitizeState, Subsystem};
 use crate::device::store::Store;
 use crate::device::tally::locked;
@@ -50,9 +51,11 @@ impl Controller {
                 let format = self.identity.choose(format, metadata, false)?;
                 PendingWork::Create { command_id, blocks, format, handles }
             }
-            DELETE if namespace == ALL_NAMESPACES => PendingWork::Delete { command_id, namespace },
             DELETE => {
-                self.identity.subsystem.namespace(namespace)?;
+                if namespace != ALL_NAMESPACES {
+                    self.identity.subsystem.namespace(namespace)?;
+                }
+                self.check_reserved(namespace)?;
                 PendingWork::Delete { command_id, namespace }
             }
             _ => return Err(Status::INVALID_FIELD),
@@ -121,6 +124,17 @@ impl Controller {
         Ok(AdminOutcome::Done(0))
     }
 
+    /// Refuses with Reservation Conflict a command that changes a namespace, or all of them, if a reservation does not
+    /// let the host write there.
+    pub(super) fn check_reserved(&self, namespace: u32) -> Result<(), Status> {
+        let (Identity { subsystem, host, .. }, count) = (&self.identity, self.identity.limits.namespaces);
+        let mut meant = (1..=count).filter(|id| [*id, ALL_NAMESPACES].contains(&namespace));
+        match meant.all(|id| subsystem.reservations.access(id, *host).access == NamespaceAccess::Write) {
+            true => Ok(()),
+            false => Err(Status::RESERVATION_CONFLICT),
+        }
+    }
+
     /// Refuses a command with Sanitize In Progress while a sanitize operation runs.
     pub(super) fn check_no_sanitize(&self) -> Result<(), Status> {
         match self.identity.subsystem.sanitize().state {
@@ -164,6 +178,7 @@ impl Controller {
             PendingWork::ReportBlocks { command } => (command.command_id, self.report_blocks(&command, host, store)),
             PendingWork::Sanitize { dword10 } => return self.sanitize(dword10, timestamp, store),
             // If the store cannot save them, the settings are lost when the server ends.
+            PendingWork::SaveReservations => return drop(self.identity.subsystem.reservations.save(store)),
             PendingWork::SaveSettings => return drop(self.identity.subsystem.kind.save(store)),
             // If the store cannot save the state, it still reports the failed operation at the next start.
             PendingWork::SaveSanitize => return drop(self.identity.subsystem.save_sanitize(store)),
@@ -234,6 +249,7 @@ impl Controller {
             subsystem.save(store).map_err(|_| Status::INTERNAL_ERROR)
         })?;
         subsystem.kind.delete(|id| namespace == ALL_NAMESPACES || namespace == id);
+        subsystem.reservations.delete(|id| namespace == ALL_NAMESPACES || namespace == id);
         subsystem.note_change();
         // Save that the handles of the deleted namespace are free, for the next start of the server.
         let _ = subsystem.kind.save(store);

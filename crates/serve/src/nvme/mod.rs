@@ -32,8 +32,8 @@
 //! |---|---|
 //! | memory | [`limits`], [`kinds`] (of namespaces), [`strict`], [`discovery`] (log page), [`registers`], [`host`], [`array_host`] |
 //! | queues | [`arbitration`], [`queues`] |
-//! | commands | [`event_log`], [`placement`], [`kind_state`], [`subsystem`] (namespaces), [`journal`], [`command`], `namespace` (blocks, zones, keys), `recorded_commands`, [`queue_set`], [`execution`] |
-//! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `block_status`, `placement_admin`, `key_value_admin`, [`management`] (of namespaces), [`lifecycle`] |
+//! | commands | [`event_log`], [`placement`], [`kind_state`], `access` (on a path), [`reservations`], `notices` (of reservations), [`subsystem`] (namespaces), [`journal`], [`command`], `namespace` (blocks, zones, keys), `recorded_commands`, [`queue_set`], [`execution`] |
+//! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `block_status`, `placement_admin`, `key_value_admin`, `reservation_admin`, `access_admin`, [`management`] (of namespaces), [`lifecycle`] |
 //!
 //! # Adding something
 //!
@@ -53,6 +53,8 @@
 //! - A field of a command: its place in the core's [`fields`](phaselink_core::protocol::nvme::spec::fields). Strict mode
 //!   takes bits that no field of the command's row has for reserved.
 
+mod access;
+mod access_admin;
 pub mod admin;
 pub mod arbitration;
 pub mod array_host;
@@ -75,12 +77,15 @@ pub mod limits;
 pub mod log_pages;
 pub mod management;
 mod namespace;
+mod notices;
 pub mod placement;
 mod placement_admin;
 pub mod queue_set;
 pub mod queues;
 mod recorded_commands;
 pub mod registers;
+mod reservation_admin;
+pub mod reservations;
 pub mod strict;
 pub mod subsystem;
 

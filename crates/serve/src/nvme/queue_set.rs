@@ -24,6 +24,7 @@ use super::limits::QUEUE_PAIRS_MAX;
 use super::queues::{CompletionQueue, ENTRIES_AHEAD, EntryBytes, PlacedEntry, SubmissionQueue};
 use super::strict::{self, StrictChecks};
 use super::subsystem::NamespaceView;
+use crate::device::gate::Pass;
 use crate::device::history::Ticket;
 use crate::device::store::Store;
 use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
@@ -49,6 +50,8 @@ pub enum NextCommand {
 #[repr(align(64))]
 pub struct QueueSet {
     pub(super) namespaces: NamespaceView,
+    /// Tells whether a command of the set executes.
+    pub(super) pass: Pass,
     /// Submission queues by identifier; 0 is the admin queue.
     pub(super) submissions: [Option<SubmissionQueue>; QUEUES],
     /// Completion queues by identifier; 0 is the admin queue.
@@ -97,6 +100,7 @@ impl QueueSet {
     /// Returns a set without queues, for a controller with these namespaces.
     pub(super) fn new(namespaces: NamespaceView) -> QueueSet {
         QueueSet {
+            pass: namespaces.subsystem().pass(),
             namespaces,
             submissions: [const { None }; QUEUES],
             completions: [const { None }; QUEUES],

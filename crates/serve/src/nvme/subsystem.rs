@@ -11,19 +11,25 @@ use std::sync::{Arc, Mutex, OnceLock};
 use phaselink_core::number::{index, low_u8, low_u32};
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::rules::protection::METADATA_BYTES;
+use phaselink_core::protocol::nvme::rules::reservation::{NamespaceAccess, ReservationHost};
 use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat};
 use phaselink_core::protocol::nvme::spec::Status;
 
+use super::access::refusal_status;
 use super::event_log::EventLog;
 use super::kind_state::KindState;
 use super::kinds::KindRow;
+use super::reservations::{HostAccess, NamespaceReservations};
+use crate::device::faults::Faults;
+use crate::device::gate::{Gate, Pass};
 use crate::device::history::History;
+use crate::device::paths::{PathState, Paths};
 use crate::device::store::{StateTag, Store};
 use crate::device::tally::locked;
 
 /// Number of controllers whose attachment to a namespace is recorded separately. Controllers from the last number on
 /// share its bit.
-const CONTROLLERS_MAX: u32 = 64;
+pub(super) const CONTROLLERS_MAX: u32 = 64;
 /// Alignment in bytes of the start of namespaces that hosts create: a page of the store.
 const START_BYTES: u64 = 4096;
 /// Length in bytes of a namespace in the record of all namespaces that the store saves.
@@ -195,8 +201,8 @@ struct SubsystemState {
 pub struct Subsystem {
     /// Limits of the drive, with the namespaces of its description.
     limits: Limits,
-    /// Number of changes to namespaces, sanitize state or data placement so far.
-    version: AtomicU64,
+    /// Number of changes to namespaces, sanitize state, data placement, reservations or paths so far.
+    version: Arc<AtomicU64>,
     /// Value of `version` when the latest sanitize operation began; 0 if there was none.
     sanitized: AtomicU64,
     state: Mutex<SubsystemState>,
@@ -204,15 +210,21 @@ pub struct Subsystem {
     pub events: Mutex<EventLog>,
     /// State that the kind of the namespaces adds.
     pub kind: KindState,
+    /// Reservations of the namespaces.
+    pub reservations: NamespaceReservations,
+    /// Gate at which a thread that changes reservations waits for commands that others execute.
+    gate: Gate,
     /// Recorded history of the drive's changes, if it is recorded.
     history: OnceLock<Arc<History>>,
+    /// Paths on which hosts reach the drive; none outside of a server.
+    paths: OnceLock<Arc<Faults>>,
 }
 
 impl Subsystem {
     /// Returns the state of a new drive, with the namespaces of its description.
     pub fn new(limits: &Limits) -> Subsystem {
         let state = SubsystemState { namespaces: plain(limits), created: 0, sanitize: Sanitize::default() };
-        let (version, sanitized) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (version, sanitized) = (Arc::default(), AtomicU64::new(0));
         Subsystem {
             limits: *limits,
             version,
@@ -220,7 +232,10 @@ impl Subsystem {
             state: Mutex::new(state),
             events: Mutex::default(),
             kind: KindState::new(limits),
+            reservations: NamespaceReservations::default(),
+            gate: Gate::default(),
             history: OnceLock::new(),
+            paths: OnceLock::new(),
         }
     }
 
@@ -233,6 +248,28 @@ impl Subsystem {
     /// Returns the history in which the drive's changes are recorded, if they are.
     pub fn history(&self) -> Option<&Arc<History>> {
         self.history.get()
+    }
+
+    /// Adds a path with this address on which hosts reach the drive, and returns its number.
+    pub fn add_path(&self, faults: &Arc<Faults>, address: String) -> u32 {
+        // All front-ends of a server have the same paths.
+        let _ = self.paths.set(Arc::clone(faults));
+        faults.paths.add(address, &self.version)
+    }
+
+    /// Returns the number of changes of a path so far.
+    pub(super) fn path_changes(&self, path: u32) -> u64 {
+        self.paths.get().map_or(0, |faults| faults.paths.changes(path, 0).0)
+    }
+
+    /// Returns the state of a path to a namespace.
+    pub(super) fn path_state(&self, path: u32, namespace: u32) -> PathState {
+        self.paths.get().map_or(PathState::default(), |faults| faults.paths.state(path, namespace))
+    }
+
+    /// Returns the paths on which hosts reach the drive; none outside of a server.
+    pub(super) fn paths(&self) -> Option<&Paths> {
+        self.paths.get().map(|faults| &faults.paths)
     }
 
     /// Restores the state that the drive's store has saved.
@@ -259,6 +296,7 @@ impl Subsystem {
             state.sanitize = Sanitize { state: kept, dword10 };
         }
         self.kind.load(store)?;
+        self.reservations.load(store);
         if let Some(record) = store.record(StateTag::Events) {
             *locked(&self.events) = EventLog::decode(&record);
         }
@@ -283,6 +321,18 @@ impl Subsystem {
     /// Raises the version, because something has changed against which commands are checked.
     pub fn note_change(&self) {
         self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Raises the version as [`Subsystem::note_change`] does, and waits until no thread executes a command that was
+    /// allowed before. The caller must have left its own pass.
+    pub(super) fn note_change_and_wait(&self) {
+        self.note_change();
+        self.gate.wait();
+    }
+
+    /// Returns the pass of a set of queues, which tells the gate when a command executes.
+    pub(super) fn pass(&self) -> Pass {
+        self.gate.pass()
     }
 
     /// Saves the persistent event log in the store.
@@ -520,6 +570,8 @@ pub struct ActiveNamespace {
     pub start: u64,
     /// True if range, format and placement handles of the namespace are those of the drive description.
     pub is_plain: bool,
+    /// What reservations leave to the controller's host.
+    pub reserved: HostAccess,
 }
 
 /// Namespaces of a drive that are attached to one controller, in a copy that commands read without a lock.
@@ -527,10 +579,15 @@ pub struct ActiveNamespace {
 pub struct NamespaceView {
     subsystem: Arc<Subsystem>,
     controller: u32,
+    /// Path on which the controller's host reaches the namespaces.
+    path: u32,
+    /// Host of the controller, as reservations know it.
+    host: ReservationHost,
     version: u64,
     /// Status that refuses all I/O commands, while a sanitize operation runs and after one has failed.
     barred: Option<Status>,
-    active: Vec<Option<ActiveNamespace>>,
+    /// Namespaces, or the status of commands for those that are not attached or have no access on the path.
+    active: Vec<Result<ActiveNamespace, Status>>,
     /// History in which the drive's changes are recorded, if they are.
     history: Option<Arc<History>>,
     /// Limits of a drive without namespaces, for commands that address none.
@@ -538,12 +595,14 @@ pub struct NamespaceView {
 }
 
 impl NamespaceView {
-    /// Returns the view of the controller with this number.
-    pub fn new(subsystem: &Arc<Subsystem>, controller: u32) -> NamespaceView {
+    /// Returns the view of the controller with this number, and of its host on this path.
+    pub fn new(subsystem: &Arc<Subsystem>, controller: u32, (path, host): (u32, ReservationHost)) -> NamespaceView {
         let none = Limits { namespaces: 0, ..subsystem.limits };
         let mut view = NamespaceView {
             subsystem: Arc::clone(subsystem),
             controller,
+            path,
+            host,
             version: 0,
             barred: None,
             active: Vec::new(),
@@ -560,6 +619,37 @@ impl NamespaceView {
         if self.subsystem.version() != self.version {
             self.read();
         }
+    }
+
+    /// Shows the namespaces to another host from now on.
+    pub(super) fn set_host(&mut self, host: ReservationHost) {
+        self.host = host;
+        self.read();
+    }
+
+    /// Returns the host of the controller, as reservations know it.
+    pub(super) fn host(&self) -> ReservationHost {
+        self.host
+    }
+
+    /// Returns the state that all controllers of the drive share.
+    pub(super) fn subsystem(&self) -> &Arc<Subsystem> {
+        &self.subsystem
+    }
+
+    /// Returns the status that a reservation gives to a command which needs this access to a namespace, or to all of
+    /// them; none if it allows the command.
+    #[cold]
+    pub(super) fn conflict(&self, namespace: u32, needed: NamespaceAccess) -> Option<Status> {
+        let reserved = (1..).zip(&self.active).filter(|(id, _)| [*id, ALL_NAMESPACES].contains(&namespace));
+        let mut allowed = reserved.filter_map(|(_, active)| Some(active.as_ref().ok()?.reserved.access));
+        allowed.any(|access| access < needed).then_some(Status::RESERVATION_CONFLICT)
+    }
+
+    /// Returns true if another host has aborted the host's commands in a namespace since a command was checked against
+    /// the view of this version.
+    pub(super) fn is_aborted_since(&self, namespace: u32, version: u64) -> bool {
+        self.subsystem.reservations.access(namespace, self.host).aborted_before > version
     }
 
     /// Returns the version of the subsystem that the view shows.
@@ -585,14 +675,17 @@ impl NamespaceView {
         self.barred = self.subsystem.sanitize().state.refusal_status();
         let (limits, plain) = (self.subsystem.limits, plain(&self.subsystem.limits));
         let active = |(id, (namespace, plain)): (u32, (Option<Namespace>, Option<Namespace>))| {
-            let namespace = namespace.filter(|namespace| namespace.is_attached(self.controller))?;
+            let attached = namespace.filter(|namespace| namespace.is_attached(self.controller));
+            let namespace = attached.ok_or(Status::INVALID_FIELD)?;
+            refusal_status(self.subsystem.path_state(self.path, id)).map_or(Ok(()), Err)?;
             let Namespace { start, format: BlockFormat { block_shift, metadata }, .. } = namespace;
             let place = |namespace: Namespace| (namespace.start, namespace.bytes, namespace.format);
             let (parts, is_placed_plainly) = self.subsystem.kind.parts_of(id, metadata);
             let is_plain = plain.map(place) == Some(place(namespace)) && is_placed_plainly;
             let (blocks, kind) = (namespace.blocks(), limits.kind.with_parts(parts));
             let limits = Limits { namespaces: 1, blocks, block_shift, kind, ..limits };
-            Some(ActiveNamespace { limits, start, is_plain })
+            let reserved = self.subsystem.reservations.access(id, self.host);
+            Ok(ActiveNamespace { limits, start, is_plain, reserved })
         };
         self.active = (1..).zip(self.subsystem.namespaces().into_iter().zip(plain)).map(active).collect();
     }
@@ -601,16 +694,15 @@ impl NamespaceView {
     ///
     /// # Errors
     ///
-    /// Invalid Namespace if the identifier is out of range, Invalid Field if the namespace is not attached. Sanitize In
-    /// Progress or Sanitize Failed after a Sanitize.
+    /// Invalid Namespace if the identifier is out of range, Invalid Field if the namespace is not attached. A path related
+    /// status if the path to it has no access. Sanitize In Progress or Sanitize Failed after a Sanitize.
     #[inline]
     pub fn find(&self, id: u32) -> Result<&ActiveNamespace, Status> {
         if let Some(status) = self.barred {
             return Err(status);
         }
         match self.active.get(place(id)) {
-            Some(Some(namespace)) => Ok(namespace),
-            Some(None) => Err(Status::INVALID_FIELD),
+            Some(found) => found.as_ref().map_err(|status| *status),
             None => Err(Status::INVALID_NAMESPACE),
         }
     }
@@ -655,7 +747,7 @@ mod tests {
         before.set_sanitize(Sanitize { state: SanitizeState::Running, dword10: 2 });
         before.save_sanitize(&store).unwrap();
         let after = Arc::new(Subsystem::new(&limits));
-        let mut view = NamespaceView::new(&after, 0);
+        let mut view = NamespaceView::new(&after, 0, (0, ReservationHost::OfController(0)));
         assert!(view.find(1).is_ok());
         after.load(&store).unwrap();
         view.follow();

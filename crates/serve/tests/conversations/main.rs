@@ -9,6 +9,7 @@ mod nvme_namespaces;
 mod nvme_placement;
 mod nvme_protection;
 mod nvme_queues;
+mod nvme_reservations;
 mod nvme_zones;
 mod store;
 mod two_controllers;

@@ -49,7 +49,7 @@ fn identify_tells_what_the_controller_can_do() {
     let log_pages = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4;
     let cache_and_flush_of_all = 1 | 3 << 1;
     assert_eq!((page[260], page[261], page[525]), (firmware_slots, log_pages, cache_and_flush_of_all));
-    let optional_commands = 1 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7 | 1 << 8;
+    let optional_commands = 1 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8;
     assert_eq!((u16::from_le_bytes([page[520], page[521]]), page[534]), (optional_commands, 1));
 }
 

@@ -13,7 +13,7 @@ use phaselink_serve::device::store::{Store, StoreKind};
 const LAYOUT: KeyLayout = KeyLayout { capacity_bytes: GEOMETRY.capacity_bytes, granule_bytes: 512, keys_max: 64 };
 const KEYS: KeyValueLimits =
     KeyValueLimits { layout: LAYOUT, key_bytes_max: 16, value_bytes_max: 64 << 10, reports_missing: true };
-const KEYED: Limits = Limits { kind: NamespaceKind::Keyed(KEYS), ..LIMITS };
+pub(crate) const KEYED: Limits = Limits { kind: NamespaceKind::Keyed(KEYS), ..LIMITS };
 
 /// "Only if the key exists" and "only if it does not", in dword 11 of Store.
 const IF_EXISTS: u32 = 1 << 8;
@@ -94,7 +94,11 @@ fn drive_of_values_announces_its_command_set_alone_and_its_only_format() {
         assert_eq!(Bench::new().identify_set(cns, 1, 1).0, Status::INVALID_FIELD, "no keys");
     }
     let controller = bench.identify(1, 0).1;
-    assert_eq!((controller[256] >> 3 & 1, controller[520], controller[534]), (0, 1 << 6, 0), "OACS, ONCS, OCFS");
+    assert_eq!(
+        (controller[256] >> 3 & 1, controller[520], controller[534]),
+        (0, 1 << 5 | 1 << 6, 0),
+        "OACS, ONCS, OCFS"
+    );
 }
 
 #[test]

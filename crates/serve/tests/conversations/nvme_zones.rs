@@ -14,7 +14,7 @@ use phaselink_serve::device::store::{Store, StoreKind};
 /// Eight zones of 128 KiB, of which 100 KiB can be written.
 const LAYOUT: ZoneLayout =
     ZoneLayout { zones: 8, zone_blocks: BLOCKS / 8, capacity_blocks: 200, active_max: 4, open_max: 3 };
-const ZONED: Limits =
+pub(crate) const ZONED: Limits =
     Limits { kind: NamespaceKind::Zoned(ZoneLimits { layout: LAYOUT, append_bytes_max: 64 << 10 }), ..LIMITS };
 /// First block of zone 1.
 const FIRST: u64 = LAYOUT.zone_blocks;

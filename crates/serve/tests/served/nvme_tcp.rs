@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,14 +14,17 @@ use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
 use phaselink_core::random::mix;
+use phaselink_serve::device::faults::Faults;
+use phaselink_serve::device::geometry;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::FrontArguments;
 use phaselink_serve::front::nvme_tcp::NvmeTcp;
-use phaselink_serve::front::nvme_tcp::address::TargetAddress;
-use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName, Initiator, discover};
+use phaselink_serve::front::nvme_tcp::address::{self, TargetAddress};
+use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName};
 use phaselink_serve::front::nvme_tcp::fabrics::{
     ANY_CONTROLLER, Connect, ConnectData, DISCOVERY_NQN, FabricsCommand, field, status,
 };
+use phaselink_serve::front::nvme_tcp::initiator::{Initiator, discover};
 use phaselink_serve::front::nvme_tcp::wire::{
     Digests, Encoder, FatalStatus, Parameters, PduLayout, PduLimits, PduType, Sender, Transfer, at,
 };
@@ -32,9 +36,24 @@ use phaselink_serve::server::Server;
 pub(crate) const GEOMETRY: Geometry = Geometry { capacity_bytes: 4 << 20, block_bytes: 512 };
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Settings of a flash drive with placement handles.
+pub(crate) const PLACEMENT: [&str; 7] = [
+    "media.capacity_mib=512",
+    "media.channels=4",
+    "media.banks_per_channel=1",
+    "media.block_pages=12",
+    "translation.over_provisioning=0.2",
+    "translation.precondition=none",
+    "placement.handles=4",
+];
+
 pub(crate) struct Running {
     pub(crate) target: TargetAddress,
     pub(crate) subsystem: String,
+    /// Faults and paths of the server.
+    pub(crate) faults: Arc<Faults>,
+    /// All addresses of the server; `target` is the first.
+    pub(crate) addresses: Vec<String>,
     _server: Background,
 }
 
@@ -59,19 +78,43 @@ impl Running {
 
 /// Serve a drive at a free port, with these flags of the front-end.
 pub(crate) fn serve_with(settings: &[&str], timing: bool, threads: usize, flags: &[(&'static str, String)]) -> Running {
-    let alone = alone();
-    let shipped = shipped::find("nvme").unwrap();
+    let store = Store::in_memory(GEOMETRY).unwrap();
+    serve_drive(drive_of("nvme", settings), store, (timing, threads), local(1, flags))
+}
+
+/// A shipped drive with other values of some keys.
+pub(crate) fn drive_of(name: &str, settings: &[&str]) -> Drive {
+    let shipped = shipped::find(name).unwrap();
     let settings: Vec<Override> = settings.iter().map(|text| Override::parse(text).unwrap()).collect();
-    let drive = Drive::from_toml(shipped.file, shipped.text, &settings).unwrap();
-    let device = device(drive, Store::in_memory(GEOMETRY).unwrap());
-    let arguments = FrontArguments {
-        addresses: vec![String::from("127.0.0.1:0")],
-        settings: flags.to_vec(),
-        ..FrontArguments::default()
-    };
-    let front = NvmeTcp::bind(&arguments, &device.drive, GEOMETRY).unwrap();
+    Drive::from_toml(shipped.file, shipped.text, &settings).unwrap()
+}
+
+/// The store of a drive, with its zones.
+pub(crate) fn store_of(drive: &Drive) -> Store {
+    let store = Store::in_memory(geometry(drive)).unwrap();
+    match drive.zone_layout() {
+        Some(layout) => store.with_zones(layout).unwrap(),
+        None => store,
+    }
+}
+
+/// Free ports of the loopback, with these flags.
+pub(crate) fn local(ports: usize, flags: &[(&'static str, String)]) -> FrontArguments {
+    let addresses = vec![String::from("127.0.0.1:0"); ports];
+    FrontArguments { addresses, settings: flags.to_vec(), ..FrontArguments::default() }
+}
+
+pub(crate) fn serve_drive(
+    drive: Drive,
+    store: Store,
+    (timing, threads): (bool, usize),
+    arguments: FrontArguments,
+) -> Running {
+    let (alone, geometry) = (alone(), store.geometry());
+    let device = device(drive, store);
+    let front = NvmeTcp::bind(&arguments, &device.drive, geometry).unwrap();
     let subsystem = String::from(front.subsystem());
-    let address = phaselink_serve::front::Front::addresses(&front).remove(0);
+    let (addresses, faults) = (phaselink_serve::front::Front::addresses(&front), Arc::clone(&device.faults));
     let server = Server {
         device,
         timing,
@@ -82,8 +125,8 @@ pub(crate) fn serve_with(settings: &[&str], timing: bool, threads: usize, flags:
         device_threads: threads,
         control: None,
     };
-    let target = TargetAddress::parse(&address).unwrap();
-    Running { target, subsystem, _server: Background::start(server, alone) }
+    let target = TargetAddress::of(address::parse_port(&addresses[0], true).unwrap());
+    Running { target, subsystem, faults, addresses, _server: Background::start(server, alone) }
 }
 
 fn serve() -> Running {
@@ -366,6 +409,44 @@ fn wrong_data_of_a_transfer_ends_its_connection() {
     }
 }
 
+#[test]
+fn connection_that_stalls_or_is_reset_within_a_transfer_frees_its_queue_and_delays_no_other() {
+    for threads in [1, 2] {
+        let running = serve_with(&[], false, threads, &[]);
+        let mut initiator = running.open();
+        let mut witness = initiator.queue(2, 8).unwrap();
+        let encoder = Encoder::default();
+        let (prp1, prp2) = wire::DataPlace::Transport { bytes: 128 << 10 }.descriptor();
+        let entry = SubmissionEntry { flags: 0x40, prp1, prp2, command_id: 5, ..io(opcode::WRITE, 0, 256) };
+        let command = encoder.command(&entry.encode(), 0).bytes().to_vec();
+        for round in 0..30_u32 {
+            let mut queue = eventually(|| initiator.queue(1, 8));
+            assert_eq!(queue.stream().write(&[IoSlice::new(&command)]).unwrap(), Some(command.len()));
+            let mut header = [0; 24];
+            until_read(&mut queue, &mut header);
+            let tag = u16::from_le_bytes([header[at::TAG], header[at::TAG + 1]]);
+            let transfer = Transfer { command_id: 5, tag, offset: 0, bytes: 128 << 10 };
+            // A part of the header, or a part of the data.
+            let data = [encoder.host_data(&transfer, true).bytes(), &vec![7; 100_000]].concat();
+            let sent = &data[..[10, 24, 5000, 100_000][round as usize % 4]];
+            assert_eq!(queue.stream().write(&[IoSlice::new(sent)]).unwrap(), Some(sent.len()));
+            // The connection says nothing, and others go on at once.
+            let start = Instant::now();
+            write(&mut witness, 1000, &[round as u8; 4096]);
+            assert_eq!(read(&mut witness, 1000, 4096), [round as u8; 4096]);
+            initiator.identify_structure(1, 0).unwrap();
+            assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+            if round % 2 == 0 {
+                // No bytes that are left are sent, but a reset.
+                rustix::net::sockopt::set_socket_linger(&**queue.stream().socket(), Some(Duration::ZERO)).unwrap();
+            }
+        }
+        // A write without all its data is not executed.
+        let mut queue = eventually(|| initiator.queue(1, 8));
+        assert!(read(&mut queue, 0, 128 << 10) == vec![0; 128 << 10]);
+    }
+}
+
 fn until_read(client: &mut Client, into: &mut [u8]) {
     let (start, mut filled) = (Instant::now(), 0);
     while filled < into.len() {
@@ -522,11 +603,104 @@ fn discovery_lists_the_drive_and_referrals_and_reports_their_changes() {
     assert_eq!((event.id, event.result), (9, 0x70_f002));
     let (changed, records) = host.discovery_log().unwrap();
     assert!(changed > generation && records.len() == 3);
-    // It has neither other pages nor namespaces.
-    assert!(host.identify_structure(2, 0).is_err());
-    let mut health = SubmissionEntry { opcode: admin::GET_LOG_PAGE, ..SubmissionEntry::default() };
-    health.dwords[0] = 0x02 | 127 << 16;
-    assert!(host.read_admin(&health, 512).is_err());
+}
+
+#[test]
+fn discovery_controller_has_nothing_of_the_drive() {
+    let drive = drive_of("tlc-gen4", &PLACEMENT);
+    let store = store_of(&drive);
+    let running = serve_drive(drive, store, (false, 1), local(1, &[]));
+    let target = TargetAddress { subsystem: Some(String::from(DISCOVERY_NQN)), ..running.target.clone() };
+    let mut host = Initiator::connect(&target, &HostName::default(), 0).unwrap();
+    host.enable().unwrap();
+    let mut status_of = |opcode: u8, dwords: [u32; 6], data| {
+        let entry = SubmissionEntry { opcode, namespace_id: 1, dwords, ..SubmissionEntry::default() };
+        host.admin.execute(&entry, data).unwrap().status.kind()
+    };
+    let into_host = ClientData::Receive { bytes: 4096, is_kept: false };
+    // All structures of Identify but that of the controller.
+    for selector in (0..0x20).filter(|selector| *selector != 1) {
+        let status = status_of(admin::IDENTIFY, [selector, 0, 0, 0, 0, 0], into_host);
+        assert_eq!(status, Status::INVALID_FIELD, "structure {selector:#x}");
+    }
+    // All log pages but that of discovery.
+    for log in (0..=0xff).filter(|log| *log != 0x70) {
+        let status = status_of(admin::GET_LOG_PAGE, [log | 1023 << 16, 0, 0, 0, 0, 0], into_host);
+        assert_eq!(status, Status::INVALID_LOG_PAGE, "log page {log:#x}");
+    }
+    // All features but events and the keep-alive timer.
+    for feature in (0..=0xff).filter(|feature| ![0x0b, 0x0f].contains(feature)) {
+        for opcode in [admin::GET_FEATURES, admin::SET_FEATURES] {
+            let data = if opcode == admin::GET_FEATURES { into_host } else { ClientData::Send(&[0; 4096]) };
+            assert_eq!(status_of(opcode, [feature, 0, 0, 0, 0, 0], data), Status::INVALID_FIELD, "{feature:#x}");
+        }
+    }
+    // Events of namespaces, health and temperature.
+    for bit in 0..31 {
+        let status = status_of(admin::SET_FEATURES, [0x0b, 1 << bit, 0, 0, 0, 0], ClientData::None);
+        assert_eq!(status, Status::INVALID_FIELD, "event {bit}");
+    }
+    // All commands but those of a discovery controller.
+    let known = [
+        admin::GET_LOG_PAGE,
+        admin::IDENTIFY,
+        admin::ABORT,
+        admin::SET_FEATURES,
+        admin::GET_FEATURES,
+        admin::ASYNC_EVENT_REQUEST,
+        admin::KEEP_ALIVE,
+    ];
+    for opcode in (0..=0xff).filter(|opcode| !known.contains(opcode) && *opcode != fabrics::OPCODE) {
+        let data = match opcode & 3 {
+            1 => ClientData::Send(&[0; 4096]),
+            2 => into_host,
+            _ => ClientData::None,
+        };
+        assert_eq!(status_of(opcode, [0; 6], data), Status::INVALID_OPCODE, "command {opcode:#x}");
+    }
+    assert!(host.queue(1, 8).is_err());
+}
+
+#[test]
+fn host_follows_a_discovery_record_to_another_address_only_if_it_is_told_to() {
+    let running = serve();
+    // The same server at another address of the loopback: its discovery controller is at 127.0.0.1.
+    let mut target = TargetAddress { port: ([127, 0, 0, 2], running.port().port()).into(), ..running.target.clone() };
+    let relay = std::net::TcpListener::bind(target.port).unwrap();
+    let inner = running.port();
+    thread::spawn(move || {
+        while let Ok((outside, _)) = relay.accept() {
+            let Ok(inside) = std::net::TcpStream::connect(inner) else { return };
+            for (mut from, mut into) in [(&outside, &inside), (&inside, &outside)]
+                .map(|(from, into)| (from.try_clone().unwrap(), into.try_clone().unwrap()))
+            {
+                thread::spawn(move || {
+                    let _ = io::copy(&mut from, &mut into);
+                    let _ = into.shutdown(std::net::Shutdown::Both);
+                });
+            }
+        }
+    });
+    let refused = Initiator::open(&target, &HostName::default(), 0).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+    assert!(refused.to_string().contains("follow-records"), "{refused}");
+    target.follows_records = true;
+    Initiator::open(&target, &HostName::default(), 0).unwrap().close().unwrap();
+}
+
+#[test]
+fn discovery_names_the_address_at_which_its_host_has_reached_a_server_of_all_addresses() {
+    let arguments = FrontArguments {
+        addresses: vec![String::from("0.0.0.0:0")],
+        switches: vec!["beyond-loopback"],
+        ..FrontArguments::default()
+    };
+    let running = serve_drive(drive_of("nvme", &[]), Store::in_memory(GEOMETRY).unwrap(), (false, 1), arguments);
+    for ip in [[127, 0, 0, 1], [127, 0, 0, 5]] {
+        let port = SocketAddr::from((ip, running.port().port()));
+        let (_, records) = discover(port, Digests::default(), &HostName::default()).unwrap();
+        assert_eq!(records.iter().map(|record| record.address).collect::<Vec<_>>(), [port]);
+    }
 }
 
 #[test]

@@ -5,15 +5,17 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::nvme_tcp::{Running, bytes_of, io, read, serve_with, write};
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_serve::front::nvme_tcp::address::TargetAddress;
-use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName, Initiator, discover};
+use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName};
 use phaselink_serve::front::nvme_tcp::fabrics::{
-    ANY_CONTROLLER, Connect, ConnectData, FabricsCommand, SecurityTransfer, authentication, status,
+    ANY_CONTROLLER, Connect, ConnectData, DISCOVERY_NQN, FabricsCommand, SecurityTransfer, authentication, status,
 };
+use phaselink_serve::front::nvme_tcp::initiator::{Initiator, discover};
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:1b4e28ba";
 const KEY: &str = "dhchap_key=DHHC-1:01:rPTE0Q73nd3hEqqEuQNaPL11G/aFXpOHtldWXz9vNCeef4WV:";
@@ -54,6 +56,12 @@ impl Drop for Keys {
 fn serve(words: &[&str], threads: usize) -> Running {
     let keys = Keys::new(words);
     serve_with(&[], false, threads, &[("nvme-tcp-keys", keys.path())])
+}
+
+/// Host of a file of keys.
+fn host_of(words: &[&str]) -> HostName {
+    let keys = Keys::new(words);
+    HostName::of(&TargetAddress { keys: Some(keys.path()), ..TargetAddress::of(([127, 0, 0, 1], 0).into()) }).unwrap()
 }
 
 fn open(running: &Running, words: &[&str]) -> io::Result<Initiator> {
@@ -103,9 +111,10 @@ fn host_with_other_keys_or_none_is_refused_and_a_right_one_is_served_after_it() 
 fn commands_before_authentication_get_authentication_required() {
     let running = serve(&[KEY], 1);
     let host = HostName { name: String::from(HOST), ..HostName::default() };
-    // Discovery tells of the drive without authentication.
-    let (_, records) = discover(running.target.port, running.target.digests, &host).unwrap();
-    assert_eq!(records.len(), 1);
+    // Discovery tells of the drive only after authentication.
+    assert!(discover(running.target.port, running.target.digests, &host).is_err());
+    let known = host_of(&[KEY]);
+    assert_eq!(discover(running.target.port, running.target.digests, &known).unwrap().1.len(), 1);
     let mut client = Client::connect(running.target.port, running.target.digests).unwrap();
     let connect = Connect { entries_field: 31, ..Connect::default() };
     let data = ConnectData {
@@ -138,6 +147,66 @@ fn commands_before_authentication_get_authentication_required() {
     assert_eq!(answer.data[..8], [0, 0xf1, 0, 0, 0, 0, 1, 7]);
     assert!(client.execute(&send, ClientData::Send(&[0xff; 16])).is_err());
     open(&running, &[KEY]).unwrap().close().unwrap();
+}
+
+/// Sends Connect for the admin queue as a host that has no keys.
+fn connect_unproven(running: &Running, subsystem: &str) -> Client {
+    let mut client = Client::connect(running.target.port, running.target.digests).unwrap();
+    let data = ConnectData {
+        host_id: HostName::default().id,
+        controller: ANY_CONTROLLER,
+        subsystem: String::from(subsystem),
+        host: String::from(HOST),
+    };
+    let entry = FabricsCommand::Connect(Connect { entries_field: 31, ..Connect::default() }).entry(0);
+    let connected = client.execute(&entry, ClientData::Send(&data.encode())).unwrap();
+    assert_eq!(connected.status, Status::SUCCESS);
+    assert!(connected.result & u64::from(authentication::IN_BAND) != 0);
+    client
+}
+
+#[test]
+fn hosts_that_do_not_authenticate_keep_no_place_from_one_that_does_and_are_ended() {
+    let running = serve(&[KEY, CONTROLLER_KEY], 1);
+    for subsystem in [DISCOVERY_NQN, &running.subsystem] {
+        let mut unproven: Vec<Client> = (0..12).map(|_| connect_unproven(&running, subsystem)).collect();
+        let mut initiator = open(&running, &[KEY, CONTROLLER_KEY]).unwrap();
+        // Nor can they take the queues of its controller: an I/O queue without proof gives way to the host's own.
+        let mut thief = Client::connect(running.target.port, running.target.digests).unwrap();
+        let data = ConnectData {
+            host_id: HostName::default().id,
+            controller: initiator.controller_id,
+            subsystem: running.subsystem.clone(),
+            host: String::from(HOST),
+        };
+        let connect = Connect { queue: 1, entries_field: 7, ..Connect::default() };
+        thief.connect_queue(connect, &data).unwrap();
+        let mut queue = initiator.queue(1, 8).unwrap();
+        write(&mut queue, 0, &[5; 512]);
+        // A keep-alive timer hears the host of the controller alone, which is silent here, and time ends all others.
+        let identify = FabricsCommand::PropertyGet { offset: 0, is_wide: true }.entry(0);
+        let start = Instant::now();
+        let is_over = |client: &mut Client| client.execute(&identify, ClientData::None).is_err();
+        if subsystem != DISCOVERY_NQN {
+            while !unproven.iter_mut().all(is_over) {
+                assert!(start.elapsed() < Duration::from_secs(40), "hosts without proof are still connected");
+                std::thread::sleep(Duration::from_millis(500));
+            }
+        }
+        assert_eq!(read(&mut queue, 0, 512), [5; 512]);
+        initiator.property(0, true).unwrap();
+        initiator.close().unwrap();
+    }
+}
+
+#[test]
+fn target_that_does_not_authenticate_is_refused_by_a_host_with_a_key_for_it() {
+    // The server knows the host, and asks it for nothing.
+    let running = serve(&[], 1);
+    open(&running, &[KEY]).unwrap().close().unwrap();
+    let refused = open(&running, &[KEY, CONTROLLER_KEY]).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+    assert!(refused.to_string().contains("dhchap_ctrl_key"), "{refused}");
 }
 
 #[test]

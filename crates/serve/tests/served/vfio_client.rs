@@ -233,6 +233,11 @@ pub(crate) const DATA: u64 = 16 * PAGE;
 impl Driver {
     /// What a driver does before it has a queue.
     pub(crate) fn start(client: Client, base: u64, rings: Rings) -> Driver {
+        Driver::start_with_sets(client, base, rings, 0)
+    }
+
+    /// The same with a choice of command sets, in its place in CC.
+    pub(crate) fn start_with_sets(client: Client, base: u64, rings: Rings, sets: u32) -> Driver {
         let driver = Driver { client, rings, base, tails: [0; 2], heads: [0; 2], phases: [true; 2], next_id: 1 };
         for page in 1..6 {
             driver.memory().write_all_at(&[0; PAGE as usize], page * PAGE).unwrap();
@@ -250,7 +255,7 @@ impl Driver {
             client.set_register(register, address as u32);
             client.set_register(register + 4, (address >> 32) as u32);
         }
-        client.set_register(0x14, 1 | 6 << 16 | 4 << 20);
+        client.set_register(0x14, 1 | sets | 6 << 16 | 4 << 20);
         driver.wait_for_status(1);
         driver
     }

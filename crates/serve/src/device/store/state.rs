@@ -40,6 +40,8 @@ pub enum StateTag {
     Placement = 6,
     /// Settings of a namespace that stores values by their keys.
     KeyValue = 7,
+    /// Reservations of namespaces, and the hosts that have registered for them.
+    Reservations = 8,
 }
 
 /// Saved state of a store beside the device's bytes, such as namespaces: records by tag.

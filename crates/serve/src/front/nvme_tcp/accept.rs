@@ -1,13 +1,14 @@
 //! Arrival of hosts: connections before their Connect command, and the controllers that they connect to.
 //!
 //! One thread accepts connections, initializes them and checks Connect. A valid Connect goes with its connection to the
-//! device thread that owns the controller.
+//! device thread that owns the controller. If the host has to authenticate on its admin queue, it does so before: a host
+//! that cannot takes neither a place nor time of a device thread.
 
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phaselink_core::protocol::nvme::rules::completion::refusal;
@@ -16,103 +17,37 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::address::parse_port;
 use super::connection::HostConnection;
+use super::directory::Directory;
 use super::fabrics::{
     ANY_CONTROLLER, Connect, ConnectData, DISCOVERY_NQN, FabricsCommand, InvalidParameter, field, status,
 };
 use super::keyring::Keyring;
 use super::stream::ByteStream;
 use crate::device::Device;
-use crate::device::tally::locked;
 use crate::front::poll_group::sleep;
 use crate::nvme::discovery::{ChannelSecurity, DiscoveryLog, DiscoveryRecord, SubsystemType};
 
-/// Maximum number of hosts that have a controller of the drive at a time.
-pub(super) const DRIVE_PLACES: usize = 8;
-/// Maximum number of hosts that have a discovery controller at a time.
-pub(super) const DISCOVERY_PLACES: usize = 8;
 /// Maximum number of entries of an admin submission queue.
 pub(super) const ADMIN_ENTRIES_MAX: u16 = 128;
 /// Maximum number of connections without a queue. Further ones wait in the listening socket.
 const WAITING_MAX: usize = 64;
 /// Time within which a host must have sent its Connect command.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
+/// Time within which a host must have authenticated on a queue (assumed: the largest group takes an emulated processor
+/// some seconds).
+pub(super) const AUTHENTICATION_TIME_MAX: Duration = Duration::from_secs(10);
 /// Time between two checks of waiting connections and of the file of referrals.
 const LOOK: Duration = Duration::from_millis(250);
-/// Highest identifier of a dynamic controller (Base Specification 2.0, section 3.1.2.1).
-const CONTROLLER_ID_MAX: u16 = 0xffef;
-
-/// Host that has a controller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Holder {
-    controller_id: u16,
-    host: String,
-    host_id: [u8; 16],
-}
-
-/// Controllers of all hosts by their places: first those of the drive, then those of discovery.
-#[derive(Debug)]
-pub(super) struct Directory {
-    state: Mutex<DirectoryState>,
-}
-
-#[derive(Debug)]
-struct DirectoryState {
-    places: Vec<Option<Holder>>,
-    last_id: u16,
-}
-
-impl Default for Directory {
-    fn default() -> Directory {
-        let places = vec![None; DRIVE_PLACES + DISCOVERY_PLACES];
-        Directory { state: Mutex::new(DirectoryState { places, last_id: 0 }) }
-    }
-}
-
-impl Directory {
-    /// Gives a host a controller, and returns its place and its identifier; none if all places are taken.
-    fn open(&self, data: &ConnectData) -> Option<(usize, u16)> {
-        let mut state = locked(&self.state);
-        let places = if data.subsystem == DISCOVERY_NQN { DRIVE_PLACES.. } else { 0.. };
-        let end = if data.subsystem == DISCOVERY_NQN { DRIVE_PLACES + DISCOVERY_PLACES } else { DRIVE_PLACES };
-        let place = places.take_while(|place| *place < end).find(|place| state.places[*place].is_none())?;
-        let is_used = |id: u16| state.places.iter().flatten().any(|holder| holder.controller_id == id);
-        let next = |id: u16| if id >= CONTROLLER_ID_MAX { 1 } else { id + 1 };
-        let mut controller_id = next(state.last_id);
-        while is_used(controller_id) {
-            controller_id = next(controller_id);
-        }
-        state.last_id = controller_id;
-        state.places[place] = Some(Holder { controller_id, host: data.host.clone(), host_id: data.host_id });
-        Some((place, controller_id))
-    }
-
-    /// Returns the place of the controller that the host of an I/O queue has; none if it is another host's, or does not
-    /// exist.
-    fn find(&self, data: &ConnectData) -> Result<usize, InvalidParameter> {
-        let state = locked(&self.state);
-        let is_named =
-            |holder: &Option<Holder>| holder.as_ref().is_some_and(|holder| holder.controller_id == data.controller);
-        let place = state.places.iter().take(DRIVE_PLACES).position(is_named).ok_or(field::CONTROLLER)?;
-        match &state.places[place] {
-            Some(holder) if holder.host != data.host => Err(field::HOST),
-            Some(holder) if holder.host_id != data.host_id => Err(field::HOST_ID),
-            _ => Ok(place),
-        }
-    }
-
-    /// Frees the place of a controller whose host has gone.
-    pub(super) fn close(&self, place: usize) {
-        locked(&self.state).places[place] = None;
-    }
-}
 
 /// Connection whose Connect command is valid, and which goes to the owner of its controller.
 #[derive(Debug)]
 pub(super) struct Arrival {
     pub connection: Box<HostConnection>,
-    /// Slot of the Connect command, which is still to be answered.
-    pub slot: u16,
+    /// Slot of the Connect command if it is still to be answered; none if the host has authenticated since.
+    pub slot: Option<u16>,
     pub connect: Connect,
+    /// Identifier of the host.
+    pub host_id: [u8; 16],
     /// Identifier of the controller.
     pub controller_id: u16,
 }
@@ -170,12 +105,10 @@ impl Admission {
         self.discovery.replace(drives.chain(referrals).collect());
     }
 
-    /// Checks that the keys let a host connect over this connection. What is wrong with the command itself is found later.
-    fn check_keys(&self, connection: &mut HostConnection, connect: &Connect, slot: u16) -> Result<(), Refusal> {
+    /// Checks that the keys let a host connect over this connection.
+    fn check_keys(&self, connection: &mut HostConnection, queue: u16, data: &ConnectData) -> Result<(), Refusal> {
         let Some(keyring) = &self.keyring else { return Ok(()) };
-        let data = connection.session.data(slot).try_into().ok().and_then(|data| ConnectData::decode(data).ok());
-        let admitted = data.map_or(Ok(()), |data| keyring.admit(connection, connect.queue, &data));
-        admitted.map_err(|status| (status, 0))
+        keyring.admit(connection, queue, data).map_err(|status| (status, 0))
     }
 
     /// Returns the addresses in the file of referrals. Lines without an address count as comments.
@@ -184,8 +117,8 @@ impl Admission {
         text.lines().filter_map(|line| parse_port(line.trim(), true).ok()).collect()
     }
 
-    /// Checks a Connect command, and returns the place and the identifier of the controller.
-    fn admit(&self, connect: &Connect, data: &[u8]) -> Result<(usize, u16), Refusal> {
+    /// Checks a Connect command, and returns its data with the identifier of the controller.
+    fn admit(&self, connect: &Connect, data: &[u8]) -> Result<(ConnectData, u16), Refusal> {
         if connect.record_format != 0 {
             return Err((status::INCOMPATIBLE_FORMAT, 0));
         }
@@ -203,17 +136,49 @@ impl Admission {
         }
         match connect.queue {
             0 if data.controller != ANY_CONTROLLER => Err(invalid(field::CONTROLLER)),
-            0 => self.directory.open(&data).ok_or((status::CONTROLLER_BUSY, 0)),
+            0 => {
+                let id = self.directory.reserve_id(&data).ok_or((status::CONTROLLER_BUSY, 0))?;
+                Ok((data, id))
+            }
             _ if is_discovery => Err(invalid(field::QUEUE)),
-            _ => Ok((self.directory.find(&data).map_err(invalid)?, data.controller)),
+            _ => {
+                self.directory.find(&data).map_err(invalid)?;
+                let id = data.controller;
+                Ok((data, id))
+            }
+        }
+    }
+
+    /// Returns the place of an admitted queue's controller. An admin queue takes a place.
+    fn place(&self, connect: &Connect, data: &ConnectData, controller_id: u16) -> Result<usize, Refusal> {
+        match connect.queue {
+            0 => self.directory.open(data, controller_id).ok_or((status::CONTROLLER_BUSY, 0)),
+            _ => self.directory.find(data).map_err(invalid),
         }
     }
 }
 
-/// Connection without a queue, and the instant at which it was accepted.
+/// Admin queue that has been connected, and whose host has still to authenticate.
+struct UnprovenHost {
+    connect: Connect,
+    data: ConnectData,
+    controller_id: u16,
+}
+
+/// Connection without a controller, and the instant at which it was accepted.
 struct Newcomer {
     connection: Box<HostConnection>,
     since: Instant,
+    /// Host that has still to authenticate; none before Connect.
+    unproven: Option<UnprovenHost>,
+}
+
+impl Newcomer {
+    /// True if the host has taken longer than it may, `waited` after the connection was accepted.
+    fn is_late(&self, waited: Duration) -> bool {
+        let authentication = if self.unproven.is_some() { AUTHENTICATION_TIME_MAX } else { Duration::ZERO };
+        waited > CONNECT_TIME_MAX + authentication
+    }
 }
 
 /// Accepts connections until the device is told to stop. `deliver` hands a connection over to the owner of a place.
@@ -244,7 +209,7 @@ pub(super) fn accept(
                 let stream =
                     stream.with_keys(admission.keyring.as_ref().map_or_else(Vec::new, |keyring| keyring.psks()));
                 let connection = Box::new(HostConnection::new(stream, admission.data_max));
-                newcomers.push(Newcomer { connection, since: Instant::now() });
+                newcomers.push(Newcomer { connection, since: Instant::now(), unproven: None });
             }
         }
         newcomers = newcomers.into_iter().filter_map(|newcomer| attend(newcomer, admission, &deliver)).collect();
@@ -262,34 +227,91 @@ fn wait(device: &Device, listeners: &[TcpListener], newcomers: &mut [Newcomer]) 
     sleep(&mut polled, Some(LOOK))
 }
 
-/// Receives the PDUs of a connection without a queue. Returns the connection unless it has ended or has been delivered.
+/// Receives the PDUs of a connection without a controller. Returns the connection unless it has ended or has been
+/// delivered.
 fn attend(mut newcomer: Newcomer, admission: &Admission, deliver: &impl Fn(usize, Arrival)) -> Option<Newcomer> {
-    let connection = &mut newcomer.connection;
-    // Decrypted bytes may be left of which the socket does not tell.
-    while connection.receive(true) && !connection.session.has_arrived() {
-        connection.flush();
-    }
-    while let Some((slot, entry)) = connection.session.arrived() {
-        let command = FabricsCommand::decode(entry);
-        connection.session.take_arrived();
-        let Some(FabricsCommand::Connect(connect)) = command else {
-            // Connect is the first command of every queue.
-            connection.session.respond(slot, refusal(Status::COMMAND_SEQUENCE_ERROR), 0);
-            continue;
-        };
-        let checked = admission.check_keys(connection, &connect, slot);
-        match checked.and_then(|()| admission.admit(&connect, connection.session.data(slot))) {
-            Ok((place, controller_id)) => {
-                let Newcomer { connection, .. } = newcomer;
-                deliver(place, Arrival { connection, slot, connect, controller_id });
-                return None;
-            }
-            Err((status, result)) => connection.session.respond_to_connect(slot, refusal(status), result),
+    loop {
+        // Decrypted bytes may be left of which the socket does not tell.
+        while newcomer.connection.receive(true) && !newcomer.connection.session.has_arrived() {
+            newcomer.connection.flush();
         }
+        let Some((slot, entry)) = newcomer.connection.session.arrived() else { break };
+        let command = FabricsCommand::decode(entry);
+        newcomer.connection.session.take_arrived();
+        newcomer = match newcomer.unproven.take() {
+            None => connect(newcomer, slot, command, admission, deliver)?,
+            Some(host) => authenticate(newcomer, host, (slot, command), admission, deliver)?,
+        };
+    }
+    newcomer.connection.flush();
+    let is_late = newcomer.is_late(newcomer.since.elapsed());
+    (!newcomer.connection.is_over() && !is_late).then_some(newcomer)
+}
+
+/// Executes the first command of a connection, which has to be Connect. Returns the connection unless it has been
+/// delivered.
+fn connect(
+    mut newcomer: Newcomer,
+    slot: u16,
+    command: Option<FabricsCommand>,
+    admission: &Admission,
+    deliver: &impl Fn(usize, Arrival),
+) -> Option<Newcomer> {
+    let connection = &mut newcomer.connection;
+    let Some(FabricsCommand::Connect(connect)) = command else {
+        connection.session.respond(slot, refusal(Status::COMMAND_SEQUENCE_ERROR), 0);
+        return Some(newcomer);
+    };
+    let admitted = admission.admit(&connect, connection.session.data(slot)).and_then(|(data, controller_id)| {
+        admission.check_keys(connection, connect.queue, &data)?;
+        let is_unproven = connect.queue == 0 && !connection.is_authenticated;
+        let place = if is_unproven { None } else { Some(admission.place(&connect, &data, controller_id)?) };
+        Ok((place, UnprovenHost { connect, data, controller_id }))
+    });
+    match admitted {
+        Ok((Some(place), UnprovenHost { data: ConnectData { host_id, .. }, controller_id, .. })) => {
+            let Newcomer { connection, .. } = newcomer;
+            deliver(place, Arrival { connection, slot: Some(slot), connect, host_id, controller_id });
+            return None;
+        }
+        Ok((None, host)) => {
+            connection.accept_queue(slot, &connect, host.controller_id);
+            newcomer.unproven = Some(host);
+        }
+        Err((status, result)) => connection.session.respond_to_connect(slot, refusal(status), result),
+    }
+    Some(newcomer)
+}
+
+/// Executes a command of a host that has still to authenticate. Returns the connection unless it has been delivered, or
+/// all places have been taken meanwhile.
+fn authenticate(
+    mut newcomer: Newcomer,
+    host: UnprovenHost,
+    (slot, command): (u16, Option<FabricsCommand>),
+    admission: &Admission,
+    deliver: &impl Fn(usize, Arrival),
+) -> Option<Newcomer> {
+    let connection = &mut newcomer.connection;
+    let done = match command {
+        Some(FabricsCommand::AuthenticationSend(transfer)) => connection.take_message(slot, transfer),
+        Some(FabricsCommand::AuthenticationReceive(transfer)) => connection.give_message(slot, transfer),
+        _ => Err(status::AUTHENTICATION_REQUIRED),
+    };
+    match done {
+        Ok(result) => connection.session.respond(slot, Status::SUCCESS, result),
+        Err(status) => connection.session.respond(slot, refusal(status), 0),
     }
     connection.flush();
-    let is_late = newcomer.since.elapsed() > CONNECT_TIME_MAX;
-    (!newcomer.connection.is_over() && !is_late).then_some(newcomer)
+    if !connection.is_authenticated {
+        newcomer.unproven = Some(host);
+        return Some(newcomer);
+    }
+    let UnprovenHost { connect, data, controller_id } = host;
+    let place = admission.place(&connect, &data, controller_id).ok()?;
+    let Newcomer { connection, .. } = newcomer;
+    deliver(place, Arrival { connection, slot: None, connect, host_id: data.host_id, controller_id });
+    None
 }
 
 #[cfg(test)]
@@ -331,21 +353,10 @@ mod tests {
             assert_eq!(admission.admit(&connect, &data.encode()), Err(expected), "{connect:?} {data:?}");
         }
         assert_eq!(admission.admit(&admin, &[0; 100]), Err(invalid(field::DATA_POINTER)));
-        let (place, id) = admission.admit(&admin, &data(a, "nqn.drive", any).encode()).unwrap();
-        assert_eq!((place, id), (0, 1));
+        let (admitted, id) = admission.admit(&admin, &data(a, "nqn.drive", any).encode()).unwrap();
+        assert_eq!((admission.place(&admin, &admitted, id), id), (Ok(0), 1));
         // The queues of a controller belong to the host that has it.
         assert_eq!(admission.admit(&io, &data("nqn.b", "nqn.drive", 1).encode()), Err(invalid(field::HOST)));
         assert!(admission.admit(&io, &data(a, "nqn.drive", 1).encode()).is_ok());
-    }
-
-    #[test]
-    fn places_are_limited_and_free_again_and_identifiers_differ() {
-        let admission = admission();
-        let any = |subsystem: &str| data("nqn.a", subsystem, ANY_CONTROLLER);
-        let opened: Vec<_> = (0..=DRIVE_PLACES).map(|_| admission.directory.open(&any("nqn.drive"))).collect();
-        assert_eq!(opened[DRIVE_PLACES], None);
-        assert_eq!(admission.directory.open(&any(DISCOVERY_NQN)), Some((DRIVE_PLACES, 9)));
-        admission.directory.close(3);
-        assert_eq!(admission.directory.open(&any("nqn.drive")), Some((3, 10)));
     }
 }

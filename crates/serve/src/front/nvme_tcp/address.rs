@@ -12,8 +12,11 @@ use super::wire::Digests;
 const PORT: u16 = 4420;
 /// Start of an address in the form in which it is announced.
 pub const SCHEME: &str = "nvme-tcp://";
+/// Option behind an address that lets the client follow discovery records to other addresses.
+const FOLLOW_RECORDS: &str = "follow-records";
 /// Form of an address of a target.
-pub const FORM: &str = "nvme-tcp://127.0.0.1:PORT, with /NQN of a subsystem, ?digests and ?keys=FILE if need be";
+pub const FORM: &str =
+    "nvme-tcp://127.0.0.1:PORT, with /NQN of a subsystem, ?digests, ?keys=FILE and ?follow-records if need be";
 
 /// Parses the address of a port: an IP address or `localhost`, with or without a port, and perhaps with the scheme.
 ///
@@ -56,9 +59,17 @@ pub struct TargetAddress {
     pub digests: Digests,
     /// File with the keys of the host, whose first line also names the host.
     pub keys: Option<String>,
+    /// True if the client connects to any address that the discovery controller at the port names; otherwise only to that
+    /// of the port.
+    pub follows_records: bool,
 }
 
 impl TargetAddress {
+    /// Returns the target at a port: the first subsystem there, without digests and keys.
+    pub fn of(port: SocketAddr) -> TargetAddress {
+        TargetAddress { port, subsystem: None, digests: Digests::default(), keys: None, follows_records: false }
+    }
+
     /// Parses the address of a target.
     ///
     /// # Errors
@@ -68,19 +79,20 @@ impl TargetAddress {
         let rest = text.strip_prefix(SCHEME).ok_or_else(|| problem("not an address of an NVMe/TCP port"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, name) = rest.split_once('/').unwrap_or((rest, ""));
-        let (mut digests, mut keys) = (Digests::default(), None);
+        let mut target = TargetAddress::of(parse_port(host, false)?);
         for option in query.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=') {
-                None if option == "digests" => digests = Digests { header: true, data: true },
-                Some(("keys", file)) if !file.is_empty() => keys = Some(String::from(file)),
-                _ => return Err(problem("the only options are `digests` and `keys=FILE`")),
+                None if option == "digests" => target.digests = Digests { header: true, data: true },
+                None if option == FOLLOW_RECORDS => target.follows_records = true,
+                Some(("keys", file)) if !file.is_empty() => target.keys = Some(String::from(file)),
+                _ => return Err(problem("the only options are `digests`, `keys=FILE` and `follow-records`")),
             }
         }
         if !name.is_empty() && !is_nqn(name) {
             return Err(problem("the name of the subsystem is no NVMe Qualified Name"));
         }
-        let subsystem = (!name.is_empty()).then(|| String::from(name));
-        Ok(TargetAddress { port: parse_port(host, false)?, subsystem, digests, keys })
+        target.subsystem = (!name.is_empty()).then(|| String::from(name));
+        Ok(target)
     }
 }
 
@@ -89,8 +101,9 @@ impl fmt::Display for TargetAddress {
         write!(f, "{SCHEME}{}", self.port)?;
         self.subsystem.iter().try_for_each(|name| write!(f, "/{name}"))?;
         let digests = (self.digests != Digests::default()).then(|| String::from("digests"));
+        let follows = self.follows_records.then(|| String::from(FOLLOW_RECORDS));
         let options: Vec<String> =
-            digests.into_iter().chain(self.keys.iter().map(|file| format!("keys={file}"))).collect();
+            digests.into_iter().chain(self.keys.iter().map(|file| format!("keys={file}"))).chain(follows).collect();
         if options.is_empty() { Ok(()) } else { write!(f, "?{}", options.join("&")) }
     }
 }
@@ -105,6 +118,7 @@ mod tests {
             "nvme-tcp://127.0.0.1:4420",
             "nvme-tcp://[::1]:8009/nqn.2014-08.org.nvmexpress.discovery",
             "nvme-tcp://127.0.0.1:4420/nqn.1?digests",
+            "nvme-tcp://127.0.0.1:4420?keys=a&follow-records",
         ] {
             assert_eq!(TargetAddress::parse(text).unwrap().to_string(), text);
         }

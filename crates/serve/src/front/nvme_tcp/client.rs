@@ -1,30 +1,19 @@
-//! Host's end of NVMe/TCP: connects to any target, identifies the drive, and submits commands to its queues.
+//! Host's end of a connection: one queue of a controller, to which it submits commands. [`super::initiator`] has the rest of a
+//! host.
 
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use phaselink_core::number::{index, low_u16, low_u32, short_length};
-use phaselink_core::protocol::nvme::spec::fields::{feature, identify, log};
-use phaselink_core::protocol::nvme::spec::identify::{
-    IdentifyController, IdentifyNamespace, LbaFormatEntry, NamespaceList,
-};
-use phaselink_core::protocol::nvme::spec::layout::Layout;
-use phaselink_core::protocol::nvme::spec::logs::{DiscoveryEntry, DiscoveryHeader};
-use phaselink_core::protocol::nvme::spec::{
-    CompletionEntry, PSDT_SGL, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, admin,
-};
+use phaselink_core::protocol::nvme::spec::{CompletionEntry, PSDT_SGL, Status, SubmissionEntry};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::address::TargetAddress;
 use super::authentication::message::{MESSAGE_BYTES_MAX, PROTOCOL_SPECIFIC, SECURITY_PROTOCOL};
 use super::client_keys::{AuthenticationExchange, ClientKeys};
-use super::fabrics::{
-    ANY_CONTROLLER, Connect, ConnectAttributes, ConnectData, DISCOVERY_NQN, FabricsCommand, SecurityTransfer,
-    authentication,
-};
+use super::fabrics::{Connect, ConnectData, FabricsCommand, SecurityTransfer, authentication};
 use super::keyring::read_keys;
 use super::output::Output;
 use super::stream::ByteStream;
@@ -33,24 +22,18 @@ use super::wire::{
     PduType, Sender, Transfer, digest,
 };
 use crate::front::buffer::Buffer;
-use crate::nvme::discovery::{self, DiscoveryRecord, SubsystemType};
-use crate::nvme::identify::IDENTIFY_BYTES;
-use crate::nvme::log_pages;
 
 /// Room in bytes for received PDUs.
 const INPUT_BYTES: usize = 128 << 10;
 /// Number of data bytes in a capsule of the admin queue, which every controller accepts (Transport 1.0, section 3.3.2).
 const ADMIN_CAPSULE_BYTES: u32 = 8192;
 /// Time within which a target must answer an admin command, or become ready.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// Number of entries of the client's admin queue.
-const ADMIN_ENTRIES: u16 = 32;
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// Maximum number of data bytes of one PDU that a client receives (assumed: longer than any transfer).
 const CONTROLLER_DATA_BYTES: u32 = 1 << 26;
 
-/// Identifier of the feature Number of Queues, and the number of queues of each kind, less 1, that a client asks for.
-const NUMBER_OF_QUEUES: u32 = 0x07;
-const QUEUES_FIELD: u32 = 0xfe;
+/// Error of a target that does not prove who it is, although the host has a key for that.
+const NO_PROOF: &str = "the target does not authenticate, although the file of keys has a dhchap_ctrl_key for it";
 
 /// Name and identifier of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -506,10 +489,12 @@ impl Client {
     /// Authenticates the host on a queue that has been connected, if the target asks for that.
     ///
     /// # Errors
-    /// If the host has no keys, or those of host and target differ.
-    fn authenticate(&mut self, host: &HostName, subsystem: &str) -> io::Result<()> {
+    /// If the host has no keys, or those of host and target differ, or the host has a key of the controller and the target
+    /// does not authenticate: any program could answer at its address.
+    pub(super) fn authenticate(&mut self, host: &HostName, subsystem: &str) -> io::Result<()> {
         if !std::mem::take(&mut self.is_challenged) {
-            return Ok(());
+            let needs_proof = host.keys.as_ref().is_some_and(ClientKeys::authenticates_target);
+            return if needs_proof { Err(io::Error::new(io::ErrorKind::PermissionDenied, NO_PROOF)) } else { Ok(()) };
         }
         let Some(keys) = &host.keys else {
             return Err(io::Error::other("the target asks the host to authenticate: keys=FILE behind its address"));
@@ -536,250 +521,14 @@ impl Client {
     }
 }
 
-fn broken(found: &str) -> io::Error {
+pub(super) fn broken(found: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the target sent {found}"))
 }
 
 /// Returns the result of a successful command.
-fn fine(completion: &ClientCompletion, command: &str) -> io::Result<u64> {
+pub(super) fn fine(completion: &ClientCompletion, command: &str) -> io::Result<u64> {
     match completion.status.kind() {
         Status::SUCCESS => Ok(completion.result),
         status => Err(io::Error::other(format!("the target refuses {command} with status {:#06x}", status.0))),
-    }
-}
-
-/// Connected controller: its admin queue, and what a host has to know of it.
-#[derive(Debug)]
-pub struct Initiator {
-    /// Connection of the admin queue.
-    pub admin: Client,
-    target: TargetAddress,
-    host: HostName,
-    /// Name of the subsystem.
-    pub subsystem: String,
-    /// Identifier of the controller.
-    pub controller_id: u16,
-    /// Maximum number of entries of an I/O queue.
-    pub queue_entries: u16,
-    /// Number of I/O queues that the controller has granted.
-    pub queues: u16,
-    /// Maximum number of bytes of a transfer; none without a limit.
-    pub transfer_bytes_max: Option<u32>,
-    /// True if the drive has a volatile write cache.
-    pub is_volatile: bool,
-    capsule_data_max: u32,
-}
-
-/// Returns the records of the discovery controller at a port.
-///
-/// # Errors
-/// If there is no discovery controller, or it breaks the protocol.
-pub fn discover(port: SocketAddr, digests: Digests, host: &HostName) -> io::Result<(u64, Vec<DiscoveryRecord>)> {
-    let target = TargetAddress { port, subsystem: Some(String::from(DISCOVERY_NQN)), digests, keys: None };
-    let mut initiator = Initiator::connect(&target, host, 0)?;
-    initiator.enable()?;
-    initiator.discovery_log()
-}
-
-impl Initiator {
-    /// Connects to a controller and identifies it. `keep_alive_ms` is 0 for no keep-alive timeout.
-    ///
-    /// # Errors
-    /// If the target cannot be reached, refuses the host, or breaks the protocol.
-    pub fn open(target: &TargetAddress, host: &HostName, keep_alive_ms: u32) -> io::Result<Initiator> {
-        let mut target = target.clone();
-        if target.subsystem.is_none() {
-            let (_, records) = discover(target.port, target.digests, host)?;
-            let drive = records.into_iter().find(|record| record.kind == SubsystemType::Drive);
-            let drive = drive.ok_or_else(|| io::Error::other("the discovery controller lists no NVM subsystem"))?;
-            (target.port, target.subsystem) = (drive.address, Some(drive.subsystem));
-        }
-        let mut initiator = Initiator::connect(&target, host, keep_alive_ms)?;
-        initiator.enable()?;
-        initiator.identify()?;
-        Ok(initiator)
-    }
-
-    /// Connects the admin queue of a new controller, and leaves the controller disabled.
-    ///
-    /// # Errors
-    /// As [`Initiator::open`].
-    pub fn connect(target: &TargetAddress, host: &HostName, keep_alive_ms: u32) -> io::Result<Initiator> {
-        let subsystem = target.subsystem.clone().unwrap_or_else(|| String::from(DISCOVERY_NQN));
-        let mut admin = Client::connect_host(target, host, &subsystem)?;
-        let connect = Connect {
-            entries_field: ADMIN_ENTRIES - 1,
-            attributes: ConnectAttributes::without_flow_control(),
-            keep_alive_ms,
-            ..Connect::default()
-        };
-        let data = ConnectData {
-            host_id: host.id,
-            controller: ANY_CONTROLLER,
-            subsystem: subsystem.clone(),
-            host: host.name.clone(),
-        };
-        let controller_id = admin.connect_queue(connect, &data)?;
-        admin.authenticate(host, &subsystem)?;
-        Ok(Initiator {
-            admin,
-            target: target.clone(),
-            host: host.clone(),
-            subsystem,
-            controller_id,
-            queue_entries: 0,
-            queues: 0,
-            transfer_bytes_max: None,
-            is_volatile: false,
-            capsule_data_max: 0,
-        })
-    }
-
-    /// Returns the value of a property.
-    ///
-    /// # Errors
-    /// If the connection breaks, or the property does not exist.
-    pub fn property(&mut self, offset: u32, is_wide: bool) -> io::Result<u64> {
-        let entry = FabricsCommand::PropertyGet { offset, is_wide }.entry(0);
-        fine(&self.admin.execute(&entry, ClientData::None)?, "Property Get")
-    }
-
-    /// Sets a property of 4 bytes.
-    ///
-    /// # Errors
-    /// As [`Initiator::property`].
-    pub fn set_property(&mut self, offset: u32, value: u32) -> io::Result<()> {
-        let entry = FabricsCommand::PropertySet { offset, value: value.into(), is_wide: false }.entry(0);
-        fine(&self.admin.execute(&entry, ClientData::None)?, "Property Set").map(drop)
-    }
-
-    /// Enables the controller, and waits until it is ready.
-    ///
-    /// # Errors
-    /// If the connection breaks, or the controller does not become ready.
-    pub fn enable(&mut self) -> io::Result<()> {
-        let capabilities = self.property(0, true)?;
-        self.queue_entries = low_u16(capabilities).saturating_add(1);
-        // Entries of 64 and 16 bytes. All command sets if the controller has others than that of blocks.
-        let sets = if capabilities >> 43 & 1 == 1 { 0b110 << 4 } else { 0 };
-        self.set_property(0x14, 6 << 16 | 4 << 20 | sets | 1)?;
-        let until = Instant::now() + PATIENCE;
-        while self.property(0x1c, false)? & 1 == 0 {
-            if Instant::now() > until {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the controller does not become ready"));
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
-        Ok(())
-    }
-
-    /// Executes an admin command that returns `bytes` bytes.
-    ///
-    /// # Errors
-    /// If the connection breaks, or the command fails.
-    pub fn read_admin(&mut self, entry: &SubmissionEntry, bytes: u32) -> io::Result<Vec<u8>> {
-        let completion = self.admin.execute(entry, ClientData::Receive { bytes, is_kept: true })?;
-        fine(&completion, "an admin command").map(|_| completion.data)
-    }
-
-    /// Returns the data structure of Identify that CNS selects.
-    ///
-    /// # Errors
-    /// As [`Initiator::read_admin`].
-    pub fn identify_structure(&mut self, selector: u8, namespace_id: u32) -> io::Result<Vec<u8>> {
-        let entry = SubmissionEntry { opcode: admin::IDENTIFY, namespace_id, ..SubmissionEntry::default() };
-        self.read_admin(&entry.with(identify::STRUCTURE, selector.into()), short_length(IDENTIFY_BYTES))
-    }
-
-    fn identify(&mut self) -> io::Result<()> {
-        use IdentifyController as Field;
-        let page = IdentifyController::over(self.identify_structure(1, 0)?);
-        let capsule_bytes = page.get(Field::COMMAND_CAPSULE).saturating_mul(16);
-        self.capsule_data_max = capsule_bytes.saturating_sub(short_length(SUBMISSION_ENTRY_BYTES));
-        let pages = page.get(Field::TRANSFER_MAX);
-        self.transfer_bytes_max = (pages > 0).then(|| 4096_u32.checked_shl(pages.into()).unwrap_or(u32::MAX));
-        self.is_volatile = page.get(Field::WRITE_CACHE);
-        let entry = SubmissionEntry { opcode: admin::SET_FEATURES, ..SubmissionEntry::default() }
-            .with(feature::ID, NUMBER_OF_QUEUES)
-            .with(feature::SUBMISSION_QUEUES, QUEUES_FIELD)
-            .with(feature::COMPLETION_QUEUES, QUEUES_FIELD);
-        let granted = low_u32(fine(&self.admin.execute(&entry, ClientData::None)?, "Set Features")?);
-        let [submission, completion] =
-            [feature::SUBMISSION_QUEUES, feature::COMPLETION_QUEUES].map(|field| low_u16(field.of_dword(granted)));
-        self.queues = submission.min(completion).saturating_add(1);
-        Ok(())
-    }
-
-    /// Returns generation and records of the discovery log page.
-    ///
-    /// # Errors
-    /// As [`Initiator::read_admin`], or if the page is invalid.
-    pub fn discovery_log(&mut self) -> io::Result<(u64, Vec<DiscoveryRecord>)> {
-        let part = |bytes: usize| {
-            let words = short_length(bytes / 4) - 1;
-            let entry = SubmissionEntry { opcode: admin::GET_LOG_PAGE, ..SubmissionEntry::default() }
-                .with(log::ID, log_pages::DISCOVERY.into())
-                .with(log::DWORDS_LOW, words)
-                .with(log::DWORDS_HIGH, words >> 16);
-            (entry, short_length(bytes))
-        };
-        let (entry, bytes) = part(DiscoveryHeader::BYTES);
-        let header = DiscoveryHeader::over(self.read_admin(&entry, bytes)?);
-        let records = header.get(DiscoveryHeader::RECORDS).min(64);
-        let (entry, bytes) = part(DiscoveryHeader::BYTES + DiscoveryEntry::BYTES * index(low_u32(records)));
-        let page = self.read_admin(&entry, bytes)?;
-        discovery::decode(&page).ok_or_else(|| broken("an invalid discovery log page"))
-    }
-
-    /// Returns the first active namespace: its identifier, its number of blocks, and the binary logarithm of their size
-    /// in bytes.
-    ///
-    /// # Errors
-    /// If there is no namespace of blocks without metadata, or as [`Initiator::read_admin`].
-    pub fn namespace(&mut self) -> io::Result<(u32, u64, u32)> {
-        let list = NamespaceList::over(self.identify_structure(2, 0)?);
-        let id = list.get(NamespaceList::IDS.element(0));
-        if id == 0 {
-            return Err(io::Error::other("the drive has no namespace of blocks"));
-        }
-        let page = IdentifyNamespace::over(self.identify_structure(0, id)?);
-        let settings = page.get(IdentifyNamespace::FORMAT);
-        let format = usize::from(settings & 15) | usize::from(settings >> 5 & 3) << 4;
-        let format = page.part(IdentifyNamespace::LBA_FORMATS.element(format));
-        Ok((id, page.get(IdentifyNamespace::BLOCKS), format.get(LbaFormatEntry::BLOCK_SHIFT).into()))
-    }
-
-    /// Connects an I/O queue with this identifier and number of entries.
-    ///
-    /// # Errors
-    /// If the target cannot be reached or refuses the queue.
-    pub fn queue(&self, queue: u16, entries: u16) -> io::Result<Client> {
-        let mut client = Client::connect_host(&self.target, &self.host, &self.subsystem)?;
-        client.capsule_data_max = self.capsule_data_max;
-        let attributes = ConnectAttributes::without_flow_control();
-        let connect = Connect { queue, entries_field: entries - 1, attributes, ..Connect::default() };
-        let data = ConnectData {
-            host_id: self.host.id,
-            controller: self.controller_id,
-            subsystem: self.subsystem.clone(),
-            host: self.host.name.clone(),
-        };
-        client.connect_queue(connect, &data)?;
-        client.authenticate(&self.host, &self.subsystem)?;
-        Ok(client)
-    }
-
-    /// Shuts the controller down, and ends the connection.
-    ///
-    /// # Errors
-    /// If the connection is broken already.
-    pub fn close(mut self) -> io::Result<()> {
-        let configuration = self.property(0x14, false)?;
-        self.set_property(0x14, low_u32(configuration) & !(3 << 14) | 1 << 14)?;
-        let until = Instant::now() + PATIENCE;
-        while self.property(0x1c, false)? >> 2 & 3 != 2 && Instant::now() < until {
-            thread::sleep(Duration::from_millis(1));
-        }
-        Ok(())
     }
 }

@@ -50,6 +50,11 @@ impl ClientKeys {
         psks
     }
 
+    /// True if the host has a key by which a target has to prove who it is.
+    pub fn authenticates_target(&self) -> bool {
+        self.keys.dhchap_controller.is_some()
+    }
+
     /// Runs a transaction. The names are those of the host and of the subsystem; `exchange` executes a command.
     ///
     /// # Errors

@@ -1,12 +1,15 @@
 //! Connection of a host: its socket and its [session](super::session).
 
 use std::io::IoSliceMut;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::PollFlags;
 
+use super::accept::AUTHENTICATION_TIME_MAX;
+use super::fabrics::Connect;
 use super::keyring::HostSecurity;
 use super::session::QueueSession;
 use super::stream::ByteStream;
@@ -32,6 +35,7 @@ pub(super) struct HostConnection {
     /// True if the connection ends as soon as its output has been sent.
     is_closing: bool,
     idle_rounds: u32,
+    accepted: Instant,
     /// Instant at which a termination request was sent.
     ended: Option<Instant>,
 }
@@ -48,8 +52,28 @@ impl HostConnection {
             is_broken: false,
             is_closing: false,
             idle_rounds: 0,
+            accepted: Instant::now(),
             ended: None,
         }
+    }
+
+    /// Returns the address of the server at which the host has reached it.
+    pub(super) fn reached(&self) -> Option<SocketAddr> {
+        self.stream.socket().local_addr().ok()
+    }
+
+    /// Opens the queue that a Connect command asks for, and answers the command.
+    pub(super) fn accept_queue(&mut self, slot: u16, connect: &Connect, controller_id: u16) {
+        let entries = u32::from(connect.entries_field) + 1;
+        self.session.open_queue(connect.queue, entries, !connect.attributes.disables_flow_control());
+        let result = u32::from(controller_id) | self.requirements();
+        self.session.respond_to_connect(slot, Status::SUCCESS, result);
+    }
+
+    /// True if the host has had longer to authenticate on this queue than it may.
+    #[inline]
+    pub(super) fn is_unproven_for_too_long(&self) -> bool {
+        !self.is_authenticated && self.accepted.elapsed() > AUTHENTICATION_TIME_MAX
     }
 
     /// Returns the identity of the key with which TLS protects the connection, if it does.

@@ -1,7 +1,6 @@
 //! Controllers of hosts, each in a place of the server, from the Connect of the admin queue to the end of its
 //! connection.
 
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,9 @@ use phaselink_core::number::{low_u16, low_u32};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::accept::{Admission, Arrival, DRIVE_PLACES};
+use super::accept::{Admission, Arrival};
+use super::connection::HostConnection;
+use super::directory::DRIVE_PLACES;
 use super::fabrics::{CONFIGURATION, FabricsCommand, InvalidParameter, field, is_property, property_bytes, status};
 use super::host::{FabricHost, QueueConnections, data_address, queue_addresses};
 use super::lending::{LentConnections, OwnerMessage, PlaceGroups};
@@ -29,6 +30,8 @@ const UNUSED_TIME_MAX: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub(super) struct PlaceSettings<'a> {
     pub identity: &'a Identity,
+    /// Ports of the server, each with the number of its path.
+    pub paths: &'a [(u16, u32)],
     pub admission: &'a Admission,
     pub is_strict: bool,
     pub is_timed: bool,
@@ -103,12 +106,22 @@ impl<'a> ServedPlace<'a> {
     }
 
     fn connect_admin(&mut self, arrival: Arrival, device: &Device) {
-        let Arrival { mut connection, slot, connect, controller_id } = arrival;
+        let Arrival { mut connection, slot, connect, host_id, controller_id } = arrival;
         let discovery = (self.number >= DRIVE_PLACES).then(|| Arc::clone(&self.settings.admission.discovery));
-        let fabric = FabricIdentity { controller_id, capsule_data_bytes: CAPSULE_DATA_BYTES, discovery };
-        let identity = self.settings.identity.clone().in_fabric(fabric);
-        let entries = u32::from(connect.entries_field) + 1;
-        connection.session.open_queue(0, entries, !connect.attributes.disables_flow_control());
+        let reached = connection.reached();
+        let is_here = |(port, _): &&(u16, u32)| reached.is_some_and(|address| address.port() == *port);
+        let path = self.settings.paths.iter().find(is_here).map_or(u32::MAX, |(_, path)| *path);
+        let fabric = FabricIdentity {
+            controller_id,
+            host_id,
+            capsule_data_bytes: CAPSULE_DATA_BYTES,
+            discovery,
+            reached: reached.map(|address| address.ip()),
+        };
+        let identity = self.settings.identity.clone().in_fabric(fabric).on_path(path);
+        if let Some(slot) = slot {
+            connection.accept_queue(slot, &connect, controller_id);
+        }
         let mut registers = Registers::new(&identity.limits);
         set_admin_queue(&mut registers, connection.session.ring_entries());
         if self.settings.is_strict {
@@ -116,8 +129,6 @@ impl<'a> ServedPlace<'a> {
         }
         let controller = Controller::new(identity).with_queue_sets(self.groups.sets());
         let controller = if self.settings.is_strict { controller.with_strict_checks() } else { controller };
-        let result = u32::from(controller_id) | connection.requirements();
-        connection.session.respond_to_connect(slot, Status::SUCCESS, result);
         let mut queues = QueueConnections::new(self.settings.is_timed);
         queues.put(0, connection);
         queues.flush();
@@ -135,17 +146,16 @@ impl<'a> ServedPlace<'a> {
     }
 
     fn connect_io(&mut self, arrival: Arrival) {
-        let Arrival { mut connection, slot, connect, controller_id } = arrival;
+        let Arrival { mut connection, slot, connect, controller_id, .. } = arrival;
+        // Only admin queues are answered before they arrive here.
+        let Some(slot) = slot else { return };
         let refused = match &mut self.association {
             None => Err((status::INVALID_PARAMETERS, field::CONTROLLER.result())),
             Some(association) => association.connect_io(&connect.queue, connect.entries_field, controller_id),
         };
         let result = match refused {
             Ok(()) => {
-                let entries = u32::from(connect.entries_field) + 1;
-                connection.session.open_queue(connect.queue, entries, !connect.attributes.disables_flow_control());
-                let result = u32::from(controller_id) | connection.requirements();
-                connection.session.respond_to_connect(slot, Status::SUCCESS, result);
+                connection.accept_queue(slot, &connect, controller_id);
                 Ok(())
             }
             Err((status, result)) => {
@@ -309,7 +319,7 @@ pub(super) fn receive_all(queues: &mut QueueConnections, is_forced: bool) -> (bo
             connection.session.take_arrived();
             connection.session.submit(slot, data_address(queue, slot));
         }
-        needs_owner |= connection.is_over();
+        needs_owner |= connection.is_over() || connection.is_unproven_for_too_long();
         if connection.has_output() {
             connection.flush();
         }
@@ -327,6 +337,11 @@ impl Association {
         let Association { controller, host, .. } = self;
         if controller.controller_id() != id {
             return Err(invalid(field::CONTROLLER));
+        }
+        // A connection without proof keeps no queue from the host that the queue belongs to.
+        if host.queues.get(*queue).is_some_and(|connection| !connection.is_authenticated) {
+            controller.disconnect_queue(*queue, host);
+            drop(host.queues.take(*queue));
         }
         let entries = u32::from(entries_field) + 1;
         if entries > controller.queue_entries_max() {
@@ -363,10 +378,12 @@ impl Association {
 
     /// Executes a Fabrics command of a connected queue.
     fn execute_fabrics(&mut self, queue: u16, slot: u16, command: FabricsCommand, device: &Device) {
-        self.heard_at = Instant::now();
         let is_admin = queue == 0;
         let Some(connection) = self.host.queues.get(queue) else { return };
         let is_authenticated = connection.is_authenticated;
+        if is_authenticated {
+            self.heard_at = Instant::now();
+        }
         let done = match command {
             FabricsCommand::AuthenticationSend(transfer) => connection.take_message(slot, transfer),
             FabricsCommand::AuthenticationReceive(transfer) => connection.give_message(slot, transfer),
@@ -448,7 +465,8 @@ impl Association {
 
     /// Removes the queues whose connections have ended.
     fn drop_ended(&mut self) {
-        let ended = self.host.queues.all().filter(|(queue, connection)| *queue > 0 && connection.is_over());
+        let has_ended = |connection: &HostConnection| connection.is_over() || connection.is_unproven_for_too_long();
+        let ended = self.host.queues.all().filter(|(queue, connection)| *queue > 0 && has_ended(connection));
         let ended: Vec<u16> = ended.map(|(queue, _)| queue).collect();
         for queue in ended {
             self.controller.disconnect_queue(queue, &mut self.host);
@@ -476,16 +494,6 @@ impl Association {
         }
         false
     }
-}
-
-/// Loads the namespaces that are kept in the device's store, and has changes recorded in the device's history, if it
-/// has one.
-///
-/// # Errors
-/// If the store has namespaces that the drive cannot have.
-pub(super) fn load(identity: &Identity, device: &Device) -> io::Result<()> {
-    device.history.iter().for_each(|history| identity.subsystem.record(history));
-    identity.subsystem.load(&device.store)
 }
 
 /// Returns the maximum number of data bytes of a command: those of the longest transfer, or of the longest part of a log

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use phaselink_core::number::index;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::protocol::nvme::spec::Status;
+use zeroize::Zeroizing;
 
 use super::authentication::controller::{ControllerAuthentication, QueueChannel, SequenceNumbers};
 use super::authentication::key_file::{HostKeys, KeyFile, permission_warning};
@@ -37,7 +38,7 @@ pub(super) struct Keyring {
 /// If the file cannot be read, or holds anything else.
 pub(super) fn read_keys(path: &str) -> Result<KeyFile, Problems> {
     let problem = |error| Problem::new(path, None, format!("the file of keys cannot be read: {error}"), "");
-    let text = fs::read_to_string(path).map_err(problem)?;
+    let text = Zeroizing::new(fs::read_to_string(path).map_err(problem)?);
     let mode = fs::metadata(path).map_err(problem)?.permissions().mode();
     let file = KeyFile::parse(path, &text)?;
     for warning in permission_warning(path, mode).into_iter().chain(file.warnings()) {
@@ -97,7 +98,7 @@ impl Keyring {
             return Err(status::INVALID_HOST);
         }
         let is_generated = identity.as_ref().is_some_and(|identity| identity.starts_with(GENERATED));
-        if data.subsystem == DISCOVERY_NQN || is_generated {
+        if is_generated {
             return Ok(());
         }
         let channel = match (queue, identity) {

@@ -15,7 +15,8 @@ use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::{Job, Limits};
 
 use super::address::{SCHEME, TargetAddress};
-use super::client::{Client, ClientData, HostName, Initiator};
+use super::client::{Client, ClientData, HostName};
+use super::initiator::Initiator;
 use crate::bench::target::{Load, LoadConnection, Measurement, Target, longest_bytes};
 use crate::clock::Clock;
 use crate::front::kind::ParsedTarget;

@@ -13,12 +13,13 @@
 //! stands in a slot ([`session`]), and the controller finds it at an address that names the queue and the slot (`host`).
 //! So zones, placement, keys, faults and timing are those of every other host.
 //!
-//! - [`wire`] has the PDUs, [`fabrics`] the commands of Fabrics, [`address`] the form of addresses.
-//! - [`session`] is a connection without its socket; [`stream`] is its bytes, and `connection` joins both.
-//! - `accept` admits hosts and gives them controllers, `controller` executes their Fabrics commands, `lending` divides
+//! - [`wire`] has the layout of PDUs and [`encoder`] writes them, [`fabrics`] the commands of Fabrics, [`address`] the form of addresses.
+//! - [`session`] is a connection without its socket, with its commands in `slot`s; [`stream`] is its bytes, and `connection` joins both.
+//! - `accept` admits hosts, `directory` gives them controllers, `controller` executes their Fabrics commands, `lending` divides
 //!   the queues among poll groups, and `serve` has the poll groups.
 //! - `keyring` has the keys of the hosts. [`authentication`] proves who hosts and controllers are, and [`tls`] protects connections; neither has a socket.
-//! - [`client`] is the host's end, by which `phaselink bench` loads a target (`load`).
+//! - [`client`] is the host's end of a queue, and [`initiator`] the rest of a host, by which `phaselink bench` loads a target
+//!   (`load`).
 
 mod accept;
 pub mod address;
@@ -27,8 +28,11 @@ pub mod client;
 pub mod client_keys;
 mod connection;
 mod controller;
+mod directory;
+pub mod encoder;
 pub mod fabrics;
 mod host;
+pub mod initiator;
 mod keyring;
 mod lending;
 mod load;
@@ -36,6 +40,7 @@ mod output;
 mod secured;
 mod serve;
 pub mod session;
+mod slot;
 pub mod stream;
 pub mod tls;
 pub mod wire;
@@ -59,7 +64,8 @@ use crate::device::empty_exchange;
 use crate::device::report::EmptyExchange;
 use crate::device::store::Geometry;
 use crate::nvme::{Identity, limits};
-use accept::{Admission, Directory};
+use accept::Admission;
+use directory::Directory;
 use keyring::Keyring;
 
 /// Name of the switch that allows addresses which other machines reach.

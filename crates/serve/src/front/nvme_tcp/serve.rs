@@ -1,7 +1,7 @@
 //! Poll groups of NVMe/TCP: each owns the controllers of some places, and borrows queues of others.
 
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
@@ -14,15 +14,19 @@ use phaselink_core::protocol::nvme::config::DataPointer;
 use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::{PollFd, PollFlags};
 
-use super::accept::{Admission, DISCOVERY_PLACES, DRIVE_PLACES, accept};
-use super::controller::{PlaceSettings, ServedPlace, end_round, load, receive_lent};
+use super::accept::{Admission, accept};
+use super::address::SCHEME;
+use super::controller::{PlaceSettings, ServedPlace, end_round, receive_lent};
+use super::directory::{DISCOVERY_PLACES, DRIVE_PLACES};
 use super::lending::{LentConnections, OwnerMessage, PlaceGroups, group_of};
 use crate::device::Device;
 use crate::device::counter::Counter;
 use crate::device::tally::UndefinedBehaviour;
 use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
-use crate::front::nvme_command::{CommandRequest, HandOver, Place, QueueEndpoint, behind_the_doorbell, fetch_set};
+use crate::front::nvme_command::{
+    CommandRequest, HandOver, Place, QueueEndpoint, behind_the_doorbell, fetch_set, join_subsystem,
+};
 use crate::front::poll_group::{FrontEnd, QueueOwner, run_all};
 use crate::front::service::Service;
 use crate::nvme::{Identity, limits};
@@ -68,8 +72,13 @@ pub(super) fn serve(
     (admission, is_strict): (&Admission, bool),
 ) -> io::Result<Option<Outcome>> {
     let device = service.device;
-    load(identity, device)?;
-    let settings = PlaceSettings { identity, admission, is_strict, is_timed: service.timing };
+    let identity = &join_subsystem(service, identity)?;
+    let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok());
+    let path = |address: SocketAddr| {
+        (address.port(), identity.subsystem.add_path(&device.faults, format!("{SCHEME}{address}")))
+    };
+    let paths: Vec<(u16, u32)> = addresses.map(path).collect();
+    let settings = PlaceSettings { identity, paths: &paths, admission, is_strict, is_timed: service.timing };
     let groups = service.groups(service.device_threads);
     let wakeups: Vec<&Wakeup> = groups.iter().map(|group| group.wakeup).collect();
     let sets = wakeups.len().min(index(identity.limits.queue_pairs));

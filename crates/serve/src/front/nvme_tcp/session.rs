@@ -21,8 +21,9 @@ use phaselink_core::protocol::nvme::spec::{
 };
 use smallvec::SmallVec;
 
-use super::fabrics::{self, status};
+use super::fabrics::status;
 use super::output::{Output, SLICES_MAX};
+use super::slot::{CommandSlot, DataFlow, NO_SLOT, Payload, SlotState};
 use super::wire::{
     COMMON_HEADER_BYTES, DIGEST_BYTES, DataPlace, Encoder, FatalError, FatalStatus, HEADER_BYTES_MAX, Parameters,
     PduHeader, PduLayout, PduLimits, PduType, Sender, Transfer, at, digest,
@@ -42,85 +43,10 @@ const UNSENT_BYTES_MAX: usize = 256 << 10;
 /// go directly to its slot.
 const INPUT_BYTES: usize = 128 << 10;
 const INPUT_BYTES_AHEAD: usize = 4 << 10;
-/// End of a chain of slots.
-const NO_SLOT: u16 = u16::MAX;
 /// Number of slots before the connection has a queue: for Connect.
 const FIRST_SLOTS: u32 = 2;
 
-/// Direction of a command's data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DataFlow {
-    /// The command has no data.
-    #[default]
-    None,
-    /// From the host to the controller.
-    FromHost,
-    /// From the controller to the host.
-    ToHost,
-}
-
-impl DataFlow {
-    /// Returns the direction that the two lowest bits of an opcode name; for Fabrics commands, those of their type.
-    fn of(entry: &SubmissionEntry) -> DataFlow {
-        let opcode = if entry.opcode == fabrics::OPCODE { fabrics::command_type_of(entry) } else { entry.opcode };
-        match opcode & 0b11 {
-            0b01 => DataFlow::FromHost,
-            0b10 => DataFlow::ToHost,
-            _ => DataFlow::None,
-        }
-    }
-}
-
-/// State of a slot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum SlotState {
-    /// Without a command.
-    #[default]
-    Free,
-    /// The command waits until there is room for its data.
-    Waiting,
-    /// The command waits for its data, for which an R2T has been sent.
-    Receiving,
-    /// The command and its data are there.
-    Arrived,
-    /// The command is in the controller's queue, or has been fetched from it.
-    Submitted,
-}
-
-/// Command of a host with its data.
-#[derive(Debug, Default)]
-struct CommandSlot {
-    state: SlotState,
-    /// Submission queue entry. Its data pointer names the data of this slot once the slot is submitted.
-    entry: SubmissionEntry,
-    flow: DataFlow,
-    /// Number of data bytes that the data pointer of the host names.
-    bytes: u32,
-    /// Number of bytes that count as buffered for the command.
-    reserved: u32,
-    data: Vec<u8>,
-    /// Number of bytes that have arrived, or that the controller has written.
-    filled: u32,
-    /// True if a data digest was wrong.
-    is_corrupt: bool,
-    /// Next slot whose command identifier has the same place in the table of identifiers.
-    next: u16,
-}
-
-/// Data of an H2CData PDU that is being received.
-#[derive(Clone, Copy, Debug)]
-struct Payload {
-    slot: u16,
-    /// Offset in the slot's data at which the next byte goes.
-    at: usize,
-    /// Offset in the slot's data at which the PDU's data begins and ends.
-    start: usize,
-    end: usize,
-    has_digest: bool,
-    is_last: bool,
-}
-
-/// ConnectionPhase of a connection.
+/// Phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionPhase {
     /// The host has not initialized the connection.

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use phaselink_core::drive::Drive;
@@ -22,8 +23,9 @@ use crate::device::pace::BATCH;
 use crate::device::store::Geometry;
 use crate::device::tally::CompletionsTaken;
 use crate::front::lifecycle::RequestInFlight;
-use crate::front::nvme_command::CommandRequest;
+use crate::front::nvme_command::{CommandRequest, join_subsystem};
 use crate::front::poll_group::QueueHandover;
+use crate::front::service::Service;
 use crate::front::socket::bind_unix;
 use crate::nvme::{AdminHost, Command, Controller, Identity, NextCommand, QueueSet, limits};
 
@@ -39,6 +41,8 @@ pub struct ControllerSocket {
     /// doorbells in mapped memory only.
     is_for_drivers: bool,
     identity: Identity,
+    /// Identity of the controller in the served drive's NVM subsystem, once it has joined that.
+    joined: OnceLock<Identity>,
     /// True if hosts are watched for behaviour that the specification leaves undefined.
     is_strict: bool,
 }
@@ -59,7 +63,10 @@ impl ControllerSocket {
             Ok(listener)
         });
         match bound {
-            Ok(listener) => Ok(ControllerSocket { listener, path, is_for_drivers, identity, is_strict: false }),
+            Ok(listener) => {
+                let joined = OnceLock::new();
+                Ok(ControllerSocket { listener, path, is_for_drivers, identity, joined, is_strict: false })
+            }
             Err(error) => {
                 let found = format!("{} cannot be served: {error}", path.display());
                 Err(Problem::new("--vfio-user", None, found, ""))
@@ -73,24 +80,28 @@ impl ControllerSocket {
         self
     }
 
-    /// Lets the controller share the namespaces of another controller of the same drive.
-    pub(super) fn share_namespaces(&mut self, other: &ControllerSocket) {
-        self.identity = self.identity.clone().sharing(&other.identity.subsystem);
+    /// Makes the controller one of several of the drive's NVM subsystem, as hosts see it.
+    pub fn in_one_subsystem(mut self) -> ControllerSocket {
+        self.identity = self.identity.clone().in_one_subsystem();
+        self
     }
 
-    /// Loads the namespaces that are kept in the device's store, and has changes recorded in the device's history, if
-    /// it has one.
+    /// Makes the controller one of the drive's NVM subsystem, and its socket a path to it.
     ///
     /// # Errors
     /// If the store has namespaces that the drive cannot have.
-    pub(super) fn load(&self, device: &Device) -> io::Result<()> {
-        device.history.iter().for_each(|history| self.identity.subsystem.record(history));
-        self.identity.subsystem.load(&device.store)
+    pub(super) fn join(&self, service: &Service<'_>) -> io::Result<()> {
+        let identity = join_subsystem(service, &self.identity)?;
+        let path = identity.subsystem.add_path(&service.device.faults, self.address());
+        // A socket is served once.
+        let _ = self.joined.set(identity.on_path(path));
+        Ok(())
     }
 
     /// Makes the controller in its state after power-on, with its queues divided into `queue_sets` sets.
     fn new_controller(&self, queue_sets: usize) -> Controller {
-        let controller = Controller::new(self.identity.clone()).with_queue_sets(queue_sets);
+        let identity = self.joined.get().unwrap_or(&self.identity);
+        let controller = Controller::new(identity.clone()).with_queue_sets(queue_sets);
         if self.is_strict { controller.with_strict_checks() } else { controller }
     }
 

@@ -45,7 +45,7 @@ use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problem;
 use phaselink_core::protocol::halves::Attachment;
 
-use super::kind::{Front, FrontArguments, FrontKind, STRICT, all};
+use super::kind::{Front, FrontArguments, FrontKind, STRICT, Switch, all};
 use super::nvme_command::{STRICT_SWITCH, behind_the_doorbell};
 use super::service::Service;
 use crate::clock::Wait;
@@ -54,13 +54,22 @@ use crate::device::report::EmptyExchange;
 
 pub use controller::{ControllerSocket, socket_path};
 
+/// Name of the switch that makes all controllers of a drive those of one NVM subsystem.
+const ONE_SUBSYSTEM: &str = "one-subsystem";
+const ONE_SUBSYSTEM_SWITCH: Switch = Switch {
+    name: ONE_SUBSYSTEM,
+    alias: "vfio-user-one-subsystem",
+    help: "Let hosts see the controllers of --vfio-user, and those of --nvme-tcp, as paths to the same namespaces of one \
+           NVM subsystem; without it, each is a drive of its own to hosts",
+};
+
 /// Description of the front-end for NVMe over vfio-user: its flags, help texts and binding of addresses.
 pub const KIND: FrontKind = FrontKind {
     flag: "vfio-user",
     value: "PATH",
     help: "Serve an NVMe device over vfio-user at the socket PATH, or at PATH/cntrl if PATH is a directory; may be given \
            more than once",
-    switches: &[STRICT_SWITCH],
+    switches: &[STRICT_SWITCH, ONE_SUBSYSTEM_SWITCH],
     settings: &[],
     brings_software: true,
     sends_interrupts: true,
@@ -72,13 +81,10 @@ pub const KIND: FrontKind = FrontKind {
         let is_strict = switches.contains(&STRICT);
         let bind = |(number, path): (usize, &String)| {
             let bound = ControllerSocket::bind(Path::new(path), drive, geometry, number)?;
-            Ok(if is_strict { bound.strictly() } else { bound })
+            let bound = if is_strict { bound.strictly() } else { bound };
+            Ok(if switches.contains(&ONE_SUBSYSTEM) { bound.in_one_subsystem() } else { bound })
         };
-        let mut sockets = all(addresses.iter().enumerate().map(bind))?;
-        if let Some((first, further)) = sockets.split_first_mut() {
-            further.iter_mut().for_each(|socket| socket.share_namespaces(first));
-        }
-        Ok(Box::new(VfioUser(sockets)))
+        Ok(Box::new(VfioUser(all(addresses.iter().enumerate().map(bind))?)))
     },
     target: None,
 };

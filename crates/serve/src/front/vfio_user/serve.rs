@@ -51,7 +51,7 @@ pub(super) struct ControllerGroup<'a> {
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.
 pub(super) fn serve(service: &Service<'_>, served: &[ControllerSocket]) -> io::Result<Option<Outcome>> {
-    served.iter().try_for_each(|served| served.load(service.device))?;
+    served.iter().try_for_each(|served| served.join(service))?;
     let queues: usize = served.iter().map(|served| index(served.limits().queue_pairs)).sum();
     let groups = service.groups(service.device_threads.min(queues));
     let spare_groups = service.spare_groups(spare_threads(served.len()));

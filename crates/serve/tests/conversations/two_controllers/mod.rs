@@ -220,10 +220,10 @@ impl Conversation {
         };
         self.compare(&commands, &served, &timed);
         // For zones, the timing controller checks the zone before it reads lists, and the served controller the other
-        // way round. Only the timing controller reads metadata of data that cannot be reached.
+        // way round. Only the timing controller reads metadata of data that cannot be reached, and lists there.
         let statuses = || served.iter().map(|entry| CompletionEntry::decode(entry).status);
         let is_unreached =
-            self.limits.kind.metadata().is_some() && statuses().any(|it| it == Status::DATA_TRANSFER_ERROR);
+            self.limits.kind.metadata().is_some() && statuses().any(|it| it.kind() == Status::DATA_TRANSFER_ERROR);
         let is_refused = self.has(CommandSet::Zones) && statuses().any(|status| status != Status::SUCCESS);
         if !is_unreached && !is_refused {
             assert_eq!(timed_touched, served_touched, "{}", described());

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{Action, CommandRow, CommandSet, DataUse, DurabilityRule, Extent, ListKind};
+use crate::protocol::nvme::rules::reservation::ReservationKeys;
 use crate::protocol::nvme::rules::zones::ZoneSend;
 use crate::protocol::nvme::rules::{BlockMetadata, Data, Limits, WritePlacement};
 use crate::protocol::nvme::spec::fields::blocks;
@@ -59,6 +60,8 @@ pub enum ListContent {
     },
     /// Pairs of reclaim group and placement handle of I/O Management Send.
     Identifiers(Vec<(u8, u8)>),
+    /// Keys of a reservation command.
+    Keys(ReservationKeys),
 }
 
 impl ListContent {
@@ -67,7 +70,7 @@ impl ListContent {
         match self {
             ListContent::Ranges(ranges) => ranges,
             ListContent::Sources { ranges, .. } => ranges,
-            ListContent::Identifiers(_) => &[],
+            ListContent::Identifiers(_) | ListContent::Keys(_) => &[],
         }
     }
 }
@@ -149,6 +152,7 @@ impl Command {
                 Ok(ListContent::Sources { ranges, bytes: self.bytes })
             }
             Some(ListKind::Identifiers) => limits.kind.placement()?.listed(list).map(ListContent::Identifiers),
+            Some(ListKind::ReservationKeys) => Ok(ListContent::Keys(ReservationKeys::of(list))),
             Some(ListKind::Ranges) | None => ranges(list, self.namespace, limits).map(ListContent::Ranges),
         }
     }

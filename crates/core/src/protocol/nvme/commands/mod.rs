@@ -21,8 +21,9 @@ use super::rules::Limits;
 use super::rules::key_value::{KeyCommand, KeyOperation};
 use super::rules::placement::{UnitReceive, UnitSend};
 use super::rules::protection::MetadataUse;
+use super::rules::reservation::ReservationCommand;
 use super::rules::zones::{ZoneReceive, ZoneSend};
-use super::spec::fields::{blocks, cancel, key, ranges};
+use super::spec::fields::{blocks, cancel, key, ranges, reservation};
 use super::spec::layout::{CommandField, all_but};
 use super::spec::{Status, SubmissionEntry};
 use crate::number::low_u16;
@@ -90,6 +91,8 @@ pub enum Action {
     Copy,
     /// Aborts one or all other commands of the submission queue (Cancel).
     Cancel(Cancellation),
+    /// Registers a host, acquires, releases or reports a reservation (reservation commands).
+    Reserve(ReservationCommand),
     /// Stores, retrieves, lists, deletes or looks for a key (Key Value command set); the command has no place on the
     /// drive.
     Key(KeyCommand),
@@ -128,6 +131,12 @@ impl Action {
         if let Action::Cancel(cancellation) = self { Some(cancellation) } else { None }
     }
 
+    /// Returns the reservation command; none for all other commands.
+    #[inline]
+    pub fn reservation(self) -> Option<ReservationCommand> {
+        if let Action::Reserve(command) = self { Some(command) } else { None }
+    }
+
     /// Returns the length in bytes of a report, a value, a host's buffer or a list of placement identifiers that the
     /// parameters give; 0 if other fields give the length.
     #[inline]
@@ -136,6 +145,7 @@ impl Action {
             Action::ReceiveZones(receive) => receive.bytes,
             Action::ReceiveUnits(receive) => receive.bytes,
             Action::SendUnits(send) => send.bytes(),
+            Action::Reserve(command) => command.data_bytes(),
             Action::Key(command) => command.data_bytes(),
             _ => 0,
         }
@@ -293,6 +303,37 @@ commands! {
         counts: Op::Read,
         optional_bit: Some(7),
         reserved: all_but(&[EXTENT, CHECKED, FORCED]),
+    }
+    /// Opcode of the Reservation Register command, which registers a host with a key, or unregisters it (Base
+    /// Specification 2.0, section 7.3).
+    RESERVATION_REGISTER = 0x0d, "Reservation Register", Every, Action::Reserve(ReservationCommand::Register { .. }),
+        |entry, _| ReservationCommand::register(entry).map(Action::Reserve) => {
+        data: DataUse::List(ListKind::ReservationKeys),
+        optional_bit: Some(5),
+        reserved: all_but(&[&[reservation::ACTION, reservation::IGNORES_KEY, reservation::PERSISTENCE]]),
+    }
+    /// Opcode of the Reservation Report command, which reports registrants and reservation (section 7.5).
+    RESERVATION_REPORT = 0x0e, "Reservation Report", Every, Action::Reserve(ReservationCommand::Report { .. }),
+        |entry, _| ReservationCommand::report(entry).map(Action::Reserve) => {
+        data: DataUse::ToHost,
+        optional_bit: Some(5),
+        reserved: all_but(&[&[reservation::DWORDS, reservation::IS_LONG]]),
+    }
+    /// Opcode of the Reservation Acquire command, which acquires a reservation or takes it from another host (section
+    /// 7.2).
+    RESERVATION_ACQUIRE = 0x11, "Reservation Acquire", Every, Action::Reserve(ReservationCommand::Acquire { .. }),
+        |entry, _| ReservationCommand::acquire(entry).map(Action::Reserve) => {
+        data: DataUse::List(ListKind::ReservationKeys),
+        optional_bit: Some(5),
+        reserved: all_but(&[&[reservation::ACTION, reservation::IGNORES_KEY, reservation::TYPE]]),
+    }
+    /// Opcode of the Reservation Release command, which releases a reservation, or unregisters all hosts (section 7.4).
+    RESERVATION_RELEASE = 0x15, "Reservation Release", Every,
+        Action::Reserve(ReservationCommand::Release(_) | ReservationCommand::Clear),
+        |entry, _| ReservationCommand::release(entry).map(Action::Reserve) => {
+        data: DataUse::List(ListKind::ReservationKeys),
+        optional_bit: Some(5),
+        reserved: all_but(&[&[reservation::ACTION, reservation::IGNORES_KEY, reservation::TYPE]]),
     }
     /// Opcode of the Cancel command, which aborts other commands of its submission queue (Base Specification 2.1, section
     /// 7.1).

@@ -5,6 +5,7 @@ use super::Action;
 use crate::number::short_length;
 use crate::protocol::nvme::rules::NamespaceKind;
 use crate::protocol::nvme::rules::protection::MetadataUse;
+use crate::protocol::nvme::rules::reservation::NamespaceAccess;
 use crate::protocol::nvme::spec::fields::{copy, ranges};
 use crate::protocol::nvme::spec::layout::{Layout, ReservedBits};
 use crate::protocol::nvme::spec::lists::{RangeEntry, SourceEntry};
@@ -102,6 +103,16 @@ impl CommandRow {
         !matches!(self.changes, Changes::Nothing | Changes::Flushed)
     }
 
+    /// Returns the access to the namespace that the command needs, which a reservation may refuse.
+    #[inline]
+    pub fn access(&self) -> NamespaceAccess {
+        match (self.changes, self.counts) {
+            (Changes::Nothing, Op::Read) => NamespaceAccess::Read,
+            (Changes::Nothing, _) if self.set != CommandSet::Placement => NamespaceAccess::None,
+            _ => NamespaceAccess::Write,
+        }
+    }
+
     /// Returns the list that the command's data pointer describes; none if it describes other data.
     #[inline]
     pub fn list(&self) -> Option<ListKind> {
@@ -172,6 +183,8 @@ pub enum ListKind {
     Sources,
     /// Placement identifiers of I/O Management Send.
     Identifiers,
+    /// Keys of a reservation command.
+    ReservationKeys,
 }
 
 impl ListKind {
@@ -185,7 +198,7 @@ impl ListKind {
     pub(in crate::protocol::nvme) fn bytes(self, entry: &SubmissionEntry, named_bytes: u32) -> Result<u32, Status> {
         match self {
             ListKind::Ranges => Ok((entry.get(ranges::COUNT) + 1) * RANGE_BYTES),
-            ListKind::Identifiers => Ok(named_bytes),
+            ListKind::Identifiers | ListKind::ReservationKeys => Ok(named_bytes),
             ListKind::Sources if entry.has(copy::FORMAT) => Err(Status::INVALID_FIELD),
             ListKind::Sources => match entry.get(copy::SOURCES) + 1 {
                 sources if sources > COPY_SOURCES_MAX => Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED),

@@ -9,6 +9,7 @@ use crate::protocol::nvme::commands::{
     Action, Changes, Command, CommandSet, DataUse, ListContent, MediaUse, ReturnedValue,
 };
 use crate::protocol::nvme::host_lists::{FetchedLists, PlacedCommand};
+use crate::protocol::nvme::rules::reservation::{ReservationHost, ReservationKeys};
 use crate::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 use crate::protocol::ports::{Ports, start_read};
 use crate::request::RequestId;
@@ -293,6 +294,7 @@ impl Controller {
             ListContent::Sources { ranges, bytes } => return self.copy(now, id, ranges, bytes, ports),
             ListContent::Identifiers(listed) => self.renew_units(now, id, &listed, ports),
             ListContent::Ranges(ranges) => self.deallocate(id, &ranges, ports),
+            ListContent::Keys(keys) => self.reserve(id, keys, ports)?,
         }
         Ok(())
     }
@@ -301,6 +303,19 @@ impl Controller {
     fn take_list(&mut self, id: u32, list: &[u8]) -> Result<ListContent, Status> {
         let list = self.host_lists.part(id, list)?;
         self.commands[index(id)].command.as_mut().map_err(|status| *status)?.take_list(&list, &self.limits)
+    }
+
+    /// Registers the only host of the model, or acquires or releases its reservation, and ends the command. The
+    /// controller changes a table (assumed to take no time).
+    #[cold]
+    fn reserve(&mut self, id: u32, keys: ReservationKeys, ports: &mut Ports) -> Result<(), Status> {
+        let Command { action, namespace, .. } = self.commands[index(id)].command.as_ref().map_err(|status| *status)?;
+        if let Some(command) = action.reservation() {
+            let reservations = self.reservations.entry(*namespace).or_default();
+            reservations.execute(command, keys, ReservationHost::OfController(0))?;
+        }
+        self.finish(id, ports);
+        Ok(())
     }
 
     /// Deallocates the ranges in a command's list, unless the command is only a hint (AD is 0). Deallocation changes a

@@ -15,6 +15,7 @@ use super::commands::Command;
 use super::host_lists::{HostLists, PlacedCommand};
 use super::rules::completion::{Done, refusal};
 use super::rules::queues::{CompletionRing, SubmissionRing, wrapped};
+use super::rules::reservation::Reservations;
 use super::rules::{Limits, Shadow, shadow};
 use super::served::ServedCommand;
 use super::spec::{self, COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, Status};
@@ -157,6 +158,8 @@ pub struct Controller {
     limits: Box<Limits>,
     /// State that the kind of the namespace adds.
     namespace: SimulatedNamespace,
+    /// Reservations by namespace; none until a host registers.
+    reservations: BTreeMap<u32, Reservations>,
     limits_of_real_hosts: Box<Limits>,
     max_payload_bytes: u32,
     /// Number of commands completed since the start.
@@ -186,6 +189,7 @@ impl Controller {
             completion_doorbells: drive.nvme.completion_doorbells,
             limits: Box::new(Limits::of(drive)),
             namespace: SimulatedNamespace::of(drive),
+            reservations: BTreeMap::new(),
             limits_of_real_hosts: Box::new(Limits::of_real_hosts(drive)),
             max_payload_bytes: drive.data_payload_bytes(),
             commands_done: 0,

@@ -14,7 +14,8 @@
 //! - the meaning of key-value commands, and the lists of keys ([`key_value`]),
 //! - which protection information is inserted, stripped and checked ([`protection`]),
 //! - the reclaim group and placement handle of writes, and the reports of reclaim units ([`placement`]),
-//! - the log pages and features of flexible data placement ([`placement_logs`]).
+//! - the log pages and features of flexible data placement ([`placement_logs`]),
+//! - who may read and write a namespace that hosts have reserved ([`reservation`]).
 //!
 //! Section numbers are those of the NVM Express Base Specification 2.0 and, where the text says so, of the NVM Command
 //! Set Specification 1.0, the Zoned Namespace Command Set Specification 1.1 or the Key Value Command Set Specification
@@ -29,6 +30,7 @@ pub mod placement;
 pub mod placement_logs;
 pub mod protection;
 pub mod queues;
+pub mod reservation;
 pub mod shadow;
 pub mod zones;
 

@@ -65,6 +65,21 @@ command_fields! {
         /// Action code of Cancel (ACODE).
         ACTION = 11[0..=1],
     }
+    /// Fields of the reservation commands (Base Specification 2.0, sections 7.2 to 7.5).
+    reservation {
+        /// Action (RREGA, RACQA, RRELA).
+        ACTION = 10[0..=2],
+        /// Ignore existing key (IEKEY).
+        IGNORES_KEY = 10[3..=3],
+        /// Type of the reservation (RTYPE).
+        TYPE = 10[8..=15],
+        /// Change of Persist Through Power Loss (CPTPL).
+        PERSISTENCE = 10[30..=31],
+        /// Number of dwords of a report that are transferred, less 1 (NUMD).
+        DWORDS = 10[0..=31],
+        /// Extended data structure of a report (EDS): host identifiers of 128 bits.
+        IS_LONG = 11[0..=0],
+    }
     /// Fields of Zone Management Send and Receive (Zoned Namespace Command Set Specification 1.1, section 3.4).
     zones {
         /// Number of dwords that a Receive transfers, less 1.
@@ -193,10 +208,16 @@ command_fields! {
         TEMPERATURE_EVENT = 11[1..=1],
         /// Event when namespaces change.
         NAMESPACE_EVENT = 11[8..=8],
+        /// Event when asymmetric namespace access changes.
+        ACCESS_EVENT = 11[11..=11],
         /// Event when the discovery log page changes.
         DISCOVERY_EVENT = 11[31..=31],
         /// Error for the deletion of a key that does not exist (EDNEK).
         REPORTS_MISSING = 11[0..=0],
+        /// Host identifier of 128 bits (EXHID).
+        IS_LONG = 11[0..=0],
+        /// Persist through power loss (PTPL), of the feature Reservation Persistence.
+        PERSISTS = 11[0..=0],
         /// Endurance group of the features of data placement (ENDGID).
         GROUP = 11[0..=15],
         /// Placement handle of the feature FDP Events (PHNDL).

@@ -18,6 +18,8 @@ layouts! {
         FIRMWARE: [u8; 8] = 64,
         /// NVM subsystem may have several controllers (a bit of CMIC).
         HAS_SEVERAL_CONTROLLERS: u8 = 76[1],
+        /// Asymmetric namespace access is reported (a bit of CMIC).
+        REPORTS_ACCESS: u8 = 76[3],
         /// Binary logarithm of the pages of the longest transfer (MDTS); 0 for no limit.
         TRANSFER_MAX: u8 = 77,
         /// Controller identifier (CNTLID).
@@ -26,6 +28,8 @@ layouts! {
         VERSION: u32 = 80,
         /// Notices of changed namespaces (a bit of OAES).
         NAMESPACE_NOTICES: u32 = 92[8],
+        /// Notices of changes of asymmetric namespace access (a bit of OAES).
+        ACCESS_NOTICES: u32 = 92[11],
         /// Notices of changes of the discovery log page (a bit of OAES).
         DISCOVERY_NOTICES: u32 = 92[31],
         /// Controller attributes (CTRATT).
@@ -66,6 +70,14 @@ layouts! {
         SANITIZE: u32 = 328,
         /// Endurance group identifier maximum (ENDGIDMAX).
         ENDURANCE_GROUPS: u16 = 340,
+        /// Longest time of a change of asymmetric namespace access in seconds (ANATT).
+        TRANSITION_SECONDS: u8 = 342,
+        /// Capabilities of asymmetric namespace access (ANACAP).
+        ACCESS_CAPABILITIES: u8 = 343,
+        /// Largest identifier of a group of asymmetric namespace access (ANAGRPMAX).
+        ACCESS_GROUP_MAX: u32 = 344,
+        /// Number of groups of asymmetric namespace access (NANAGRPID).
+        ACCESS_GROUPS: u32 = 348,
         /// Size of the persistent event log in units of 64 KiB (PELS).
         PERSISTENT_LOG_UNITS: u32 = 352,
         /// Binary logarithms of the smallest and, in the upper half, the largest submission queue entry (SQES).
@@ -127,6 +139,8 @@ layouts! {
         PROTECTION: u8 = 29,
         /// Several controllers may access the namespace (a bit of NMIC).
         IS_SHARED: u8 = 30[0],
+        /// Reservation capabilities (RESCAP).
+        RESERVATIONS: u8 = 31,
         /// Value that deallocated blocks read as (bits of DLFEAT).
         DEALLOCATED_VALUE: u8 = 33[0..=2],
         /// Write Zeroes may deallocate (a bit of DLFEAT).
@@ -147,6 +161,8 @@ layouts! {
         COPY_MAX: u32 = 76,
         /// Number of source ranges of Copy, less 1 (MSRC).
         COPY_RANGES: u8 = 80,
+        /// Group of asymmetric namespace access (ANAGRPID).
+        ACCESS_GROUP: u32 = 92,
         /// Endurance group (ENDGID).
         ENDURANCE_GROUP: u16 = 102,
         /// LBA formats (LBAF).
@@ -182,6 +198,10 @@ layouts! {
     }
     /// I/O Command Set Independent Identify Namespace.
     IdentifyCommon: 4096 {
+        /// Reservation capabilities (RESCAP).
+        RESERVATIONS: u8 = 2,
+        /// Group of asymmetric namespace access (ANAGRPID).
+        ACCESS_GROUP: u32 = 4,
         /// Endurance group (ENDGID).
         ENDURANCE_GROUP: u16 = 12,
         /// Namespace is ready (a bit of NSTAT).

@@ -30,6 +30,13 @@ layouts! {
         /// Placement identifier (PID).
         IDENTIFIER: u16 = 0,
     }
+    /// Keys in the data of a reservation command (Base Specification 2.0, sections 7.2 to 7.4).
+    ReservationKeyList: 16 {
+        /// Present key of the host (CRKEY).
+        CURRENT: u64 = 0,
+        /// New key of the host (NRKEY), or key of the hosts to be unregistered (PRKEY).
+        OTHER: u64 = 8,
+    }
     /// Descriptor of a scatter-gather list (Base Specification 2.0, section 4.1.2.1).
     SegmentDescriptor: 16 {
         /// Host address.

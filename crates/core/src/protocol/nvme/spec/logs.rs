@@ -130,6 +130,73 @@ layouts! {
         /// Estimated times of six kinds of operations; all ones if they are not reported.
         ESTIMATES: [u8; 24] = 8,
     }
+    /// Header of the log page Asymmetric Namespace Access.
+    AccessHeader: 16 {
+        /// Number of changes (CHGCNT).
+        CHANGES: u64 = 0,
+        /// Number of groups.
+        GROUPS: u16 = 8,
+    }
+    /// Group in the log page Asymmetric Namespace Access, before the list of its namespaces.
+    AccessGroup: 32 {
+        /// Group (ANAGRPID).
+        GROUP: u32 = 0,
+        /// Number of namespaces in the list (NNV).
+        NAMESPACES: u32 = 4,
+        /// Number of changes of the log page at the latest change of the group (CHGCNT).
+        CHANGES: u64 = 8,
+        /// State of the path to the namespaces of the group.
+        STATE: u8 = 16[0..=3],
+    }
+    /// Log page Reservation Notification.
+    ReservationNotice: 64 {
+        /// Number of notices so far (log page count); 0 if there is none to be read.
+        NUMBER: u64 = 0,
+        /// Kind of the notice.
+        KIND: u8 = 8,
+        /// Number of further notices to be read.
+        LEFT: u8 = 9,
+        /// Namespace (NSID).
+        NAMESPACE: u32 = 12,
+    }
+    /// Header of the report of reservations, with host identifiers of 64 bits (section 7.5).
+    ReservationStatus: 24 {
+        /// Number of changes (GEN).
+        GENERATION: u32 = 0,
+        /// Type of the reservation (RTYPE); 0 if nobody holds one.
+        TYPE: u8 = 4,
+        /// Number of registrants (REGSTRNT).
+        REGISTRANTS: u16 = 5,
+        /// State of Persist Through Power Loss (PTPLS).
+        PERSISTS: u8 = 9,
+    }
+    /// Header of the report of reservations, with host identifiers of 128 bits; it begins as the shorter one.
+    LongReservationStatus: 64 {
+        /// Number of changes (GEN).
+        GENERATION: u32 = 0,
+    }
+    /// Registrant in the report of reservations.
+    RegisteredController: 24 {
+        /// Controller (CNTLID).
+        CONTROLLER: u16 = 0,
+        /// The host holds the reservation (a bit of RCSTS).
+        IS_HOLDER: u8 = 2[0],
+        /// Host identifier (HOSTID).
+        HOST: [u8; 8] = 8,
+        /// Key of the host (RKEY).
+        KEY: u64 = 16,
+    }
+    /// Registrant in the report of reservations, with a host identifier of 128 bits.
+    LongRegisteredController: 64 {
+        /// Controller (CNTLID).
+        CONTROLLER: u16 = 0,
+        /// The host holds the reservation (a bit of RCSTS).
+        IS_HOLDER: u8 = 2[0],
+        /// Key of the host (RKEY).
+        KEY: u64 = 8,
+        /// Host identifier (HOSTID).
+        HOST: [u8; 16] = 16,
+    }
     /// Header of the log page Persistent Event Log (section 5.16.1.14).
     PersistentEventHeader: 512 {
         /// Identifier of the log page.

@@ -98,6 +98,12 @@ impl Status {
     pub const INVALID_SGL_TYPE: Status = Status(0x0011);
     /// PRP Offset Invalid (generic, 13h): a PRP entry has an offset in its page that is not allowed, or is not aligned.
     pub const INVALID_PRP_OFFSET: Status = Status(0x0013);
+    /// Host Identifier Inconsistent Format (generic, 18h): the command has host identifiers of another length than the
+    /// host has set.
+    pub const HOST_IDENTIFIER_INCONSISTENT: Status = Status(0x0018);
+    /// Command Aborted due to Preempt and Abort (generic, 1Bh): another host has unregistered the host and aborted its
+    /// commands.
+    pub const PREEMPTED: Status = Status(0x001b);
     /// Sanitize Failed (generic, 1Ch): the latest sanitize operation failed, and no recovery has been done.
     pub const SANITIZE_FAILED: Status = Status(0x001c);
     /// Sanitize In Progress (generic, 1Dh): the command is not allowed while a sanitize operation runs.
@@ -112,6 +118,9 @@ impl Status {
     pub const LBA_OUT_OF_RANGE: Status = Status(0x0080);
     /// Capacity Exceeded (generic, 81h): the namespace has no space left for the data.
     pub const CAPACITY_EXCEEDED: Status = Status(0x0081);
+    /// Reservation Conflict (generic, 83h): a reservation does not leave the access to the host, or the host is not
+    /// registered with this key.
+    pub const RESERVATION_CONFLICT: Status = Status(0x0083);
     /// Format In Progress (generic, 84h): the namespace is being formatted.
     pub const FORMAT_IN_PROGRESS: Status = Status(0x0084);
     /// Invalid Value Size (generic, 85h): the namespace does not allow values of this length.
@@ -183,6 +192,12 @@ impl Status {
     pub const TOO_MANY_OPEN_ZONES: Status = Status(0x01be);
     /// Invalid Zone State Transition (command specific, BFh): the zone's state does not allow the requested change.
     pub const INVALID_ZONE_STATE_TRANSITION: Status = Status(0x01bf);
+    /// Asymmetric Access Persistent Loss (path related, 01h): the path to the namespace is gone for good.
+    pub const ACCESS_LOST: Status = Status(0x0301);
+    /// Asymmetric Access Inaccessible (path related, 02h): the path to the namespace has no access now.
+    pub const INACCESSIBLE: Status = Status(0x0302);
+    /// Asymmetric Access Transition (path related, 03h): the path to the namespace is changing.
+    pub const ACCESS_CHANGES: Status = Status(0x0303);
     /// Write Fault (media and data integrity, 80h): the media failed to store the data.
     pub const WRITE_FAULT: Status = Status(0x0280);
     /// Unrecovered Read Error (media and data integrity, 81h): the data could not be read from the media.
@@ -202,6 +217,11 @@ impl Status {
 
     /// Do Not Retry bit (DNR) of a [`Status`]: the command would fail again if it were repeated.
     pub const DO_NOT_RETRY: u16 = 1 << 14;
+
+    /// True if the status is about the path to the namespace, so that another path may work.
+    pub const fn is_of_path(self) -> bool {
+        self.0 >> 8 & 7 == 3
+    }
 
     /// Returns this status with the Do Not Retry bit set.
     pub const fn with_do_not_retry(self) -> Status {

@@ -157,9 +157,7 @@ impl DhKeyPair {
     }
 
     fn power(&self, prime: &Modulus, base: &[u64]) -> Secret {
-        let mut power = prime.leave(&prime.power(&prime.enter(base), &self.exponent));
-        let bytes = bytes_of(&power);
-        power.zeroize();
+        let bytes = bytes_of(&prime.leave(&prime.power(&prime.enter(base), &self.exponent)));
         debug_assert_eq!(length(bytes.len()), length(self.group.bytes()));
         Secret::from(bytes)
     }

@@ -127,7 +127,7 @@ impl<'a> HostAuthentication<'a> {
             return Err(self.failure(FailureReason::IncorrectPayload));
         }
         let Some(expected) = &self.expected else { return Ok(None) };
-        let is_right = response.is_some_and(|response| is_equal(expected, &response));
+        let is_right = response.is_some_and(|response| expected.is_same(&response));
         if is_right {
             return Ok(Some(AuthenticationMessage::Success2.encode(self.transaction)));
         }
@@ -146,10 +146,4 @@ impl<'a> HostAuthentication<'a> {
     fn failure(&self, reason: FailureReason) -> HostFailure {
         HostFailure { reason, message: Some(AuthenticationMessage::Failure2(reason).encode(self.transaction)) }
     }
-}
-
-/// Returns true if two texts of bytes are equal, after a time that does not depend on where they differ.
-fn is_equal(one: &[u8], other: &[u8]) -> bool {
-    let difference = one.iter().zip(other).fold(0, |found, (one, other)| found | (one ^ other));
-    one.len() == other.len() && std::hint::black_box(difference) == 0
 }

@@ -119,7 +119,7 @@ impl DhchapSecret {
 
     /// Returns true if two secrets are the same bytes.
     pub fn is_same(&self, other: &DhchapSecret) -> bool {
-        self.secret[..] == other.secret[..]
+        self.secret.is_same(&other.secret)
     }
 }
 

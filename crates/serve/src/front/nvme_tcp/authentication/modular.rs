@@ -2,10 +2,13 @@
 //! how many words it has: who measures times learns nothing of a secret exponent.
 
 use phaselink_core::number::length;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Number of words that a modulus of any group has at most: 8192 bits.
 const WORDS_MAX: usize = 128;
+/// Words of a number, lowest first, which are overwritten when they are dropped: numbers here are secrets, or lead to them.
+pub type Number = Zeroizing<Vec<u64>>;
+
 /// Number of bits of the exponent that are handled at a time.
 const WINDOW_BITS: usize = 4;
 
@@ -32,13 +35,13 @@ impl Modulus {
         let inverse =
             (0..5).fold(words[0], |inverse, _| inverse.wrapping_mul(2u64.wrapping_sub(words[0].wrapping_mul(inverse))));
         let mut modulus = Modulus { clearing: inverse.wrapping_neg(), one: Vec::new(), square: Vec::new(), words };
-        let mut power = vec![0; modulus.words.len()];
+        let mut power = Zeroizing::new(vec![0; modulus.words.len()]);
         power[0] = 1;
         let bits = modulus.words.len() * 64;
         (0..bits).for_each(|_| power = modulus.add(&power, &power));
-        modulus.one = power.clone();
+        modulus.one = power.to_vec();
         (0..bits).for_each(|_| power = modulus.add(&power, &power));
-        modulus.square = power;
+        modulus.square = power.to_vec();
         modulus
     }
 
@@ -48,8 +51,8 @@ impl Modulus {
     }
 
     /// Returns the sum of two numbers.
-    pub fn add(&self, left: &[u64], right: &[u64]) -> Vec<u64> {
-        let mut sum = vec![0; self.words.len()];
+    pub fn add(&self, left: &[u64], right: &[u64]) -> Number {
+        let mut sum = Zeroizing::new(vec![0; self.words.len()]);
         let mut carry = 0;
         for ((sum, left), right) in sum.iter_mut().zip(left).zip(right) {
             (*sum, carry) = halves(u128::from(*left) + u128::from(*right) + u128::from(carry));
@@ -59,8 +62,8 @@ impl Modulus {
     }
 
     /// Returns the difference of two numbers.
-    pub fn subtract(&self, left: &[u64], right: &[u64]) -> Vec<u64> {
-        let mut difference = left.to_vec();
+    pub fn subtract(&self, left: &[u64], right: &[u64]) -> Number {
+        let mut difference = Zeroizing::new(left.to_vec());
         let borrow = subtract_words(&mut difference, right);
         let mut carry = 0;
         for (word, modulus) in difference.iter_mut().zip(&self.words) {
@@ -71,7 +74,7 @@ impl Modulus {
     }
 
     /// Returns the product of two numbers in Montgomery's form: divided by R.
-    pub fn multiply(&self, left: &[u64], right: &[u64]) -> Vec<u64> {
+    pub fn multiply(&self, left: &[u64], right: &[u64]) -> Number {
         let words = self.words.len();
         let mut sum = [0; WORDS_MAX + 1];
         let sum = &mut sum[..=words];
@@ -90,61 +93,59 @@ impl Modulus {
             (sum[words - 1], carry) = add_with_carry(sum[words], carry, 0);
             sum[words] = top + carry;
         }
-        let (mut product, top) = (sum[..words].to_vec(), sum[words]);
+        let (mut product, top) = (Zeroizing::new(sum[..words].to_vec()), sum[words]);
         sum.zeroize();
         self.reduce(&mut product, top);
         product
     }
 
     /// Brings a number into Montgomery's form.
-    pub fn enter(&self, number: &[u64]) -> Vec<u64> {
+    pub fn enter(&self, number: &[u64]) -> Number {
         self.multiply(number, &self.square)
     }
 
     /// Returns the number that a product in Montgomery's form stands for.
-    pub fn leave(&self, number: &[u64]) -> Vec<u64> {
+    pub fn leave(&self, number: &[u64]) -> Number {
         let mut one = vec![0; self.words.len()];
         one[0] = 1;
         self.multiply(number, &one)
     }
 
     /// Returns a number in Montgomery's form to the power of an exponent, in that form.
-    pub fn power(&self, base: &[u64], exponent: &[u64]) -> Vec<u64> {
-        let mut powers = vec![self.one.clone()];
+    pub fn power(&self, base: &[u64], exponent: &[u64]) -> Number {
+        let mut powers = vec![Zeroizing::new(self.one.clone())];
         for at in 1..1 << WINDOW_BITS {
             powers.push(self.multiply(&powers[at - 1], base));
         }
-        let mut result = self.one.clone();
+        let mut result = Zeroizing::new(self.one.clone());
         let windows = exponent.iter().rev().flat_map(|word| (0..64 / WINDOW_BITS).rev().map(move |at| (word, at)));
         for (word, at) in windows {
             (0..WINDOW_BITS).for_each(|_| result = self.multiply(&result, &result));
             let chosen = word >> (at * WINDOW_BITS) & ((1 << WINDOW_BITS) - 1);
             result = self.multiply(&result, &select(&powers, chosen));
         }
-        powers.iter_mut().for_each(Vec::zeroize);
         result
     }
 
     /// Subtracts the modulus from a number with a carry above its words, if the number is not below the modulus.
     fn reduce(&self, number: &mut [u64], carry: u64) {
-        let mut less = number.to_vec();
+        let mut less = Zeroizing::new(number.to_vec());
         let borrow = subtract_words(&mut less, &self.words);
         // The number stays as it is only if the subtraction borrows from a carry that is not there.
         let keeps = (borrow & !carry).wrapping_neg();
-        for (number, less) in number.iter_mut().zip(&less) {
+        for (number, less) in number.iter_mut().zip(less.iter()) {
             *number = *number & keeps | *less & !keeps;
         }
-        less.zeroize();
     }
 }
 
 /// Returns the entry of a table with this index; every entry is read, so that caches do not tell which one it is.
-fn select(table: &[Vec<u64>], chosen: u64) -> Vec<u64> {
-    let mut found = vec![0; table[0].len()];
+fn select(table: &[Number], chosen: u64) -> Number {
+    let mut found = Zeroizing::new(vec![0; table[0].len()]);
     for (at, entry) in table.iter().enumerate() {
         let difference = length(at) ^ chosen;
         let mask = ((difference | difference.wrapping_neg()) >> 63).wrapping_sub(1);
-        found.iter_mut().zip(entry).for_each(|(found, word)| *found |= word & mask);
+        found.iter_mut().zip(entry.iter()).for_each(|(found, word)| *found |= word & mask);
     }
     found
 }

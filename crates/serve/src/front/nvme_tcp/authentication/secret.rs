@@ -17,6 +17,12 @@ impl Secret {
         secret
     }
 
+    /// Returns true if two secrets are equal, after a time that does not depend on where they differ.
+    pub fn is_same(&self, other: &[u8]) -> bool {
+        let difference = self.0.iter().zip(other).fold(0, |found, (one, other)| found | (one ^ other));
+        self.0.len() == other.len() && std::hint::black_box(difference) == 0
+    }
+
     /// Shortens the secret to its first bytes.
     #[must_use]
     pub fn truncated(mut self, bytes: usize) -> Secret {
@@ -42,6 +48,12 @@ impl Deref for Secret {
 
 impl Drop for Secret {
     fn drop(&mut self) {
+        self.zeroize();
+    }
+}
+
+impl Zeroize for Secret {
+    fn zeroize(&mut self) {
         self.0.zeroize();
     }
 }
@@ -67,6 +79,15 @@ pub fn system_random(bytes: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_are_the_same_only_if_length_and_every_byte_are() {
+        let secret = Secret::from(vec![1, 2, 3]);
+        assert!(secret.is_same(&[1, 2, 3]) && Secret::default().is_same(&[]));
+        for other in [&[1, 2][..], &[1, 2, 3, 0], &[9, 2, 3], &[1, 2, 9], &[]] {
+            assert!(!secret.is_same(other), "{other:?}");
+        }
+    }
 
     #[test]
     fn secret_prints_its_length_and_nothing_else() {

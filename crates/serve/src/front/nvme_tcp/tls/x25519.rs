@@ -2,7 +2,9 @@
 
 use std::sync::OnceLock;
 
-use crate::front::nvme_tcp::authentication::modular::{Modulus, bytes_of, words_of};
+use zeroize::Zeroizing;
+
+use crate::front::nvme_tcp::authentication::modular::{Modulus, Number, bytes_of, words_of};
 use crate::front::nvme_tcp::authentication::secret::Secret;
 
 /// Number of bytes of a secret and of a public value.
@@ -20,7 +22,7 @@ fn field() -> &'static Modulus {
 pub(super) fn public(secret: &[u8; BYTES]) -> [u8; BYTES] {
     let mut base = [0; BYTES];
     base[0] = 9;
-    multiply(secret, &base)
+    *multiply(secret, &base)
 }
 
 /// Returns the shared key; none if the value of the other side makes it 0, whatever the secret is.
@@ -31,9 +33,9 @@ pub(super) fn shared(secret: &[u8; BYTES], public: &[u8; BYTES]) -> Option<Secre
 }
 
 /// Returns the coordinate of a point multiplied by a number: Montgomery's ladder, with a swap for each bit in place of a branch.
-fn multiply(scalar: &[u8; BYTES], coordinate: &[u8; BYTES]) -> [u8; BYTES] {
+fn multiply(scalar: &[u8; BYTES], coordinate: &[u8; BYTES]) -> Zeroizing<[u8; BYTES]> {
     let field = field();
-    let mut scalar = *scalar;
+    let mut scalar = Zeroizing::new(*scalar);
     scalar[0] &= 0xf8;
     scalar[BYTES - 1] = scalar[BYTES - 1] & 0x7f | 0x40;
     let u = field.enter(&number(coordinate));
@@ -53,13 +55,13 @@ fn multiply(scalar: &[u8; BYTES], coordinate: &[u8; BYTES]) -> [u8; BYTES] {
     let mut exponent = field.words().to_vec();
     exponent[0] -= 2;
     let result = field.leave(&field.multiply(x, &field.power(z, &exponent)));
-    let mut bytes = bytes_of(&result);
+    let mut bytes = Zeroizing::new(bytes_of(&result));
     bytes.reverse();
-    *bytes.first_chunk().expect("four words have 32 bytes")
+    Zeroizing::new(*bytes.first_chunk().expect("four words have 32 bytes"))
 }
 
 /// Point of the curve: its coordinate as a fraction.
-type Point = [Vec<u64>; 2];
+type Point = [Number; 2];
 
 /// Returns the double of the first point, and the sum of both, whose difference has the coordinate `u` (RFC 7748, section 5).
 fn step(field: &Modulus, [[x2, z2], [x3, z3]]: &[Point; 2], u: &[u64], constant: &[u64]) -> [Point; 2] {
@@ -74,10 +76,14 @@ fn step(field: &Modulus, [[x2, z2], [x3, z3]]: &[Point; 2], u: &[u64], constant:
     [[field.multiply(&aa, &bb), field.multiply(&e, &scaled)], sum]
 }
 
+fn words(point: &mut Point) -> impl Iterator<Item = &mut u64> {
+    point.iter_mut().flat_map(|number| number.iter_mut())
+}
+
 /// Swaps two points if the bit is set.
 fn swap([one, other]: &mut [Point; 2], bit: u64) {
     let mask = bit.wrapping_neg();
-    for (one, other) in one.iter_mut().flatten().zip(other.iter_mut().flatten()) {
+    for (one, other) in words(one).zip(words(other)) {
         let difference = (*one ^ *other) & mask;
         (*one, *other) = (*one ^ difference, *other ^ difference);
     }
@@ -115,7 +121,7 @@ mod tests {
                 "95cbde9476e8907d7aade45cb4b873f88b595a68799fa152e6f8f7647aac7957",
             ],
         ] {
-            assert_eq!(multiply(&array(scalar), &array(coordinate)), array(product));
+            assert_eq!(*multiply(&array(scalar), &array(coordinate)), array(product));
         }
     }
 

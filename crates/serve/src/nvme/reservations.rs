@@ -1,0 +1,263 @@
+//! Reservations of a drive's namespaces, which all of its controllers share, and the notices that they send to hosts
+//! (Base Specification 2.0, section 8.19). The core's [rules](phaselink_core::protocol::nvme::rules::reservation) decide.
+//!
+//! Each controller keeps, with its view of the namespaces, what a reservation leaves to its host. A change raises the
+//! version of the subsystem, so that all views are read anew and commands that were checked before are checked again.
+//! What still executes at that moment ends before the change is reported ([`Gate`](crate::device::gate::Gate)).
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Mutex;
+
+use phaselink_core::number::{index, length, short_length};
+use phaselink_core::protocol::nvme::rules::reservation::{
+    Acquisition, NamespaceAccess, Notice, NoticeKind, ReservationCommand, ReservationHost, ReservationKeys,
+    Reservations,
+};
+use phaselink_core::protocol::nvme::spec::Status;
+
+use crate::device::store::{StateTag, Store};
+use crate::device::tally::locked;
+
+/// Number of notices that controllers can fetch; older ones are counted as lost.
+const NOTICES_MAX: usize = 256;
+
+/// Notice to a host about a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamespaceNotice {
+    /// Host that is told.
+    pub host: ReservationHost,
+    /// What has happened.
+    pub kind: NoticeKind,
+    /// Namespace (NSID).
+    pub namespace: u32,
+}
+
+#[derive(Debug, Default)]
+struct ReservationState {
+    /// Reservations of namespace n at index n - 1. Namespaces beyond the end have none.
+    of: Vec<Reservations>,
+    /// Hosts whose commands another host has aborted, each with its namespace and the version of the subsystem from
+    /// which on its commands count as new.
+    aborted: Vec<(ReservationHost, u32, u64)>,
+    /// Latest notices, the oldest first.
+    notices: VecDeque<NamespaceNotice>,
+    /// Number of all notices so far.
+    noticed: u64,
+}
+
+/// Reservations of all namespaces of a drive.
+#[derive(Debug, Default)]
+pub struct NamespaceReservations {
+    state: Mutex<ReservationState>,
+}
+
+/// What reservations leave to a host in a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostAccess {
+    /// Access that the reservation leaves to the host.
+    pub access: NamespaceAccess,
+    /// Version of the subsystem before which the host's commands have been aborted; 0 if they have not.
+    pub aborted_before: u64,
+}
+
+impl NamespaceReservations {
+    /// Executes a command that changes the reservations of a namespace. `version` is that of the subsystem after the
+    /// change.
+    ///
+    /// # Errors
+    /// As [`Reservations::execute`], and Write Fault if the store does not take what must persist through power loss.
+    pub fn execute(
+        &self,
+        namespace: u32,
+        command: ReservationCommand,
+        keys: ReservationKeys,
+        host: ReservationHost,
+        (version, store): (u64, &Store),
+    ) -> Result<(), Status> {
+        let mut state = locked(&self.state);
+        let place = index(namespace.wrapping_sub(1));
+        if state.of.len() <= place {
+            state.of.resize(place + 1, Reservations::default());
+        }
+        let before = state.of[place].clone();
+        let notices = state.of[place].execute(command, keys, host)?;
+        let must_persist = before.persists() || state.of[place].persists();
+        if must_persist && save(&state, store).is_err() {
+            state.of[place] = before;
+            return Err(Status::WRITE_FAULT);
+        }
+        if matches!(command, ReservationCommand::Acquire { action: Acquisition::PreemptAndAbort, .. }) {
+            let preempted = notices.iter().filter(|(_, kind)| *kind == NoticeKind::RegistrationPreempted);
+            for (host, _) in preempted.copied().collect::<Vec<Notice>>() {
+                state.aborted.retain(|(of, id, _)| (*of, *id) != (host, namespace));
+                state.aborted.push((host, namespace, version));
+            }
+        }
+        state.tell(namespace, notices);
+        Ok(())
+    }
+
+    /// Returns the report of a namespace, in as many bytes as the host has asked for.
+    pub fn report(&self, namespace: u32, bytes: u32, is_long: bool) -> Vec<u8> {
+        let state = locked(&self.state);
+        let none = Reservations::default();
+        state.of.get(index(namespace.wrapping_sub(1))).unwrap_or(&none).report(bytes, is_long)
+    }
+
+    /// Returns what reservations leave to a host in a namespace.
+    pub fn access(&self, namespace: u32, host: ReservationHost) -> HostAccess {
+        let state = locked(&self.state);
+        let access =
+            state.of.get(index(namespace.wrapping_sub(1))).map_or(NamespaceAccess::Write, |it| it.access(host));
+        let aborted = state.aborted.iter().find(|(of, id, _)| (*of, *id) == (host, namespace));
+        HostAccess { access, aborted_before: aborted.map_or(0, |(_, _, version)| *version) }
+    }
+
+    /// Unregisters a host that is gone for good from all namespaces. Returns true if it was registered anywhere.
+    pub fn forget(&self, host: ReservationHost) -> bool {
+        let mut state = locked(&self.state);
+        let mut any = false;
+        for place in 0..state.of.len() {
+            let before = state.of[place].clone();
+            let notices = state.of[place].forget(host);
+            any |= state.of[place] != before;
+            state.tell(short_length(place) + 1, notices);
+        }
+        any
+    }
+
+    /// Drops the reservations of a namespace that is deleted, or of all of them.
+    pub fn delete(&self, is_meant: impl Fn(u32) -> bool) {
+        let mut state = locked(&self.state);
+        let meant = (1..).zip(&mut state.of).filter(|(id, _)| is_meant(*id));
+        meant.for_each(|(_, reservations)| *reservations = Reservations::default());
+    }
+
+    /// Returns true if reservations of a namespace persist through power loss.
+    pub fn persists(&self, namespace: u32) -> bool {
+        locked(&self.state).of.get(index(namespace.wrapping_sub(1))).is_some_and(Reservations::persists)
+    }
+
+    /// Sets whether reservations persist through power loss, of the first `namespaces` namespaces for which `is_meant`
+    /// is true.
+    pub fn set_persists(&self, persists: bool, namespaces: u32, is_meant: impl Fn(u32) -> bool) {
+        let mut state = locked(&self.state);
+        let count = state.of.len().max(index(namespaces));
+        state.of.resize(count, Reservations::default());
+        let meant = (1..).zip(&mut state.of).filter(|(id, _)| is_meant(*id));
+        meant.for_each(|(_, reservations)| reservations.set_persists(persists));
+    }
+
+    /// Saves in the store what persists through power loss.
+    ///
+    /// # Errors
+    /// If the store does not take the record.
+    pub fn save(&self, store: &Store) -> io::Result<()> {
+        save(&locked(&self.state), store)
+    }
+
+    /// Restores what the store has saved. A damaged record counts as none.
+    pub fn load(&self, store: &Store) {
+        let Some(record) = store.record(StateTag::Reservations) else { return };
+        locked(&self.state).of = decode(&record).unwrap_or_default();
+    }
+
+    /// Returns the number of all notices so far, and those after the first `known` that are for a host.
+    pub fn notices_after(&self, known: u64, host: ReservationHost) -> (u64, Vec<NamespaceNotice>) {
+        let state = locked(&self.state);
+        let kept_from = state.noticed - length(state.notices.len());
+        let unknown = (kept_from..).zip(&state.notices).filter(|(number, it)| *number >= known && it.host == host);
+        (state.noticed, unknown.map(|(_, notice)| *notice).collect())
+    }
+}
+
+impl ReservationState {
+    fn tell(&mut self, namespace: u32, notices: Vec<Notice>) {
+        for (host, kind) in notices {
+            if self.notices.len() == NOTICES_MAX {
+                self.notices.pop_front();
+            }
+            self.notices.push_back(NamespaceNotice { host, kind, namespace });
+            self.noticed += 1;
+        }
+    }
+}
+
+/// Saves the reservations of all namespaces: the length of each, and the reservations themselves.
+fn save(state: &ReservationState, store: &Store) -> io::Result<()> {
+    let mut record = Vec::new();
+    for reservations in &state.of {
+        let encoded = reservations.encode();
+        record.extend(short_length(encoded.len()).to_le_bytes());
+        record.extend(encoded);
+    }
+    store.save_record(StateTag::Reservations, record)
+}
+
+fn decode(mut record: &[u8]) -> Option<Vec<Reservations>> {
+    let mut of = Vec::new();
+    while let Some((bytes, rest)) = record.split_first_chunk() {
+        let (encoded, others) = rest.split_at_checked(index(u32::from_le_bytes(*bytes)))?;
+        of.push(Reservations::decode(encoded)?);
+        record = others;
+    }
+    record.is_empty().then_some(of)
+}
+
+#[cfg(test)]
+mod tests {
+    use phaselink_core::protocol::nvme::rules::reservation::{Registration, ReservationType};
+
+    use super::*;
+    use crate::device::store::Geometry;
+
+    const A: ReservationHost = ReservationHost::Named([1; 16]);
+    const B: ReservationHost = ReservationHost::Named([2; 16]);
+
+    fn register(persists: bool) -> ReservationCommand {
+        ReservationCommand::Register { action: Registration::Register, ignores_key: false, persists: Some(persists) }
+    }
+
+    fn key(key: u64) -> ReservationKeys {
+        ReservationKeys { current: key, other: key }
+    }
+
+    #[test]
+    fn reservations_outlive_the_server_if_they_are_to_persist() {
+        let store = Store::in_memory(Geometry { capacity_bytes: 1 << 20, block_bytes: 512 }).unwrap();
+        for persists in [false, true] {
+            let before = NamespaceReservations::default();
+            before.execute(2, register(persists), key(7), A, (1, &store)).unwrap();
+            let kind = ReservationType::ExclusiveAccess;
+            let acquire = ReservationCommand::Acquire { action: Acquisition::Acquire, kind };
+            before.execute(2, acquire, key(7), A, (2, &store)).unwrap();
+            let after = NamespaceReservations::default();
+            after.load(&store);
+            let left = if persists { NamespaceAccess::None } else { NamespaceAccess::Write };
+            assert_eq!((after.access(2, B).access, after.access(2, A).access), (left, NamespaceAccess::Write));
+            assert_eq!((after.access(1, B).access, after.persists(2)), (NamespaceAccess::Write, persists));
+        }
+        store.save_record(StateTag::Reservations, vec![9, 0, 0, 0, 1]).unwrap();
+        let damaged = NamespaceReservations::default();
+        damaged.load(&store);
+        assert_eq!(damaged.access(2, B).access, NamespaceAccess::Write);
+    }
+
+    #[test]
+    fn preempted_host_is_told_once_and_its_older_commands_count_as_aborted() {
+        let store = Store::in_memory(Geometry { capacity_bytes: 1 << 20, block_bytes: 512 }).unwrap();
+        let reservations = NamespaceReservations::default();
+        reservations.execute(1, register(false), key(1), A, (1, &store)).unwrap();
+        reservations.execute(1, register(false), key(2), B, (2, &store)).unwrap();
+        let action = Acquisition::PreemptAndAbort;
+        let preempt = ReservationCommand::Acquire { action, kind: ReservationType::WriteExclusive };
+        let keys = ReservationKeys { current: 1, other: 2 };
+        reservations.execute(1, preempt, keys, A, (3, &store)).unwrap();
+        assert_eq!(reservations.access(1, B), HostAccess { access: NamespaceAccess::Write, aborted_before: 3 });
+        let notice = NamespaceNotice { host: B, kind: NoticeKind::RegistrationPreempted, namespace: 1 };
+        assert_eq!(reservations.notices_after(0, B), (1, vec![notice]));
+        assert_eq!(reservations.notices_after(1, B), (1, vec![]));
+        assert_eq!(reservations.notices_after(0, A), (1, vec![]));
+    }
+}
