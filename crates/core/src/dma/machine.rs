@@ -2,7 +2,7 @@
 
 use super::{Op, Question};
 use crate::drive::Drive;
-use crate::ledger::{DirectionOutcome, JobOutcome, MeasuredState, Outcome};
+use crate::ledger::{DirectionOutcome, JobOutcome, Outcome};
 use crate::link::root_complex::RootComplex;
 use crate::link::{Arrival, Link};
 use crate::memory::HostMemory;

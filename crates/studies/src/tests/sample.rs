@@ -2,7 +2,7 @@
 
 use phaselink_core::ledger::stage::Ledger;
 use phaselink_core::ledger::{
-    CpuUse, DirectionOutcome, Energy, JobOutcome, MeasuredState, Outcome, Stage, StageTimes, Step, Trace, WireUse,
+    CpuUse, DirectionOutcome, Energy, JobOutcome, Outcome, Stage, StageTimes, Step, Trace, WireUse,
 };
 use phaselink_core::time::{Span, Time};
 
