@@ -26,7 +26,7 @@ macro_rules! pages {
 
 pages! {
     tutorial = "tutorial" guide = "guide" model_my_drive = "model-my-drive" read_a_report = "read-a-report" tails = "tails"
-    which_interface = "which-interface" serve_to_qemu = "serve-to-qemu" attach_over_the_network = "attach-over-the-network" sweep_on_a_cluster = "sweep-on-a-cluster"
+    which_interface = "which-interface" serve_to_qemu = "serve-to-qemu" attach_over_the_network = "attach-over-the-network" several_hosts = "several-hosts" sweep_on_a_cluster = "sweep-on-a-cluster"
     fio = "fio" traces = "traces" hosts = "hosts" validation = "validation" media = "media" flash = "flash" sweep = "sweep" fit = "fit" data_sheet = "data-sheet" json = "json"
     dma = "dma" serve = "serve" crash = "crash" faults = "faults" torture = "torture" python = "python" library = "library" embed = "embed"
     my_database = "my-database" crash_in_virtual_time = "crash-in-virtual-time"

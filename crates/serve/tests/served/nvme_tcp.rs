@@ -410,7 +410,7 @@ fn wrong_data_of_a_transfer_ends_its_connection() {
 }
 
 #[test]
-fn connection_that_stalls_or_is_reset_within_a_transfer_frees_its_queue_and_delays_no_other() {
+fn connection_that_stalls_or_is_reset_frees_its_queue_and_delays_no_other() {
     for threads in [1, 2] {
         let running = serve_with(&[], false, threads, &[]);
         let mut initiator = running.open();
@@ -605,6 +605,18 @@ fn discovery_lists_the_drive_and_referrals_and_reports_their_changes() {
     assert!(changed > generation && records.len() == 3);
 }
 
+/// Commands of a discovery controller.
+const OF_DISCOVERY: [u8; 8] = [
+    admin::GET_LOG_PAGE,
+    admin::IDENTIFY,
+    admin::ABORT,
+    admin::SET_FEATURES,
+    admin::GET_FEATURES,
+    admin::ASYNC_EVENT_REQUEST,
+    admin::KEEP_ALIVE,
+    fabrics::OPCODE,
+];
+
 #[test]
 fn discovery_controller_has_nothing_of_the_drive() {
     let drive = drive_of("tlc-gen4", &PLACEMENT);
@@ -640,17 +652,7 @@ fn discovery_controller_has_nothing_of_the_drive() {
         let status = status_of(admin::SET_FEATURES, [0x0b, 1 << bit, 0, 0, 0, 0], ClientData::None);
         assert_eq!(status, Status::INVALID_FIELD, "event {bit}");
     }
-    // All commands but those of a discovery controller.
-    let known = [
-        admin::GET_LOG_PAGE,
-        admin::IDENTIFY,
-        admin::ABORT,
-        admin::SET_FEATURES,
-        admin::GET_FEATURES,
-        admin::ASYNC_EVENT_REQUEST,
-        admin::KEEP_ALIVE,
-    ];
-    for opcode in (0..=0xff).filter(|opcode| !known.contains(opcode) && *opcode != fabrics::OPCODE) {
+    for opcode in (0..=0xff).filter(|opcode| !OF_DISCOVERY.contains(opcode)) {
         let data = match opcode & 3 {
             1 => ClientData::Send(&[0; 4096]),
             2 => into_host,
@@ -689,7 +691,7 @@ fn host_follows_a_discovery_record_to_another_address_only_if_it_is_told_to() {
 }
 
 #[test]
-fn discovery_names_the_address_at_which_its_host_has_reached_a_server_of_all_addresses() {
+fn discovery_names_the_address_at_which_its_host_has_reached_the_server() {
     let arguments = FrontArguments {
         addresses: vec![String::from("0.0.0.0:0")],
         switches: vec!["beyond-loopback"],

@@ -40,24 +40,26 @@ enum RandomData {
 /// Completion of a command: status, value and data.
 type Outcome = (Status, u64, Vec<u8>);
 
+/// Commands that are drawn, the writes twice as often as others.
+const OPCODES: [u8; 13] = [
+    opcode::READ,
+    opcode::WRITE,
+    opcode::WRITE,
+    opcode::WRITE_ZEROES,
+    opcode::COMPARE,
+    opcode::FLUSH,
+    opcode::VERIFY,
+    opcode::DATASET_MANAGEMENT,
+    opcode::ZONE_APPEND,
+    opcode::ZONE_MANAGEMENT_SEND,
+    opcode::ZONE_MANAGEMENT_RECEIVE,
+    opcode::IO_MANAGEMENT_RECEIVE,
+    opcode::IO_MANAGEMENT_SEND,
+];
+
 fn random_command(random: &mut Random) -> RandomCommand {
     let mut below = |limit: u64| random.bits() % limit;
-    let opcodes = [
-        opcode::READ,
-        opcode::WRITE,
-        opcode::WRITE,
-        opcode::WRITE_ZEROES,
-        opcode::COMPARE,
-        opcode::FLUSH,
-        opcode::VERIFY,
-        opcode::DATASET_MANAGEMENT,
-        opcode::ZONE_APPEND,
-        opcode::ZONE_MANAGEMENT_SEND,
-        opcode::ZONE_MANAGEMENT_RECEIVE,
-        opcode::IO_MANAGEMENT_RECEIVE,
-        opcode::IO_MANAGEMENT_SEND,
-    ];
-    let opcode = opcodes[below(opcodes.len() as u64) as usize];
+    let opcode = OPCODES[below(OPCODES.len() as u64) as usize];
     let (blocks, zone_blocks) = (1 + below(16), 2048_u64);
     // Starts of zones and the blocks behind them more often than others, so that some writes meet the write pointers.
     let slba = match below(4) {
