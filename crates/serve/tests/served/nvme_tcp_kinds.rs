@@ -60,10 +60,10 @@ const OPCODES: [u8; 13] = [
 fn random_command(random: &mut Random) -> RandomCommand {
     let mut below = |limit: u64| random.bits() % limit;
     let opcode = OPCODES[below(OPCODES.len() as u64) as usize];
-    let (blocks, zone_blocks) = (1 + below(16), 2048_u64);
+    let (blocks, zone_blocks) = (1 + below(16), 4096_u64);
     // Starts of zones and the blocks behind them more often than others, so that some writes meet the write pointers.
     let slba = match below(4) {
-        0 => below(20_000),
+        0 => below(36_000),
         1 => below(9) * zone_blocks,
         _ => below(9) * zone_blocks + below(64),
     };
@@ -181,13 +181,8 @@ fn outcome(status: Status, result: u64, data: Vec<u8>) -> Outcome {
 
 #[test]
 fn random_commands_get_the_same_outcomes_over_vfio_user_and_over_tcp() {
-    let zones = [
-        "media.capacity_mib=8",
-        "zones.size_mib=1",
-        "zones.capacity_mib=0.5",
-        "zones.open_max=3",
-        "zones.active_max=4",
-    ];
+    let zones =
+        ["media.capacity_mib=16", "zones.size_mib=2", "zones.capacity_mib=1", "zones.open_max=3", "zones.active_max=4"];
     for (seed, name, settings) in
         [(1, "nvme", &["media.capacity_mib=8"][..]), (2, "nvme", &zones), (3, "tlc-gen4", &PLACEMENT)]
     {
