@@ -3,6 +3,9 @@
 /// Quantile of the standard normal distribution for 97.5 %, which gives a two-sided interval of 95 %.
 pub const NORMAL_97_5: f64 = 1.959_963_985;
 
+/// Quantile of the standard normal distribution for 95 %, which gives a two-sided interval of 90 %.
+pub const NORMAL_95: f64 = 1.644_853_627;
+
 /// Returns the quantile of Student's t distribution with this many degrees of freedom, at least 2, for the probability
 /// whose quantile of the standard normal distribution is `normal`.
 ///
